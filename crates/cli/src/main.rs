@@ -1,0 +1,3 @@
+//! The `toolwire` command.
+
+fn main() {}
