@@ -1,0 +1,101 @@
+//! A call of a tool: the parameters of `tools/call`.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::fields::{Fields, kind_of, take_object, take_text};
+
+/// A call of a tool: the parameters of `tools/call`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Value", into = "Value")]
+pub struct ToolCall {
+    pub name: String,
+    pub arguments: Option<Map<String, Value>>,
+    /// Everything else: `_meta`, `inputResponses`, `requestState`, and what later revisions add.
+    pub extra: Map<String, Value>,
+}
+
+/// Not a call.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidCall {
+    #[error("a call must be an object, not {found}")]
+    NotAnObject { found: &'static str },
+    #[error("a call must have a `name` that is text")]
+    NoName,
+    #[error("the arguments of a call must be an object, not {found}")]
+    ArgumentsNotAnObject { found: &'static str },
+}
+
+impl ToolCall {
+    pub fn new(name: impl Into<String>, arguments: Map<String, Value>) -> ToolCall {
+        ToolCall { name: name.into(), arguments: Some(arguments), extra: Map::new() }
+    }
+
+    /// Reads a call whose arguments stand under `arguments_key`: MCP says `arguments` in a request and `input` in a message.
+    pub(crate) fn read(mut fields: Map<String, Value>, arguments_key: &str) -> Result<ToolCall, InvalidCall> {
+        let name = take_text(&mut fields, "name").ok_or(InvalidCall::NoName)?;
+        let arguments = take_object(&mut fields, arguments_key);
+        // A call must not lose what it was asked to do, so only `null` is carried as if absent.
+        if let Some(other) = fields.get(arguments_key).filter(|value| !value.is_null()) {
+            return Err(InvalidCall::ArgumentsNotAnObject { found: kind_of(other) });
+        }
+        Ok(ToolCall { name, arguments, extra: fields })
+    }
+}
+
+impl TryFrom<Value> for ToolCall {
+    type Error = InvalidCall;
+
+    fn try_from(value: Value) -> Result<ToolCall, InvalidCall> {
+        match value {
+            Value::Object(fields) => ToolCall::read(fields, "arguments"),
+            other => Err(InvalidCall::NotAnObject { found: kind_of(&other) }),
+        }
+    }
+}
+
+impl From<ToolCall> for Value {
+    fn from(call: ToolCall) -> Value {
+        Fields::default().set("name", call.name).set_some("arguments", call.arguments).and(call.extra)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check_round_trip(value: Value) {
+        let call = ToolCall::try_from(value.clone()).expect("the case is a call");
+        assert_eq!(Value::from(call), value);
+    }
+
+    #[test]
+    fn calls_survive() {
+        check_round_trip(json!({"name": "f"}));
+        check_round_trip(json!({"name": "f", "arguments": null}));
+        check_round_trip(json!({"name": "f", "arguments": {"a": [1, null]}, "_meta": {"progressToken": 1}}));
+        check_round_trip(
+            json!({"name": "f", "arguments": {}, "inputResponses": {"a": {}}, "requestState": "s"}),
+        );
+    }
+
+    #[test]
+    fn digits_stay_exact() {
+        let text = r#"{"name":"f","arguments":{"id":9007199254740993,"x":1.10,"e":1e+400}}"#;
+        let call: ToolCall = serde_json::from_str(text).expect("the case is a call");
+        assert_eq!(serde_json::to_string(&call).expect("a call is JSON"), text);
+    }
+
+    #[test]
+    fn arguments_are_never_dropped() {
+        assert_eq!(
+            ToolCall::try_from(json!({"name": "f", "arguments": "{}"})),
+            Err(InvalidCall::ArgumentsNotAnObject { found: "text" }),
+        );
+        assert_eq!(ToolCall::try_from(json!({"arguments": {}})), Err(InvalidCall::NoName));
+        assert_eq!(ToolCall::try_from(json!("f")), Err(InvalidCall::NotAnObject { found: "text" }));
+    }
+}

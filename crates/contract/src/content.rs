@@ -1,0 +1,287 @@
+//! What a tool gives back, block by block.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::fields::{Fields, take_any, take_object, take_text};
+
+/// One block of content.
+///
+/// Reading never fails: a block of a type this build has no name for, or one that lacks what its type asks for, is
+/// [`Content::Other`] and passes through whole. `extra` holds `annotations`, `_meta` and all other fields of a block.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Value", into = "Value")]
+pub enum Content {
+    Text {
+        text: String,
+        extra: Map<String, Value>,
+    },
+    Image {
+        /// Base64, as the server wrote it.
+        data: String,
+        mime_type: String,
+        extra: Map<String, Value>,
+    },
+    Audio {
+        /// Base64, as the server wrote it.
+        data: String,
+        mime_type: String,
+        extra: Map<String, Value>,
+    },
+    /// A resource, embedded.
+    Resource {
+        resource: ResourceContents,
+        extra: Map<String, Value>,
+    },
+    /// A resource that can be read from the server.
+    ResourceLink(ResourceLink),
+    Other(Value),
+}
+
+/// The contents of one resource.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ResourceContents {
+    pub uri: String,
+    pub mime_type: Option<String>,
+    pub body: ResourceBody,
+    pub extra: Map<String, Value>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ResourceBody {
+    Text(String),
+    /// Base64, as the server wrote it.
+    Blob(String),
+}
+
+/// A resource that can be read from the server.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ResourceLink {
+    pub uri: String,
+    pub name: String,
+    pub title: Option<String>,
+    pub description: Option<String>,
+    pub mime_type: Option<String>,
+    /// Everything else: `size`, `icons`, `annotations`, `_meta`, and what later revisions add.
+    pub extra: Map<String, Value>,
+}
+
+impl Content {
+    pub fn text(text: impl Into<String>) -> Content {
+        Content::Text { text: text.into(), extra: Map::new() }
+    }
+
+    /// An image; `data` is base64.
+    pub fn image(data: impl Into<String>, mime_type: impl Into<String>) -> Content {
+        Content::Image { data: data.into(), mime_type: mime_type.into(), extra: Map::new() }
+    }
+
+    /// A sound; `data` is base64.
+    pub fn audio(data: impl Into<String>, mime_type: impl Into<String>) -> Content {
+        Content::Audio { data: data.into(), mime_type: mime_type.into(), extra: Map::new() }
+    }
+
+    /// MCP's word for the type of this block, if it has one.
+    pub fn type_name(&self) -> Option<&str> {
+        Some(match self {
+            Content::Text { .. } => "text",
+            Content::Image { .. } => "image",
+            Content::Audio { .. } => "audio",
+            Content::Resource { .. } => "resource",
+            Content::ResourceLink(_) => "resource_link",
+            Content::Other(value) => return value.get("type")?.as_str(),
+        })
+    }
+
+    /// MCP's `annotations` of this block.
+    pub fn annotations(&self) -> Option<&Map<String, Value>> {
+        let annotations = match self {
+            Content::Text { extra, .. }
+            | Content::Image { extra, .. }
+            | Content::Audio { extra, .. }
+            | Content::Resource { extra, .. } => extra.get("annotations"),
+            Content::ResourceLink(link) => link.extra.get("annotations"),
+            Content::Other(value) => value.get("annotations"),
+        };
+        annotations?.as_object()
+    }
+
+    /// Whether the block is meant for the model: it is, unless its `audience` names others only.
+    pub fn is_for_model(&self) -> bool {
+        let audience = self.annotations().and_then(|annotations| annotations.get("audience"));
+        match audience.and_then(Value::as_array) {
+            Some(audience) if !audience.is_empty() => audience.iter().any(|role| role == "assistant"),
+            _ => true,
+        }
+    }
+}
+
+impl From<Value> for Content {
+    fn from(value: Value) -> Content {
+        read(&value).unwrap_or(Content::Other(value))
+    }
+}
+
+/// The block, if it is of a known type and has what the type asks for.
+fn read(value: &Value) -> Option<Content> {
+    let type_name = value.get("type")?.as_str()?;
+    if !matches!(type_name, "text" | "image" | "audio" | "resource" | "resource_link") {
+        return None;
+    }
+    let mut fields = value.as_object()?.clone();
+    fields.shift_remove("type");
+    Some(match type_name {
+        "text" => Content::Text { text: take_text(&mut fields, "text")?, extra: fields },
+        "image" | "audio" => {
+            let data = take_text(&mut fields, "data")?;
+            let mime_type = take_text(&mut fields, "mimeType")?;
+            match type_name {
+                "image" => Content::Image { data, mime_type, extra: fields },
+                _ => Content::Audio { data, mime_type, extra: fields },
+            }
+        }
+        "resource" => {
+            let resource = read_resource(take_object(&mut fields, "resource")?)?;
+            Content::Resource { resource, extra: fields }
+        }
+        _ => Content::ResourceLink(ResourceLink {
+            uri: take_text(&mut fields, "uri")?,
+            name: take_text(&mut fields, "name")?,
+            title: take_text(&mut fields, "title"),
+            description: take_text(&mut fields, "description"),
+            mime_type: take_text(&mut fields, "mimeType"),
+            extra: fields,
+        }),
+    })
+}
+
+fn read_resource(mut fields: Map<String, Value>) -> Option<ResourceContents> {
+    let uri = take_text(&mut fields, "uri")?;
+    let mime_type = take_text(&mut fields, "mimeType");
+    let body = match take_text(&mut fields, "text") {
+        Some(text) => ResourceBody::Text(text),
+        None => ResourceBody::Blob(take_text(&mut fields, "blob")?),
+    };
+    Some(ResourceContents { uri, mime_type, body, extra: fields })
+}
+
+impl From<Content> for Value {
+    fn from(content: Content) -> Value {
+        let typed = |name: &str| Fields::default().set("type", name);
+        match content {
+            Content::Text { text, extra } => typed("text").set("text", text).and(extra),
+            Content::Image { data, mime_type, extra } => {
+                typed("image").set("data", data).set("mimeType", mime_type).and(extra)
+            }
+            Content::Audio { data, mime_type, extra } => {
+                typed("audio").set("data", data).set("mimeType", mime_type).and(extra)
+            }
+            Content::Resource { resource, extra } => typed("resource").set("resource", resource).and(extra),
+            Content::ResourceLink(link) => typed("resource_link")
+                .set("uri", link.uri)
+                .set("name", link.name)
+                .set_some("title", link.title)
+                .set_some("description", link.description)
+                .set_some("mimeType", link.mime_type)
+                .and(link.extra),
+            Content::Other(value) => value,
+        }
+    }
+}
+
+impl From<ResourceContents> for Value {
+    fn from(resource: ResourceContents) -> Value {
+        let fields = Fields::default().set("uri", resource.uri).set_some("mimeType", resource.mime_type);
+        match resource.body {
+            ResourceBody::Text(text) => fields.set("text", text),
+            ResourceBody::Blob(blob) => fields.set("blob", blob),
+        }
+        .and(resource.extra)
+    }
+}
+
+/// Takes a list of blocks when `key` holds an array.
+pub(crate) fn take_blocks(fields: &mut Map<String, Value>, key: &str) -> Option<Vec<Content>> {
+    fields.get(key)?.as_array()?;
+    match take_any(fields, key)? {
+        Value::Array(blocks) => Some(blocks.into_iter().map(Content::from).collect()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check_round_trip(text: &str, type_name: Option<&str>, is_known: bool) {
+        let content: Content = serde_json::from_str(text).expect("anything is content");
+        assert_eq!(serde_json::to_string(&content).expect("content is JSON"), text);
+        assert_eq!(content.type_name(), type_name);
+        assert_eq!(!matches!(content, Content::Other(_)), is_known, "{content:?}");
+    }
+
+    #[test]
+    fn known_blocks_survive_to_the_byte() {
+        let cases = [
+            (r#"{"type":"text","text":"a"}"#, "text"),
+            (
+                r#"{"type":"text","text":"","annotations":{"audience":["user"],"priority":0.50},"_meta":{"a":1e+2}}"#,
+                "text",
+            ),
+            (r#"{"type":"image","data":"AA==","mimeType":"image/png","later":[1.0]}"#, "image"),
+            (r#"{"type":"audio","data":"AA==","mimeType":"audio/wav"}"#, "audio"),
+            (
+                r#"{"type":"resource","resource":{"uri":"a:b","mimeType":"text/plain","text":"t","_meta":{}},"annotations":{}}"#,
+                "resource",
+            ),
+            (r#"{"type":"resource","resource":{"uri":"a:b","blob":"AA=="}}"#, "resource"),
+            (
+                r#"{"type":"resource_link","uri":"a:b","name":"n","title":"t","description":"d","mimeType":"m","size":12345678901234567890,"icons":[]}"#,
+                "resource_link",
+            ),
+        ];
+        for (text, type_name) in cases {
+            check_round_trip(text, Some(type_name), true);
+        }
+    }
+
+    #[test]
+    fn unknown_and_broken_blocks_pass_whole() {
+        let cases = [
+            (r#"{"type":"video","data":"AA==","n":1.50}"#, Some("video")),
+            (r#"{"type":"text"}"#, Some("text")),
+            (r#"{"type":"text","text":5}"#, Some("text")),
+            (r#"{"type":"image","data":"AA=="}"#, Some("image")),
+            (r#"{"type":"resource","resource":{"uri":"a:b"}}"#, Some("resource")),
+            (r#"{"type":"resource","resource":null}"#, Some("resource")),
+            (r#"{"type":7}"#, None),
+            ("null", None),
+            ("12345678901234567890", None),
+            (r#"["a"]"#, None),
+        ];
+        for (text, type_name) in cases {
+            check_round_trip(text, type_name, false);
+        }
+    }
+
+    #[test]
+    fn the_audience_decides_who_sees_a_block() {
+        let cases = [
+            (json!({"type": "text", "text": "a"}), true),
+            (json!({"type": "text", "text": "a", "annotations": {"audience": ["user"]}}), false),
+            (json!({"type": "text", "text": "a", "annotations": {"audience": ["user", "assistant"]}}), true),
+            (json!({"type": "text", "text": "a", "annotations": {"audience": []}}), true),
+            (json!({"type": "video", "annotations": {"audience": ["user"]}}), false),
+            (
+                json!({"type": "resource_link", "uri": "a", "name": "n", "annotations": {"audience": ["user"]}}),
+                false,
+            ),
+        ];
+        for (value, expected) in cases {
+            assert_eq!(Content::from(value.clone()).is_for_model(), expected, "{value}");
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! A message of a conversation, in the words MCP uses for sampling with tools.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::fields::{Fields, kind_of, take_any, take_text};
+use crate::{Content, ToolCall, ToolResult};
+
+/// A message of a conversation.
+///
+/// MCP lets a lone block stand for a list of one; it is read so and written as the list.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Value", into = "Value")]
+pub struct Message {
+    pub role: Role,
+    pub content: Vec<Block>,
+    /// Everything else: `_meta`, and what later revisions add.
+    pub extra: Map<String, Value>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Role {
+    User,
+    Assistant,
+}
+
+/// One block of a message.
+///
+/// Reading never fails: what is no well-formed call or result is content, and content carries everything.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Value", into = "Value")]
+pub enum Block {
+    Content(Content),
+    /// The assistant calls a tool: MCP's `tool_use`. Its unknown fields are the call's.
+    Call {
+        id: String,
+        call: ToolCall,
+    },
+    /// What the call of this id gave: MCP's `tool_result`. Its unknown fields are the result's.
+    Result {
+        id: String,
+        result: ToolResult,
+    },
+}
+
+/// Not a message.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidMessage {
+    #[error("a message must be an object, not {found}")]
+    NotAnObject { found: &'static str },
+    #[error("a message must have the role `user` or `assistant`")]
+    UnknownRole { role: Option<String> },
+    #[error("a message must have `content`")]
+    NoContent,
+}
+
+impl Message {
+    pub fn user(text: impl Into<String>) -> Message {
+        Message::new(Role::User, vec![Block::Content(Content::text(text))])
+    }
+
+    pub fn assistant(text: impl Into<String>) -> Message {
+        Message::new(Role::Assistant, vec![Block::Content(Content::text(text))])
+    }
+
+    pub fn new(role: Role, content: Vec<Block>) -> Message {
+        Message { role, content, extra: Map::new() }
+    }
+
+    /// The calls in this message, with their ids.
+    pub fn calls(&self) -> impl Iterator<Item = (&str, &ToolCall)> {
+        self.content.iter().filter_map(|block| match block {
+            Block::Call { id, call } => Some((id.as_str(), call)),
+            _ => None,
+        })
+    }
+}
+
+impl Role {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Role::User => "user",
+            Role::Assistant => "assistant",
+        }
+    }
+}
+
+impl TryFrom<Value> for Message {
+    type Error = InvalidMessage;
+
+    fn try_from(value: Value) -> Result<Message, InvalidMessage> {
+        let Value::Object(mut fields) = value else {
+            return Err(InvalidMessage::NotAnObject { found: kind_of(&value) });
+        };
+        let role = match take_text(&mut fields, "role") {
+            Some(role) if role == "user" => Role::User,
+            Some(role) if role == "assistant" => Role::Assistant,
+            role => return Err(InvalidMessage::UnknownRole { role }),
+        };
+        let content = match take_any(&mut fields, "content").ok_or(InvalidMessage::NoContent)? {
+            Value::Array(blocks) => blocks.into_iter().map(Block::from).collect(),
+            lone => vec![Block::from(lone)],
+        };
+        Ok(Message { role, content, extra: fields })
+    }
+}
+
+impl From<Message> for Value {
+    fn from(message: Message) -> Value {
+        let blocks: Vec<Value> = message.content.into_iter().map(Value::from).collect();
+        Fields::default().set("role", message.role.name()).set("content", blocks).and(message.extra)
+    }
+}
+
+impl From<Value> for Block {
+    fn from(value: Value) -> Block {
+        let block = match value.get("type").and_then(Value::as_str) {
+            Some("tool_use") => read_call(&value),
+            Some("tool_result") => read_result(&value),
+            _ => None,
+        };
+        block.unwrap_or_else(|| Block::Content(Content::from(value)))
+    }
+}
+
+fn read_call(value: &Value) -> Option<Block> {
+    let mut fields = value.as_object()?.clone();
+    fields.shift_remove("type");
+    let id = take_text(&mut fields, "id")?;
+    let call = ToolCall::read(fields, "input").ok()?;
+    Some(Block::Call { id, call })
+}
+
+fn read_result(value: &Value) -> Option<Block> {
+    let mut fields = value.as_object()?.clone();
+    fields.shift_remove("type");
+    let id = take_text(&mut fields, "toolUseId")?;
+    Some(Block::Result { id, result: ToolResult::read(fields) })
+}
+
+impl From<Block> for Value {
+    fn from(block: Block) -> Value {
+        match block {
+            Block::Content(content) => content.into(),
+            Block::Call { id, call } => Fields::default()
+                .set("type", "tool_use")
+                .set("id", id)
+                .set("name", call.name)
+                .set_some("input", call.arguments)
+                .and(call.extra),
+            Block::Result { id, result } => {
+                result.write(Fields::default().set("type", "tool_result").set("toolUseId", id))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check_round_trip(text: &str) -> Message {
+        let message: Message = serde_json::from_str(text).expect("the case is a message");
+        assert_eq!(serde_json::to_string(&message).expect("a message is JSON"), text);
+        message
+    }
+
+    #[test]
+    fn messages_survive_to_the_byte() {
+        check_round_trip(r#"{"role":"user","content":[{"type":"text","text":"hi"}],"_meta":{"n":1.0}}"#);
+        let asked = check_round_trip(
+            r#"{"role":"assistant","content":[{"type":"text","text":"…"},{"type":"tool_use","id":"1","name":"f","input":{"n":12345678901234567890},"_meta":{"a":1}},{"type":"later","x":[1e+2]}]}"#,
+        );
+        assert_eq!(
+            asked.calls().map(|(id, call)| (id, call.name.as_str())).collect::<Vec<_>>(),
+            [("1", "f")]
+        );
+        check_round_trip(
+            r#"{"role":"user","content":[{"type":"tool_result","toolUseId":"1","content":[{"type":"image","data":"AA==","mimeType":"image/png"}],"structuredContent":null,"isError":true,"cacheControl":{}}]}"#,
+        );
+    }
+
+    #[test]
+    fn a_broken_call_is_carried_as_content() {
+        let message = check_round_trip(
+            r#"{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"f","input":"{}"}]}"#,
+        );
+        assert_eq!(message.calls().count(), 0);
+    }
+
+    #[test]
+    fn a_lone_block_is_a_list_of_one() {
+        let message = Message::try_from(json!({"role": "user", "content": {"type": "text", "text": "a"}}));
+        assert_eq!(message, Ok(Message::user("a")));
+    }
+
+    #[test]
+    fn what_is_no_message_is_told() {
+        assert_eq!(Message::try_from(json!(1)), Err(InvalidMessage::NotAnObject { found: "a number" }));
+        assert_eq!(
+            Message::try_from(json!({"role": "system", "content": []})),
+            Err(InvalidMessage::UnknownRole { role: Some("system".to_owned()) }),
+        );
+        assert_eq!(Message::try_from(json!({"role": "user"})), Err(InvalidMessage::NoContent));
+    }
+}

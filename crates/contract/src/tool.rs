@@ -1,0 +1,151 @@
+//! A tool, as a server lists it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::fields::{Fields, kind_of, take_any, take_object, take_text};
+
+/// A tool, as a server lists it.
+///
+/// Only the name is asked for. Servers in the wild leave `inputSchema` out or send `null`, a boolean or text; that is
+/// for the reader of the schema to judge, so it is carried as it came.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Value", into = "Value")]
+pub struct Tool {
+    pub name: String,
+    /// For people.
+    pub title: Option<String>,
+    /// For the model.
+    pub description: Option<String>,
+    /// `None` when the server sent none; `Some(Value::Null)` when it sent `null`.
+    pub input_schema: Option<Value>,
+    pub output_schema: Option<Value>,
+    /// MCP's hints: `title`, `readOnlyHint`, `destructiveHint`, `idempotentHint`, `openWorldHint`.
+    pub annotations: Option<Map<String, Value>>,
+    /// Everything else: `_meta`, `icons`, `execution`, and what later revisions add.
+    pub extra: Map<String, Value>,
+}
+
+/// Not a tool.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidTool {
+    #[error("a tool must be an object, not {found}")]
+    NotAnObject { found: &'static str },
+    #[error("a tool must have a `name` that is text")]
+    NoName,
+}
+
+impl Tool {
+    /// A tool with nothing but a name and a schema.
+    pub fn new(name: impl Into<String>, input_schema: Value) -> Tool {
+        Tool { name: name.into(), input_schema: Some(input_schema), ..Tool::default() }
+    }
+
+    /// What to call the tool in front of people: its title, else the title among its annotations, else its name.
+    pub fn display_name(&self) -> &str {
+        let annotated = || self.annotations.as_ref()?.get("title")?.as_str();
+        self.title.as_deref().or_else(annotated).unwrap_or(&self.name)
+    }
+}
+
+impl TryFrom<Value> for Tool {
+    type Error = InvalidTool;
+
+    fn try_from(value: Value) -> Result<Tool, InvalidTool> {
+        let Value::Object(mut fields) = value else {
+            return Err(InvalidTool::NotAnObject { found: kind_of(&value) });
+        };
+        Ok(Tool {
+            name: take_text(&mut fields, "name").ok_or(InvalidTool::NoName)?,
+            title: take_text(&mut fields, "title"),
+            description: take_text(&mut fields, "description"),
+            input_schema: take_any(&mut fields, "inputSchema"),
+            output_schema: take_any(&mut fields, "outputSchema"),
+            annotations: take_object(&mut fields, "annotations"),
+            extra: fields,
+        })
+    }
+}
+
+impl From<Tool> for Value {
+    fn from(tool: Tool) -> Value {
+        Fields::default()
+            .set("name", tool.name)
+            .set_some("title", tool.title)
+            .set_some("description", tool.description)
+            .set_some("inputSchema", tool.input_schema)
+            .set_some("outputSchema", tool.output_schema)
+            .set_some("annotations", tool.annotations)
+            .and(tool.extra)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check_round_trip(text: &str) -> Tool {
+        let value: Value = serde_json::from_str(text).expect("the case is JSON");
+        let tool: Tool = serde_json::from_str(text).expect("the case is a tool");
+        assert_eq!(serde_json::to_value(&tool).expect("a tool is JSON"), value);
+        assert_eq!(Tool::try_from(value).expect("the case is a tool"), tool);
+        tool
+    }
+
+    #[test]
+    fn a_tool_of_a_newer_revision_survives() {
+        let text = r#"{"name":"f","title":"F","description":"d","inputSchema":{"type":"object","maximum":1.0e+2},"outputSchema":{"type":"array"},"annotations":{"readOnlyHint":true,"later":1},"icons":[{"src":"a"}],"execution":{"taskSupport":"optional"},"_meta":{"n":12345678901234567890.10},"later":null}"#;
+        let tool = check_round_trip(text);
+        // In MCP's usual order the bytes are the same too.
+        assert_eq!(serde_json::to_string(&tool).expect("a tool is JSON"), text);
+    }
+
+    #[test]
+    fn any_input_schema_is_carried() {
+        assert_eq!(check_round_trip(r#"{"name":"f"}"#).input_schema, None);
+        assert_eq!(check_round_trip(r#"{"name":"f","inputSchema":null}"#).input_schema, Some(Value::Null));
+        check_round_trip(r#"{"name":"f","inputSchema":true}"#);
+        check_round_trip(r#"{"name":"f","inputSchema":"{}"}"#);
+        check_round_trip(r#"{"name":"f","inputSchema":[1]}"#);
+    }
+
+    #[test]
+    fn fields_of_a_wrong_type_are_carried() {
+        let tool = check_round_trip(r#"{"title":null,"description":5,"name":"f","annotations":[]}"#);
+        assert_eq!((tool.title, tool.description, tool.annotations), (None, None, None));
+    }
+
+    #[test]
+    fn carried_fields_keep_their_order() {
+        let tool = check_round_trip(r#"{"z":1,"name":"f","y":2,"description":"d","x":3}"#);
+        let text = serde_json::to_string(&tool).expect("a tool is JSON");
+        assert_eq!(text, r#"{"name":"f","description":"d","z":1,"y":2,"x":3}"#);
+    }
+
+    #[test]
+    fn a_field_set_after_reading_wins_over_the_carried_one() {
+        let mut tool = check_round_trip(r#"{"name":"f","title":null}"#);
+        tool.title = Some("F".to_owned());
+        assert_eq!(Value::from(tool), json!({"name": "f", "title": "F"}));
+    }
+
+    #[test]
+    fn only_the_name_is_asked_for() {
+        assert_eq!(Tool::try_from(json!({})), Err(InvalidTool::NoName));
+        assert_eq!(Tool::try_from(json!({"name": 1})), Err(InvalidTool::NoName));
+        assert_eq!(Tool::try_from(json!([])), Err(InvalidTool::NotAnObject { found: "an array" }));
+    }
+
+    #[test]
+    fn people_see_the_title() {
+        let mut tool = Tool::new("f", json!({"type": "object"}));
+        assert_eq!(tool.display_name(), "f");
+        tool.annotations = json!({"title": "A"}).as_object().cloned();
+        assert_eq!(tool.display_name(), "A");
+        tool.title = Some("T".to_owned());
+        assert_eq!(tool.display_name(), "T");
+    }
+}
