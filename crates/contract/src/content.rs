@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::fields::{Fields, take_any, take_object, take_text};
+use crate::fields::{Fields, take_object, take_text};
 
 /// One block of content.
 ///
@@ -118,24 +118,39 @@ impl Content {
 
 impl From<Value> for Content {
     fn from(value: Value) -> Content {
-        read(&value).unwrap_or(Content::Other(value))
+        match value {
+            // Checked before it is taken apart, so that megabytes of base64 are moved and never copied.
+            Value::Object(fields) if is_well_formed(&fields) => {
+                read(fields).expect("`is_well_formed` saw every field that `read` asks for")
+            }
+            other => Content::Other(other),
+        }
     }
 }
 
-/// The block, if it is of a known type and has what the type asks for.
-fn read(value: &Value) -> Option<Content> {
-    let type_name = value.get("type")?.as_str()?;
-    if !matches!(type_name, "text" | "image" | "audio" | "resource" | "resource_link") {
-        return None;
+/// Whether the block is of a known type and has what the type asks for.
+fn is_well_formed(fields: &Map<String, Value>) -> bool {
+    let is_text = |key: &str| fields.get(key).is_some_and(Value::is_string);
+    match fields.get("type").and_then(Value::as_str) {
+        Some("text") => is_text("text"),
+        Some("image" | "audio") => is_text("data") && is_text("mimeType"),
+        Some("resource_link") => is_text("uri") && is_text("name"),
+        Some("resource") => fields.get("resource").and_then(Value::as_object).is_some_and(|resource| {
+            let is_text = |key: &str| resource.get(key).is_some_and(Value::is_string);
+            is_text("uri") && (is_text("text") || is_text("blob"))
+        }),
+        _ => false,
     }
-    let mut fields = value.as_object()?.clone();
-    fields.shift_remove("type");
-    Some(match type_name {
+}
+
+fn read(mut fields: Map<String, Value>) -> Option<Content> {
+    let type_name = take_text(&mut fields, "type")?;
+    Some(match type_name.as_str() {
         "text" => Content::Text { text: take_text(&mut fields, "text")?, extra: fields },
         "image" | "audio" => {
             let data = take_text(&mut fields, "data")?;
             let mime_type = take_text(&mut fields, "mimeType")?;
-            match type_name {
+            match type_name.as_str() {
                 "image" => Content::Image { data, mime_type, extra: fields },
                 _ => Content::Audio { data, mime_type, extra: fields },
             }
@@ -197,15 +212,6 @@ impl From<ResourceContents> for Value {
             ResourceBody::Blob(blob) => fields.set("blob", blob),
         }
         .and(resource.extra)
-    }
-}
-
-/// Takes a list of blocks when `key` holds an array.
-pub(crate) fn take_blocks(fields: &mut Map<String, Value>, key: &str) -> Option<Vec<Content>> {
-    fields.get(key)?.as_array()?;
-    match take_any(fields, key)? {
-        Value::Array(blocks) => Some(blocks.into_iter().map(Content::from).collect()),
-        _ => None,
     }
 }
 

@@ -4,8 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::Content;
-use crate::content::take_blocks;
-use crate::fields::{Fields, kind_of, take_any, take_flag, take_text};
+use crate::fields::{Fields, kind_of, take_any, take_array, take_flag, take_text};
 
 /// What a call gave: the result of `tools/call`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -63,7 +62,8 @@ impl ToolResult {
 
     pub(crate) fn read(mut fields: Map<String, Value>) -> ToolResult {
         ToolResult {
-            content: take_blocks(&mut fields, "content"),
+            content: take_array(&mut fields, "content")
+                .map(|blocks| blocks.into_iter().map(Content::from).collect()),
             structured_content: take_any(&mut fields, "structuredContent"),
             is_error: take_flag(&mut fields, "isError"),
             result_type: take_text(&mut fields, "resultType"),
