@@ -14,8 +14,10 @@ pub struct Options {
 /// What becomes of `default` where a dialect does not take it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Defaults {
-    /// Gone, with a line in the report.
+    /// As the dialect's users expect: gone where the API ignores or refuses it, kept where the model profits from it.
     #[default]
+    Usual,
+    /// Gone, with a line in the report.
     Drop,
     /// Said in the description instead.
     Describe,

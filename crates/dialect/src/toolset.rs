@@ -1,9 +1,16 @@
 //! Tools bound to a dialect: their definitions, and the way back for arguments.
 
-use serde::Serialize;
+use std::collections::HashMap;
+
+use bumpalo::Bump;
 use serde_json::{Map, Value};
 
-use crate::{Dialect, Options, Report};
+use crate::arguments::{ArgumentError, Codec, Decoded, Encoded};
+use crate::definition::{Parts, wrap};
+use crate::json::{Node, Writer, to_value};
+use crate::schema::{self, Converted, Counts};
+use crate::source::{Source, Sources, read};
+use crate::{Change, Dialect, Effect, Family, Options, Refusal, Report, Status, names};
 
 /// Tool definitions as text for a request, with the report.
 #[derive(Clone, Debug)]
@@ -11,6 +18,7 @@ pub struct Conversion {
     /// JSON text: what belongs into the request's `tools` field, or the one definition when one bare tool came in.
     /// `None` when one bare tool came in and was refused.
     pub definitions: Option<String>,
+    /// One report per tool, in input order.
     pub reports: Vec<Report>,
 }
 
@@ -27,101 +35,327 @@ pub struct ReadError {
 
 /// Converts JSON text in `from`'s form (one tool, an array, `{"tools":[…]}` or a `tools/list` response) to `to`.
 pub fn convert(text: &str, from: Dialect, to: Dialect, options: &Options) -> Result<Conversion, ReadError> {
-    let _ = (text, from, to, options);
-    unimplemented!()
+    let arena = Bump::with_capacity(text.len() * 2);
+    let sources = read(text, from, to == Dialect::Mcp, &arena)?;
+    let mut writer = Writer::new(options.layout, text.len());
+    let listed = !sources.bare;
+    let grouped = listed && to.family() == Family::Gemini && !sources.tools.is_empty();
+    if listed {
+        writer.open('[');
+    }
+    let mut reports = Vec::with_capacity(sources.tools.len());
+    let mut written = 0usize;
+    convert_each(&sources, to, options, &arena, |report, made| {
+        if let Some(made) = made {
+            if grouped && written == 0 {
+                writer.item();
+                writer.open('{');
+                writer.key("functionDeclarations");
+                writer.open('[');
+            }
+            if listed {
+                writer.item();
+            }
+            writer.node(made.definition);
+            written += 1;
+        }
+        reports.push(report);
+    });
+    if grouped && written > 0 {
+        writer.close(']');
+        writer.close('}');
+    }
+    if listed {
+        writer.close(']');
+    }
+    let definitions = (listed || written > 0).then_some(writer.out);
+    Ok(Conversion { definitions, reports })
 }
 
 /// Tools bound to a dialect: their definitions, and the way back for arguments.
 #[derive(Debug)]
-pub struct Toolset {}
-
-/// A model's arguments, as MCP's.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Decoded {
-    /// The tool's own name.
-    pub name: String,
-    pub arguments: Map<String, Value>,
-    /// What was mended on the way, if anything.
-    pub repairs: Vec<Repair>,
+pub struct Toolset {
+    definitions: Vec<Value>,
+    reports: Vec<Report>,
+    tools: Vec<Bound>,
+    by_wire_name: HashMap<String, usize>,
+    by_own_name: HashMap<String, usize>,
+    dialect: Dialect,
 }
 
-/// MCP arguments, as a model of the dialect would have written them.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Encoded {
-    /// The name the model sees.
-    pub name: String,
-    pub arguments: Map<String, Value>,
-}
-
-/// One mended place in a model's arguments.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Repair {
-    /// RFC 6901 pointer into the arguments.
-    pub pointer: String,
-    /// What was done, in words.
-    pub detail: String,
-}
-
-/// One way in which arguments do not fit a tool's schema.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Violation {
-    /// RFC 6901 pointer into the arguments.
-    pub pointer: String,
-    pub expected: String,
-    pub found: String,
-}
-
-/// Arguments that cannot be turned into a call.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum ArgumentError {
-    #[error("no tool is named `{name}`")]
-    UnknownTool { name: String, nearest: Vec<String> },
-    #[error("the arguments are not JSON: {message}")]
-    NotJson { message: String },
-    #[error("the arguments must be an object, not {found}")]
-    NotAnObject { found: String },
-    #[error("the arguments do not fit the tool `{tool}`")]
-    Invalid { tool: String, violations: Vec<Violation>, arguments: Map<String, Value> },
+/// One tool that was not refused.
+#[derive(Debug)]
+struct Bound {
+    name: String,
+    wire_name: String,
+    codec: Codec,
 }
 
 impl Toolset {
+    /// Converts tools to `dialect` and keeps what is needed to turn arguments back.
+    pub fn new(tools: &[toolwire_contract::Tool], dialect: Dialect, options: &Options) -> Toolset {
+        let values: Vec<Value> = tools.iter().map(|tool| Value::from(tool.clone())).collect();
+        let arena = Bump::new();
+        let sources = values.iter().map(|value| {
+            let node = crate::json::from_value(value, &arena);
+            crate::source::from_members(node.object().unwrap_or_default(), Some(node), &arena)
+        });
+        let sources = Sources { tools: sources.collect(), bare: false };
+        Toolset::bind(&sources, dialect, options, &arena)
+    }
+
     /// Reads `text` as [`convert`] does (in MCP's form) and binds the tools to `dialect`.
     pub fn from_json(text: &str, dialect: Dialect, options: &Options) -> Result<Toolset, ReadError> {
-        let _ = (text, dialect, options);
-        unimplemented!()
+        let arena = Bump::new();
+        let sources = read(text, Dialect::Mcp, dialect == Dialect::Mcp, &arena)?;
+        Ok(Toolset::bind(&sources, dialect, options, &arena))
+    }
+
+    fn bind<'a>(sources: &Sources<'a>, dialect: Dialect, options: &Options, arena: &'a Bump) -> Toolset {
+        let mut toolset = Toolset {
+            definitions: Vec::new(),
+            reports: Vec::new(),
+            tools: Vec::new(),
+            by_wire_name: HashMap::new(),
+            by_own_name: HashMap::new(),
+            dialect,
+        };
+        convert_each(sources, dialect, options, arena, |report, made| {
+            if let Some(made) = made {
+                let index = toolset.tools.len();
+                toolset.by_wire_name.insert(report.name.clone(), index);
+                toolset.by_own_name.insert(report.tool.clone(), index);
+                toolset.definitions.push(to_value(made.definition, arena));
+                let own = made.source.input_schema.map_or(Value::Null, |node| to_value(node, arena));
+                let converted = made.converted;
+                let (wire, mended) = (to_value(converted.schema, arena), to_value(converted.mended, arena));
+                let codec = Codec::new(dialect, converted.plan, converted.shared, wire, own, mended);
+                toolset.tools.push(Bound {
+                    name: report.tool.clone(),
+                    wire_name: report.name.clone(),
+                    codec,
+                });
+            }
+            toolset.reports.push(report);
+        });
+        toolset
+    }
+
+    /// The dialect that the tools are bound to.
+    pub fn dialect(&self) -> Dialect {
+        self.dialect
     }
 
     /// One definition per tool that was not refused, in input order.
     pub fn definitions(&self) -> Vec<&Value> {
-        unimplemented!()
+        self.definitions.iter().collect()
+    }
+
+    /// What belongs into a request's `tools` field.
+    pub fn request_tools(&self) -> Value {
+        if self.dialect.family() == Family::Gemini && !self.definitions.is_empty() {
+            let declarations = Value::Array(self.definitions.clone());
+            return Value::Array(vec![Value::Object(Map::from_iter([(
+                "functionDeclarations".to_owned(),
+                declarations,
+            )]))]);
+        }
+        Value::Array(self.definitions.clone())
     }
 
     /// One report per tool, in input order.
     pub fn reports(&self) -> &[Report] {
-        unimplemented!()
+        &self.reports
     }
 
     /// Turns the arguments a model sent (an object, or JSON text of one) into the tool's own.
     pub fn decode(&self, name: &str, arguments: &Value) -> Result<Decoded, ArgumentError> {
-        let _ = (name, arguments);
-        unimplemented!()
+        let bound = self.find(&self.by_wire_name, name, |bound| &bound.wire_name)?;
+        bound.codec.decode(&bound.name, arguments)
     }
 
     /// Turns a tool's own arguments into what a model of this dialect would have sent.
     pub fn encode(&self, tool: &str, arguments: &Value) -> Result<Encoded, ArgumentError> {
-        let _ = (tool, arguments);
-        unimplemented!()
+        let bound = self.find(&self.by_own_name, tool, |bound| &bound.name)?;
+        let arguments = bound.codec.encode(&bound.name, arguments)?;
+        Ok(Encoded { name: bound.wire_name.clone(), arguments })
+    }
+
+    fn find<'t>(
+        &'t self,
+        names: &HashMap<String, usize>,
+        name: &str,
+        called: impl Fn(&'t Bound) -> &'t String,
+    ) -> Result<&'t Bound, ArgumentError> {
+        if let Some(index) = names.get(name) {
+            return Ok(&self.tools[*index]);
+        }
+        let known = self.tools.iter().map(|bound| called(bound).as_str());
+        Err(ArgumentError::UnknownTool { name: name.to_owned(), nearest: nearest(name, known) })
     }
 }
 
-impl ArgumentError {
-    /// A word for programs.
-    pub const fn code(&self) -> &'static str {
-        match self {
-            ArgumentError::UnknownTool { .. } => "unknown_tool",
-            ArgumentError::NotJson { .. } => "not_json",
-            ArgumentError::NotAnObject { .. } => "not_an_object",
-            ArgumentError::Invalid { .. } => "invalid_arguments",
+/// Up to three names that `name` may have been meant as.
+fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Vec<String> {
+    let folded = name.to_lowercase();
+    let mut scored: Vec<(f64, &str)> = known
+        .map(|other| (strsim::jaro_winkler(&folded, &other.to_lowercase()), other))
+        .filter(|(score, _)| *score > 0.75)
+        .collect();
+    scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
+    scored.into_iter().take(3).map(|(_, other)| other.to_owned()).collect()
+}
+
+/// A definition as it was made, still in the arena.
+struct Made<'a> {
+    source: Source<'a>,
+    definition: Node<'a>,
+    converted: Converted<'a>,
+}
+
+/// How much an API takes in one request, where what one tool uses is gone for the others.
+#[derive(Default)]
+struct Spent {
+    strict: usize,
+    optional: usize,
+    unions: usize,
+}
+
+/// Strict tools in one Anthropic request.
+const STRICT_TOOLS: usize = 20;
+/// Optional parameters and unions over all strict tools of one Anthropic request.
+const STRICT_OPTIONAL: usize = 24;
+const STRICT_UNIONS: usize = 16;
+
+fn convert_each<'a>(
+    sources: &Sources<'a>,
+    dialect: Dialect,
+    options: &Options,
+    arena: &'a Bump,
+    mut done: impl FnMut(Report, Option<Made<'a>>),
+) {
+    let own: Vec<&str> = sources.tools.iter().map(|source| source.name).collect();
+    let wire = names::tools(&own, options.server.as_deref(), schema::Profile::of(dialect));
+    let mut spent = Spent::default();
+    for (index, (source, name)) in sources.tools.iter().zip(wire).enumerate() {
+        let label = || if source.name.is_empty() { format!("#{index}") } else { source.name.to_owned() };
+        let refused = |refusal: Refusal, name: String| Report {
+            tool: if source.fault.is_some() { label() } else { source.name.to_owned() },
+            name,
+            dialect,
+            status: Status::Refused,
+            reason: Some(refusal),
+            changes: Vec::new(),
+        };
+        let refusal = |code, message: String| Refusal { code, pointer: String::new(), message };
+        if let Some(fault) = source.fault {
+            let code = if fault.contains("levels") { "too_deep" } else { "not_a_tool" };
+            done(refused(refusal(code, format!("{fault} (tool {index} of the list)")), label()), None);
+            continue;
+        }
+        let Some(name) = name else {
+            let message =
+                "a tool of this name stands earlier in the list, and names must be unique".to_owned();
+            done(refused(refusal("duplicate_name", message), source.name.to_owned()), None);
+            continue;
+        };
+        match convert_one(*source, dialect, options, arena, &mut spent) {
+            Err(refusal) => done(refused(refusal, name), None),
+            Ok(mut converted) => {
+                let mut changes = std::mem::take(&mut converted.changes);
+                if name != source.name {
+                    let detail = format!("`{}` is called `{name}`", source.name);
+                    changes.insert(
+                        0,
+                        Change {
+                            pointer: String::new(),
+                            keyword: "name".to_owned(),
+                            effect: Effect::Rewritten,
+                            detail,
+                        },
+                    );
+                }
+                let definition = define(*source, &converted, dialect, arena.alloc_str(&name), arena);
+                let status = Status::of(&changes);
+                let report =
+                    Report { tool: source.name.to_owned(), name, dialect, status, reason: None, changes };
+                done(report, Some(Made { source: *source, definition, converted }));
+            }
         }
     }
+}
+
+fn convert_one<'a>(
+    source: Source<'a>,
+    dialect: Dialect,
+    options: &Options,
+    arena: &'a Bump,
+    spent: &mut Spent,
+) -> Result<Converted<'a>, Refusal> {
+    if dialect == Dialect::Mcp {
+        let schema = source.input_schema.unwrap_or(Node::Null);
+        return Ok(Converted::untouched(schema));
+    }
+    let converted = schema::convert(source.input_schema, dialect, options, arena)?;
+    if dialect != Dialect::AnthropicStrict || converted.strict != Some(true) {
+        return Ok(converted);
+    }
+    let Counts { optional, unions, .. } = converted.counts.clone().unwrap_or_default();
+    let over = [
+        (spent.strict + 1, STRICT_TOOLS, "strict tools"),
+        (spent.optional + optional, STRICT_OPTIONAL, "optional properties"),
+        (spent.unions + unions, STRICT_UNIONS, "unions"),
+    ]
+    .into_iter()
+    .find(|(count, limit, _)| count > limit);
+    if let Some((_, limit, what)) = over {
+        let reason = format!(
+            "one request takes {limit} {what} over all strict tools, and the earlier tools have used them"
+        );
+        return schema::fall_back(
+            source.input_schema,
+            dialect,
+            options,
+            arena,
+            (String::new(), "strict", reason),
+        );
+    }
+    spent.strict += 1;
+    spent.optional += optional;
+    spent.unions += unions;
+    Ok(converted)
+}
+
+fn define<'a>(
+    source: Source<'a>,
+    converted: &Converted<'a>,
+    dialect: Dialect,
+    name: &'a str,
+    arena: &'a Bump,
+) -> Node<'a> {
+    if dialect == Dialect::Mcp
+        && let Some(whole) = source.whole
+    {
+        return whole;
+    }
+    let description = match (source.description, converted.aside) {
+        (description, None) => description,
+        (None, aside) => aside,
+        (Some(words), Some(aside)) => {
+            let text = format!(
+                "{}\n{}",
+                words.text(arena).unwrap_or_default(),
+                aside.text(arena).unwrap_or_default()
+            );
+            Some(Node::Text(arena.alloc_str(&text)))
+        }
+    };
+    let strict = match dialect {
+        Dialect::OpenAiStrict | Dialect::ResponsesStrict | Dialect::AnthropicStrict => {
+            Some(converted.strict == Some(true))
+        }
+        Dialect::Responses => Some(false),
+        _ => None,
+    };
+    wrap(dialect, Parts { name, description, schema: converted.schema, strict }, arena)
 }

@@ -1,0 +1,221 @@
+//! One tool's arguments, from a model and to a model.
+
+use std::sync::OnceLock;
+
+use jsonschema::Validator;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::apply::World;
+use super::plan::Plan;
+use super::repair::{Repair, repair};
+use super::verdict::{Violation, compile, violations};
+use crate::Dialect;
+
+/// A model's arguments, as MCP's.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Decoded {
+    /// The tool's own name.
+    pub name: String,
+    pub arguments: Map<String, Value>,
+    /// What was mended on the way, if anything.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub repairs: Vec<Repair>,
+}
+
+/// MCP arguments, as a model of the dialect would have written them.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Encoded {
+    /// The name the model sees.
+    pub name: String,
+    pub arguments: Map<String, Value>,
+}
+
+/// Arguments that cannot be turned into a call.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum ArgumentError {
+    #[error("no tool is named `{name}`{}", near(nearest))]
+    UnknownTool { name: String, nearest: Vec<String> },
+    #[error("the arguments are not JSON: {message}")]
+    NotJson { message: String },
+    #[error("the arguments must be an object, not {found}")]
+    NotAnObject { found: String },
+    #[error("the arguments do not fit the tool `{tool}`: {}", listed(violations))]
+    Invalid {
+        tool: String,
+        violations: Vec<Violation>,
+        /// The arguments as far as they could be turned back.
+        arguments: Map<String, Value>,
+    },
+}
+
+impl ArgumentError {
+    /// A word for programs.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            ArgumentError::UnknownTool { .. } => "unknown_tool",
+            ArgumentError::NotJson { .. } => "not_json",
+            ArgumentError::NotAnObject { .. } => "not_an_object",
+            ArgumentError::Invalid { .. } => "invalid_arguments",
+        }
+    }
+}
+
+fn near(names: &[String]) -> String {
+    if names.is_empty() { String::new() } else { format!("; did you mean `{}`", names.join("`, `")) }
+}
+
+fn listed(violations: &[Violation]) -> String {
+    let line = |violation: &Violation| {
+        let place = if violation.pointer.is_empty() { "the arguments" } else { &violation.pointer };
+        format!("{place}: expected {}, found {}", violation.expected, violation.found)
+    };
+    violations.iter().map(line).collect::<Vec<_>>().join("; ")
+}
+
+/// What is needed to turn one tool's arguments, kept from when its schema was converted.
+#[derive(Debug)]
+pub(crate) struct Codec {
+    pub(crate) dialect: Dialect,
+    pub(crate) plan: Plan,
+    pub(crate) shared: Vec<Plan>,
+    /// The definition's schema.
+    pub(crate) wire: Value,
+    /// The tool's own schema as it was sent.
+    pub(crate) own: Value,
+    /// The same, mended, for when it is no schema as it was sent.
+    pub(crate) mended: Value,
+    own_validator: OnceLock<Option<Validator>>,
+    wire_validator: OnceLock<Option<Validator>>,
+}
+
+impl Codec {
+    pub(crate) fn new(
+        dialect: Dialect,
+        plan: Plan,
+        shared: Vec<Plan>,
+        wire: Value,
+        own: Value,
+        mended: Value,
+    ) -> Codec {
+        let (own_validator, wire_validator) = (OnceLock::new(), OnceLock::new());
+        Codec { dialect, plan, shared, wire, own, mended, own_validator, wire_validator }
+    }
+
+    fn world(&self) -> World<'_> {
+        World { shared: &self.shared, wire: &self.wire, own: &self.mended }
+    }
+
+    fn own_validator(&self) -> Option<&Validator> {
+        self.own_validator.get_or_init(|| compile(&self.own).or_else(|| compile(&self.mended))).as_ref()
+    }
+
+    fn wire_validator(&self) -> Option<&Validator> {
+        // OpenAPI's spelling is none that a validator knows.
+        let openapi = self.dialect == Dialect::GeminiOpenApi;
+        self.wire_validator.get_or_init(|| if openapi { None } else { compile(&self.wire) }).as_ref()
+    }
+
+    /// From what a model sent to the tool's own.
+    pub(crate) fn decode(&self, tool: &str, sent: &Value) -> Result<Decoded, ArgumentError> {
+        let mut repairs = Vec::new();
+        let mut value = Value::Object(parse(sent, &mut repairs)?);
+        let caseless = self.dialect == Dialect::AnthropicStrict;
+        if !self.plan.is_same() {
+            // What arrives in another type than the definition says must be mended before it can be turned back.
+            if let Some(validator) = self.wire_validator()
+                && !validator.is_valid(&value)
+            {
+                repair(&mut value, validator, caseless, &mut repairs);
+            }
+            value = self.world().decode(&self.plan, value);
+        }
+        let Some(validator) = self.own_validator() else { return Ok(decoded(tool, value, repairs)) };
+        if validator.is_valid(&value) {
+            return Ok(decoded(tool, value, repairs));
+        }
+        repair(&mut value, validator, caseless, &mut repairs);
+        let violations = violations(validator, &value);
+        if violations.is_empty() {
+            return Ok(decoded(tool, value, repairs));
+        }
+        Err(ArgumentError::Invalid { tool: tool.to_owned(), violations, arguments: into_map(value) })
+    }
+
+    /// From the tool's own to what a model would have sent.
+    pub(crate) fn encode(&self, tool: &str, arguments: &Value) -> Result<Map<String, Value>, ArgumentError> {
+        let mut repairs = Vec::new();
+        let value = Value::Object(parse(arguments, &mut repairs)?);
+        if let Some(validator) = self.own_validator()
+            && !validator.is_valid(&value)
+        {
+            let violations = violations(validator, &value);
+            return Err(ArgumentError::Invalid {
+                tool: tool.to_owned(),
+                violations,
+                arguments: into_map(value),
+            });
+        }
+        Ok(into_map(self.world().encode(&self.plan, value)))
+    }
+}
+
+fn decoded(tool: &str, value: Value, repairs: Vec<Repair>) -> Decoded {
+    Decoded { name: tool.to_owned(), arguments: into_map(value), repairs }
+}
+
+fn into_map(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    }
+}
+
+/// Arguments as an object, whether they came as one, as its JSON text, or as nothing.
+fn parse(sent: &Value, repairs: &mut Vec<Repair>) -> Result<Map<String, Value>, ArgumentError> {
+    let mut note = |detail: &str| repairs.push(Repair { pointer: String::new(), detail: detail.to_owned() });
+    let text = match sent {
+        Value::Object(map) => return Ok(map.clone()),
+        Value::Null => {
+            note("null where an object is due: no arguments");
+            return Ok(Map::new());
+        }
+        Value::String(text) => text,
+        other => return Err(not_an_object(other)),
+    };
+    if text.trim().is_empty() {
+        note("empty text where an object is due: no arguments");
+        return Ok(Map::new());
+    }
+    match from_text(text)? {
+        Value::Object(map) => Ok(map),
+        Value::Null => {
+            note("null where an object is due: no arguments");
+            Ok(Map::new())
+        }
+        Value::String(inner) => match serde_json::from_str(&inner) {
+            Ok(Value::Object(map)) => {
+                note("arguments encoded twice: read once more");
+                Ok(map)
+            }
+            _ => Err(not_an_object(&Value::String(inner))),
+        },
+        other => Err(not_an_object(&other)),
+    }
+}
+
+fn from_text(text: &str) -> Result<Value, ArgumentError> {
+    serde_json::from_str(text).map_err(|error| ArgumentError::NotJson { message: error.to_string() })
+}
+
+fn not_an_object(value: &Value) -> ArgumentError {
+    let found = match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    };
+    ArgumentError::NotAnObject { found: found.to_owned() }
+}

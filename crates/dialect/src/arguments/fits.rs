@@ -1,0 +1,172 @@
+//! A quick look whether a value belongs to a schema: enough to tell alternatives apart, not a verdict.
+
+use serde_json::Value;
+
+use crate::json::{Decimal, unescape_segment};
+
+/// How strictly keys are looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fit {
+    /// An object that names its properties takes no others.
+    Closed,
+    /// As JSON Schema says.
+    Letter,
+    /// Only the type counts.
+    Loose,
+}
+
+/// How deep references and alternatives are followed.
+const FAR: usize = 200;
+
+/// Whether `value` belongs to `schema`, whose references are looked up in `root`. OpenAPI's spelling is understood too.
+pub(crate) fn fits(schema: &Value, value: &Value, root: &Value, fit: Fit) -> bool {
+    within(schema, value, root, fit, FAR)
+}
+
+fn within(schema: &Value, value: &Value, root: &Value, fit: Fit, far: usize) -> bool {
+    let schema = match schema {
+        Value::Bool(verdict) => return *verdict,
+        Value::Object(schema) => schema,
+        _ => return true,
+    };
+    let Some(far) = far.checked_sub(1) else { return true };
+    if value.is_null() && schema.get("nullable") == Some(&Value::Bool(true)) {
+        return true;
+    }
+    if let Some(Value::String(reference)) = schema.get("$ref")
+        && let Some(target) = resolve(reference, root)
+        && !within(target, value, root, fit, far)
+    {
+        return false;
+    }
+    let typed = match schema.get("type") {
+        None => true,
+        Some(Value::String(name)) => is_type(name, value),
+        Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).any(|name| is_type(name, value)),
+        _ => true,
+    };
+    let listed_as_text = schema.get("format").and_then(Value::as_str) == Some("enum") && value.is_string();
+    if !typed && !listed_as_text {
+        return false;
+    }
+    if fit == Fit::Loose {
+        return true;
+    }
+    if let Some(Value::Array(values)) = schema.get("enum")
+        && !values.iter().any(|other| same(other, value))
+    {
+        return false;
+    }
+    if schema.get("const").is_some_and(|other| !same(other, value)) {
+        return false;
+    }
+    let each = |keyword: &str| schema.get(keyword).and_then(Value::as_array);
+    if each("anyOf")
+        .is_some_and(|branches| !branches.iter().any(|branch| within(branch, value, root, fit, far)))
+        || each("oneOf")
+            .is_some_and(|branches| !branches.iter().any(|branch| within(branch, value, root, fit, far)))
+        || each("allOf").is_some_and(|parts| {
+            // Parts of a whole know only their own keys.
+            let fit = if fit == Fit::Closed { Fit::Letter } else { fit };
+            !parts.iter().all(|part| within(part, value, root, fit, far))
+        })
+    {
+        return false;
+    }
+    match value {
+        Value::Object(map) => object(schema, map, root, fit, far),
+        Value::Array(items) => {
+            let positions = each("prefixItems").map_or(&[][..], Vec::as_slice);
+            let bound = |keyword: &str| schema.get(keyword).and_then(Value::as_u64);
+            bound("minItems").is_none_or(|least| items.len() as u64 >= least)
+                && bound("maxItems").is_none_or(|most| items.len() as u64 <= most)
+                && items.iter().enumerate().all(|(index, item)| match positions.get(index) {
+                    Some(position) => within(position, item, root, fit, far),
+                    None => schema.get("items").is_none_or(|items| within(items, item, root, fit, far)),
+                })
+        }
+        Value::Number(number) => {
+            let number = Decimal::of(number.as_str());
+            let bound = |keyword: &str| match schema.get(keyword) {
+                Some(Value::Number(bound)) => Some(Decimal::of(bound.as_str())),
+                _ => None,
+            };
+            bound("minimum").is_none_or(|least| number >= least)
+                && bound("maximum").is_none_or(|most| number <= most)
+                && bound("exclusiveMinimum").is_none_or(|least| number > least)
+                && bound("exclusiveMaximum").is_none_or(|most| number < most)
+        }
+        Value::String(text) => {
+            let length = text.chars().count() as u64;
+            let bound = |keyword: &str| schema.get(keyword).and_then(Value::as_u64);
+            bound("minLength").is_none_or(|least| length >= least)
+                && bound("maxLength").is_none_or(|most| length <= most)
+        }
+        _ => true,
+    }
+}
+
+fn object(
+    schema: &serde_json::Map<String, Value>,
+    map: &serde_json::Map<String, Value>,
+    root: &Value,
+    fit: Fit,
+    far: usize,
+) -> bool {
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let required = schema.get("required").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    if !required.iter().filter_map(Value::as_str).all(|name| map.contains_key(name)) {
+        return false;
+    }
+    let rest = schema.get("additionalProperties");
+    let silent = rest.is_none() && schema.get("patternProperties").is_none();
+    let closed = fit == Fit::Closed && silent && properties.is_some_and(|properties| !properties.is_empty());
+    map.iter().all(|(key, value)| match properties.and_then(|properties| properties.get(key)) {
+        Some(property) => within(property, value, root, fit, far),
+        None if schema.get("patternProperties").is_some() => true,
+        None => !closed && rest.is_none_or(|rest| within(rest, value, root, fit, far)),
+    })
+}
+
+fn is_type(name: &str, value: &Value) -> bool {
+    match value {
+        Value::Null => name.eq_ignore_ascii_case("null"),
+        Value::Bool(_) => name.eq_ignore_ascii_case("boolean"),
+        Value::Number(number) => {
+            name.eq_ignore_ascii_case("number")
+                || name.eq_ignore_ascii_case("integer") && Decimal::of(number.as_str()).is_integer()
+        }
+        Value::String(_) => name.eq_ignore_ascii_case("string"),
+        Value::Array(_) => name.eq_ignore_ascii_case("array"),
+        Value::Object(_) => name.eq_ignore_ascii_case("object"),
+    }
+}
+
+fn same(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Number(a), Value::Number(b)) => Decimal::of(a.as_str()) == Decimal::of(b.as_str()),
+        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
+        (Value::Object(a), Value::Object(b)) => {
+            a.len() == b.len()
+                && a.iter().all(|(key, value)| b.get(key).is_some_and(|other| same(value, other)))
+        }
+        _ => a == b,
+    }
+}
+
+fn resolve<'r>(reference: &str, root: &'r Value) -> Option<&'r Value> {
+    let path = reference.strip_prefix('#')?;
+    if path.is_empty() {
+        return Some(root);
+    }
+    let mut node = root;
+    for token in path.strip_prefix('/')?.split('/') {
+        let name = unescape_segment(token);
+        node = match node {
+            Value::Object(map) => map.get(name.as_ref())?,
+            Value::Array(items) => items.get(name.parse::<usize>().ok()?)?,
+            _ => return None,
+        };
+    }
+    Some(node)
+}

@@ -1,0 +1,185 @@
+//! Mends arguments where the schema says what was meant, and only there.
+//!
+//! The validator finds what is wrong; a mend is tried where the value is of a type that the schema does not allow at all,
+//! and kept only if it leaves less wrong than before.
+
+use jsonschema::error::{TypeKind, ValidationErrorKind};
+use jsonschema::{JsonType, ValidationError, Validator};
+use serde::Serialize;
+use serde_json::{Number, Value};
+
+use crate::json::Decimal;
+
+/// One mended place in a model's arguments.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Repair {
+    /// RFC 6901 pointer into the arguments.
+    pub pointer: String,
+    /// What was done, in words.
+    pub detail: String,
+}
+
+/// How often a mended value may show something new to mend.
+const ROUNDS: usize = 8;
+/// More wrong places than this are left to the model.
+const MOST: usize = 64;
+
+/// What the schema would take at a place where the value has a type that it does not allow.
+#[derive(Debug)]
+struct Want {
+    pointer: String,
+    types: Vec<JsonType>,
+    /// The values it lists, for a string that may be one of them in another case.
+    options: Vec<String>,
+}
+
+/// Mends `value` in place; what was done goes to `repairs`.
+pub(crate) fn repair(value: &mut Value, validator: &Validator, caseless: bool, repairs: &mut Vec<Repair>) {
+    for _ in 0..ROUNDS {
+        let wants = wants(validator.iter_errors(value), caseless);
+        let mut progress = false;
+        for want in wants.into_iter().take(MOST) {
+            let Some(place) = value.pointer_mut(&want.pointer) else { continue };
+            let Some((mended, detail)) = mend(place, &want) else { continue };
+            let before = count(validator, value);
+            let Some(place) = value.pointer_mut(&want.pointer) else { continue };
+            let original = std::mem::replace(place, mended);
+            if count(validator, value) < before || !still_wrong(validator, value, &want.pointer) {
+                progress = true;
+                repairs.push(Repair { pointer: want.pointer, detail });
+            } else if let Some(place) = value.pointer_mut(&want.pointer) {
+                *place = original;
+            }
+        }
+        if !progress {
+            return;
+        }
+    }
+}
+
+fn count(validator: &Validator, value: &Value) -> usize {
+    validator.iter_errors(value).count()
+}
+
+/// Whether the value at exactly this place is refused.
+fn still_wrong(validator: &Validator, value: &Value, pointer: &str) -> bool {
+    validator.iter_errors(value).any(|error| error.instance_path().as_str() == pointer)
+}
+
+fn wants<'e>(errors: impl Iterator<Item = ValidationError<'e>>, caseless: bool) -> Vec<Want> {
+    let mut found: Vec<Want> = Vec::new();
+    for error in errors {
+        collect(&error, caseless, &mut found, 0);
+    }
+    found.dedup_by(|a, b| a.pointer == b.pointer && a.options == b.options);
+    found
+}
+
+fn collect(error: &ValidationError<'_>, caseless: bool, found: &mut Vec<Want>, depth: usize) {
+    if depth > 8 {
+        return;
+    }
+    let pointer = error.instance_path().as_str();
+    match error.kind() {
+        ValidationErrorKind::Type { kind } => {
+            found.push(Want { pointer: pointer.to_owned(), types: types(kind), options: Vec::new() });
+        }
+        ValidationErrorKind::Enum { options } if caseless => {
+            let options = options.as_array().map_or(&[][..], Vec::as_slice);
+            let options = options.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+            found.push(Want { pointer: pointer.to_owned(), types: Vec::new(), options });
+        }
+        ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
+            // Every alternative refuses the type: any of theirs will do. Otherwise the nearest alternative counts.
+            let refused: Option<Vec<JsonType>> = context
+                .iter()
+                .map(|branch| {
+                    branch.iter().find_map(|error| match error.kind() {
+                        ValidationErrorKind::Type { kind } if error.instance_path().as_str() == pointer => {
+                            Some(types(kind))
+                        }
+                        _ => None,
+                    })
+                })
+                .collect::<Option<Vec<_>>>()
+                .map(|types| types.concat());
+            if let Some(types) = refused {
+                found.push(Want { pointer: pointer.to_owned(), types, options: Vec::new() });
+                return;
+            }
+            let inner = |branch: &&Vec<ValidationError<'static>>| {
+                branch.iter().all(|error| error.instance_path().as_str().len() > pointer.len() || caseless)
+            };
+            if let Some(branch) = context.iter().filter(inner).min_by_key(|branch| branch.len()) {
+                for error in branch {
+                    collect(error, caseless, found, depth + 1);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn types(kind: &TypeKind) -> Vec<JsonType> {
+    match kind {
+        TypeKind::Single(one) => vec![*one],
+        TypeKind::Multiple(set) => set.iter().collect(),
+    }
+}
+
+/// What the value was meant to be, and the words for it.
+fn mend(value: &Value, want: &Want) -> Option<(Value, String)> {
+    let due = |kind: JsonType| want.types.contains(&kind);
+    if let Value::String(text) = value {
+        if !want.options.is_empty() {
+            return in_another_case(text, &want.options);
+        }
+        let trimmed = text.trim();
+        if (due(JsonType::Object) || due(JsonType::Array))
+            && trimmed.starts_with(['{', '['])
+            && let Ok(parsed) = serde_json::from_str::<Value>(trimmed)
+        {
+            let kind = if parsed.is_object() { JsonType::Object } else { JsonType::Array };
+            if due(kind) {
+                let word = if parsed.is_object() { "an object" } else { "an array" };
+                return Some((parsed, format!("JSON text where {word} is due: parsed")));
+            }
+        }
+        if (due(JsonType::Integer) || due(JsonType::Number))
+            && let Some(number) = number(trimmed)
+            && (due(JsonType::Number) || Decimal::of(number.as_str()).is_integer())
+        {
+            let word = if due(JsonType::Number) { "a number" } else { "an integer" };
+            return Some((Value::Number(number), format!("a string where {word} is due: read as a number")));
+        }
+        if due(JsonType::Boolean) && matches!(trimmed, "true" | "false" | "True" | "False") {
+            let truth = trimmed.eq_ignore_ascii_case("true");
+            return Some((Value::Bool(truth), "a string where a boolean is due: read as one".to_owned()));
+        }
+        if due(JsonType::Null) && trimmed == "null" {
+            return Some((Value::Null, "a string where null is due: read as null".to_owned()));
+        }
+    }
+    if due(JsonType::Array) && !value.is_array() && !value.is_null() {
+        let detail = "a lone value where an array is due: put into one".to_owned();
+        return Some((Value::Array(vec![value.clone()]), detail));
+    }
+    None
+}
+
+fn in_another_case(text: &str, options: &[String]) -> Option<(Value, String)> {
+    let folded = text.to_lowercase();
+    let mut alike = options.iter().filter(|option| option.to_lowercase() == folded);
+    match (alike.next(), alike.next()) {
+        (Some(option), None) => {
+            Some((Value::String(option.clone()), format!("`{text}` is listed as `{option}`")))
+        }
+        _ => None,
+    }
+}
+
+/// Text that is a JSON number, with its digits.
+fn number(text: &str) -> Option<Number> {
+    let starts = text.bytes().next().is_some_and(|byte| byte == b'-' || byte.is_ascii_digit());
+    if starts { serde_json::from_str(text).ok() } else { None }
+}

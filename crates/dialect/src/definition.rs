@@ -1,0 +1,69 @@
+//! A tool's name, words and schema in the wrapper that an API expects around them.
+
+use crate::json::{Member, Node, get};
+use crate::{Dialect, Family};
+
+/// What goes into a definition.
+#[derive(Clone, Copy)]
+pub(crate) struct Parts<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) description: Option<Node<'a>>,
+    pub(crate) schema: Node<'a>,
+    /// Whether the schema is strict; `None` where the dialect has no such word.
+    pub(crate) strict: Option<bool>,
+}
+
+/// The definition of one tool.
+pub(crate) fn wrap<'a>(dialect: Dialect, parts: Parts<'a>, arena: &'a bumpalo::Bump) -> Node<'a> {
+    let object = |members: &[Member<'a>]| Node::Object(arena.alloc_slice_copy(members));
+    let name = Member::new("name", Node::Text(parts.name));
+    let described = parts.description.filter(|node| !matches!(node, Node::Text("")));
+    let description = Member::new("description", parts.description.unwrap_or(Node::Text("")));
+    let mut members = vec![name];
+    match dialect.family() {
+        Family::OpenAiResponses => {
+            members.insert(0, Member::new("type", Node::Text("function")));
+            members.extend([description, Member::new("parameters", parts.schema)]);
+            // Left out, it would mean "try strict".
+            members.push(Member::new("strict", Node::Bool(parts.strict.unwrap_or(false))));
+            object(&members)
+        }
+        Family::Anthropic => {
+            members.extend(described.map(|_| description));
+            members.push(Member::new("input_schema", parts.schema));
+            members.extend(parts.strict.map(|strict| Member::new("strict", Node::Bool(strict))));
+            object(&members)
+        }
+        Family::Gemini => {
+            members.push(description);
+            let key = if dialect == Dialect::GeminiOpenApi { "parameters" } else { "parametersJsonSchema" };
+            if takes_arguments(parts.schema) {
+                members.push(Member::new(key, parts.schema));
+            }
+            object(&members)
+        }
+        Family::Bedrock => {
+            members.extend(described.map(|_| description));
+            members.push(Member::new("inputSchema", object(&[Member::new("json", parts.schema)])));
+            object(&[Member::new("toolSpec", object(&members))])
+        }
+        Family::Mcp => {
+            members.extend(described.map(|_| description));
+            members.push(Member::new("inputSchema", parts.schema));
+            object(&members)
+        }
+        Family::OpenAiChat | Family::Cohere | Family::Ollama => {
+            members.extend([description, Member::new("parameters", parts.schema)]);
+            members.extend(parts.strict.map(|strict| Member::new("strict", Node::Bool(strict))));
+            object(&[Member::new("type", Node::Text("function")), Member::new("function", object(&members))])
+        }
+    }
+}
+
+/// Whether a root schema has room for any argument.
+fn takes_arguments(schema: Node<'_>) -> bool {
+    let members = schema.object().unwrap_or_default();
+    let properties = get(members, "properties").and_then(Node::object).unwrap_or_default();
+    let open = get(members, "additionalProperties").is_some_and(|rest| !matches!(rest, Node::Bool(false)));
+    !properties.is_empty() || open
+}

@@ -1,0 +1,122 @@
+//! Names that an API takes: legal, stable, unlike all others, and turned back by map only.
+//!
+//! A name never depends on the order of the list: legal names stay, and a rewritten one carries a hash of the server and
+//! the original. Old conversations and prompt caches hold when tools come and go.
+
+use std::collections::HashSet;
+
+use crate::schema::{Keys, Profile};
+
+/// `_` and eight hexadecimal digits.
+const SUFFIX: usize = 9;
+/// The longest property key that the particular APIs take.
+const KEY_LIMIT: usize = 64;
+
+/// The name the model sees, for each tool; `None` for a name that stood before in the list.
+pub(crate) fn tools(names: &[&str], server: Option<&str>, profile: &Profile) -> Vec<Option<String>> {
+    let legal = |name: &str| {
+        !name.is_empty()
+            && name.len() <= profile.name_limit
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
+            && (profile.any_first
+                || name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_'))
+    };
+    let mut first: HashSet<&str> = HashSet::with_capacity(names.len());
+    let fresh: Vec<bool> = names.iter().map(|name| first.insert(name)).collect();
+    if profile.name_limit == usize::MAX || first.iter().all(|name| legal(name)) {
+        return names.iter().zip(fresh).map(|(name, fresh)| fresh.then(|| (*name).to_owned())).collect();
+    }
+    // Legal names are taken before anything is rewritten; some gateways fold case, so the rest keep clear of that too.
+    let mut taken: HashSet<String> =
+        first.iter().filter(|name| legal(name)).map(|name| name.to_ascii_lowercase()).collect();
+    let mut odd: Vec<&str> = first.into_iter().filter(|name| !legal(name)).collect();
+    odd.sort_unstable();
+    let rewritten: std::collections::HashMap<&str, String> = odd
+        .into_iter()
+        .map(|name| {
+            let mut plain = plain(name, |byte| byte == b'-');
+            if plain.starts_with(|first: char| first.is_ascii_digit() || first == '-') {
+                plain.insert(0, '_');
+            }
+            (name, suffixed(&plain, server.unwrap_or_default(), name, profile.name_limit.min(64), &mut taken))
+        })
+        .collect();
+    names
+        .iter()
+        .zip(fresh)
+        .map(|(name, fresh)| {
+            fresh.then(|| rewritten.get(name).cloned().unwrap_or_else(|| (*name).to_owned()))
+        })
+        .collect()
+}
+
+/// The key on the wire for each property of one object.
+pub(crate) fn keys(own: &[&str], rule: Keys) -> Vec<String> {
+    let legal = |key: &str| match rule {
+        Keys::Any => true,
+        Keys::Root => {
+            !key.is_empty()
+                && key.len() <= KEY_LIMIT
+                && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-'))
+        }
+        Keys::All => {
+            key.len() <= KEY_LIMIT
+                && key.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+                && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        }
+    };
+    let mut taken: HashSet<String> =
+        own.iter().filter(|key| legal(key)).map(|key| key.to_ascii_lowercase()).collect();
+    let mut order: Vec<usize> = (0..own.len()).filter(|index| !legal(own[*index])).collect();
+    order.sort_unstable_by_key(|index| own[*index]);
+    let mut wires: Vec<String> = own.iter().map(|key| (*key).to_owned()).collect();
+    for index in order {
+        let key = own[index];
+        let extra = |byte: u8| rule == Keys::Root && matches!(byte, b'-' | b'.');
+        let mut plain = plain(key, extra);
+        if rule == Keys::All && plain.starts_with(|first: char| first.is_ascii_digit()) {
+            plain.insert(0, '_');
+        }
+        let telling = plain.bytes().any(|byte| byte.is_ascii_alphanumeric());
+        let free = telling && plain.len() <= KEY_LIMIT && taken.insert(plain.to_ascii_lowercase());
+        wires[index] = if free { plain } else { suffixed(&plain, "", key, KEY_LIMIT, &mut taken) };
+    }
+    wires
+}
+
+/// Every character that is not plain becomes `_`.
+fn plain(name: &str, also: impl Fn(u8) -> bool) -> String {
+    name.chars()
+        .map(|letter| {
+            let kept =
+                letter.is_ascii_alphanumeric() || letter == '_' || letter.is_ascii() && also(letter as u8);
+            if kept { letter } else { '_' }
+        })
+        .collect()
+}
+
+/// `plain`, cut, with a hash of where it comes from, unlike all in `taken`.
+fn suffixed(plain: &str, server: &str, original: &str, limit: usize, taken: &mut HashSet<String>) -> String {
+    let stem = match plain.get(..limit - SUFFIX) {
+        Some(cut) => cut,
+        None => plain,
+    };
+    let stem = if stem.bytes().any(|byte| byte.is_ascii_alphanumeric()) { stem } else { "" };
+    let mut salt = 0u8;
+    loop {
+        let name = format!("{stem}_{:08x}", hash(&[server.as_bytes(), &[0], original.as_bytes(), &[salt]]));
+        if taken.insert(name.to_ascii_lowercase()) {
+            return name;
+        }
+        salt = salt.wrapping_add(1);
+    }
+}
+
+/// FNV-1a, folded to 32 bits: the same on every machine and in every release.
+fn hash(parts: &[&[u8]]) -> u32 {
+    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+    for byte in parts.iter().copied().flatten() {
+        hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    }
+    (hash ^ (hash >> 32)) as u32
+}

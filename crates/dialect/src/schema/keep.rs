@@ -1,0 +1,301 @@
+//! The last touches on a schema that a dialect takes word for word.
+
+use super::brief::brief;
+use super::context::Context;
+use super::draft::Draft;
+use super::lower::nullable;
+use super::profile::Keys;
+use super::refs::Document;
+use super::{Converted, is_annotation, nulls, once_each};
+use crate::arguments::{Field, ObjectPlan, Plan, Rest};
+use crate::json::{Member, Node, Object, Place, get};
+use crate::{Effect, Refusal, names};
+
+impl<'a> Context<'a, '_> {
+    pub(crate) fn keep(
+        &mut self,
+        fixed: Node<'a>,
+        mended: Node<'a>,
+        document: Option<&Document<'a>>,
+    ) -> Result<Converted<'a>, Refusal> {
+        let mut schema = fixed;
+        let mut plan = Plan::Same;
+        if self.upgraded && schema.member("$schema").is_some() {
+            let mut draft = Draft::of(schema.object().unwrap_or_default());
+            draft.remove("$schema");
+            self.note(&Place::ROOT, "$schema", Effect::Dropped, "the schema is in the words of 2020-12 now");
+            schema = self.object(draft.members());
+        }
+        if let (true, true, Some(document)) = (self.profile.inline, self.refs, document) {
+            schema = self.inline(schema, document);
+        }
+        if self.profile.nullable_optionals {
+            (schema, plan) = self.with_nulls(schema, document, &Place::ROOT);
+        }
+        if self.profile.keys == Keys::Root {
+            (schema, plan) = self.rename_root(schema);
+        }
+        let mut aside = None;
+        if self.profile.bare_root {
+            (schema, aside) = self.bare_root(schema);
+        }
+        let changes = std::mem::take(&mut self.changes);
+        let changes = if changes.len() > 1 { once_each(changes) } else { changes };
+        Ok(Converted { schema, mended, plan, shared: Vec::new(), strict: None, counts: None, changes, aside })
+    }
+
+    /// Optional properties that also take `null`, which is taken out again on the way back.
+    fn with_nulls(
+        &mut self,
+        node: Node<'a>,
+        document: Option<&Document<'a>>,
+        place: &Place<'_>,
+    ) -> (Node<'a>, Plan) {
+        let Some(members) = node.object() else { return (node, Plan::Same) };
+        const COMPOSED: [&str; 9] =
+            ["$ref", "anyOf", "oneOf", "allOf", "not", "if", "enum", "const", "unevaluatedProperties"];
+        if COMPOSED.iter().any(|keyword| get(members, keyword).is_some()) {
+            return (node, Plan::Same);
+        }
+        match get(members, "type") {
+            Some(Node::Text("array")) => {
+                let Some(items @ Node::Object(_)) = get(members, "items") else { return (node, Plan::Same) };
+                if get(members, "prefixItems").is_some() {
+                    return (node, Plan::Same);
+                }
+                let (items, plan) = self.with_nulls(items, document, &place.key("items"));
+                if plan.is_same() {
+                    return (node, plan);
+                }
+                let mut draft = Draft::of(members);
+                draft.put("items", items);
+                (self.object(draft.members()), Plan::items(plan))
+            }
+            Some(Node::Text("object")) => self.object_with_nulls(members, document, place),
+            _ => (node, Plan::Same),
+        }
+    }
+
+    fn object_with_nulls(
+        &mut self,
+        members: Object<'a>,
+        document: Option<&Document<'a>>,
+        place: &Place<'_>,
+    ) -> (Node<'a>, Plan) {
+        let node = Node::Object(members);
+        let Some(properties) = get(members, "properties").and_then(Node::object) else {
+            return (node, Plan::Same);
+        };
+        let required: std::collections::HashSet<&str> = get(members, "required")
+            .and_then(Node::list)
+            .unwrap_or_default()
+            .iter()
+            .filter_map(|name| name.text(self.arena))
+            .collect();
+        let inside = place.key("properties");
+        let mut draft = Draft::of(properties);
+        let mut fields = Vec::new();
+        for property in properties {
+            let here = inside.key(property.key);
+            let (mut schema, plan) = self.with_nulls(property.value, document, &here);
+            let optional = !required.contains(property.key);
+            let null_is_absent = optional && !nulls::allowed(property.value, document);
+            if null_is_absent {
+                schema = nullable(schema, self);
+                self.note(
+                    &here,
+                    "required",
+                    Effect::Rewritten,
+                    "optional: `null` stands for left out too, since models send it",
+                );
+            }
+            if null_is_absent || !plan.is_same() {
+                draft.put(property.key, schema);
+                let key = property.key.to_owned();
+                fields.push(Field { wire: key.clone(), own: key, plan, null_is_absent });
+            }
+        }
+        if !draft.is_edited() {
+            return (node, Plan::Same);
+        }
+        let properties = self.object(draft.members());
+        let mut outer = Draft::of(members);
+        outer.put("properties", properties);
+        let plan = ObjectPlan { fields, rest: Rest::Same, fill: false }.into_plan();
+        (self.object(outer.members()), plan)
+    }
+
+    /// Root keys in the API's letters.
+    fn rename_root(&mut self, root: Node<'a>) -> (Node<'a>, Plan) {
+        let members = root.object().unwrap_or_default();
+        let properties = get(members, "properties").and_then(Node::object).unwrap_or_default();
+        let own: Vec<&str> = properties.iter().map(|property| property.key).collect();
+        let wires = names::keys(&own, Keys::Root);
+        if own.iter().zip(&wires).all(|(own, wire)| own == wire) {
+            return (root, Plan::Same);
+        }
+        let mut fields = Vec::new();
+        let mut renamed: Vec<Member<'a>> = Vec::with_capacity(properties.len());
+        let inside = Place::ROOT;
+        let inside = inside.key("properties");
+        for (property, wire) in properties.iter().zip(wires) {
+            let wire: &'a str = self.arena.alloc_str(&wire);
+            if wire != property.key {
+                let here = inside.key(property.key);
+                self.note(
+                    &here,
+                    "properties",
+                    Effect::Rewritten,
+                    format!("the API takes no such key: it is called `{wire}`"),
+                );
+                fields.push(Field {
+                    wire: wire.to_owned(),
+                    own: property.key.to_owned(),
+                    plan: Plan::Same,
+                    null_is_absent: false,
+                });
+            }
+            renamed.push(Member::new(wire, property.value));
+        }
+        let on_wire =
+            |name: &str| fields.iter().find(|field| field.own == name).map(|field| field.wire.as_str());
+        let mut draft = Draft::of(members);
+        draft.put("properties", self.object(&renamed));
+        if let Some(required) = get(members, "required").and_then(Node::list) {
+            let required: Vec<Node<'a>> = required
+                .iter()
+                .map(|name| match name.text(self.arena).and_then(on_wire) {
+                    Some(wire) => self.text(wire),
+                    None => *name,
+                })
+                .collect();
+            draft.put("required", self.list(&required));
+        }
+        // Rules that speak of keys by name would speak of the wrong ones.
+        const BY_NAME: [&str; 9] = [
+            "dependentRequired",
+            "dependentSchemas",
+            "dependencies",
+            "propertyNames",
+            "patternProperties",
+            "if",
+            "then",
+            "else",
+            "not",
+        ];
+        for keyword in BY_NAME {
+            if let Some(rule) = draft.remove(keyword) {
+                self.describe(&mut draft, &format!("{keyword}: {}", brief(rule)));
+                self.note(
+                    &Place::ROOT,
+                    keyword,
+                    Effect::Widened,
+                    "it speaks of keys that are renamed; it is in the description",
+                );
+            }
+        }
+        let node = self.object(draft.members());
+        let node = self.root_refs_kept(node, root);
+        (node, ObjectPlan { fields, rest: Rest::Same, fill: false }.into_plan())
+    }
+
+    /// References to the root or its properties go to a copy with the keys as they were.
+    fn root_refs_kept(&mut self, renamed: Node<'a>, original: Node<'a>) -> Node<'a> {
+        let mut found = false;
+        let node = self.repoint(renamed, &mut found);
+        if !found {
+            return renamed;
+        }
+        let mut copy = Draft::of(original.object().unwrap_or_default());
+        copy.remove("$defs");
+        copy.remove("definitions");
+        let copy = self.object(copy.members());
+        let copy = self.repoint(copy, &mut found);
+        let mut draft = Draft::of(node.object().unwrap_or_default());
+        let mut definitions = draft.get("$defs").and_then(Node::object).unwrap_or_default().to_vec();
+        definitions.push(Member::new(ROOT_COPY, copy));
+        draft.put("$defs", self.object(&definitions));
+        self.object(draft.members())
+    }
+
+    fn repoint(&mut self, node: Node<'a>, found: &mut bool) -> Node<'a> {
+        let Some(members) = node.object() else { return node };
+        let mut draft = Draft::of(members);
+        if let Some(reference) = get(members, "$ref").and_then(|node| node.text(self.arena))
+            && (reference == "#" || reference.starts_with("#/properties"))
+        {
+            *found = true;
+            draft.put("$ref", self.text(&format!("#/$defs/{ROOT_COPY}{}", &reference[1..])));
+        }
+        super::keyword::each_slot(members, |key, index, child| {
+            let repointed = self.repoint(child, found);
+            if !super::refs::is_same_place(child, repointed) {
+                super::keyword::put_slot(&mut draft, key, index, repointed, self.arena);
+            }
+        });
+        if draft.is_edited() { self.object(draft.members()) } else { node }
+    }
+
+    /// Only `type`, `properties` and `required`, and what has no other place.
+    fn bare_root(&mut self, root: Node<'a>) -> (Node<'a>, Option<Node<'a>>) {
+        let members = root.object().unwrap_or_default();
+        let mut draft = Draft::of(members);
+        let mut words = Draft::of(&[]);
+        for member in members {
+            match member.key {
+                "type" | "properties" | "required" => {}
+                // Circles and open objects have no other place to stand.
+                "$defs" | "definitions" if has_ref(root) => {}
+                "additionalProperties" if !matches!(member.value, Node::Bool(false)) => {}
+                "additionalProperties" => {
+                    draft.remove(member.key);
+                    self.note(
+                        &Place::ROOT,
+                        member.key,
+                        Effect::Rewritten,
+                        "left out: an object with named properties is closed",
+                    );
+                }
+                "description" => {
+                    draft.remove(member.key);
+                    words.put("description", member.value);
+                }
+                key if is_annotation(key) => {
+                    draft.remove(key);
+                    self.note(&Place::ROOT, key, Effect::Dropped, brief(member.value));
+                }
+                key => {
+                    draft.remove(key);
+                    self.describe(&mut words, &format!("{key}: {}", brief(member.value)));
+                    self.note(
+                        &Place::ROOT,
+                        key,
+                        Effect::Widened,
+                        "some models refuse it at the root; it is in the description",
+                    );
+                }
+            }
+        }
+        let node = if draft.is_edited() { self.object(draft.members()) } else { root };
+        (node, words.get("description"))
+    }
+}
+
+/// The name of the root's copy among the definitions.
+const ROOT_COPY: &str = "toolwire_root";
+
+fn has_ref(node: Node<'_>) -> bool {
+    let mut stack = vec![node];
+    while let Some(node) = stack.pop() {
+        let Some(members) = node.object() else { continue };
+        if get(members, "$ref").is_some_and(Node::is_string) {
+            return true;
+        }
+        super::refs::each_child(members, |path, child| {
+            if !path.starts_with("/$defs/") && !path.starts_with("/definitions/") {
+                stack.push(child);
+            }
+        });
+    }
+    false
+}

@@ -1,0 +1,465 @@
+//! Says a mended schema in the words of one grammar, with the way back for arguments.
+//!
+//! Lowering looks at a schema as a whole: references followed, `allOf` merged, alternatives spread, one type at a time.
+//! What the grammar has no word for is told in the description and reported; what may not be left out either stops the
+//! tool from being strict or, where the caller asked for it, is given another shape that arguments are turned back from.
+
+mod array;
+mod flat;
+mod object;
+mod reference;
+mod scalar;
+mod union;
+mod values;
+mod wire;
+
+use std::collections::{HashMap, HashSet};
+
+use super::brief::brief;
+use super::context::Context;
+use super::draft::Draft;
+use super::is_annotation;
+use super::profile::{Grammar, Types};
+use super::refs::{Document, identity};
+use super::types::TypeSet;
+use crate::arguments::Plan;
+use crate::json::{Member, Node, Object, Place, get};
+use crate::{Effect, Refusal};
+
+pub(crate) use self::wire::{Counts, nullable};
+
+/// How many schemas one tool may grow to when references are replaced by what they point to.
+const BUDGET: usize = 10_000;
+
+/// A lowered schema, and how arguments for it are turned back.
+pub(crate) struct Lowered<'a> {
+    pub(crate) node: Node<'a>,
+    pub(crate) plan: Plan,
+}
+
+/// Why a schema could not be lowered.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// The grammar cannot say it.
+    Unsayable { pointer: String, keyword: &'static str, detail: String },
+    /// No value fits.
+    Never,
+}
+
+type Lower<'a> = Result<Lowered<'a>, Stop>;
+
+/// A whole tool, lowered.
+pub(crate) struct Root<'a> {
+    pub(crate) node: Node<'a>,
+    pub(crate) plan: Plan,
+    /// Plans by the number that [`Plan::Shared`] names.
+    pub(crate) shared: Vec<Plan>,
+    pub(crate) counts: Counts,
+}
+
+pub(crate) struct Lowering<'c, 'a, 'o> {
+    context: &'c mut Context<'a, 'o>,
+    grammar: &'static Grammar,
+    document: Option<&'c Document<'a>>,
+    impossible: HashSet<usize>,
+    root: Node<'a>,
+    /// Definitions that are pointed at, in the order they were met.
+    definitions: Vec<Definition<'a>>,
+    /// Targets whose insides are being lowered, and whether an optional property lies between.
+    open: Vec<(usize, bool)>,
+    spent: usize,
+    /// Where schemas stand in the original, once some were moved.
+    origins: Option<HashMap<usize, &'a str>>,
+    /// Siblings of `$ref` say nothing, as before 2019-09.
+    lone_refs: bool,
+}
+
+struct Definition<'a> {
+    target: Node<'a>,
+    pointer: String,
+    name: String,
+    lowered: Option<Lowered<'a>>,
+}
+
+/// Lowers a schema whose root is an object without composition.
+pub(crate) fn lower<'a>(
+    context: &mut Context<'a, '_>,
+    root: Node<'a>,
+    document: Option<&Document<'a>>,
+    impossible: HashSet<usize>,
+) -> Result<Root<'a>, Stop> {
+    let grammar = context.profile.grammar.expect("only profiles with a grammar lower");
+    let arena = context.arena;
+    let lone_refs = root.member("$schema").and_then(|schema| schema.text(arena)).is_some_and(is_before_2019);
+    let mut lowering = Lowering {
+        context,
+        grammar,
+        document,
+        impossible,
+        root,
+        definitions: Vec::new(),
+        open: vec![(identity(root), false)],
+        spent: 0,
+        origins: None,
+        lone_refs,
+    };
+    let lowered = lowering.root_object(root)?;
+    lowering.finish(lowered)
+}
+
+/// Whether a `$schema` names draft-07 or earlier.
+pub(crate) fn is_before_2019(schema: &str) -> bool {
+    ["draft-07", "draft-06", "draft-05", "draft-04", "draft-03"].iter().any(|draft| schema.contains(draft))
+}
+
+impl<'a> Lowering<'_, 'a, '_> {
+    /// Lowers the definitions that are pointed at and puts everything together.
+    fn finish(mut self, root: Lowered<'a>) -> Result<Root<'a>, Stop> {
+        let mut at = 0;
+        while at < self.definitions.len() {
+            let target = self.definitions[at].target;
+            let pointer = self.context.arena.alloc_str(&self.definitions[at].pointer);
+            self.open = vec![(identity(target), false)];
+            let lowered = self.lower(target, &Place::at(pointer))?;
+            self.definitions[at].lowered = Some(lowered);
+            at += 1;
+        }
+        let mut shared = vec![root.plan.clone()];
+        let mut entries = Vec::new();
+        for definition in &self.definitions {
+            let lowered = definition.lowered.as_ref().expect("every definition was lowered just now");
+            shared.push(lowered.plan.clone());
+            entries.push(Member::new(self.context.arena.alloc_str(&definition.name), lowered.node));
+        }
+        let mut node = root.node;
+        if !entries.is_empty() {
+            let mut draft = Draft::of(node.object().unwrap_or_default());
+            draft.put("$defs", self.context.object(&entries));
+            node = self.context.object(draft.members());
+        }
+        let counts = Counts::of(node);
+        if let Some((keyword, detail)) = counts.over(&self.grammar.limits) {
+            return Err(Stop::Unsayable { pointer: String::new(), keyword, detail });
+        }
+        Ok(Root { node, plan: root.plan, shared, counts })
+    }
+
+    /// Lowers any schema.
+    fn lower(&mut self, node: Node<'a>, place: &Place<'_>) -> Lower<'a> {
+        let members = match node {
+            Node::Bool(false) => return Err(Stop::Never),
+            Node::Object(members) => members,
+            _ => &[],
+        };
+        if self.impossible.contains(&identity(node)) {
+            return Err(Stop::Never);
+        }
+        self.spent += 1;
+        if self.spent > 100 * BUDGET {
+            return Err(self.unsayable(place, "$ref", "the schema grows without end"));
+        }
+        let origin = self.origins.as_ref().and_then(|origins| origins.get(&identity(node)).copied());
+        let moved;
+        let place = match origin {
+            Some(pointer) => {
+                moved = Place::at(pointer);
+                &moved
+            }
+            None => place,
+        };
+        if get(members, "$ref").is_some_and(Node::is_string) {
+            return self.reference(members, place);
+        }
+        if get(members, "$dynamicRef").is_some() {
+            return self.unsayable_or_text(
+                members,
+                place,
+                "$dynamicRef",
+                "what it points to depends on the way there",
+            );
+        }
+        let (members, leftover) = self.flatten(members, place)?;
+        self.flattened(members, leftover, place)
+    }
+
+    /// Lowers a schema without `$ref` and `allOf`. `leftover` holds rules that found no place in it.
+    fn flattened(&mut self, members: Object<'a>, leftover: Vec<Member<'a>>, place: &Place<'_>) -> Lower<'a> {
+        if matches!(get(members, "not"), Some(Node::Bool(true) | Node::Object([]))) {
+            return Err(Stop::Never);
+        }
+        if let Some(lowered) = self.alternatives(members, &leftover, place)? {
+            return Ok(lowered);
+        }
+        if get(members, "enum").and_then(Node::list).is_some() || get(members, "const").is_some() {
+            return self.values(members, &leftover, place);
+        }
+        let (types, implied) = self.types(members, place);
+        if types == TypeSet::ALL && !implied && !has_rules(members) && leftover.is_empty() {
+            return self.anything(members, place);
+        }
+        if types == TypeSet::ALL && get(members, "type").is_none() {
+            // Only rules without a type of their own, such as `not`.
+            return self.untyped_rules(members, &leftover, place);
+        }
+        let names = types.names();
+        match names.as_slice() {
+            [] => Err(Stop::Never),
+            [name] => self.one_type(name, members, &leftover, place),
+            [name, "null"] => {
+                let lowered = self.one_type(name, members, &leftover, place)?;
+                Ok(Lowered { node: self.with_null(lowered.node), plan: lowered.plan })
+            }
+            names => self.several_types(names, members, &leftover, place),
+        }
+    }
+
+    /// The types a schema allows; second, whether they were only implied by its keywords.
+    fn types(&mut self, members: Object<'a>, place: &Place<'_>) -> (TypeSet, bool) {
+        let mut types = TypeSet::of(members);
+        if matches!(get(members, "nullable"), Some(Node::Bool(true)))
+            && get(members, "type").is_some()
+            && !types.has(TypeSet::NULL)
+        {
+            types = types.or(TypeSet::NULL);
+            self.note(
+                place,
+                "nullable",
+                Effect::Widened,
+                "OpenAPI's word for `null`, which JSON Schema does not know",
+            );
+        }
+        if get(members, "type").is_some() {
+            return (types, false);
+        }
+        let implied = members.iter().find_map(|member| implied_type(member.key));
+        match implied {
+            None => (types, false),
+            Some(name) => {
+                self.note(
+                    place,
+                    "type",
+                    Effect::Narrowed,
+                    format!("its keywords speak of type `{name}`, so only that is offered"),
+                );
+                (TypeSet::named(name), true)
+            }
+        }
+    }
+
+    fn one_type(
+        &mut self,
+        name: &'static str,
+        members: Object<'a>,
+        leftover: &[Member<'a>],
+        place: &Place<'_>,
+    ) -> Lower<'a> {
+        match name {
+            "object" => self.object(members, leftover, place, false),
+            "array" => self.array(members, leftover, place),
+            scalar => self.scalar(scalar, members, leftover, place),
+        }
+    }
+
+    fn several_types(
+        &mut self,
+        names: &[&'static str],
+        members: Object<'a>,
+        leftover: &[Member<'a>],
+        place: &Place<'_>,
+    ) -> Lower<'a> {
+        let plain = names.iter().all(|name| !matches!(*name, "array" | "object")) && !has_rules(members);
+        if plain && self.grammar.types == Types::Lists {
+            let mut draft = self.begin(members, place);
+            let list: Vec<Node<'a>> = names.iter().map(|name| Node::Text(name)).collect();
+            draft.put_first("type", self.context.list(&list));
+            self.tell(&mut draft, leftover, place);
+            return Ok(Lowered { node: self.context.object(draft.members()), plan: Plan::Same });
+        }
+        // One branch a type, each with the keywords that speak of it.
+        let branches: Vec<Node<'a>> = names
+            .iter()
+            .map(|name| {
+                let mut branch = vec![Member::new("type", Node::Text(name))];
+                branch.extend(members.iter().filter(|member| {
+                    !is_annotation(member.key)
+                        && implied_type(member.key)
+                            .is_some_and(|of| of == *name || of == "number" && *name == "integer")
+                }));
+                self.context.object(&branch)
+            })
+            .collect();
+        self.union(members, &branches, "type", false, leftover, place)
+    }
+
+    /// A schema that allows everything.
+    fn anything(&mut self, members: Object<'a>, place: &Place<'_>) -> Lower<'a> {
+        if self.grammar.untyped {
+            let draft = self.begin(members, place);
+            return Ok(Lowered { node: self.context.object(draft.members()), plan: Plan::Same });
+        }
+        if self.grammar.strict && !self.context.options.reshape {
+            return Err(self.unsayable(place, "type", "any value at all is allowed here"));
+        }
+        self.note(place, "type", Effect::Rewritten, "any value at all: asked for as JSON text");
+        Ok(self.json_text(members, place, "any JSON value"))
+    }
+
+    /// Rules that say nothing about the type: only words are left for them.
+    fn untyped_rules(
+        &mut self,
+        members: Object<'a>,
+        leftover: &[Member<'a>],
+        place: &Place<'_>,
+    ) -> Lower<'a> {
+        if self.grammar.untyped {
+            let mut draft = self.begin(members, place);
+            let rules: Vec<Member<'a>> =
+                members.iter().filter(|member| !is_annotation(member.key)).copied().collect();
+            self.tell(&mut draft, &rules, place);
+            self.tell(&mut draft, leftover, place);
+            return Ok(Lowered { node: self.context.object(draft.members()), plan: Plan::Same });
+        }
+        self.unsayable_or_text(members, place, "type", "no type is given")
+    }
+
+    /// What cannot be said: a stop for a strict dialect, JSON text where that was asked for or is the dialect's way.
+    fn unsayable_or_text(
+        &mut self,
+        members: Object<'a>,
+        place: &Place<'_>,
+        keyword: &'static str,
+        why: &str,
+    ) -> Lower<'a> {
+        if self.grammar.strict && !self.context.options.reshape {
+            return Err(self.unsayable(place, keyword, why));
+        }
+        self.note(place, keyword, Effect::Widened, format!("{why}: asked for as JSON text"));
+        let rules: Vec<Member<'a>> =
+            members.iter().filter(|member| !is_annotation(member.key)).copied().collect();
+        let hint = format!("a value that fits {}", brief(self.context.object(&rules)));
+        Ok(self.json_text(members, place, &hint))
+    }
+
+    /// A string that holds the JSON text of the value.
+    fn json_text(&mut self, members: Object<'a>, place: &Place<'_>, what: &str) -> Lowered<'a> {
+        let mut draft = self.begin(members, place);
+        draft.put_first("type", Node::Text("string"));
+        self.context.describe(&mut draft, &format!("JSON text of {what}."));
+        let node = self.typed(draft.members());
+        Lowered { node, plan: Plan::JsonText }
+    }
+
+    /// A new schema with the description of `members`, other annotations noted as dropped.
+    fn begin(&mut self, members: Object<'a>, place: &Place<'_>) -> Draft<'a> {
+        let mut draft = Draft::of(&[]);
+        let described = get(members, "description").is_some();
+        for member in members {
+            match member.key {
+                "description" => draft.put("description", member.value),
+                "title" if self.grammar.title => draft.put("title", member.value),
+                "title" if !described => {
+                    draft.put("description", member.value);
+                    self.note(place, "title", Effect::Rewritten, "now the description");
+                }
+                "default"
+                    if self.context.profile.takes_defaults
+                        && self.context.defaults() == crate::Defaults::Keep =>
+                {
+                    draft.put("default", member.value);
+                }
+                "$defs" | "definitions" | "nullable" => {}
+                key if is_annotation(key) => {
+                    self.note(place, key, Effect::Dropped, brief(member.value));
+                }
+                _ => {}
+            }
+        }
+        draft
+    }
+
+    /// Puts rules into words, and reports each as widened.
+    fn tell(&mut self, draft: &mut Draft<'a>, rules: &[Member<'a>], place: &Place<'_>) {
+        for rule in rules {
+            self.context.describe(draft, &format!("{}: {}", rule.key, brief(rule.value)));
+            self.note(
+                place,
+                rule.key,
+                Effect::Widened,
+                format!("{}, now only in the description", brief(rule.value)),
+            );
+        }
+    }
+
+    /// The finished node, its `type` as the grammar spells types.
+    fn typed(&self, members: &[Member<'a>]) -> Node<'a> {
+        if self.grammar.types == Types::Lists {
+            return self.context.object(members);
+        }
+        let spelled: Vec<Member<'a>> = members
+            .iter()
+            .map(|member| match (member.key, member.value) {
+                ("type", Node::Text(name)) => Member::new("type", Node::Text(upper(name))),
+                _ => *member,
+            })
+            .collect();
+        self.context.object(&spelled)
+    }
+
+    fn note(&mut self, place: &Place<'_>, keyword: &str, effect: Effect, detail: impl Into<String>) {
+        self.context.note(place, keyword, effect, detail);
+    }
+
+    fn unsayable(&self, place: &Place<'_>, keyword: &'static str, detail: impl Into<String>) -> Stop {
+        Stop::Unsayable { pointer: place.pointer(), keyword, detail: detail.into() }
+    }
+}
+
+impl Stop {
+    /// The refusal of a tool whose schema no arguments can satisfy.
+    pub(crate) fn unsatisfiable() -> Refusal {
+        Refusal {
+            code: "unsatisfiable",
+            pointer: String::new(),
+            message: "no arguments can satisfy the schema".to_owned(),
+        }
+    }
+}
+
+/// The type that a keyword speaks of.
+pub(super) fn implied_type(keyword: &str) -> Option<&'static str> {
+    Some(match keyword {
+        "properties"
+        | "required"
+        | "additionalProperties"
+        | "patternProperties"
+        | "propertyNames"
+        | "minProperties"
+        | "maxProperties"
+        | "dependentRequired"
+        | "dependentSchemas"
+        | "dependencies"
+        | "unevaluatedProperties" => "object",
+        "items" | "prefixItems" | "minItems" | "maxItems" | "uniqueItems" | "contains" | "minContains"
+        | "maxContains" | "unevaluatedItems" => "array",
+        "minLength" | "maxLength" | "pattern" | "format" => "string",
+        "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" => "number",
+        _ => return None,
+    })
+}
+
+/// Whether a schema says more than its type and annotations.
+fn has_rules(members: Object<'_>) -> bool {
+    members.iter().any(|member| member.key != "type" && !is_annotation(member.key))
+}
+
+fn upper(name: &str) -> &'static str {
+    match name {
+        "string" => "STRING",
+        "number" => "NUMBER",
+        "integer" => "INTEGER",
+        "boolean" => "BOOLEAN",
+        "array" => "ARRAY",
+        "object" => "OBJECT",
+        _ => "NULL",
+    }
+}

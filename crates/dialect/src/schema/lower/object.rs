@@ -1,0 +1,520 @@
+//! Objects: named properties, maps, and what is promised about keys without a name.
+
+use super::{Lower, Lowered, Lowering, Stop};
+use crate::Effect;
+use crate::arguments::{Field, ObjectPlan, Plan, Rest};
+use crate::json::{EMPTY, Member, Node, Object, Place, get};
+use crate::names;
+use crate::schema::brief::brief;
+use crate::schema::draft::Draft;
+use crate::schema::is_annotation;
+use crate::schema::nulls;
+use crate::schema::profile::{Keys, Types};
+
+/// What an object says about keys that it does not name.
+#[derive(Clone, Copy)]
+enum Others<'a> {
+    /// None may come; or it is silent beside named properties, which counts as the same.
+    None,
+    /// Any key, with a value that fits.
+    Open(Node<'a>),
+}
+
+/// What came of the properties.
+#[derive(Default)]
+struct Named<'a> {
+    properties: Vec<Member<'a>>,
+    required: Vec<Node<'a>>,
+    fields: Vec<Field>,
+}
+
+impl<'a> Lowering<'_, 'a, '_> {
+    /// The root: always an object, and without properties a tool that takes no arguments.
+    pub(super) fn root_object(&mut self, root: Node<'a>) -> Lower<'a> {
+        let members = root.object().unwrap_or_default();
+        let (members, leftover) = self.flatten(members, &Place::ROOT)?;
+        self.object(members, &leftover, &Place::ROOT, true)
+    }
+
+    pub(super) fn object(
+        &mut self,
+        members: Object<'a>,
+        leftover: &[Member<'a>],
+        place: &Place<'_>,
+        root: bool,
+    ) -> Lower<'a> {
+        let members = self.hoisted(members, place);
+        let others = self.others(members, place, root);
+        let bare = get(members, "properties").and_then(Node::object).unwrap_or_default().is_empty()
+            && get(members, "required").and_then(Node::list).unwrap_or_default().is_empty();
+        if bare && !root {
+            match others {
+                Others::Open(values) => return self.map(members, values, leftover, place),
+                Others::None if self.grammar.types == Types::OpenApi => {
+                    return self.unsayable_or_text(
+                        members,
+                        place,
+                        "properties",
+                        "an object without properties",
+                    );
+                }
+                Others::None => {}
+            }
+        }
+        let mut draft = self.begin(members, place);
+        draft.put_first("type", Node::Text("object"));
+        let mut named = self.named(members, others, place)?;
+        let rest = self.rest(&mut draft, &mut named, others, place)?;
+        if !named.properties.is_empty() || self.grammar.types != Types::OpenApi || root {
+            draft.put("properties", self.context.object(&named.properties));
+        }
+        if !named.required.is_empty() || self.grammar.all_required {
+            draft.put("required", self.context.list(&named.required));
+        }
+        self.say_others(&mut draft, members, others, &rest, place);
+        self.object_rules(&mut draft, members, place);
+        self.tell(&mut draft, leftover, place);
+        let plan = ObjectPlan { fields: named.fields, rest, fill: self.grammar.all_required }.into_plan();
+        Ok(Lowered { node: self.typed(draft.members()), plan })
+    }
+
+    fn others(&mut self, members: Object<'a>, place: &Place<'_>, root: bool) -> Others<'a> {
+        let patterns = get(members, "patternProperties").and_then(Node::object).unwrap_or_default();
+        let rest = get(members, "additionalProperties");
+        if !patterns.is_empty() {
+            // Which keys match cannot be said: any key, with a value that one of the patterns allows.
+            let mut values: Vec<Node<'a>> = patterns.iter().map(|entry| entry.value).collect();
+            match rest {
+                Some(Node::Bool(false)) => {}
+                Some(schema) => values.push(schema),
+                None => values.push(EMPTY),
+            }
+            if !self.grammar.strict || self.context.options.reshape {
+                self.note(place, "patternProperties", Effect::Widened, "any key is allowed now");
+            }
+            if values.len() == 1 {
+                return Others::Open(values[0]);
+            }
+            self.moved();
+            return Others::Open(self.context.object(&[Member::new("anyOf", self.context.list(&values))]));
+        }
+        match rest {
+            Some(Node::Bool(false)) => Others::None,
+            Some(schema) => Others::Open(schema),
+            None => {
+                let named = !get(members, "properties").and_then(Node::object).unwrap_or_default().is_empty();
+                if named || root { Others::None } else { Others::Open(EMPTY) }
+            }
+        }
+    }
+
+    /// Every named property, with the key the wire gives it.
+    fn named(
+        &mut self,
+        members: Object<'a>,
+        others: Others<'a>,
+        place: &Place<'_>,
+    ) -> Result<Named<'a>, Stop> {
+        let properties = get(members, "properties").and_then(Node::object).unwrap_or_default();
+        let required: std::collections::HashSet<&'a str> = get(members, "required")
+            .and_then(Node::list)
+            .unwrap_or_default()
+            .iter()
+            .filter_map(|name| name.text(self.context.arena))
+            .collect();
+        let mut named = Named::default();
+        let inside = place.key("properties");
+        for property in properties {
+            let here = inside.key(property.key);
+            self.property(&mut named, property.key, property.value, required.contains(property.key), &here)?;
+        }
+        let known: std::collections::HashSet<&'a str> =
+            properties.iter().map(|property| property.key).collect();
+        for name in get(members, "required").and_then(Node::list).unwrap_or_default() {
+            let Some(name) = name.text(self.context.arena) else { continue };
+            if known.contains(name) {
+                continue;
+            }
+            match others {
+                Others::None if get(members, "additionalProperties").is_some() => {
+                    self.note(
+                        place,
+                        "required",
+                        Effect::Widened,
+                        format!("`{name}` can never be there: no longer required"),
+                    );
+                }
+                Others::None => {
+                    self.note(
+                        place,
+                        "required",
+                        Effect::Rewritten,
+                        format!("`{name}` is required but not described: anything goes"),
+                    );
+                    self.property(&mut named, name, EMPTY, true, place)?;
+                }
+                Others::Open(schema) => self.property(&mut named, name, schema, true, place)?,
+            }
+        }
+        self.rename(&mut named, place);
+        Ok(named)
+    }
+
+    fn property(
+        &mut self,
+        named: &mut Named<'a>,
+        key: &'a str,
+        schema: Node<'a>,
+        required: bool,
+        place: &Place<'_>,
+    ) -> Result<(), Stop> {
+        let before = if required { None } else { self.enter_optional() };
+        let lowered = self.lower(schema, place);
+        self.leave_optional(before);
+        let lowered = match lowered {
+            Ok(lowered) => lowered,
+            Err(Stop::Never) if !required => {
+                self.note(place, "properties", Effect::Rewritten, "no value can fit, so it is not offered");
+                return Ok(());
+            }
+            Err(stop) => return Err(stop),
+        };
+        let mut node = lowered.node;
+        let mut null_is_absent = false;
+        if required {
+            named.required.push(Node::Text(key));
+        } else if self.grammar.all_required {
+            named.required.push(Node::Text(key));
+            if nulls::allowed(schema, self.document) {
+                self.note(
+                    place,
+                    "required",
+                    Effect::Narrowed,
+                    "optional, and `null` is a value of its own: left out is sent as `null`",
+                );
+            } else {
+                null_is_absent = true;
+                self.note(place, "required", Effect::Rewritten, "optional: `null` stands for left out");
+            }
+            node = self.with_null(node);
+        } else if self.grammar.types == Types::OpenApi
+            && matches!(schema.member("type"), Some(Node::Text("null")))
+        {
+            self.note(place, "type", Effect::Narrowed, "only `null` fits, which cannot be said: not offered");
+            return Ok(());
+        }
+        named.properties.push(Member::new(key, node));
+        named.fields.push(Field {
+            wire: key.to_owned(),
+            own: key.to_owned(),
+            plan: lowered.plan,
+            null_is_absent,
+        });
+        Ok(())
+    }
+
+    /// Keys in the API's letters, where it is particular.
+    fn rename(&mut self, named: &mut Named<'a>, place: &Place<'_>) {
+        let root = place.pointer().is_empty();
+        let applies = match self.context.profile.keys {
+            Keys::Any => false,
+            Keys::Root => root,
+            Keys::All => true,
+        };
+        if !applies {
+            return;
+        }
+        let own: Vec<&str> = named.fields.iter().map(|field| field.own.as_str()).collect();
+        let wires = names::keys(&own, self.context.profile.keys);
+        for (index, wire) in wires.into_iter().enumerate() {
+            if wire == named.fields[index].own {
+                continue;
+            }
+            let inside = place.key("properties");
+            let here = inside.key(named.properties[index].key);
+            self.context.note(
+                &here,
+                "properties",
+                Effect::Rewritten,
+                format!("the API takes no such key: it is called `{wire}`"),
+            );
+            let wire: &'a str = self.context.arena.alloc_str(&wire);
+            for name in &mut named.required {
+                if name.text(self.context.arena) == Some(&named.fields[index].own) {
+                    *name = Node::Text(wire);
+                }
+            }
+            named.properties[index].key = wire;
+            named.fields[index].wire = wire.to_owned();
+        }
+    }
+
+    /// What becomes of keys without a name; for a strict grammar they become a list of entries if that was asked for.
+    fn rest(
+        &mut self,
+        draft: &mut Draft<'a>,
+        named: &mut Named<'a>,
+        others: Others<'a>,
+        place: &Place<'_>,
+    ) -> Result<Rest, Stop> {
+        let Others::Open(values) = others else { return Ok(Rest::Same) };
+        if self.grammar.maps {
+            let here = place.key("additionalProperties");
+            return match self.lower(values, &here) {
+                Ok(lowered) => {
+                    draft.put(
+                        "additionalProperties",
+                        if matches!(lowered.node, Node::Object([])) {
+                            Node::Bool(true)
+                        } else {
+                            lowered.node
+                        },
+                    );
+                    Ok(Rest::Plan(lowered.plan))
+                }
+                Err(Stop::Never) => Ok(Rest::Same),
+                Err(stop) => Err(stop),
+            };
+        }
+        if self.grammar.strict {
+            if !self.context.options.reshape {
+                return Err(self.unsayable(place, "additionalProperties", "keys without a name are allowed"));
+            }
+            let lowered = match self.lower(values, &place.key("additionalProperties")) {
+                Err(Stop::Never) => return Ok(Rest::Same),
+                other => other?,
+            };
+            let mut key = "additionalProperties".to_owned();
+            while named.fields.iter().any(|field| field.wire == key) {
+                key.push('_');
+            }
+            let wire: &'a str = self.context.arena.alloc_str(&key);
+            let list = self.entries(lowered.node, "Further keys of this object, one entry each");
+            named.properties.push(Member::new(wire, list));
+            named.required.push(Node::Text(wire));
+            self.note(
+                place,
+                "additionalProperties",
+                Effect::Rewritten,
+                format!("keys without a name are asked for as a list of entries, `{key}`"),
+            );
+            return Ok(Rest::Entries { wire: key, plan: lowered.plan });
+        }
+        Ok(Rest::Same)
+    }
+
+    /// The line about keys without a name.
+    fn say_others(
+        &mut self,
+        draft: &mut Draft<'a>,
+        members: Object<'a>,
+        others: Others<'a>,
+        rest: &Rest,
+        place: &Place<'_>,
+    ) {
+        let said = get(members, "additionalProperties");
+        match others {
+            Others::Open(values) if !self.grammar.maps && !matches!(rest, Rest::Entries { .. }) => {
+                let what = if matches!(values, Node::Bool(true) | Node::Object([])) {
+                    String::new()
+                } else {
+                    format!(": {}", brief(values))
+                };
+                self.context.describe(draft, &format!("Other keys are allowed{what}"));
+                self.note(
+                    place,
+                    "additionalProperties",
+                    Effect::Narrowed,
+                    "keys without a name cannot be offered",
+                );
+            }
+            Others::Open(_) if self.grammar.closed => draft.put("additionalProperties", Node::Bool(false)),
+            Others::Open(_) => {}
+            Others::None if self.grammar.closed => {
+                draft.put("additionalProperties", Node::Bool(false));
+                if said.is_none() {
+                    self.note(
+                        place,
+                        "additionalProperties",
+                        Effect::Rewritten,
+                        "closed: it promised no other keys",
+                    );
+                }
+            }
+            Others::None if self.grammar.maps => {
+                if said.is_some() {
+                    draft.put("additionalProperties", Node::Bool(false));
+                }
+            }
+            Others::None if said.is_some() => {
+                self.note(
+                    place,
+                    "additionalProperties",
+                    Effect::Rewritten,
+                    "left out: an object with named properties is closed",
+                );
+            }
+            Others::None => {}
+        }
+    }
+
+    /// The rules about an object as a whole.
+    fn object_rules(&mut self, draft: &mut Draft<'a>, members: Object<'a>, place: &Place<'_>) {
+        for member in members {
+            let structural = matches!(
+                member.key,
+                "type"
+                    | "properties"
+                    | "required"
+                    | "additionalProperties"
+                    | "patternProperties"
+                    | "enum"
+                    | "const"
+            );
+            if !structural && !is_annotation(member.key) {
+                self.bound("object", draft, *member, place);
+            }
+        }
+    }
+
+    /// An object without named properties.
+    fn map(
+        &mut self,
+        members: Object<'a>,
+        values: Node<'a>,
+        leftover: &[Member<'a>],
+        place: &Place<'_>,
+    ) -> Lower<'a> {
+        if self.grammar.strict {
+            if !self.context.options.reshape {
+                return Err(self.unsayable(place, "additionalProperties", "a map, whose keys are not known"));
+            }
+            let lowered = match self.lower(values, &place.key("additionalProperties")) {
+                // No value fits, so the map is always empty; an empty closed object says that.
+                Err(Stop::Never) => {
+                    let mut draft = self.begin(members, place);
+                    draft.put_first("type", Node::Text("object"));
+                    self.finish_closed(&mut draft, &[]);
+                    return Ok(Lowered { node: self.context.object(draft.members()), plan: Plan::Same });
+                }
+                other => other?,
+            };
+            let mut draft = self.begin(members, place);
+            let list = self.entries(lowered.node, "A map, as a list of its entries");
+            for member in list.object().unwrap_or_default() {
+                if member.key != "description" || draft.get("description").is_none() {
+                    draft.put(member.key, member.value);
+                }
+            }
+            self.note(
+                place,
+                "additionalProperties",
+                Effect::Rewritten,
+                "a map, asked for as a list of entries",
+            );
+            self.object_rules(&mut draft, members, place);
+            self.tell(&mut draft, leftover, place);
+            return Ok(Lowered {
+                node: self.context.object(draft.members()),
+                plan: Plan::Entries(Box::new(lowered.plan)),
+            });
+        }
+        if !self.grammar.free_objects {
+            return self.unsayable_or_text(
+                members,
+                place,
+                "additionalProperties",
+                "a map, whose keys are not known",
+            );
+        }
+        let mut draft = self.begin(members, place);
+        draft.put_first("type", Node::Text("object"));
+        let free = matches!(values, Node::Bool(true) | Node::Object([]));
+        let mut rest = Rest::Same;
+        if self.grammar.maps {
+            // Said even where the original is silent: some APIs close an object that does not say it.
+            let lowered = match self.lower(values, &place.key("additionalProperties")) {
+                Err(Stop::Never) => Lowered { node: Node::Bool(false), plan: Plan::Same },
+                other => other?,
+            };
+            let silent = get(members, "additionalProperties").is_none();
+            if !(silent && self.grammar.title) {
+                draft.put(
+                    "additionalProperties",
+                    if matches!(lowered.node, Node::Object([])) { Node::Bool(true) } else { lowered.node },
+                );
+            }
+            rest = Rest::Plan(lowered.plan);
+        } else if !free {
+            self.context.describe(&mut draft, &format!("The value of each key: {}", brief(values)));
+            self.note(
+                place,
+                "additionalProperties",
+                Effect::Widened,
+                "what the values must be is only in the description",
+            );
+        }
+        self.object_rules(&mut draft, members, place);
+        self.tell(&mut draft, leftover, place);
+        let plan = ObjectPlan { fields: Vec::new(), rest, fill: false }.into_plan();
+        Ok(Lowered { node: self.typed(draft.members()), plan })
+    }
+
+    /// A list of `{"key", "value"}`.
+    fn entries(&self, value: Node<'a>, description: &'static str) -> Node<'a> {
+        let context = &self.context;
+        let key = context.object(&[Member::new("type", Node::Text("string"))]);
+        let mut entry = Draft::of(&[]);
+        entry.put("type", Node::Text("object"));
+        self.finish_closed(&mut entry, &[Member::new("key", key), Member::new("value", value)]);
+        context.object(&[
+            Member::new("type", Node::Text("array")),
+            Member::new("description", Node::Text(description)),
+            Member::new("items", context.object(entry.members())),
+        ])
+    }
+
+    /// Properties that only a condition brings in, offered as optional ones; the condition itself is told in words.
+    fn hoisted(&mut self, members: Object<'a>, place: &Place<'_>) -> Object<'a> {
+        let conditional = ["then", "else"].iter().any(|keyword| get(members, keyword).is_some())
+            || get(members, "dependentSchemas").is_some();
+        if !conditional {
+            return members;
+        }
+        let mut found: Vec<(&'a str, Node<'a>)> = Vec::new();
+        let mut collect = |schema: Node<'a>| {
+            for property in schema.member("properties").and_then(Node::object).unwrap_or_default() {
+                found.push((property.key, property.value));
+            }
+        };
+        for keyword in ["then", "else"] {
+            get(members, keyword).map(&mut collect);
+        }
+        for entry in get(members, "dependentSchemas").and_then(Node::object).unwrap_or_default() {
+            collect(entry.value);
+        }
+        let own = get(members, "properties").and_then(Node::object).unwrap_or_default();
+        let mut properties = own.to_vec();
+        for (key, schema) in found {
+            if properties.iter().any(|property| property.key == key) {
+                continue;
+            }
+            properties.push(Member::new(key, schema));
+        }
+        if properties.len() == own.len()
+            || matches!(get(members, "additionalProperties"), Some(Node::Bool(false)))
+        {
+            return members;
+        }
+        self.moved();
+        self.note(
+            place,
+            "if",
+            Effect::Widened,
+            "properties that a condition brings in are offered without it",
+        );
+        let mut draft = Draft::of(members);
+        draft.put("properties", self.context.object(&properties));
+        self.context.members(draft.members())
+    }
+}

@@ -1,0 +1,200 @@
+//! Alternatives: `anyOf`, `oneOf` and lists of types.
+
+use super::{Lower, Lowered, Lowering, Stop};
+use crate::Effect;
+use crate::arguments::{Branch, Plan};
+use crate::json::{Member, Node, Object, Place, get, to_value};
+use crate::schema::disjoint::disjoint;
+use crate::schema::draft::Draft;
+use crate::schema::is_annotation;
+use crate::schema::profile::Types;
+
+/// More pairs of alternatives than this are not compared with each other.
+const MOST_PAIRS: usize = 4096;
+
+impl<'a> Lowering<'_, 'a, '_> {
+    /// Lowers a schema with `anyOf` or `oneOf`; `None` if it has neither.
+    pub(super) fn alternatives(
+        &mut self,
+        members: Object<'a>,
+        leftover: &[Member<'a>],
+        place: &Place<'_>,
+    ) -> Result<Option<Lowered<'a>>, Stop> {
+        let any = get(members, "anyOf").and_then(Node::list);
+        let one = get(members, "oneOf").and_then(Node::list);
+        let (keyword, branches) = match (any, one) {
+            (None, None) => return Ok(None),
+            (Some(branches), None) => ("anyOf", branches),
+            (None, Some(branches)) => ("oneOf", branches),
+            (Some(other), Some(branches)) => {
+                if self.grammar.strict && !self.context.options.reshape {
+                    return Err(self.unsayable(place, "anyOf", "`anyOf` and `oneOf` hold at once"));
+                }
+                let mut rest = Draft::of(members);
+                rest.remove("anyOf");
+                let rest = self.context.members(rest.members());
+                let mut leftover = leftover.to_vec();
+                leftover.push(Member::new("anyOf", Node::List(other)));
+                return self.union(rest, branches, "oneOf", true, &leftover, place).map(Some);
+            }
+        };
+        if branches.iter().all(|branch| only_requires(*branch)) {
+            // "One of these keys at least": the object stands, the rule is told.
+            let mut rest = Draft::of(members);
+            let rule = rest.remove(keyword).map(|value| Member::new(keyword, value));
+            let rest = self.context.members(rest.members());
+            let leftover: Vec<Member<'a>> = leftover.iter().copied().chain(rule).collect();
+            return self.flattened(rest, leftover, place).map(Some);
+        }
+        self.union(members, branches, keyword, keyword == "oneOf", leftover, place).map(Some)
+    }
+
+    /// One of `branches`, each together with what `members` says beside them.
+    pub(super) fn union(
+        &mut self,
+        members: Object<'a>,
+        branches: &[Node<'a>],
+        keyword: &'static str,
+        exclusive: bool,
+        leftover: &[Member<'a>],
+        place: &Place<'_>,
+    ) -> Lower<'a> {
+        let base: Vec<Member<'a>> = members
+            .iter()
+            .filter(|member| keyword != "type" && member.key != keyword && !is_annotation(member.key))
+            .copied()
+            .collect();
+        let base = self.context.object(&base);
+        let inside = place.key(keyword);
+        let mut lowered: Vec<Lowered<'a>> = Vec::new();
+        let mut originals: Vec<Node<'a>> = Vec::new();
+        let mut null = false;
+        for (index, branch) in branches.iter().enumerate() {
+            let here = inside.index(index);
+            let here = if keyword == "type" { place } else { &here };
+            let schema = self.context.both(base, *branch);
+            let one = match self.lower(schema, here) {
+                Ok(one) => one,
+                Err(Stop::Never) => {
+                    self.note(
+                        here,
+                        keyword,
+                        Effect::Rewritten,
+                        "no value can fit this alternative: left out",
+                    );
+                    continue;
+                }
+                Err(stop) => return Err(stop),
+            };
+            if self.grammar.types == Types::OpenApi
+                && matches!(one.node.member("type"), Some(Node::Text("NULL")))
+            {
+                null = true;
+                continue;
+            }
+            let twin = one.plan.is_same()
+                && lowered.iter().any(|other| other.plan.is_same() && other.node.same(one.node));
+            if twin && !exclusive {
+                continue;
+            }
+            lowered.push(one);
+            originals.push(schema);
+        }
+        let overlap = self.overlapping(&originals);
+        if exclusive && overlap {
+            self.note(place, "oneOf", Effect::Widened, "a value may fit several of the alternatives now");
+        }
+        if lowered.iter().any(|one| !one.plan.is_same()) && overlap {
+            self.note(
+                place,
+                keyword,
+                Effect::Narrowed,
+                "a value that fits several alternatives may come back as another of them",
+            );
+            self.note(
+                place,
+                keyword,
+                Effect::Widened,
+                "a value that fits several alternatives may be read as the wrong one",
+            );
+        }
+        let mut draft = self.begin(members, place);
+        self.tell(&mut draft, leftover, place);
+        let lowered = self.joined(draft, lowered, originals)?;
+        Ok(if null { Lowered { node: self.with_null(lowered.node), plan: lowered.plan } } else { lowered })
+    }
+
+    /// The alternatives under one roof, with the annotations of `draft`.
+    fn joined(
+        &mut self,
+        draft: Draft<'a>,
+        mut lowered: Vec<Lowered<'a>>,
+        originals: Vec<Node<'a>>,
+    ) -> Lower<'a> {
+        match lowered.len() {
+            0 => return Err(Stop::Never),
+            1 => {
+                let one = lowered.remove(0);
+                let mut node = Draft::of(one.node.object().unwrap_or_default());
+                if node.get("$ref").is_some() && !draft.members().is_empty() {
+                    let mut wrapper = vec![Member::new("anyOf", self.context.list(&[one.node]))];
+                    wrapper.extend(draft.members());
+                    return Ok(Lowered { node: self.context.object(&wrapper), plan: one.plan });
+                }
+                for member in draft.members() {
+                    node.put(member.key, member.value);
+                }
+                return Ok(Lowered { node: self.context.object(node.members()), plan: one.plan });
+            }
+            _ => {}
+        }
+        let same = lowered.iter().all(|one| one.plan.is_same());
+        let mut nodes: Vec<Node<'a>> = lowered.iter().map(|one| one.node).collect();
+        let alone = self.grammar.types == Types::OpenApi;
+        if alone && let Some(description) = draft.get("description") {
+            // `anyOf` must be the only key of its node, so the words move into the first alternative.
+            let mut first = Draft::of(nodes[0].object().unwrap_or_default());
+            let inner = first.get("description").and_then(|node| node.text(self.context.arena));
+            first.put("description", description);
+            if let Some(inner) = inner {
+                self.context.describe(&mut first, inner);
+            }
+            nodes[0] = self.context.object(first.members());
+        }
+        let mut members = vec![Member::new("anyOf", self.context.list(&nodes))];
+        if !alone {
+            members.extend(draft.members());
+        }
+        let plan = if same {
+            Plan::Same
+        } else {
+            let arena = self.context.arena;
+            let branch = |(one, original): (Lowered<'a>, Node<'a>)| Branch {
+                wire: to_value(one.node, arena),
+                own: to_value(original, arena),
+                plan: one.plan,
+            };
+            Plan::Union(lowered.into_iter().zip(originals).map(branch).collect())
+        };
+        Ok(Lowered { node: self.context.object(&members), plan })
+    }
+
+    fn overlapping(&self, schemas: &[Node<'a>]) -> bool {
+        if schemas.len() * schemas.len() > MOST_PAIRS {
+            return true;
+        }
+        schemas.iter().enumerate().any(|(index, one)| {
+            schemas[index + 1..].iter().any(|other| !disjoint(*one, *other, self.document))
+        })
+    }
+}
+
+/// Whether a schema only names required keys.
+fn only_requires(node: Node<'_>) -> bool {
+    node.object().is_some_and(|members| {
+        get(members, "required").is_some()
+            && members
+                .iter()
+                .all(|member| matches!(member.key, "required" | "type") || is_annotation(member.key))
+    })
+}

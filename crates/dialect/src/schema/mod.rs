@@ -1,0 +1,162 @@
+//! The schema engine: one walk that mends, one that lowers, each told by a profile what a dialect takes.
+//!
+//! [`convert`] takes a tool's `inputSchema` as the server sent it and says it in the words of one dialect, with the way
+//! back for arguments and a line for every change.
+
+mod brief;
+mod context;
+mod disjoint;
+mod draft;
+mod inline;
+mod keep;
+mod keyword;
+mod lower;
+mod mend;
+mod merge;
+mod nulls;
+mod pattern;
+mod profile;
+mod refs;
+mod root;
+mod types;
+
+use std::collections::HashSet;
+
+use bumpalo::Bump;
+
+use self::context::Context;
+pub(crate) use self::keyword::{Slot, is_annotation, slot};
+pub(crate) use self::lower::Counts;
+use self::lower::Stop;
+pub(crate) use self::profile::{Keys, Profile};
+use self::refs::{Document, identity};
+use crate::arguments::Plan;
+use crate::json::{Node, Place};
+use crate::{Change, Dialect, Effect, Options, Refusal};
+
+/// A schema in a dialect's words.
+pub(crate) struct Converted<'a> {
+    pub(crate) schema: Node<'a>,
+    /// The schema as it was meant, before the dialect's words.
+    pub(crate) mended: Node<'a>,
+    pub(crate) plan: Plan,
+    /// Plans by the number that [`Plan::Shared`] names.
+    pub(crate) shared: Vec<Plan>,
+    /// Whether it is strict; `None` where the dialect has no such word.
+    pub(crate) strict: Option<bool>,
+    pub(crate) counts: Option<Counts>,
+    pub(crate) changes: Vec<Change>,
+    /// Words that belong into the tool's description, since the root may have none.
+    pub(crate) aside: Option<Node<'a>>,
+}
+
+impl<'a> Converted<'a> {
+    /// A schema that nothing was done to.
+    pub(crate) fn untouched(schema: Node<'a>) -> Converted<'a> {
+        Converted {
+            schema,
+            mended: schema,
+            plan: Plan::Same,
+            shared: Vec::new(),
+            strict: None,
+            counts: None,
+            changes: Vec::new(),
+            aside: None,
+        }
+    }
+}
+
+/// Converts a tool's `inputSchema`.
+pub(crate) fn convert<'a>(
+    sent: Option<Node<'a>>,
+    dialect: Dialect,
+    options: &Options,
+    arena: &'a Bump,
+) -> Result<Converted<'a>, Refusal> {
+    match convert_by(sent, Profile::of(dialect), options, arena)? {
+        Ok(converted) => Ok(converted),
+        Err((pointer, keyword, detail)) => {
+            fall_back(sent, dialect, options, arena, (pointer, keyword, detail))
+        }
+    }
+}
+
+/// Where and why a schema cannot be said.
+type Unsayable = (String, &'static str, String);
+
+/// Sends a tool out non-strict, for the reason given.
+pub(crate) fn fall_back<'a>(
+    sent: Option<Node<'a>>,
+    dialect: Dialect,
+    options: &Options,
+    arena: &'a Bump,
+    (pointer, keyword, detail): Unsayable,
+) -> Result<Converted<'a>, Refusal> {
+    let plain = convert_by(sent, Profile::fallback(dialect), options, arena)?;
+    let mut converted =
+        plain.map_err(|(pointer, _, message)| Refusal { code: "unsayable", pointer, message })?;
+    converted.strict = Some(false);
+    let detail = format!("sent with `strict: false`: {detail} (`{keyword}`)");
+    converted
+        .changes
+        .insert(0, Change { pointer, keyword: "strict".to_owned(), effect: Effect::Rewritten, detail });
+    Ok(converted)
+}
+
+fn convert_by<'a>(
+    sent: Option<Node<'a>>,
+    profile: &'static Profile,
+    options: &Options,
+    arena: &'a Bump,
+) -> Result<Result<Converted<'a>, Unsayable>, Refusal> {
+    let mut context = Context::new(arena, profile, options);
+    let root = context.read_root(sent)?;
+    let mended = context.mend(root, &Place::ROOT);
+    let mut document = None;
+    let mut impossible = HashSet::new();
+    if context.refs || context.doubtful {
+        let found = Document::new(mended, arena)?;
+        impossible = refs::impossible(&found);
+        if impossible.contains(&identity(mended)) {
+            return Err(Stop::unsatisfiable());
+        }
+        document = Some(found);
+    }
+    let fixed = context.fix_root(mended, document.as_ref())?;
+    if let Some(document) = &mut document {
+        document.rooted(fixed);
+    }
+    let Some(grammar) = profile.grammar else {
+        return context.keep(fixed, mended, document.as_ref()).map(Ok);
+    };
+    match lower::lower(&mut context, fixed, document.as_ref(), impossible) {
+        Ok(lowered) => Ok(Ok(Converted {
+            schema: lowered.node,
+            mended,
+            plan: lowered.plan,
+            shared: lowered.shared,
+            strict: grammar.strict.then_some(true),
+            counts: Some(lowered.counts),
+            changes: once_each(context.changes),
+            aside: None,
+        })),
+        Err(Stop::Never) => Err(Stop::unsatisfiable()),
+        Err(Stop::Unsayable { pointer, keyword, detail }) => Ok(Err((pointer, keyword, detail))),
+    }
+}
+
+/// Alternatives repeat what stands beside them; a report says it once.
+fn once_each(changes: Vec<Change>) -> Vec<Change> {
+    let mut seen = HashSet::with_capacity(changes.len());
+    changes
+        .into_iter()
+        .filter(|change| {
+            seen.insert((
+                change.pointer.clone(),
+                change.keyword.clone(),
+                change.effect,
+                change.detail.clone(),
+            ))
+        })
+        .collect()
+}

@@ -1,0 +1,183 @@
+//! What the regular expressions of a schema may use, by who has to compile them.
+//!
+//! JSON Schema means ECMA 262. OpenAI's checker compiles with Python's `re`, constrained decoders know no lookaround and
+//! no back references. Each function errs on the side of "no": a pattern is then told in words instead.
+
+/// Whether Python's `re` compiles `pattern`, which ECMA 262 does.
+pub(crate) fn compiles_in_python(pattern: &str) -> bool {
+    if !pattern.bytes().any(|byte| matches!(byte, b'\\' | b'(' | b'[' | b'{')) {
+        return true;
+    }
+    scan(pattern).python
+}
+
+/// Whether a constrained decoder takes `pattern`: no lookaround, no back references, no word boundaries, no named groups.
+pub(crate) fn is_simple(pattern: &str) -> bool {
+    let found = scan(pattern);
+    found.python && !found.lookaround && !found.reference && !found.boundary && !found.named
+}
+
+/// Whether `pattern` compiles in ECMA-like engines without lookaround, as OpenAI's strict mode wants it.
+pub(crate) fn is_without_lookaround(pattern: &str) -> bool {
+    let found = scan(pattern);
+    found.python && !found.lookaround && !found.reference && !found.named
+}
+
+#[derive(Default)]
+struct Found {
+    python: bool,
+    lookaround: bool,
+    reference: bool,
+    boundary: bool,
+    named: bool,
+}
+
+fn scan(pattern: &str) -> Found {
+    let mut found = Found { python: true, ..Found::default() };
+    let bytes = pattern.as_bytes();
+    let mut at = 0;
+    let mut class: Option<usize> = None;
+    let mut groups = 0i32;
+    while at < bytes.len() {
+        match (bytes[at], class) {
+            (b'\\', _) => {
+                let Some(next) = bytes.get(at + 1) else {
+                    found.python = false;
+                    break;
+                };
+                match next {
+                    // `\p{…}`, `\cA` and `\u{…}` are ECMA's alone.
+                    b'p' | b'P' | b'c' => found.python = false,
+                    b'u' => found.python &= hex_follows(bytes, at + 2, 4),
+                    b'x' => found.python &= hex_follows(bytes, at + 2, 2),
+                    b'k' => {
+                        found.reference = true;
+                        found.python = false;
+                    }
+                    b'1'..=b'9' if class.is_none() => found.reference = true,
+                    b'b' | b'B' if class.is_none() => found.boundary = true,
+                    b'd'
+                    | b'D'
+                    | b'w'
+                    | b'W'
+                    | b's'
+                    | b'S'
+                    | b'n'
+                    | b'r'
+                    | b't'
+                    | b'f'
+                    | b'v'
+                    | b'0'
+                    | b'b'
+                    | b'1'..=b'9' => {}
+                    // Python refuses escapes of letters it does not know.
+                    letter if letter.is_ascii_alphabetic() => found.python = false,
+                    _ => {}
+                }
+                // A class cannot run to or from a set: `[a-\d]`.
+                if class.is_some() && matches!(next, b'd' | b'D' | b'w' | b'W' | b's' | b'S') {
+                    let before = at.checked_sub(1).and_then(|index| bytes.get(index)) == Some(&b'-')
+                        && class.is_some_and(|start| at > start + 2);
+                    let after = bytes.get(at + 2) == Some(&b'-')
+                        && bytes.get(at + 3).is_some_and(|byte| *byte != b']');
+                    found.python &= !before && !after;
+                }
+                at += 2;
+                continue;
+            }
+            (b'[', None) => {
+                let negated = bytes.get(at + 1) == Some(&b'^');
+                let first = at + 1 + usize::from(negated);
+                // `[]` and `[^]` close at once in ECMA; Python takes the bracket as a member.
+                if bytes.get(first) == Some(&b']') {
+                    found.python = false;
+                }
+                class = Some(at);
+            }
+            (b']', Some(_)) => class = None,
+            (b'(', None) => {
+                groups += 1;
+                if bytes.get(at + 1) == Some(&b'?') {
+                    match (bytes.get(at + 2), bytes.get(at + 3)) {
+                        (Some(b':'), _) => {}
+                        (Some(b'=' | b'!'), _) => found.lookaround = true,
+                        (Some(b'<'), Some(b'=' | b'!')) => {
+                            found.lookaround = true;
+                            // Python wants a fixed width behind; telling which is not worth it.
+                            found.python &= !has_repetition(&bytes[at..]);
+                        }
+                        // `(?<name>…)` is ECMA's, `(?P<name>…)` Python's.
+                        (Some(b'<'), _) => {
+                            found.named = true;
+                            found.python = false;
+                        }
+                        _ => found.named = true,
+                    }
+                }
+            }
+            (b')', None) => {
+                groups -= 1;
+                found.python &= groups >= 0;
+            }
+            (b'*' | b'+' | b'?', None) => {
+                // Possessive and stacked repetition differ between the engines.
+                let nothing_before =
+                    at == 0 || matches!(bytes[at - 1], b'(' | b'|') && !(at > 1 && bytes[at - 2] == b'\\');
+                if nothing_before && bytes.get(at.wrapping_sub(1)) != Some(&b'(') {
+                    found.python = false;
+                }
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    found.python &= class.is_none() && groups == 0;
+    found
+}
+
+fn hex_follows(bytes: &[u8], at: usize, count: usize) -> bool {
+    bytes.get(at..at + count).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+}
+
+fn has_repetition(group: &[u8]) -> bool {
+    let end = group.iter().position(|byte| *byte == b')').unwrap_or(group.len());
+    group[3.min(end)..end].iter().any(|byte| matches!(byte, b'*' | b'+' | b'?' | b'{' | b'|'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn python_takes_ordinary_patterns() {
+        for pattern in [
+            "^[a-z]+$",
+            r"^\d{4}-\d{2}-\d{2}$",
+            "^(?!admin)[a-z]+$",
+            r"^(https?://)?[\w.-]+$",
+            r"^[^\]]+$",
+            r"^(\+|-)?\d+$",
+            "^(?:a|b)$",
+            r"^[\w\-. ]+$",
+            r"^#[0-9a-fA-F]{6}$",
+        ] {
+            assert!(compiles_in_python(pattern), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn python_refuses_what_only_ecma_knows() {
+        for pattern in [r"^\p{L}+$", r"\u{1F600}", "(?<n>a)", r"\cA", "[^]", r"[a-\d]", "(?<=a+)b", "(", "[a"]
+        {
+            assert!(!compiles_in_python(pattern), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn lookaround_is_not_simple() {
+        assert!(!is_simple("^(?!admin)[a-z]+$"));
+        assert!(!is_simple(r"(a)\1"));
+        assert!(!is_simple(r"\bword\b"));
+        assert!(is_simple(r"^[a-z]{2,5}(?:-\d+)?$"));
+    }
+}
