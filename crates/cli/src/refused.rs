@@ -38,11 +38,11 @@ pub(crate) fn tell(reports: &[Report], weight: Weight, hint: &str) -> usize {
 }
 
 fn sentence(report: &Report, index: usize, count: usize) -> String {
-    let mut text = "tool ".to_owned();
-    if count > 1 {
-        let _ = write!(text, "{} of {count}, ", index + 1);
-    }
-    let _ = write!(text, "`{}`, is refused for `{}`", shown(&report.tool), report.dialect);
+    let tool = match count {
+        1 => format!("tool `{}`", shown(&report.tool)),
+        _ => format!("tool {} of {count}, `{}`,", index + 1, shown(&report.tool)),
+    };
+    let mut text = format!("{tool} is refused for `{}`", report.dialect);
     if let Some(reason) = &report.reason {
         let _ = write!(text, ": {}", shown(&reason.message));
         if !reason.pointer.is_empty() {
