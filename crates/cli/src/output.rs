@@ -31,8 +31,11 @@ pub(crate) fn unless_nobody_reads(error: io::Error) -> Result<(), Failure> {
 /// Puts `text` at `path` so that a reader finds the old content or the new, never a part.
 pub(crate) fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
     let outcome = match fs::metadata(path) {
-        // A device, a pipe or a shell's `>(…)` cannot be replaced, only written to.
-        Ok(metadata) if !metadata.is_file() && !metadata.is_dir() => fs::write(path, text),
+        // A device, a pipe or a shell's `>(…)` cannot be replaced, only written to. `/dev/stderr` may lead to a file,
+        // which others go on writing to.
+        Ok(metadata) if path.starts_with("/dev") || !(metadata.is_file() || metadata.is_dir()) => {
+            OpenOptions::new().append(true).open(path).and_then(|mut file| file.write_all(text.as_bytes()))
+        }
         Ok(metadata) => replace(path, text, Some(metadata.permissions())),
         Err(_) => replace(path, text, None),
     };

@@ -161,6 +161,26 @@ fn a_report_in_a_file_comes_beside_the_definitions() {
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "no temporary file is left");
 }
 
+#[cfg(unix)]
+#[test]
+fn a_report_to_a_stream_does_not_replace_the_file_behind_it() {
+    use std::process::{Command, Stdio};
+
+    let folder = folder("report_to_a_stream");
+    let (tools, log) = (folder.join("tools.json"), folder.join("log"));
+    fs::write(&tools, ONE_IS_BROKEN).unwrap();
+    let status = Command::new(env!("CARGO_BIN_EXE_toolwire"))
+        .args(["convert", tools.to_str().unwrap(), "--to", "openai", "--compact", "--report", "/dev/stderr"])
+        .stdout(Stdio::null())
+        .stderr(fs::OpenOptions::new().create(true).append(true).open(&log).unwrap())
+        .status()
+        .unwrap();
+    assert_eq!(status.code(), Some(1));
+    let written = fs::read_to_string(&log).unwrap();
+    assert!(written.starts_with(r#"[{"tool":"first","#), "{written}");
+    assert!(written.contains("\nerror: tool 2 of 3, `broken`, is refused"), "{written}");
+}
+
 #[test]
 fn a_report_that_cannot_be_written_means_no_output_at_all() {
     let folder = folder("report_nowhere");
