@@ -36,6 +36,7 @@ fn a_refused_tool_is_seen_and_the_exit_code_says_so() {
 #[test]
 fn a_pipe_gets_no_colour() {
     let page = String::from_utf8(check(&[]).stdout).unwrap();
+    assert!(page.starts_with("5 tools in 17 dialects "), "{page:?}");
     assert!(!page.contains('\u{1b}'), "{page:?}");
 }
 
