@@ -1,3 +1,77 @@
-//! The `toolwire` command.
+//! The `toolwire` command: reads the command line, runs one command, and turns its outcome into an exit code.
 
-fn main() {}
+mod arguments;
+mod check;
+mod convert;
+mod dialect_name;
+mod failure;
+mod output;
+mod refused;
+mod shown;
+mod source;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use clap::{Parser, Subcommand};
+
+use arguments::Direction;
+use failure::Failure;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Every MCP tool, callable from every LLM API.
+///
+/// Toolwire turns MCP tool definitions into what OpenAI, Anthropic, Gemini, Bedrock and the others accept, says what
+/// was changed and why, and turns the model's arguments back.
+#[derive(Parser)]
+#[command(
+    name = "toolwire",
+    version,
+    arg_required_else_help = true,
+    after_help = "`toolwire COMMAND --help` teaches each command by example.",
+    after_long_help = include_str!("help/toolwire.txt")
+)]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Convert(convert::ConvertArgs),
+    /// Turn the arguments a model sent into the tool's own
+    ///
+    /// Reads lines of `{"name","arguments"}` on standard input, names as the model sees them, and answers each with
+    /// one line: `{"name","arguments"}` as MCP wants them, with `"repairs"` when something had to be mended, or
+    /// `{"error":{"code","message"}}`.
+    #[command(after_long_help = include_str!("help/decode.txt"))]
+    Decode(arguments::LinesArgs),
+    /// Turn a tool's own arguments into what a model would have sent
+    ///
+    /// Reads lines of `{"name","arguments"}` on standard input, with MCP names and arguments, and answers each with one
+    /// line: `{"name","arguments"}` as a model of the dialect writes them, or `{"error":{"code","message"}}`.
+    #[command(after_long_help = include_str!("help/encode.txt"))]
+    Encode(arguments::LinesArgs),
+    Check(check::CheckArgs),
+}
+
+fn main() -> ExitCode {
+    exit_130_when_interrupted();
+    let outcome = match CommandLine::parse().command {
+        Command::Convert(args) => convert::run(&args),
+        Command::Decode(args) => arguments::run(Direction::Decode, &args),
+        Command::Encode(args) => arguments::run(Direction::Encode, &args),
+        Command::Check(args) => check::run(&args),
+    };
+    outcome.unwrap_or_else(|failure: Failure| failure.tell())
+}
+
+/// Scripts that look at the exit code itself should see 130, not a death by signal that only a shell translates.
+fn exit_130_when_interrupted() {
+    let always = Arc::new(AtomicBool::new(true));
+    // Where no handler can be set, the system's own way of ending the process is good enough.
+    let _ = signal_hook::flag::register_conditional_shutdown(signal_hook::consts::SIGINT, 130, always);
+}

@@ -1,0 +1,83 @@
+//! How each dialect does over all the tools.
+
+use std::fmt::Write as _;
+
+use toolwire_dialect::Status;
+
+use super::survey::Survey;
+use super::{BOLD, DIM, STATUSES, style, symbol};
+use crate::shown::padded;
+
+const WIDEST_BAR: usize = 24;
+const COUNT: usize = 10;
+
+pub(super) fn render(survey: &Survey, columns: usize) -> String {
+    let name_width = survey.dialects.iter().map(|dialect| dialect.name().len()).max().unwrap_or(0);
+    let table_width = name_width + STATUSES.len() * COUNT;
+    if table_width > columns {
+        // The table above says it all, only less handily.
+        return String::new();
+    }
+    let bar_width = (columns - table_width).saturating_sub(3).min(WIDEST_BAR).min(survey.tools());
+
+    let mut text = format!("\n{}", " ".repeat(name_width));
+    for status in STATUSES {
+        let style = style(status);
+        let _ = write!(text, "{style}{:>COUNT$}{style:#}", status.name());
+    }
+    text.push('\n');
+    for (dialect, reports) in survey.by_dialect() {
+        let counts = STATUSES.map(|status| reports.iter().filter(|report| report.status == status).count());
+        let _ = write!(text, "{BOLD}{}{BOLD:#}", padded(dialect.name(), name_width));
+        for count in counts {
+            match count {
+                0 => {
+                    let _ = write!(text, "{DIM}{:>COUNT$}{DIM:#}", "·");
+                }
+                _ => {
+                    let _ = write!(text, "{count:>COUNT$}");
+                }
+            }
+        }
+        if bar_width >= 4 {
+            let _ = write!(text, "   {}", bar(counts, bar_width));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// The shares of the statuses, drawn with their symbols. Whatever there is at all gets at least one.
+fn bar(counts: [usize; 4], columns: usize) -> String {
+    let mut text = String::new();
+    for (status, cells) in STATUSES.into_iter().zip(shares(counts, columns)) {
+        if cells > 0 {
+            let style = style(status);
+            let _ = write!(text, "{style}{}{style:#}", symbol(status).repeat(cells));
+        }
+    }
+    text
+}
+
+fn shares(counts: [usize; 4], columns: usize) -> [usize; 4] {
+    let all: usize = counts.iter().sum();
+    let mut cells = counts.map(|count| if count == 0 { 0 } else { (count * columns / all.max(1)).max(1) });
+    // Rounding leaves a few cells over or under: the largest share can spare or take them.
+    let largest = (0..cells.len()).max_by_key(|index| counts[*index]).unwrap_or(Status::Exact as usize);
+    let others: usize = cells.iter().sum::<usize>() - cells[largest];
+    cells[largest] = columns.saturating_sub(others);
+    cells
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shares;
+
+    #[test]
+    fn shares_fill_the_bar_and_show_what_is_rare() {
+        assert_eq!(shares([3, 1, 0, 0], 4), [3, 1, 0, 0]);
+        assert_eq!(shares([998, 1, 0, 1], 20), [18, 1, 0, 1]);
+        assert_eq!(shares([1, 1, 1, 0], 24), [8, 8, 8, 0]);
+        assert_eq!(shares([1, 1, 1, 0], 20), [6, 6, 8, 0]);
+    }
+}

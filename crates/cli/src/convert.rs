@@ -1,0 +1,141 @@
+//! `toolwire convert`: tool definitions in, what belongs into the request's `tools` field out.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use toolwire_dialect::{Defaults, Dialect, Layout, Options, Report, Status, convert};
+
+use crate::dialect_name;
+use crate::failure::{Failure, NOTE, say};
+use crate::output;
+use crate::refused::{self, Weight};
+use crate::shown::shown;
+use crate::source::Source;
+
+/// Convert tool definitions
+///
+/// Reads one tool, an array of tools, `{"tools":[…]}` or a `tools/list` response, and prints what belongs into the
+/// request's `tools` field, in input order. One bare tool in: its one definition out. A tool that cannot be said
+/// honestly in the dialect is left out and named on standard error, and the exit code is 1.
+#[derive(Args)]
+#[command(after_long_help = include_str!("help/convert.txt"))]
+pub(crate) struct ConvertArgs {
+    /// The tools; `-` or nothing reads standard input
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// The dialect to convert to
+    #[arg(long, value_name = "D", value_parser = dialect_name::any())]
+    to: Dialect,
+    /// The dialect the input is in
+    #[arg(long, value_name = "D", value_parser = dialect_name::readable(), default_value = "mcp")]
+    from: Dialect,
+    /// What becomes of `default` where the dialect does not take it
+    #[arg(long, value_name = "WAY", value_enum, default_value = "drop")]
+    defaults: WayOfDefaults,
+    /// Keep tools strict by reshaping what a strict dialect cannot say
+    ///
+    /// Maps become lists of key/value entries, free-form values JSON text, and tuples objects; `toolwire decode
+    /// --reshape` undoes it. Without it such a tool goes out non-strict, alone, with `strict: false`.
+    #[arg(long)]
+    reshape: bool,
+    /// Write the report to FILE; `-` prints it instead of the definitions
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Write JSON without white space
+    #[arg(long)]
+    compact: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum WayOfDefaults {
+    /// Gone, with a line in the report
+    Drop,
+    /// Said in the description instead
+    Describe,
+    /// Left where it is
+    Keep,
+}
+
+pub(crate) fn run(args: &ConvertArgs) -> Result<ExitCode, Failure> {
+    let options = Options {
+        defaults: match args.defaults {
+            WayOfDefaults::Drop => Defaults::Drop,
+            WayOfDefaults::Describe => Defaults::Describe,
+            WayOfDefaults::Keep => Defaults::Keep,
+        },
+        reshape: args.reshape,
+        layout: if args.compact { Layout::Compact } else { Layout::Indented },
+        ..Options::default()
+    };
+    let source = Source::new(args.file.as_deref());
+    let input = source.read("tools as JSON")?;
+    let conversion = convert(&input.text, args.from, args.to, &options)
+        .map_err(|error| input.fault(&error, &forms_of(args.from)))?;
+
+    let definitions = conversion.definitions.map(|mut definitions| {
+        definitions.push('\n');
+        definitions
+    });
+    match args.report.as_deref() {
+        Some(path) if path == Path::new("-") => output::print(&json(&conversion.reports, args.compact))?,
+        Some(path) => {
+            // The file first: when it cannot be written, nothing else has been.
+            output::write_file(path, &json(&conversion.reports, args.compact))?;
+            output::print(definitions.as_deref().unwrap_or_default())?;
+        }
+        None => {
+            output::print(definitions.as_deref().unwrap_or_default())?;
+            tell_of_losses(&conversion.reports);
+        }
+    }
+    Ok(verdict(&conversion.reports, args))
+}
+
+/// What the input may look like, as a hint.
+pub(crate) fn forms_of(from: Dialect) -> String {
+    match from {
+        Dialect::Mcp => {
+            "give one tool, an array of tools, {\"tools\":[…]} or a tools/list response; `--from` reads other dialects"
+                .to_owned()
+        }
+        other => format!("give one `{other}` definition, an array of them, or {{\"tools\":[…]}}"),
+    }
+}
+
+/// JSON text of `value`, ending with a newline.
+pub(crate) fn json(value: &(impl Serialize + ?Sized), compact: bool) -> String {
+    let text = if compact { serde_json::to_string(value) } else { serde_json::to_string_pretty(value) };
+    let mut text = text.expect("a report has no map with keys that are not text");
+    text.push('\n');
+    text
+}
+
+/// A person who sees only definitions would not learn that some say less than their tools. Scripts ask for the report.
+fn tell_of_losses(reports: &[Report]) {
+    use std::io::IsTerminal;
+
+    let lossy: Vec<&Report> = reports.iter().filter(|report| report.status == Status::Lossy).collect();
+    let Some(first) = lossy.first() else { return };
+    if std::io::stderr().is_terminal() {
+        let and_others = match lossy.len() {
+            1 => String::new(),
+            many => format!(" and {} more", many - 1),
+        };
+        say(&format!(
+            "{NOTE}note:{NOTE:#} `{}`{and_others} cannot be said in `{}` without loss; `--report -` names each place\n",
+            shown(&first.tool),
+            first.dialect
+        ));
+    }
+}
+
+fn verdict(reports: &[Report], args: &ConvertArgs) -> ExitCode {
+    let file = args.file.as_ref().map_or("FILE".into(), |path| path.to_string_lossy());
+    let hint = format!("`toolwire check {}` shows which dialects take it", shown(&file));
+    match refused::tell(reports, Weight::Error, &hint) {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    }
+}

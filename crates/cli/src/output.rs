@@ -1,0 +1,84 @@
+//! Results, written once and whole.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use crate::failure::Failure;
+use crate::shown::shown;
+use crate::source::in_words;
+
+/// Writes all of `text` to standard output.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).or_else(unless_nobody_reads)
+}
+
+/// Writes all of `text` to standard output, with its colours only where they are wanted.
+pub(crate) fn print_styled(text: &str) -> Result<(), Failure> {
+    let mut stdout = anstream::stdout().lock();
+    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).or_else(unless_nobody_reads)
+}
+
+/// A reader that left (`toolwire … | head -1`) has what it wanted.
+pub(crate) fn unless_nobody_reads(error: io::Error) -> Result<(), Failure> {
+    if error.kind() == io::ErrorKind::BrokenPipe {
+        return Ok(());
+    }
+    Err(Failure::work(format!("cannot write to standard output: {}", in_words(&error))))
+}
+
+/// Puts `text` at `path` so that a reader finds the old content or the new, never a part.
+pub(crate) fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
+    let outcome = match fs::metadata(path) {
+        // A device, a pipe or a shell's `>(…)` cannot be replaced, only written to. `/dev/stderr` may lead to a file,
+        // which others go on writing to.
+        Ok(metadata) if path.starts_with("/dev") || !(metadata.is_file() || metadata.is_dir()) => {
+            OpenOptions::new().append(true).open(path).and_then(|mut file| file.write_all(text.as_bytes()))
+        }
+        Ok(metadata) => replace(path, text, Some(metadata.permissions())),
+        Err(_) => replace(path, text, None),
+    };
+    outcome.map_err(|error| {
+        Failure::work(format!("cannot write `{}`: {}", shown(&path.to_string_lossy()), in_words(&error)))
+            .with_hint("name a file in a folder that exists and may be written to")
+    })
+}
+
+fn replace(path: &Path, text: &str, permissions: Option<fs::Permissions>) -> io::Result<()> {
+    // Through a link, so that the link stays and its target gets the content.
+    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    if target.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    let (temporary, mut file) = create_beside(&target)?;
+    let written = (|| {
+        file.write_all(text.as_bytes())?;
+        if let Some(permissions) = permissions {
+            file.set_permissions(permissions)?;
+        }
+        drop(file);
+        fs::rename(&temporary, &target)
+    })();
+    if written.is_err() {
+        let _ = fs::remove_file(&temporary);
+    }
+    written
+}
+
+/// A new file in the same folder, where a rename is one step.
+fn create_beside(target: &Path) -> io::Result<(PathBuf, File)> {
+    let name = target.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let mut attempt = 0;
+    loop {
+        let mut temporary_name = std::ffi::OsString::from(".");
+        temporary_name.push(name);
+        temporary_name.push(format!(".{}-{attempt}.tmp", std::process::id()));
+        let temporary = target.with_file_name(temporary_name);
+        match OpenOptions::new().write(true).create_new(true).open(&temporary) {
+            Ok(file) => return Ok((temporary, file)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && attempt < 100 => attempt += 1,
+            Err(error) => return Err(error),
+        }
+    }
+}

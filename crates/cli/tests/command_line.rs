@@ -1,0 +1,98 @@
+//! What does not need a conversion: help, usage, input that cannot be read, output that cannot be written.
+
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::path::PathBuf;
+
+use assert_cmd::Command;
+
+fn toolwire() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_toolwire"));
+    command.env_remove("COLUMNS").env("NO_COLOR", "1");
+    command
+}
+
+/// A file with this content, in a folder that tests may fill.
+fn file(name: &str, content: &[u8]) -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::write(&path, content).unwrap();
+    path
+}
+
+/// Runs, and gives the exit code and both outputs as one text to compare.
+#[track_caller]
+fn run(arguments: &[&str], stdin: &[u8]) -> String {
+    let output = toolwire().args(arguments).write_stdin(stdin).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    let code = output.status.code().unwrap();
+    let all = format!("exit {code}\n--- stdout\n{}--- stderr\n{}", text(output.stdout), text(output.stderr));
+    all.replace(env!("CARGO_TARGET_TMPDIR"), "FOLDER")
+}
+
+#[test]
+fn the_short_help_names_the_commands() {
+    insta::assert_snapshot!(run(&["-h"], b""));
+}
+
+#[test]
+fn the_long_help_teaches() {
+    insta::assert_snapshot!("help_toolwire", run(&["--help"], b""));
+    for command in ["convert", "decode", "encode", "check"] {
+        insta::assert_snapshot!(format!("help_{command}"), run(&[command, "--help"], b""));
+    }
+}
+
+#[test]
+fn without_a_command_the_help_is_shown_and_the_usage_is_wrong() {
+    let output = toolwire().output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(output.stdout, b"");
+    assert!(String::from_utf8(output.stderr).unwrap().contains("convert"));
+}
+
+#[test]
+fn a_misspelt_dialect_gets_near_names() {
+    insta::assert_snapshot!(run(&["convert", "--to", "opnai-strict"], b"[]"));
+}
+
+#[test]
+fn definitions_of_some_dialects_cannot_be_read_back() {
+    insta::assert_snapshot!(run(&["convert", "--to", "openai", "--from", "openai-strict"], b"[]"));
+}
+
+#[test]
+fn a_command_says_what_it_needs() {
+    insta::assert_snapshot!(run(&["decode", "--dialect", "openai"], b""));
+}
+
+#[test]
+fn check_without_a_file_says_where_servers_come_from() {
+    insta::assert_snapshot!(run(&["check"], b"[]"));
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named() {
+    insta::assert_snapshot!(run(&["convert", "no/such/tools.json", "--to", "openai"], b""));
+}
+
+#[test]
+fn a_folder_is_no_file() {
+    insta::assert_snapshot!(run(&["check", env!("CARGO_TARGET_TMPDIR")], b""));
+}
+
+#[test]
+fn text_that_is_not_utf8_is_refused_with_the_place() {
+    let path = file("latin1.json", b"[\n  {\"name\": \"caf\xe9\"}\n]");
+    insta::assert_snapshot!(run(&["convert", path.to_str().unwrap(), "--to", "openai"], b""));
+}
+
+#[test]
+fn utf16_is_recognised() {
+    insta::assert_snapshot!(run(&["convert", "--to", "openai"], b"\xff\xfe[\0]\0"));
+}
+
+#[test]
+fn calls_and_tools_cannot_both_be_standard_input() {
+    insta::assert_snapshot!(run(&["decode", "--dialect", "openai", "--tools", "-"], b""));
+}
