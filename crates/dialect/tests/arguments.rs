@@ -1,0 +1,675 @@
+//! Arguments on their way back: what a dialect did to a schema is undone, what a model got slightly wrong is
+//! mended where the schema asks for it, and everything else is answered with what is wrong.
+
+#![allow(clippy::unwrap_used)]
+
+use serde_json::{Value, json};
+use toolwire_dialect::{
+    ArgumentError, Decoded, Dialect, Effect, Encoded, Options, Status, Toolset, Violation,
+};
+
+fn toolset(schema: &Value, dialect: Dialect, options: &Options) -> Toolset {
+    let tool = json!({"name": "tool", "description": "d", "inputSchema": schema});
+    Toolset::from_json(&tool.to_string(), dialect, options).unwrap()
+}
+
+fn object(properties: Value) -> Value {
+    json!({"type": "object", "properties": properties})
+}
+
+fn requiring(properties: Value, required: &[&str]) -> Value {
+    json!({"type": "object", "properties": properties, "required": required})
+}
+
+/// `sent` arrives as `expected`, digit for digit, with a repair at each of these pointers.
+#[track_caller]
+fn check(dialect: Dialect, schema: Value, sent: Value, expected: Value, repairs: &[&str]) {
+    let decoded = toolset(&schema, dialect, &Options::default()).decode("tool", &sent);
+    let Decoded { name, arguments, repairs: done } =
+        decoded.unwrap_or_else(|error| panic!("{sent}: {error:?}"));
+    assert_eq!(name, "tool");
+    assert_eq!(Value::Object(arguments).to_string(), expected.to_string(), "{sent}");
+    assert!(done.iter().all(|repair| !repair.detail.is_empty()), "{done:?}");
+    let mut pointers: Vec<&str> = done.iter().map(|repair| repair.pointer.as_str()).collect();
+    pointers.sort_unstable();
+    assert_eq!(pointers, repairs, "{sent}");
+}
+
+/// `sent` fits as it is: the schema does not ask for a repair, so there is none.
+#[track_caller]
+fn check_untouched(property: Value, sent: Value) {
+    let sent = json!({"p": sent});
+    check(Dialect::OpenAi, object(json!({"p": property})), sent.clone(), sent, &[]);
+}
+
+/// `sent` is mended to `expected`, at the property and nowhere else.
+#[track_caller]
+fn check_mended(property: Value, sent: Value, expected: Value) {
+    let schema = object(json!({"p": property}));
+    check(Dialect::OpenAi, schema, json!({"p": sent}), json!({"p": expected}), &["/p"]);
+}
+
+/// `sent` fits neither as it is nor mended: the answer has it as it came, and a violation at the property.
+#[track_caller]
+fn check_refused(property: Value, sent: Value) {
+    let sent = json!({"p": sent});
+    let toolset = toolset(&object(json!({"p": property})), Dialect::OpenAi, &Options::default());
+    match toolset.decode("tool", &sent) {
+        Err(ArgumentError::Invalid { tool, violations, arguments }) => {
+            assert_eq!((tool.as_str(), Value::Object(arguments)), ("tool", sent));
+            let pointers: Vec<&str> = violations.iter().map(|violation| violation.pointer.as_str()).collect();
+            assert!(
+                !pointers.is_empty() && pointers.iter().all(|pointer| pointer.starts_with("/p")),
+                "{pointers:?}"
+            );
+        }
+        other => panic!("{sent} was not refused but {other:?}"),
+    }
+}
+
+#[track_caller]
+fn check_error(dialect: Dialect, sent: Value, code: &str) {
+    let toolset = toolset(&object(json!({"a": {"type": "integer"}})), dialect, &Options::default());
+    let error = toolset.decode("tool", &sent).expect_err("this is no object");
+    assert_eq!(error.code(), code, "{sent}: {error}");
+}
+
+/// Exact digits need exact text: `json!` would round them.
+fn exact(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+const STRICT: [Dialect; 2] = [Dialect::OpenAiStrict, Dialect::ResponsesStrict];
+
+// The whole of the arguments.
+
+#[test]
+fn no_arguments_at_all_are_an_empty_object() {
+    for dialect in Dialect::ALL {
+        for sent in [json!(""), json!(" \n"), json!(null), json!("null")] {
+            check(dialect, object(json!({"a": {"type": "integer"}})), sent, json!({}), &[""]);
+        }
+        check(dialect, object(json!({"a": {"type": "integer"}})), json!({}), json!({}), &[]);
+        check(dialect, object(json!({"a": {"type": "integer"}})), json!("{}"), json!({}), &[]);
+    }
+}
+
+#[test]
+fn no_arguments_at_all_do_not_excuse_a_required_one() {
+    let toolset =
+        toolset(&requiring(json!({"a": {"type": "integer"}}), &["a"]), Dialect::OpenAi, &Options::default());
+    for sent in [json!(""), json!(null)] {
+        assert_eq!(toolset.decode("tool", &sent).expect_err("`a` is missing").code(), "invalid_arguments");
+    }
+}
+
+#[test]
+fn text_that_is_not_json_is_said_to_be_none() {
+    for dialect in Dialect::ALL {
+        for sent in [r#"{"a":1"#, "{", "{'a':1}", r#"{"a":1}}"#, "a", "\u{0}", r#"{"a":"\ud83d"#] {
+            check_error(dialect, json!(sent), "not_json");
+        }
+    }
+}
+
+#[test]
+fn the_parse_error_is_in_the_message() {
+    let toolset = toolset(&object(json!({})), Dialect::OpenAi, &Options::default());
+    match toolset.decode("tool", &json!(r#"{"a":1"#)) {
+        Err(ArgumentError::NotJson { message }) => assert!(message.contains("EOF"), "{message}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn json_that_is_no_object_is_said_to_be_none() {
+    for dialect in Dialect::ALL {
+        for sent in
+            [json!("[1]"), json!("5"), json!("true"), json!([1]), json!(5), json!(true), json!("\"a\"")]
+        {
+            check_error(dialect, sent, "not_an_object");
+        }
+    }
+}
+
+#[test]
+fn an_object_and_the_text_of_one_are_both_taken() {
+    for dialect in Dialect::ALL {
+        for sent in [json!({"a": 1}), json!(r#" {"a": 1} "#)] {
+            check(dialect, requiring(json!({"a": {"type": "integer"}}), &["a"]), sent, json!({"a": 1}), &[]);
+        }
+    }
+}
+
+#[test]
+fn doubly_encoded_arguments_are_unwrapped_once() {
+    let once = json!({"a": 1}).to_string();
+    let twice = json!(once).to_string();
+    let schema = requiring(json!({"a": {"type": "integer"}}), &["a"]);
+    for dialect in Dialect::ALL {
+        check(dialect, schema.clone(), json!(twice), json!({"a": 1}), &[""]);
+    }
+    check_error(Dialect::OpenAi, json!(json!(twice).to_string()), "not_an_object");
+}
+
+// Names.
+
+#[test]
+fn an_unknown_tool_is_named_with_its_nearest() {
+    let tools = json!([
+        {"name": "search_files", "inputSchema": object(json!({}))},
+        {"name": "calculate", "inputSchema": object(json!({}))},
+    ]);
+    for dialect in Dialect::ALL {
+        let toolset = Toolset::from_json(&tools.to_string(), dialect, &Options::default()).unwrap();
+        match toolset.decode("serch_files", &json!({})) {
+            Err(ArgumentError::UnknownTool { name, nearest }) => {
+                assert_eq!(
+                    (name.as_str(), nearest.first().map(String::as_str)),
+                    ("serch_files", Some("search_files"))
+                );
+            }
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(toolset.encode("", &json!({})).expect_err("no tool has no name").code(), "unknown_tool");
+    }
+}
+
+#[test]
+fn names_go_back_by_the_map_and_by_nothing_else() {
+    let tools: Vec<Value> = ["a/b", "a.b", "a_b", "x__a"]
+        .iter()
+        .map(|name| json!({"name": name, "inputSchema": object(json!({}))}))
+        .collect();
+    let toolset =
+        Toolset::from_json(&json!(tools).to_string(), Dialect::OpenAi, &Options::default()).unwrap();
+    for report in toolset.reports() {
+        assert_eq!(toolset.decode(&report.name, &json!({})).unwrap().name, report.tool);
+        assert_eq!(toolset.encode(&report.tool, &json!({})).unwrap().name, report.name);
+    }
+    for name in ["a/b", "a.b", "a", "A_B", "x"] {
+        assert_eq!(
+            toolset.decode(name, &json!({})).expect_err("the model saw no such name").code(),
+            "unknown_tool"
+        );
+    }
+}
+
+#[test]
+fn renamed_keys_come_back_and_unknown_ones_are_left_alone() {
+    let schema = requiring(
+        json!({"$filter": {"type": "string"}, "user id": {"type": "string"}, "名前": {"type": "string"}}),
+        &["user id"],
+    );
+    for (dialect, place) in
+        [(Dialect::Anthropic, "/input_schema"), (Dialect::Gemini, "/parametersJsonSchema")]
+    {
+        let toolset = toolset(&schema, dialect, &Options::default());
+        let parameters = toolset.definitions()[0].pointer(place).unwrap().clone();
+        let keys: Vec<&String> = parameters["properties"].as_object().unwrap().keys().collect();
+        assert_eq!(parameters["required"], json!([keys[1]]));
+        let mut sent = json!({"extra key": 4});
+        for (number, key) in keys.iter().enumerate() {
+            assert!(
+                key.chars().all(|character| character.is_ascii_alphanumeric() || character == '_'),
+                "{key}"
+            );
+            sent[key.as_str()] = json!(number.to_string());
+        }
+        let decoded = toolset.decode("tool", &sent).unwrap();
+        let expected = json!({"extra key": 4, "$filter": "0", "user id": "1", "名前": "2"});
+        assert_eq!((Value::Object(decoded.arguments), decoded.repairs), (expected, vec![]));
+    }
+}
+
+// Nulls that stand for absence.
+
+#[test]
+fn a_null_goes_where_the_key_was_optional_and_not_nullable() {
+    for dialect in STRICT {
+        let schema = requiring(json!({"a": {"type": "string"}, "b": {"type": "integer"}}), &["b"]);
+        check(dialect, schema, json!({"a": null, "b": 1}), json!({"b": 1}), &[]);
+        let of_enum = object(json!({"a": {"type": "string", "enum": ["x", "y"]}}));
+        check(dialect, of_enum, json!({"a": null}), json!({}), &[]);
+        let of_object = object(json!({"a": object(json!({"b": {"type": "string"}}))}));
+        check(dialect, of_object.clone(), json!({"a": null}), json!({}), &[]);
+        check(dialect, of_object, json!({"a": {"b": null}}), json!({"a": {}}), &[]);
+        let of_const = object(json!({"a": {"const": "x"}}));
+        check(dialect, of_const, json!({"a": null}), json!({}), &[]);
+    }
+}
+
+#[test]
+fn a_null_stays_where_the_tool_allows_it() {
+    for dialect in STRICT {
+        for property in [
+            json!({"anyOf": [{"type": "string"}, {"type": "null"}], "default": null, "description": "d"}),
+            json!({"type": ["string", "null"]}),
+            json!({"oneOf": [{"type": "null"}, {"type": "integer"}]}),
+            json!({"type": ["string", "null"], "enum": ["a", null]}),
+            json!({"const": null}),
+            json!({"$ref": "#/$defs/N"}),
+        ] {
+            let mut schema = object(json!({"a": property}));
+            schema["$defs"] = json!({"N": {"type": ["integer", "null"]}});
+            check(dialect, schema, json!({"a": null}), json!({"a": null}), &[]);
+        }
+    }
+}
+
+#[test]
+fn a_null_is_refused_where_the_key_was_required_and_not_nullable() {
+    let schema = requiring(json!({"a": {"type": ["string", "null"], "enum": ["F", "C"]}}), &["a"]);
+    for dialect in STRICT {
+        let error = toolset(&schema, dialect, &Options::default()).decode("tool", &json!({"a": null}));
+        assert_eq!(error.expect_err("the enum has no null").code(), "invalid_arguments");
+    }
+}
+
+#[test]
+fn nulls_go_at_any_depth() {
+    let row = requiring(
+        json!({"b": {"type": "string"}, "n": {"type": ["string", "null"]}, "k": {"type": "integer"}}),
+        &["k"],
+    );
+    let sent = json!({"rows": [{"b": null, "n": null, "k": 1}, {"b": "x", "n": "y", "k": 2}]});
+    let expected = json!({"rows": [{"n": null, "k": 1}, {"b": "x", "n": "y", "k": 2}]});
+    for dialect in STRICT {
+        let array = object(json!({"rows": {"type": "array", "items": row}}));
+        check(dialect, array, sent.clone(), expected.clone(), &[]);
+        let mut by_reference = object(json!({"rows": {"type": "array", "items": {"$ref": "#/$defs/Row"}}}));
+        by_reference["$defs"] = json!({"Row": row});
+        check(dialect, by_reference, sent.clone(), expected.clone(), &[]);
+        let by_union =
+            object(json!({"rows": {"anyOf": [{"type": "string"}, {"type": "array", "items": row}]}}));
+        check(dialect, by_union, sent.clone(), expected.clone(), &[]);
+    }
+}
+
+#[test]
+fn nulls_go_through_recursion() {
+    let mut schema = object(json!({"root": {"$ref": "#/$defs/N"}}));
+    schema["$defs"] = json!({"N": requiring(
+        json!({"v": {"type": "string"}, "kids": {"type": "array", "items": {"$ref": "#/$defs/N"}}}),
+        &["v"],
+    )});
+    let sent = json!({"root": {"v": "a", "kids": [{"v": "b", "kids": null}, {"v": "c", "kids": [{"v": "d", "kids": null}]}]}});
+    let expected = json!({"root": {"v": "a", "kids": [{"v": "b"}, {"v": "c", "kids": [{"v": "d"}]}]}});
+    for dialect in STRICT {
+        check(dialect, schema.clone(), sent.clone(), expected.clone(), &[]);
+    }
+}
+
+#[test]
+fn a_null_in_a_union_goes_by_the_branch_that_takes_the_value() {
+    let schema = object(json!({"s": {"oneOf": [
+        requiring(json!({"t": {"const": "c"}, "x": {"type": "number"}}), &["t"]),
+        requiring(json!({"t": {"const": "q"}, "x": {"type": ["number", "null"]}}), &["t"]),
+    ]}}));
+    for dialect in STRICT {
+        check(dialect, schema.clone(), json!({"s": {"t": "c", "x": null}}), json!({"s": {"t": "c"}}), &[]);
+        check(
+            dialect,
+            schema.clone(),
+            json!({"s": {"t": "q", "x": null}}),
+            json!({"s": {"t": "q", "x": null}}),
+            &[],
+        );
+    }
+}
+
+// What dialects write otherwise.
+
+#[test]
+fn capitals_of_a_strict_enum_are_mended_when_only_one_value_fits() {
+    let decode = |values: Value, sent: &str| {
+        let schema = requiring(json!({"city": {"type": "string", "enum": values}}), &["city"]);
+        let toolset = toolset(&schema, Dialect::AnthropicStrict, &Options::default());
+        toolset.decode("tool", &json!({"city": sent})).map(|decoded| Value::Object(decoded.arguments))
+    };
+    assert_eq!(decode(json!(["New York", "Rome"]), "New york"), Ok(json!({"city": "New York"})));
+    assert_eq!(decode(json!(["New York", "new york"]), "new york"), Ok(json!({"city": "new york"})));
+    let unclear = decode(json!(["New York", "new york"]), "NEW YORK").expect_err("either could be meant");
+    assert_eq!(unclear.code(), "invalid_arguments");
+}
+
+#[test]
+fn capitals_are_a_mistake_in_every_other_dialect() {
+    check_refused(json!({"type": "string", "enum": ["New York"]}), json!("New york"));
+}
+
+#[test]
+fn openapi_enums_of_numbers_come_back_as_numbers() {
+    let schema = object(json!({"n": {"type": "integer", "enum": [1, 2, 3]}}));
+    let toolset = toolset(&schema, Dialect::GeminiOpenApi, &Options::default());
+    let decoded = toolset.decode("tool", &json!({"n": "2"})).unwrap();
+    assert_eq!(Value::Object(decoded.arguments), json!({"n": 2}));
+    assert_eq!(
+        toolset.decode("tool", &json!({"n": "7"})).expect_err("7 is not listed").code(),
+        "invalid_arguments"
+    );
+}
+
+#[test]
+fn openapi_text_that_holds_json_comes_back_as_what_it_holds() {
+    let free = object(json!({"o": {"type": "object"}}));
+    let map = object(json!({"o": {"type": "object", "additionalProperties": {"type": "integer"}}}));
+    for schema in [free, map] {
+        let toolset = toolset(&schema, Dialect::GeminiOpenApi, &Options::default());
+        let decoded = toolset.decode("tool", &json!({"o": r#"{"x":1}"#})).unwrap();
+        assert_eq!(Value::Object(decoded.arguments), json!({"o": {"x": 1}}));
+        match toolset.decode("tool", &json!({"o": "no json"})) {
+            Err(ArgumentError::Invalid { arguments, .. }) => {
+                assert_eq!(Value::Object(arguments), json!({"o": "no json"}))
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+// Digits.
+
+#[test]
+fn digits_are_exact_in_every_dialect() {
+    let sent = r#"{"id":9007199254740993,"price":0.1000,"huge":123456789012345678901234567890,"far":1e400}"#;
+    let properties = json!({
+        "id": {"type": "integer"}, "price": {"type": "number"}, "huge": {"type": "integer"}, "far": {"type": "number"},
+    });
+    let schema = requiring(properties, &["id", "price", "huge", "far"]);
+    for dialect in Dialect::ALL {
+        check(dialect, schema.clone(), exact(sent), exact(sent), &[]);
+        check(dialect, schema.clone(), json!(sent), exact(sent), &[]);
+    }
+}
+
+#[test]
+fn digits_are_exact_through_a_repair() {
+    check_mended(json!({"type": "integer"}), json!("9007199254740993"), exact("9007199254740993"));
+    check_mended(json!({"type": "number"}), json!("0.1000"), exact("0.1000"));
+    check_mended(
+        object(json!({"n": {"type": "integer"}})),
+        json!(r#"{"n":123456789012345678901234567890}"#),
+        exact(r#"{"n":123456789012345678901234567890}"#),
+    );
+}
+
+// Repairs the schema asks for.
+
+#[test]
+fn json_text_is_read_where_an_object_is_due() {
+    check_mended(object(json!({"a": {"type": "integer"}})), json!(r#"{"a": 1}"#), json!({"a": 1}));
+    check_mended(json!({"type": "object"}), json!("{}"), json!({}));
+    check_mended(json!({"type": ["object", "null"]}), json!("{}"), json!({}));
+    check_mended(
+        json!({"type": "object", "additionalProperties": true}),
+        json!(r#"{"k":"5"}"#),
+        json!({"k": "5"}),
+    );
+}
+
+#[test]
+fn json_text_is_read_where_an_array_is_due() {
+    check_mended(
+        json!({"type": "array", "items": {"type": "string"}}),
+        json!(r#"["a","b"]"#),
+        json!(["a", "b"]),
+    );
+    check_mended(json!({"type": "array"}), json!("[]"), json!([]));
+    check_mended(json!({"type": "array", "items": {"type": "integer"}}), json!("[1, 2]"), json!([1, 2]));
+}
+
+#[test]
+fn a_number_in_quotes_is_a_number_where_no_string_is_allowed() {
+    check_mended(json!({"type": "integer"}), json!("5"), json!(5));
+    check_mended(json!({"type": "integer"}), json!("-5"), json!(-5));
+    check_mended(json!({"type": "number"}), json!("2.5"), json!(2.5));
+    check_mended(json!({"type": ["integer", "null"]}), json!("5"), json!(5));
+    check_mended(json!({"anyOf": [{"type": "integer"}, {"type": "null"}]}), json!("5"), json!(5));
+    check_mended(json!({"type": "integer", "enum": [1, 5]}), json!("5"), json!(5));
+    check_mended(json!({"allOf": [{"type": "integer"}, {"minimum": 3}]}), json!("5"), json!(5));
+}
+
+#[test]
+fn a_lone_value_is_put_in_a_list_where_an_array_is_due() {
+    let row = object(json!({"a": {"type": "integer"}}));
+    check_mended(json!({"type": "array", "items": {"type": "string"}}), json!("a"), json!(["a"]));
+    check_mended(json!({"type": "array", "items": {"type": "integer"}}), json!(5), json!([5]));
+    check_mended(json!({"type": "array", "items": row}), json!({"a": 1}), json!([{"a": 1}]));
+    check_mended(json!({"type": "array", "items": {"type": "string"}}), json!("[oops"), json!(["[oops"]));
+}
+
+#[test]
+fn repairs_reach_every_place_the_schema_reaches() {
+    let integer = json!({"type": "integer"});
+    let mut schema = object(json!({
+        "deep": object(json!({"list": {"type": "array", "items": integer}})),
+        "map": {"type": "object", "additionalProperties": integer},
+        "ref": {"$ref": "#/$defs/I"},
+        "tuple": {"type": "array", "prefixItems": [{"type": "string"}, integer]},
+        "union": {"anyOf": [{"type": "null"}, object(json!({"n": integer}))]},
+        "part": {"allOf": [object(json!({"n": integer}))]},
+        "pattern": {"type": "object", "patternProperties": {"^n": integer}},
+    }));
+    schema["$defs"] = json!({"I": integer});
+    check(
+        Dialect::OpenAi,
+        schema,
+        json!({
+            "deep": {"list": [1, "2"]}, "map": {"k/1": "3"}, "ref": "4", "tuple": ["5", "6"],
+            "union": {"n": "7"}, "part": {"n": "8"}, "pattern": {"n1": "9", "other": "10"},
+        }),
+        json!({
+            "deep": {"list": [1, 2]}, "map": {"k/1": 3}, "ref": 4, "tuple": ["5", 6],
+            "union": {"n": 7}, "part": {"n": 8}, "pattern": {"n1": 9, "other": "10"},
+        }),
+        &["/deep/list/1", "/map/k~11", "/part/n", "/pattern/n1", "/ref", "/tuple/1", "/union/n"],
+    );
+}
+
+// Repairs nobody asked for.
+
+#[test]
+fn a_number_in_quotes_stays_where_a_string_is_allowed() {
+    check_untouched(json!({"type": "string"}), json!("5"));
+    check_untouched(json!({"type": ["integer", "string"]}), json!("5"));
+    check_untouched(json!({"anyOf": [{"type": "integer"}, {"type": "string"}]}), json!("5"));
+    check_untouched(json!({"oneOf": [{"type": "integer"}, {"type": "string", "maxLength": 3}]}), json!("5"));
+    check_untouched(json!({}), json!("5"));
+    check_untouched(json!(true), json!("5"));
+    check_untouched(json!({"enum": [5, "5"]}), json!("5"));
+    check_untouched(json!({"const": "5"}), json!("5"));
+    check_untouched(json!({"minimum": 3}), json!("5"));
+    check_untouched(json!({"not": {"type": "integer"}}), json!("5"));
+}
+
+#[test]
+fn json_looking_text_stays_where_a_string_is_allowed() {
+    for text in [r#"{"a":1}"#, "[1,2]", "null", "true", "\"x\"", "{}"] {
+        check_untouched(json!({"type": "string"}), json!(text));
+        check_untouched(json!({"type": ["object", "array", "string"]}), json!(text));
+        check_untouched(json!({"anyOf": [{"type": "object"}, {"type": "string"}]}), json!(text));
+        check_untouched(json!({"description": "anything"}), json!(text));
+        check_untouched(json!({"type": "array", "items": {"type": "string"}}), json!([text]));
+    }
+}
+
+#[test]
+fn a_lone_value_stays_where_it_is_allowed_beside_an_array() {
+    let strings = json!({"type": "array", "items": {"type": "string"}});
+    check_untouched(json!({"anyOf": [{"type": "string"}, strings]}), json!("a"));
+    check_untouched(json!({"type": ["string", "array"], "items": {"type": "string"}}), json!("a"));
+    check_untouched(json!({"anyOf": [{"type": "object"}, {"type": "array"}]}), json!({"a": 1}));
+    check_untouched(json!({"type": ["array", "null"]}), json!(null));
+    check_untouched(json!({"items": {"type": "string"}}), json!("a"));
+}
+
+#[test]
+fn a_value_that_fits_is_not_written_otherwise() {
+    check_untouched(json!({"type": "integer"}), exact("1.0"));
+    check_untouched(json!({"type": "number"}), exact("1e2"));
+    check_untouched(json!({"type": "array"}), json!([[1], "[2]", "3"]));
+    check_untouched(json!({"type": "object"}), json!({"a": "1", "b": null, "c": "{}"}));
+    check_untouched(json!({"type": "string"}), json!(""));
+}
+
+#[test]
+fn keys_the_schema_does_not_name_are_left_alone() {
+    let sent = json!({"a": 1, "b": "2", "c": "{}", "d": null});
+    check(Dialect::OpenAi, object(json!({"a": {"type": "integer"}})), sent.clone(), sent, &[]);
+}
+
+#[test]
+fn what_cannot_be_mended_is_answered_as_it_came() {
+    for text in ["five", "5.5", "", "0x10", "5 apples", "1_000", "٥", "NaN", "--5", "[5]"] {
+        check_refused(json!({"type": "integer"}), json!(text));
+    }
+    for text in ["{\"a\":1", "[1]", "5", "", "a: 1", "{}{}"] {
+        check_refused(json!({"type": "object"}), json!(text));
+    }
+    check_refused(json!({"type": "string"}), json!(5));
+    check_refused(json!({"type": "string"}), json!({"a": 1}));
+    check_refused(json!({"type": "string"}), json!(["a"]));
+    check_refused(json!({"type": "integer"}), json!([5]));
+    check_refused(json!({"type": "integer"}), json!(true));
+    check_refused(json!({"type": "boolean"}), json!("5"));
+    check_refused(json!({"type": "boolean"}), json!(1));
+    check_refused(json!({"type": "array", "items": {"type": "integer"}}), json!("x"));
+    check_refused(json!({"type": "null"}), json!(""));
+}
+
+// Violations.
+
+#[track_caller]
+fn violations(schema: Value, sent: Value) -> Vec<Violation> {
+    match toolset(&schema, Dialect::OpenAi, &Options::default()).decode("tool", &sent) {
+        Err(ArgumentError::Invalid { mut violations, .. }) => {
+            violations.sort_by(|one, other| one.pointer.cmp(&other.pointer));
+            violations
+        }
+        other => panic!("{sent} was not refused but {other:?}"),
+    }
+}
+
+#[test]
+fn every_violation_is_listed_with_what_was_expected_and_what_came() {
+    let mut schema = requiring(
+        json!({
+            "name": {"type": "string"},
+            "age": {"type": "integer", "minimum": 18},
+            "mode": {"type": "string", "enum": ["fast", "slow"]},
+            "tags": {"type": "array", "items": {"type": "string"}},
+            "nested": requiring(json!({"a/b": {"type": "boolean"}}), &["a/b"]),
+        }),
+        &["name"],
+    );
+    schema["additionalProperties"] = json!(false);
+    let sent = json!({
+        "age": -41, "mode": "medium", "tags": ["a", 77], "nested": {"a/b": "maybe"}, "surplus": 1,
+    });
+    let found = violations(schema, sent);
+    let expected = [
+        ("", "name", ""),
+        ("", "", "surplus"),
+        ("/age", "18", "-41"),
+        ("/mode", "fast", "medium"),
+        ("/nested/a~1b", "boolean", "maybe"),
+        ("/tags/1", "string", "77"),
+    ];
+    let told = |wanted: &(&str, &str, &str)| {
+        found.iter().any(|violation| {
+            // A surplus key may be told at the object or at the key itself.
+            let here = violation.pointer == wanted.0 || violation.pointer == format!("/{}", wanted.2);
+            here && violation.expected.contains(wanted.1) && violation.found.contains(wanted.2)
+        })
+    };
+    for wanted in &expected {
+        assert!(told(wanted), "{wanted:?} is not among {found:#?}");
+    }
+    assert_eq!(found.len(), expected.len(), "{found:#?}");
+    assert!(
+        found.iter().all(|violation| !violation.expected.is_empty() && !violation.found.is_empty()),
+        "{found:#?}"
+    );
+}
+
+#[test]
+fn two_missing_keys_are_two_violations() {
+    let schema = requiring(json!({"a": {"type": "string"}, "b": {"type": "string"}}), &["a", "b"]);
+    let found = violations(schema, json!({}));
+    assert_eq!(found.len(), 2, "{found:#?}");
+    assert!(found[0].expected.contains('a') && found[1].expected.contains('b'), "{found:#?}");
+}
+
+#[test]
+fn what_could_be_mended_is_mended_even_when_the_rest_is_refused() {
+    let schema = requiring(json!({"n": {"type": "integer"}, "s": {"type": "string"}}), &["n", "s"]);
+    match toolset(&schema, Dialect::OpenAi, &Options::default()).decode("tool", &json!({"n": "5", "s": 7})) {
+        Err(ArgumentError::Invalid { violations, arguments, .. }) => {
+            assert_eq!(Value::Object(arguments), json!({"n": 5, "s": 7}));
+            let pointers: Vec<&str> = violations.iter().map(|violation| violation.pointer.as_str()).collect();
+            assert_eq!(pointers, ["/s"]);
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+// There and back.
+
+#[test]
+fn what_is_encoded_decodes_to_itself_in_every_dialect() {
+    let schema = requiring(
+        json!({
+            "$key": {"type": "string"},
+            "map": {"type": "object", "additionalProperties": {"type": "integer"}},
+            "free": {"type": "object"},
+            "any": {},
+            "pair": {"type": "array", "prefixItems": [{"type": "number"}, {"type": "string"}], "items": false, "minItems": 2},
+            "level": {"type": "integer", "enum": [1, 2, 3]},
+            "maybe": {"type": ["string", "null"]},
+            "rows": {"type": "array", "items": object(json!({"a": {"type": "string"}, "b": {"type": "integer"}}))},
+        }),
+        &["$key"],
+    );
+    let every = json!({
+        "$key": "k", "map": {"": 1, "a b": 2}, "free": {"x": [null, {"y": "{}"}]}, "any": "5", "pair": [1, "x"],
+        "level": 2, "maybe": null, "rows": [{}, {"a": "", "b": 0}],
+    });
+    let arguments = [json!({"$key": ""}), every, json!({"$key": "k", "any": null, "map": {}, "free": {}})];
+    for dialect in Dialect::ALL {
+        for reshape in [false, true] {
+            let toolset = toolset(&schema, dialect, &Options { reshape, ..Options::default() });
+            let report = &toolset.reports()[0];
+            assert_ne!(report.status, Status::Refused, "{dialect}: {report:?}");
+            // Only dialects with no word for "anything" may narrow, and only if they say so.
+            let poor = [Dialect::Gemini, Dialect::GeminiOpenApi, Dialect::Ollama].contains(&dialect);
+            if poor && report.changes.iter().any(|change| change.effect == Effect::Narrowed) {
+                continue;
+            }
+            for arguments in &arguments {
+                let Encoded { name, arguments: encoded } = toolset.encode("tool", arguments).unwrap();
+                let decoded = toolset.decode(&name, &Value::Object(encoded.clone())).unwrap();
+                assert_eq!(
+                    (Value::Object(decoded.arguments), decoded.repairs),
+                    (arguments.clone(), vec![]),
+                    "{dialect}, reshape {reshape}: {encoded:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn strict_arguments_have_a_null_for_what_is_not_there() {
+    let schema = requiring(json!({"a": {"type": "string"}, "b": {"type": "integer"}}), &["b"]);
+    for dialect in STRICT {
+        let encoded =
+            toolset(&schema, dialect, &Options::default()).encode("tool", &json!({"b": 1})).unwrap();
+        assert_eq!(
+            encoded,
+            Encoded {
+                name: "tool".to_owned(),
+                arguments: json!({"a": null, "b": 1}).as_object().unwrap().clone()
+            }
+        );
+    }
+}

@@ -1,0 +1,674 @@
+//! Schemas made to hurt: each gets an answer or a typed refusal, in every dialect, on a small stack.
+//!
+//! The inputs are text, since a tree this deep could not even be dropped by the usual recursive code. Nothing is
+//! timed: an engine that writes out what these inputs only refer to would not finish at all.
+
+#![allow(clippy::unwrap_used)]
+
+use std::fmt::Write as _;
+use std::thread;
+
+use serde_json::{Value, json};
+use toolwire_dialect::{Dialect, Options, Status, Toolset, convert};
+
+/// What a thread gets by default, and so what a caller's thread has.
+const STACK: usize = 2 * 1024 * 1024;
+
+/// No honest definition of these inputs is longer than this.
+const LONGEST_OUTPUT: usize = 32 * 1024 * 1024;
+
+/// Converts the tool text in every dialect, plain and reshaped, and sends arguments both ways.
+#[track_caller]
+fn survives_as_tool(label: &str, text: String) {
+    let thread = thread::Builder::new().name(label.to_owned()).stack_size(STACK);
+    let run = move || {
+        for dialect in Dialect::ALL {
+            for reshape in [false, true] {
+                try_dialect(&text, dialect, &Options { reshape, ..Options::default() });
+            }
+        }
+    };
+    let outcome = thread.spawn(run).expect("a thread can be started").join();
+    assert!(outcome.is_ok(), "`{label}` made the engine panic; its message is above");
+}
+
+/// As [`survives_as_tool`], for the text of a schema.
+#[track_caller]
+fn survives(label: &str, schema: &str) {
+    survives_as_tool(label, format!(r#"{{"name":"hostile","description":"d","inputSchema":{schema}}}"#));
+}
+
+fn try_dialect(text: &str, dialect: Dialect, options: &Options) {
+    if let Ok(conversion) = convert(text, Dialect::Mcp, dialect, options) {
+        let length = conversion.definitions.as_ref().map_or(0, String::len);
+        assert!(length < LONGEST_OUTPUT, "{dialect}: {length} bytes came out of {}", text.len());
+    }
+    let toolset = match Toolset::from_json(text, dialect, options) {
+        Ok(toolset) => toolset,
+        Err(error) => {
+            assert!(!error.message.is_empty() && error.line > 0 && error.column > 0, "{dialect}: {error:?}");
+            return;
+        }
+    };
+    let reports = toolset.reports();
+    assert_eq!(reports.len(), 1, "{dialect}: {reports:?}");
+    let refused = reports[0].status == Status::Refused;
+    assert_eq!(toolset.definitions().len(), usize::from(!refused), "{dialect}");
+    assert_eq!(reports[0].reason.is_some(), refused, "{dialect}: {reports:?}");
+    if let Some(reason) = &reports[0].reason {
+        assert!(!reason.code.is_empty() && !reason.message.is_empty(), "{dialect}: {reason:?}");
+    }
+    let deep = format!(r#"{{"p":{}1{}}}"#, "[".repeat(100_000), "]".repeat(100_000));
+    for arguments in
+        [json!({}), json!({"p": "5", "a": null, "x": {"p": [[]]}}), json!(null), Value::String(deep)]
+    {
+        // An error is an answer too.
+        let _ = toolset.decode(&reports[0].name, &arguments);
+        let _ = toolset.encode(&reports[0].tool, &arguments);
+    }
+}
+
+/// `{open}` × `levels`, the innermost schema, and as many closings.
+fn nested(open: &str, innermost: &str, close: &str, levels: usize) -> String {
+    format!("{}{innermost}{}", open.repeat(levels), close.repeat(levels))
+}
+
+fn with_property(schema: &str) -> String {
+    format!(r#"{{"type":"object","properties":{{"p":{schema}}}}}"#)
+}
+
+/// A root whose property `p` is the first of `levels` definitions, each of them made by `link` from the name of the
+/// next.
+fn chain(levels: usize, link: impl Fn(&str) -> String) -> String {
+    let mut definitions = String::new();
+    for level in 0..levels {
+        let next = format!(r##"{{"$ref":"#/$defs/L{}"}}"##, level + 1);
+        write!(definitions, r#""L{level}":{},"#, link(&next)).unwrap();
+    }
+    format!(
+        r##"{{"type":"object","properties":{{"p":{{"$ref":"#/$defs/L0"}}}},"$defs":{{{definitions}"L{levels}":{{"type":"string"}}}}}}"##
+    )
+}
+
+/// What a bomb grows by, and how one definition is made from a reference to the next.
+type Bomb<'a> = (&'a str, &'a dyn Fn(&str) -> String);
+
+#[test]
+fn reference_bombs_are_never_written_out() {
+    for levels in [20, 64, 1000] {
+        let bombs: [Bomb; 8] = [
+            ("properties", &|next| format!(r#"{{"type":"object","properties":{{"x":{next},"y":{next}}}}}"#)),
+            ("required", &|next| {
+                format!(r#"{{"type":"object","properties":{{"x":{next},"y":{next}}},"required":["x","y"]}}"#)
+            }),
+            ("allOf", &|next| format!(r#"{{"allOf":[{next},{next}]}}"#)),
+            ("anyOf", &|next| format!(r#"{{"anyOf":[{next},{next}]}}"#)),
+            ("oneOf", &|next| format!(r#"{{"oneOf":[{next},{{"type":"array","items":{next}}}]}}"#)),
+            ("ten at once", &|next| format!(r#"{{"anyOf":[{}]}}"#, [next; 10].join(","))),
+            ("allOf of objects", &|next| {
+                format!(r#"{{"allOf":[{{"properties":{{"x":{next}}}}},{{"properties":{{"x":{next}}}}}]}}"#)
+            }),
+            ("siblings", &|next| {
+                let reference = next.trim_end_matches('}');
+                format!(
+                    r#"{{"type":"object","properties":{{"x":{reference},"description":"d"}},"y":{reference},"default":1}}}}}}"#
+                )
+            }),
+        ];
+        for (label, link) in bombs {
+            survives(&format!("bomb of {levels} by {label}"), &chain(levels, link));
+        }
+    }
+}
+
+#[test]
+fn products_of_alternatives_are_never_multiplied_out() {
+    let union = |name: usize| {
+        format!(
+            r#"{{"anyOf":[{{"properties":{{"a{name}":{{"const":1}}}}}},{{"properties":{{"b{name}":{{"const":2}}}}}}]}}"#
+        )
+    };
+    let unions: Vec<String> = (0..64).map(union).collect();
+    let all_of = format!(r#"{{"type":"object","allOf":[{}]}}"#, unions.join(","));
+    survives("allOf of 64 unions at the root", &all_of);
+    survives("allOf of 64 unions in a property", &with_property(&all_of));
+    let nested = (0..64).fold(r#"{"type":"string"}"#.to_owned(), |inner, _| {
+        format!(
+            r#"{{"anyOf":[{inner},{{"type":"integer"}}],"oneOf":[{{}},{{"minimum":3}}],"not":{{"const":1}}}}"#
+        )
+    });
+    survives("unions beside unions, 64 deep", &with_property(&nested));
+    let conditions = (0..64).map(|name| {
+        format!(r#"{{"if":{{"required":["a{name}"]}},"then":{{"required":["b{name}"]}},"else":{{"required":["c{name}"]}}}}"#)
+    });
+    let conditions: Vec<String> = conditions.collect();
+    survives(
+        "64 conditions at the root",
+        &format!(r#"{{"type":"object","allOf":[{}]}}"#, conditions.join(",")),
+    );
+}
+
+#[test]
+fn recursion_of_every_shape_ends() {
+    for (label, schema) in [
+        ("root in a property", r##"{"type":"object","properties":{"p":{"$ref":"#"}}}"##),
+        ("root required", r##"{"type":"object","properties":{"p":{"$ref":"#"}},"required":["p"]}"##),
+        ("root in itself", r##"{"$ref":"#"}"##),
+        ("root in its parts", r##"{"type":"object","allOf":[{"$ref":"#"}]}"##),
+        ("root in its alternatives", r##"{"type":"object","anyOf":[{"$ref":"#"},{"$ref":"#"}]}"##),
+        ("root in its negation", r##"{"type":"object","not":{"$ref":"#"}}"##),
+        (
+            "root in a condition",
+            r##"{"type":"object","if":{"$ref":"#"},"then":{"$ref":"#"},"else":{"$ref":"#"}}"##,
+        ),
+        (
+            "root as key names",
+            r##"{"type":"object","propertyNames":{"$ref":"#"},"additionalProperties":{"$ref":"#"}}"##,
+        ),
+        (
+            "definition of itself",
+            r##"{"type":"object","properties":{"p":{"$ref":"#/$defs/A"}},"$defs":{"A":{"$ref":"#/$defs/A"}}}"##,
+        ),
+        (
+            "loop of two",
+            r##"{"type":"object","properties":{"p":{"$ref":"#/$defs/A"}},"$defs":{"A":{"$ref":"#/$defs/B"},"B":{"$ref":"#/$defs/A"}}}"##,
+        ),
+        (
+            "loop through allOf",
+            r##"{"type":"object","properties":{"p":{"$ref":"#/$defs/A"}},"$defs":{"A":{"allOf":[{"$ref":"#/$defs/B"}]},"B":{"anyOf":[{"$ref":"#/$defs/A"},{"type":"string"}]}}}"##,
+        ),
+        (
+            "mutual trees",
+            r##"{"type":"object","properties":{"p":{"$ref":"#/$defs/A"}},"$defs":{"A":{"type":"object","properties":{"b":{"$ref":"#/$defs/B"},"a":{"$ref":"#/$defs/A"}},"required":["b"]},"B":{"type":"array","items":{"$ref":"#/$defs/A"},"minItems":1}}}"##,
+        ),
+        (
+            "ever deeper pointer",
+            r##"{"type":"object","properties":{"p":{"$ref":"#/properties/p/properties/p"}}}"##,
+        ),
+        (
+            "pointer through a reference",
+            r##"{"type":"object","properties":{"p":{"type":"object","properties":{"q":{"$ref":"#/properties/p/properties/q/properties/r"}}}}}"##,
+        ),
+        (
+            "recursion with growth",
+            r##"{"type":"object","properties":{"p":{"$ref":"#/$defs/A"}},"$defs":{"A":{"allOf":[{"type":"object","properties":{"x":{"$ref":"#/$defs/A"}}},{"type":"object","properties":{"x":{"type":"object","properties":{"x":{"$ref":"#/$defs/A"}}}}}]}}}"##,
+        ),
+    ] {
+        survives(label, schema);
+    }
+}
+
+#[test]
+fn a_thousand_levels_are_survived() {
+    for levels in [100, 1_000, 20_000] {
+        for (label, open, innermost, close) in [
+            ("objects", r#"{"type":"object","properties":{"p":"#, r#"{"type":"string","default":1}"#, "}}"),
+            ("required objects", r#"{"type":"object","required":["p"],"properties":{"p":"#, "{}", "}}"),
+            ("arrays", r#"{"type":"array","items":"#, r#"{"type":"array"}"#, "}"),
+            ("anyOf", r#"{"anyOf":[{"type":"null"},"#, r#"{"type":"string"}"#, "]}"),
+            ("oneOf", r#"{"oneOf":["#, r#"{"type":"string"}"#, r#",{"type":"null"}]}"#),
+            ("allOf", r#"{"allOf":["#, r#"{"type":"string"}"#, "]}"),
+            ("not", r#"{"not":"#, r#"{"type":"string"}"#, "}"),
+            ("if", r#"{"if":"#, r#"{"type":"string"}"#, r#","then":{"minLength":1}}"#),
+            ("maps", r#"{"type":"object","additionalProperties":"#, r#"{"type":"string"}"#, "}"),
+            ("definitions", r#"{"$defs":{"D":"#, r#"{"type":"string"}"#, "}}"),
+            ("old tuples", r#"{"type":"array","items":["#, r#"{"type":"string"}"#, "]}"),
+            ("const data", r#"{"const":"#, "", "}"),
+        ] {
+            let schema = if label == "const data" {
+                format!(r#"{{"const":{}}}"#, nested("[", "", "]", levels))
+            } else {
+                nested(open, innermost, close, levels)
+            };
+            survives(&format!("{levels} {label} in a property"), &with_property(&schema));
+            survives(&format!("{levels} {label} at the root"), &schema);
+        }
+        survives(&format!("a chain of {levels} references"), &chain(levels, str::to_owned));
+        survives(
+            &format!("a chain of {levels} parts"),
+            &chain(levels, |next| format!(r#"{{"allOf":[{next}]}}"#)),
+        );
+    }
+}
+
+#[test]
+fn a_hundred_thousand_brackets_are_survived() {
+    for brackets in ["[", "{\"a\":", "[[{\"properties\":"] {
+        survives_as_tool("only openings", brackets.repeat(100_000));
+    }
+    let deep = nested("[", "", "]", 100_000);
+    survives_as_tool("a list of lists", deep.clone());
+    survives("lists as a schema", &deep);
+    survives("lists as enum data", &with_property(&format!(r#"{{"enum":[{deep}]}}"#)));
+    survives("lists as a default", &with_property(&format!(r#"{{"type":"array","default":{deep}}}"#)));
+    survives("lists in an unknown keyword", &format!(r#"{{"type":"object","x-deep":{deep}}}"#));
+    survives_as_tool(
+        "lists beside the schema",
+        format!(r#"{{"name":"hostile","_meta":{deep},"inputSchema":{{"type":"object"}}}}"#),
+    );
+    let text = serde_json::to_string(&deep).unwrap();
+    survives("lists as the text of a schema", &text);
+}
+
+#[test]
+fn a_hundred_thousand_nodes_are_survived() {
+    let many = |part: &dyn Fn(usize) -> String| (0..100_000).map(part).collect::<Vec<_>>().join(",");
+    let properties = many(&|number| format!(r#""k{number}":{{"type":"string","default":"{number}"}}"#));
+    survives("properties", &format!(r#"{{"type":"object","properties":{{{properties}}}}}"#));
+    survives(
+        "nested properties",
+        &with_property(&format!(r#"{{"type":"object","properties":{{{properties}}}}}"#)),
+    );
+    survives("definitions", &format!(r#"{{"type":"object","$defs":{{{properties}}}}}"#));
+    let names = many(&|number| format!(r#""k{number}""#));
+    survives("ghosts", &format!(r#"{{"type":"object","properties":{{}},"required":[{names}]}}"#));
+    survives("enum values", &with_property(&format!(r#"{{"type":"string","enum":[{names}]}}"#)));
+    let equal = many(&|_| r#"{"a":[1,2]}"#.to_owned());
+    survives("equal enum values", &with_property(&format!(r#"{{"enum":[{equal}]}}"#)));
+    let consts = many(&|number| format!(r#"{{"const":{number}}}"#));
+    survives("alternatives", &with_property(&format!(r#"{{"anyOf":[{consts}]}}"#)));
+    survives("exclusive alternatives", &with_property(&format!(r#"{{"oneOf":[{consts}]}}"#)));
+    let parts = many(&|number| format!(r#"{{"properties":{{"k{number}":{{"minimum":{number}}}}}}}"#));
+    survives("parts at the root", &format!(r#"{{"type":"object","allOf":[{parts}]}}"#));
+    survives("alternatives at the root", &format!(r#"{{"type":"object","anyOf":[{parts}]}}"#));
+    let same = many(&|number| format!(r#"{{"properties":{{"k":{{"minimum":{number}}}}}}}"#));
+    survives("one key in all parts", &format!(r#"{{"type":"object","allOf":[{same}]}}"#));
+    survives("one key in all alternatives", &format!(r#"{{"type":"object","oneOf":[{same}]}}"#));
+    let references = many(&|number| format!(r##""k{number}":{{"$ref":"#/$defs/A","description":"d"}}"##));
+    survives(
+        "references with siblings",
+        &format!(
+            r##"{{"type":"object","properties":{{{references}}},"$defs":{{"A":{{"type":"object","properties":{{"x":{{}}}}}}}}}}"##
+        ),
+    );
+    let odd = many(&|number| format!(r#""k {number}":{{"type":"string"}}"#));
+    survives("keys to rename", &format!(r#"{{"type":"object","properties":{{{odd}}}}}"#));
+}
+
+#[test]
+fn references_to_nowhere_are_answered() {
+    for target in [
+        "#/$defs/Missing",
+        "#/$defs",
+        "#/",
+        "#//",
+        "#/properties/p",
+        "#/properties/p/type",
+        "#/type",
+        "#foo",
+        "",
+        "##",
+        "#/$defs/a~2b",
+        "#/$defs/%zz",
+        "#/$defs/%ff",
+        "#/$defs/~",
+        "other.json",
+        "other.json#/a",
+        "/etc/passwd",
+        "file:///etc/passwd",
+        "http://127.0.0.1:1/s.json",
+        "https://example.com/s.json#/a",
+        "urn:uuid:0",
+        "//x",
+        "\u{0}",
+        "#/properties/0",
+        "#/required/0",
+        "#/enum/99999999999999999999",
+        "#/-",
+        "json-schema:///",
+        "data:,{}",
+        "https://json-schema.org/draft/2020-12/schema",
+    ] {
+        for keyword in ["$ref", "$dynamicRef", "$recursiveRef"] {
+            let target = Value::from(target);
+            let label = format!("{keyword} to {target}").replace('\0', " ");
+            survives(&label, &with_property(&format!(r#"{{"{keyword}":{target}}}"#)));
+            survives(&label, &format!(r#"{{"type":"object","{keyword}":{target}}}"#));
+            survives(
+                &label,
+                &with_property(&format!(r#"{{"anyOf":[{{"{keyword}":{target}}},{{"type":"null"}}]}}"#)),
+            );
+        }
+    }
+}
+
+#[test]
+fn ids_and_anchors_that_lie_are_answered() {
+    for (label, schema) in [
+        (
+            "inner id",
+            r##"{"type":"object","properties":{"p":{"$id":"http://x/a","$defs":{"T":{"type":"string"}},"properties":{"t":{"$ref":"#/$defs/T"}}}}}"##,
+        ),
+        (
+            "two equal ids",
+            r##"{"$id":"http://x/","type":"object","properties":{"p":{"$id":"http://x/","$ref":"http://x/"}}}"##,
+        ),
+        (
+            "reference to the own id",
+            r##"{"$id":"http://x/s","type":"object","properties":{"p":{"$ref":"http://x/s#/$defs/A"}},"$defs":{"A":{"type":"string"}}}"##,
+        ),
+        ("relative id", r##"{"$id":"s.json","type":"object","properties":{"p":{"$ref":"s.json"}}}"##),
+        ("broken id", r##"{"$id":"http://[","type":"object","properties":{"p":{"$id":"::","$ref":"%"}}}"##),
+        (
+            "id that is a number",
+            r##"{"$id":5,"id":[],"$anchor":null,"type":"object","properties":{"p":{"$ref":"#5"}}}"##,
+        ),
+        (
+            "two equal anchors",
+            r##"{"type":"object","properties":{"p":{"$ref":"#a"}},"$defs":{"A":{"$anchor":"a"},"B":{"$anchor":"a","type":"string"}}}"##,
+        ),
+        (
+            "anchor in data",
+            r##"{"type":"object","properties":{"p":{"$ref":"#a"},"q":{"const":{"$anchor":"a"}}}}"##,
+        ),
+        ("anchor on a loop", r##"{"type":"object","properties":{"p":{"$anchor":"a","$ref":"#a"}}}"##),
+        (
+            "dynamic anchors",
+            r##"{"$dynamicAnchor":"n","type":"object","properties":{"p":{"$dynamicRef":"#n"}},"$defs":{"A":{"$dynamicAnchor":"n","type":"string"}}}"##,
+        ),
+        (
+            "recursive anchor",
+            r##"{"$recursiveAnchor":true,"type":"object","properties":{"p":{"$recursiveRef":"#"}}}"##,
+        ),
+        ("unknown draft", r##"{"$schema":"http://example.com/none","type":"object","properties":{"p":{}}}"##),
+        ("draft that is a list", r##"{"$schema":[],"type":"object","$vocabulary":{"x":true}}"##),
+    ] {
+        survives(label, schema);
+    }
+}
+
+#[test]
+fn references_through_properties_are_followed_however_long() {
+    let way: String = "/properties/p".repeat(500);
+    let deep = nested(r#"{"type":"object","properties":{"p":"#, r#"{"type":"string"}"#, "}}", 500);
+    survives(
+        "pointer of 500 steps",
+        &format!(r##"{{"type":"object","properties":{{"p":{deep},"q":{{"$ref":"#{way}"}}}}}}"##),
+    );
+    let each: Vec<String> = (0..2_000)
+        .map(|number| {
+            format!(r##""k{number}":{{"type":"array","items":{{"$ref":"#/properties/k{}"}}}}"##, number + 1)
+        })
+        .collect();
+    survives(
+        "2000 properties, each an array of the next",
+        &format!(r#"{{"type":"object","properties":{{{},"k2000":{{"type":"string"}}}}}}"#, each.join(",")),
+    );
+    let both: Vec<String> = (0..60)
+        .map(|number| {
+            let next = format!(r##"{{"$ref":"#/properties/k{}"}}"##, number + 1);
+            format!(r#""k{number}":{{"type":"object","properties":{{"x":{next},"y":{next}}}}}"#)
+        })
+        .collect();
+    survives(
+        "a bomb of properties",
+        &format!(r#"{{"type":"object","properties":{{{},"k60":{{"type":"string"}}}}}}"#, both.join(",")),
+    );
+}
+
+#[test]
+fn what_is_no_schema_is_answered_in_every_position() {
+    let keywords = [
+        "type",
+        "properties",
+        "required",
+        "items",
+        "prefixItems",
+        "additionalItems",
+        "additionalProperties",
+        "patternProperties",
+        "propertyNames",
+        "anyOf",
+        "oneOf",
+        "allOf",
+        "not",
+        "if",
+        "then",
+        "else",
+        "$defs",
+        "definitions",
+        "dependencies",
+        "dependentSchemas",
+        "dependentRequired",
+        "contains",
+        "minContains",
+        "maxContains",
+        "unevaluatedItems",
+        "unevaluatedProperties",
+        "enum",
+        "const",
+        "default",
+        "examples",
+        "example",
+        "title",
+        "description",
+        "format",
+        "pattern",
+        "minimum",
+        "maximum",
+        "exclusiveMinimum",
+        "exclusiveMaximum",
+        "multipleOf",
+        "minLength",
+        "maxLength",
+        "minItems",
+        "maxItems",
+        "uniqueItems",
+        "minProperties",
+        "maxProperties",
+        "nullable",
+        "$ref",
+        "$id",
+        "id",
+        "$anchor",
+        "$schema",
+        "$comment",
+        "readOnly",
+        "x-mcp-header",
+        "discriminator",
+        "contentSchema",
+        "contentEncoding",
+    ];
+    let values = [
+        "null",
+        "5",
+        "-1",
+        "0.5",
+        "1e999",
+        "-0",
+        "true",
+        "false",
+        r#""""#,
+        r#""x""#,
+        r#""[""#,
+        "[]",
+        "[null]",
+        "[5]",
+        "[[]]",
+        "[true,false]",
+        r#"["a","a",5]"#,
+        "{}",
+        r#"{"a":null}"#,
+        r#"{"a":5}"#,
+        r#"{"a":"b"}"#,
+        r#"{"":[]}"#,
+        r#"{"a":{"a":[{}]}}"#,
+    ];
+    for keyword in keywords {
+        for value in values {
+            let label = format!("{keyword} {value}");
+            survives(&label, &format!(r#"{{"type":"object","{keyword}":{value}}}"#));
+            survives(&label, &with_property(&format!(r#"{{"{keyword}":{value}}}"#)));
+            survives(
+                &label,
+                &with_property(&format!(r#"{{"type":["array","object"],"{keyword}":{value},"items":{{}}}}"#)),
+            );
+        }
+    }
+    for value in values {
+        survives(value, value);
+        survives(value, &with_property(value));
+    }
+}
+
+#[test]
+fn what_is_no_tool_is_answered() {
+    for text in [
+        "",
+        " ",
+        "null",
+        "5",
+        "\"x\"",
+        "true",
+        "{",
+        "[",
+        "]",
+        "nul",
+        "\u{feff}{}",
+        "{}{}",
+        "[1]extra",
+        "\u{0}",
+        r#"{"tools":5}"#,
+        r#"{"tools":{}}"#,
+        r#"{"result":null}"#,
+        r#"{"error":{"code":1}}"#,
+        r#"{"name":5}"#,
+        r#"{"name":null}"#,
+        r#"[{"name":"a"},5]"#,
+        r#"[null]"#,
+        r#"{"tools":[{}]}"#,
+        r#"{"name":"a","inputSchema":"{"}"#,
+        r#"{"name":"\ud800"}"#,
+        r#"{"name":"a","name":"b"}"#,
+        r#"{"name":"a","description":5,"title":[],"annotations":"x"}"#,
+    ] {
+        for dialect in Dialect::ALL {
+            for from in Dialect::ALL.into_iter().filter(|from| from.is_readable()) {
+                if let Ok(conversion) = convert(text, from, dialect, &Options::default()) {
+                    for report in &conversion.reports {
+                        assert_eq!(
+                            report.reason.is_some(),
+                            report.status == Status::Refused,
+                            "{text} {report:?}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_read_error_says_where() {
+    for (text, line, column) in [("{\n  \"name\": nul\n}", 2, 14), ("[\n{\"name\": \"é\" 5}]", 2, 14)] {
+        let error =
+            convert(text, Dialect::Mcp, Dialect::OpenAi, &Options::default()).expect_err("this is no JSON");
+        assert_eq!(error.line, line, "{error}");
+        assert!(error.column.abs_diff(column) <= 2, "{error}");
+    }
+}
+
+#[test]
+fn odd_text_is_answered() {
+    let megabyte = "a".repeat(1 << 20);
+    survives(
+        "long description",
+        &with_property(&format!(r#"{{"type":"string","description":"{megabyte}"}}"#)),
+    );
+    survives(
+        "long key",
+        &format!(r#"{{"type":"object","properties":{{"{megabyte}":{{"type":"string"}}}}}}"#),
+    );
+    survives("long pattern", &with_property(&format!(r#"{{"type":"string","pattern":"{megabyte}"}}"#)));
+    survives(
+        "nested pattern",
+        &with_property(&format!(r#"{{"type":"string","pattern":"{}"}}"#, nested("(", "a", ")*", 50_000))),
+    );
+    survives("long format", &with_property(&format!(r#"{{"type":"string","format":"{megabyte}"}}"#)));
+    survives("long enum value", &with_property(&format!(r#"{{"enum":["{megabyte}"]}}"#)));
+    survives("long reference", &with_property(&format!(r##"{{"$ref":"#/{megabyte}"}}"##)));
+    survives(
+        "long number",
+        &with_property(&format!(r#"{{"type":"number","maximum":{}}}"#, "9".repeat(1 << 20))),
+    );
+    survives(
+        "far exponent",
+        &with_property(r#"{"type":"integer","multipleOf":1e-999999999,"minimum":1e999999999}"#),
+    );
+    survives_as_tool("long name", format!(r#"{{"name":"{megabyte}","inputSchema":{{"type":"object"}}}}"#));
+    survives_as_tool(
+        "wide name",
+        format!(r#"{{"name":"{}","inputSchema":{{"type":"object"}}}}"#, "é".repeat(100_000)),
+    );
+    for text in [
+        r"\ud800",
+        r"\udc00",
+        r"\ud800\ud800",
+        r"\udc00\ud800",
+        r"\ud83d",
+        r"\u0000",
+        r"\uffff",
+        r"\ud83d\ude00",
+        "\u{202e}",
+        "\u{7f}",
+    ] {
+        survives(
+            &format!("{text} as a key"),
+            &format!(
+                r#"{{"type":"object","properties":{{"{text}":{{"type":"string"}}}},"required":["{text}"]}}"#
+            ),
+        );
+        survives(
+            &format!("{text} as data"),
+            &with_property(&format!(r#"{{"enum":["{text}"],"description":"{text}"}}"#)),
+        );
+        survives(
+            &format!("{text} as a definition"),
+            &format!(
+                r##"{{"type":"object","properties":{{"p":{{"$ref":"#/$defs/{text}"}}}},"$defs":{{"{text}":{{}}}}}}"##
+            ),
+        );
+        survives(
+            &format!("{text} as a pattern"),
+            &with_property(&format!(r#"{{"type":"string","pattern":"{text}"}}"#)),
+        );
+        survives_as_tool("in a name", format!(r#"{{"name":"{text}","inputSchema":{{"type":"object"}}}}"#));
+    }
+    for key in ["ключ", "鍵", "🔑", "e\u{301}", "\u{e9}", "a\u{0301}b", "ﬀ", "İ", "\u{200b}"] {
+        survives(
+            key,
+            &format!(
+                r#"{{"type":"object","properties":{{"{key}":{{"type":"string"}},"x":{{}}}},"required":["{key}"]}}"#
+            ),
+        );
+    }
+}
+
+#[test]
+fn keys_that_come_twice_are_answered() {
+    for schema in [
+        r#"{"type":"object","type":"string","properties":{}}"#,
+        r#"{"type":"object","properties":{"p":{"type":"string"}},"properties":{"q":{"type":"integer"}}}"#,
+        r#"{"type":"object","properties":{"p":{"type":"string"},"p":{"type":"integer","default":1}}}"#,
+        r#"{"type":"object","properties":{"p":{"default":1,"type":"string","default":2}}}"#,
+        r#"{"type":"object","properties":{"p":{},"\u0070":{"type":"array"}},"required":["p"]}"#,
+        r##"{"type":"object","properties":{"p":{"$ref":"#/$defs/A","$ref":"#/$defs/B"}},"$defs":{"A":{},"A":{"type":"string"},"B":false}}"##,
+    ] {
+        survives(schema, schema);
+    }
+}
+
+#[test]
+fn patterns_that_explode_are_never_run() {
+    for pattern in
+        ["(a+)+$", "(a|a)*b", "(.*)*x", "a{1000000}", "(a{1000}){1000}", "(?<n>a)\\\\k<n>", "[", "(?", "\\\\"]
+    {
+        survives(pattern, &with_property(&format!(r#"{{"type":"string","pattern":"{pattern}"}}"#)));
+        survives(
+            pattern,
+            &with_property(&format!(
+                r#"{{"type":"object","patternProperties":{{"{pattern}":{{"type":"integer"}}}}}}"#
+            )),
+        );
+    }
+}

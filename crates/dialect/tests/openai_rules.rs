@@ -1,0 +1,569 @@
+//! The written rules of the plain `openai` dialect, one by one.
+
+#![allow(clippy::unwrap_used)]
+
+use serde_json::{Value, json};
+use toolwire_dialect::{Defaults, Dialect, Options, Report, Status, convert};
+
+/// Where a schema can stand inside a schema: the way there, and a schema that has another one at that place.
+type Position = (&'static str, fn(Value) -> Value);
+
+const POSITIONS: [Position; 22] = [
+    ("/properties/inner", |inner| json!({"type": "object", "properties": {"inner": inner}})),
+    ("/items", |inner| json!({"type": "array", "items": inner})),
+    ("/prefixItems/1", |inner| json!({"prefixItems": [{"type": "string"}, inner]})),
+    ("/additionalProperties", |inner| json!({"type": "object", "additionalProperties": inner})),
+    ("/patternProperties/^x-", |inner| json!({"type": "object", "patternProperties": {"^x-": inner}})),
+    ("/anyOf/1", |inner| json!({"anyOf": [{"type": "null"}, inner]})),
+    ("/oneOf/0", |inner| json!({"oneOf": [inner, {"type": "null"}]})),
+    ("/allOf/1", |inner| json!({"allOf": [{"description": "first"}, inner]})),
+    ("/not", |inner| json!({"not": inner})),
+    ("/if", |inner| json!({"if": inner})),
+    ("/then", |inner| json!({"if": {"type": "object"}, "then": inner})),
+    ("/else", |inner| json!({"if": {"type": "object"}, "else": inner})),
+    ("/$defs/Inner", |inner| json!({"$defs": {"Inner": inner}})),
+    ("/definitions/Inner", |inner| json!({"definitions": {"Inner": inner}})),
+    ("/contains", |inner| json!({"contains": inner})),
+    ("/propertyNames", |inner| json!({"type": "object", "propertyNames": inner})),
+    ("/dependentSchemas/other", |inner| json!({"type": "object", "dependentSchemas": {"other": inner}})),
+    ("/unevaluatedItems", |inner| json!({"unevaluatedItems": inner})),
+    ("/unevaluatedProperties", |inner| json!({"type": "object", "unevaluatedProperties": inner})),
+    // Names, not keywords: the schema below each is still a schema.
+    ("/properties/default", |inner| json!({"type": "object", "properties": {"default": inner}})),
+    (
+        "/patternProperties/default",
+        |inner| json!({"type": "object", "patternProperties": {"default": inner}}),
+    ),
+    ("/$defs/default", |inner| json!({"$defs": {"default": inner}})),
+];
+
+const PLACEHOLDER: &str = "Looks something up";
+
+fn tool(schema: Value) -> Value {
+    json!({"name": "lookup", "description": PLACEHOLDER, "inputSchema": schema})
+}
+
+fn definition(parameters: Value) -> Value {
+    json!({"type": "function", "function": {"name": "lookup", "description": PLACEHOLDER, "parameters": parameters}})
+}
+
+fn converted(tool: &Value, options: &Options) -> (Value, Report) {
+    let conversion = convert(&tool.to_string(), Dialect::Mcp, Dialect::OpenAi, options).unwrap();
+    let [report] = conversion.reports.try_into().expect("one tool has one report");
+    (serde_json::from_str(&conversion.definitions.expect("the tool is not refused")).unwrap(), report)
+}
+
+fn places(report: &Report) -> Vec<(&str, &str, &str)> {
+    let place = |change: &'_ toolwire_dialect::Change| (change.pointer.clone(), change.keyword.clone());
+    let mut changes: Vec<_> = report.changes.iter().collect();
+    changes.sort_by_key(|change| place(change));
+    changes.iter().map(|change| (&*change.pointer, &*change.keyword, change.effect.name())).collect()
+}
+
+/// What comes out is `expected`, key order included, and the report has these changes: pointer, keyword, effect.
+#[track_caller]
+fn check(tool: Value, expected: Value, changes: &[(&str, &str, &str)]) {
+    let (definition, report) = converted(&tool, &Options::default());
+    assert_eq!(definition.to_string(), expected.to_string());
+    assert_eq!(places(&report), changes);
+}
+
+/// The schema goes out as it came in, and the report says so.
+#[track_caller]
+fn check_kept(schema: Value) {
+    let (actual, report) = converted(&tool(schema.clone()), &Options::default());
+    assert_eq!(actual.to_string(), definition(schema).to_string());
+    assert_eq!((report.status, places(&report)), (Status::Exact, vec![]));
+}
+
+/// As [`check`], for a repaired schema: where a key was added is not part of the rule.
+#[track_caller]
+fn check_repaired(schema: Value, expected: Value, changes: &[(&str, &str, &str)]) {
+    let (actual, report) = converted(&tool(schema), &Options::default());
+    assert_eq!(actual, definition(expected));
+    assert_eq!((report.status, places(&report)), (Status::Rewritten, changes.to_vec()));
+}
+
+fn object(properties: Value) -> Value {
+    json!({"type": "object", "properties": properties})
+}
+
+// Rule 1: the wrapper.
+
+#[test]
+fn a_tool_becomes_a_function_with_name_description_and_parameters_in_this_order() {
+    check(
+        tool(json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]})),
+        json!({
+            "type": "function",
+            "function": {
+                "name": "lookup",
+                "description": PLACEHOLDER,
+                "parameters": {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]},
+            },
+        }),
+        &[],
+    );
+}
+
+#[test]
+fn what_else_a_tool_carries_stays_out_of_the_definition() {
+    let mut whole = tool(object(json!({})));
+    whole["title"] = json!("Lookup");
+    whole["annotations"] = json!({"readOnlyHint": true});
+    whole["outputSchema"] = json!({"type": "object"});
+    whole["_meta"] = json!({"a": 1});
+    check(whole, definition(object(json!({}))), &[]);
+}
+
+#[track_caller]
+fn check_description(tool: Value, expected: &str) {
+    let (definition, _) = converted(&tool, &Options::default());
+    let function = json!({"name": "lookup", "description": expected, "parameters": object(json!({}))});
+    assert_eq!(definition, json!({"type": "function", "function": function}));
+}
+
+#[test]
+fn the_description_is_the_tools_own() {
+    let tool = json!({"name": "lookup", "title": "T", "description": "D", "inputSchema": object(json!({}))});
+    check_description(tool, "D");
+}
+
+#[test]
+fn without_a_description_the_title_stands_in() {
+    check_description(json!({"name": "lookup", "title": "T", "inputSchema": object(json!({}))}), "T");
+}
+
+#[test]
+fn without_a_title_either_the_description_is_empty_but_there() {
+    check_description(json!({"name": "lookup", "inputSchema": object(json!({}))}), "");
+}
+
+// Rule 2: defaults.
+
+#[test]
+fn the_report_of_a_dropped_default_is_as_the_contract_shows_it() {
+    let schema = object(json!({"limit": {"type": "integer", "default": 10}}));
+    let tool = json!({"name": "search", "description": "Searches", "inputSchema": schema});
+    let (_, report) = converted(&tool, &Options::default());
+    assert_eq!(
+        serde_json::to_value(report).unwrap(),
+        json!({
+            "tool": "search", "name": "search", "dialect": "openai", "status": "rewritten",
+            "changes": [
+                {"pointer": "/properties/limit", "keyword": "default", "effect": "dropped", "detail": "default 10"},
+            ],
+        })
+    );
+}
+
+#[test]
+fn a_default_goes_from_the_root() {
+    check(
+        tool(json!({"type": "object", "default": {"a": 1}, "properties": {}})),
+        definition(object(json!({}))),
+        &[("", "default", "dropped")],
+    );
+}
+
+#[test]
+fn a_default_goes_from_every_position_that_holds_a_schema() {
+    for (way, wrap) in POSITIONS {
+        let pointer = format!("/properties/p{way}");
+        check(
+            tool(object(json!({"p": wrap(json!({"type": "string", "default": "x", "minLength": 1}))}))),
+            definition(object(json!({"p": wrap(json!({"type": "string", "minLength": 1}))}))),
+            &[(&pointer, "default", "dropped")],
+        );
+    }
+}
+
+#[test]
+fn a_default_goes_from_every_position_inside_every_position() {
+    for (outer_way, outer) in POSITIONS {
+        for (inner_way, inner) in POSITIONS {
+            let pointer = format!("/properties/p{outer_way}{inner_way}");
+            check(
+                tool(object(json!({"p": outer(inner(json!({"type": "string", "default": "x"})))}))),
+                definition(object(json!({"p": outer(inner(json!({"type": "string"})))}))),
+                &[(&pointer, "default", "dropped")],
+            );
+        }
+    }
+}
+
+#[test]
+fn a_default_goes_from_the_positions_of_the_root_itself() {
+    let refused_at_the_root = ["/anyOf/1", "/oneOf/0", "/allOf/1", "/not"];
+    for (way, wrap) in POSITIONS.into_iter().filter(|(way, _)| !refused_at_the_root.contains(way)) {
+        let root = |inner: Value| {
+            let mut schema = object(json!({"other": {"type": "string"}}));
+            for (keyword, value) in wrap(inner).as_object().unwrap() {
+                if keyword != "type" {
+                    schema[keyword] = value.clone();
+                }
+            }
+            schema
+        };
+        check(
+            tool(root(json!({"description": "d", "default": 1}))),
+            definition(root(json!({"description": "d"}))),
+            &[(way, "default", "dropped")],
+        );
+    }
+}
+
+#[test]
+fn a_default_goes_from_a_hundred_levels_down() {
+    let nest = |innermost: Value| {
+        (0..100).fold(innermost, |inner, level| POSITIONS[level % POSITIONS.len()].1(inner))
+    };
+    let way: String = (0..100).rev().map(|level| POSITIONS[level % POSITIONS.len()].0).collect();
+    let pointer = format!("/properties/p{way}");
+    check(
+        tool(object(json!({"p": nest(json!({"type": "string", "default": "x"}))}))),
+        definition(object(json!({"p": nest(json!({"type": "string"}))}))),
+        &[(&pointer, "default", "dropped")],
+    );
+}
+
+#[test]
+fn a_default_goes_whatever_its_value() {
+    for value in
+        [json!(null), json!(false), json!(0), json!(""), json!([]), json!({"default": {"type": "object"}})]
+    {
+        check(
+            tool(object(json!({"p": {"type": "string", "default": value}}))),
+            definition(object(json!({"p": {"type": "string"}}))),
+            &[("/properties/p", "default", "dropped")],
+        );
+    }
+}
+
+#[test]
+fn nested_objects_lose_the_default_of_each_level() {
+    check(
+        tool(object(json!({
+            "server": {
+                "type": "object",
+                "default": {},
+                "properties": {
+                    "host": {"type": "string", "default": "localhost"},
+                    "ports": {"type": "array", "items": {"type": "integer", "default": 80}, "default": [80]},
+                },
+                "required": ["host"],
+            },
+        }))),
+        definition(object(json!({
+            "server": {
+                "type": "object",
+                "properties": {
+                    "host": {"type": "string"},
+                    "ports": {"type": "array", "items": {"type": "integer"}},
+                },
+                "required": ["host"],
+            },
+        }))),
+        &[
+            ("/properties/server", "default", "dropped"),
+            ("/properties/server/properties/host", "default", "dropped"),
+            ("/properties/server/properties/ports", "default", "dropped"),
+            ("/properties/server/properties/ports/items", "default", "dropped"),
+        ],
+    );
+}
+
+#[test]
+fn a_pointer_escapes_what_json_pointers_escape() {
+    check(
+        tool(object(json!({"a/b~c": {"type": "string", "default": ""}}))),
+        definition(object(json!({"a/b~c": {"type": "string"}}))),
+        &[("/properties/a~1b~0c", "default", "dropped")],
+    );
+}
+
+#[test]
+fn a_property_named_default_stays() {
+    let mut schema =
+        object(json!({"default": {"type": "string"}, "p": object(json!({"default": {"type": "null"}}))}));
+    schema["required"] = json!(["default"]);
+    schema["dependentRequired"] = json!({"default": ["p"]});
+    check_kept(schema);
+}
+
+#[test]
+fn a_default_inside_the_data_of_enum_const_and_examples_stays() {
+    let data = json!({"default": 1, "properties": {"default": {"default": 2}}, "items": {"default": 3}});
+    check_kept(object(json!({
+        "enum": {"enum": [data, [data]]},
+        "const": {"const": data},
+        "examples": {"type": "object", "examples": [data]},
+    })));
+}
+
+#[test]
+fn a_default_inside_an_unknown_keyword_stays() {
+    check_kept(object(
+        json!({"p": {"type": "string", "x-form": {"default": 1, "properties": {"a": {"default": 2}}}}}),
+    ));
+}
+
+// Rule 3: the rest stays.
+
+#[test]
+fn an_enum_stays() {
+    check_kept(object(
+        json!({"unit": {"type": "string", "enum": ["celsius", "fahrenheit"], "description": "d"}}),
+    ));
+}
+
+#[test]
+fn every_other_keyword_stays_in_its_order() {
+    check_kept(json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Arguments",
+        "required": ["b"],
+        "type": "object",
+        "properties": {
+            "b": {"description": "d", "$ref": "#/$defs/B"},
+            "a": {"maxLength": 5, "type": "string", "minLength": 1, "pattern": "^a+$", "format": "uri", "deprecated": true},
+            "n": {"type": ["number", "null"], "multipleOf": 0.01, "maximum": 9007199254740993u64, "exclusiveMinimum": 0},
+            "l": {"type": "array", "uniqueItems": true, "items": {"type": "string"}, "minItems": 1, "contains": {}},
+            "m": {"type": "object", "additionalProperties": {"type": "string"}, "propertyNames": {"maxLength": 3}},
+            "u": {"oneOf": [{"type": "string"}, {"type": "integer"}], "discriminator": {"propertyName": "t"}},
+            "x": {"x-anything": [1, {"y": null}], "somethingNew": true, "$comment": "c", "readOnly": true},
+            "t": true,
+        },
+        "additionalProperties": false,
+        "minProperties": 1,
+        "dependentRequired": {"a": ["b"]},
+        "if": {"required": ["a"]},
+        "then": {"required": ["n"]},
+        "$defs": {"B": {"type": "string"}, "Unused": {"type": "integer"}},
+        "definitions": {"Old": {"type": "object", "properties": {"again": {"$ref": "#"}}}},
+    }));
+}
+
+#[test]
+fn digits_stay_as_they_were_written() {
+    let text = r#"{"name":"n","description":"d","inputSchema":{"type":"object","properties":{"a":{"type":"number","minimum":1.0,"maximum":1e400,"enum":[12345678901234567890123,0.10]}}}}"#;
+    let conversion = convert(text, Dialect::Mcp, Dialect::OpenAi, &Options::default()).unwrap();
+    assert_eq!(
+        conversion.definitions.unwrap(),
+        r#"{"type":"function","function":{"name":"n","description":"d","parameters":{"type":"object","properties":{"a":{"type":"number","minimum":1.0,"maximum":1e400,"enum":[12345678901234567890123,0.10]}}}}}"#
+    );
+}
+
+// Rule 3: what the API would refuse.
+
+#[test]
+fn a_root_without_a_type_is_an_object() {
+    let expected = object(json!({"a": {"type": "string"}}));
+    check_repaired(json!({"properties": {"a": {"type": "string"}}}), expected, &[("", "type", "rewritten")]);
+}
+
+#[test]
+fn a_root_that_may_be_null_is_an_object() {
+    check_repaired(
+        json!({"type": ["object", "null"], "properties": {}}),
+        object(json!({})),
+        &[("", "type", "rewritten")],
+    );
+}
+
+#[test]
+fn a_tool_without_parameters_gets_empty_properties() {
+    let expected = object(json!({}));
+    check_repaired(json!({"type": "object"}), expected, &[("", "properties", "rewritten")]);
+    check_repaired(
+        json!({"type": "object", "additionalProperties": false}),
+        json!({"type": "object", "additionalProperties": false, "properties": {}}),
+        &[("", "properties", "rewritten")],
+    );
+}
+
+#[test]
+fn a_nested_object_without_properties_stays() {
+    check_kept(object(json!({"p": {"type": "object"}})));
+}
+
+#[test]
+fn an_array_without_items_gets_empty_ones_wherever_it_stands() {
+    for (way, wrap) in POSITIONS {
+        for kind in [json!("array"), json!(["array", "null"])] {
+            let pointer = format!("/properties/p{way}");
+            check_repaired(
+                object(json!({"p": wrap(json!({"type": kind}))})),
+                object(json!({"p": wrap(json!({"type": kind, "items": {}}))})),
+                &[(&pointer, "items", "rewritten")],
+            );
+        }
+    }
+}
+
+#[test]
+fn parts_at_the_root_are_merged() {
+    check_repaired(
+        json!({"type": "object", "allOf": [
+            {"properties": {"a": {"type": "string"}}, "required": ["a"]},
+            {"properties": {"b": {"type": "integer"}}},
+        ]}),
+        json!({"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}}, "required": ["a"]}),
+        &[("", "allOf", "rewritten")],
+    );
+}
+
+/// Alternatives become one object, and a text tells what was lost: the words are free, the shape is not.
+#[track_caller]
+fn check_flattened(schema: Value, expected: Value, keyword: &str) {
+    let (mut definition, report) = converted(&tool(schema), &Options::default());
+    let function = definition["function"].as_object_mut().unwrap();
+    let text = function["description"].as_str().unwrap().to_owned();
+    let parameters = function["parameters"].as_object_mut().unwrap();
+    let inner = parameters.remove("description");
+    assert!(text.starts_with(PLACEHOLDER), "the tool's own words come first: {text}");
+    assert!(text != PLACEHOLDER || inner.is_some(), "nothing tells the model what was lost");
+    assert_eq!(Value::Object(parameters.clone()), expected);
+    assert_eq!(report.status, Status::Lossy);
+    assert!(places(&report).contains(&("", keyword, "widened")), "{:?}", report.changes);
+}
+
+#[test]
+fn alternatives_at_the_root_become_one_object_with_the_loss_told() {
+    let branches = json!([
+        {"properties": {"id": {"type": "string"}}, "required": ["id"]},
+        {"properties": {"name": {"type": "string"}}, "required": ["name"]},
+    ]);
+    let expected = object(json!({"id": {"type": "string"}, "name": {"type": "string"}}));
+    check_flattened(json!({"type": "object", "anyOf": branches}), expected.clone(), "anyOf");
+    check_flattened(json!({"type": "object", "oneOf": branches}), expected, "oneOf");
+}
+
+#[test]
+fn alternatives_of_required_keys_at_the_root_go_into_the_text() {
+    let both = object(json!({"a": {"type": "string"}, "b": {"type": "string"}}));
+    let mut schema = both.clone();
+    schema["anyOf"] = json!([{"required": ["a"]}, {"required": ["b"]}]);
+    check_flattened(schema, both.clone(), "anyOf");
+    let mut schema = both.clone();
+    schema["not"] = json!({"required": ["a", "b"]});
+    check_flattened(schema, both, "not");
+}
+
+#[test]
+fn composition_below_the_root_stays() {
+    check_kept(object(json!({
+        "p": {
+            "anyOf": [{"type": "string"}, {"allOf": [{"type": "integer"}, {"minimum": 3}]}],
+            "not": {"const": "x"},
+            "oneOf": [{"type": "string"}, {"type": "integer"}],
+        },
+    })));
+}
+
+#[test]
+fn a_name_the_api_refuses_is_mended_and_reported() {
+    let tool = json!({"name": "admin.tools/list", "description": "d", "inputSchema": object(json!({}))});
+    let (definition, report) = converted(&tool, &Options::default());
+    let name = definition["function"]["name"].as_str().unwrap();
+    let suffix = name.strip_prefix("admin_tools_list_").expect("a suffix follows what is left of the name");
+    assert!(suffix.len() == 8 && suffix.chars().all(|digit| digit.is_ascii_hexdigit()), "{name}");
+    assert_eq!((report.tool.as_str(), report.name.as_str()), ("admin.tools/list", name));
+    assert_eq!((report.status, places(&report)), (Status::Rewritten, vec![("", "name", "rewritten")]));
+}
+
+#[test]
+fn property_keys_stay_whatever_they_are() {
+    check_kept(object(
+        json!({"$filter": {"type": "string"}, "user id": {"type": "string"}, "名前": {}, "": {}}),
+    ));
+}
+
+// Rule 4: the input.
+
+#[test]
+fn the_header_annotation_of_mcp_is_the_one_that_goes() {
+    check(
+        tool(object(json!({"a": {"type": "string", "x-mcp-header": "A", "x-order": 1, "deprecated": true}}))),
+        definition(object(json!({"a": {"type": "string", "x-order": 1, "deprecated": true}}))),
+        &[("/properties/a", "x-mcp-header", "dropped")],
+    );
+}
+
+#[test]
+fn a_property_named_like_the_header_annotation_stays() {
+    check_kept(object(json!({"x-mcp-header": {"type": "string"}, "e": {"enum": [{"x-mcp-header": 1}]}})));
+}
+
+#[test]
+fn the_input_is_the_same_after_a_conversion_as_before() {
+    let text = tool(object(json!({"a": {"type": "array", "default": [1], "x-mcp-header": "A"}}))).to_string();
+    let before = text.clone();
+    convert(&text, Dialect::Mcp, Dialect::OpenAi, &Options::default()).unwrap();
+    assert_eq!(text, before);
+    let itself = convert(&text, Dialect::Mcp, Dialect::Mcp, &Options::default()).unwrap();
+    assert_eq!(itself.definitions.unwrap(), before);
+}
+
+// Lists, and the choice about defaults.
+
+#[test]
+fn an_empty_list_gives_an_empty_list() {
+    for text in ["[]", r#"{"tools":[]}"#, r#"{"jsonrpc":"2.0","id":1,"result":{"tools":[]}}"#] {
+        let conversion = convert(text, Dialect::Mcp, Dialect::OpenAi, &Options::default()).unwrap();
+        assert_eq!(conversion.definitions.as_deref(), Some("[]"));
+        assert_eq!(conversion.reports, []);
+    }
+}
+
+#[test]
+fn every_way_to_send_a_list_gives_the_same_definitions_in_input_order() {
+    let tools: Vec<Value> = ["b", "a"]
+        .iter()
+        .map(|name| json!({"name": name, "description": "d", "inputSchema": object(json!({}))}))
+        .collect();
+    let function = |name: &str| {
+        let function = json!({"name": name, "description": "d", "parameters": object(json!({}))});
+        json!({"type": "function", "function": function})
+    };
+    let expected = json!([function("b"), function("a")]).to_string();
+    let response = json!({"jsonrpc": "2.0", "id": 1, "result": {"tools": tools, "nextCursor": "x"}});
+    for input in [json!(tools), json!({"tools": tools}), response] {
+        let conversion =
+            convert(&input.to_string(), Dialect::Mcp, Dialect::OpenAi, &Options::default()).unwrap();
+        assert_eq!(conversion.definitions.as_deref(), Some(expected.as_str()));
+    }
+}
+
+#[test]
+fn described_defaults_stand_in_the_description_instead() {
+    let options = Options { defaults: Defaults::Describe, ..Options::default() };
+    let schema = object(json!({
+        "told": {"type": "integer", "description": "How many.", "default": 10},
+        "silent": {"type": "object", "default": {"b": [1, "x"]}},
+    }));
+    let (mut definition, report) = converted(&tool(schema), &options);
+    let mut text = |name: &str| {
+        let property = definition["function"]["parameters"]["properties"][name].as_object_mut().unwrap();
+        property.remove("description").expect("the default is told").as_str().unwrap().to_owned()
+    };
+    let (told, silent) = (text("told"), text("silent"));
+    assert!(told.starts_with("How many.") && told.contains("10"), "{told}");
+    assert!(silent.contains(r#"{"b":[1,"x"]}"#), "{silent}");
+    assert_eq!(
+        definition["function"]["parameters"],
+        object(json!({"told": {"type": "integer"}, "silent": {"type": "object"}}))
+    );
+    let named: Vec<(&str, &str)> = places(&report).iter().map(|place| (place.0, place.1)).collect();
+    assert_eq!(named, [("/properties/silent", "default"), ("/properties/told", "default")]);
+    assert_eq!(report.status, Status::Rewritten);
+}
+
+#[test]
+fn kept_defaults_stay_where_they_are() {
+    let options = Options { defaults: Defaults::Keep, ..Options::default() };
+    let schema = object(json!({"a": {"type": "integer", "default": 10, "description": "d"}}));
+    let (actual, report) = converted(&tool(schema.clone()), &options);
+    assert_eq!(actual.to_string(), definition(schema).to_string());
+    assert_eq!((report.status, places(&report)), (Status::Exact, vec![]));
+}
