@@ -224,7 +224,8 @@ fn each_listing(
     }
 }
 
-/// What became of each tool of a case, in the words of `trap.txt`.
+/// What became of each tool of a case, in the words of `trap.txt`: `same` to the letter, `mended` (other words, same
+/// meaning), `kept` (either of the two), `lossy`, `fallback` (not strict although asked for), `refused`.
 fn outcomes(case: &Case, dialect: Dialect) -> Vec<(String, Vec<&'static str>)> {
     let variant = Variant { dialect, reshape: false };
     let mut outcomes = Vec::new();
@@ -257,7 +258,7 @@ fn outcome(tool: &Value, definition: &Value, report: &Report) -> Vec<&'static st
     let schema = places.iter().find_map(|place| definition.pointer(place));
     // As text, since the order of keys is part of what is kept.
     let same = schema.map(Value::to_string) == tool.get("inputSchema").map(Value::to_string);
-    if same && report.status == Status::Exact { vec!["same", "kept"] } else { vec!["kept"] }
+    if same && report.status == Status::Exact { vec!["same", "kept"] } else { vec!["mended", "kept"] }
 }
 
 /// The schema that pointers lead into: one that came as JSON text is meant as what it says.

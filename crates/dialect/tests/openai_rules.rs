@@ -346,11 +346,11 @@ fn every_other_keyword_stays_in_its_order() {
 
 #[test]
 fn digits_stay_as_they_were_written() {
-    let text = r#"{"name":"n","description":"d","inputSchema":{"type":"object","properties":{"a":{"type":"number","minimum":1.0,"maximum":1e400,"enum":[12345678901234567890123,0.10]}}}}"#;
+    let text = r#"{"name":"n","description":"d","inputSchema":{"type":"object","properties":{"a":{"type":"number","minimum":1.0,"maximum":1e+400,"enum":[12345678901234567890123,0.10]}}}}"#;
     let conversion = convert(text, Dialect::Mcp, Dialect::OpenAi, &Options::default()).unwrap();
     assert_eq!(
         conversion.definitions.unwrap(),
-        r#"{"type":"function","function":{"name":"n","description":"d","parameters":{"type":"object","properties":{"a":{"type":"number","minimum":1.0,"maximum":1e400,"enum":[12345678901234567890123,0.10]}}}}}"#
+        r#"{"type":"function","function":{"name":"n","description":"d","parameters":{"type":"object","properties":{"a":{"type":"number","minimum":1.0,"maximum":1e+400,"enum":[12345678901234567890123,0.10]}}}}}"#
     );
 }
 

@@ -161,7 +161,7 @@ impl Demand {
         let words = self.text.split([',', ' ']).next().unwrap_or_default();
         words.split('/').any(|word| {
             assert!(
-                ["same", "kept", "lossy", "fallback", "refused", "any"].contains(&word),
+                ["same", "mended", "kept", "lossy", "fallback", "refused", "any"].contains(&word),
                 "`{word}` is not an outcome"
             );
             word == "any" || outcome.contains(&word)
