@@ -45,7 +45,8 @@ impl Carrier {
         file_types: &[],
         file_bytes: 0,
         attaches_all: false,
-        text_characters: 10_485_760,
+        // OpenAI's limit is 10,485,760; the rest is room for line breaks, notes and the word `Error`.
+        text_characters: 10_000_000,
         structured: Structured::Text,
     };
 }

@@ -6,7 +6,7 @@ use serde_json::{Number, Value};
 pub(crate) const NO_OUTPUT: &str = "(no output)";
 
 /// What stands where everything is meant for the user alone.
-pub(crate) const FOR_USER_ONLY: &str = "(the output was shown to the user only)";
+pub(crate) const FOR_USER_ONLY: &str = "(the output is meant for the user only)";
 
 /// NUL is legal in JSON and yet refused, or a cut, in much of what lies behind an API. (A lone surrogate, the other such
 /// character, cannot exist in a Rust string.)
