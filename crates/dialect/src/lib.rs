@@ -1,18 +1,35 @@
 #![doc = include_str!("../README.md")]
 
-mod arguments;
-mod definition;
 mod dialect;
-mod json;
-mod names;
 mod options;
 mod report;
+
+mod json;
+mod names;
 mod schema;
 mod source;
+mod definition;
+mod arguments;
 mod toolset;
 
+mod calls;
+mod ids;
+mod results;
+
+mod anthropic;
+mod bedrock;
+mod cohere;
+mod gemini;
+mod mcp;
+mod ollama;
+mod openai_chat;
+mod openai_responses;
+
 pub use arguments::{ArgumentError, Decoded, Encoded, Repair, Violation};
+pub use calls::{CallError, CallId, CallKind, CallStream, ReceivedCall, read_calls, write_calls};
 pub use dialect::{Dialect, Family, UnknownDialect};
+pub use ids::wire_id;
 pub use options::{Defaults, Layout, Options};
 pub use report::{Change, Effect, Refusal, Report, Status};
+pub use results::{Answered, ResultError, ResultOptions, write_results};
 pub use toolset::{Conversion, ReadError, Toolset, convert};

@@ -1,0 +1,7 @@
+//! AWS Bedrock Converse.
+
+mod calls;
+mod results;
+
+pub(crate) use calls::{Stream, read_calls, write_calls};
+pub(crate) use results::{CARRIER, write_results};

@@ -1,0 +1,8 @@
+//! Google Gemini, on the Developer API and on Vertex.
+
+mod calls;
+mod partial;
+mod results;
+
+pub(crate) use calls::{Stream, read_calls, write_calls};
+pub(crate) use results::{CARRIER, write_results};

@@ -1,0 +1,9 @@
+//! OpenAI Chat Completions and the many APIs shaped like it.
+
+mod calls;
+mod results;
+mod stream;
+
+pub(crate) use calls::{draft, read_calls, take_call, write_calls};
+pub(crate) use results::{carrier, write_results};
+pub(crate) use stream::Stream;

@@ -1,0 +1,121 @@
+//! Answers and events bent out of shape at random: always an outcome, never a panic.
+
+use serde_json::{Value, json};
+use toolwire_contract::ToolResult;
+use toolwire_dialect::{
+    Answered, CallStream, Dialect, ResultOptions, read_calls, write_calls, write_results,
+};
+
+use crate::transcripts;
+
+/// A small generator of its own, so that a failure is found again by its seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % bound.max(1)
+    }
+
+    fn oddity(&mut self) -> Value {
+        let oddities = json!([
+            null, true, -1, 0, 1, 1.5, 18446744073709551615u64, "", "\u{0}", "tool_use", "length", [], [[]], {}, {"": {}},
+            {"type": "tool_use"}, "{\"a\":1}", {"function": 5}, "$.a[0]", "data:;base64,AA=="
+        ]);
+        oddities[self.below(20)].clone()
+    }
+
+    /// Changes something somewhere.
+    fn bend(&mut self, value: &mut Value) {
+        let choice = self.below(6);
+        match value {
+            Value::Object(fields) if choice > 0 && !fields.is_empty() => {
+                let key = fields.keys().nth(self.below(fields.len())).unwrap().clone();
+                match choice {
+                    1 => {
+                        fields.shift_remove(&key);
+                    }
+                    2 => {
+                        let value = fields.shift_remove(&key).unwrap();
+                        fields.insert(format!("{key}x"), value);
+                    }
+                    _ => self.bend(&mut fields[&key]),
+                }
+            }
+            Value::Array(items) if choice > 0 && !items.is_empty() => {
+                let place = self.below(items.len());
+                match choice {
+                    1 => {
+                        items.remove(place);
+                    }
+                    2 => items.push(items[place].clone()),
+                    _ => self.bend(&mut items[place]),
+                }
+            }
+            other => *other = self.oddity(),
+        }
+    }
+}
+
+#[test]
+fn bent_answers_and_streams_have_an_outcome() {
+    let transcripts = transcripts::all();
+    let mut random = Random(7);
+    let mut read = 0;
+    for _ in 0..3_000 {
+        let (dialect, transcript) = &transcripts[random.below(transcripts.len())];
+        let mut whole = transcript["whole"].clone();
+        let mut events: Vec<Value> = ["before", "end"]
+            .iter()
+            .flat_map(|part| transcript[*part].as_array().unwrap().clone())
+            .chain([transcript["a"].clone(), transcript["b"].clone()])
+            .collect();
+        for _ in 0..=random.below(3) {
+            random.bend(&mut whole);
+            let place = random.below(events.len());
+            random.bend(&mut events[place]);
+            let (one, other) = (random.below(events.len()), random.below(events.len()));
+            events.swap(one, other);
+        }
+        // An answer of one API read as another's is the hardest bend of all.
+        for dialect in [*dialect, Dialect::ALL[random.below(Dialect::ALL.len())]] {
+            let mut stream = CallStream::new(dialect);
+            for event in &events {
+                let _ = stream.push(event);
+            }
+            let streamed = stream.finish();
+            for calls in [read_calls(dialect, &whole), streamed].into_iter().flatten() {
+                read += calls.len();
+                assert!(calls.iter().all(|call| !call.name.is_empty()));
+                for to in Dialect::ALL {
+                    write_calls(to, &calls);
+                }
+            }
+        }
+    }
+    assert!(read > 500, "the bending left too little to read: {read} calls");
+}
+
+#[test]
+fn bent_results_have_an_outcome() {
+    let calls = read_calls(Dialect::Gemini, &json!({"parts": [{"functionCall": {"name": "f"}}]})).unwrap();
+    let results = json!([
+        {"content": [{"type": "text", "text": "a"}, {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"}], "isError": true},
+        {"content": [{"type": "resource", "resource": {"uri": "a:b", "mimeType": "application/pdf", "blob": "JVBERi0xLjQK"}}], "structuredContent": {"$ref": [1.0]}},
+        {"content": [{"type": "resource_link", "uri": "a:b", "name": "n", "size": 5}, {"type": "audio", "data": "AAAA", "mimeType": "audio/wav"}], "structuredContent": null},
+    ]);
+    let mut random = Random(11);
+    for _ in 0..2_000 {
+        let mut result = results[random.below(3)].clone();
+        for _ in 0..=random.below(3) {
+            random.bend(&mut result);
+        }
+        let Ok(result) = ToolResult::try_from(result) else { continue };
+        for dialect in Dialect::ALL {
+            let options = ResultOptions { text_budget: Some(random.below(40)), ..ResultOptions::default() };
+            let answers = [Answered { call: &calls[0], result: Some(&result) }];
+            let messages = write_results(dialect, &answers, &options);
+            assert!(messages.is_ok_and(|messages| !messages.is_empty()) || result.needs_input());
+        }
+    }
+}
