@@ -11,7 +11,7 @@ pub fn meaning(dialect: Dialect, definition: &Value) -> Value {
         // No schema is the way to say that there are no arguments.
         (_, None) => json!({"type": "object", "properties": {}, "additionalProperties": false}),
         (Dialect::GeminiOpenApi, Some(schema)) => place::rewrite(schema, &from_open_api),
-        (Dialect::Xai, Some(schema)) => place::rewrite(schema, &closed_unless_said),
+        (Dialect::Xai, Some(schema)) => closed_unless_said(schema),
         (_, Some(schema)) => schema.clone(),
     }
 }
@@ -39,13 +39,45 @@ fn from_open_api(node: &mut Map<String, Value>) {
     node.remove("example");
 }
 
-/// xAI closes every object that does not say otherwise.
-fn closed_unless_said(node: &mut Map<String, Value>) {
-    let object = node.get("type") == Some(&json!("object")) || node.contains_key("properties");
+/// xAI closes every object that does not say otherwise. A condition is no object, and closing one would change what it asks.
+fn closed_unless_said(schema: &Value) -> Value {
+    let conditions = ["not", "if", "then", "else", "allOf", "dependentSchemas", "contains"];
+    let mut conditional = Vec::new();
+    place::walk(schema, &mut |path, node| {
+        let mut steps = path.iter();
+        // A property may be named like a keyword: after these, the next step is a name.
+        while let Some(step) = steps.next() {
+            if conditions.contains(&step.as_str()) {
+                conditional.push(std::ptr::from_ref(node));
+                break;
+            }
+            if ["properties", "patternProperties", "$defs", "definitions"].contains(&step.as_str()) {
+                steps.next();
+            }
+        }
+    });
+    closed_from(schema, &conditional)
+}
+
+fn closed_from(schema: &Value, conditional: &[*const Value]) -> Value {
+    let Value::Object(map) = schema else { return schema.clone() };
+    let mut result = map.clone();
+    for (steps, child) in place::children(schema) {
+        if conditional.contains(&std::ptr::from_ref(child)) {
+            continue;
+        }
+        let slot = steps[1..].iter().fold(result.get_mut(&steps[0]), |slot, step| match slot? {
+            Value::Array(list) => list.get_mut(step.parse::<usize>().ok()?),
+            other => other.get_mut(step.as_str()),
+        });
+        *slot.expect("the path was just found") = closed_from(child, conditional);
+    }
+    let object = result.get("type") == Some(&json!("object")) || result.contains_key("properties");
     let composed = ["anyOf", "oneOf", "allOf", "$ref", "patternProperties"]
         .iter()
-        .any(|keyword| node.contains_key(*keyword));
-    if object && !composed && !node.contains_key("additionalProperties") {
-        node.insert("additionalProperties".into(), Value::Bool(false));
+        .any(|keyword| result.contains_key(*keyword));
+    if object && !composed && !result.contains_key("additionalProperties") {
+        result.insert("additionalProperties".into(), Value::Bool(false));
     }
+    Value::Object(result)
 }

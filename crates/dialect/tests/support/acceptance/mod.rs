@@ -51,14 +51,17 @@ pub fn accept(dialect: Dialect, definition: &Value) -> Result<(), Vec<String>> {
     complaints.verdict()
 }
 
-/// Whether the API takes `definitions` together in one request.
+/// Whether the API takes `definitions` in one request: each of them, and all together.
 pub fn accept_request(dialect: Dialect, definitions: &[&Value]) -> Result<(), Vec<String>> {
+    let alone = definitions.iter().filter_map(|definition| accept(dialect, definition).err()).flatten();
+    let together = accept_together(dialect, definitions).err().into_iter().flatten();
+    let found: Vec<String> = alone.chain(together).collect();
+    if found.is_empty() { Ok(()) } else { Err(found) }
+}
+
+/// Whether the API takes together what it takes one by one: how many there are, and that their names differ.
+pub fn accept_together(dialect: Dialect, definitions: &[&Value]) -> Result<(), Vec<String>> {
     let mut complaints = Complaints { subject: String::new(), found: Vec::new() };
-    for definition in definitions {
-        if let Err(found) = accept(dialect, definition) {
-            complaints.found.extend(found);
-        }
-    }
     let count = definitions.len();
     match dialect {
         Dialect::OpenAi

@@ -54,11 +54,9 @@ pub fn compiles_in_python(pattern: &str) -> bool {
             ']' if in_class && !first_in_class => in_class = false,
             '-' if in_class => {}
             _ if in_class => {
-                if character != '-' {
-                    after_hyphen_from_character =
-                        characters.peek() == Some(&'-') && followed_by_end_of_range(&characters);
-                    continue;
-                }
+                after_hyphen_from_character =
+                    characters.peek() == Some(&'-') && followed_by_end_of_range(&characters);
+                continue;
             }
             '(' => {
                 depth += 1;
