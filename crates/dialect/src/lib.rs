@@ -4,12 +4,12 @@ mod dialect;
 mod options;
 mod report;
 
+mod arguments;
+mod definition;
 mod json;
 mod names;
 mod schema;
 mod source;
-mod definition;
-mod arguments;
 mod toolset;
 
 mod calls;

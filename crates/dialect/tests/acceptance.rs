@@ -1,0 +1,552 @@
+//! The stand-ins for the APIs' validators, tested themselves: what the documentation says is taken, and what the APIs
+//! are known to answer to the rest.
+
+mod support;
+
+use serde_json::{Value, json};
+use support::acceptance::{accept, accept_request, compiles_in_python};
+use support::{corpus, place};
+use toolwire_dialect::Dialect;
+
+/// `{"type":"object","properties":…}`.
+fn object(properties: Value) -> Value {
+    json!({"type": "object", "properties": properties})
+}
+
+/// `schema` in the dialect's own wrapper; strict where the dialect's name says so.
+fn wrapped(dialect: Dialect, name: &str, schema: &Value) -> Value {
+    match dialect {
+        Dialect::OpenAiStrict => {
+            json!({"type": "function", "function": {"name": name, "description": "d", "parameters": schema, "strict": true}})
+        }
+        Dialect::Responses | Dialect::ResponsesStrict => {
+            let strict = dialect == Dialect::ResponsesStrict;
+            json!({"type": "function", "name": name, "description": "d", "parameters": schema, "strict": strict})
+        }
+        Dialect::Anthropic => json!({"name": name, "description": "d", "input_schema": schema}),
+        Dialect::AnthropicStrict => {
+            json!({"name": name, "description": "d", "input_schema": schema, "strict": true})
+        }
+        Dialect::Gemini => json!({"name": name, "description": "d", "parametersJsonSchema": schema}),
+        Dialect::GeminiOpenApi => json!({"name": name, "description": "d", "parameters": schema}),
+        Dialect::Bedrock => {
+            json!({"toolSpec": {"name": name, "description": "d", "inputSchema": {"json": schema}}})
+        }
+        Dialect::Mcp => json!({"name": name, "description": "d", "inputSchema": schema}),
+        _ => {
+            json!({"type": "function", "function": {"name": name, "description": "d", "parameters": schema}})
+        }
+    }
+}
+
+#[track_caller]
+fn taken(dialects: &[Dialect], schema: Value) {
+    for dialect in dialects {
+        assert_eq!(accept(*dialect, &wrapped(*dialect, "get", &schema)), Ok(()), "{dialect}: {schema}");
+    }
+}
+
+#[track_caller]
+fn refused(dialects: &[Dialect], schema: Value, with: &str) {
+    for dialect in dialects {
+        refused_definition(*dialect, &wrapped(*dialect, "get", &schema), with);
+    }
+}
+
+#[track_caller]
+fn refused_definition(dialect: Dialect, definition: &Value, with: &str) {
+    let complaints = accept(dialect, definition).expect_err(&format!("{dialect} took {definition}"));
+    assert!(complaints.iter().any(|complaint| complaint.contains(with)), "{dialect}: {complaints:?}");
+}
+
+use Dialect::{
+    Anthropic, AnthropicStrict, Azure, Bedrock, Cohere, DeepSeek, Dial, Gemini, GeminiOpenApi, Groq, Mcp,
+    Mistral, Ollama, OpenAi, OpenAiStrict, Responses, ResponsesStrict, Xai,
+};
+
+const CHAT: [Dialect; 6] = [OpenAi, Responses, Azure, Dial, DeepSeek, Groq];
+const STRICT: [Dialect; 2] = [OpenAiStrict, ResponsesStrict];
+
+#[test]
+fn every_api_takes_a_plain_tool() {
+    let plain = json!({"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"], "additionalProperties": false});
+    for dialect in Dialect::ALL {
+        if !matches!(dialect, GeminiOpenApi | Ollama) {
+            taken(&[dialect], plain.clone());
+        }
+    }
+    taken(&[Ollama], json!({"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]}));
+    taken(
+        &[GeminiOpenApi],
+        json!({"type": "OBJECT", "properties": {"q": {"type": "STRING"}}, "required": ["q"]}),
+    );
+}
+
+#[test]
+fn wrappers_are_whole_and_hold_nothing_else() {
+    let schema = object(json!({}));
+    let mut definition = wrapped(OpenAi, "get", &schema);
+    definition["function"]["strict"] = json!(false);
+    refused_definition(OpenAi, &definition, "Unknown parameter: 'tools[0].function.strict'");
+    let bare = json!({"type": "function", "function": {"name": "get", "parameters": schema}});
+    refused_definition(OpenAi, &bare, "Missing required parameter: 'tools[0].function.description'");
+    refused_definition(OpenAiStrict, &wrapped(OpenAi, "get", &schema), "Missing required parameter");
+    let mut responses = wrapped(Responses, "get", &schema);
+    responses["strict"] = json!(null);
+    refused_definition(Responses, &responses, "must be false");
+    refused_definition(Responses, &wrapped(OpenAi, "get", &schema), "Missing required parameter");
+    refused_definition(Cohere, &wrapped(OpenAiStrict, "get", &schema), "Unknown parameter");
+    refused_definition(
+        Bedrock,
+        &json!({"toolSpec": {"name": "get", "description": "", "inputSchema": {"json": schema}}}),
+        "valid min length: 1",
+    );
+    refused_definition(AnthropicStrict, &wrapped(Anthropic, "get", &schema), "strict");
+    refused_definition(Mcp, &json!({"inputSchema": {}}), "name");
+}
+
+#[test]
+fn a_strict_dialect_may_fall_back_to_the_rules_without_strict() {
+    let open = object(json!({"h": {"type": "object", "additionalProperties": {"type": "string"}}}));
+    for (dialect, place) in
+        [(OpenAiStrict, "/function/strict"), (ResponsesStrict, "/strict"), (AnthropicStrict, "/strict")]
+    {
+        let mut definition = wrapped(dialect, "get", &open);
+        assert!(accept(dialect, &definition).is_err());
+        *definition.pointer_mut(place).expect("it is strict") = json!(false);
+        assert_eq!(accept(dialect, &definition), Ok(()));
+    }
+}
+
+#[test]
+fn names_follow_each_api() {
+    let schema = object(json!({"q": {"type": "string"}}));
+    let long = "n".repeat(65);
+    for (dialect, name, with) in [
+        (OpenAi, "a.b", "string does not match pattern"),
+        (OpenAi, "", "string does not match pattern"),
+        (OpenAi, long.as_str(), "maximum length 64, but got a string with length 65"),
+        (Responses, &"n".repeat(129), "maximum length 128"),
+        (Anthropic, "a b", "String should match pattern '^[a-zA-Z0-9_-]{1,128}$'"),
+        (Anthropic, &"n".repeat(129), "{1,128}"),
+        (Gemini, "2fa", "Must start with a letter or an underscore"),
+        (Gemini, &long, "maximum length of 64"),
+        (Bedrock, &long, "1 to 64"),
+        (Mistral, "a.b", "Function name was a.b but must be"),
+        (Xai, "a/b", "string does not match pattern"),
+        (Cohere, "a/b", "string does not match pattern"),
+    ] {
+        refused_definition(dialect, &wrapped(dialect, name, &schema), with);
+    }
+    for (dialect, name) in [
+        (OpenAi, "2fa_verify"),
+        (OpenAi, "-x"),
+        (Responses, long.as_str()),
+        (Anthropic, &long),
+        (Ollama, "搜索"),
+    ] {
+        assert_eq!(accept(dialect, &wrapped(dialect, name, &schema)), Ok(()));
+    }
+    assert_eq!(accept(Gemini, &json!({"name": "a.b:c-d"})), Ok(()));
+}
+
+#[test]
+fn the_root_is_an_object_without_composition() {
+    refused(&CHAT, json!({"type": "object"}), "In context=(), object schema missing properties.");
+    refused(&CHAT, json!({"properties": {}}), "got 'type: \"None\"'");
+    refused(&[Anthropic], json!({"properties": {}}), "input_schema.type: Field required");
+    refused(&[Bedrock], json!({"properties": {}}), "json.type must be one of the following: object");
+    for keyword in ["oneOf", "anyOf", "allOf"] {
+        let mut schema = object(json!({"a": {"type": "string"}}));
+        schema[keyword] = json!([{"required": ["a"]}]);
+        refused(&CHAT, schema.clone(), "at the top level");
+        refused(
+            &[Anthropic, Bedrock],
+            schema.clone(),
+            "does not support oneOf, allOf, or anyOf at the top level",
+        );
+        refused(&[Ollama], schema.clone(), "vanishes");
+        refused(&[Xai], schema, "Invalid function schema.");
+    }
+    for keyword in ["enum", "const", "not"] {
+        let mut schema = object(json!({}));
+        schema[keyword] = if keyword == "enum" { json!([{}]) } else { json!({}) };
+        refused(&CHAT, schema, "at the top level");
+    }
+    taken(&[Anthropic, Bedrock, Mistral, Cohere, Xai], json!({"type": "object"}));
+}
+
+#[test]
+fn openai_checks_arrays_patterns_and_the_metaschema_at_every_depth() {
+    refused(
+        &CHAT,
+        object(json!({"t": {"type": "array"}})),
+        "In context=('properties', 't'), array schema missing items.",
+    );
+    refused(
+        &CHAT,
+        object(json!({"v": {"anyOf": [{"type": "string"}, {"type": ["array", "null"]}]}})),
+        "In context=('properties', 'v', 'anyOf', '1'), array schema missing items.",
+    );
+    refused(
+        &CHAT,
+        json!({"type": "object", "properties": {}, "$defs": {"D": {"type": "array"}}}),
+        "missing items",
+    );
+    refused(&CHAT, object(json!({"s": {"type": "string", "pattern": "^\\p{L}+$"}})), "is not a 'regex'");
+    refused(&CHAT, object(json!({"s": {"patternProperties": {"(?<n>a)": {}}}})), "is not a 'regex'");
+    refused(&CHAT, object(json!({"type": "object", "a": {"type": "string"}})), "is not of type");
+    refused(&CHAT, object(json!({"n": {"minimum": 0, "exclusiveMinimum": true}})), "is not of type");
+    refused(&CHAT, object(json!({"p": {"type": "array", "items": [{"type": "string"}]}})), "is not of type");
+    refused(&CHAT, object(json!({"a": {"$ref": "#/$defs/Missing"}})), "cannot be resolved");
+    taken(
+        &CHAT,
+        json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/A", "default": 1}, "items": {"type": "string"}},
+            "$defs": {"A": {"oneOf": [{"type": "string", "format": "uri"}, {"type": "array", "items": {}}, true]}}, "x-any": 1}),
+    );
+}
+
+#[test]
+fn python_compiles_what_it_compiles() {
+    for pattern in [
+        "^a+$",
+        "^(?!admin)[a-z]+$",
+        "[0-9]{2,4}",
+        "\\d{4}-\\d{2}",
+        "[\\w.-]+",
+        "(?:a|b)*",
+        "(?<=ab)c",
+        "[a\\-z]",
+        "^[^\\s@]+@",
+        "\\u00e9",
+    ] {
+        assert!(compiles_in_python(pattern), "{pattern}");
+    }
+    for pattern in [
+        "^\\p{L}+$",
+        "\\u{1F600}",
+        "(?<name>a)",
+        "\\cA",
+        "[^]",
+        "[a-\\d]",
+        "(?<=a+)b",
+        "(a",
+        "a)",
+        "[a",
+        "*a",
+        "a\\",
+        "(?<=a|bc)d",
+    ] {
+        assert!(!compiles_in_python(pattern), "{pattern}");
+    }
+}
+
+/// Python's own `re` compiles every pattern in the corpus, so the judge must not refuse one of them.
+#[test]
+fn python_compiles_the_patterns_of_real_tools() {
+    let mut patterns = std::collections::BTreeSet::new();
+    for tool in corpus::shapes().iter().flat_map(|server| &server.tools) {
+        place::walk(&tool["inputSchema"], &mut |_, node| {
+            patterns.extend(node.get("pattern").and_then(Value::as_str).map(str::to_owned));
+        });
+    }
+    assert!(patterns.len() > 50);
+    let refused: Vec<&String> = patterns.iter().filter(|pattern| !compiles_in_python(pattern)).collect();
+    assert!(refused.is_empty(), "{refused:?}");
+}
+
+/// A closed object that requires all its keys.
+fn closed(properties: Value) -> Value {
+    let names: Vec<String> = properties.as_object().expect("properties").keys().cloned().collect();
+    json!({"type": "object", "properties": properties, "required": names, "additionalProperties": false})
+}
+
+#[test]
+fn strict_mode_takes_its_subset() {
+    let mut schema = closed(json!({
+        "a": {"type": ["string", "null"], "enum": ["x", null]},
+        "b": {"anyOf": [{"$ref": "#/$defs/N"}, {"type": "null"}], "description": "d"},
+        "c": {"type": "integer", "minimum": 0, "exclusiveMaximum": 9, "multipleOf": 3},
+        "d": {"type": "array", "items": {"type": "string", "format": "uuid", "pattern": "^a"}, "minItems": 1, "maxItems": 2},
+        "e": {"type": "string", "const": "x", "minLength": 1, "maxLength": 1},
+        "f": {"$ref": "#"},
+    }));
+    schema["$defs"] =
+        json!({"N": closed(json!({"next": {"anyOf": [{"$ref": "#/$defs/N"}, {"type": "null"}]}}))});
+    taken(&STRICT, schema);
+    taken(&STRICT, closed(json!({})));
+}
+
+#[test]
+fn strict_mode_refuses_the_rest() {
+    for (property, with) in [
+        (object(json!({})), "'additionalProperties' is required to be supplied and to be false"),
+        (
+            json!({"type": "object", "properties": {}, "required": [], "additionalProperties": {"type": "string"}}),
+            "to be false",
+        ),
+        (json!({"oneOf": [{"type": "string"}]}), "'oneOf' is not permitted"),
+        (json!({"allOf": [{"type": "string"}]}), "'allOf' is not permitted"),
+        (json!({"type": "string", "default": "x"}), "'default' is not permitted"),
+        (json!({"type": "string", "format": "uri"}), "'uri' is not a valid format"),
+        (json!({"type": "string", "pattern": "^(?!a)b"}), "lookaround"),
+        (json!({}), "must have a 'type' key"),
+        (json!(true), "not a boolean"),
+        (json!({"enum": ["a"]}), "must have a 'type' key"),
+        (json!({"type": "array"}), "missing items"),
+        (json!({"type": "array", "items": {}}), "must have a 'type' key"),
+        (
+            json!({"type": "array", "items": {"type": "string"}, "uniqueItems": true}),
+            "'uniqueItems' is not permitted",
+        ),
+        (
+            json!({"type": "array", "items": {"type": "string"}, "prefixItems": []}),
+            "'prefixItems' is not permitted",
+        ),
+        (json!({"type": "null", "enum": ["a"]}), "does not validate against"),
+        (json!({"type": "string", "enum": []}), "must not be empty"),
+        (json!({"type": "string", "items": {"type": "string"}}), "'items' is not permitted"),
+        (json!({"$ref": "#/$defs/A", "description": "d"}), "$ref cannot have keywords"),
+        (json!({"$ref": "#/properties/x"}), "defined at the top level"),
+        (json!({"type": "string", "x-mcp-header": "A"}), "'x-mcp-header' is not permitted"),
+        (json!({"not": {"type": "string"}}), "'not' is not permitted"),
+        (
+            json!({"type": "object", "propertyNames": {}, "properties": {}, "required": [], "additionalProperties": false}),
+            "'propertyNames' is not permitted",
+        ),
+    ] {
+        let mut schema = closed(json!({"x": property}));
+        schema["$defs"] = json!({"A": {"type": "string"}});
+        refused(&STRICT, schema, with);
+    }
+    let optional = json!({"type": "object", "properties": {"x": {"type": "string"}}, "required": [], "additionalProperties": false});
+    refused(&STRICT, optional, "Missing 'x'");
+    let ghost = json!({"type": "object", "properties": {}, "required": ["x"], "additionalProperties": false});
+    refused(&STRICT, ghost, "Extra required key 'x'");
+}
+
+#[test]
+fn strict_mode_has_limits() {
+    let nested = |levels: usize| (1..levels).fold(closed(json!({})), |inner, _| closed(json!({"x": inner})));
+    taken(&STRICT, nested(10));
+    refused(&STRICT, nested(11), "11 levels of nesting exceeds limit of 10");
+    let wide = |count: usize| {
+        closed(
+            (0..count)
+                .map(|index| (format!("p{index}"), json!({"type": "string"})))
+                .collect::<serde_json::Map<_, _>>()
+                .into(),
+        )
+    };
+    taken(&STRICT, wide(5000));
+    refused(&STRICT, wide(5001), "5001 object properties exceeds limit of 5000");
+    let listed = |count: usize, length: usize| {
+        let values: Vec<String> = (0..count).map(|index| format!("{index:0length$}")).collect();
+        closed(json!({"e": {"type": "string", "enum": values}}))
+    };
+    taken(&STRICT, listed(1000, 5));
+    refused(&STRICT, listed(1001, 5), "1001 enum values exceeds limit of 1000");
+    refused(&STRICT, listed(300, 60), "18000 characters, limit 15000");
+    refused(&STRICT, listed(240, 600), "exceeds limit of 120000");
+}
+
+#[test]
+fn anthropic_checks_keys_and_the_metaschema() {
+    for key in ["$filter", "日付", "", "user id", &"k".repeat(65)] {
+        refused(
+            &[Anthropic, Bedrock],
+            object(json!({key: {"type": "string"}})),
+            "Property keys should match pattern",
+        );
+    }
+    taken(&[Anthropic], object(json!({"a.b-c": {"type": "object", "properties": {"$deep": {}}}})));
+    for property in [
+        json!({"minimum": 0, "exclusiveMinimum": true}),
+        json!({"type": "array", "items": [{"type": "string"}]}),
+        json!({"type": ""}),
+        json!({"type": "string", "description": null}),
+    ] {
+        refused(
+            &[Anthropic, Bedrock],
+            object(json!({"a": property})),
+            "It must match JSON Schema draft 2020-12",
+        );
+    }
+}
+
+#[test]
+fn anthropic_strict_takes_its_subset() {
+    let mut schema = json!({"type": "object", "additionalProperties": false, "required": ["a"], "properties": {
+        "a": {"type": ["string", "null"], "default": "x", "format": "uri"},
+        "b": {"anyOf": [{"$ref": "#/$defs/D"}, {"type": "null"}]},
+        "c": {"type": "array", "items": {"type": "string"}, "minItems": 1},
+        "d": {"const": 5},
+        "e": {"allOf": [{"type": "string"}], "pattern": "^a+$"},
+    }});
+    schema["$defs"] = json!({"D": {"type": "object", "properties": {}, "additionalProperties": false}});
+    taken(&[AnthropicStrict], schema);
+    for (property, with) in [
+        (object(json!({})), "must be explicitly set to false"),
+        (json!({"type": "integer", "minimum": 0}), "'minimum' is not supported"),
+        (json!({"type": "string", "maxLength": 5}), "'maxLength' is not supported"),
+        (json!({"oneOf": [{"type": "string"}]}), "'oneOf' is not supported"),
+        (json!({"type": "array", "items": {"type": "string"}, "minItems": 2}), "other than 0 or 1"),
+        (json!({"type": "array", "items": {"type": "string"}, "maxItems": 2}), "'maxItems' is not supported"),
+        (json!({"type": "array", "items": {}}), "must have a type"),
+        (json!({}), "must have a type"),
+        (json!({"enum": [{"a": 1}]}), "must be primitives"),
+        (json!({"type": "integer", "format": "int64"}), "format 'int64' is not supported"),
+        (json!({"type": "string", "pattern": "\\bword"}), "is not supported"),
+        (json!({"allOf": [{"$ref": "#/$defs/D"}]}), "allOf with $ref"),
+        (json!({"$ref": "#"}), "recursive schemas are not supported"),
+        (json!(true), "boolean schemas"),
+    ] {
+        let mut schema = closed(json!({"x": property}));
+        schema["$defs"] = json!({"D": {"type": "string"}});
+        refused(&[AnthropicStrict], schema, with);
+    }
+}
+
+#[test]
+fn anthropic_counts_over_the_whole_request() {
+    let optional = |count: usize| {
+        let names: serde_json::Map<String, Value> =
+            (0..count).map(|index| (format!("p{index}"), json!({"type": "string"}))).collect();
+        json!({"type": "object", "properties": names, "additionalProperties": false})
+    };
+    taken(&[AnthropicStrict], optional(24));
+    refused(&[AnthropicStrict], optional(25), "too many optional parameters (25)");
+    let unions: serde_json::Map<String, Value> =
+        (0..17).map(|index| (format!("p{index}"), json!({"type": ["string", "null"]}))).collect();
+    refused(&[AnthropicStrict], closed(unions.into()), "too many parameters with union types (17)");
+    let strict: Vec<Value> =
+        (0..21).map(|index| wrapped(AnthropicStrict, &format!("t{index}"), &closed(json!({})))).collect();
+    let all: Vec<&Value> = strict.iter().collect();
+    assert_eq!(accept_request(AnthropicStrict, &all[..20]), Ok(()));
+    assert!(accept_request(AnthropicStrict, &all).is_err());
+}
+
+#[test]
+fn requests_have_limits_and_unique_names() {
+    let many = |dialect: Dialect, count: usize| -> Vec<Value> {
+        let schema = if dialect == GeminiOpenApi {
+            json!({"type": "OBJECT", "properties": {"q": {"type": "STRING"}}})
+        } else {
+            object(json!({"q": {"type": "string"}}))
+        };
+        (0..count).map(|index| wrapped(dialect, &format!("t{index}"), &schema)).collect()
+    };
+    for (dialect, most) in
+        [(OpenAi, 128), (Azure, 128), (Groq, 128), (Gemini, 512), (GeminiOpenApi, 512), (Xai, 350)]
+    {
+        let definitions = many(dialect, most + 1);
+        let all: Vec<&Value> = definitions.iter().collect();
+        assert_eq!(accept_request(dialect, &all[..most]), Ok(()), "{dialect}");
+        assert!(accept_request(dialect, &all).is_err(), "{dialect}");
+    }
+    assert!(accept_request(OpenAi, &[]).is_err());
+    assert!(accept_request(Bedrock, &[]).is_err());
+    for dialect in Dialect::ALL {
+        if !matches!(dialect, OpenAiStrict | ResponsesStrict | AnthropicStrict) {
+            let definition = &many(dialect, 1)[0];
+            assert!(accept_request(dialect, &[definition, definition]).is_err(), "{dialect}");
+        }
+    }
+}
+
+#[test]
+fn gemini_knows_few_keywords() {
+    taken(
+        &[Gemini],
+        json!({"type": "object", "properties": {
+            "a": {"type": ["string", "null"], "enum": ["x"], "format": "uri", "title": "t"},
+            "b": {"anyOf": [{"type": "integer", "minimum": 0, "maximum": 9}, {"type": "null"}]},
+            "c": {"type": "array", "prefixItems": [{"type": "string"}], "items": {}, "minItems": 1, "maxItems": 3},
+            "d": {"$ref": "#/$defs/N", "description": "d"},
+            "e": {"type": "object", "additionalProperties": {"type": "string"}},
+        }, "required": ["a"], "$defs": {"N": {"type": "object", "properties": {"next": {"$ref": "#/$defs/N"}}}}}),
+    );
+    for (property, with) in [
+        (json!({"const": "x"}), "Unknown name \"const\""),
+        (json!({"type": "string", "pattern": "a"}), "Unknown name \"pattern\""),
+        (json!({"type": "string", "default": "a"}), "Unknown name \"default\""),
+        (json!({"type": "number", "exclusiveMinimum": 0}), "Unknown name \"exclusiveMinimum\""),
+        (json!({"allOf": []}), "Unknown name \"allOf\""),
+        (json!({"$ref": "#/$defs/N", "type": "object"}), "was set alongside unsupported fields"),
+        (json!({"enum": [true]}), "only strings and numbers"),
+        (json!(true), "boolean schema"),
+        (
+            json!({"type": "object", "properties": {}, "required": ["model"]}),
+            "are not defined in the schema properties",
+        ),
+        (json!({"$ref": "#/$defs/R"}), "cyclic reference"),
+        (json!({"type": "object", "properties": {"$x": {}}}), "Invalid parameter name"),
+    ] {
+        let mut schema = object(json!({"p": property}));
+        schema["$defs"] = json!({
+            "N": {"type": "object"},
+            "R": {"type": "object", "properties": {"next": {"$ref": "#/$defs/R"}}, "required": ["next"]},
+        });
+        refused(&[Gemini], schema, with);
+    }
+    refused(&[Gemini], object(json!({"user id": {"type": "string"}})), "Invalid parameter name");
+    refused(&[Gemini], object(json!({})), "should be non-empty for OBJECT type");
+    assert_eq!(accept(Gemini, &json!({"name": "get", "description": "d"})), Ok(()));
+}
+
+#[test]
+fn gemini_in_its_open_api_form_knows_fewer() {
+    taken(
+        &[GeminiOpenApi],
+        json!({"type": "OBJECT", "properties": {
+            "a": {"type": "STRING", "nullable": true, "enum": ["x"], "format": "enum"},
+            "b": {"anyOf": [{"type": "INTEGER", "minimum": 0}, {"type": "string", "format": "date-time"}]},
+            "c": {"type": "ARRAY", "items": {"type": "NUMBER"}, "minItems": 1},
+            "d": {"type": "INTEGER", "format": "enum", "enum": ["1", "2"]},
+        }, "required": ["a"]}),
+    );
+    for (property, with) in [
+        (
+            json!({"type": "OBJECT", "properties": {"a": {}}, "additionalProperties": false}),
+            "Unknown name \"additionalProperties\"",
+        ),
+        (json!({"const": "x"}), "Unknown name \"const\""),
+        (json!({"$ref": "#/$defs/N"}), "Unknown name \"$ref\""),
+        (json!({"type": ["STRING", "NULL"]}), "Proto field is not repeating, cannot start list."),
+        (json!({"type": "OBJECT"}), "should be non-empty for OBJECT type"),
+        (json!({"type": "ARRAY"}), "items: missing field."),
+        (
+            json!({"type": "STRING", "format": "uri"}),
+            "only 'enum' and 'date-time' are supported for STRING type",
+        ),
+        (json!({"type": "INTEGER", "enum": ["1"]}), "only allowed for STRING type"),
+        (json!({"type": "STRING", "enum": [0]}), "(TYPE_STRING), 0"),
+        (json!({"type": "STRING", "properties": {"a": {}}}), "properties: only allowed for OBJECT type"),
+        (json!({"type": "STRING", "items": {}}), "field predicate failed: == Type.ARRAY"),
+        (json!({"anyOf": [{"type": "STRING"}], "description": "d"}), "it must be the only field set"),
+        (json!(true), "a schema must be an object"),
+        (
+            json!({"type": "OBJECT", "properties": {"a": {}}, "required": ["b"]}),
+            "are not defined in the schema properties",
+        ),
+    ] {
+        refused(&[GeminiOpenApi], json!({"type": "OBJECT", "properties": {"p": property}}), with);
+    }
+}
+
+#[test]
+fn the_others_have_their_own_ways() {
+    let old = object(json!({"n": {"minimum": 0, "exclusiveMinimum": true}}));
+    refused(&[Mistral, Cohere, Xai], old, "is not of type");
+    taken(&[Mistral], object(json!({"p": {"type": "array", "items": [{"type": "string"}]}})));
+    refused(&[Xai], object(json!({"a": {"allOf": [{}, {}]}})), "Invalid function schema.");
+    refused(&[Xai], object(json!({"a": {"$ref": "#"}})), "circular reference");
+    taken(&[Xai], object(json!({"a": {"allOf": [{}]}, "b": {"oneOf": [{}, {}]}})));
+    for keyword in
+        ["$ref", "oneOf", "const", "default", "pattern", "additionalProperties", "minimum", "format"]
+    {
+        refused(&[Ollama], object(json!({"a": {keyword: 1}})), "vanishes");
+    }
+    refused(&[Ollama], object(json!({"a": true})), "cannot unmarshal bool");
+    refused(&[Ollama], json!({"type": "object", "properties": {}, "description": "d"}), "vanishes");
+}

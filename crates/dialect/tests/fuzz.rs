@@ -1,0 +1,231 @@
+//! A bounded random test: whatever comes in, there is an answer or a typed error, never a panic.
+//!
+//! `fuzz/` at the root of the repository has the same targets for as long a run as wanted.
+
+mod support;
+
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+use support::corpus;
+use support::random::Random;
+use toolwire_dialect::{Defaults, Dialect, Layout, Options, Toolset, convert};
+
+const ROUNDS: usize = 3000;
+
+/// Words that mean something somewhere in a tool.
+const WORDS: [&str; 32] = [
+    "type",
+    "object",
+    "properties",
+    "required",
+    "items",
+    "anyOf",
+    "oneOf",
+    "allOf",
+    "not",
+    "$ref",
+    "#",
+    "#/$defs/A",
+    "$defs",
+    "enum",
+    "const",
+    "additionalProperties",
+    "string",
+    "array",
+    "null",
+    "integer",
+    "default",
+    "name",
+    "inputSchema",
+    "tools",
+    "description",
+    "prefixItems",
+    "pattern",
+    "$schema",
+    "nullable",
+    "result",
+    "function",
+    "toolSpec",
+];
+
+fn options(random: &mut Random) -> Options {
+    Options {
+        defaults: *random.pick(&[Defaults::Drop, Defaults::Describe, Defaults::Keep]).expect("not empty"),
+        reshape: random.chance(50),
+        server: random.chance(30).then(|| "server".to_owned()),
+        layout: if random.chance(50) { Layout::Compact } else { Layout::Indented },
+    }
+}
+
+/// Runs everything that takes text from outside; what is returned does not matter, that it returns does.
+fn try_all(text: &str, random: &mut Random) {
+    let from = *random.pick(&Dialect::ALL).expect("not empty");
+    let to = *random.pick(&Dialect::ALL).expect("not empty");
+    let options = options(random);
+    if let Ok(conversion) = convert(text, from, to, &options)
+        && let Some(definitions) = &conversion.definitions
+    {
+        serde_json::from_str::<Value>(definitions).expect("definitions are JSON");
+    }
+    let Ok(toolset) = Toolset::from_json(text, to, &options) else { return };
+    let mut names: Vec<String> = toolset.reports().iter().take(3).map(|report| report.name.clone()).collect();
+    names.push("unknown".into());
+    for name in names {
+        let arguments = value(random, 0);
+        let _ = toolset.decode(&name, &arguments);
+        let _ = toolset.decode(&name, &Value::String(arguments.to_string()));
+        let _ = toolset.encode(&name, &arguments);
+    }
+}
+
+/// JSON made of the words of schemas.
+fn value(random: &mut Random, depth: usize) -> Value {
+    let word = |random: &mut Random| random.pick(&WORDS).expect("not empty").to_string();
+    match random.below(if depth > 6 { 5 } else { 12 }) {
+        0 => Value::Null,
+        1 => Value::Bool(random.chance(50)),
+        2 => json!(random.below(20)),
+        3 => serde_json::from_str(
+            random.pick(&["-0", "1e999", "0.1", "123456789012345678901234567890"]).expect("not empty"),
+        )
+        .expect("a number"),
+        4 | 5 => Value::String(word(random)),
+        6 | 7 => (0..random.below(4)).map(|_| value(random, depth + 1)).collect(),
+        _ => {
+            let mut map = serde_json::Map::new();
+            for _ in 0..random.below(6) {
+                map.insert(word(random), value(random, depth + 1));
+            }
+            Value::Object(map)
+        }
+    }
+}
+
+#[test]
+fn any_text_gets_an_answer() {
+    let mut random = Random::new(3);
+    for _ in 0..ROUNDS {
+        let mut text = String::new();
+        for _ in 0..random.below(40) {
+            match random.below(4) {
+                0 => text.push(char::from_u32(random.next() as u32 % 0x11_0000).unwrap_or('\u{fffd}')),
+                1 => text.push(
+                    *random.pick(&['{', '}', '[', ']', ',', ':', '"', '\\', '0', ' ']).expect("not empty"),
+                ),
+                2 => write!(text, "\"{}\":", random.pick(&WORDS).expect("not empty"))
+                    .expect("a string takes text"),
+                _ => text.push_str(&value(&mut random, 4).to_string()),
+            }
+        }
+        try_all(&text, &mut random);
+    }
+}
+
+#[test]
+fn any_json_gets_an_answer() {
+    let mut random = Random::new(4);
+    for _ in 0..ROUNDS {
+        let schema = value(&mut random, 0);
+        let input = match random.below(4) {
+            0 => schema,
+            1 => json!({"name": "n", "inputSchema": schema}),
+            2 => {
+                json!({"tools": [{"name": "n", "inputSchema": schema}, {"name": "n", "inputSchema": {"type": "object", "properties": {"a": value(&mut random, 1)}}}]})
+            }
+            _ => {
+                json!([{"name": value(&mut random, 5), "description": value(&mut random, 5), "inputSchema": schema}])
+            }
+        };
+        try_all(&input.to_string(), &mut random);
+    }
+}
+
+#[test]
+fn a_damaged_tool_gets_an_answer() {
+    let mut random = Random::new(5);
+    let tools: Vec<Value> = corpus::shapes().into_iter().flat_map(|server| server.tools).collect();
+    for _ in 0..ROUNDS {
+        let tool = random.pick(&tools).expect("there are tools");
+        let mut bytes = tool.to_string().into_bytes();
+        if random.chance(50) {
+            // On the level of JSON: some places replaced by something else.
+            let mut tool = tool.clone();
+            for _ in 0..=random.below(3) {
+                damage(&mut tool, &mut random);
+            }
+            bytes = tool.to_string().into_bytes();
+        } else {
+            for _ in 0..=random.below(5) {
+                let at = random.below(bytes.len());
+                match random.below(3) {
+                    0 => bytes[at] = random.next() as u8,
+                    1 => drop(bytes.drain(at..(at + random.below(30)).min(bytes.len()))),
+                    _ => bytes.truncate(at.max(1)),
+                }
+                if bytes.is_empty() {
+                    bytes.push(b'{');
+                }
+            }
+        }
+        try_all(&String::from_utf8_lossy(&bytes), &mut random);
+    }
+}
+
+/// Replaces a random place inside `tree`.
+fn damage(tree: &mut Value, random: &mut Random) {
+    let size = match tree {
+        Value::Array(list) => list.len(),
+        Value::Object(map) => map.len(),
+        _ => 0,
+    };
+    if size == 0 || random.chance(15) {
+        *tree = value(random, 3);
+        return;
+    }
+    let at = random.below(size);
+    match tree {
+        Value::Array(list) => damage(&mut list[at], random),
+        Value::Object(map) => damage(map.values_mut().nth(at).expect("it is below the size"), random),
+        _ => {}
+    }
+}
+
+/// What makes a careless reader run out of stack or of time.
+#[test]
+fn hostile_schemas_get_an_answer() {
+    let deep = |levels: usize, open: &str, close: &str| {
+        format!("{{\"name\":\"n\",\"inputSchema\":{}{{}}{}}}", open.repeat(levels), close.repeat(levels))
+    };
+    let mut bomb = serde_json::Map::new();
+    for level in 0..30 {
+        let next = json!({"$ref": format!("#/$defs/L{}", level + 1)});
+        bomb.insert(format!("L{level}"), json!({"type": "object", "properties": {"x": next, "y": next}}));
+    }
+    bomb.insert("L30".into(), json!({"type": "string"}));
+    let wide: serde_json::Map<String, Value> =
+        (0..100_000).map(|index| (format!("p{index}"), json!({"type": "string"}))).collect();
+    let texts = [
+        deep(1000, "{\"type\":\"object\",\"properties\":{\"a\":", "}}"),
+        deep(100_000, "{\"items\":", "}"),
+        deep(1000, "{\"anyOf\":[", "]}"),
+        "[".repeat(200_000),
+        json!({"name": "n", "inputSchema": {"type": "object", "properties": {"a": {"$ref": "#/$defs/L0"}}, "$defs": bomb}}).to_string(),
+        json!({"name": "n", "inputSchema": {"type": "object", "properties": wide}}).to_string(),
+        json!({"name": "n", "inputSchema": {"$ref": "#"}}).to_string(),
+        json!({"name": "n", "inputSchema": {"type": "object", "properties": {"a": {"$ref": "https://example.com/s.json"}}}}).to_string(),
+        json!({"name": "n", "inputSchema": {"allOf": [{"$ref": "#/$defs/A"}], "$defs": {"A": {"anyOf": [{"$ref": "#/$defs/A"}]}}}}).to_string(),
+    ];
+    for text in &texts {
+        for dialect in Dialect::ALL {
+            for reshape in [false, true] {
+                let options = Options { reshape, ..Options::default() };
+                let _ = convert(text, Dialect::Mcp, dialect, &options);
+                if let Ok(toolset) = Toolset::from_json(text, dialect, &options) {
+                    let _ = toolset.decode("n", &json!({"a": {"x": {"y": 1}}}));
+                    let _ = toolset.encode("n", &json!({"a": {"x": {"y": 1}}}));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,389 @@
+//! The law of a conversion, on real tools and on generated schemas.
+//!
+//! (a) What fits the definition, decoded, fits the original, or a `widened` place explains why not. (b) What fits the original,
+//! encoded, fits the definition, or a `narrowed` place explains why not. (c) Decoding what was encoded gives the same, up to
+//! the `narrowed` places.
+
+mod support;
+
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+use std::ops::AddAssign;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use jsonschema::Validator;
+use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
+use serde_json::{Map, Value, json};
+use support::place::covers;
+use support::random::Random;
+use support::sample::Source;
+use support::{acceptance, corpus, openapi, schemas};
+use toolwire_dialect::{ArgumentError, Dialect, Effect, Options, Report, Toolset};
+
+/// Draws per tool, dialect and direction. `TOOLWIRE_LAW_DRAWS` asks for more of them.
+const DRAWS: usize = 3;
+
+/// Generated schemas; `TOOLWIRE_LAW_CASES` asks for more of them.
+const CASES: usize = 600;
+
+fn setting(name: &str, usual: usize) -> usize {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+}
+
+/// How much was judged: a run that judges nothing proves nothing.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    conversions: usize,
+    refused: usize,
+    from_definition: usize,
+    from_original: usize,
+    explained: usize,
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, other: Tally) {
+        self.conversions += other.conversions;
+        self.refused += other.refused;
+        self.from_definition += other.from_definition;
+        self.from_original += other.from_original;
+        self.explained += other.explained;
+    }
+}
+
+/// Where the law was broken.
+#[derive(Debug)]
+struct Counterexample {
+    law: &'static str,
+    dialect: Dialect,
+    reshape: bool,
+    tool: String,
+    original: Value,
+    definition: Value,
+    drawn: Value,
+    became: String,
+    violation: String,
+    changes: String,
+}
+
+impl fmt::Display for Counterexample {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let short = |value: &Value| -> String { value.to_string().chars().take(1500).collect() };
+        writeln!(f, "{} {} reshape={} tool {}", self.law, self.dialect, self.reshape, self.tool)?;
+        writeln!(f, "  original   {}", short(&self.original))?;
+        writeln!(f, "  definition {}", short(&self.definition))?;
+        writeln!(f, "  drawn      {}", short(&self.drawn))?;
+        writeln!(f, "  became     {}", self.became)?;
+        writeln!(f, "  violation  {}", self.violation)?;
+        write!(f, "  reported   {}", self.changes)
+    }
+}
+
+/// One tool, bound to one dialect.
+struct Case<'a> {
+    dialect: Dialect,
+    reshape: bool,
+    tool: &'a Value,
+    original: &'a Source,
+    toolset: &'a Toolset,
+    report: &'a Report,
+    /// What the definition lets a model send.
+    meaning: &'a Source,
+    shown: &'a Value,
+}
+
+/// Judges `tool` in `dialect` by some draws each way.
+fn judge(
+    tool: &Value,
+    original: &Source,
+    dialect: Dialect,
+    reshape: bool,
+    draws: usize,
+) -> Result<Tally, Box<Counterexample>> {
+    let mut tally = Tally { conversions: 1, ..Tally::default() };
+    let options = Options { reshape, ..Options::default() };
+    let text = json!([tool]).to_string();
+    let toolset = Toolset::from_json(&text, dialect, &options).expect("it is a list of tools");
+    let report = &toolset.reports()[0];
+    let Some(definition) = toolset.definitions().first().copied() else {
+        tally.refused = 1;
+        return Ok(tally);
+    };
+    let shown = openapi::meaning(dialect, definition);
+    let meaning = Source::new(&shown);
+    let Some(meaning) = &meaning else {
+        return Err(Box::new(Counterexample {
+            law: "(a)",
+            dialect,
+            reshape,
+            tool: tool["name"].to_string(),
+            original: tool["inputSchema"].clone(),
+            definition: shown,
+            drawn: Value::Null,
+            became: String::new(),
+            violation: "the definition is no schema".into(),
+            changes: String::new(),
+        }));
+    };
+    let case = Case { dialect, reshape, tool, original, toolset: &toolset, report, meaning, shown: &shown };
+    let mut random = Random::for_text(&format!("{dialect}{reshape}{tool}"));
+    for _ in 0..draws {
+        if let Some(drawn) = meaning.draw(&mut random) {
+            tally.from_definition += 1;
+            tally.explained += usize::from(case.decoding(&drawn)?);
+        }
+        if let Some(drawn) = original.draw(&mut random) {
+            tally.from_original += 1;
+            tally.explained += usize::from(case.encoding(&drawn)?);
+        }
+    }
+    Ok(tally)
+}
+
+impl Case<'_> {
+    /// Law (a); says whether a `widened` place was needed to explain the draw.
+    fn decoding(&self, drawn: &Value) -> Result<bool, Box<Counterexample>> {
+        let arguments = self
+            .decoded(&self.report.name, drawn)
+            .map_err(|error| self.broken("(a)", drawn, String::new(), format!("decode failed: {error}")))?;
+        let arguments = Value::Object(arguments);
+        let violations = violations(self.original.validator(), &arguments);
+        for (place, message) in &violations {
+            if !self.explained(Effect::Widened, place) {
+                return Err(self.broken(
+                    "(a)",
+                    drawn,
+                    arguments.to_string(),
+                    format!("at `{place}`: {message}"),
+                ));
+            }
+        }
+        Ok(!violations.is_empty())
+    }
+
+    /// Laws (b) and (c); says whether a `narrowed` place was needed to explain the draw.
+    fn encoding(&self, drawn: &Value) -> Result<bool, Box<Counterexample>> {
+        let name = self.tool["name"].as_str().unwrap_or_default();
+        let encoded = match self.toolset.encode(name, drawn) {
+            Ok(encoded) => Value::Object(encoded.arguments),
+            Err(_) if self.any(Effect::Narrowed) => return Ok(true),
+            Err(error) => {
+                return Err(self.broken("(b)", drawn, String::new(), format!("encode failed: {error}")));
+            }
+        };
+        let mut needed = false;
+        for (place, message) in violations(self.meaning.validator(), &encoded) {
+            needed = true;
+            // Keys may be renamed and values reshaped in there, so that places do not compare.
+            let explained = if self.keeps_places() {
+                self.explained(Effect::Narrowed, &place)
+            } else {
+                self.any(Effect::Narrowed)
+            };
+            if !explained {
+                return Err(self.broken(
+                    "(b)",
+                    drawn,
+                    encoded.to_string(),
+                    format!("at `{place}`: {message}"),
+                ));
+            }
+        }
+        let decoded = self.decoded(&self.report.name, &encoded).map_err(|error| {
+            self.broken("(c)", drawn, encoded.to_string(), format!("decode failed: {error}"))
+        })?;
+        let mut places = Vec::new();
+        differences("", drawn, &Value::Object(decoded.clone()), &mut places);
+        for place in &places {
+            if !self.explained(Effect::Narrowed, place) {
+                let became = format!("{encoded} then {}", Value::Object(decoded));
+                return Err(self.broken("(c)", drawn, became, format!("differs at `{place}`")));
+            }
+        }
+        Ok(needed || !places.is_empty())
+    }
+
+    /// The decoded arguments, whether or not they fit the tool: that is judged here.
+    fn decoded(&self, name: &str, arguments: &Value) -> Result<Map<String, Value>, ArgumentError> {
+        match self.toolset.decode(name, arguments) {
+            Ok(decoded) => Ok(decoded.arguments),
+            Err(ArgumentError::Invalid { arguments, .. }) => Ok(arguments),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether the report names a place with `effect` that speaks of `argument`, or of something above or below it.
+    fn explained(&self, effect: Effect, argument: &str) -> bool {
+        self.report.changes.iter().any(|change| change.effect == effect && covers(&change.pointer, argument))
+    }
+
+    fn any(&self, effect: Effect) -> bool {
+        self.report.changes.iter().any(|change| change.effect == effect)
+    }
+
+    fn keeps_places(&self) -> bool {
+        let renames = matches!(
+            self.dialect,
+            Dialect::Anthropic
+                | Dialect::AnthropicStrict
+                | Dialect::Bedrock
+                | Dialect::Gemini
+                | Dialect::GeminiOpenApi
+        );
+        !self.reshape && !renames
+    }
+
+    fn broken(
+        &self,
+        law: &'static str,
+        drawn: &Value,
+        became: String,
+        violation: String,
+    ) -> Box<Counterexample> {
+        let changes: Vec<String> = self
+            .report
+            .changes
+            .iter()
+            .filter(|change| matches!(change.effect, Effect::Widened | Effect::Narrowed))
+            .map(|change| format!("{} {} {}", change.effect.name(), change.pointer, change.keyword))
+            .collect();
+        Box::new(Counterexample {
+            law,
+            dialect: self.dialect,
+            reshape: self.reshape,
+            tool: self.tool["name"].to_string(),
+            original: self.tool["inputSchema"].clone(),
+            definition: self.shown.clone(),
+            drawn: drawn.clone(),
+            became,
+            violation,
+            changes: changes.join("; "),
+        })
+    }
+}
+
+/// Where `arguments` do not fit, and why.
+fn violations(validator: &Validator, arguments: &Value) -> Vec<(String, String)> {
+    let errors = validator.iter_errors(arguments);
+    errors
+        .map(|error| (error.instance_path().to_string(), error.to_string().chars().take(300).collect()))
+        .collect()
+}
+
+/// The places where two values differ. Numbers are compared as they are written.
+fn differences(place: &str, one: &Value, other: &Value, found: &mut Vec<String>) {
+    match (one, other) {
+        (Value::Object(one), Value::Object(other)) => {
+            for key in one.keys().chain(other.keys().filter(|key| !one.contains_key(*key))) {
+                let place = format!("{place}/{}", key.replace('~', "~0").replace('/', "~1"));
+                match (one.get(key), other.get(key)) {
+                    (Some(one), Some(other)) => differences(&place, one, other, found),
+                    _ => found.push(place),
+                }
+            }
+        }
+        (Value::Array(one), Value::Array(other)) if one.len() == other.len() => {
+            for (index, (one, other)) in one.iter().zip(other).enumerate() {
+                differences(&format!("{place}/{index}"), one, other, found);
+            }
+        }
+        _ if one == other => {}
+        _ => found.push(place.to_owned()),
+    }
+}
+
+#[test]
+fn the_law_holds_for_every_real_tool() {
+    let draws = setting("TOOLWIRE_LAW_DRAWS", DRAWS);
+    let mut seen = HashSet::new();
+    let mut tools: Vec<Value> = Vec::new();
+    // Equal shapes under other names have nothing new to say.
+    for tool in corpus::shapes().into_iter().flat_map(|server| server.tools) {
+        if seen.insert(tool["inputSchema"].to_string()) {
+            tools.push(tool);
+        }
+    }
+    let next = AtomicUsize::new(0);
+    let total = Mutex::new((Tally::default(), BTreeMap::<String, (usize, String)>::new()));
+    let workers = std::thread::available_parallelism().map_or(2, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                while let Some(tool) = tools.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let Some(original) = Source::new(&tool["inputSchema"]) else { continue };
+                    for dialect in Dialect::ALL {
+                        for reshape in [false, true] {
+                            let judged = judge(tool, &original, dialect, reshape, draws);
+                            let mut total = total.lock().expect("no judge panicked");
+                            match judged {
+                                Ok(tally) => total.0 += tally,
+                                Err(broken) => {
+                                    let kind = format!("{} {} reshape={}", broken.law, dialect, reshape);
+                                    let entry =
+                                        total.1.entry(kind).or_insert_with(|| (0, broken.to_string()));
+                                    entry.0 += 1;
+                                }
+                            }
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let (tally, broken) = total.into_inner().expect("no judge panicked");
+    println!("{} different shapes: {tally:?}", tools.len());
+    let count: usize = broken.values().map(|(count, _)| count).sum();
+    let lines: Vec<String> =
+        broken.iter().map(|(kind, (count, first))| format!("{count} × {kind}\n{first}")).collect();
+    assert!(count == 0, "the law was broken {count} times\n\n{}", lines.join("\n\n"));
+    assert!(tally.from_definition > tally.conversions, "too few draws from definitions: {tally:?}");
+    assert!(tally.from_original > tally.conversions, "too few draws from originals: {tally:?}");
+    assert!(tally.refused * 20 < tally.conversions, "most tools can be said: {tally:?}");
+}
+
+#[test]
+fn the_law_holds_for_generated_schemas() {
+    let cases = setting("TOOLWIRE_LAW_CASES", CASES);
+    let config = Config {
+        cases: cases as u32,
+        failure_persistence: None,
+        max_shrink_iters: 4000,
+        ..Config::default()
+    };
+    let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &[11; 32]));
+    let tally = Mutex::new(Tally::default());
+    let result = runner.run(&schemas::input_schema(), |schema| {
+        let tool = json!({"name": "generated", "description": "d", "inputSchema": schema});
+        let Some(original) = Source::new(&tool["inputSchema"]) else { return Ok(()) };
+        for dialect in Dialect::ALL {
+            for reshape in [false, true] {
+                match judge(&tool, &original, dialect, reshape, DRAWS) {
+                    Ok(judged) => *tally.lock().expect("no judge panicked") += judged,
+                    Err(broken) => return Err(TestCaseError::fail(broken.to_string())),
+                }
+                check_accepted(&tool, dialect, reshape)?;
+            }
+        }
+        Ok(())
+    });
+    let tally = tally.into_inner().expect("no judge panicked");
+    println!("{cases} schemas: {tally:?}");
+    if let Err(error) = result {
+        panic!("{error}");
+    }
+    assert!(tally.from_definition > cases * 18, "too few draws from definitions: {tally:?}");
+    assert!(tally.from_original > cases * 18, "too few draws from originals: {tally:?}");
+}
+
+/// What is generated must be taken by the APIs, too.
+fn check_accepted(tool: &Value, dialect: Dialect, reshape: bool) -> Result<(), TestCaseError> {
+    let options = Options { reshape, ..Options::default() };
+    let toolset = Toolset::from_json(&json!([tool]).to_string(), dialect, &options).expect("a list of tools");
+    for definition in toolset.definitions() {
+        if let Err(complaints) = acceptance::accept(dialect, definition) {
+            let text = format!("{dialect} reshape={reshape} refuses {definition}\n  {complaints:?}");
+            return Err(TestCaseError::fail(text));
+        }
+    }
+    Ok(())
+}

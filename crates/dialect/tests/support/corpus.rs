@@ -1,0 +1,72 @@
+//! Loads real tools: the committed shapes, and the captured tools where they are at hand.
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use flate2::read::GzDecoder;
+use serde_json::Value;
+
+/// One server's tools, as its `tools/list` gave them or stripped to shapes.
+pub struct Server {
+    pub name: String,
+    pub tools: Vec<Value>,
+}
+
+/// Every collection at hand, with its name: `shapes` always, `captured` where the folder is there.
+pub fn collections() -> Vec<(&'static str, Vec<Server>)> {
+    let mut collections = vec![("shapes", shapes())];
+    match captured_folder() {
+        Some(folder) => collections.push(("captured", captured(&folder))),
+        None => eprintln!("no captured tools at hand, running on the shapes alone"),
+    }
+    collections
+}
+
+/// The committed shapes.
+pub fn shapes() -> Vec<Server> {
+    let path = repository().join("corpus/shapes.jsonl.gz");
+    let file = fs::File::open(&path).expect("the shapes are committed");
+    let mut text = String::new();
+    GzDecoder::new(file).read_to_string(&mut text).expect("the shapes are UTF-8 in gzip");
+    text.lines()
+        .map(|line| {
+            let line: Value = serde_json::from_str(line).expect("each line is JSON");
+            server(line["server"].as_str().expect("each line names its server"), &line["tools"])
+        })
+        .collect()
+}
+
+/// The captured tools, prose and all.
+pub fn captured(folder: &Path) -> Vec<Server> {
+    let mut paths: Vec<PathBuf> = fs::read_dir(folder)
+        .expect("the folder can be read")
+        .map(|entry| entry.expect("the folder can be read").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
+        .collect();
+    paths.sort();
+    paths
+        .iter()
+        .map(|path| {
+            let text = fs::read_to_string(path).expect("the file can be read");
+            let captured: Value = serde_json::from_str(&text).expect("the file is JSON");
+            let name = path.file_stem().expect("it has a name").to_string_lossy().into_owned();
+            server(&name, &captured["tools"])
+        })
+        .collect()
+}
+
+pub fn captured_folder() -> Option<PathBuf> {
+    let named = std::env::var_os("TOOLWIRE_CORPUS").map(PathBuf::from);
+    let folder = named.unwrap_or_else(|| repository().join("../shared/corpus"));
+    folder.is_dir().then_some(folder)
+}
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn server(name: &str, tools: &Value) -> Server {
+    let tools = tools.as_array().expect("tools are a list").clone();
+    Server { name: name.to_owned(), tools }
+}

@@ -1,0 +1,13 @@
+//! What the integration tests share: real tools, a judge per dialect, and a sampler of arguments.
+//!
+//! Nothing here uses the engine under test; it is written from the documented rules alone.
+
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
+
+pub mod acceptance;
+pub mod corpus;
+pub mod openapi;
+pub mod place;
+pub mod random;
+pub mod sample;
+pub mod schemas;

@@ -1,0 +1,201 @@
+//! Where schemas stand inside a schema, and what place in the arguments a place in a schema speaks of.
+
+use serde_json::{Map, Value};
+
+/// Keywords that hold one schema.
+const ONE: [&str; 11] = [
+    "additionalProperties",
+    "additionalItems",
+    "propertyNames",
+    "contains",
+    "not",
+    "if",
+    "then",
+    "else",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+    "contentSchema",
+];
+
+/// Keywords that hold a list of schemas.
+const LISTS: [&str; 4] = ["prefixItems", "anyOf", "oneOf", "allOf"];
+
+/// Keywords that hold schemas by name.
+const MAPS: [&str; 6] =
+    ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"];
+
+/// The schemas directly inside `schema`, each with its path from there.
+pub fn children(schema: &Value) -> Vec<(Vec<String>, &Value)> {
+    let mut found = Vec::new();
+    let Some(map) = schema.as_object() else { return found };
+    for (keyword, value) in map {
+        match value {
+            Value::Array(list) if LISTS.contains(&keyword.as_str()) || keyword == "items" => {
+                for (index, item) in list.iter().enumerate() {
+                    found.push((vec![keyword.clone(), index.to_string()], item));
+                }
+            }
+            Value::Object(named) if MAPS.contains(&keyword.as_str()) => {
+                for (name, item) in named {
+                    // `dependencies` may hold lists of names beside schemas.
+                    if !item.is_array() {
+                        found.push((vec![keyword.clone(), name.clone()], item));
+                    }
+                }
+            }
+            Value::Object(_) | Value::Bool(_) if ONE.contains(&keyword.as_str()) || keyword == "items" => {
+                found.push((vec![keyword.clone()], value));
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Calls `visit` with every schema in `schema`, itself first, and its path.
+pub fn walk<'schema>(schema: &'schema Value, visit: &mut dyn FnMut(&[String], &'schema Value)) {
+    walk_from(&mut Vec::new(), schema, visit);
+}
+
+fn walk_from<'schema>(
+    path: &mut Vec<String>,
+    schema: &'schema Value,
+    visit: &mut dyn FnMut(&[String], &'schema Value),
+) {
+    visit(path, schema);
+    for (steps, child) in children(schema) {
+        let length = path.len();
+        path.extend(steps);
+        walk_from(path, child, visit);
+        path.truncate(length);
+    }
+}
+
+/// `schema` with `edit` applied to the map of every schema in it, children first.
+pub fn rewrite(schema: &Value, edit: &dyn Fn(&mut Map<String, Value>)) -> Value {
+    let Value::Object(map) = schema else { return schema.clone() };
+    let mut result = map.clone();
+    for (steps, child) in children(schema) {
+        let mut slot = result.get_mut(&steps[0]).expect("the path was just found");
+        if let Some(step) = steps.get(1) {
+            slot = match slot {
+                Value::Array(list) => &mut list[step.parse::<usize>().expect("an index")],
+                other => other.get_mut(step.as_str()).expect("the path was just found"),
+            };
+        }
+        *slot = rewrite(child, edit);
+    }
+    edit(&mut result);
+    Value::Object(result)
+}
+
+/// The schema that a local `$ref` names.
+pub fn resolve<'schema>(root: &'schema Value, reference: &str) -> Option<&'schema Value> {
+    if let Some(pointer) = reference.strip_prefix('#') {
+        if pointer.is_empty() || pointer.starts_with('/') {
+            return root.pointer(&percent_decoded(pointer));
+        }
+        let mut found = None;
+        walk(root, &mut |_, schema| {
+            if schema.get("$anchor").and_then(Value::as_str) == Some(pointer) {
+                found = Some(schema);
+            }
+        });
+        return found;
+    }
+    (root.get("$id").and_then(Value::as_str) == Some(reference)).then_some(root)
+}
+
+fn percent_decoded(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut decoded = Vec::with_capacity(bytes.len());
+    let mut index = 0;
+    while index < bytes.len() {
+        let code = text.get(index + 1..index + 3).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        match (bytes[index], code) {
+            (b'%', Some(code)) => {
+                decoded.push(code);
+                index += 3;
+            }
+            (byte, _) => {
+                decoded.push(byte);
+                index += 1;
+            }
+        }
+    }
+    String::from_utf8_lossy(&decoded).into_owned()
+}
+
+/// The steps of an RFC 6901 pointer.
+pub fn steps(pointer: &str) -> Vec<String> {
+    pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~")).collect()
+}
+
+/// One step into arguments, as far as a schema fixes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    Key(String),
+    AnyKey,
+    Index(usize),
+    AnyIndex,
+    /// From here on, anywhere: the place is inside a definition that many places may use.
+    Anywhere,
+}
+
+/// Which place in the arguments the place `pointer` in a schema speaks of.
+pub fn speaks_of(pointer: &str) -> Vec<Step> {
+    let mut place = Vec::new();
+    let mut steps = steps(pointer).into_iter();
+    while let Some(keyword) = steps.next() {
+        match keyword.as_str() {
+            "properties" | "dependentSchemas" | "dependencies" => match steps.next() {
+                Some(name) if keyword == "properties" => place.push(Step::Key(name)),
+                _ => {}
+            },
+            "patternProperties" => {
+                steps.next();
+                place.push(Step::AnyKey);
+            }
+            "additionalProperties" | "unevaluatedProperties" | "propertyNames" => place.push(Step::AnyKey),
+            "prefixItems" => {
+                place.extend(steps.next().and_then(|index| index.parse().ok()).map(Step::Index));
+            }
+            "items" | "contains" | "additionalItems" | "unevaluatedItems" => {
+                place.push(Step::AnyIndex);
+                // Array-form `items` has an index next; a schema's keyword is never a number.
+                let mut ahead = steps.clone();
+                if ahead.next().is_some_and(|step| step.parse::<usize>().is_ok()) {
+                    steps = ahead;
+                }
+            }
+            "anyOf" | "oneOf" | "allOf" => {
+                steps.next();
+            }
+            "$defs" | "definitions" => {
+                place.push(Step::Anywhere);
+                return place;
+            }
+            "not" | "if" | "then" | "else" => {}
+            // A keyword that holds no schema: the place is the schema it stands in.
+            _ => break,
+        }
+    }
+    place
+}
+
+/// Whether the place in a schema at `pointer` speaks of `argument`, or of something above or below it.
+pub fn covers(pointer: &str, argument: &str) -> bool {
+    for (step, found) in speaks_of(pointer).iter().zip(steps(argument)) {
+        let fits = match step {
+            Step::Key(name) => *name == found,
+            Step::Index(index) => index.to_string() == found,
+            Step::AnyIndex => found.parse::<usize>().is_ok(),
+            Step::AnyKey => true,
+            Step::Anywhere => return true,
+        };
+        if !fits {
+            return false;
+        }
+    }
+    true
+}

@@ -1,0 +1,415 @@
+//! Draws arguments that a schema allows.
+//!
+//! A draw is a guess made from the keywords, then judged by a validator: what the validator refuses is drawn again.
+//! An object that names its properties and is silent about others is never given undeclared keys.
+
+mod number;
+mod text;
+
+use jsonschema::Validator;
+use serde_json::{Map, Value, json};
+
+use super::place;
+use super::random::Random;
+
+/// How far down a draw goes before it takes the shortest way out, and before it gives up.
+const DEEP: usize = 5;
+const TOO_DEEP: usize = 14;
+
+/// How many guesses one draw may cost.
+const GUESSES: usize = 12;
+
+/// A schema to draw from.
+pub struct Source {
+    root: Value,
+    validator: Validator,
+}
+
+impl Source {
+    /// `None` when no validator can be made of `schema`.
+    pub fn new(schema: &Value) -> Option<Source> {
+        Some(Source { root: schema.clone(), validator: validator(schema)? })
+    }
+
+    pub fn validator(&self) -> &Validator {
+        &self.validator
+    }
+
+    /// Arguments that fit, or `None` when no guess did.
+    pub fn draw(&self, random: &mut Random) -> Option<Value> {
+        (0..GUESSES).find_map(|_| {
+            let value = self.guess(random)?;
+            (value.is_object() && self.validator.is_valid(&value)).then_some(value)
+        })
+    }
+
+    fn guess(&self, random: &mut Random) -> Option<Value> {
+        let mut guess = Guess { root: &self.root, random, left: 400 };
+        guess.object_root()
+    }
+}
+
+/// A validator for arguments. `format` is an annotation to it, as the default dialect of MCP has it.
+pub fn validator(schema: &Value) -> Option<Validator> {
+    let mut options = jsonschema::options();
+    if schema.get("$schema").is_none() {
+        options = options.with_draft(jsonschema::Draft::Draft202012);
+    }
+    options.should_validate_formats(false).build(schema).ok()
+}
+
+struct Guess<'a> {
+    root: &'a Value,
+    random: &'a mut Random,
+    /// Values that may still be made: a bound on wide schemas as the depth is on deep ones.
+    left: usize,
+}
+
+impl Guess<'_> {
+    /// A root without properties is MCP's way to say that there are no arguments.
+    fn object_root(&mut self) -> Option<Value> {
+        let mut node = self.flat(self.root, 0)?;
+        let silent = ["properties", "patternProperties", "additionalProperties", "unevaluatedProperties"]
+            .iter()
+            .all(|keyword| !node.contains_key(*keyword));
+        if silent {
+            return Some(json!({}));
+        }
+        node.insert("type".into(), json!("object"));
+        self.object(&node, 0)
+    }
+
+    fn value(&mut self, schema: &Value, depth: usize) -> Option<Value> {
+        if depth > TOO_DEEP || self.left == 0 {
+            return None;
+        }
+        self.left -= 1;
+        let node = self.flat(schema, depth)?;
+        if let Some(value) = node.get("const") {
+            return Some(value.clone());
+        }
+        if let Some(values) = node.get("enum").and_then(Value::as_array) {
+            return self.listed(&node, values);
+        }
+        let kinds = kinds(&node);
+        for kind in self.kinds_in_order(kinds, depth) {
+            let value = match kind {
+                "null" => Some(Value::Null),
+                "boolean" => Some(Value::Bool(self.random.chance(50))),
+                "integer" => number::draw(&node, true, self.random),
+                "number" => number::draw(&node, false, self.random),
+                "string" => text::draw(&node, self.random),
+                "array" => self.array(&node, depth),
+                "object" => self.object(&node, depth),
+                _ => None,
+            };
+            if value.is_some() {
+                return value;
+            }
+        }
+        None
+    }
+
+    /// Deep down, the kinds that end a draw come first.
+    fn kinds_in_order<'kind>(&mut self, kinds: Vec<&'kind str>, depth: usize) -> Vec<&'kind str> {
+        let mut kinds = self.random.shuffled(kinds);
+        if depth >= DEEP {
+            kinds.sort_by_key(|kind| matches!(*kind, "object" | "array"));
+        }
+        kinds
+    }
+
+    fn listed(&mut self, node: &Map<String, Value>, values: &[Value]) -> Option<Value> {
+        let kinds = kinds(node);
+        let typed = node.contains_key("type");
+        let fitting: Vec<&Value> =
+            values.iter().filter(|value| !typed || kinds.iter().any(|kind| is_kind(value, kind))).collect();
+        self.random.pick(&fitting).map(|value| (*value).clone())
+    }
+
+    fn array(&mut self, node: &Map<String, Value>, depth: usize) -> Option<Value> {
+        let least = count(node, "minItems").unwrap_or(0);
+        let (fixed, rest) = match (node.get("prefixItems"), node.get("items")) {
+            (Some(Value::Array(fixed)), rest) => (fixed.as_slice(), rest),
+            (None, Some(Value::Array(fixed))) => (fixed.as_slice(), node.get("additionalItems")),
+            (_, rest) => (&[][..], rest),
+        };
+        let mut most = count(node, "maxItems").unwrap_or(usize::MAX);
+        if rest == Some(&Value::Bool(false)) {
+            most = most.min(fixed.len());
+        }
+        let wanted = if depth >= DEEP { least } else { least.max(fixed.len()).max(self.random.below(4)) };
+        let wanted = wanted.clamp(least, most.max(least)).min(2000);
+        let anything = Value::Bool(true);
+        let mut items = Vec::new();
+        if let Some(inner) = node.get("contains") {
+            items.push(self.value(inner, depth + 1)?);
+        }
+        while items.len() < wanted {
+            let schema = fixed.get(items.len()).or(rest).unwrap_or(&anything);
+            match self.value(schema, depth + 1) {
+                Some(item) => items.push(item),
+                None if items.len() >= least => break,
+                None => return None,
+            }
+        }
+        if node.get("uniqueItems") == Some(&Value::Bool(true)) {
+            let mut unique: Vec<Value> = Vec::new();
+            items.into_iter().for_each(|item| {
+                if !unique.contains(&item) {
+                    unique.push(item);
+                }
+            });
+            items = unique;
+        }
+        Some(Value::Array(items))
+    }
+
+    fn object(&mut self, node: &Map<String, Value>, depth: usize) -> Option<Value> {
+        let empty = Map::new();
+        let named = node.get("properties").and_then(Value::as_object).unwrap_or(&empty);
+        let required: Vec<&str> = node
+            .get("required")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
+        let generous = self.random.pick(&[0, 30, 70, 100]).copied().unwrap_or(50);
+        let share = if depth >= DEEP { 0 } else { generous };
+        let mut object = Map::new();
+        for (name, schema) in named {
+            if required.contains(&name.as_str()) {
+                object.insert(name.clone(), self.value(schema, depth + 1)?);
+            } else if self.random.chance(share)
+                && let Some(value) = self.value(schema, depth + 1)
+            {
+                object.insert(name.clone(), value);
+            }
+        }
+        let anything = Value::Bool(true);
+        let rest = node.get("additionalProperties").or_else(|| node.get("unevaluatedProperties"));
+        for name in required {
+            if !named.contains_key(name) {
+                let value = self.value(rest.unwrap_or(&anything), depth + 1)?;
+                object.insert(name.to_owned(), value);
+            }
+        }
+        self.other_keys(node, rest, depth, &mut object)?;
+        Some(Value::Object(object))
+    }
+
+    /// Keys beyond the named ones, where the schema promises room for them.
+    fn other_keys(
+        &mut self,
+        node: &Map<String, Value>,
+        rest: Option<&Value>,
+        depth: usize,
+        object: &mut Map<String, Value>,
+    ) -> Option<()> {
+        let least = count(node, "minProperties").unwrap_or(0);
+        let most = count(node, "maxProperties").unwrap_or(usize::MAX);
+        let anything = Value::Bool(true);
+        let patterns = node.get("patternProperties").and_then(Value::as_object);
+        for (pattern, schema) in patterns.into_iter().flatten() {
+            if depth < DEEP && self.random.chance(60) {
+                let key = text::from_pattern(pattern, self.random);
+                if let (Some(key), Some(value)) = (key, self.value(schema, depth + 1))
+                    && object.len() < most
+                {
+                    object.insert(key, value);
+                }
+            }
+        }
+        let free = match rest {
+            Some(Value::Bool(false)) => None,
+            Some(schema) => Some(schema),
+            // Without properties and without a word about others, an object is free-form.
+            None if patterns.is_none() && !node.contains_key("properties") => Some(&anything),
+            None => None,
+        };
+        let Some(schema) = free else { return Some(()) };
+        let wanted = if depth >= DEEP { 0 } else { self.random.below(3) };
+        let mut tries = 8;
+        while (object.len() < least || wanted > object.len()) && object.len() < most && tries > 0 {
+            tries -= 1;
+            let key = match node.get("propertyNames") {
+                Some(rule) => match self.value(&string_rule(rule), depth + 1) {
+                    Some(Value::String(key)) => key,
+                    _ => return (object.len() >= least).then_some(()),
+                },
+                None => text::key(self.random),
+            };
+            if let Some(value) = self.value(schema, depth + 1)
+                && !object.contains_key(&key)
+            {
+                object.insert(key, value);
+            }
+        }
+        Some(())
+    }
+
+    /// One way to fit `schema`, as a schema without references and composition: branches are chosen, members merged.
+    fn flat(&mut self, schema: &Value, depth: usize) -> Option<Map<String, Value>> {
+        let mut node = match schema {
+            Value::Bool(true) => return Some(Map::new()),
+            Value::Object(node) => node.clone(),
+            _ => return None,
+        };
+        if depth > TOO_DEEP + 10 {
+            return None;
+        }
+        if let Some(Value::String(reference)) = node.remove("$ref") {
+            let target = self.flat(place::resolve(self.root, &reference)?, depth + 1)?;
+            node = merged(node, target)?;
+        }
+        for keyword in ["anyOf", "oneOf"] {
+            let Some(Value::Array(branches)) = node.remove(keyword) else { continue };
+            let mut branches = self.random.shuffled(branches);
+            if depth >= DEEP {
+                branches.sort_by_key(|branch| branch.to_string().contains("$ref"));
+            }
+            let parent = node.clone();
+            node =
+                branches.iter().find_map(|branch| merged(parent.clone(), self.flat(branch, depth + 1)?))?;
+        }
+        if let Some(Value::Array(members)) = node.remove("allOf") {
+            for member in &members {
+                let member = self.flat(member, depth + 1)?;
+                node = merged(node, member)?;
+            }
+        }
+        let (condition, then, otherwise) = (node.remove("if"), node.remove("then"), node.remove("else"));
+        if let Some(condition) = condition {
+            let chosen = if self.random.chance(60) { [Some(condition), then] } else { [otherwise, None] };
+            for part in chosen.iter().flatten() {
+                let part = self.flat(part, depth + 1)?;
+                node = merged(node, part)?;
+            }
+        }
+        Some(node)
+    }
+}
+
+/// What fits both, as far as the keywords of one schema can say it.
+fn merged(mut one: Map<String, Value>, other: Map<String, Value>) -> Option<Map<String, Value>> {
+    for (keyword, value) in other {
+        let Some(mine) = one.get(&keyword).cloned() else {
+            one.insert(keyword, value);
+            continue;
+        };
+        if mine == value {
+            continue;
+        }
+        let both = match keyword.as_str() {
+            "type" => {
+                let (mine, theirs) = (listed_kinds(&mine), listed_kinds(&value));
+                let mut both: Vec<&str> = mine.iter().copied().filter(|kind| theirs.contains(kind)).collect();
+                for (from, to) in [(&mine, &theirs), (&theirs, &mine)] {
+                    if from.contains(&"integer") && to.contains(&"number") && !both.contains(&"integer") {
+                        both.push("integer");
+                    }
+                }
+                if both.is_empty() {
+                    return None;
+                }
+                json!(both)
+            }
+            "required" => {
+                let mut names = mine.as_array().cloned().unwrap_or_default();
+                names.extend(value.as_array().cloned().unwrap_or_default());
+                names.dedup();
+                Value::Array(names)
+            }
+            "properties" | "patternProperties" => {
+                let mut names = mine.as_object().cloned().unwrap_or_default();
+                for (name, schema) in value.as_object().cloned().unwrap_or_default() {
+                    let both = match names.get(&name) {
+                        Some(mine) => json!({"allOf": [mine, schema]}),
+                        None => schema,
+                    };
+                    names.insert(name, both);
+                }
+                Value::Object(names)
+            }
+            "items" | "additionalProperties" | "contains" | "propertyNames" => {
+                json!({"allOf": [mine, value]})
+            }
+            "enum" => {
+                let theirs = value.as_array().cloned().unwrap_or_default();
+                let both: Vec<Value> = mine
+                    .as_array()
+                    .cloned()
+                    .unwrap_or_default()
+                    .into_iter()
+                    .filter(|v| theirs.contains(v))
+                    .collect();
+                Value::Array(both)
+            }
+            "const" => return None,
+            "minimum" | "exclusiveMinimum" | "minLength" | "minItems" | "minProperties" => {
+                larger(mine, value, true)
+            }
+            "maximum" | "exclusiveMaximum" | "maxLength" | "maxItems" | "maxProperties" => {
+                larger(mine, value, false)
+            }
+            _ => mine,
+        };
+        one.insert(keyword, both);
+    }
+    Some(one)
+}
+
+fn larger(one: Value, other: Value, larger: bool) -> Value {
+    if (one.as_f64() > other.as_f64()) == larger { one } else { other }
+}
+
+fn string_rule(rule: &Value) -> Value {
+    json!({"allOf": [{"type": "string"}, rule]})
+}
+
+fn listed_kinds(kind: &Value) -> Vec<&str> {
+    match kind {
+        Value::String(kind) => vec![kind],
+        Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// The types a node allows; where it names none, those its keywords suggest, else a few of each kind.
+fn kinds(node: &Map<String, Value>) -> Vec<&str> {
+    if let Some(kind) = node.get("type") {
+        return listed_kinds(kind);
+    }
+    let has = |keywords: &[&str]| keywords.iter().any(|keyword| node.contains_key(*keyword));
+    if has(&["properties", "additionalProperties", "required", "patternProperties", "propertyNames"]) {
+        return vec!["object"];
+    }
+    if has(&["items", "prefixItems", "minItems", "maxItems", "contains", "uniqueItems"]) {
+        return vec!["array"];
+    }
+    if has(&["minLength", "maxLength", "pattern", "format"]) {
+        return vec!["string"];
+    }
+    if has(&["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"]) {
+        return vec!["number", "integer"];
+    }
+    vec!["string", "integer", "number", "boolean", "null", "object", "array"]
+}
+
+fn is_kind(value: &Value, kind: &str) -> bool {
+    match kind {
+        "null" => value.is_null(),
+        "boolean" => value.is_boolean(),
+        "string" => value.is_string(),
+        "integer" | "number" => value.is_number(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        _ => false,
+    }
+}
+
+fn count(node: &Map<String, Value>, keyword: &str) -> Option<usize> {
+    let value = node.get(keyword)?;
+    value.as_u64().or_else(|| value.as_f64().map(|float| float as u64)).map(|number| number as usize)
+}
