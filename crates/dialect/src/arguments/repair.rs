@@ -24,6 +24,9 @@ const ROUNDS: usize = 8;
 /// More wrong places than this are left to the model.
 const MOST: usize = 64;
 
+/// How the detail of a value that was put into an array begins.
+const LONE: &str = "a lone value";
+
 /// What the schema would take at a place where the value has a type that it does not allow.
 #[derive(Debug)]
 struct Want {
@@ -35,24 +38,46 @@ struct Want {
 
 /// Mends `value` in place; what was done goes to `repairs`.
 pub(crate) fn repair(value: &mut Value, validator: &Validator, caseless: bool, repairs: &mut Vec<Repair>) {
+    let first = repairs.len();
+    let mut wrapped: Vec<(String, Value)> = Vec::new();
     for _ in 0..ROUNDS {
         let wants = wants(validator.iter_errors(value), caseless);
         let mut progress = false;
         for want in wants.into_iter().take(MOST) {
-            let Some(place) = value.pointer_mut(&want.pointer) else { continue };
+            let Some(place) = value.pointer(&want.pointer) else { continue };
             let Some((mended, detail)) = mend(place, &want) else { continue };
+            let wraps = mended.is_array() && detail.starts_with(LONE);
             let before = count(validator, value);
             let Some(place) = value.pointer_mut(&want.pointer) else { continue };
             let original = std::mem::replace(place, mended);
             if count(validator, value) < before || !still_wrong(validator, value, &want.pointer) {
                 progress = true;
+                if wraps {
+                    wrapped.push((want.pointer.clone(), original));
+                }
                 repairs.push(Repair { pointer: want.pointer, detail });
             } else if let Some(place) = value.pointer_mut(&want.pointer) {
                 *place = original;
             }
         }
         if !progress {
-            return;
+            break;
+        }
+    }
+    // An array around a value that does not fit as an item was not what was meant.
+    for (pointer, original) in wrapped.into_iter().rev() {
+        let inside = |other: &str| {
+            other.strip_prefix(pointer.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        if validator.iter_errors(value).any(|error| inside(error.instance_path().as_str()))
+            && let Some(place) = value.pointer_mut(&pointer)
+        {
+            *place = original;
+            let mut index = 0;
+            repairs.retain(|repair| {
+                index += 1;
+                index <= first || !inside(&repair.pointer)
+            });
         }
     }
 }
@@ -161,8 +186,10 @@ fn mend(value: &Value, want: &Want) -> Option<(Value, String)> {
         }
     }
     if due(JsonType::Array) && !value.is_array() && !value.is_null() {
-        let detail = "a lone value where an array is due: put into one".to_owned();
-        return Some((Value::Array(vec![value.clone()]), detail));
+        return Some((
+            Value::Array(vec![value.clone()]),
+            format!("{LONE} where an array is due: put into one"),
+        ));
     }
     None
 }

@@ -17,6 +17,8 @@ pub(crate) struct Context<'a, 'o> {
     pub(crate) doubtful: bool,
     /// Something of an older draft was put in today's words, so the old `$schema` no longer holds.
     pub(crate) upgraded: bool,
+    /// How many members merging has copied.
+    pub(crate) merged: std::cell::Cell<usize>,
 }
 
 impl<'a, 'o> Context<'a, 'o> {
@@ -29,6 +31,7 @@ impl<'a, 'o> Context<'a, 'o> {
             refs: false,
             doubtful: false,
             upgraded: false,
+            merged: Default::default(),
         }
     }
 

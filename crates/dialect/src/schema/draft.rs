@@ -59,3 +59,46 @@ impl<'a> Draft<'a> {
         }
     }
 }
+
+/// The entries of a map while it is walked once, in order: borrowed until the first change.
+pub(crate) struct Sifted<'a> {
+    original: Object<'a>,
+    passed: usize,
+    edited: Option<Vec<Member<'a>>>,
+}
+
+impl<'a> Sifted<'a> {
+    pub(crate) fn of(original: Object<'a>) -> Sifted<'a> {
+        Sifted { original, passed: 0, edited: None }
+    }
+
+    /// The next entry stays as it is.
+    pub(crate) fn keep(&mut self) {
+        if let Some(edited) = &mut self.edited {
+            edited.push(self.original[self.passed]);
+        }
+        self.passed += 1;
+    }
+
+    /// The next entry gets another value.
+    pub(crate) fn replace(&mut self, value: Node<'a>) {
+        let key = self.original[self.passed].key;
+        self.start().push(Member::new(key, value));
+        self.passed += 1;
+    }
+
+    /// The next entry goes.
+    pub(crate) fn skip(&mut self) {
+        self.start();
+        self.passed += 1;
+    }
+
+    /// The entries, if anything about them changed.
+    pub(crate) fn edited(self) -> Option<Vec<Member<'a>>> {
+        self.edited
+    }
+
+    fn start(&mut self) -> &mut Vec<Member<'a>> {
+        self.edited.get_or_insert_with(|| self.original[..self.passed].to_vec())
+    }
+}

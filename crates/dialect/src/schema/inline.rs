@@ -10,6 +10,9 @@ use crate::json::{Member, Node, Object, Place, get};
 /// How many schemas may come of it; beyond, references stay.
 const BUDGET: usize = 10_000;
 
+/// How many references may be replaced inside each other.
+const DEEPEST: usize = 64;
+
 struct Inlining<'d, 'a> {
     document: &'d Document<'a>,
     open: Vec<usize>,
@@ -51,6 +54,7 @@ impl<'a> Context<'a, '_> {
         if inlining.document.nested
             || constrained
             || inlining.document.is_cyclic(target.node)
+            || inlining.open.len() > DEEPEST
             || inlining.open.contains(&id)
         {
             inlining.stayed = true;

@@ -2,7 +2,7 @@
 
 use super::brief::brief;
 use super::context::Context;
-use super::draft::Draft;
+use super::draft::{Draft, Sifted};
 use super::lower::nullable;
 use super::profile::Keys;
 use super::refs::Document;
@@ -93,7 +93,7 @@ impl<'a> Context<'a, '_> {
             .filter_map(|name| name.text(self.arena))
             .collect();
         let inside = place.key("properties");
-        let mut draft = Draft::of(properties);
+        let mut sifted = Sifted::of(properties);
         let mut fields = Vec::new();
         for property in properties {
             let here = inside.key(property.key);
@@ -109,16 +109,16 @@ impl<'a> Context<'a, '_> {
                     "optional: `null` stands for left out too, since models send it",
                 );
             }
-            if null_is_absent || !plan.is_same() {
-                draft.put(property.key, schema);
+            if !null_is_absent && plan.is_same() {
+                sifted.keep();
+            } else {
+                sifted.replace(schema);
                 let key = property.key.to_owned();
                 fields.push(Field { wire: key.clone(), own: key, plan, null_is_absent });
             }
         }
-        if !draft.is_edited() {
-            return (node, Plan::Same);
-        }
-        let properties = self.object(draft.members());
+        let Some(properties) = sifted.edited() else { return (node, Plan::Same) };
+        let properties = self.object(&properties);
         let mut outer = Draft::of(members);
         outer.put("properties", properties);
         let plan = ObjectPlan { fields, rest: Rest::Same, fill: false }.into_plan();

@@ -6,7 +6,7 @@
 
 use super::brief::brief;
 use super::context::Context;
-use super::draft::Draft;
+use super::draft::{Draft, Sifted};
 use super::{Slot, slot};
 use crate::json::{Decimal, EMPTY, Member, Node, Object, Place, get};
 use crate::{Defaults, Effect};
@@ -145,7 +145,7 @@ impl<'a> Context<'a, '_> {
             );
         };
         let inside = place.key("properties");
-        let mut mended = Draft::of(properties);
+        let mut mended = Sifted::of(properties);
         let mut promoted = Vec::new();
         for property in properties {
             let here = inside.key(property.key);
@@ -163,36 +163,32 @@ impl<'a> Context<'a, '_> {
                         }
                     }
                     let node = self.mend(property.value, &here);
-                    if changed(property.value, node) {
-                        mended.put(property.key, node);
-                    }
+                    if changed(property.value, node) { mended.replace(node) } else { mended.keep() }
                 }
-                Node::Bool(_) => drop(self.mend(property.value, &here)),
+                Node::Bool(_) => {
+                    self.mend(property.value, &here);
+                    mended.keep();
+                }
                 other => {
                     let required = draft.get("required").and_then(Node::list).unwrap_or_default();
                     let wanted = required.iter().any(|name| name.text(self.arena) == Some(property.key));
+                    let what = if wanted { "anything goes" } else { "left out" };
                     if wanted {
-                        mended.put(property.key, EMPTY);
-                        self.note(
-                            &here,
-                            "properties",
-                            Effect::Rewritten,
-                            format!("{} is no schema: anything goes", other.kind()),
-                        );
+                        mended.replace(EMPTY)
                     } else {
-                        mended.remove(property.key);
-                        self.note(
-                            &here,
-                            "properties",
-                            Effect::Rewritten,
-                            format!("{} is no schema: left out", other.kind()),
-                        );
+                        mended.skip()
                     }
+                    self.note(
+                        &here,
+                        "properties",
+                        Effect::Rewritten,
+                        format!("{} is no schema: {what}", other.kind()),
+                    );
                 }
             }
         }
-        if mended.is_edited() {
-            draft.put("properties", self.object(mended.members()));
+        if let Some(edited) = mended.edited() {
+            draft.put("properties", self.object(&edited));
         }
         if !promoted.is_empty() {
             let mut names = draft.get("required").and_then(Node::list).unwrap_or_default().to_vec();
@@ -265,12 +261,12 @@ impl<'a> Context<'a, '_> {
             return self.drop_invalid(draft, key, value, place, "an object");
         };
         let inside = place.key(key);
-        let mut mended = Draft::of(schemas);
+        let mut mended = Sifted::of(schemas);
         let mut opened = false;
         for entry in schemas {
             let here = inside.key(entry.key);
             if !entry.value.is_schema() {
-                mended.remove(entry.key);
+                mended.skip();
                 self.note(
                     &here,
                     key,
@@ -283,23 +279,17 @@ impl<'a> Context<'a, '_> {
                 && self.profile.python_patterns
                 && !super::pattern::compiles_in_python(entry.key)
             {
-                mended.remove(entry.key);
+                mended.skip();
                 opened = true;
-                self.note(
-                    &here,
-                    key,
-                    Effect::Widened,
-                    "the API's checker cannot compile this pattern: the object is open now",
-                );
+                let detail = "the API's checker cannot compile this pattern: the object is open now";
+                self.note(&here, key, Effect::Widened, detail);
                 continue;
             }
             let node = self.mend(entry.value, &here);
-            if changed(entry.value, node) {
-                mended.put(entry.key, node);
-            }
+            if changed(entry.value, node) { mended.replace(node) } else { mended.keep() }
         }
-        if mended.is_edited() {
-            draft.put(key, self.object(mended.members()));
+        if let Some(edited) = mended.edited() {
+            draft.put(key, self.object(&edited));
         }
         if opened {
             draft.remove("additionalProperties");
@@ -404,27 +394,22 @@ impl<'a> Context<'a, '_> {
             return self.drop_invalid(draft, "dependencies", value, place, "an object");
         };
         let inside = place.key("dependencies");
-        let mut mended = Draft::of(entries);
+        let mut mended = Sifted::of(entries);
         for entry in entries {
+            let here = inside.key(entry.key);
             if entry.value.is_schema() {
-                let here = inside.key(entry.key);
                 let node = self.mend(entry.value, &here);
-                if changed(entry.value, node) {
-                    mended.put(entry.key, node);
-                }
-            } else if entry.value.list().is_none() {
-                mended.remove(entry.key);
-                let here = inside.key(entry.key);
-                self.note(
-                    &here,
-                    "dependencies",
-                    Effect::Rewritten,
-                    format!("{} is no schema: left out", entry.value.kind()),
-                );
+                if changed(entry.value, node) { mended.replace(node) } else { mended.keep() }
+            } else if entry.value.list().is_some() {
+                mended.keep();
+            } else {
+                mended.skip();
+                let detail = format!("{} is no schema: left out", entry.value.kind());
+                self.note(&here, "dependencies", Effect::Rewritten, detail);
             }
         }
-        if mended.is_edited() {
-            draft.put("dependencies", self.object(mended.members()));
+        if let Some(edited) = mended.edited() {
+            draft.put("dependencies", self.object(&edited));
         }
     }
 

@@ -10,8 +10,17 @@ use super::is_annotation;
 use super::types::TypeSet;
 use crate::json::{Decimal, Member, Node, Object, get};
 
-/// No value satisfies both.
-pub(crate) struct Never;
+/// Why two schemas cannot be one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Clash {
+    /// No value satisfies both.
+    Never,
+    /// So much was merged already that it can only be meant to do harm.
+    TooLarge,
+}
+
+/// How many members may be copied while the schemas of one tool are merged.
+const BUDGET: usize = 1_000_000;
 
 impl<'a> Context<'a, '_> {
     /// Both `a` and `b`. Annotations of `a` win. Keywords of `b` that found no place go to `leftover`.
@@ -20,7 +29,14 @@ impl<'a> Context<'a, '_> {
         a: Object<'a>,
         b: Object<'a>,
         leftover: &mut Vec<Member<'a>>,
-    ) -> Result<Object<'a>, Never> {
+    ) -> Result<Object<'a>, Clash> {
+        let size = |schema: Object<'a>| {
+            schema.len() + get(schema, "properties").and_then(Node::object).map_or(0, <[_]>::len)
+        };
+        self.merged.set(self.merged.get() + size(a) + size(b));
+        if self.merged.get() > BUDGET {
+            return Err(Clash::TooLarge);
+        }
         let mut merged = Draft::of(a);
         if get(a, "patternProperties").is_some() != get(b, "patternProperties").is_some()
             && (speaks_of_keys(a) && speaks_of_keys(b))
@@ -43,7 +59,7 @@ impl<'a> Context<'a, '_> {
         if let Some(values) = merged.get("enum").and_then(Node::list)
             && values.is_empty()
         {
-            return Err(Never);
+            return Err(Clash::Never);
         }
         Ok(if merged.is_edited() { self.members(merged.members()) } else { a })
     }
@@ -53,13 +69,13 @@ impl<'a> Context<'a, '_> {
         merged: &mut Draft<'a>,
         member: Member<'a>,
         leftover: &mut Vec<Member<'a>>,
-    ) -> Result<(), Never> {
+    ) -> Result<(), Clash> {
         let Member { key, value } = member;
         let Some(existing) = merged.get(key) else {
             if key == "const" && merged.get("enum").is_some() {
                 let kept = keep(merged.get("enum"), |other| other.same(value));
                 if kept.is_empty() {
-                    return Err(Never);
+                    return Err(Clash::Never);
                 }
                 merged.remove("enum");
             }
@@ -68,7 +84,7 @@ impl<'a> Context<'a, '_> {
             {
                 let allowed =
                     value.list().is_some_and(|values| values.iter().any(|other| other.same(constant)));
-                return if allowed { Ok(()) } else { Err(Never) };
+                return if allowed { Ok(()) } else { Err(Clash::Never) };
             }
             merged.put(key, value);
             return Ok(());
@@ -80,7 +96,7 @@ impl<'a> Context<'a, '_> {
             "type" => {
                 let types = types_of(existing).and(types_of(value));
                 if types.is_empty() {
-                    return Err(Never);
+                    return Err(Clash::Never);
                 }
                 let names: Vec<Node<'a>> = types.names().into_iter().map(Node::Text).collect();
                 merged.put("type", if names.len() == 1 { names[0] } else { self.list(&names) });
@@ -90,11 +106,11 @@ impl<'a> Context<'a, '_> {
                     value.list().is_some_and(|others| others.iter().any(|other| other.same(one)))
                 });
                 if kept.is_empty() {
-                    return Err(Never);
+                    return Err(Clash::Never);
                 }
                 merged.put("enum", self.list(&kept));
             }
-            "const" => return Err(Never),
+            "const" => return Err(Clash::Never),
             "required" => {
                 let mut names = existing.list().unwrap_or_default().to_vec();
                 for name in value.list().unwrap_or_default() {
@@ -122,14 +138,15 @@ impl<'a> Context<'a, '_> {
     }
 
     /// The properties of both, and what both say about all other keys.
-    fn merge_properties(&self, merged: &mut Draft<'a>, a: Object<'a>, b: Object<'a>) -> Result<(), Never> {
+    fn merge_properties(&self, merged: &mut Draft<'a>, a: Object<'a>, b: Object<'a>) -> Result<(), Clash> {
         let ours = get(a, "properties").and_then(Node::object).unwrap_or_default();
         let theirs = get(b, "properties").and_then(Node::object).unwrap_or_default();
         let (our_rest, their_rest) = (get(a, "additionalProperties"), get(b, "additionalProperties"));
+        let (our_keys, their_keys) = (Keyed::of(ours), Keyed::of(theirs));
         let mut properties: Vec<Member<'a>> = Vec::with_capacity(ours.len() + theirs.len());
         let mut add = |key: &'a str, schema: Node<'a>| properties.push(Member::new(key, schema));
         for member in ours {
-            match get(theirs, member.key) {
+            match their_keys.get(member.key) {
                 Some(other) => add(member.key, self.both(member.value, other)),
                 None => match their_rest {
                     Some(rest) => add(member.key, self.both(member.value, rest)),
@@ -137,7 +154,7 @@ impl<'a> Context<'a, '_> {
                 },
             }
         }
-        for member in theirs.iter().filter(|member| get(ours, member.key).is_none()) {
+        for member in theirs.iter().filter(|member| our_keys.get(member.key).is_none()) {
             match our_rest {
                 Some(rest) => add(member.key, self.both(rest, member.value)),
                 None => add(member.key, member.value),
@@ -153,7 +170,7 @@ impl<'a> Context<'a, '_> {
                 matches!(member.value, Node::Bool(false))
                     && (required(a, member.key) || required(b, member.key))
             }) {
-                return Err(Never);
+                return Err(Clash::Never);
             }
             if get(a, "properties").is_some() || get(b, "properties").is_some() {
                 merged.put("properties", self.object(&properties));
@@ -200,4 +217,25 @@ fn is_about_keys(keyword: &str) -> bool {
 
 fn speaks_of_keys(members: Object<'_>) -> bool {
     members.iter().any(|member| is_about_keys(member.key))
+}
+
+/// Members by key, with a table where there are many.
+struct Keyed<'a> {
+    members: Object<'a>,
+    table: Option<std::collections::HashMap<&'a str, Node<'a>>>,
+}
+
+impl<'a> Keyed<'a> {
+    fn of(members: Object<'a>) -> Keyed<'a> {
+        let table =
+            (members.len() > 32).then(|| members.iter().map(|member| (member.key, member.value)).collect());
+        Keyed { members, table }
+    }
+
+    fn get(&self, key: &str) -> Option<Node<'a>> {
+        match &self.table {
+            Some(table) => table.get(key).copied(),
+            None => get(self.members, key),
+        }
+    }
 }

@@ -20,6 +20,8 @@ pub(crate) struct Document<'a> {
     resources: HashMap<String, (Node<'a>, String)>,
     /// (resource address, anchor) → where.
     anchors: HashMap<(String, String), (Node<'a>, String)>,
+    /// Every schema by the pointer to it from the root.
+    places: HashMap<String, Node<'a>>,
     /// Reference targets that lead back to themselves.
     cyclic: HashSet<usize>,
     /// Whether an `$id` below the root changes what references are relative to.
@@ -58,6 +60,7 @@ impl<'a> Document<'a> {
             alias: None,
             resources: HashMap::new(),
             anchors: HashMap::new(),
+            places: HashMap::new(),
             cyclic: HashSet::new(),
             nested: false,
         };
@@ -82,6 +85,7 @@ impl<'a> Document<'a> {
                 }
             }
             each_child(members, |path, child| stack.push((child, base.clone(), format!("{pointer}{path}"))));
+            self.places.insert(pointer, node);
         }
     }
 
@@ -103,20 +107,12 @@ impl<'a> Document<'a> {
             let node = if prefix.is_empty() { self.alias.unwrap_or(resource) } else { resource };
             return Some(Target { node, pointer: prefix });
         }
-        if let Some(path) = fragment.strip_prefix('/') {
-            let mut node = resource;
-            let mut pointer = prefix;
-            for token in path.split('/') {
-                let name = unescape_segment(token);
-                node = match node {
-                    Node::Object(members) => get(members, &name)?,
-                    Node::List(nodes) => *nodes.get(name.parse::<usize>().ok()?)?,
-                    _ => return None,
-                };
-                pointer.push('/');
-                escape_segment(&name, &mut pointer);
+        if fragment.starts_with('/') {
+            // Nearly all references name a place in its plain spelling.
+            if let Some(node) = self.places.get(&format!("{prefix}{fragment}")) {
+                return Some(Target { node: *node, pointer: prefix + &fragment });
             }
-            return node.is_schema().then_some(Target { node, pointer });
+            return walk(resource, prefix, &fragment);
         }
         let (node, pointer) = self.anchors.get(&(full, fragment))?.clone();
         Some(Target { node, pointer })
@@ -141,6 +137,7 @@ impl<'a> Document<'a> {
         let mut uses: HashMap<usize, Vec<usize>> = HashMap::new();
         let mut targets: Vec<(Node<'a>, String)> = vec![(self.root, String::new())];
         let mut known: HashSet<usize> = HashSet::from([identity(self.root)]);
+        let mut ending: HashSet<usize> = HashSet::new();
         while let Some((target, target_pointer)) = targets.pop() {
             let mut edges = Vec::new();
             let mut stack = vec![(target, target_pointer)];
@@ -152,7 +149,7 @@ impl<'a> Document<'a> {
                     else {
                         continue;
                     };
-                    let found = self.follow(&base, reference, &pointer)?;
+                    let found = self.follow(&base, reference, &pointer, &mut ending)?;
                     edges.push(identity(found.node));
                     if known.insert(identity(found.node)) {
                         targets.push((found.node, found.pointer));
@@ -172,7 +169,14 @@ impl<'a> Document<'a> {
     }
 
     /// The target of a reference, past references that say nothing else.
-    fn follow(&self, base: &str, reference: &str, pointer: &str) -> Result<Target<'a>, Refusal> {
+    /// `ending` holds references that are known to lead somewhere.
+    fn follow(
+        &self,
+        base: &str,
+        reference: &str,
+        pointer: &str,
+        ending: &mut HashSet<usize>,
+    ) -> Result<Target<'a>, Refusal> {
         let first = self.resolve(base, reference).ok_or_else(|| {
             let remote = !reference.starts_with('#');
             Refusal {
@@ -188,6 +192,9 @@ impl<'a> Document<'a> {
         let mut seen = HashSet::new();
         let mut current = first.clone();
         while let Some(next) = current.node.member("$ref").and_then(|value| value.text(self.arena)) {
+            if ending.contains(&identity(current.node)) {
+                break;
+            }
             if !seen.insert(identity(current.node)) {
                 return Err(Refusal {
                     code: "ref_loop",
@@ -202,6 +209,7 @@ impl<'a> Document<'a> {
                 None => break,
             }
         }
+        ending.extend(seen);
         Ok(first)
     }
 
@@ -219,6 +227,22 @@ impl<'a> Document<'a> {
     }
 }
 
+/// Follows a pointer step by step, through data as well.
+fn walk<'a>(start: Node<'a>, mut pointer: String, path: &str) -> Option<Target<'a>> {
+    let mut node = start;
+    for token in path.split('/').skip(1) {
+        let name = unescape_segment(token);
+        node = match node {
+            Node::Object(members) => get(members, &name)?,
+            Node::List(nodes) => *nodes.get(name.parse::<usize>().ok()?)?,
+            _ => return None,
+        };
+        pointer.push('/');
+        escape_segment(&name, &mut pointer);
+    }
+    node.is_schema().then_some(Target { node, pointer })
+}
+
 /// Which schemas no value can satisfy: a least fixpoint, so that recursion without an end counts as impossible.
 pub(crate) fn impossible<'a>(document: &Document<'a>) -> HashSet<usize> {
     let mut schemas: Vec<(Node<'a>, String)> = Vec::new();
@@ -229,17 +253,32 @@ pub(crate) fn impossible<'a>(document: &Document<'a>) -> HashSet<usize> {
             schemas.push((node, pointer));
         }
     }
-    let mut possible: HashSet<usize> = HashSet::from([0]);
-    loop {
-        let before = possible.len();
-        // Children come after their parents in the list, so going backwards settles most in one pass.
-        for (node, pointer) in schemas.iter().rev() {
-            if !possible.contains(&identity(*node)) && is_possible(*node, pointer, document, &possible) {
-                possible.insert(identity(*node));
-            }
+    // Who must be looked at again when a schema turns out possible.
+    let mut users: HashMap<usize, Vec<usize>> = HashMap::new();
+    for (index, (node, pointer)) in schemas.iter().enumerate() {
+        let members = node.object().unwrap_or_default();
+        each_child(members, |_, child| users.entry(identity(child)).or_default().push(index));
+        if let Some(reference) = get(members, "$ref").and_then(|value| value.text(document.arena))
+            && let Some(target) = document.resolve(&document.base_of(pointer), reference)
+        {
+            users.entry(identity(target.node)).or_default().push(index);
         }
-        if possible.len() == before {
-            break;
+    }
+    let mut possible: HashSet<usize> = HashSet::from([0]);
+    // Children come after their parents in the list, so going backwards settles most at the first look.
+    let mut waiting: Vec<usize> = (0..schemas.len()).collect();
+    while let Some(index) = waiting.pop() {
+        let (node, pointer) = &schemas[index];
+        let id = identity(*node);
+        if !possible.contains(&id) && is_possible(*node, pointer, document, &possible) {
+            possible.insert(id);
+            waiting.extend(
+                users
+                    .get(&id)
+                    .into_iter()
+                    .flatten()
+                    .filter(|user| !possible.contains(&identity(schemas[**user].0))),
+            );
         }
     }
     schemas.iter().map(|(node, _)| identity(*node)).filter(|id| !possible.contains(id)).collect()

@@ -1,17 +1,29 @@
 //! The root of a tool's schema: an object with properties, without composition, whatever the server sent.
 
+use std::collections::{HashMap, HashSet};
+
 use super::brief::brief;
 use super::context::Context;
 use super::draft::Draft;
-use super::merge::Never;
+use super::merge::Clash;
 use super::refs::Document;
 use super::types::TypeSet;
 use crate::json::{EMPTY, Member, Node, Object, Place, Reader, get};
 use crate::{Effect, Refusal};
 
+/// How many alternatives for one property of the root are told apart.
+const MOST: usize = 256;
+
 /// Why a root could not be made one.
 pub(crate) fn refuse(code: &'static str, message: impl Into<String>) -> Refusal {
     Refusal { code, pointer: String::new(), message: message.into() }
+}
+
+fn clashed(clash: Clash) -> Refusal {
+    match clash {
+        Clash::Never => super::lower::Stop::unsatisfiable(),
+        Clash::TooLarge => refuse("too_large", "the schema grows too large when its parts are merged"),
+    }
 }
 
 impl<'a> Context<'a, '_> {
@@ -71,10 +83,8 @@ impl<'a> Context<'a, '_> {
     ) -> Result<Node<'a>, Refusal> {
         let place = Place::ROOT;
         let mut members = root.object().unwrap_or_default();
-        if let (Some(reference), Some(document)) =
-            (get(members, "$ref").and_then(|node| node.text(self.arena)), document)
-        {
-            members = self.inline_root(members, reference, document)?;
+        if let Some(document) = document {
+            members = self.inline_root(members, document)?;
         }
         if self.profile.refused_at_root.contains(&"allOf") && get(members, "allOf").is_some() {
             members = self.merge_root(members, document)?;
@@ -130,47 +140,45 @@ impl<'a> Context<'a, '_> {
         Ok(self.members(draft.members()))
     }
 
-    /// The root by what its `$ref` points to.
+    /// The root by what its `$ref` points to, however many references that takes.
     fn inline_root(
         &mut self,
-        members: Object<'a>,
-        reference: &str,
+        mut members: Object<'a>,
         document: &Document<'a>,
     ) -> Result<Object<'a>, Refusal> {
-        let Some(target) = document.resolve("", reference) else { return Ok(members) };
-        let Some(shown) = target.node.object() else {
-            return Err(refuse("not_an_object", "the root points to a schema that is no object"));
-        };
-        let mut rest = Draft::of(members);
-        rest.remove("$ref");
-        let rest = self.members(rest.members());
-        self.note(
-            &Place::ROOT,
-            "$ref",
-            Effect::Rewritten,
-            format!("what `{reference}` points to stands at the root"),
-        );
-        let mut leftover = Vec::new();
-        let merged =
-            self.merge(shown, rest, &mut leftover).map_err(|Never| super::lower::Stop::unsatisfiable())?;
-        let mut draft = Draft::of(merged);
-        for member in members.iter().filter(|member| matches!(member.key, "$defs" | "definitions")) {
-            draft.put(member.key, member.value);
+        // The document was checked: references that only point to references end.
+        while let Some(reference) = get(members, "$ref").and_then(|node| node.text(self.arena)) {
+            let Some(target) = document.resolve("", reference) else { break };
+            let Some(shown) = target.node.object() else {
+                return Err(refuse("not_an_object", "the root points to a schema that is no object"));
+            };
+            let mut rest = Draft::of(members);
+            rest.remove("$ref");
+            let rest = self.members(rest.members());
+            let detail = format!("what `{reference}` points to stands at the root");
+            self.note(&Place::ROOT, "$ref", Effect::Rewritten, detail);
+            let mut leftover = Vec::new();
+            let merged = self.merge(shown, rest, &mut leftover).map_err(clashed)?;
+            let mut draft = Draft::of(merged);
+            for member in members.iter().filter(|member| matches!(member.key, "$defs" | "definitions")) {
+                draft.put(member.key, member.value);
+            }
+            self.tell_leftover(&mut draft, leftover);
+            members = self.members(draft.members());
         }
+        Ok(members)
+    }
+
+    /// Rules that could not be merged, in words.
+    fn tell_leftover(&mut self, draft: &mut Draft<'a>, leftover: Vec<Member<'a>>) {
         for rule in leftover {
-            self.describe(&mut draft, &format!("{}: {}", rule.key, brief(rule.value)));
+            self.describe(draft, &format!("{}: {}", rule.key, brief(rule.value)));
             self.note(
                 &Place::ROOT,
                 rule.key,
                 Effect::Widened,
                 "it could not be merged; it is in the description",
             );
-        }
-        let merged = self.members(draft.members());
-        match get(merged, "$ref").and_then(|node| node.text(self.arena)) {
-            // The document was checked: references that only point to references end.
-            Some(next) => self.inline_root(merged, next, document),
-            None => Ok(merged),
         }
     }
 
@@ -186,9 +194,7 @@ impl<'a> Context<'a, '_> {
         let mut leftover = Vec::new();
         for part in parts {
             let Some(part) = self.whole(*part, document, &mut leftover, 0)? else { continue };
-            merged = self
-                .merge(merged, part, &mut leftover)
-                .map_err(|Never| super::lower::Stop::unsatisfiable())?;
+            merged = self.merge(merged, part, &mut leftover).map_err(clashed)?;
         }
         let mut draft = Draft::of(merged);
         let evaluating = ["anyOf", "oneOf", "if", "then", "else", "dependentSchemas", "patternProperties"];
@@ -202,15 +208,7 @@ impl<'a> Context<'a, '_> {
         }
         self.drop_never(&mut draft);
         self.note(&Place::ROOT, "allOf", Effect::Rewritten, "merged into the root");
-        for rule in leftover {
-            self.describe(&mut draft, &format!("{}: {}", rule.key, brief(rule.value)));
-            self.note(
-                &Place::ROOT,
-                rule.key,
-                Effect::Widened,
-                "it could not be merged; it is in the description",
-            );
-        }
+        self.tell_leftover(&mut draft, leftover);
         Ok(self.members(draft.members()))
     }
 
@@ -254,9 +252,7 @@ impl<'a> Context<'a, '_> {
             let rest = self.members(rest.members());
             members = match self.whole(target.node, Some(document), leftover, depth + 1)? {
                 None => rest,
-                Some(shown) => {
-                    self.merge(rest, shown, leftover).map_err(|Never| super::lower::Stop::unsatisfiable())?
-                }
+                Some(shown) => self.merge(rest, shown, leftover).map_err(clashed)?,
             };
         }
         if let Some(parts) = get(members, "allOf").and_then(Node::list) {
@@ -265,9 +261,7 @@ impl<'a> Context<'a, '_> {
             members = self.members(base.members());
             for part in parts {
                 if let Some(part) = self.whole(*part, document, leftover, depth + 1)? {
-                    members = self
-                        .merge(members, part, leftover)
-                        .map_err(|Never| super::lower::Stop::unsatisfiable())?;
+                    members = self.merge(members, part, leftover).map_err(clashed)?;
                 }
             }
         }
@@ -308,20 +302,10 @@ impl<'a> Context<'a, '_> {
         let base_members = self.members(base.members());
         if let ([only], false) = (shown.as_slice(), open) {
             self.note(&place, keyword, Effect::Rewritten, "one alternative is left: merged into the root");
-            let merged = self
-                .merge(base_members, only, &mut leftover)
-                .map_err(|Never| super::lower::Stop::unsatisfiable())?;
+            let merged = self.merge(base_members, only, &mut leftover).map_err(clashed)?;
             let mut draft = Draft::of(merged);
             self.drop_never(&mut draft);
-            for rule in leftover {
-                self.describe(&mut draft, &format!("{}: {}", rule.key, brief(rule.value)));
-                self.note(
-                    &place,
-                    rule.key,
-                    Effect::Widened,
-                    "it could not be merged; it is in the description",
-                );
-            }
+            self.tell_leftover(&mut draft, leftover);
             return Ok(self.members(draft.members()));
         }
         let mut draft = Draft::of(base_members);
@@ -343,23 +327,27 @@ impl<'a> Context<'a, '_> {
         let closed = matches!(draft.get("additionalProperties"), Some(Node::Bool(false)));
         let mut properties = own.to_vec();
         let mut offers: Vec<(&'a str, Vec<Node<'a>>, usize)> = Vec::new();
+        let mut known: HashMap<&'a str, usize> = HashMap::new();
         for branch in branches {
             for property in get(branch, "properties").and_then(Node::object).unwrap_or_default() {
-                match offers.iter_mut().find(|(key, ..)| *key == property.key) {
-                    Some((_, schemas, count)) => {
-                        *count += 1;
-                        if !schemas.iter().any(|schema| schema.same(property.value)) {
-                            schemas.push(property.value);
-                        }
-                    }
-                    None => offers.push((property.key, vec![property.value], 1)),
+                let index = *known.entry(property.key).or_insert(offers.len());
+                if index == offers.len() {
+                    offers.push((property.key, Vec::new(), 0));
+                }
+                let (_, schemas, count) = &mut offers[index];
+                *count += 1;
+                if schemas.len() < MOST && !schemas.iter().any(|schema| schema.same(property.value)) {
+                    schemas.push(property.value);
                 }
             }
         }
+        let own_places: HashMap<&'a str, usize> =
+            own.iter().enumerate().map(|(index, property)| (property.key, index)).collect();
         for (key, schemas, count) in offers {
             let everywhere = count == branches.len() && !open;
-            let schema = self.any_of(&schemas);
-            match properties.iter_mut().find(|property| property.key == key) {
+            // Of too many alternatives nothing is said but that the key may come.
+            let schema = if schemas.len() < MOST { self.any_of(&schemas) } else { EMPTY };
+            match own_places.get(key).map(|index| &mut properties[*index]) {
                 Some(property) if everywhere => property.value = self.both(property.value, schema),
                 Some(_) => {}
                 // A closed root never lets a branch's own keys through.

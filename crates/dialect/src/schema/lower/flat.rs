@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use super::{Lowering, Stop};
+use super::{DEEPEST, Lowering, Stop};
 use crate::json::{EMPTY, Member, Node, Object, Place, get};
 use crate::schema::draft::Draft;
-use crate::schema::merge::Never;
+use crate::schema::merge::Clash;
 use crate::schema::refs::{each_child, identity};
 
 impl<'a> Lowering<'_, 'a, '_> {
@@ -49,7 +49,7 @@ impl<'a> Lowering<'_, 'a, '_> {
             Some(reference) => {
                 let target = self.target(reference, place);
                 let id = identity(target.node);
-                if self.open.iter().any(|(open, _)| *open == id) {
+                if self.open.len() > DEEPEST || self.open.iter().any(|(open, _)| *open == id) {
                     leftover.push(Member::new("allOf", self.context.list(&[part])));
                     return Ok(base);
                 }
@@ -68,7 +68,10 @@ impl<'a> Lowering<'_, 'a, '_> {
         };
         let (members, more) = self.flatten(members, place)?;
         leftover.extend(more);
-        self.context.merge(base, members, leftover).map_err(|Never| Stop::Never)
+        self.context.merge(base, members, leftover).map_err(|clash| match clash {
+            Clash::Never => Stop::Never,
+            Clash::TooLarge => self.unsayable(place, "allOf", "it grows too large when its parts are merged"),
+        })
     }
 
     /// `unevaluatedProperties: false` as `additionalProperties: false`, now that nothing else can evaluate a key.

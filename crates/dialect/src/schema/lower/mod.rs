@@ -31,6 +31,9 @@ pub(crate) use self::wire::{Counts, nullable};
 /// How many schemas one tool may grow to when references are replaced by what they point to.
 const BUDGET: usize = 10_000;
 
+/// How many references may be replaced inside each other.
+const DEEPEST: usize = 64;
+
 /// A lowered schema, and how arguments for it are turned back.
 pub(crate) struct Lowered<'a> {
     pub(crate) node: Node<'a>,
@@ -65,6 +68,7 @@ pub(crate) struct Lowering<'c, 'a, 'o> {
     root: Node<'a>,
     /// Definitions that are pointed at, in the order they were met.
     definitions: Vec<Definition<'a>>,
+    by_target: HashMap<usize, usize>,
     /// Targets whose insides are being lowered, and whether an optional property lies between.
     open: Vec<(usize, bool)>,
     spent: usize,
@@ -98,6 +102,7 @@ pub(crate) fn lower<'a>(
         impossible,
         root,
         definitions: Vec::new(),
+        by_target: HashMap::new(),
         open: vec![(identity(root), false)],
         spent: 0,
         origins: None,

@@ -185,7 +185,8 @@ impl<'a> Lowering<'_, 'a, '_> {
             named.required.push(Node::Text(key));
         } else if self.grammar.all_required {
             named.required.push(Node::Text(key));
-            if nulls::allowed(schema, self.document) {
+            // JSON text is never `null` itself, so `null` is free to stand for left out.
+            if nulls::allowed(schema, self.document) && !matches!(lowered.plan, Plan::JsonText) {
                 self.note(
                     place,
                     "required",

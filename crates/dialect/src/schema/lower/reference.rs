@@ -1,6 +1,6 @@
 //! References: kept, replaced by what they point to, or cut where they would never end.
 
-use super::{BUDGET, Definition, Lower, Lowered, Lowering};
+use super::{BUDGET, DEEPEST, Definition, Lower, Lowered, Lowering};
 use crate::arguments::Plan;
 use crate::json::{EMPTY, Member, Node, Object, Place, get};
 use crate::schema::draft::Draft;
@@ -36,7 +36,7 @@ impl<'a> Lowering<'_, 'a, '_> {
         if keep {
             return Ok(self.pointed(target, &siblings, place));
         }
-        if open.is_some() || self.spent > BUDGET {
+        if open.is_some() || self.spent > BUDGET || self.open.len() > DEEPEST {
             let shown = target.node.object().unwrap_or_default();
             let mut draft = Draft::of(self.context.members(&siblings));
             for member in shown.iter().filter(|member| !is_annotation(member.key)) {
@@ -94,7 +94,7 @@ impl<'a> Lowering<'_, 'a, '_> {
         let (pointer, plan) = if root {
             ("#".to_owned(), Plan::Shared(0))
         } else {
-            let known = self.definitions.iter().position(|other| identity(other.target) == id && id != 0);
+            let known = self.by_target.get(&id).copied().filter(|_| id != 0);
             let index = known.unwrap_or_else(|| {
                 let name = self.definition_name(&target.pointer);
                 self.definitions.push(Definition {
@@ -103,6 +103,7 @@ impl<'a> Lowering<'_, 'a, '_> {
                     name,
                     lowered: None,
                 });
+                self.by_target.insert(id, self.definitions.len() - 1);
                 self.definitions.len() - 1
             });
             (format!("#/$defs/{}", self.definitions[index].name), Plan::Shared(index + 1))

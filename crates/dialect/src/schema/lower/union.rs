@@ -12,6 +12,9 @@ use crate::schema::profile::Types;
 /// More pairs of alternatives than this are not compared with each other.
 const MOST_PAIRS: usize = 4096;
 
+/// Among more alternatives than this none is looked for that says the same as another.
+const FEW: usize = 64;
+
 impl<'a> Lowering<'_, 'a, '_> {
     /// Lowers a schema with `anyOf` or `oneOf`; `None` if it has neither.
     pub(super) fn alternatives(
@@ -92,7 +95,8 @@ impl<'a> Lowering<'_, 'a, '_> {
                 null = true;
                 continue;
             }
-            let twin = one.plan.is_same()
+            let twin = lowered.len() < FEW
+                && one.plan.is_same()
                 && lowered.iter().any(|other| other.plan.is_same() && other.node.same(one.node));
             if twin && !exclusive {
                 continue;

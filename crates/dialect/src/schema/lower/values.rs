@@ -25,12 +25,7 @@ impl<'a> Lowering<'_, 'a, '_> {
         let mut values: Vec<Node<'a>> = Vec::with_capacity(listed.len());
         let mut seen = std::collections::HashSet::with_capacity(listed.len());
         for value in &listed {
-            // Numbers and objects have several spellings; strings, which long lists are made of, have one.
-            let new = if value.is_string() {
-                seen.insert(value.text(self.context.arena).unwrap_or_default())
-            } else {
-                !values.iter().any(|other| other.same(*value))
-            };
+            let new = seen.insert(whole(*value));
             if !types.has(TypeSet::of_value(*value)) {
                 self.note(
                     place,
