@@ -190,8 +190,7 @@ fn names_are_legal_unique_and_independent_of_the_order_of_the_list() {
                         assert_eq!(forward, backward, "the order of the list changes names");
                     }
                     if dialect != Dialect::Mcp {
-                        let names: BTreeSet<String> =
-                            forward.iter().map(|(_, name)| name.to_lowercase()).collect();
+                        let names: BTreeSet<String> = forward.iter().map(|(_, name)| name.clone()).collect();
                         assert_eq!(names.len(), forward.len(), "two tools have one name: {forward:?}");
                         for (_, name) in &forward {
                             assert!(is_legal(name, dialect), "`{name}` is not a legal name");

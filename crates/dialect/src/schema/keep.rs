@@ -5,8 +5,8 @@ use super::context::Context;
 use super::draft::{Draft, Sifted};
 use super::lower::nullable;
 use super::profile::Keys;
-use super::refs::Document;
-use super::{Converted, is_annotation, nulls, once_each};
+use super::refs::{Document, is_same_place};
+use super::{Converted, anchored, is_annotation, nulls, once_each};
 use crate::arguments::{Field, ObjectPlan, Plan, Rest};
 use crate::json::{Member, Node, Object, Place, get};
 use crate::{Effect, Refusal, names};
@@ -14,6 +14,7 @@ use crate::{Effect, Refusal, names};
 impl<'a> Context<'a, '_> {
     pub(crate) fn keep(
         &mut self,
+        root: Node<'a>,
         fixed: Node<'a>,
         mended: Node<'a>,
         document: Option<&Document<'a>>,
@@ -41,6 +42,7 @@ impl<'a> Context<'a, '_> {
         }
         let changes = std::mem::take(&mut self.changes);
         let changes = if changes.len() > 1 { once_each(changes) } else { changes };
+        let changes = if is_same_place(fixed, mended) { changes } else { anchored(changes, root) };
         Ok(Converted { schema, mended, plan, shared: Vec::new(), strict: None, counts: None, changes, aside })
     }
 
@@ -99,7 +101,8 @@ impl<'a> Context<'a, '_> {
             let here = inside.key(property.key);
             let (mut schema, plan) = self.with_nulls(property.value, document, &here);
             let optional = !required.contains(property.key);
-            let null_is_absent = optional && !nulls::allowed(property.value, document);
+            let null_is_absent =
+                optional && !nulls::allowed(property.value, document, &base_of(document, &here));
             if null_is_absent {
                 schema = nullable(schema, self);
                 self.note(
@@ -278,6 +281,14 @@ impl<'a> Context<'a, '_> {
         }
         let node = if draft.is_edited() { self.object(draft.members()) } else { root };
         (node, words.get("description"))
+    }
+}
+
+/// The address of the resource that a place stands in.
+pub(super) fn base_of(document: Option<&Document<'_>>, place: &Place<'_>) -> String {
+    match document {
+        Some(document) if document.nested => document.base_of(&place.pointer()),
+        _ => String::new(),
     }
 }
 

@@ -122,14 +122,20 @@ fn convert_by<'a>(
         }
         document = Some(found);
     }
+    if let Some(grammar) = profile.grammar
+        && grammar.strict
+        && let Some(keyword) = ["enum", "const"].into_iter().find(|keyword| mended.member(keyword).is_some())
+    {
+        return Ok(Err((String::new(), keyword, "the root lists whole sets of arguments".to_owned())));
+    }
     let fixed = context.fix_root(mended, document.as_ref())?;
     if let Some(document) = &mut document {
         document.rooted(fixed);
     }
     let Some(grammar) = profile.grammar else {
-        return context.keep(fixed, mended, document.as_ref()).map(Ok);
+        return context.keep(root, fixed, mended, document.as_ref()).map(Ok);
     };
-    match lower::lower(&mut context, fixed, document.as_ref(), impossible) {
+    match lower::lower(&mut context, fixed, mended, document.as_ref(), impossible) {
         Ok(lowered) => Ok(Ok(Converted {
             schema: lowered.node,
             mended,
@@ -137,12 +143,23 @@ fn convert_by<'a>(
             shared: lowered.shared,
             strict: grammar.strict.then_some(true),
             counts: Some(lowered.counts),
-            changes: once_each(context.changes),
+            changes: anchored(once_each(context.changes), root),
             aside: None,
         })),
         Err(Stop::Never) => Err(Stop::unsatisfiable()),
         Err(Stop::Unsayable { pointer, keyword, detail }) => Ok(Err((pointer, keyword, detail))),
     }
+}
+
+/// Every change at a place that the original has: where something was made up, the nearest place above it.
+fn anchored(mut changes: Vec<Change>, root: Node<'_>) -> Vec<Change> {
+    for change in &mut changes {
+        while !change.pointer.is_empty() && refs::walk(root, &change.pointer).is_none() {
+            let end = change.pointer.rfind('/').unwrap_or(0);
+            change.pointer.truncate(end);
+        }
+    }
+    changes
 }
 
 /// Alternatives repeat what stands beside them; a report says it once.

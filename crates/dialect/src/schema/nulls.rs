@@ -8,16 +8,20 @@ use crate::json::{Node, get};
 const FAR: usize = 24;
 
 /// Whether `null` fits, as far as can be told; `true` when in doubt, so that no `null` is ever taken out that counts.
-pub(crate) fn allowed(node: Node<'_>, document: Option<&Document<'_>>) -> bool {
-    allowed_within(node, document, FAR)
+/// `base` is the address of the resource that the schema stands in.
+pub(crate) fn allowed(node: Node<'_>, document: Option<&Document<'_>>, base: &str) -> bool {
+    allowed_within(node, document, base, FAR)
 }
 
-fn allowed_within(node: Node<'_>, document: Option<&Document<'_>>, far: usize) -> bool {
+fn allowed_within(node: Node<'_>, document: Option<&Document<'_>>, base: &str, far: usize) -> bool {
     let members = match node {
         Node::Bool(value) => return value,
         Node::Object(members) => members,
         _ => return true,
     };
+    if matches!(get(members, "not"), Some(Node::Bool(true) | Node::Object([]))) {
+        return false;
+    }
     let Some(far) = far.checked_sub(1) else { return true };
     let arena = bumpalo::Bump::new();
     if let (Some(reference), Some(document)) = (get(members, "$ref"), document) {
@@ -25,8 +29,8 @@ fn allowed_within(node: Node<'_>, document: Option<&Document<'_>>, far: usize) -
             Node::Text(text) => text.to_owned(),
             other => crate::json::to_value(other, &arena).as_str().unwrap_or_default().to_owned(),
         };
-        if let Some(target) = document.resolve("", &text)
-            && !allowed_within(target.node, Some(document), far)
+        if let Some(target) = document.resolve(base, &text)
+            && !allowed_within(target.node, Some(document), &document.base_of(&target.pointer), far)
         {
             return false;
         }
@@ -47,13 +51,13 @@ fn allowed_within(node: Node<'_>, document: Option<&Document<'_>>, far: usize) -
     }
     for keyword in ["anyOf", "oneOf"] {
         if let Some(branches) = get(members, keyword).and_then(Node::list)
-            && !branches.iter().any(|branch| allowed_within(*branch, document, far))
+            && !branches.iter().any(|branch| allowed_within(*branch, document, base, far))
         {
             return false;
         }
     }
     if let Some(parts) = get(members, "allOf").and_then(Node::list)
-        && !parts.iter().all(|part| allowed_within(*part, document, far))
+        && !parts.iter().all(|part| allowed_within(*part, document, base, far))
     {
         return false;
     }

@@ -18,6 +18,8 @@ pub(crate) struct Profile {
     pub(crate) takes_defaults: bool,
     /// An array must say `items`, as an object.
     pub(crate) needs_items: bool,
+    /// The root must say `properties`, if empty.
+    pub(crate) needs_properties: bool,
     /// Patterns are compiled by Python's `re`.
     pub(crate) python_patterns: bool,
     /// Keywords that may not stand at the root.
@@ -149,6 +151,7 @@ const OPENAI: Profile = Profile {
     keeps_defaults: false,
     takes_defaults: true,
     needs_items: true,
+    needs_properties: true,
     python_patterns: true,
     refused_at_root: ROOT_COMPOSITION,
     bare_root: false,
@@ -171,6 +174,7 @@ const ANTHROPIC: Profile = Profile {
     keys: Keys::Root,
     keeps_defaults: true,
     needs_items: false,
+    needs_properties: false,
     python_patterns: false,
     refused_at_root: &["oneOf", "anyOf", "allOf"],
     ..OPENAI

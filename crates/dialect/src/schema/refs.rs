@@ -112,7 +112,8 @@ impl<'a> Document<'a> {
             if let Some(node) = self.places.get(&format!("{prefix}{fragment}")) {
                 return Some(Target { node: *node, pointer: prefix + &fragment });
             }
-            return walk(resource, prefix, &fragment);
+            let node = walk(resource, &fragment).filter(|node| node.is_schema())?;
+            return Some(Target { node, pointer: spelled(prefix, &fragment) });
         }
         let (node, pointer) = self.anchors.get(&(full, fragment))?.clone();
         Some(Target { node, pointer })
@@ -228,7 +229,7 @@ impl<'a> Document<'a> {
 }
 
 /// Follows a pointer step by step, through data as well.
-fn walk<'a>(start: Node<'a>, mut pointer: String, path: &str) -> Option<Target<'a>> {
+pub(crate) fn walk<'a>(start: Node<'a>, path: &str) -> Option<Node<'a>> {
     let mut node = start;
     for token in path.split('/').skip(1) {
         let name = unescape_segment(token);
@@ -237,10 +238,17 @@ fn walk<'a>(start: Node<'a>, mut pointer: String, path: &str) -> Option<Target<'
             Node::List(nodes) => *nodes.get(name.parse::<usize>().ok()?)?,
             _ => return None,
         };
-        pointer.push('/');
-        escape_segment(&name, &mut pointer);
     }
-    node.is_schema().then_some(Target { node, pointer })
+    Some(node)
+}
+
+/// A pointer below `prefix`, in its plain spelling.
+fn spelled(mut prefix: String, path: &str) -> String {
+    for token in path.split('/').skip(1) {
+        prefix.push('/');
+        escape_segment(&unescape_segment(token), &mut prefix);
+    }
+    prefix
 }
 
 /// Which schemas no value can satisfy: a least fixpoint, so that recursion without an end counts as impossible.

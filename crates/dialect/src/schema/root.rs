@@ -111,7 +111,7 @@ impl<'a> Context<'a, '_> {
                 );
             }
         }
-        if draft.get("properties").is_none() {
+        if self.profile.needs_properties && draft.get("properties").is_none() {
             draft.put("properties", EMPTY);
             self.note(&place, "properties", Effect::Rewritten, "missing: the API wants it, if empty");
         }
@@ -359,14 +359,17 @@ impl<'a> Context<'a, '_> {
         draft.put("properties", self.object(&properties));
         let mut required = draft.get("required").and_then(Node::list).unwrap_or_default().to_vec();
         if !open && let Some((first, others)) = branches.split_first() {
-            let names =
-                |branch: &Object<'a>| get(branch, "required").and_then(Node::list).unwrap_or_default();
-            for name in names(first) {
-                let common = others.iter().all(|branch| names(branch).iter().any(|other| other.same(*name)));
-                if common && !required.iter().any(|other| other.same(*name)) {
-                    required.push(*name);
-                }
-            }
+            let names = |branch: &Object<'a>| -> HashSet<&'a str> {
+                let list = get(branch, "required").and_then(Node::list).unwrap_or_default();
+                list.iter().filter_map(|name| name.text(self.arena)).collect()
+            };
+            let common = others.iter().fold(names(first), |common, branch| &common & &names(branch));
+            let known: HashSet<&str> = required.iter().filter_map(|name| name.text(self.arena)).collect();
+            let new = get(first, "required").and_then(Node::list).unwrap_or_default().iter();
+            let new = new.filter(|name| {
+                name.text(self.arena).is_some_and(|name| common.contains(name) && !known.contains(name))
+            });
+            required.extend(new);
         }
         if !required.is_empty() {
             draft.put("required", self.list(&required));

@@ -44,7 +44,13 @@ impl<'a> Lowering<'_, 'a, '_> {
             None if self.grammar.bare_arrays => Plan::Same,
             schema => {
                 let here = place.key("items");
-                match self.lower(schema.unwrap_or(EMPTY), if schema.is_some() { &here } else { place }) {
+                // A list that may be empty ends a circle as well as an optional property does.
+                let ends = matches!(get(members, "minItems"), None | Some(Node::Number("0")));
+                let before = if ends { self.enter_optional() } else { None };
+                let lowered =
+                    self.lower(schema.unwrap_or(EMPTY), if schema.is_some() { &here } else { place });
+                self.leave_optional(before);
+                match lowered {
                     Ok(lowered) => {
                         draft.put("items", lowered.node);
                         lowered.plan

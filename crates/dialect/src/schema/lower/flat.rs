@@ -96,7 +96,7 @@ impl<'a> Lowering<'_, 'a, '_> {
             return;
         }
         let mut origins = HashMap::new();
-        let mut stack = vec![(self.root, String::new())];
+        let mut stack = vec![(self.mended, String::new())];
         while let Some((node, pointer)) = stack.pop() {
             if let Some(members) = node.object() {
                 each_child(members, |path, child| stack.push((child, format!("{pointer}{path}"))));

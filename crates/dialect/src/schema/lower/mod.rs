@@ -20,7 +20,7 @@ use super::context::Context;
 use super::draft::Draft;
 use super::is_annotation;
 use super::profile::{Grammar, Types};
-use super::refs::{Document, identity};
+use super::refs::{Document, identity, is_same_place};
 use super::types::TypeSet;
 use crate::arguments::Plan;
 use crate::json::{Member, Node, Object, Place, get};
@@ -66,6 +66,8 @@ pub(crate) struct Lowering<'c, 'a, 'o> {
     document: Option<&'c Document<'a>>,
     impossible: HashSet<usize>,
     root: Node<'a>,
+    /// The root before it was made over.
+    mended: Node<'a>,
     /// Definitions that are pointed at, in the order they were met.
     definitions: Vec<Definition<'a>>,
     by_target: HashMap<usize, usize>,
@@ -89,6 +91,7 @@ struct Definition<'a> {
 pub(crate) fn lower<'a>(
     context: &mut Context<'a, '_>,
     root: Node<'a>,
+    mended: Node<'a>,
     document: Option<&Document<'a>>,
     impossible: HashSet<usize>,
 ) -> Result<Root<'a>, Stop> {
@@ -101,6 +104,7 @@ pub(crate) fn lower<'a>(
         document,
         impossible,
         root,
+        mended,
         definitions: Vec::new(),
         by_target: HashMap::new(),
         open: vec![(identity(root), false)],
@@ -108,6 +112,9 @@ pub(crate) fn lower<'a>(
         origins: None,
         lone_refs,
     };
+    if !is_same_place(root, mended) {
+        lowering.moved();
+    }
     let lowered = lowering.root_object(root)?;
     lowering.finish(lowered)
 }
@@ -163,9 +170,8 @@ impl<'a> Lowering<'_, 'a, '_> {
         if self.spent > 100 * BUDGET {
             return Err(self.unsayable(place, "$ref", "the schema grows without end"));
         }
-        let origin = self.origins.as_ref().and_then(|origins| origins.get(&identity(node)).copied());
         let moved;
-        let place = match origin {
+        let place = match self.origin(node) {
             Some(pointer) => {
                 moved = Place::at(pointer);
                 &moved
@@ -185,6 +191,11 @@ impl<'a> Lowering<'_, 'a, '_> {
         }
         let (members, leftover) = self.flatten(members, place)?;
         self.flattened(members, leftover, place)
+    }
+
+    /// Where a schema stands in the original, if schemas were moved.
+    fn origin(&self, node: Node<'a>) -> Option<&'a str> {
+        self.origins.as_ref()?.get(&identity(node)).copied()
     }
 
     /// Lowers a schema without `$ref` and `allOf`. `leftover` holds rules that found no place in it.

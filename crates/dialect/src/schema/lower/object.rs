@@ -8,6 +8,7 @@ use crate::names;
 use crate::schema::brief::brief;
 use crate::schema::draft::Draft;
 use crate::schema::is_annotation;
+use crate::schema::keep::base_of;
 use crate::schema::nulls;
 use crate::schema::profile::{Keys, Types};
 
@@ -65,11 +66,15 @@ impl<'a> Lowering<'_, 'a, '_> {
         draft.put_first("type", Node::Text("object"));
         let mut named = self.named(members, others, place)?;
         let rest = self.rest(&mut draft, &mut named, others, place)?;
+        let open = draft.remove("additionalProperties");
         if !named.properties.is_empty() || self.grammar.types != Types::OpenApi || root {
             draft.put("properties", self.context.object(&named.properties));
         }
         if !named.required.is_empty() || self.grammar.all_required {
             draft.put("required", self.context.list(&named.required));
+        }
+        if let Some(open) = open {
+            draft.put("additionalProperties", open);
         }
         self.say_others(&mut draft, members, others, &rest, place);
         self.object_rules(&mut draft, members, place);
@@ -168,6 +173,14 @@ impl<'a> Lowering<'_, 'a, '_> {
         required: bool,
         place: &Place<'_>,
     ) -> Result<(), Stop> {
+        let origin;
+        let place = match self.origin(schema) {
+            Some(pointer) => {
+                origin = Place::at(pointer);
+                &origin
+            }
+            None => place,
+        };
         let before = if required { None } else { self.enter_optional() };
         let lowered = self.lower(schema, place);
         self.leave_optional(before);
@@ -180,13 +193,34 @@ impl<'a> Lowering<'_, 'a, '_> {
             Err(stop) => return Err(stop),
         };
         let mut node = lowered.node;
+        let mut plan = lowered.plan;
         let mut null_is_absent = false;
+        if self.grammar.types == Types::OpenApi && matches!(node.member("type"), Some(Node::Text("NULL"))) {
+            if !required {
+                self.note(
+                    place,
+                    "type",
+                    Effect::Narrowed,
+                    "only `null` fits, which cannot be said: not offered",
+                );
+                return Ok(());
+            }
+            let text = self.unsayable_or_text(
+                schema.object().unwrap_or_default(),
+                place,
+                "type",
+                "only `null` fits",
+            )?;
+            (node, plan) = (text.node, text.plan);
+        }
         if required {
             named.required.push(Node::Text(key));
         } else if self.grammar.all_required {
             named.required.push(Node::Text(key));
             // JSON text is never `null` itself, so `null` is free to stand for left out.
-            if nulls::allowed(schema, self.document) && !matches!(lowered.plan, Plan::JsonText) {
+            if nulls::allowed(schema, self.document, &base_of(self.document, place))
+                && !matches!(plan, Plan::JsonText)
+            {
                 self.note(
                     place,
                     "required",
@@ -198,19 +232,9 @@ impl<'a> Lowering<'_, 'a, '_> {
                 self.note(place, "required", Effect::Rewritten, "optional: `null` stands for left out");
             }
             node = self.with_null(node);
-        } else if self.grammar.types == Types::OpenApi
-            && matches!(schema.member("type"), Some(Node::Text("null")))
-        {
-            self.note(place, "type", Effect::Narrowed, "only `null` fits, which cannot be said: not offered");
-            return Ok(());
         }
         named.properties.push(Member::new(key, node));
-        named.fields.push(Field {
-            wire: key.to_owned(),
-            own: key.to_owned(),
-            plan: lowered.plan,
-            null_is_absent,
-        });
+        named.fields.push(Field { wire: key.to_owned(), own: key.to_owned(), plan, null_is_absent });
         Ok(())
     }
 
@@ -265,11 +289,7 @@ impl<'a> Lowering<'_, 'a, '_> {
                 Ok(lowered) => {
                     draft.put(
                         "additionalProperties",
-                        if matches!(lowered.node, Node::Object([])) {
-                            Node::Bool(true)
-                        } else {
-                            lowered.node
-                        },
+                        if matches!(lowered.node, Node::Object([])) { values } else { lowered.node },
                     );
                     Ok(Rest::Plan(lowered.plan))
                 }
@@ -442,7 +462,7 @@ impl<'a> Lowering<'_, 'a, '_> {
             if !(silent && self.grammar.title) {
                 draft.put(
                     "additionalProperties",
-                    if matches!(lowered.node, Node::Object([])) { Node::Bool(true) } else { lowered.node },
+                    if matches!(lowered.node, Node::Object([])) { values } else { lowered.node },
                 );
             }
             rest = Rest::Plan(lowered.plan);
