@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 /// One way in which arguments do not fit a tool's schema.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Violation {
     /// RFC 6901 pointer into the arguments.
     pub pointer: String,
@@ -24,14 +24,12 @@ pub(crate) fn compile(schema: &Value) -> Option<Validator> {
 
 /// Every violation, in the order they were found.
 pub(crate) fn violations(validator: &Validator, value: &Value) -> Vec<Violation> {
-    let mut violations = Vec::new();
-    for error in validator.iter_errors(value) {
-        let violation = describe(&error);
-        if !violations.contains(&violation) {
-            violations.push(violation);
-        }
-    }
-    violations
+    let mut seen = std::collections::HashSet::new();
+    validator
+        .iter_errors(value)
+        .map(|error| describe(&error))
+        .filter(|violation| seen.insert(violation.clone()))
+        .collect()
 }
 
 fn describe(error: &ValidationError<'_>) -> Violation {

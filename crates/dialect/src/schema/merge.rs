@@ -192,6 +192,13 @@ impl<'a> Context<'a, '_> {
                 other
             }
             (a, b) if a.same(b) => a,
+            // Side by side, not inside each other: nothing may nest deeper than it did.
+            (Node::Object([Member { key: "allOf", value: Node::List(parts) }]), b) => {
+                self.merged.set(self.merged.get() + parts.len());
+                let mut parts = parts.to_vec();
+                parts.push(b);
+                self.object(&[Member::new("allOf", self.list(&parts))])
+            }
             (a, b) => self.object(&[Member::new("allOf", self.list(&[a, b]))]),
         }
     }

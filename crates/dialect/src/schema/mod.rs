@@ -143,7 +143,11 @@ fn convert_by<'a>(
             shared: lowered.shared,
             strict: grammar.strict.then_some(true),
             counts: Some(lowered.counts),
-            changes: anchored(once_each(context.changes), root),
+            changes: if lowered.moved {
+                anchored(once_each(context.changes), root)
+            } else {
+                once_each(context.changes)
+            },
             aside: None,
         })),
         Err(Stop::Never) => Err(Stop::unsatisfiable()),
@@ -153,8 +157,9 @@ fn convert_by<'a>(
 
 /// Every change at a place that the original has: where something was made up, the nearest place above it.
 fn anchored(mut changes: Vec<Change>, root: Node<'_>) -> Vec<Change> {
+    let known = refs::pointers(root);
     for change in &mut changes {
-        while !change.pointer.is_empty() && refs::walk(root, &change.pointer).is_none() {
+        while !known.contains(&change.pointer) && refs::walk(root, &change.pointer).is_none() {
             let end = change.pointer.rfind('/').unwrap_or(0);
             change.pointer.truncate(end);
         }

@@ -10,6 +10,9 @@ use super::{Slot, slot};
 use crate::Refusal;
 use crate::json::{Node, Object, escape_segment, get, unescape_segment};
 
+/// How many definitions may stand between a reference and its end: what reads the schema after us recurses too.
+const MAX_CHAIN: usize = 256;
+
 /// The schema that references are looked up in, with the places that go by a name of their own.
 pub(crate) struct Document<'a> {
     arena: &'a Bump,
@@ -165,7 +168,17 @@ impl<'a> Document<'a> {
             }
             uses.insert(identity(target), edges);
         }
-        self.cyclic = cycles(&uses);
+        let (cyclic, longest) = cycles(&uses);
+        if longest > MAX_CHAIN {
+            return Err(Refusal {
+                code: "too_deep",
+                pointer: String::new(),
+                message: format!(
+                    "references lead through {longest} definitions, and at most {MAX_CHAIN} are followed"
+                ),
+            });
+        }
+        self.cyclic = cyclic;
         Ok(())
     }
 
@@ -242,6 +255,19 @@ pub(crate) fn walk<'a>(start: Node<'a>, path: &str) -> Option<Node<'a>> {
     Some(node)
 }
 
+/// The pointers to all schemas.
+pub(crate) fn pointers(root: Node<'_>) -> HashSet<String> {
+    let mut pointers = HashSet::new();
+    let mut stack = vec![(root, String::new())];
+    while let Some((node, pointer)) = stack.pop() {
+        each_child(node.object().unwrap_or_default(), |path, child| {
+            stack.push((child, format!("{pointer}{path}")))
+        });
+        pointers.insert(pointer);
+    }
+    pointers
+}
+
 /// A pointer below `prefix`, in its plain spelling.
 fn spelled(mut prefix: String, path: &str) -> String {
     for token in path.split('/').skip(1) {
@@ -275,18 +301,18 @@ pub(crate) fn impossible<'a>(document: &Document<'a>) -> HashSet<usize> {
     let mut possible: HashSet<usize> = HashSet::from([0]);
     // Children come after their parents in the list, so going backwards settles most at the first look.
     let mut waiting: Vec<usize> = (0..schemas.len()).collect();
+    let mut queued = vec![true; schemas.len()];
     while let Some(index) = waiting.pop() {
+        queued[index] = false;
         let (node, pointer) = &schemas[index];
         let id = identity(*node);
         if !possible.contains(&id) && is_possible(*node, pointer, document, &possible) {
             possible.insert(id);
-            waiting.extend(
-                users
-                    .get(&id)
-                    .into_iter()
-                    .flatten()
-                    .filter(|user| !possible.contains(&identity(schemas[**user].0))),
-            );
+            for user in users.get(&id).into_iter().flatten() {
+                if !std::mem::replace(&mut queued[*user], true) {
+                    waiting.push(*user);
+                }
+            }
         }
     }
     schemas.iter().map(|(node, _)| identity(*node)).filter(|id| !possible.contains(id)).collect()
@@ -386,13 +412,14 @@ pub(crate) fn each_child<'a>(members: Object<'a>, mut visit: impl FnMut(String, 
     }
 }
 
-/// Nodes of a graph that lie on a circle.
-fn cycles(uses: &HashMap<usize, Vec<usize>>) -> HashSet<usize> {
+/// Nodes of a graph that lie on a circle, and the length of its longest way, each circle counting once.
+fn cycles(uses: &HashMap<usize, Vec<usize>>) -> (HashSet<usize>, usize) {
     // Tarjan's strongly connected components, with the stack in our hands.
     let mut index: HashMap<usize, (usize, usize)> = HashMap::new();
     let mut on_stack: HashSet<usize> = HashSet::new();
     let mut component: Vec<usize> = Vec::new();
     let mut found = HashSet::new();
+    let mut ways: HashMap<usize, usize> = HashMap::new();
     let none = Vec::new();
     for start in uses.keys() {
         if index.contains_key(start) {
@@ -427,6 +454,10 @@ fn cycles(uses: &HashMap<usize, Vec<usize>>) -> HashSet<usize> {
                 let from = component.iter().rposition(|member| *member == node).unwrap_or(0);
                 let members = component.split_off(from);
                 let circular = members.len() > 1 || edges.contains(&node);
+                // What a component leads to was finished before it.
+                let onward = members.iter().filter_map(|member| uses.get(member)).flatten();
+                let way = 1 + onward.filter_map(|next| ways.get(next)).max().copied().unwrap_or(0);
+                ways.extend(members.iter().map(|member| (*member, way)));
                 for member in members {
                     on_stack.remove(&member);
                     if circular {
@@ -436,7 +467,7 @@ fn cycles(uses: &HashMap<usize, Vec<usize>>) -> HashSet<usize> {
             }
         }
     }
-    found
+    (found, ways.values().max().copied().unwrap_or(0))
 }
 
 /// An address against the one it stands in: enough of RFC 3986 to tell resources of one document apart.

@@ -58,6 +58,8 @@ pub(crate) struct Root<'a> {
     /// Plans by the number that [`Plan::Shared`] names.
     pub(crate) shared: Vec<Plan>,
     pub(crate) counts: Counts,
+    /// Some schemas stand elsewhere than in the original.
+    pub(crate) moved: bool,
 }
 
 pub(crate) struct Lowering<'c, 'a, 'o> {
@@ -153,7 +155,8 @@ impl<'a> Lowering<'_, 'a, '_> {
         if let Some((keyword, detail)) = counts.over(&self.grammar.limits) {
             return Err(Stop::Unsayable { pointer: String::new(), keyword, detail });
         }
-        Ok(Root { node, plan: root.plan, shared, counts })
+        let moved = self.origins.is_some() || self.context.options.reshape;
+        Ok(Root { node, plan: root.plan, shared, counts, moved })
     }
 
     /// Lowers any schema.
