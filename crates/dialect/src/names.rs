@@ -5,6 +5,9 @@
 
 use std::collections::HashSet;
 
+use bumpalo::Bump;
+
+use crate::json::{Member, Node, get};
 use crate::schema::{Keys, Profile};
 
 /// `_` and eight hexadecimal digits.
@@ -119,4 +122,43 @@ fn hash(parts: &[&[u8]]) -> u32 {
         hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
     }
     (hash ^ (hash >> 32)) as u32
+}
+
+/// The property keys that a rule of a schema speaks of.
+pub(crate) fn named_in<'a>(rule: Member<'a>, arena: &'a Bump) -> HashSet<&'a str> {
+    let mut names = HashSet::new();
+    let mut stack = vec![rule.value];
+    if let ("dependentRequired" | "dependentSchemas" | "dependencies", Node::Object(entries)) =
+        (rule.key, rule.value)
+    {
+        for entry in entries {
+            names.insert(entry.key);
+            match entry.value {
+                Node::List(others) => names.extend(others.iter().filter_map(|name| name.text(arena))),
+                schema => stack.push(schema),
+            }
+        }
+    }
+    while let Some(node) = stack.pop() {
+        match node {
+            Node::List(schemas) => stack.extend(schemas),
+            Node::Object(members) => {
+                for name in get(members, "required").and_then(Node::list).unwrap_or_default() {
+                    names.extend(name.text(arena));
+                }
+                names.extend(
+                    get(members, "properties")
+                        .and_then(Node::object)
+                        .unwrap_or_default()
+                        .iter()
+                        .map(|property| property.key),
+                );
+                for keyword in ["anyOf", "oneOf", "allOf", "if", "then", "else", "not"] {
+                    stack.extend(get(members, keyword));
+                }
+            }
+            _ => {}
+        }
+    }
+    names
 }

@@ -214,7 +214,28 @@ impl Case<'_> {
 
     /// Whether the report names a place with `effect` that speaks of `argument`, or of something above or below it.
     fn explained(&self, effect: Effect, argument: &str) -> bool {
-        self.report.changes.iter().any(|change| change.effect == effect && covers(&change.pointer, argument))
+        self.report.changes.iter().any(|change| {
+            change.effect == effect && (covers(&change.pointer, argument) || self.is_shared(&change.pointer))
+        })
+    }
+
+    /// Whether a place is pointed at by a reference, so that what is reported there holds elsewhere too.
+    fn is_shared(&self, pointer: &str) -> bool {
+        fn points(schema: &Value, pointer: &str) -> bool {
+            match schema {
+                Value::Object(map) => {
+                    let here = map
+                        .get("$ref")
+                        .and_then(Value::as_str)
+                        .and_then(|reference| reference.strip_prefix('#'));
+                    here.is_some_and(|target| pointer.starts_with(target))
+                        || map.values().any(|value| points(value, pointer))
+                }
+                Value::Array(items) => items.iter().any(|item| points(item, pointer)),
+                _ => false,
+            }
+        }
+        points(&self.tool["inputSchema"], pointer)
     }
 
     fn any(&self, effect: Effect) -> bool {

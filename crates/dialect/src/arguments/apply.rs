@@ -8,6 +8,9 @@ use super::plan::{Branch, ObjectPlan, Plan, PositionsPlan, Rest};
 /// How many plans may be followed without going deeper into the value, so that a circle of plans ends.
 const FAR: usize = 256;
 
+/// How many alternatives are tried for one set of arguments; beyond, the first that fits is taken.
+const MOST_TRIES: usize = 10_000;
+
 /// What plans refer to.
 pub(crate) struct World<'w> {
     pub(crate) shared: &'w [Plan],
@@ -15,6 +18,8 @@ pub(crate) struct World<'w> {
     pub(crate) wire: &'w Value,
     /// The tool's schema, for its own references.
     pub(crate) own: &'w Value,
+    /// How often an alternative was tried.
+    pub(crate) tries: std::cell::Cell<usize>,
 }
 
 impl World<'_> {
@@ -31,12 +36,7 @@ impl World<'_> {
                 Some(plan) => self.decode_within(plan, value, far),
                 None => value,
             },
-            (Plan::Union(branches), value) => {
-                match self.pick(branches, &value, |branch| &branch.wire, self.wire) {
-                    Some(branch) => self.decode_within(&branch.plan, value, far),
-                    None => value,
-                }
-            }
+            (Plan::Union(branches), value) => self.decode_union(branches, value, far),
             (Plan::Object(plan), Value::Object(map)) => Value::Object(self.decode_object(plan, map, far)),
             (Plan::Items(plan), Value::Array(items)) => {
                 Value::Array(items.into_iter().map(|item| self.decode_within(plan, item, far)).collect())
@@ -63,6 +63,31 @@ impl World<'_> {
         }
     }
 
+    /// By the branch that the value fits; if it fits several, by one that gives what that branch's tool side takes.
+    fn decode_union(&self, branches: &[Branch], value: Value, far: usize) -> Value {
+        let fitting = |fit| {
+            branches.iter().filter(|branch| fits(&branch.wire, &value, self.wire, fit)).collect::<Vec<_>>()
+        };
+        let candidates = [Fit::Closed, Fit::Letter, Fit::Loose]
+            .into_iter()
+            .map(fitting)
+            .find(|candidates| !candidates.is_empty())
+            .unwrap_or_default();
+        let [first, more @ ..] = candidates.as_slice() else { return value };
+        if !more.is_empty() && self.tries.get() < MOST_TRIES {
+            // What has to be turned back goes first: text that holds an object is likelier meant as one.
+            let turned = candidates.iter().filter(|branch| !branch.plan.is_same());
+            for branch in turned.chain(candidates.iter().filter(|branch| branch.plan.is_same())) {
+                self.tries.set(self.tries.get() + 1);
+                let decoded = self.decode_within(&branch.plan, value.clone(), far);
+                if fits(&branch.own, &decoded, self.own, Fit::Closed) {
+                    return decoded;
+                }
+            }
+        }
+        self.decode_within(&first.plan, value, far)
+    }
+
     fn decode_object(&self, plan: &ObjectPlan, map: Map<String, Value>, far: usize) -> Map<String, Value> {
         let mut decoded = Map::with_capacity(map.len());
         let mut entries = None;
@@ -76,14 +101,15 @@ impl World<'_> {
             match plan.fields.iter().find(|field| field.wire == key) {
                 Some(field) if field.null_is_absent && value.is_null() => {}
                 Some(field) => {
-                    drop(decoded.insert(field.own.clone(), self.decode_within(&field.plan, value, far)))
+                    drop(decoded.insert(field.own.clone(), self.decode_within(&field.plan, value, far)));
                 }
                 None => {
                     let value = match &plan.rest {
                         Rest::Plan(rest) => self.decode_within(rest, value, far),
                         _ => value,
                     };
-                    decoded.insert(key, value);
+                    // A key that was renamed and came under both names counts as it is called on the wire.
+                    decoded.entry(key).or_insert(value);
                 }
             }
         }

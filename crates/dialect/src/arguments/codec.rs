@@ -103,7 +103,7 @@ impl Codec {
     }
 
     fn world(&self) -> World<'_> {
-        World { shared: &self.shared, wire: &self.wire, own: &self.mended }
+        World { shared: &self.shared, wire: &self.wire, own: &self.mended, tries: Default::default() }
     }
 
     fn own_validator(&self) -> Option<&Validator> {

@@ -1,5 +1,7 @@
 //! A quick look whether a value belongs to a schema: enough to tell alternatives apart, not a verdict.
 
+use std::cell::Cell;
+
 use serde_json::Value;
 
 use crate::json::{Decimal, unescape_segment};
@@ -20,112 +22,135 @@ const FAR: usize = 200;
 
 /// Whether `value` belongs to `schema`, whose references are looked up in `root`. OpenAPI's spelling is understood too.
 pub(crate) fn fits(schema: &Value, value: &Value, root: &Value, fit: Fit) -> bool {
-    within(schema, value, root, fit, FAR)
+    let look = Look { root, fit, left: Cell::new(MOST_STEPS) };
+    look.within(schema, value, FAR)
 }
 
-fn within(schema: &Value, value: &Value, root: &Value, fit: Fit, far: usize) -> bool {
-    let schema = match schema {
-        Value::Bool(verdict) => return *verdict,
-        Value::Object(schema) => schema,
-        _ => return true,
-    };
-    let Some(far) = far.checked_sub(1) else { return true };
-    if value.is_null() && schema.get("nullable") == Some(&Value::Bool(true)) {
-        return true;
-    }
-    if let Some(Value::String(reference)) = schema.get("$ref")
-        && let Some(target) = resolve(reference, root)
-        && !within(target, value, root, fit, far)
-    {
-        return false;
-    }
-    let typed = match schema.get("type") {
-        None => true,
-        Some(Value::String(name)) => is_type(name, value),
-        Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).any(|name| is_type(name, value)),
-        _ => true,
-    };
-    let listed_as_text = schema.get("format").and_then(Value::as_str) == Some("enum") && value.is_string();
-    if !typed && !listed_as_text {
-        return false;
-    }
-    if fit == Fit::Loose {
-        return true;
-    }
-    if let Some(Value::Array(values)) = schema.get("enum")
-        && !values.iter().any(|other| same(other, value))
-    {
-        return false;
-    }
-    if schema.get("const").is_some_and(|other| !same(other, value)) {
-        return false;
-    }
-    let each = |keyword: &str| schema.get(keyword).and_then(Value::as_array);
-    if each("anyOf")
-        .is_some_and(|branches| !branches.iter().any(|branch| within(branch, value, root, fit, far)))
-        || each("oneOf")
-            .is_some_and(|branches| !branches.iter().any(|branch| within(branch, value, root, fit, far)))
-        || each("allOf").is_some_and(|parts| {
-            // Parts of a whole know only their own keys.
-            let fit = if fit == Fit::Closed { Fit::Letter } else { fit };
-            !parts.iter().all(|part| within(part, value, root, fit, far))
-        })
-    {
-        return false;
-    }
-    match value {
-        Value::Object(map) => object(schema, map, root, fit, far),
-        Value::Array(items) => {
-            let positions = each("prefixItems").map_or(&[][..], Vec::as_slice);
-            let bound = |keyword: &str| schema.get(keyword).and_then(Value::as_u64);
-            bound("minItems").is_none_or(|least| items.len() as u64 >= least)
-                && bound("maxItems").is_none_or(|most| items.len() as u64 <= most)
-                && items.iter().enumerate().all(|(index, item)| match positions.get(index) {
-                    Some(position) => within(position, item, root, fit, far),
-                    None => schema.get("items").is_none_or(|items| within(items, item, root, fit, far)),
-                })
-        }
-        Value::Number(number) => {
-            let number = Decimal::of(number.as_str());
-            let bound = |keyword: &str| match schema.get(keyword) {
-                Some(Value::Number(bound)) => Some(Decimal::of(bound.as_str())),
-                _ => None,
-            };
-            bound("minimum").is_none_or(|least| number >= least)
-                && bound("maximum").is_none_or(|most| number <= most)
-                && bound("exclusiveMinimum").is_none_or(|least| number > least)
-                && bound("exclusiveMaximum").is_none_or(|most| number < most)
-        }
-        Value::String(text) => {
-            let length = text.chars().count() as u64;
-            let bound = |keyword: &str| schema.get(keyword).and_then(Value::as_u64);
-            bound("minLength").is_none_or(|least| length >= least)
-                && bound("maxLength").is_none_or(|most| length <= most)
-        }
-        _ => true,
-    }
-}
+/// How many schemas are held against a value before the answer is "maybe".
+const MOST_STEPS: usize = 100_000;
 
-fn object(
-    schema: &serde_json::Map<String, Value>,
-    map: &serde_json::Map<String, Value>,
-    root: &Value,
+struct Look<'r> {
+    root: &'r Value,
     fit: Fit,
-    far: usize,
-) -> bool {
-    let properties = schema.get("properties").and_then(Value::as_object);
-    let required = schema.get("required").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    if !required.iter().filter_map(Value::as_str).all(|name| map.contains_key(name)) {
-        return false;
+    left: Cell<usize>,
+}
+
+impl Look<'_> {
+    fn within(&self, schema: &Value, value: &Value, far: usize) -> bool {
+        let (root, fit) = (self.root, self.fit);
+        let schema = match schema {
+            Value::Bool(verdict) => return *verdict,
+            Value::Object(schema) => schema,
+            _ => return true,
+        };
+        let (Some(far), Some(left)) = (far.checked_sub(1), self.left.get().checked_sub(1)) else {
+            return true;
+        };
+        self.left.set(left);
+        if value.is_null() && schema.get("nullable") == Some(&Value::Bool(true)) {
+            return true;
+        }
+        if let Some(Value::String(reference)) = schema.get("$ref")
+            && let Some(target) = resolve(reference, root)
+            && !self.within(target, value, far)
+        {
+            return false;
+        }
+        let typed = match schema.get("type") {
+            None => true,
+            Some(Value::String(name)) => is_type(name, value),
+            Some(Value::Array(names)) => {
+                names.iter().filter_map(Value::as_str).any(|name| is_type(name, value))
+            }
+            _ => true,
+        };
+        let listed_as_text =
+            schema.get("format").and_then(Value::as_str) == Some("enum") && value.is_string();
+        if !typed && !listed_as_text {
+            return false;
+        }
+        if fit == Fit::Loose {
+            return true;
+        }
+        if let Some(Value::Array(values)) = schema.get("enum")
+            && !values.iter().any(|other| same(other, value))
+        {
+            return false;
+        }
+        if schema.get("const").is_some_and(|other| !same(other, value)) {
+            return false;
+        }
+        let each = |keyword: &str| schema.get(keyword).and_then(Value::as_array);
+        if each("anyOf")
+            .is_some_and(|branches| !branches.iter().any(|branch| self.within(branch, value, far)))
+            || each("oneOf")
+                .is_some_and(|branches| !branches.iter().any(|branch| self.within(branch, value, far)))
+            || each("allOf").is_some_and(|parts| {
+                // Parts of a whole know only their own keys.
+                let fit = if fit == Fit::Closed { Fit::Letter } else { fit };
+                let look = Look { root, fit, left: self.left.clone() };
+                let all = parts.iter().all(|part| look.within(part, value, far));
+                self.left.set(look.left.get());
+                !all
+            })
+        {
+            return false;
+        }
+        match value {
+            Value::Object(map) => self.object(schema, map, far),
+            Value::Array(items) => {
+                let positions = each("prefixItems").map_or(&[][..], Vec::as_slice);
+                let bound = |keyword: &str| schema.get(keyword).and_then(Value::as_u64);
+                bound("minItems").is_none_or(|least| items.len() as u64 >= least)
+                    && bound("maxItems").is_none_or(|most| items.len() as u64 <= most)
+                    && items.iter().enumerate().all(|(index, item)| match positions.get(index) {
+                        Some(position) => self.within(position, item, far),
+                        None => schema.get("items").is_none_or(|items| self.within(items, item, far)),
+                    })
+            }
+            Value::Number(number) => {
+                let number = Decimal::of(number.as_str());
+                let bound = |keyword: &str| match schema.get(keyword) {
+                    Some(Value::Number(bound)) => Some(Decimal::of(bound.as_str())),
+                    _ => None,
+                };
+                bound("minimum").is_none_or(|least| number >= least)
+                    && bound("maximum").is_none_or(|most| number <= most)
+                    && bound("exclusiveMinimum").is_none_or(|least| number > least)
+                    && bound("exclusiveMaximum").is_none_or(|most| number < most)
+            }
+            Value::String(text) => {
+                let length = text.chars().count() as u64;
+                let bound = |keyword: &str| schema.get(keyword).and_then(Value::as_u64);
+                bound("minLength").is_none_or(|least| length >= least)
+                    && bound("maxLength").is_none_or(|most| length <= most)
+            }
+            _ => true,
+        }
     }
-    let rest = schema.get("additionalProperties");
-    let silent = rest.is_none() && schema.get("patternProperties").is_none();
-    let closed = fit == Fit::Closed && silent && properties.is_some_and(|properties| !properties.is_empty());
-    map.iter().all(|(key, value)| match properties.and_then(|properties| properties.get(key)) {
-        Some(property) => within(property, value, root, fit, far),
-        None if schema.get("patternProperties").is_some() => true,
-        None => !closed && rest.is_none_or(|rest| within(rest, value, root, fit, far)),
-    })
+
+    fn object(
+        &self,
+        schema: &serde_json::Map<String, Value>,
+        map: &serde_json::Map<String, Value>,
+        far: usize,
+    ) -> bool {
+        let fit = self.fit;
+        let properties = schema.get("properties").and_then(Value::as_object);
+        let required = schema.get("required").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        if !required.iter().filter_map(Value::as_str).all(|name| map.contains_key(name)) {
+            return false;
+        }
+        let rest = schema.get("additionalProperties");
+        let silent = rest.is_none() && schema.get("patternProperties").is_none();
+        let closed =
+            fit == Fit::Closed && silent && properties.is_some_and(|properties| !properties.is_empty());
+        map.iter().all(|(key, value)| match properties.and_then(|properties| properties.get(key)) {
+            Some(property) => self.within(property, value, far),
+            None if schema.get("patternProperties").is_some() => true,
+            None => !closed && rest.is_none_or(|rest| self.within(rest, value, far)),
+        })
+    }
 }
 
 fn is_type(name: &str, value: &Value) -> bool {

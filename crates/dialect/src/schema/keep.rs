@@ -30,7 +30,8 @@ impl<'a> Context<'a, '_> {
         if let (true, true, Some(document)) = (self.profile.inline, self.refs, document) {
             schema = self.inline(schema, document);
         }
-        if self.profile.nullable_optionals {
+        // What a reference points into must not move.
+        if self.profile.nullable_optionals && !document.is_some_and(Document::points_inside) {
             (schema, plan) = self.with_nulls(schema, document, &Place::ROOT);
         }
         if self.profile.keys == Keys::Root {
@@ -54,8 +55,25 @@ impl<'a> Context<'a, '_> {
         place: &Place<'_>,
     ) -> (Node<'a>, Plan) {
         let Some(members) = node.object() else { return (node, Plan::Same) };
-        const COMPOSED: [&str; 9] =
-            ["$ref", "anyOf", "oneOf", "allOf", "not", "if", "enum", "const", "unevaluatedProperties"];
+        // Rules that count or compare keys see the difference between `null` and nothing.
+        const COMPOSED: [&str; 16] = [
+            "$ref",
+            "anyOf",
+            "oneOf",
+            "allOf",
+            "not",
+            "if",
+            "enum",
+            "const",
+            "unevaluatedProperties",
+            "minProperties",
+            "maxProperties",
+            "dependentRequired",
+            "dependentSchemas",
+            "dependencies",
+            "patternProperties",
+            "propertyNames",
+        ];
         if COMPOSED.iter().any(|keyword| get(members, keyword).is_some()) {
             return (node, Plan::Same);
         }
@@ -141,6 +159,11 @@ impl<'a> Context<'a, '_> {
         let mut renamed: Vec<Member<'a>> = Vec::with_capacity(properties.len());
         let inside = Place::ROOT;
         let inside = inside.key("properties");
+        // An open object also takes the key as it was, with any value.
+        let open = get(members, "additionalProperties")
+            .is_some_and(|rest| !matches!(rest, Node::Bool(false)))
+            || get(members, "patternProperties").is_some();
+        let effect = if open { Effect::Widened } else { Effect::Rewritten };
         for (property, wire) in properties.iter().zip(wires) {
             let wire: &'a str = self.arena.alloc_str(&wire);
             if wire != property.key {
@@ -148,7 +171,7 @@ impl<'a> Context<'a, '_> {
                 self.note(
                     &here,
                     "properties",
-                    Effect::Rewritten,
+                    effect,
                     format!("the API takes no such key: it is called `{wire}`"),
                 );
                 fields.push(Field {
@@ -188,6 +211,9 @@ impl<'a> Context<'a, '_> {
         ];
         for keyword in BY_NAME {
             if let Some(rule) = draft.remove(keyword) {
+                if keyword == "patternProperties" {
+                    draft.put("additionalProperties", Node::Bool(true));
+                }
                 self.describe(&mut draft, &format!("{keyword}: {}", brief(rule)));
                 self.note(
                     &Place::ROOT,
@@ -249,7 +275,9 @@ impl<'a> Context<'a, '_> {
                 "type" | "properties" | "required" => {}
                 // Circles and open objects have no other place to stand.
                 "$defs" | "definitions" if has_ref(root) => {}
-                "additionalProperties" if !matches!(member.value, Node::Bool(false)) => {}
+                "additionalProperties"
+                    if !matches!(member.value, Node::Bool(false))
+                        || get(members, "patternProperties").is_some() => {}
                 "additionalProperties" => {
                     draft.remove(member.key);
                     self.note(
@@ -269,6 +297,9 @@ impl<'a> Context<'a, '_> {
                 }
                 key => {
                     draft.remove(key);
+                    if key == "patternProperties" {
+                        draft.put("additionalProperties", Node::Bool(true));
+                    }
                     self.describe(&mut words, &format!("{key}: {}", brief(member.value)));
                     self.note(
                         &Place::ROOT,

@@ -292,7 +292,7 @@ impl<'a> Context<'a, '_> {
             draft.put(key, self.object(&edited));
         }
         if opened {
-            draft.remove("additionalProperties");
+            draft.put("additionalProperties", Node::Bool(true));
         }
     }
 

@@ -38,8 +38,14 @@ impl<'a> Context<'a, '_> {
             return Err(Clash::TooLarge);
         }
         let mut merged = Draft::of(a);
-        if get(a, "patternProperties").is_some() != get(b, "patternProperties").is_some()
-            && (speaks_of_keys(a) && speaks_of_keys(b))
+        let patterned = |schema: Object<'a>| get(schema, "patternProperties").is_some();
+        let bounded = |schema: Object<'a>| {
+            get(schema, "additionalProperties").is_some_and(|rest| !matches!(rest, Node::Bool(true)))
+        };
+        if (patterned(a) || patterned(b))
+            && (bounded(a) || bounded(b))
+            && speaks_of_keys(a)
+            && speaks_of_keys(b)
         {
             // Which keys a pattern covers cannot be told from the names alone.
             let (object, rest): (Vec<Member<'a>>, Vec<Member<'a>>) =

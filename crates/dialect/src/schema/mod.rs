@@ -137,7 +137,7 @@ fn convert_by<'a>(
     };
     match lower::lower(&mut context, fixed, mended, document.as_ref(), impossible) {
         Ok(lowered) => Ok(Ok(Converted {
-            schema: lowered.node,
+            schema: if profile.bare_root { undescribed(lowered.node, arena) } else { lowered.node },
             mended,
             plan: lowered.plan,
             shared: lowered.shared,
@@ -148,11 +148,18 @@ fn convert_by<'a>(
             } else {
                 once_each(context.changes)
             },
-            aside: None,
+            aside: if profile.bare_root { lowered.node.member("description") } else { None },
         })),
         Err(Stop::Never) => Err(Stop::unsatisfiable()),
         Err(Stop::Unsayable { pointer, keyword, detail }) => Ok(Err((pointer, keyword, detail))),
     }
+}
+
+/// A root that may have no words of its own.
+fn undescribed<'a>(root: Node<'a>, arena: &'a Bump) -> Node<'a> {
+    let mut draft = draft::Draft::of(root.object().unwrap_or_default());
+    draft.remove("description");
+    Node::Object(arena.alloc_slice_copy(draft.members()))
 }
 
 /// Every change at a place that the original has: where something was made up, the nearest place above it.

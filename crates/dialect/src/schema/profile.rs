@@ -71,6 +71,8 @@ pub(crate) struct Grammar {
     pub(crate) bounds: &'static [&'static str],
     pub(crate) formats: Formats,
     pub(crate) patterns: Patterns,
+    /// `minLength` and `maxLength` may stand beside `pattern`; constrained decoders cannot hold both.
+    pub(crate) lengths_beside_pattern: bool,
     /// `minItems` may be 0 or 1 only.
     pub(crate) small_min_items: bool,
     pub(crate) limits: Limits,
@@ -162,10 +164,7 @@ const OPENAI: Profile = Profile {
 
 const RESPONSES: Profile = Profile { name_limit: 128, ..OPENAI };
 
-/// OpenAI's shape without OpenAI's checker behind it.
-const LIKE_OPENAI: Profile = Profile { python_patterns: false, ..OPENAI };
-
-const GROQ: Profile = Profile { nullable_optionals: true, ..LIKE_OPENAI };
+const GROQ: Profile = Profile { nullable_optionals: true, ..OPENAI };
 
 const DIAL: Profile = Profile { inline: true, ..OPENAI };
 
@@ -201,7 +200,7 @@ const GEMINI: Profile = Profile { any_first: false, keys: Keys::All, grammar: So
 
 const GEMINI_OPENAPI: Profile = Profile { grammar: Some(&GOOGLE_OPENAPI), ..GEMINI };
 
-const OLLAMA: Profile = Profile { grammar: Some(&FIXED_STRUCT), ..SHAPED };
+const OLLAMA: Profile = Profile { bare_root: true, grammar: Some(&FIXED_STRUCT), ..SHAPED };
 
 const XAI: Profile = Profile { grammar: Some(&GROK), ..SHAPED };
 
@@ -252,6 +251,7 @@ const STRICT: Grammar = Grammar {
         "uuid",
     ]),
     patterns: Patterns::WithoutLookaround,
+    lengths_beside_pattern: false,
     small_min_items: false,
     limits: Limits {
         depth: 10,
@@ -302,6 +302,7 @@ const GOOGLE: Grammar = Grammar {
     bounds: &["minimum", "maximum", "minItems", "maxItems"],
     formats: Formats::Any,
     patterns: Patterns::None,
+    lengths_beside_pattern: true,
     small_min_items: false,
     limits: UNLIMITED,
 };
@@ -367,7 +368,10 @@ const GROK: Grammar = Grammar {
 impl Profile {
     pub(crate) const fn of(dialect: Dialect) -> &'static Profile {
         match dialect {
-            Dialect::OpenAi | Dialect::Azure => &OPENAI,
+            // Those that take OpenAI's shape are taken to check it as OpenAI does.
+            Dialect::OpenAi | Dialect::Azure | Dialect::Mistral | Dialect::Cohere | Dialect::DeepSeek => {
+                &OPENAI
+            }
             Dialect::OpenAiStrict => &OPENAI_STRICT,
             Dialect::Responses => &RESPONSES,
             Dialect::ResponsesStrict => &RESPONSES_STRICT,
@@ -376,7 +380,6 @@ impl Profile {
             Dialect::Gemini => &GEMINI,
             Dialect::GeminiOpenApi => &GEMINI_OPENAPI,
             Dialect::Bedrock => &BEDROCK,
-            Dialect::Mistral | Dialect::Cohere | Dialect::DeepSeek => &LIKE_OPENAI,
             Dialect::Ollama => &OLLAMA,
             Dialect::Xai => &XAI,
             Dialect::Groq => &GROQ,

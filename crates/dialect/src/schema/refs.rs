@@ -27,6 +27,8 @@ pub(crate) struct Document<'a> {
     places: HashMap<String, Node<'a>>,
     /// Reference targets that lead back to themselves.
     cyclic: HashSet<usize>,
+    /// A reference points at something else than a definition.
+    inside: bool,
     /// Whether an `$id` below the root changes what references are relative to.
     pub(crate) nested: bool,
 }
@@ -65,6 +67,7 @@ impl<'a> Document<'a> {
             anchors: HashMap::new(),
             places: HashMap::new(),
             cyclic: HashSet::new(),
+            inside: false,
             nested: false,
         };
         document.index(root, String::new(), String::new());
@@ -122,6 +125,11 @@ impl<'a> Document<'a> {
         Some(Target { node, pointer })
     }
 
+    /// Whether a reference points at something else than a definition.
+    pub(crate) fn points_inside(&self) -> bool {
+        self.inside
+    }
+
     /// From now on `#` means `root`, which was made from this document's.
     pub(crate) fn rooted(&mut self, root: Node<'a>) {
         if self.cyclic.contains(&identity(self.root)) {
@@ -154,6 +162,8 @@ impl<'a> Document<'a> {
                         continue;
                     };
                     let found = self.follow(&base, reference, &pointer, &mut ending)?;
+                    self.inside |=
+                        !found.pointer.starts_with("/$defs/") && !found.pointer.starts_with("/definitions/");
                     edges.push(identity(found.node));
                     if known.insert(identity(found.node)) {
                         targets.push((found.node, found.pointer));
@@ -360,6 +370,14 @@ fn is_possible<'a>(
         }
     }
     if types.is_empty() {
+        return false;
+    }
+    let least = matches!(get(members, "minItems"), Some(Node::Number(digits)) if digits.parse::<u64>().is_ok_and(|least| least > 0));
+    if least
+        && types == super::types::TypeSet::named("array")
+        && get(members, "prefixItems").is_none()
+        && get(members, "items").is_some_and(|items| items.is_schema() && !can(items))
+    {
         return false;
     }
     if types.is_only_object() {

@@ -172,6 +172,9 @@ impl<'a> Context<'a, '_> {
     /// Rules that could not be merged, in words.
     fn tell_leftover(&mut self, draft: &mut Draft<'a>, leftover: Vec<Member<'a>>) {
         for rule in leftover {
+            if super::lower::speaks_of_keys(rule.key) {
+                self.note(&Place::ROOT, rule.key, Effect::Narrowed, "keys that it allows cannot be offered");
+            }
             self.describe(draft, &format!("{}: {}", rule.key, brief(rule.value)));
             self.note(
                 &Place::ROOT,
@@ -310,6 +313,22 @@ impl<'a> Context<'a, '_> {
         }
         let mut draft = Draft::of(base_members);
         self.spread_properties(&mut draft, &shown, open);
+        let offered = draft.get("properties").and_then(Node::object).unwrap_or_default();
+        let rule = Member::new(keyword, Node::List(branches));
+        let named = crate::names::named_in(rule, self.arena);
+        let silent = |branch: &Object<'a>, name: &str| {
+            let properties = get(branch, "properties").and_then(Node::object).unwrap_or_default();
+            let closed = matches!(get(branch, "additionalProperties"), Some(Node::Bool(false)));
+            !closed && get(properties, name).is_none()
+        };
+        let few = shown.len() * named.len() < MOST * MOST;
+        if named.iter().any(|name| get(offered, name).is_none())
+            || !few
+            || named.iter().any(|name| shown.iter().any(|branch| silent(branch, name)))
+        {
+            let detail = "a key is offered only as the alternatives that describe it say";
+            self.note(&place, keyword, Effect::Narrowed, detail);
+        }
         let lines: Vec<String> = shown.iter().map(|branch| self.in_words(branch)).collect();
         let word = if keyword == "oneOf" { "Exactly one of these" } else { "At least one of these" };
         self.describe(&mut draft, &format!("{word}: {}", lines.join("; or ")));

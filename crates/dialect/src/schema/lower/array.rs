@@ -34,31 +34,27 @@ impl<'a> Lowering<'_, 'a, '_> {
         }
         let rest = match items {
             Some(Node::Bool(false)) => {
-                self.cap(&mut draft, members, positions.len());
-                self.note(place, "items", Effect::Rewritten, "no items: said by `maxItems`");
+                self.cap_told(&mut draft, members, positions.len(), place);
                 if !self.grammar.bare_arrays {
-                    draft.put("items", EMPTY);
+                    // There is none, so any type will do.
+                    draft.put("items", self.typed(&[Member::new("type", Node::Text("string"))]));
                 }
                 Plan::Same
             }
             None if self.grammar.bare_arrays => Plan::Same,
             schema => {
                 let here = place.key("items");
-                // A list that may be empty ends a circle as well as an optional property does.
-                let ends = matches!(get(members, "minItems"), None | Some(Node::Number("0")));
-                let before = if ends { self.enter_optional() } else { None };
                 let lowered =
-                    self.lower(schema.unwrap_or(EMPTY), if schema.is_some() { &here } else { place });
-                self.leave_optional(before);
+                    self.lower_item(schema.unwrap_or(EMPTY), if schema.is_some() { &here } else { place });
                 match lowered {
                     Ok(lowered) => {
                         draft.put("items", lowered.node);
                         lowered.plan
                     }
+                    Err(Stop::Never) if least(members) > positions.len() => return Err(Stop::Never),
                     Err(Stop::Never) => {
                         // Nothing fits an item, so there can be none.
-                        self.cap(&mut draft, members, positions.len());
-                        self.note(place, "items", Effect::Rewritten, "no item can fit: said by `maxItems`");
+                        self.cap_told(&mut draft, members, positions.len(), place);
                         let anything = Node::Text("string");
                         draft.put("items", self.typed(&[Member::new("type", anything)]));
                         Plan::Same
@@ -88,6 +84,16 @@ impl<'a> Lowering<'_, 'a, '_> {
                 self.bound("array", draft, *member, place);
             }
         }
+    }
+
+    /// No item beyond the first `count`: by `maxItems`, or in words where the grammar has none.
+    fn cap_told(&mut self, draft: &mut Draft<'a>, members: Object<'a>, count: usize, place: &Place<'_>) {
+        self.cap(draft, members, count);
+        if draft.get("maxItems").is_some() {
+            return self.note(place, "items", Effect::Rewritten, "no further items: said by `maxItems`");
+        }
+        self.context.describe(draft, &format!("maxItems: {count}"));
+        self.note(place, "items", Effect::Widened, "no further items, now only in the description");
     }
 
     /// No more than `count` items, or fewer if the schema says so.
@@ -183,10 +189,7 @@ impl<'a> Lowering<'_, 'a, '_> {
         leftover: &[Member<'a>],
         place: &Place<'_>,
     ) -> Lower<'a> {
-        let least = match get(members, "minItems") {
-            Some(Node::Number(digits)) => digits.parse::<usize>().unwrap_or(usize::MAX),
-            _ => 0,
-        };
+        let least = least(members);
         let mut draft = self.begin(members, place);
         draft.put_first("type", Node::Text("object"));
         self.context.describe(&mut draft, "An array of fixed positions, one key each");
@@ -254,5 +257,13 @@ impl<'a> Lowering<'_, 'a, '_> {
         if self.grammar.closed || self.grammar.maps {
             draft.put("additionalProperties", Node::Bool(false));
         }
+    }
+}
+
+/// How many items there must be.
+fn least(members: Object<'_>) -> usize {
+    match get(members, "minItems") {
+        Some(Node::Number(digits)) => digits.parse().unwrap_or(usize::MAX),
+        _ => 0,
     }
 }

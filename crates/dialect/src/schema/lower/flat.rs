@@ -53,6 +53,7 @@ impl<'a> Lowering<'_, 'a, '_> {
                     leftover.push(Member::new("allOf", self.context.list(&[part])));
                     return Ok(base);
                 }
+                self.inlined.push(id);
                 let mut siblings = Draft::of(members);
                 siblings.remove("$ref");
                 self.open.push((id, false));

@@ -73,9 +73,13 @@ pub(crate) struct Lowering<'c, 'a, 'o> {
     /// Definitions that are pointed at, in the order they were met.
     definitions: Vec<Definition<'a>>,
     by_target: HashMap<usize, usize>,
-    /// Targets whose insides are being lowered, and whether an optional property lies between.
+    /// Targets whose insides are being lowered, and whether an optional property lies between one and the next.
     open: Vec<(usize, bool)>,
+    /// Which definition needs which, where no optional property lies between.
+    needs: HashMap<usize, Vec<usize>>,
     spent: usize,
+    /// Targets that were merged into the schema at hand.
+    inlined: Vec<usize>,
     /// Where schemas stand in the original, once some were moved.
     origins: Option<HashMap<usize, &'a str>>,
     /// Siblings of `$ref` say nothing, as before 2019-09.
@@ -110,7 +114,9 @@ pub(crate) fn lower<'a>(
         definitions: Vec::new(),
         by_target: HashMap::new(),
         open: vec![(identity(root), false)],
+        needs: HashMap::new(),
         spent: 0,
+        inlined: Vec::new(),
         origins: None,
         lone_refs,
     };
@@ -159,6 +165,22 @@ impl<'a> Lowering<'_, 'a, '_> {
         Ok(Root { node, plan: root.plan, shared, counts, moved })
     }
 
+    /// Lowers a schema at a place where `null` alone cannot stand in OpenAPI's words.
+    fn lower_item(&mut self, node: Node<'a>, place: &Place<'_>) -> Lower<'a> {
+        let lowered = self.lower(node, place)?;
+        if self.grammar.types == Types::OpenApi
+            && matches!(lowered.node.member("type"), Some(Node::Text("NULL")))
+        {
+            return self.unsayable_or_text(
+                node.object().unwrap_or_default(),
+                place,
+                "type",
+                "only `null` fits",
+            );
+        }
+        Ok(lowered)
+    }
+
     /// Lowers any schema.
     fn lower(&mut self, node: Node<'a>, place: &Place<'_>) -> Lower<'a> {
         let members = match node {
@@ -192,8 +214,38 @@ impl<'a> Lowering<'_, 'a, '_> {
                 "what it points to depends on the way there",
             );
         }
-        let (members, leftover) = self.flatten(members, place)?;
-        self.flattened(members, leftover, place)
+        if let Some(alone) = self.lone_part(members) {
+            return self.reference(alone, place);
+        }
+        let before = self.inlined.len();
+        let flat = self.flatten(members, place);
+        // What was merged in must not be merged in again on the way down.
+        let inlined = self.inlined.split_off(before);
+        let (members, leftover) = flat?;
+        let open = self.open.len();
+        self.open.extend(inlined.into_iter().map(|id| (id, false)));
+        let lowered = self.flattened(members, leftover, place);
+        self.open.truncate(open);
+        lowered
+    }
+
+    /// An `allOf` around nothing but a reference, as a reference.
+    fn lone_part(&self, members: Object<'a>) -> Option<Object<'a>> {
+        let part = match get(members, "allOf")? {
+            Node::List([part]) => part.object()?,
+            _ => return None,
+        };
+        let plain = |schema: Object<'a>, keyword: &str| {
+            schema.iter().all(|member| member.key == keyword || is_annotation(member.key))
+        };
+        if !plain(members, "allOf") || !plain(part, "$ref") || !get(part, "$ref")?.is_string() {
+            return None;
+        }
+        let mut draft = Draft::of(part);
+        for member in members.iter().filter(|member| member.key != "allOf") {
+            draft.put(member.key, member.value);
+        }
+        Some(self.context.members(draft.members()))
     }
 
     /// Where a schema stands in the original, if schemas were moved.
@@ -289,8 +341,12 @@ impl<'a> Lowering<'_, 'a, '_> {
         let plain = names.iter().all(|name| !matches!(*name, "array" | "object")) && !has_rules(members);
         if plain && self.grammar.types == Types::Lists {
             let mut draft = self.begin(members, place);
-            let list: Vec<Node<'a>> = names.iter().map(|name| Node::Text(name)).collect();
-            draft.put_first("type", self.context.list(&list));
+            // The original's own order, if it has one.
+            let list = match get(members, "type") {
+                Some(node @ Node::List(own)) if own.len() == names.len() => node,
+                _ => self.context.list(&names.iter().map(|name| Node::Text(name)).collect::<Vec<_>>()),
+            };
+            draft.put_first("type", list);
             self.tell(&mut draft, leftover, place);
             return Ok(Lowered { node: self.context.object(draft.members()), plan: Plan::Same });
         }
@@ -399,6 +455,9 @@ impl<'a> Lowering<'_, 'a, '_> {
     /// Puts rules into words, and reports each as widened.
     fn tell(&mut self, draft: &mut Draft<'a>, rules: &[Member<'a>], place: &Place<'_>) {
         for rule in rules {
+            if speaks_of_keys(rule.key) {
+                self.note(place, rule.key, Effect::Narrowed, "keys that it allows cannot be offered");
+            }
             self.context.describe(draft, &format!("{}: {}", rule.key, brief(rule.value)));
             self.note(
                 place,
@@ -442,6 +501,14 @@ impl Stop {
             message: "no arguments can satisfy the schema".to_owned(),
         }
     }
+}
+
+/// Whether a rule may promise keys.
+pub(crate) fn speaks_of_keys(keyword: &str) -> bool {
+    matches!(
+        keyword,
+        "properties" | "additionalProperties" | "patternProperties" | "anyOf" | "oneOf" | "allOf"
+    )
 }
 
 /// The type that a keyword speaks of.

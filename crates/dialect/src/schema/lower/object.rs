@@ -65,13 +65,26 @@ impl<'a> Lowering<'_, 'a, '_> {
         let mut draft = self.begin(members, place);
         draft.put_first("type", Node::Text("object"));
         let mut named = self.named(members, others, place)?;
-        let rest = self.rest(&mut draft, &mut named, others, place)?;
+        let (rest, others) = match self.rest(&mut draft, &mut named, others, place)? {
+            Some(rest) => (rest, others),
+            // No value fits, so there can be no other key.
+            None => (Rest::Same, Others::None),
+        };
         let open = draft.remove("additionalProperties");
         if !named.properties.is_empty() || self.grammar.types != Types::OpenApi || root {
             draft.put("properties", self.context.object(&named.properties));
         }
-        if !named.required.is_empty() || self.grammar.all_required {
-            draft.put("required", self.context.list(&named.required));
+        let silent = get(members, "required").is_none();
+        if silent && named.required.is_empty() && self.grammar.all_required {
+            self.note(place, "required", Effect::Rewritten, "the API wants it, if empty");
+        }
+        if !named.required.is_empty() || self.grammar.all_required || !silent {
+            // The original's own order, where it names the same.
+            let own = get(members, "required").and_then(Node::list).unwrap_or_default();
+            let mut unnamed =
+                named.required.iter().filter(|name| !own.iter().any(|other| other.same(**name)));
+            let same = own.len() == named.required.len() && own.len() < 64 && unnamed.next().is_none();
+            draft.put("required", if same { Node::List(own) } else { self.context.list(&named.required) });
         }
         if let Some(open) = open {
             draft.put("additionalProperties", open);
@@ -79,6 +92,9 @@ impl<'a> Lowering<'_, 'a, '_> {
         self.say_others(&mut draft, members, others, &rest, place);
         self.object_rules(&mut draft, members, place);
         self.tell(&mut draft, leftover, place);
+        if matches!(others, Others::None) {
+            self.rules_about_others(members, leftover, place);
+        }
         let plan = ObjectPlan { fields: named.fields, rest, fill: self.grammar.all_required }.into_plan();
         Ok(Lowered { node: self.typed(draft.members()), plan })
     }
@@ -161,7 +177,7 @@ impl<'a> Lowering<'_, 'a, '_> {
                 Others::Open(schema) => self.property(&mut named, name, schema, true, place)?,
             }
         }
-        self.rename(&mut named, place);
+        self.rename(&mut named, matches!(others, Others::Open(_)), place);
         Ok(named)
     }
 
@@ -181,9 +197,9 @@ impl<'a> Lowering<'_, 'a, '_> {
             }
             None => place,
         };
-        let before = if required { None } else { self.enter_optional() };
+        let before = self.enter_property(required);
         let lowered = self.lower(schema, place);
-        self.leave_optional(before);
+        self.leave_property(before);
         let lowered = match lowered {
             Ok(lowered) => lowered,
             Err(Stop::Never) if !required => {
@@ -239,7 +255,9 @@ impl<'a> Lowering<'_, 'a, '_> {
     }
 
     /// Keys in the API's letters, where it is particular.
-    fn rename(&mut self, named: &mut Named<'a>, place: &Place<'_>) {
+    fn rename(&mut self, named: &mut Named<'a>, open: bool, place: &Place<'_>) {
+        // An open object also takes the key as it was, with any value.
+        let effect = if open && self.grammar.maps { Effect::Widened } else { Effect::Rewritten };
         let root = place.pointer().is_empty();
         let applies = match self.context.profile.keys {
             Keys::Any => false,
@@ -260,7 +278,7 @@ impl<'a> Lowering<'_, 'a, '_> {
             self.context.note(
                 &here,
                 "properties",
-                Effect::Rewritten,
+                effect,
                 format!("the API takes no such key: it is called `{wire}`"),
             );
             let wire: &'a str = self.context.arena.alloc_str(&wire);
@@ -281,19 +299,16 @@ impl<'a> Lowering<'_, 'a, '_> {
         named: &mut Named<'a>,
         others: Others<'a>,
         place: &Place<'_>,
-    ) -> Result<Rest, Stop> {
-        let Others::Open(values) = others else { return Ok(Rest::Same) };
+    ) -> Result<Option<Rest>, Stop> {
+        let Others::Open(values) = others else { return Ok(Some(Rest::Same)) };
         if self.grammar.maps {
             let here = place.key("additionalProperties");
             return match self.lower(values, &here) {
                 Ok(lowered) => {
-                    draft.put(
-                        "additionalProperties",
-                        if matches!(lowered.node, Node::Object([])) { values } else { lowered.node },
-                    );
-                    Ok(Rest::Plan(lowered.plan))
+                    draft.put("additionalProperties", anything_goes(lowered.node, values));
+                    Ok(Some(Rest::Plan(lowered.plan)))
                 }
-                Err(Stop::Never) => Ok(Rest::Same),
+                Err(Stop::Never) => Ok(None),
                 Err(stop) => Err(stop),
             };
         }
@@ -302,7 +317,7 @@ impl<'a> Lowering<'_, 'a, '_> {
                 return Err(self.unsayable(place, "additionalProperties", "keys without a name are allowed"));
             }
             let lowered = match self.lower(values, &place.key("additionalProperties")) {
-                Err(Stop::Never) => return Ok(Rest::Same),
+                Err(Stop::Never) => return Ok(None),
                 other => other?,
             };
             let mut key = "additionalProperties".to_owned();
@@ -313,15 +328,13 @@ impl<'a> Lowering<'_, 'a, '_> {
             let list = self.entries(lowered.node, "Further keys of this object, one entry each");
             named.properties.push(Member::new(wire, list));
             named.required.push(Node::Text(wire));
-            self.note(
-                place,
-                "additionalProperties",
-                Effect::Rewritten,
-                format!("keys without a name are asked for as a list of entries, `{key}`"),
-            );
-            return Ok(Rest::Entries { wire: key, plan: lowered.plan });
+            // An entry may name a described key, with a value that the description does not allow.
+            let effect = if named.fields.is_empty() { Effect::Rewritten } else { Effect::Widened };
+            let detail = format!("keys without a name are asked for as a list of entries, `{key}`");
+            self.note(place, "additionalProperties", effect, detail);
+            return Ok(Some(Rest::Entries { wire: key, plan: lowered.plan }));
         }
-        Ok(Rest::Same)
+        Ok(Some(Rest::Same))
     }
 
     /// The line about keys without a name.
@@ -393,7 +406,41 @@ impl<'a> Lowering<'_, 'a, '_> {
                     | "const"
             );
             if !structural && !is_annotation(member.key) {
+                // A tool without arguments goes out without a schema, so nothing can be said there.
+                let unsaid = self.grammar.types == Types::OpenApi
+                    && draft.get("properties").is_some_and(|node| matches!(node, Node::Object([])));
+                if unsaid {
+                    self.tell(draft, &[*member], place);
+                    continue;
+                }
                 self.bound("object", draft, *member, place);
+            }
+        }
+    }
+
+    /// Reports rules that name a key which no property describes: it was never promised, yet the rule expects it.
+    fn rules_about_others(&mut self, members: Object<'a>, leftover: &[Member<'a>], place: &Place<'_>) {
+        const RULES: [&str; 10] = [
+            "if",
+            "then",
+            "else",
+            "not",
+            "dependentRequired",
+            "dependentSchemas",
+            "dependencies",
+            "anyOf",
+            "oneOf",
+            "allOf",
+        ];
+        let own = get(members, "properties").and_then(Node::object).unwrap_or_default();
+        for rule in members.iter().chain(leftover).filter(|rule| RULES.contains(&rule.key)) {
+            if names::named_in(*rule, self.context.arena).iter().any(|name| get(own, name).is_none()) {
+                self.note(
+                    place,
+                    rule.key,
+                    Effect::Narrowed,
+                    "a key that only this rule names cannot be offered",
+                );
             }
         }
     }
@@ -459,10 +506,15 @@ impl<'a> Lowering<'_, 'a, '_> {
                 other => other?,
             };
             let silent = get(members, "additionalProperties").is_none();
-            if !(silent && self.grammar.title) {
-                draft.put(
+            if !silent {
+                draft.put("additionalProperties", anything_goes(lowered.node, values));
+            } else if !self.grammar.title {
+                draft.put("additionalProperties", Node::Bool(true));
+                self.note(
+                    place,
                     "additionalProperties",
-                    if matches!(lowered.node, Node::Object([])) { values } else { lowered.node },
+                    Effect::Rewritten,
+                    "free-form: said aloud, since silence means closed here",
                 );
             }
             rest = Rest::Plan(lowered.plan);
@@ -497,15 +549,17 @@ impl<'a> Lowering<'_, 'a, '_> {
 
     /// Properties that only a condition brings in, offered as optional ones; the condition itself is told in words.
     fn hoisted(&mut self, members: Object<'a>, place: &Place<'_>) -> Object<'a> {
-        let conditional = ["then", "else"].iter().any(|keyword| get(members, keyword).is_some())
-            || get(members, "dependentSchemas").is_some();
-        if !conditional {
+        const CONDITIONS: [&str; 4] = ["if", "then", "else", "dependentSchemas"];
+        if !CONDITIONS.iter().any(|keyword| get(members, keyword).is_some()) {
             return members;
         }
-        let mut found: Vec<(&'a str, Node<'a>)> = Vec::new();
+        let mut found: Vec<(&'a str, Vec<Node<'a>>)> = Vec::new();
         let mut collect = |schema: Node<'a>| {
             for property in schema.member("properties").and_then(Node::object).unwrap_or_default() {
-                found.push((property.key, property.value));
+                match found.iter_mut().find(|(key, _)| *key == property.key) {
+                    Some((_, schemas)) => schemas.push(property.value),
+                    None => found.push((property.key, vec![property.value])),
+                }
             }
         };
         for keyword in ["then", "else"] {
@@ -515,11 +569,18 @@ impl<'a> Lowering<'_, 'a, '_> {
             collect(entry.value);
         }
         let own = get(members, "properties").and_then(Node::object).unwrap_or_default();
+        let asked = get(members, "if").and_then(|schema| schema.member("properties")).and_then(Node::object);
+        let known = |key: &str| get(own, key).is_some() || found.iter().any(|(other, _)| *other == key);
+        if asked.unwrap_or_default().iter().any(|property| !known(property.key)) {
+            self.note(place, "if", Effect::Narrowed, "a key that only the condition names cannot be offered");
+        }
         let mut properties = own.to_vec();
-        for (key, schema) in found {
-            if properties.iter().any(|property| property.key == key) {
-                continue;
-            }
+        for (key, schemas) in found.into_iter().filter(|(key, _)| get(own, key).is_none()) {
+            // Without its condition a property may be what any of them says; with one alone, whatever it likes otherwise.
+            let schema = match schemas.as_slice() {
+                [one] => *one,
+                many => self.context.object(&[Member::new("anyOf", self.context.list(many))]),
+            };
             properties.push(Member::new(key, schema));
         }
         if properties.len() == own.len()
@@ -534,8 +595,18 @@ impl<'a> Lowering<'_, 'a, '_> {
             Effect::Widened,
             "properties that a condition brings in are offered without it",
         );
+        self.note(place, "if", Effect::Narrowed, "they are offered only as the condition describes them");
         let mut draft = Draft::of(members);
         draft.put("properties", self.context.object(&properties));
         self.context.members(draft.members())
+    }
+}
+
+/// A schema for all other keys; where anything goes, as the original says it.
+fn anything_goes<'a>(lowered: Node<'a>, original: Node<'a>) -> Node<'a> {
+    match (lowered, original) {
+        (Node::Object([]), Node::Bool(true) | Node::Object([])) => original,
+        (Node::Object([]), _) => Node::Bool(true),
+        _ => lowered,
     }
 }

@@ -30,19 +30,23 @@ impl<'a> Lowering<'_, 'a, '_> {
         let open = self.open.iter().rposition(|(open, _)| *open == id && id != 0);
         let keep = match self.grammar.refs {
             Refs::Kept => !constrained && (!described || cyclic || self.spent > BUDGET),
-            Refs::Cycles => !constrained && (cyclic || self.spent > BUDGET) && self.may_recur(open),
+            Refs::Cycles => !constrained && (cyclic || self.spent > BUDGET) && self.may_point(id),
             Refs::Never => false,
         };
         if keep {
             return Ok(self.pointed(target, &siblings, place));
         }
-        if open.is_some() || self.spent > BUDGET || self.open.len() > DEEPEST {
+        if open.is_some()
+            || cyclic && self.grammar.refs == Refs::Cycles
+            || self.spent > BUDGET
+            || self.open.len() > DEEPEST
+        {
             let shown = target.node.object().unwrap_or_default();
             let mut draft = Draft::of(self.context.members(&siblings));
             for member in shown.iter().filter(|member| !is_annotation(member.key)) {
                 draft.put(member.key, member.value);
             }
-            let why = if open.is_some() { "it is recursive" } else { "it grows too large" };
+            let why = if open.is_some() || cyclic { "it is recursive" } else { "it grows too large" };
             let members = self.context.members(draft.members());
             return self.unsayable_or_text(members, place, "$ref", why);
         }
@@ -138,21 +142,44 @@ impl<'a> Lowering<'_, 'a, '_> {
         name
     }
 
-    /// Whether a circle may be closed here: only where an optional property lies on the way round.
-    fn may_recur(&self, open: Option<usize>) -> bool {
-        match open {
-            None => true,
-            Some(index) => self.open[index..].iter().any(|(_, optional)| *optional),
+    /// Whether a reference to a definition may stand here: a circle may only run through optional properties.
+    fn may_point(&mut self, target: usize) -> bool {
+        if self.open.iter().any(|(_, optional)| *optional) {
+            return true;
         }
+        let from = self.open.first().map_or(0, |(from, _)| *from);
+        if self.leads(target, from) {
+            return false;
+        }
+        self.needs.entry(from).or_default().push(target);
+        true
     }
 
-    /// Marks that an optional property is being entered; undone by [`Lowering::leave_optional`].
-    pub(super) fn enter_optional(&mut self) -> Option<bool> {
-        self.open.last_mut().map(|(_, optional)| std::mem::replace(optional, true))
+    /// Whether `from` needs `to` in the end.
+    fn leads(&self, from: usize, to: usize) -> bool {
+        let mut seen = std::collections::HashSet::new();
+        let mut stack = vec![from];
+        while let Some(at) = stack.pop() {
+            if at == to {
+                return true;
+            }
+            if seen.insert(at) {
+                stack.extend(self.needs.get(&at).into_iter().flatten());
+            }
+        }
+        false
     }
 
-    pub(super) fn leave_optional(&mut self, before: Option<bool>) {
-        if let (Some((_, optional)), Some(before)) = (self.open.last_mut(), before) {
+    /// Marks that a property is being entered; undone by [`Lowering::leave_property`].
+    pub(super) fn enter_property(&mut self, required: bool) -> bool {
+        let Some((_, optional)) = self.open.last_mut() else { return false };
+        let before = *optional;
+        *optional |= !required;
+        before
+    }
+
+    pub(super) fn leave_property(&mut self, before: bool) {
+        if let Some((_, optional)) = self.open.last_mut() {
             *optional = before;
         }
     }

@@ -3,7 +3,7 @@
 use super::{Lower, Lowered, Lowering, implied_type};
 use crate::Effect;
 use crate::arguments::Plan;
-use crate::json::{Decimal, Member, Node, Object, Place};
+use crate::json::{Decimal, Member, Node, Object, Place, get};
 use crate::schema::draft::Draft;
 use crate::schema::is_annotation;
 use crate::schema::pattern;
@@ -19,7 +19,15 @@ impl<'a> Lowering<'_, 'a, '_> {
     ) -> Lower<'a> {
         let mut draft = self.begin(members, place);
         draft.put_first("type", Node::Text(name));
+        let patterned = !self.grammar.lengths_beside_pattern
+            && get(members, "pattern")
+                .and_then(|node| node.text(self.context.arena))
+                .is_some_and(|text| self.takes_pattern(text));
         for member in members {
+            if patterned && matches!(member.key, "minLength" | "maxLength") {
+                self.tell(&mut draft, &[*member], place);
+                continue;
+            }
             if !is_annotation(member.key) && !matches!(member.key, "type" | "enum" | "const") {
                 self.bound(name, &mut draft, *member, place);
             }
@@ -50,12 +58,7 @@ impl<'a> Lowering<'_, 'a, '_> {
             ("format", _) => return self.format(draft, value, place),
             ("pattern", _) => {
                 let text = value.text(self.context.arena).unwrap_or_default();
-                match self.grammar.patterns {
-                    Patterns::Any => true,
-                    Patterns::None => false,
-                    Patterns::Simple => pattern::is_simple(text),
-                    Patterns::WithoutLookaround => pattern::is_without_lookaround(text),
-                }
+                self.takes_pattern(text)
             }
             ("minItems", Node::Number(digits)) if self.grammar.small_min_items => matches!(digits, "0" | "1"),
             _ => self.grammar.bounds.contains(&key),
@@ -86,6 +89,15 @@ impl<'a> Lowering<'_, 'a, '_> {
         self.tell(draft, &[member], place);
     }
 
+    fn takes_pattern(&self, text: &str) -> bool {
+        match self.grammar.patterns {
+            Patterns::Any => true,
+            Patterns::None => false,
+            Patterns::Simple => pattern::is_simple(text),
+            Patterns::WithoutLookaround => pattern::is_without_lookaround(text),
+        }
+    }
+
     fn format(&mut self, draft: &mut Draft<'a>, value: Node<'a>, place: &Place<'_>) {
         let name = value.text(self.context.arena).unwrap_or_default();
         let kept = match self.grammar.formats {
@@ -96,9 +108,7 @@ impl<'a> Lowering<'_, 'a, '_> {
             return draft.put("format", value);
         }
         self.context.describe(draft, &format!("Format: {name}"));
-        // Since 2019-09 `format` only annotates; before, it was a rule.
-        let effect = if self.lone_refs { Effect::Widened } else { Effect::Dropped };
-        self.note(place, "format", effect, format!("`{name}`, now only in the description"));
+        self.note(place, "format", Effect::Dropped, format!("`{name}`, now only in the description"));
     }
 }
 

@@ -108,22 +108,19 @@ impl<'a> Lowering<'_, 'a, '_> {
         if exclusive && overlap {
             self.note(place, "oneOf", Effect::Widened, "a value may fit several of the alternatives now");
         }
-        if lowered.iter().any(|one| !one.plan.is_same()) && overlap {
-            self.note(
-                place,
-                keyword,
-                Effect::Narrowed,
-                "a value that fits several alternatives may come back as another of them",
-            );
-            self.note(
-                place,
-                keyword,
-                Effect::Widened,
-                "a value that fits several alternatives may be read as the wrong one",
-            );
+        if lowered.iter().any(|one| !one.plan.is_same()) {
+            let wires: Vec<Node<'a>> = lowered.iter().map(|one| self.plainly_typed(one.node)).collect();
+            if overlap || self.overlapping(&wires) {
+                let detail = "a value that fits several alternatives may come back as another of them";
+                self.note(place, keyword, Effect::Narrowed, detail);
+            }
         }
         let mut draft = self.begin(members, place);
         self.tell(&mut draft, leftover, place);
+        if lowered.is_empty() && null {
+            draft.put_first("type", Node::Text("null"));
+            return Ok(Lowered { node: self.typed(draft.members()), plan: Plan::Same });
+        }
         let lowered = self.joined(draft, lowered, originals)?;
         Ok(if null { Lowered { node: self.with_null(lowered.node), plan: lowered.plan } } else { lowered })
     }
@@ -139,36 +136,15 @@ impl<'a> Lowering<'_, 'a, '_> {
             0 => return Err(Stop::Never),
             1 => {
                 let one = lowered.remove(0);
-                let mut node = Draft::of(one.node.object().unwrap_or_default());
-                if node.get("$ref").is_some() && !draft.members().is_empty() {
-                    let mut wrapper = vec![Member::new("anyOf", self.context.list(&[one.node]))];
-                    wrapper.extend(draft.members());
-                    return Ok(Lowered { node: self.context.object(&wrapper), plan: one.plan });
-                }
-                for member in draft.members() {
-                    node.put(member.key, member.value);
-                }
-                return Ok(Lowered { node: self.context.object(node.members()), plan: one.plan });
+                let node = self.annotated(one.node, &draft);
+                return Ok(Lowered { node, plan: one.plan });
             }
             _ => {}
         }
         let same = lowered.iter().all(|one| one.plan.is_same());
-        let mut nodes: Vec<Node<'a>> = lowered.iter().map(|one| one.node).collect();
-        let alone = self.grammar.types == Types::OpenApi;
-        if alone && let Some(description) = draft.get("description") {
-            // `anyOf` must be the only key of its node, so the words move into the first alternative.
-            let mut first = Draft::of(nodes[0].object().unwrap_or_default());
-            let inner = first.get("description").and_then(|node| node.text(self.context.arena));
-            first.put("description", description);
-            if let Some(inner) = inner {
-                self.context.describe(&mut first, inner);
-            }
-            nodes[0] = self.context.object(first.members());
-        }
-        let mut members = vec![Member::new("anyOf", self.context.list(&nodes))];
-        if !alone {
-            members.extend(draft.members());
-        }
+        let nodes: Vec<Node<'a>> = lowered.iter().map(|one| one.node).collect();
+        let union = self.context.object(&[Member::new("anyOf", self.context.list(&nodes))]);
+        let union = self.annotated(union, &draft);
         let plan = if same {
             Plan::Same
         } else {
@@ -180,7 +156,52 @@ impl<'a> Lowering<'_, 'a, '_> {
             };
             Plan::Union(lowered.into_iter().zip(originals).map(branch).collect())
         };
-        Ok(Lowered { node: self.context.object(&members), plan })
+        Ok(Lowered { node: union, plan })
+    }
+
+    /// `node` with the annotations of `draft`, the outer ones winning.
+    pub(super) fn annotated(&self, node: Node<'a>, draft: &Draft<'a>) -> Node<'a> {
+        if draft.members().is_empty() {
+            return node;
+        }
+        let members = node.object().unwrap_or_default();
+        if get(members, "$ref").is_some() {
+            let mut wrapper = vec![Member::new("anyOf", self.context.list(&[node]))];
+            wrapper.extend(draft.members());
+            return self.context.object(&wrapper);
+        }
+        let mut annotated = Draft::of(members);
+        match (self.grammar.types, get(members, "anyOf").and_then(Node::list)) {
+            // `anyOf` must be the only key of its node, so the words move into the first alternative.
+            (Types::OpenApi, Some([first, rest @ ..])) => {
+                let inner = first.member("description").and_then(|node| node.text(self.context.arena));
+                let mut outer = Draft::of(self.context.members(draft.members()));
+                if let Some(inner) = inner {
+                    self.context.describe(&mut outer, inner);
+                }
+                let mut branches = vec![self.annotated(*first, &outer)];
+                branches.extend(rest);
+                annotated.put("anyOf", self.context.list(&branches));
+            }
+            _ => {
+                for member in draft.members() {
+                    annotated.put(member.key, member.value);
+                }
+            }
+        }
+        self.context.object(annotated.members())
+    }
+
+    /// The type in JSON Schema's spelling, for comparing.
+    fn plainly_typed(&self, node: Node<'a>) -> Node<'a> {
+        match node.member("type") {
+            Some(Node::Text(name)) if self.grammar.types == Types::OpenApi => {
+                let mut draft = Draft::of(node.object().unwrap_or_default());
+                draft.put("type", self.context.text(&name.to_ascii_lowercase()));
+                self.context.object(draft.members())
+            }
+            _ => node,
+        }
     }
 
     fn overlapping(&self, schemas: &[Node<'a>]) -> bool {

@@ -88,6 +88,8 @@ impl<'a> Lowering<'_, 'a, '_> {
             let found = values.iter().fold(TypeSet::EMPTY, |set, value| set.or(TypeSet::of_value(*value)));
             let names = types.and(found).names();
             match names.as_slice() {
+                // A type would say more than the values: some APIs close an object that says nothing else.
+                _ if composite => {}
                 [name] => draft.put_first("type", Node::Text(self.wider(name, types))),
                 _ => {
                     let names: Vec<Node<'a>> =
@@ -139,8 +141,23 @@ impl<'a> Lowering<'_, 'a, '_> {
             branches.push(lowered.node);
         }
         self.note(place, "enum", Effect::Rewritten, "values of several types, one alternative for each type");
+        if let Plan::Values(texts) = &mut plan {
+            // A string that reads like a listed number stays a string.
+            let before = texts.len();
+            texts
+                .retain(|(text, _)| !values.iter().any(|value| value.text(self.context.arena) == Some(text)));
+            if texts.len() < before {
+                self.note(
+                    place,
+                    "enum",
+                    Effect::Narrowed,
+                    "a number and a string are listed that read the same",
+                );
+            }
+        }
         if self.grammar.types == Types::OpenApi {
             let node = self.context.object(&[Member::new("anyOf", self.context.list(&branches))]);
+            let node = self.annotated(node, &draft);
             let node = if null { self.with_null(node) } else { node };
             return Ok(Lowered { node, plan });
         }
@@ -196,16 +213,19 @@ impl<'a> Lowering<'_, 'a, '_> {
                     .filter(|value| value.text(self.context.arena) != Some(""))
                     .copied()
                     .collect();
-                if kept.len() < values.len() {
-                    self.context.describe(&mut draft, "The empty string is allowed too");
-                    self.note(
-                        place,
-                        "enum",
-                        Effect::Narrowed,
-                        "some models refuse an empty string in the list",
-                    );
-                }
-                if !kept.is_empty() {
+                if kept.is_empty() {
+                    let list = self.context.list(values);
+                    self.tell(&mut draft, &[Member::new("enum", list)], place);
+                } else {
+                    if kept.len() < values.len() {
+                        self.context.describe(&mut draft, "The empty string is allowed too");
+                        self.note(
+                            place,
+                            "enum",
+                            Effect::Narrowed,
+                            "some models refuse an empty string in the list",
+                        );
+                    }
                     draft.put("format", Node::Text("enum"));
                     draft.put("enum", self.context.list(&kept));
                 }
