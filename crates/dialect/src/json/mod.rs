@@ -129,6 +129,7 @@ impl<'a> Node<'a> {
 }
 
 /// The value of `key`.
+#[inline]
 pub(crate) fn get<'a>(members: Object<'a>, key: &str) -> Option<Node<'a>> {
     members.iter().find(|member| member.key == key).map(|member| member.value)
 }

@@ -34,12 +34,31 @@ impl<'p> Place<'p> {
 
     /// The RFC 6901 pointer.
     pub(crate) fn pointer(&self) -> String {
-        let mut pointer = self.parent.map(Place::pointer).unwrap_or_default();
+        let mut pointer = String::with_capacity(self.length());
+        self.write(&mut pointer);
+        pointer
+    }
+
+    /// About how long the pointer is.
+    fn length(&self) -> usize {
+        let step = match self.step {
+            Step::Root => 0,
+            Step::Key(key) => 1 + key.len(),
+            Step::Index(_) => 4,
+            Step::Pointer(whole) => whole.len(),
+        };
+        step + self.parent.map_or(0, Place::length)
+    }
+
+    fn write(&self, pointer: &mut String) {
+        if let Some(parent) = self.parent {
+            parent.write(pointer);
+        }
         match self.step {
             Step::Root => {}
             Step::Key(key) => {
                 pointer.push('/');
-                escape_segment(key, &mut pointer);
+                escape_segment(key, pointer);
             }
             Step::Index(index) => {
                 pointer.push('/');
@@ -47,12 +66,14 @@ impl<'p> Place<'p> {
             }
             Step::Pointer(whole) => pointer.push_str(whole),
         }
-        pointer
     }
 }
 
 /// Appends a reference token, escaped.
 pub(crate) fn escape_segment(segment: &str, out: &mut String) {
+    if !segment.bytes().any(|byte| matches!(byte, b'~' | b'/')) {
+        return out.push_str(segment);
+    }
     for character in segment.chars() {
         match character {
             '~' => out.push_str("~0"),

@@ -399,13 +399,19 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The first index at or after `at` of a quote, a backslash, a control character or the end. Eight bytes at a time.
-fn plain_until(bytes: &[u8], mut at: usize) -> usize {
+/// The first index at or after `at` of a quote, a backslash, a control character or the end.
+///
+/// Eight bytes at a time, as most strings are short; once one turns out long, as descriptions do, as many at a time as the
+/// compiler finds wide registers for.
+pub(super) fn plain_until(bytes: &[u8], start: usize) -> usize {
+    const LONG: usize = 24;
+    const WIDE: usize = 32;
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGHS: u64 = 0x8080_8080_8080_8080;
     const fn zeros(word: u64) -> u64 {
         word.wrapping_sub(ONES) & !word & HIGHS
     }
+    let mut at = start;
     while let Some(chunk) = bytes.get(at..at + 8) {
         let word = u64::from_le_bytes(chunk.try_into().expect("the chunk has eight bytes"));
         let quotes = zeros(word ^ (ONES * b'"' as u64));
@@ -417,11 +423,23 @@ fn plain_until(bytes: &[u8], mut at: usize) -> usize {
             return at + (found.trailing_zeros() / 8) as usize;
         }
         at += 8;
+        if at == start + LONG {
+            while bytes
+                .get(at..at + WIDE)
+                .is_some_and(|chunk| chunk.iter().fold(true, |all, byte| all & is_plain(*byte)))
+            {
+                at += WIDE;
+            }
+        }
     }
-    while bytes.get(at).is_some_and(|byte| *byte >= 0x20 && *byte != b'"' && *byte != b'\\') {
+    while bytes.get(at).is_some_and(|byte| is_plain(*byte)) {
         at += 1;
     }
     at
+}
+
+const fn is_plain(byte: u8) -> bool {
+    byte >= 0x20 && byte != b'"' && byte != b'\\'
 }
 
 fn hex(digits: &[u8]) -> Option<u32> {

@@ -1,6 +1,7 @@
 //! From the tree to text.
 
 use super::Node;
+use super::read::plain_until;
 use crate::Layout;
 
 /// Writes JSON text, compact or indented by two.
@@ -97,14 +98,14 @@ impl Writer {
 
 /// Appends `text` as it stands between the quotes of a JSON string.
 pub(crate) fn escape_into(text: &str, out: &mut String) {
+    let bytes = text.as_bytes();
     let mut copied = 0;
-    for (index, byte) in text.bytes().enumerate() {
-        if byte >= 0x20 && byte != b'"' && byte != b'\\' {
-            continue;
-        }
+    loop {
+        let index = plain_until(bytes, copied);
         out.push_str(&text[copied..index]);
+        let Some(byte) = bytes.get(index) else { return };
         copied = index + 1;
-        match byte {
+        match *byte {
             b'"' => out.push_str("\\\""),
             b'\\' => out.push_str("\\\\"),
             b'\n' => out.push_str("\\n"),
@@ -115,5 +116,4 @@ pub(crate) fn escape_into(text: &str, out: &mut String) {
             control => out.push_str(&format!("\\u{control:04x}")),
         }
     }
-    out.push_str(&text[copied..]);
 }
