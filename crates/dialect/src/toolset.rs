@@ -37,7 +37,7 @@ pub struct ReadError {
 pub fn convert(text: &str, from: Dialect, to: Dialect, options: &Options) -> Result<Conversion, ReadError> {
     let arena = Bump::with_capacity(text.len() * 2);
     let sources = read(text, from, to == Dialect::Mcp, &arena)?;
-    let mut writer = Writer::new(options.layout, text.len());
+    let mut writer = Writer::new(options.layout, text.len()).reading_from(text);
     let listed = !sources.bare;
     let grouped = listed && to.family() == Family::Gemini && !sources.tools.is_empty();
     if listed {

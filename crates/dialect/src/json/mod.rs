@@ -24,7 +24,7 @@ pub(crate) enum Node<'a> {
     Bool(bool),
     /// The digits as they were written.
     Number(&'a str),
-    /// A string by its characters.
+    /// A string by its characters. One that borrows from the text it was read from has nothing in it to escape.
     Text(&'a str),
     /// A string by the text between its quotes, escapes and all; it has at least one escape, and they are well formed.
     Escaped(&'a str),

@@ -1,5 +1,7 @@
 //! From the tree to text.
 
+use std::ops::Range;
+
 use super::Node;
 use super::read::plain_until;
 use crate::Layout;
@@ -11,11 +13,20 @@ pub(crate) struct Writer {
     depth: usize,
     /// Whether the container that is open has something in it.
     filled: bool,
+    /// Where the text lies that the nodes were read from.
+    source: Range<*const u8>,
 }
 
 impl Writer {
     pub(crate) fn new(layout: Layout, capacity: usize) -> Writer {
-        Writer { out: String::with_capacity(capacity), layout, depth: 0, filled: false }
+        let out = String::with_capacity(capacity);
+        Writer { out, layout, depth: 0, filled: false, source: "".as_bytes().as_ptr_range() }
+    }
+
+    /// Strings that lie in `source` need no second look: the reader borrows only those that stand there unescaped, and
+    /// whatever it had to unescape lies in the arena.
+    pub(crate) fn reading_from(self, source: &str) -> Writer {
+        Writer { source: source.as_bytes().as_ptr_range(), ..self }
     }
 
     pub(crate) fn node(&mut self, node: Node<'_>) {
@@ -84,7 +95,11 @@ impl Writer {
 
     pub(crate) fn string(&mut self, text: &str) {
         self.out.push('"');
-        escape_into(text, &mut self.out);
+        if self.source.contains(&text.as_ptr()) {
+            self.out.push_str(text);
+        } else {
+            escape_into(text, &mut self.out);
+        }
         self.out.push('"');
     }
 
