@@ -42,7 +42,7 @@ fn describe(error: &ValidationError<'_>) -> Violation {
             (format!("the required property {property}"), "it is missing".to_owned())
         }
         Kind::Enum { options } => (format!("one of {}", quoted(options)), found),
-        Kind::Constant { expected_value } => (format!("{}", quoted(expected_value)), found),
+        Kind::Constant { expected_value } => (quoted(expected_value), found),
         Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
             ("only the properties that are described".to_owned(), format!("also {}", names(unexpected)))
         }

@@ -17,6 +17,8 @@ pub(crate) struct Context<'a, 'o> {
     pub(crate) doubtful: bool,
     /// Something of an older draft was put in today's words, so the old `$schema` no longer holds.
     pub(crate) upgraded: bool,
+    /// How many `not`, `if` and `oneOf` stand around: what is widened inside them may narrow the whole.
+    pub(crate) turned: usize,
     /// How many members merging has copied.
     pub(crate) merged: std::cell::Cell<usize>,
 }
@@ -31,6 +33,7 @@ impl<'a, 'o> Context<'a, 'o> {
             refs: false,
             doubtful: false,
             upgraded: false,
+            turned: 0,
             merged: Default::default(),
         }
     }

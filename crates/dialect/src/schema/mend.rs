@@ -128,7 +128,10 @@ impl<'a> Context<'a, '_> {
             return self.drop_invalid(draft, key, value, place, "a schema");
         }
         let inside = place.key(key);
+        let turns = usize::from(matches!(key, "not" | "if"));
+        self.turned += turns;
         let mended = self.mend(value, &inside);
+        self.turned -= turns;
         if changed(value, mended) {
             draft.put(key, mended);
         }
@@ -280,6 +283,9 @@ impl<'a> Context<'a, '_> {
                 && !super::pattern::compiles_in_python(entry.key)
             {
                 mended.skip();
+                if self.turned > 0 {
+                    self.note(&here, key, Effect::Narrowed, "without it the rule around it refuses more");
+                }
                 opened = true;
                 let detail = "the API's checker cannot compile this pattern: the object is open now";
                 self.note(&here, key, Effect::Widened, detail);
@@ -310,6 +316,7 @@ impl<'a> Context<'a, '_> {
         }
         let inside = place.key(key);
         let mut mended: Option<Vec<Node<'a>>> = None;
+        self.turned += usize::from(key == "oneOf");
         for (index, schema) in schemas.iter().enumerate() {
             let here = inside.index(index);
             if !schema.is_schema() {
@@ -325,6 +332,7 @@ impl<'a> Context<'a, '_> {
                 mended.push(node);
             }
         }
+        self.turned -= usize::from(key == "oneOf");
         match mended {
             None => {}
             Some(nodes) if nodes.is_empty() => drop(draft.remove(key)),
@@ -469,6 +477,9 @@ impl<'a> Context<'a, '_> {
         };
         if self.profile.python_patterns && !super::pattern::compiles_in_python(pattern) {
             draft.remove("pattern");
+            if self.turned > 0 {
+                self.note(place, "pattern", Effect::Narrowed, "without it the rule around it refuses more");
+            }
             self.describe(draft, &format!("Pattern: {pattern}"));
             self.note(
                 place,

@@ -65,6 +65,9 @@ impl<'a> Lowering<'_, 'a, '_> {
         let mut draft = self.begin(members, place);
         draft.put_first("type", Node::Text("object"));
         let mut named = self.named(members, others, place)?;
+        if named.properties.is_empty() && !root && self.grammar.types == Types::OpenApi {
+            return self.unsayable_or_text(members, place, "properties", "an object without properties");
+        }
         let (rest, others) = match self.rest(&mut draft, &mut named, others, place)? {
             Some(rest) => (rest, others),
             // No value fits, so there can be no other key.
