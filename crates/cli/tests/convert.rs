@@ -261,7 +261,8 @@ fn a_reader_that_leaves_is_no_fault() {
     use std::process::{Command, Stdio};
 
     // Enough definitions to fill any pipe, and nobody to read them.
-    let tools = format!("[{}]", vec![WEATHER; 2000].join(","));
+    let numbered = |number: usize| WEATHER.replacen("get_weather", &format!("get_weather_{number}"), 1);
+    let tools = format!("[{}]", (0..2000).map(numbered).collect::<Vec<_>>().join(","));
     let path = folder("reader_that_leaves").join("tools.json");
     fs::write(&path, tools).unwrap();
     let mut child = Command::new(env!("CARGO_BIN_EXE_toolwire"))

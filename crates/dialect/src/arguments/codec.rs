@@ -34,13 +34,13 @@ pub struct Encoded {
 /// Arguments that cannot be turned into a call.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ArgumentError {
-    #[error("no tool is named `{name}`{}", near(nearest))]
+    #[error("no tool is named `{name}`")]
     UnknownTool { name: String, nearest: Vec<String> },
     #[error("the arguments are not JSON: {message}")]
     NotJson { message: String },
     #[error("the arguments must be an object, not {found}")]
     NotAnObject { found: String },
-    #[error("the arguments do not fit the tool `{tool}`: {}", listed(violations))]
+    #[error("the arguments do not fit the tool `{tool}`")]
     Invalid {
         tool: String,
         violations: Vec<Violation>,
@@ -59,18 +59,6 @@ impl ArgumentError {
             ArgumentError::Invalid { .. } => "invalid_arguments",
         }
     }
-}
-
-fn near(names: &[String]) -> String {
-    if names.is_empty() { String::new() } else { format!("; did you mean `{}`", names.join("`, `")) }
-}
-
-fn listed(violations: &[Violation]) -> String {
-    let line = |violation: &Violation| {
-        let place = if violation.pointer.is_empty() { "the arguments" } else { &violation.pointer };
-        format!("{place}: expected {}, found {}", violation.expected, violation.found)
-    };
-    violations.iter().map(line).collect::<Vec<_>>().join("; ")
 }
 
 /// What is needed to turn one tool's arguments, kept from when its schema was converted.
