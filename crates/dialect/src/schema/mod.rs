@@ -136,20 +136,33 @@ fn convert_by<'a>(
         return context.keep(root, fixed, mended, document.as_ref()).map(Ok);
     };
     match lower::lower(&mut context, fixed, mended, document.as_ref(), impossible) {
-        Ok(lowered) => Ok(Ok(Converted {
-            schema: if profile.bare_root { undescribed(lowered.node, arena) } else { lowered.node },
-            mended,
-            plan: lowered.plan,
-            shared: lowered.shared,
-            strict: grammar.strict.then_some(true),
-            counts: Some(lowered.counts),
-            changes: if lowered.moved {
-                anchored(once_each(context.changes), root)
-            } else {
-                once_each(context.changes)
-            },
-            aside: if profile.bare_root { lowered.node.member("description") } else { None },
-        })),
+        Ok(lowered) => {
+            if context.changes.is_empty()
+                && grammar.types == profile::Types::Lists
+                && !lowered.node.same(root)
+            {
+                context.note(
+                    &Place::ROOT,
+                    "inputSchema",
+                    Effect::Rewritten,
+                    "the same in the dialect's words",
+                );
+            }
+            Ok(Ok(Converted {
+                schema: if profile.bare_root { undescribed(lowered.node, arena) } else { lowered.node },
+                mended,
+                plan: lowered.plan,
+                shared: lowered.shared,
+                strict: grammar.strict.then_some(true),
+                counts: Some(lowered.counts),
+                changes: if lowered.moved {
+                    anchored(once_each(context.changes), root)
+                } else {
+                    once_each(context.changes)
+                },
+                aside: if profile.bare_root { lowered.node.member("description") } else { None },
+            }))
+        }
         Err(Stop::Never) => Err(Stop::unsatisfiable()),
         Err(Stop::Unsayable { pointer, keyword, detail }) => Ok(Err((pointer, keyword, detail))),
     }
