@@ -334,7 +334,7 @@ fn has_ref(node: Node<'_>) -> bool {
             return true;
         }
         super::refs::each_child(members, |path, child| {
-            if !path.starts_with("/$defs/") && !path.starts_with("/definitions/") {
+            if !path.is_definition() {
                 stack.push(child);
             }
         });

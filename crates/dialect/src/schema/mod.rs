@@ -7,6 +7,7 @@ mod brief;
 mod context;
 mod disjoint;
 mod draft;
+mod identity;
 mod inline;
 mod keep;
 mod keyword;
@@ -25,11 +26,12 @@ use std::collections::HashSet;
 use bumpalo::Bump;
 
 use self::context::Context;
+use self::identity::identity;
 pub(crate) use self::keyword::{Slot, is_annotation, slot};
 pub(crate) use self::lower::Counts;
 use self::lower::Stop;
 pub(crate) use self::profile::{Keys, Profile};
-use self::refs::{Document, identity};
+use self::refs::Document;
 use crate::arguments::Plan;
 use crate::json::{Node, Place};
 use crate::{Change, Dialect, Effect, Options, Refusal};
@@ -113,7 +115,7 @@ fn convert_by<'a>(
     let root = context.read_root(sent)?;
     let mended = context.mend(root, &Place::ROOT);
     let mut document = None;
-    let mut impossible = HashSet::new();
+    let mut impossible = identity::Identities::default();
     if context.refs || context.doubtful {
         let found = Document::new(mended, arena)?;
         impossible = refs::impossible(&found);
@@ -177,9 +179,8 @@ fn undescribed<'a>(root: Node<'a>, arena: &'a Bump) -> Node<'a> {
 
 /// Every change at a place that the original has: where something was made up, the nearest place above it.
 fn anchored(mut changes: Vec<Change>, root: Node<'_>) -> Vec<Change> {
-    let known = refs::pointers(root);
     for change in &mut changes {
-        while !known.contains(&change.pointer) && refs::walk(root, &change.pointer).is_none() {
+        while !change.pointer.is_empty() && refs::walk(root, &change.pointer).is_none() {
             let end = change.pointer.rfind('/').unwrap_or(0);
             change.pointer.truncate(end);
         }

@@ -2,13 +2,21 @@
 //!
 //! Nothing is ever fetched. A reference that cannot be followed inside the tool's own schema refuses the tool.
 
-use std::collections::{HashMap, HashSet};
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::collections::HashMap;
 
 use bumpalo::Bump;
 
+use super::identity::{ByIdentity, Identities};
+pub(crate) use super::identity::{identity, is_same_place};
+use super::keyword::Inside;
 use super::{Slot, slot};
 use crate::Refusal;
-use crate::json::{Node, Object, escape_segment, get, unescape_segment};
+use crate::json::{Node, Object, Place, escape_segment, get, unescape_segment};
+
+/// Objects with more members than this get a table of their keys when something is looked up in them.
+const LINEAR_KEYS: usize = 32;
 
 /// How many definitions may stand between a reference and its end: what reads the schema after us recurses too.
 const MAX_CHAIN: usize = 256;
@@ -23,10 +31,10 @@ pub(crate) struct Document<'a> {
     resources: HashMap<String, (Node<'a>, String)>,
     /// (resource address, anchor) → where.
     anchors: HashMap<(String, String), (Node<'a>, String)>,
-    /// Every schema by the pointer to it from the root.
-    places: HashMap<String, Node<'a>>,
+    /// The keys of large objects that something was looked up in.
+    tables: RefCell<ByIdentity<HashMap<&'a str, Node<'a>>>>,
     /// Reference targets that lead back to themselves.
-    cyclic: HashSet<usize>,
+    cyclic: Identities,
     /// A reference points at something else than a definition.
     inside: bool,
     /// Whether an `$id` below the root changes what references are relative to.
@@ -40,22 +48,6 @@ pub(crate) struct Target<'a> {
     pub(crate) pointer: String,
 }
 
-/// An identity for a schema: its place in memory. Schemas that are booleans or empty have none, and need none.
-pub(crate) fn identity(node: Node<'_>) -> usize {
-    match node {
-        Node::Object(members) if !members.is_empty() => members.as_ptr() as usize,
-        _ => 0,
-    }
-}
-
-/// Whether two schemas are one and the same, not only alike.
-pub(crate) fn is_same_place(a: Node<'_>, b: Node<'_>) -> bool {
-    match (a, b) {
-        (Node::Object(a), Node::Object(b)) => std::ptr::eq(a, b),
-        _ => false,
-    }
-}
-
 impl<'a> Document<'a> {
     /// Looks through the whole schema. Refuses it for a reference in use that leads nowhere or only to references.
     pub(crate) fn new(root: Node<'a>, arena: &'a Bump) -> Result<Document<'a>, Refusal> {
@@ -65,64 +57,85 @@ impl<'a> Document<'a> {
             alias: None,
             resources: HashMap::new(),
             anchors: HashMap::new(),
-            places: HashMap::new(),
-            cyclic: HashSet::new(),
+            tables: RefCell::default(),
+            cyclic: Identities::default(),
             inside: false,
             nested: false,
         };
-        document.index(root, String::new(), String::new());
+        document.index();
         document.check()?;
         Ok(document)
     }
 
-    fn index(&mut self, node: Node<'a>, base: String, pointer: String) {
-        let mut stack = vec![(node, base, pointer)];
-        while let Some((node, mut base, pointer)) = stack.pop() {
+    fn index(&mut self) {
+        let mut stack: Vec<(Node<'a>, &'a str, &'a Place<'a>)> = vec![(self.root, "", &Place::ROOT)];
+        while let Some((node, mut base, place)) = stack.pop() {
             let Some(members) = node.object() else { continue };
             if let Some(id) = get(members, "$id").and_then(|id| id.text(self.arena)) {
                 let address = id.strip_suffix('#').unwrap_or(id);
-                base = join(&base, address);
+                base = self.arena.alloc_str(&join(base, address));
+                let pointer = place.pointer();
                 self.nested |= !pointer.is_empty();
-                self.resources.insert(base.clone(), (node, pointer.clone()));
+                self.resources.insert(base.to_owned(), (node, pointer));
             }
             for keyword in ["$anchor", "$dynamicAnchor"] {
                 if let Some(anchor) = get(members, keyword).and_then(|anchor| anchor.text(self.arena)) {
-                    self.anchors.insert((base.clone(), anchor.to_owned()), (node, pointer.clone()));
+                    self.anchors.insert((base.to_owned(), anchor.to_owned()), (node, place.pointer()));
                 }
             }
-            each_child(members, |path, child| stack.push((child, base.clone(), format!("{pointer}{path}"))));
-            self.places.insert(pointer, node);
+            each_child(members, |path, child| stack.push((child, base, path.below(place, self.arena))));
         }
     }
 
     /// Follows one reference. `base` is the address of the resource it stands in, `""` for the root's.
     pub(crate) fn resolve(&self, base: &str, reference: &str) -> Option<Target<'a>> {
+        let (node, prefix, path) = self.find(base, reference)?;
+        Some(Target { node, pointer: spelled(prefix, &path) })
+    }
+
+    /// What a reference points to: the schema, the pointer to where the search began, and the path from there.
+    fn find<'r>(&'r self, base: &str, reference: &'r str) -> Option<(Node<'a>, &'r str, Cow<'r, str>)> {
         let (address, fragment) = reference.split_once('#').unwrap_or((reference, ""));
-        let root_base = match self.root.member("$id").and_then(|id| id.text(self.arena)) {
-            Some(id) => id.strip_suffix('#').unwrap_or(id),
-            None => "",
-        };
-        let full = if address.is_empty() { base.to_owned() } else { join(base, address) };
-        let (resource, prefix) = if full.is_empty() || full == root_base {
-            (self.root, String::new())
+        let full = if address.is_empty() { Cow::Borrowed(base) } else { join(base, address).into() };
+        let (resource, prefix) = if full.is_empty() || full == self.root_base() {
+            (self.root, "")
         } else {
-            self.resources.get(&full).cloned()?
+            let (resource, pointer) = self.resources.get(full.as_ref())?;
+            (*resource, pointer.as_str())
         };
         let fragment = percent_decode(fragment);
         if fragment.is_empty() {
             let node = if prefix.is_empty() { self.alias.unwrap_or(resource) } else { resource };
-            return Some(Target { node, pointer: prefix });
+            return Some((node, prefix, fragment));
         }
         if fragment.starts_with('/') {
-            // Nearly all references name a place in its plain spelling.
-            if let Some(node) = self.places.get(&format!("{prefix}{fragment}")) {
-                return Some(Target { node: *node, pointer: prefix + &fragment });
-            }
-            let node = walk(resource, &fragment).filter(|node| node.is_schema())?;
-            return Some(Target { node, pointer: spelled(prefix, &fragment) });
+            let node = self.walk(resource, &fragment).filter(|node| node.is_schema())?;
+            return Some((node, prefix, fragment));
         }
-        let (node, pointer) = self.anchors.get(&(full, fragment))?.clone();
-        Some(Target { node, pointer })
+        let (node, pointer) = self.anchors.get(&(full.into_owned(), fragment.into_owned()))?;
+        Some((*node, pointer, Cow::Borrowed("")))
+    }
+
+    fn root_base(&self) -> &'a str {
+        let id = self.root.member("$id").and_then(|id| id.text(self.arena)).unwrap_or_default();
+        id.strip_suffix('#').unwrap_or(id)
+    }
+
+    /// Follows a pointer step by step, through data as well.
+    fn walk(&self, start: Node<'a>, path: &str) -> Option<Node<'a>> {
+        walk_by(start, path, |members, name| self.member(members, name))
+    }
+
+    /// The value of `key`, quick in large objects too.
+    fn member(&self, members: Object<'a>, key: &str) -> Option<Node<'a>> {
+        if members.len() <= LINEAR_KEYS {
+            return get(members, key);
+        }
+        let mut tables = self.tables.borrow_mut();
+        let table = tables
+            .entry(identity(Node::Object(members)))
+            .or_insert_with(|| members.iter().map(|member| (member.key, member.value)).collect());
+        table.get(key).copied()
     }
 
     /// Whether a reference points at something else than a definition.
@@ -146,33 +159,33 @@ impl<'a> Document<'a> {
     /// Follows every reference that is in use, from the root on.
     fn check(&mut self) -> Result<(), Refusal> {
         // Edges between reference targets: what a target uses directly.
-        let mut uses: HashMap<usize, Vec<usize>> = HashMap::new();
-        let mut targets: Vec<(Node<'a>, String)> = vec![(self.root, String::new())];
-        let mut known: HashSet<usize> = HashSet::from([identity(self.root)]);
-        let mut ending: HashSet<usize> = HashSet::new();
-        while let Some((target, target_pointer)) = targets.pop() {
+        let mut uses: ByIdentity<Vec<usize>> = ByIdentity::default();
+        let mut targets: Vec<(Node<'a>, &'a Place<'a>)> = vec![(self.root, &Place::ROOT)];
+        let mut known = Identities::from_iter([identity(self.root)]);
+        let mut ending: Identities = Identities::default();
+        while let Some((target, target_place)) = targets.pop() {
             let mut edges = Vec::new();
-            let mut stack = vec![(target, target_pointer)];
-            while let Some((node, pointer)) = stack.pop() {
+            let mut stack = vec![(target, target_place)];
+            while let Some((node, place)) = stack.pop() {
                 let Some(members) = node.object() else { continue };
-                let base = self.base_of(&pointer);
                 for keyword in ["$ref", "$dynamicRef"] {
                     let Some(reference) = get(members, keyword).and_then(|value| value.text(self.arena))
                     else {
                         continue;
                     };
-                    let found = self.follow(&base, reference, &pointer, &mut ending)?;
+                    let found = self.follow(reference, place, &mut ending)?;
                     self.inside |=
                         !found.pointer.starts_with("/$defs/") && !found.pointer.starts_with("/definitions/");
                     edges.push(identity(found.node));
                     if known.insert(identity(found.node)) {
-                        targets.push((found.node, found.pointer));
+                        let pointer = self.arena.alloc_str(&found.pointer);
+                        targets.push((found.node, self.arena.alloc(Place::at(pointer))));
                     }
                 }
                 // Definitions are walked when something points at them.
                 each_child(members, |path, child| {
-                    if !path.starts_with("/$defs/") && !path.starts_with("/definitions/") {
-                        stack.push((child, format!("{pointer}{path}")));
+                    if !path.is_definition() {
+                        stack.push((child, path.below(place, self.arena)));
                     }
                 });
             }
@@ -196,16 +209,15 @@ impl<'a> Document<'a> {
     /// `ending` holds references that are known to lead somewhere.
     fn follow(
         &self,
-        base: &str,
         reference: &str,
-        pointer: &str,
-        ending: &mut HashSet<usize>,
+        place: &Place<'_>,
+        ending: &mut Identities,
     ) -> Result<Target<'a>, Refusal> {
-        let first = self.resolve(base, reference).ok_or_else(|| {
+        let first = self.resolve(&self.base_at(place), reference).ok_or_else(|| {
             let remote = !reference.starts_with('#');
             Refusal {
                 code: if remote { "remote_ref" } else { "dangling_ref" },
-                pointer: pointer.to_owned(),
+                pointer: place.pointer(),
                 message: if remote {
                     format!("`$ref` points outside the schema, to `{reference}`, and nothing is ever fetched")
                 } else {
@@ -213,7 +225,7 @@ impl<'a> Document<'a> {
                 },
             }
         })?;
-        let mut seen = HashSet::new();
+        let mut seen = Identities::default();
         let mut current = first.clone();
         while let Some(next) = current.node.member("$ref").and_then(|value| value.text(self.arena)) {
             if ending.contains(&identity(current.node)) {
@@ -222,7 +234,7 @@ impl<'a> Document<'a> {
             if !seen.insert(identity(current.node)) {
                 return Err(Refusal {
                     code: "ref_loop",
-                    pointer: pointer.to_owned(),
+                    pointer: place.pointer(),
                     message: format!(
                         "`$ref` to `{reference}` leads in a circle of references that say nothing"
                     ),
@@ -235,6 +247,11 @@ impl<'a> Document<'a> {
         }
         ending.extend(seen);
         Ok(first)
+    }
+
+    /// The address of the resource that `place` belongs to.
+    fn base_at(&self, place: &Place<'_>) -> String {
+        if self.nested { self.base_of(&place.pointer()) } else { String::new() }
     }
 
     /// The address of the resource that the place at `pointer` belongs to.
@@ -253,11 +270,19 @@ impl<'a> Document<'a> {
 
 /// Follows a pointer step by step, through data as well.
 pub(crate) fn walk<'a>(start: Node<'a>, path: &str) -> Option<Node<'a>> {
+    walk_by(start, path, get)
+}
+
+fn walk_by<'a>(
+    start: Node<'a>,
+    path: &str,
+    member: impl Fn(Object<'a>, &str) -> Option<Node<'a>>,
+) -> Option<Node<'a>> {
     let mut node = start;
     for token in path.split('/').skip(1) {
         let name = unescape_segment(token);
         node = match node {
-            Node::Object(members) => get(members, &name)?,
+            Node::Object(members) => member(members, &name)?,
             Node::List(nodes) => *nodes.get(name.parse::<usize>().ok()?)?,
             _ => return None,
         };
@@ -265,58 +290,64 @@ pub(crate) fn walk<'a>(start: Node<'a>, path: &str) -> Option<Node<'a>> {
     Some(node)
 }
 
-/// The pointers to all schemas.
-pub(crate) fn pointers(root: Node<'_>) -> HashSet<String> {
-    let mut pointers = HashSet::new();
-    let mut stack = vec![(root, String::new())];
-    while let Some((node, pointer)) = stack.pop() {
-        each_child(node.object().unwrap_or_default(), |path, child| {
-            stack.push((child, format!("{pointer}{path}")))
-        });
-        pointers.insert(pointer);
-    }
-    pointers
-}
-
 /// A pointer below `prefix`, in its plain spelling.
-fn spelled(mut prefix: String, path: &str) -> String {
-    for token in path.split('/').skip(1) {
-        prefix.push('/');
-        escape_segment(&unescape_segment(token), &mut prefix);
+fn spelled(prefix: &str, path: &str) -> String {
+    let mut pointer = String::with_capacity(prefix.len() + path.len());
+    pointer.push_str(prefix);
+    if !path.contains('~') {
+        pointer.push_str(path);
+        return pointer;
     }
-    prefix
+    for token in path.split('/').skip(1) {
+        pointer.push('/');
+        escape_segment(&unescape_segment(token), &mut pointer);
+    }
+    pointer
 }
 
 /// Which schemas no value can satisfy: a least fixpoint, so that recursion without an end counts as impossible.
-pub(crate) fn impossible<'a>(document: &Document<'a>) -> HashSet<usize> {
-    let mut schemas: Vec<(Node<'a>, String)> = Vec::new();
-    let mut stack = vec![(document.root, String::new())];
-    while let Some((node, pointer)) = stack.pop() {
+pub(crate) fn impossible<'a>(document: &Document<'a>) -> Identities {
+    let mut schemas: Vec<(Node<'a>, &'a Place<'a>)> = Vec::new();
+    let mut stack: Vec<(Node<'a>, &'a Place<'a>)> = vec![(document.root, &Place::ROOT)];
+    while let Some((node, place)) = stack.pop() {
         if let Some(members) = node.object() {
-            each_child(members, |path, child| stack.push((child, format!("{pointer}{path}"))));
-            schemas.push((node, pointer));
+            each_child(members, |path, child| stack.push((child, path.below(place, document.arena))));
+            schemas.push((node, place));
+        }
+    }
+    // Children come after their parents in the list, so going backwards settles most at the first look.
+    let mut possible = Identities::with_capacity_and_hasher(schemas.len() + 1, Default::default());
+    possible.insert(0);
+    let mut open: Vec<usize> = Vec::new();
+    for (index, (node, place)) in schemas.iter().enumerate().rev() {
+        if is_possible(*node, place, document, &possible) {
+            possible.insert(identity(*node));
+        } else {
+            open.push(index);
         }
     }
     // Who must be looked at again when a schema turns out possible.
-    let mut users: HashMap<usize, Vec<usize>> = HashMap::new();
-    for (index, (node, pointer)) in schemas.iter().enumerate() {
+    let mut users: ByIdentity<Vec<usize>> = ByIdentity::default();
+    for index in &open {
+        let (node, place) = schemas[*index];
         let members = node.object().unwrap_or_default();
-        each_child(members, |_, child| users.entry(identity(child)).or_default().push(index));
+        each_child(members, |_, child| users.entry(identity(child)).or_default().push(*index));
         if let Some(reference) = get(members, "$ref").and_then(|value| value.text(document.arena))
-            && let Some(target) = document.resolve(&document.base_of(pointer), reference)
+            && let Some((target, ..)) = document.find(&document.base_at(place), reference)
         {
-            users.entry(identity(target.node)).or_default().push(index);
+            users.entry(identity(target)).or_default().push(*index);
         }
     }
-    let mut possible: HashSet<usize> = HashSet::from([0]);
-    // Children come after their parents in the list, so going backwards settles most at the first look.
-    let mut waiting: Vec<usize> = (0..schemas.len()).collect();
-    let mut queued = vec![true; schemas.len()];
+    let mut queued = vec![false; schemas.len()];
+    for index in &open {
+        queued[*index] = true;
+    }
+    let mut waiting = open.clone();
     while let Some(index) = waiting.pop() {
         queued[index] = false;
-        let (node, pointer) = &schemas[index];
-        let id = identity(*node);
-        if !possible.contains(&id) && is_possible(*node, pointer, document, &possible) {
+        let (node, place) = schemas[index];
+        let id = identity(node);
+        if !possible.contains(&id) && is_possible(node, place, document, &possible) {
             possible.insert(id);
             for user in users.get(&id).into_iter().flatten() {
                 if !std::mem::replace(&mut queued[*user], true) {
@@ -325,14 +356,14 @@ pub(crate) fn impossible<'a>(document: &Document<'a>) -> HashSet<usize> {
             }
         }
     }
-    schemas.iter().map(|(node, _)| identity(*node)).filter(|id| !possible.contains(id)).collect()
+    open.into_iter().map(|index| identity(schemas[index].0)).filter(|id| !possible.contains(id)).collect()
 }
 
 fn is_possible<'a>(
     node: Node<'a>,
-    pointer: &str,
+    place: &Place<'_>,
     document: &Document<'a>,
-    possible: &HashSet<usize>,
+    possible: &Identities,
 ) -> bool {
     let arena = document.arena;
     let Some(members) = node.object() else { return true };
@@ -341,8 +372,8 @@ fn is_possible<'a>(
         other => possible.contains(&identity(other)),
     };
     if let Some(reference) = get(members, "$ref").and_then(|value| value.text(arena)) {
-        let target = document.resolve(&document.base_of(pointer), reference);
-        if target.is_some_and(|target| !can(target.node)) {
+        let target = document.find(&document.base_at(place), reference);
+        if target.is_some_and(|(target, ..)| !can(target)) {
             return false;
         }
     }
@@ -385,7 +416,7 @@ fn is_possible<'a>(
         let required = get(members, "required").and_then(Node::list).unwrap_or_default();
         for name in required {
             if let Some(name) = name.text(arena)
-                && let Some(schema) = get(properties, name)
+                && let Some(schema) = document.member(properties, name)
                 && !can(schema)
             {
                 return false;
@@ -395,34 +426,48 @@ fn is_possible<'a>(
     true
 }
 
-/// Calls `visit` with every schema directly below, and the pointer path to it.
-pub(crate) fn each_child<'a>(members: Object<'a>, mut visit: impl FnMut(String, Node<'a>)) {
+/// The way from a schema to one directly below it.
+#[derive(Clone, Copy)]
+pub(crate) struct Path<'a> {
+    keyword: &'a str,
+    inside: Inside<'a>,
+}
+
+impl<'a> Path<'a> {
+    /// Whether it leads to a definition, which counts only where something points at it.
+    pub(crate) fn is_definition(self) -> bool {
+        matches!(self.keyword, "$defs" | "definitions")
+    }
+
+    /// The place this way from `place`.
+    pub(crate) fn below(self, place: &'a Place<'a>, arena: &'a Bump) -> &'a Place<'a> {
+        let keyword = arena.alloc(place.key(self.keyword));
+        match self.inside {
+            Inside::Alone => keyword,
+            Inside::Index(index) => arena.alloc(keyword.index(index)),
+            Inside::Key(key) => arena.alloc(keyword.key(key)),
+        }
+    }
+}
+
+/// Calls `visit` with every schema directly below, and the way to it.
+pub(crate) fn each_child<'a>(members: Object<'a>, mut visit: impl FnMut(Path<'a>, Node<'a>)) {
     for member in members {
-        let key = member.key;
-        let path = |name: &str| {
-            let mut path = format!("/{key}/");
-            escape_segment(name, &mut path);
-            path
-        };
-        match slot(key) {
-            Slot::Schema | Slot::AdditionalItems if member.value.is_schema() => {
-                visit(format!("/{key}"), member.value)
+        let mut child = |inside, schema: Node<'a>| {
+            if schema.is_schema() {
+                visit(Path { keyword: member.key, inside }, schema);
             }
-            Slot::Items | Slot::SchemaList => match member.value {
-                Node::List(schemas) => {
-                    for (index, schema) in schemas.iter().enumerate().filter(|(_, schema)| schema.is_schema())
-                    {
-                        visit(format!("/{key}/{index}"), *schema);
-                    }
+        };
+        match (slot(member.key), member.value) {
+            (Slot::Items | Slot::SchemaList, Node::List(schemas)) => {
+                for (index, schema) in schemas.iter().enumerate() {
+                    child(Inside::Index(index), *schema);
                 }
-                schema if slot(key) == Slot::Items && schema.is_schema() => visit(format!("/{key}"), schema),
-                _ => {}
-            },
-            Slot::Properties | Slot::SchemaMap | Slot::Dependencies => {
-                for entry in
-                    member.value.object().unwrap_or_default().iter().filter(|entry| entry.value.is_schema())
-                {
-                    visit(path(entry.key), entry.value);
+            }
+            (Slot::Schema | Slot::AdditionalItems | Slot::Items, schema) => child(Inside::Alone, schema),
+            (Slot::Properties | Slot::SchemaMap | Slot::Dependencies, Node::Object(schemas)) => {
+                for entry in schemas {
+                    child(Inside::Key(entry.key), entry.value);
                 }
             }
             _ => {}
@@ -431,13 +476,13 @@ pub(crate) fn each_child<'a>(members: Object<'a>, mut visit: impl FnMut(String, 
 }
 
 /// Nodes of a graph that lie on a circle, and the length of its longest way, each circle counting once.
-fn cycles(uses: &HashMap<usize, Vec<usize>>) -> (HashSet<usize>, usize) {
+fn cycles(uses: &ByIdentity<Vec<usize>>) -> (Identities, usize) {
     // Tarjan's strongly connected components, with the stack in our hands.
-    let mut index: HashMap<usize, (usize, usize)> = HashMap::new();
-    let mut on_stack: HashSet<usize> = HashSet::new();
+    let mut index: ByIdentity<(usize, usize)> = ByIdentity::default();
+    let mut on_stack: Identities = Identities::default();
     let mut component: Vec<usize> = Vec::new();
-    let mut found = HashSet::new();
-    let mut ways: HashMap<usize, usize> = HashMap::new();
+    let mut found = Identities::default();
+    let mut ways: ByIdentity<usize> = ByIdentity::default();
     let none = Vec::new();
     for start in uses.keys() {
         if index.contains_key(start) {
@@ -500,9 +545,9 @@ fn join(base: &str, address: &str) -> String {
     }
 }
 
-fn percent_decode(fragment: &str) -> String {
+fn percent_decode(fragment: &str) -> Cow<'_, str> {
     if !fragment.contains('%') {
-        return fragment.to_owned();
+        return fragment.into();
     }
     let bytes = fragment.as_bytes();
     let mut decoded = Vec::with_capacity(bytes.len());
@@ -523,5 +568,5 @@ fn percent_decode(fragment: &str) -> String {
             }
         }
     }
-    String::from_utf8_lossy(&decoded).into_owned()
+    String::from_utf8_lossy(&decoded).into_owned().into()
 }

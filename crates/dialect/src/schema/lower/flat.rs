@@ -1,12 +1,11 @@
 //! `allOf` merged away, so that what a schema says stands in one place.
 
-use std::collections::HashMap;
-
 use super::{DEEPEST, Lowering, Stop};
 use crate::json::{EMPTY, Member, Node, Object, Place, get};
 use crate::schema::draft::Draft;
+use crate::schema::identity::{ByIdentity, identity};
 use crate::schema::merge::Clash;
-use crate::schema::refs::{each_child, identity};
+use crate::schema::refs::each_child;
 
 impl<'a> Lowering<'_, 'a, '_> {
     /// The schema without `allOf`, and the rules that could not be merged into it.
@@ -96,13 +95,13 @@ impl<'a> Lowering<'_, 'a, '_> {
         if self.origins.is_some() {
             return;
         }
-        let mut origins = HashMap::new();
-        let mut stack = vec![(self.mended, String::new())];
-        while let Some((node, pointer)) = stack.pop() {
+        let arena = self.context.arena;
+        let mut origins = ByIdentity::default();
+        let mut stack: Vec<(Node<'a>, &'a Place<'a>)> = vec![(self.mended, &Place::ROOT)];
+        while let Some((node, place)) = stack.pop() {
             if let Some(members) = node.object() {
-                each_child(members, |path, child| stack.push((child, format!("{pointer}{path}"))));
-                let pointer: &'a str = self.context.arena.alloc_str(&pointer);
-                origins.insert(identity(node), pointer);
+                each_child(members, |path, child| stack.push((child, path.below(place, arena))));
+                origins.insert(identity(node), place);
             }
         }
         origins.remove(&identity(EMPTY));

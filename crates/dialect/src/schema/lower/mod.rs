@@ -13,14 +13,13 @@ mod union;
 mod values;
 mod wire;
 
-use std::collections::{HashMap, HashSet};
-
 use super::brief::brief;
 use super::context::Context;
 use super::draft::Draft;
+use super::identity::{ByIdentity, Identities, identity, is_same_place};
 use super::is_annotation;
 use super::profile::{Grammar, Types};
-use super::refs::{Document, identity, is_same_place};
+use super::refs::Document;
 use super::types::TypeSet;
 use crate::arguments::Plan;
 use crate::json::{Member, Node, Object, Place, get};
@@ -66,22 +65,22 @@ pub(crate) struct Lowering<'c, 'a, 'o> {
     context: &'c mut Context<'a, 'o>,
     grammar: &'static Grammar,
     document: Option<&'c Document<'a>>,
-    impossible: HashSet<usize>,
+    impossible: Identities,
     root: Node<'a>,
     /// The root before it was made over.
     mended: Node<'a>,
     /// Definitions that are pointed at, in the order they were met.
     definitions: Vec<Definition<'a>>,
-    by_target: HashMap<usize, usize>,
+    by_target: ByIdentity<usize>,
     /// Targets whose insides are being lowered, and whether an optional property lies between one and the next.
     open: Vec<(usize, bool)>,
     /// Which definition needs which, where no optional property lies between.
-    needs: HashMap<usize, Vec<usize>>,
+    needs: ByIdentity<Vec<usize>>,
     spent: usize,
     /// Targets that were merged into the schema at hand.
     inlined: Vec<usize>,
     /// Where schemas stand in the original, once some were moved.
-    origins: Option<HashMap<usize, &'a str>>,
+    origins: Option<ByIdentity<&'a Place<'a>>>,
     /// Siblings of `$ref` say nothing, as before 2019-09.
     lone_refs: bool,
 }
@@ -99,7 +98,7 @@ pub(crate) fn lower<'a>(
     root: Node<'a>,
     mended: Node<'a>,
     document: Option<&Document<'a>>,
-    impossible: HashSet<usize>,
+    impossible: Identities,
 ) -> Result<Root<'a>, Stop> {
     let grammar = context.profile.grammar.expect("only profiles with a grammar lower");
     let arena = context.arena;
@@ -112,9 +111,9 @@ pub(crate) fn lower<'a>(
         root,
         mended,
         definitions: Vec::new(),
-        by_target: HashMap::new(),
+        by_target: ByIdentity::default(),
         open: vec![(identity(root), false)],
-        needs: HashMap::new(),
+        needs: ByIdentity::default(),
         spent: 0,
         inlined: Vec::new(),
         origins: None,
@@ -195,14 +194,7 @@ impl<'a> Lowering<'_, 'a, '_> {
         if self.spent > 100 * BUDGET {
             return Err(self.unsayable(place, "$ref", "the schema grows without end"));
         }
-        let moved;
-        let place = match self.origin(node) {
-            Some(pointer) => {
-                moved = Place::at(pointer);
-                &moved
-            }
-            None => place,
-        };
+        let place = self.origin(node).unwrap_or(place);
         if get(members, "$ref").is_some_and(Node::is_string) {
             return self.reference(members, place);
         }
@@ -249,7 +241,7 @@ impl<'a> Lowering<'_, 'a, '_> {
     }
 
     /// Where a schema stands in the original, if schemas were moved.
-    fn origin(&self, node: Node<'a>) -> Option<&'a str> {
+    fn origin(&self, node: Node<'a>) -> Option<&'a Place<'a>> {
         self.origins.as_ref()?.get(&identity(node)).copied()
     }
 

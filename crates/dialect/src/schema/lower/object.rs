@@ -192,14 +192,7 @@ impl<'a> Lowering<'_, 'a, '_> {
         required: bool,
         place: &Place<'_>,
     ) -> Result<(), Stop> {
-        let origin;
-        let place = match self.origin(schema) {
-            Some(pointer) => {
-                origin = Place::at(pointer);
-                &origin
-            }
-            None => place,
-        };
+        let place = self.origin(schema).unwrap_or(place);
         let before = self.enter_property(required);
         let lowered = self.lower(schema, place);
         self.leave_property(before);
