@@ -35,7 +35,7 @@ pub enum Status {
 }
 
 /// One change, at one place of the original `inputSchema`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Change {
     /// RFC 6901 pointer into the original `inputSchema`.
     pub pointer: String,

@@ -179,8 +179,9 @@ fn undescribed<'a>(root: Node<'a>, arena: &'a Bump) -> Node<'a> {
 
 /// Every change at a place that the original has: where something was made up, the nearest place above it.
 fn anchored(mut changes: Vec<Change>, root: Node<'_>) -> Vec<Change> {
+    let lookup = refs::Lookup::default();
     for change in &mut changes {
-        while !change.pointer.is_empty() && refs::walk(root, &change.pointer).is_none() {
+        while lookup.walk(root, &change.pointer).is_none() {
             let end = change.pointer.rfind('/').unwrap_or(0);
             change.pointer.truncate(end);
         }
@@ -191,15 +192,6 @@ fn anchored(mut changes: Vec<Change>, root: Node<'_>) -> Vec<Change> {
 /// Alternatives repeat what stands beside them; a report says it once.
 fn once_each(changes: Vec<Change>) -> Vec<Change> {
     let mut seen = HashSet::with_capacity(changes.len());
-    changes
-        .into_iter()
-        .filter(|change| {
-            seen.insert((
-                change.pointer.clone(),
-                change.keyword.clone(),
-                change.effect,
-                change.detail.clone(),
-            ))
-        })
-        .collect()
+    let new: Vec<bool> = changes.iter().map(|change| seen.insert(change)).collect();
+    changes.into_iter().zip(new).filter_map(|(change, new)| new.then_some(change)).collect()
 }

@@ -15,7 +15,7 @@ use super::{Slot, slot};
 use crate::Refusal;
 use crate::json::{Node, Object, Place, escape_segment, get, unescape_segment};
 
-/// Objects with more members than this get a table of their keys when something is looked up in them.
+/// Up to this many members a linear look is quicker than a table.
 const LINEAR_KEYS: usize = 32;
 
 /// How many definitions may stand between a reference and its end: what reads the schema after us recurses too.
@@ -31,8 +31,7 @@ pub(crate) struct Document<'a> {
     resources: HashMap<String, (Node<'a>, String)>,
     /// (resource address, anchor) → where.
     anchors: HashMap<(String, String), (Node<'a>, String)>,
-    /// The keys of large objects that something was looked up in.
-    tables: RefCell<ByIdentity<HashMap<&'a str, Node<'a>>>>,
+    lookup: Lookup<'a>,
     /// Reference targets that lead back to themselves.
     cyclic: Identities,
     /// A reference points at something else than a definition.
@@ -57,7 +56,7 @@ impl<'a> Document<'a> {
             alias: None,
             resources: HashMap::new(),
             anchors: HashMap::new(),
-            tables: RefCell::default(),
+            lookup: Lookup::default(),
             cyclic: Identities::default(),
             inside: false,
             nested: false,
@@ -109,7 +108,7 @@ impl<'a> Document<'a> {
             return Some((node, prefix, fragment));
         }
         if fragment.starts_with('/') {
-            let node = self.walk(resource, &fragment).filter(|node| node.is_schema())?;
+            let node = self.lookup.walk(resource, &fragment).filter(|node| node.is_schema())?;
             return Some((node, prefix, fragment));
         }
         let (node, pointer) = self.anchors.get(&(full.into_owned(), fragment.into_owned()))?;
@@ -119,23 +118,6 @@ impl<'a> Document<'a> {
     fn root_base(&self) -> &'a str {
         let id = self.root.member("$id").and_then(|id| id.text(self.arena)).unwrap_or_default();
         id.strip_suffix('#').unwrap_or(id)
-    }
-
-    /// Follows a pointer step by step, through data as well.
-    fn walk(&self, start: Node<'a>, path: &str) -> Option<Node<'a>> {
-        walk_by(start, path, |members, name| self.member(members, name))
-    }
-
-    /// The value of `key`, quick in large objects too.
-    fn member(&self, members: Object<'a>, key: &str) -> Option<Node<'a>> {
-        if members.len() <= LINEAR_KEYS {
-            return get(members, key);
-        }
-        let mut tables = self.tables.borrow_mut();
-        let table = tables
-            .entry(identity(Node::Object(members)))
-            .or_insert_with(|| members.iter().map(|member| (member.key, member.value)).collect());
-        table.get(key).copied()
     }
 
     /// Whether a reference points at something else than a definition.
@@ -268,26 +250,38 @@ impl<'a> Document<'a> {
     }
 }
 
-/// Follows a pointer step by step, through data as well.
-pub(crate) fn walk<'a>(start: Node<'a>, path: &str) -> Option<Node<'a>> {
-    walk_by(start, path, get)
+/// Looks keys up in objects of any size: large ones get a table when something is looked up in them.
+#[derive(Default)]
+pub(crate) struct Lookup<'a> {
+    tables: RefCell<ByIdentity<HashMap<&'a str, Node<'a>>>>,
 }
 
-fn walk_by<'a>(
-    start: Node<'a>,
-    path: &str,
-    member: impl Fn(Object<'a>, &str) -> Option<Node<'a>>,
-) -> Option<Node<'a>> {
-    let mut node = start;
-    for token in path.split('/').skip(1) {
-        let name = unescape_segment(token);
-        node = match node {
-            Node::Object(members) => member(members, &name)?,
-            Node::List(nodes) => *nodes.get(name.parse::<usize>().ok()?)?,
-            _ => return None,
-        };
+impl<'a> Lookup<'a> {
+    /// The value of `key`.
+    pub(crate) fn get(&self, members: Object<'a>, key: &str) -> Option<Node<'a>> {
+        if members.len() <= LINEAR_KEYS {
+            return get(members, key);
+        }
+        let mut tables = self.tables.borrow_mut();
+        let table = tables
+            .entry(identity(Node::Object(members)))
+            .or_insert_with(|| members.iter().map(|member| (member.key, member.value)).collect());
+        table.get(key).copied()
     }
-    Some(node)
+
+    /// Follows a pointer step by step, through data as well.
+    pub(crate) fn walk(&self, start: Node<'a>, path: &str) -> Option<Node<'a>> {
+        let mut node = start;
+        for token in path.split('/').skip(1) {
+            let name = unescape_segment(token);
+            node = match node {
+                Node::Object(members) => self.get(members, &name)?,
+                Node::List(nodes) => *nodes.get(name.parse::<usize>().ok()?)?,
+                _ => return None,
+            };
+        }
+        Some(node)
+    }
 }
 
 /// A pointer below `prefix`, in its plain spelling.
@@ -416,7 +410,7 @@ fn is_possible<'a>(
         let required = get(members, "required").and_then(Node::list).unwrap_or_default();
         for name in required {
             if let Some(name) = name.text(arena)
-                && let Some(schema) = document.member(properties, name)
+                && let Some(schema) = document.lookup.get(properties, name)
                 && !can(schema)
             {
                 return false;
