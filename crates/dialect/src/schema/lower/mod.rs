@@ -13,6 +13,8 @@ mod union;
 mod values;
 mod wire;
 
+use std::collections::HashMap;
+
 use super::brief::brief;
 use super::context::Context;
 use super::draft::Draft;
@@ -72,6 +74,8 @@ pub(crate) struct Lowering<'c, 'a, 'o> {
     /// Definitions that are pointed at, in the order they were met.
     definitions: Vec<Definition<'a>>,
     by_target: ByIdentity<usize>,
+    /// The names of definitions, each with the number that another of its kind would get.
+    definition_names: HashMap<String, usize>,
     /// Targets whose insides are being lowered, and whether an optional property lies between one and the next.
     open: Vec<(usize, bool)>,
     /// Which definition needs which, where no optional property lies between.
@@ -112,6 +116,7 @@ pub(crate) fn lower<'a>(
         mended,
         definitions: Vec::new(),
         by_target: ByIdentity::default(),
+        definition_names: HashMap::new(),
         open: vec![(identity(root), false)],
         needs: ByIdentity::default(),
         spent: 0,

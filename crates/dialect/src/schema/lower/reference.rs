@@ -126,19 +126,20 @@ impl<'a> Lowering<'_, 'a, '_> {
     }
 
     /// A name for a definition: the last step of its pointer in plain letters, unlike all others.
-    fn definition_name(&self, pointer: &str) -> String {
+    fn definition_name(&mut self, pointer: &str) -> String {
         let last = pointer.rsplit('/').next().filter(|last| !last.is_empty()).unwrap_or("Root");
         let plain: String = last
             .chars()
             .map(|letter| if letter.is_ascii_alphanumeric() || letter == '_' { letter } else { '_' })
             .collect();
-        let taken = |name: &str| self.definitions.iter().any(|definition| definition.name == name);
+        let mut number = self.definition_names.get(&plain).copied().unwrap_or(1);
         let mut name = plain.clone();
-        let mut number = 2;
-        while taken(&name) {
-            name = format!("{plain}_{number}");
+        while self.definition_names.contains_key(&name) {
             number += 1;
+            name = format!("{plain}_{number}");
         }
+        self.definition_names.insert(plain, number);
+        self.definition_names.entry(name.clone()).or_insert(1);
         name
     }
 
