@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::fits::{Fit, fits};
+use super::fits::{Fit, Patience, fits};
 use super::plan::{Branch, ObjectPlan, Plan, PositionsPlan, Rest};
 
 /// How many plans may be followed without going deeper into the value, so that a circle of plans ends.
@@ -20,6 +20,7 @@ pub(crate) struct World<'w> {
     pub(crate) own: &'w Value,
     /// How often an alternative was tried.
     pub(crate) tries: std::cell::Cell<usize>,
+    pub(crate) patience: Patience,
 }
 
 impl World<'_> {
@@ -66,7 +67,10 @@ impl World<'_> {
     /// By the branch that the value fits; if it fits several, by one that gives what that branch's tool side takes.
     fn decode_union(&self, branches: &[Branch], value: Value, far: usize) -> Value {
         let fitting = |fit| {
-            branches.iter().filter(|branch| fits(&branch.wire, &value, self.wire, fit)).collect::<Vec<_>>()
+            branches
+                .iter()
+                .filter(|branch| fits(&branch.wire, &value, self.wire, fit, &self.patience))
+                .collect::<Vec<_>>()
         };
         let candidates = [Fit::Closed, Fit::Letter, Fit::Loose]
             .into_iter()
@@ -80,7 +84,7 @@ impl World<'_> {
             for branch in turned.chain(candidates.iter().filter(|branch| branch.plan.is_same())) {
                 self.tries.set(self.tries.get() + 1);
                 let decoded = self.decode_within(&branch.plan, value.clone(), far);
-                if fits(&branch.own, &decoded, self.own, Fit::Closed) {
+                if fits(&branch.own, &decoded, self.own, Fit::Closed, &self.patience) {
                     return decoded;
                 }
             }
@@ -269,9 +273,9 @@ impl World<'_> {
         schema: impl Fn(&Branch) -> &Value,
         root: &Value,
     ) -> Option<&'b Branch> {
-        [Fit::Closed, Fit::Letter, Fit::Loose]
-            .into_iter()
-            .find_map(|fit| branches.iter().find(|branch| fits(schema(branch), value, root, fit)))
+        [Fit::Closed, Fit::Letter, Fit::Loose].into_iter().find_map(|fit| {
+            branches.iter().find(|branch| fits(schema(branch), value, root, fit, &self.patience))
+        })
     }
 }
 

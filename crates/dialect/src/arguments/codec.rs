@@ -2,14 +2,13 @@
 
 use std::sync::OnceLock;
 
-use jsonschema::Validator;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::apply::World;
 use super::plan::Plan;
 use super::repair::{Repair, repair};
-use super::verdict::{Violation, compile, violations};
+use super::verdict::{Judge, TooMuch, Violation};
 use crate::Dialect;
 
 /// A model's arguments, as MCP's.
@@ -47,6 +46,12 @@ pub enum ArgumentError {
         /// The arguments as far as they could be turned back.
         arguments: Map<String, Value>,
     },
+    /// Only for schemas whose references multiply.
+    #[error(
+        "the arguments of the tool `{tool}` cannot be checked: its schema refers to itself so often that it would take \
+         too long"
+    )]
+    TooComplex { tool: String },
 }
 
 impl ArgumentError {
@@ -57,6 +62,7 @@ impl ArgumentError {
             ArgumentError::NotJson { .. } => "not_json",
             ArgumentError::NotAnObject { .. } => "not_an_object",
             ArgumentError::Invalid { .. } => "invalid_arguments",
+            ArgumentError::TooComplex { .. } => "too_complex",
         }
     }
 }
@@ -73,8 +79,8 @@ pub(crate) struct Codec {
     pub(crate) own: Value,
     /// The same, mended, for when it is no schema as it was sent.
     pub(crate) mended: Value,
-    own_validator: OnceLock<Option<Validator>>,
-    wire_validator: OnceLock<Option<Validator>>,
+    own_judge: OnceLock<Option<Judge>>,
+    wire_judge: OnceLock<Option<Judge>>,
 }
 
 impl Codec {
@@ -86,44 +92,46 @@ impl Codec {
         own: Value,
         mended: Value,
     ) -> Codec {
-        let (own_validator, wire_validator) = (OnceLock::new(), OnceLock::new());
-        Codec { dialect, plan, shared, wire, own, mended, own_validator, wire_validator }
+        let (own_judge, wire_judge) = (OnceLock::new(), OnceLock::new());
+        Codec { dialect, plan, shared, wire, own, mended, own_judge, wire_judge }
     }
 
     fn world(&self) -> World<'_> {
-        World { shared: &self.shared, wire: &self.wire, own: &self.mended, tries: Default::default() }
+        let (tries, patience) = Default::default();
+        World { shared: &self.shared, wire: &self.wire, own: &self.mended, tries, patience }
     }
 
-    fn own_validator(&self) -> Option<&Validator> {
-        self.own_validator.get_or_init(|| compile(&self.own).or_else(|| compile(&self.mended))).as_ref()
+    fn own_judge(&self) -> Option<&Judge> {
+        self.own_judge.get_or_init(|| Judge::of(&self.own).or_else(|| Judge::of(&self.mended))).as_ref()
     }
 
-    fn wire_validator(&self) -> Option<&Validator> {
+    fn wire_judge(&self) -> Option<&Judge> {
         // OpenAPI's spelling is none that a validator knows.
         let openapi = self.dialect == Dialect::GeminiOpenApi;
-        self.wire_validator.get_or_init(|| if openapi { None } else { compile(&self.wire) }).as_ref()
+        self.wire_judge.get_or_init(|| if openapi { None } else { Judge::of(&self.wire) }).as_ref()
     }
 
     /// From what a model sent to the tool's own.
     pub(crate) fn decode(&self, tool: &str, sent: &Value) -> Result<Decoded, ArgumentError> {
         let mut repairs = Vec::new();
         let mut value = Value::Object(parse(sent, &mut repairs)?);
+        let too_complex = |_: TooMuch| ArgumentError::TooComplex { tool: tool.to_owned() };
         let caseless = self.dialect == Dialect::AnthropicStrict;
         if !self.plan.is_same() {
             // What arrives in another type than the definition says must be mended before it can be turned back.
-            if let Some(validator) = self.wire_validator()
-                && !validator.is_valid(&value)
+            if let Some(judge) = self.wire_judge()
+                && !judge.accepts(&value).map_err(too_complex)?
             {
-                repair(&mut value, validator, caseless, &mut repairs);
+                repair(&mut value, judge, caseless, &mut repairs);
             }
             value = self.world().decode(&self.plan, value);
         }
-        let Some(validator) = self.own_validator() else { return Ok(decoded(tool, value, repairs)) };
-        if validator.is_valid(&value) {
+        let Some(judge) = self.own_judge() else { return Ok(decoded(tool, value, repairs)) };
+        if judge.accepts(&value).map_err(too_complex)? {
             return Ok(decoded(tool, value, repairs));
         }
-        repair(&mut value, validator, caseless, &mut repairs);
-        let violations = violations(validator, &value);
+        repair(&mut value, judge, caseless, &mut repairs);
+        let violations = judge.violations(&value).map_err(too_complex)?;
         if violations.is_empty() {
             return Ok(decoded(tool, value, repairs));
         }
@@ -134,15 +142,14 @@ impl Codec {
     pub(crate) fn encode(&self, tool: &str, arguments: &Value) -> Result<Map<String, Value>, ArgumentError> {
         let mut repairs = Vec::new();
         let value = Value::Object(parse(arguments, &mut repairs)?);
-        if let Some(validator) = self.own_validator()
-            && !validator.is_valid(&value)
-        {
-            let violations = violations(validator, &value);
-            return Err(ArgumentError::Invalid {
-                tool: tool.to_owned(),
-                violations,
-                arguments: into_map(value),
-            });
+        if let Some(judge) = self.own_judge() {
+            let violations = judge
+                .violations(&value)
+                .map_err(|_: TooMuch| ArgumentError::TooComplex { tool: tool.to_owned() })?;
+            if !violations.is_empty() {
+                let arguments = into_map(value);
+                return Err(ArgumentError::Invalid { tool: tool.to_owned(), violations, arguments });
+            }
         }
         Ok(into_map(self.world().encode(&self.plan, value)))
     }

@@ -20,19 +20,25 @@ pub(crate) enum Fit {
 /// How deep references and alternatives are followed.
 const FAR: usize = 200;
 
-/// Whether `value` belongs to `schema`, whose references are looked up in `root`. OpenAPI's spelling is understood too.
-pub(crate) fn fits(schema: &Value, value: &Value, root: &Value, fit: Fit) -> bool {
-    let look = Look { root, fit, left: Cell::new(MOST_STEPS) };
-    look.within(schema, value, FAR)
+/// How many more schemas are looked at for one set of arguments; after that, everything is said to fit.
+#[derive(Debug)]
+pub(crate) struct Patience(Cell<usize>);
+
+impl Default for Patience {
+    fn default() -> Patience {
+        Patience(Cell::new(1_000_000))
+    }
 }
 
-/// How many schemas are held against a value before the answer is "maybe".
-const MOST_STEPS: usize = 100_000;
+/// Whether `value` belongs to `schema`, whose references are looked up in `root`. OpenAPI's spelling is understood too.
+pub(crate) fn fits(schema: &Value, value: &Value, root: &Value, fit: Fit, patience: &Patience) -> bool {
+    Look { root, fit, patience }.within(schema, value, FAR)
+}
 
 struct Look<'r> {
     root: &'r Value,
     fit: Fit,
-    left: Cell<usize>,
+    patience: &'r Patience,
 }
 
 impl Look<'_> {
@@ -43,10 +49,10 @@ impl Look<'_> {
             Value::Object(schema) => schema,
             _ => return true,
         };
-        let (Some(far), Some(left)) = (far.checked_sub(1), self.left.get().checked_sub(1)) else {
+        let (Some(far), Some(left)) = (far.checked_sub(1), self.patience.0.get().checked_sub(1)) else {
             return true;
         };
-        self.left.set(left);
+        self.patience.0.set(left);
         if value.is_null() && schema.get("nullable") == Some(&Value::Bool(true)) {
             return true;
         }
@@ -88,10 +94,8 @@ impl Look<'_> {
             || each("allOf").is_some_and(|parts| {
                 // Parts of a whole know only their own keys.
                 let fit = if fit == Fit::Closed { Fit::Letter } else { fit };
-                let look = Look { root, fit, left: self.left.clone() };
-                let all = parts.iter().all(|part| look.within(part, value, far));
-                self.left.set(look.left.get());
-                !all
+                let look = Look { root, fit, patience: self.patience };
+                !parts.iter().all(|part| look.within(part, value, far))
             })
         {
             return false;
@@ -179,7 +183,8 @@ fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
-fn resolve<'r>(reference: &str, root: &'r Value) -> Option<&'r Value> {
+/// Where a reference inside `root` leads, if it is a pointer.
+pub(crate) fn resolve<'r>(reference: &str, root: &'r Value) -> Option<&'r Value> {
     let path = reference.strip_prefix('#')?;
     if path.is_empty() {
         return Some(root);

@@ -2,6 +2,7 @@
 
 mod apply;
 mod codec;
+mod effort;
 mod fits;
 mod plan;
 mod repair;

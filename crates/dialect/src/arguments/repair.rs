@@ -4,10 +4,11 @@
 //! and kept only if it leaves less wrong than before.
 
 use jsonschema::error::{TypeKind, ValidationErrorKind};
-use jsonschema::{JsonType, ValidationError, Validator};
+use jsonschema::{JsonType, ValidationError};
 use serde::Serialize;
 use serde_json::{Number, Value};
 
+use super::verdict::Judge;
 use crate::json::Decimal;
 
 /// One mended place in a model's arguments.
@@ -37,27 +38,38 @@ struct Want {
 }
 
 /// Mends `value` in place; what was done goes to `repairs`.
-pub(crate) fn repair(value: &mut Value, validator: &Validator, caseless: bool, repairs: &mut Vec<Repair>) {
+pub(crate) fn repair(value: &mut Value, judge: &Judge, caseless: bool, repairs: &mut Vec<Repair>) {
     let first = repairs.len();
     let mut wrapped: Vec<(String, Value)> = Vec::new();
-    for _ in 0..ROUNDS {
-        let wants = wants(validator.iter_errors(value), caseless);
+    let mut allowance = judge.allowance(value);
+    'rounds: for _ in 0..ROUNDS {
+        let mut wrong = 0;
+        let wants = wants(judge.errors(value).inspect(|_| wrong += 1), caseless);
         let mut progress = false;
         for want in wants.into_iter().take(MOST) {
             let Some(place) = value.pointer(&want.pointer) else { continue };
             let Some((mended, detail)) = mend(place, &want) else { continue };
+            if allowance == 0 {
+                break 'rounds;
+            }
+            allowance -= 1;
             let wraps = mended.is_array() && detail.starts_with(LONE);
-            let before = count(validator, value);
             let Some(place) = value.pointer_mut(&want.pointer) else { continue };
             let original = std::mem::replace(place, mended);
-            if count(validator, value) < before || !still_wrong(validator, value, &want.pointer) {
-                progress = true;
-                if wraps {
-                    wrapped.push((want.pointer.clone(), original));
+            match still_wrong(judge, value, &want.pointer) {
+                Some((still, here)) if still < wrong || !here => {
+                    wrong = still;
+                    progress = true;
+                    if wraps {
+                        wrapped.push((want.pointer.clone(), original));
+                    }
+                    repairs.push(Repair { pointer: want.pointer, detail });
                 }
-                repairs.push(Repair { pointer: want.pointer, detail });
-            } else if let Some(place) = value.pointer_mut(&want.pointer) {
-                *place = original;
+                _ => {
+                    if let Some(place) = value.pointer_mut(&want.pointer) {
+                        *place = original;
+                    }
+                }
             }
         }
         if !progress {
@@ -69,7 +81,7 @@ pub(crate) fn repair(value: &mut Value, validator: &Validator, caseless: bool, r
         let inside = |other: &str| {
             other.strip_prefix(pointer.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
-        if validator.iter_errors(value).any(|error| inside(error.instance_path().as_str()))
+        if judge.errors(value).any(|error| inside(error.instance_path().as_str()))
             && let Some(place) = value.pointer_mut(&pointer)
         {
             *place = original;
@@ -82,13 +94,17 @@ pub(crate) fn repair(value: &mut Value, validator: &Validator, caseless: bool, r
     }
 }
 
-fn count(validator: &Validator, value: &Value) -> usize {
-    validator.iter_errors(value).count()
-}
-
-/// Whether the value at exactly this place is refused.
-fn still_wrong(validator: &Validator, value: &Value, pointer: &str) -> bool {
-    validator.iter_errors(value).any(|error| error.instance_path().as_str() == pointer)
+/// How much is wrong with the value, and whether it is refused at exactly this place; `None` if it cannot be judged.
+fn still_wrong(judge: &Judge, value: &Value, pointer: &str) -> Option<(usize, bool)> {
+    if judge.accepts(value).ok()? {
+        return Some((0, false));
+    }
+    let (mut wrong, mut here) = (0, false);
+    for error in judge.errors(value) {
+        wrong += 1;
+        here |= error.instance_path().as_str() == pointer;
+    }
+    Some((wrong, here))
 }
 
 fn wants<'e>(errors: impl Iterator<Item = ValidationError<'e>>, caseless: bool) -> Vec<Want> {

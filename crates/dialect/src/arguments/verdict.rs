@@ -5,6 +5,8 @@ use jsonschema::{ValidationError, Validator};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::effort::Effort;
+
 /// One way in which arguments do not fit a tool's schema.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Violation {
@@ -17,20 +19,60 @@ pub struct Violation {
 /// Longer values are cut when they are quoted.
 const LONGEST: usize = 80;
 
-/// A validator for `schema`, if it is a schema that one can be made of.
-pub(crate) fn compile(schema: &Value) -> Option<Validator> {
-    // `format` annotates; servers differ in what they take for an e-mail address, and theirs is the last word.
-    jsonschema::options().offline().should_validate_formats(false).build(schema).ok()
+/// More schemas than this are not evaluated to judge one value.
+const MOST_EFFORT: u64 = 1_000_000;
+
+/// Judging the value would take so long that it can only be meant to do harm.
+#[derive(Debug)]
+pub(crate) struct TooMuch;
+
+/// Says whether values fit a schema.
+#[derive(Debug)]
+pub(crate) struct Judge {
+    validator: Validator,
+    effort: Effort,
 }
 
-/// Every violation, in the order they were found.
-pub(crate) fn violations(validator: &Validator, value: &Value) -> Vec<Violation> {
-    let mut seen = std::collections::HashSet::new();
-    validator
-        .iter_errors(value)
-        .map(|error| describe(&error))
-        .filter(|violation| seen.insert(violation.clone()))
-        .collect()
+impl Judge {
+    /// A judge for `schema`, if it is a schema that one can be made of.
+    pub(crate) fn of(schema: &Value) -> Option<Judge> {
+        // `format` annotates; servers differ in what they take for an e-mail address, and theirs is the last word.
+        let validator = jsonschema::options().offline().should_validate_formats(false).build(schema).ok()?;
+        Some(Judge { validator, effort: Effort::of(schema) })
+    }
+
+    fn is_bearable(&self, value: &Value) -> Result<(), TooMuch> {
+        match &self.effort {
+            Effort::Plain => Ok(()),
+            tangled if tangled.for_value(value) <= MOST_EFFORT => Ok(()),
+            _ => Err(TooMuch),
+        }
+    }
+
+    pub(crate) fn accepts(&self, value: &Value) -> Result<bool, TooMuch> {
+        self.is_bearable(value)?;
+        Ok(self.validator.is_valid(value))
+    }
+
+    /// Every violation, in the order they were found.
+    pub(crate) fn violations(&self, value: &Value) -> Result<Vec<Violation>, TooMuch> {
+        if self.accepts(value)? {
+            return Ok(Vec::new());
+        }
+        let mut seen = std::collections::HashSet::new();
+        let errors = self.validator.iter_errors(value).map(|error| describe(&error));
+        Ok(errors.filter(|violation| seen.insert(violation.clone())).collect())
+    }
+
+    /// What is wrong with the value, as the validator says it. To be asked only about values that are bearable.
+    pub(crate) fn errors<'j>(&'j self, value: &'j Value) -> impl Iterator<Item = ValidationError<'j>> {
+        self.validator.iter_errors(value)
+    }
+
+    /// How often a value like this one may be judged before it takes too long.
+    pub(crate) fn allowance(&self, value: &Value) -> u64 {
+        8 * MOST_EFFORT / self.effort.for_value(value).max(1)
+    }
 }
 
 fn describe(error: &ValidationError<'_>) -> Violation {

@@ -33,7 +33,7 @@ impl<'a> Context<'a, '_> {
         let size = |schema: Object<'a>| {
             schema.len() + get(schema, "properties").and_then(Node::object).map_or(0, <[_]>::len)
         };
-        self.merged.set(self.merged.get() + size(a) + size(b));
+        self.merged.set(self.merged.get() + 1 + size(a) + size(b));
         if self.merged.get() > BUDGET {
             return Err(Clash::TooLarge);
         }

@@ -52,13 +52,17 @@ impl<'a> Lowering<'_, 'a, '_> {
                     leftover.push(Member::new("allOf", self.context.list(&[part])));
                     return Ok(base);
                 }
-                self.inlined.push(id);
                 let mut siblings = Draft::of(members);
                 siblings.remove("$ref");
-                self.open.push((id, false));
-                let merged = self.merge_part(base, target.node, leftover, place);
-                self.open.pop();
-                let merged = merged?;
+                // Said twice is said once: a definition is merged in for its first reference alone.
+                let merged = if self.inlined.insert(id) || id == 0 {
+                    self.open.push((id, false));
+                    let merged = self.merge_part(base, target.node, leftover, place);
+                    self.open.pop();
+                    merged?
+                } else {
+                    base
+                };
                 if self.lone_refs {
                     return Ok(merged);
                 }

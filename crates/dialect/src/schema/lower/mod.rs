@@ -82,7 +82,7 @@ pub(crate) struct Lowering<'c, 'a, 'o> {
     needs: ByIdentity<Vec<usize>>,
     spent: usize,
     /// Targets that were merged into the schema at hand.
-    inlined: Vec<usize>,
+    inlined: Identities,
     /// Where schemas stand in the original, once some were moved.
     origins: Option<ByIdentity<&'a Place<'a>>>,
     /// Siblings of `$ref` say nothing, as before 2019-09.
@@ -120,7 +120,7 @@ pub(crate) fn lower<'a>(
         open: vec![(identity(root), false)],
         needs: ByIdentity::default(),
         spent: 0,
-        inlined: Vec::new(),
+        inlined: Identities::default(),
         origins: None,
         lone_refs,
     };
@@ -214,10 +214,10 @@ impl<'a> Lowering<'_, 'a, '_> {
         if let Some(alone) = self.lone_part(members) {
             return self.reference(alone, place);
         }
-        let before = self.inlined.len();
+        let around = std::mem::take(&mut self.inlined);
         let flat = self.flatten(members, place);
         // What was merged in must not be merged in again on the way down.
-        let inlined = self.inlined.split_off(before);
+        let inlined = std::mem::replace(&mut self.inlined, around);
         let (members, leftover) = flat?;
         let open = self.open.len();
         self.open.extend(inlined.into_iter().map(|id| (id, false)));
