@@ -3,12 +3,14 @@
 //! Numbers keep their digits, objects their order, strings their escapes; a subtree that does not change is shared, never
 //! cloned, and written back by copying slices (ADR 0003).
 
+mod keyed;
 mod number;
 mod pointer;
 mod read;
 mod value;
 mod write;
 
+pub(crate) use keyed::Keyed;
 pub(crate) use number::Decimal;
 pub(crate) use pointer::{Place, escape_segment, unescape_segment};
 pub(crate) use read::{Fault, Reader};
@@ -108,8 +110,17 @@ impl<'a> Node<'a> {
             (Node::Number(a), Node::Number(b)) => a == b || Decimal::of(a) == Decimal::of(b),
             (Node::List(a), Node::List(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.same(*b)),
             (Node::Object(a), Node::Object(b)) => {
-                a.len() == b.len()
-                    && a.iter().all(|member| get(b, member.key).is_some_and(|value| member.value.same(value)))
+                if a.len() != b.len() {
+                    return false;
+                }
+                // Mostly the order is the same too, and then nothing has to be looked up.
+                let ordered = a.iter().zip(b).take_while(|(a, b)| a.key == b.key);
+                let mut seen = 0;
+                if !ordered.inspect(|_| seen += 1).all(|(a, b)| a.value.same(b.value)) {
+                    return false;
+                }
+                let (a, b) = (&a[seen..], Keyed::of(&b[seen..]));
+                a.iter().all(|member| b.get(member.key).is_some_and(|value| member.value.same(value)))
             }
             (a, b) if a.is_string() && b.is_string() => {
                 let arena = Bump::new();

@@ -8,7 +8,7 @@ use super::context::Context;
 use super::draft::Draft;
 use super::is_annotation;
 use super::types::TypeSet;
-use crate::json::{Decimal, Member, Node, Object, get};
+use crate::json::{Decimal, Keyed, Member, Node, Object, get};
 
 /// Why two schemas cannot be one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -230,25 +230,4 @@ fn is_about_keys(keyword: &str) -> bool {
 
 fn speaks_of_keys(members: Object<'_>) -> bool {
     members.iter().any(|member| is_about_keys(member.key))
-}
-
-/// Members by key, with a table where there are many.
-struct Keyed<'a> {
-    members: Object<'a>,
-    table: Option<std::collections::HashMap<&'a str, Node<'a>>>,
-}
-
-impl<'a> Keyed<'a> {
-    fn of(members: Object<'a>) -> Keyed<'a> {
-        let table =
-            (members.len() > 32).then(|| members.iter().map(|member| (member.key, member.value)).collect());
-        Keyed { members, table }
-    }
-
-    fn get(&self, key: &str) -> Option<Node<'a>> {
-        match &self.table {
-            Some(table) => table.get(key).copied(),
-            None => get(self.members, key),
-        }
-    }
 }

@@ -13,10 +13,7 @@ pub(crate) use super::identity::{identity, is_same_place};
 use super::keyword::Inside;
 use super::{Slot, slot};
 use crate::Refusal;
-use crate::json::{Node, Object, Place, escape_segment, get, unescape_segment};
-
-/// Up to this many members a linear look is quicker than a table.
-const LINEAR_KEYS: usize = 32;
+use crate::json::{Keyed, Node, Object, Place, escape_segment, get, unescape_segment};
 
 /// How many definitions may stand between a reference and its end: what reads the schema after us recurses too.
 const MAX_CHAIN: usize = 256;
@@ -253,20 +250,17 @@ impl<'a> Document<'a> {
 /// Looks keys up in objects of any size: large ones get a table when something is looked up in them.
 #[derive(Default)]
 pub(crate) struct Lookup<'a> {
-    tables: RefCell<ByIdentity<HashMap<&'a str, Node<'a>>>>,
+    tables: RefCell<ByIdentity<Keyed<'a>>>,
 }
 
 impl<'a> Lookup<'a> {
     /// The value of `key`.
     pub(crate) fn get(&self, members: Object<'a>, key: &str) -> Option<Node<'a>> {
-        if members.len() <= LINEAR_KEYS {
+        if members.len() <= Keyed::LINEAR {
             return get(members, key);
         }
         let mut tables = self.tables.borrow_mut();
-        let table = tables
-            .entry(identity(Node::Object(members)))
-            .or_insert_with(|| members.iter().map(|member| (member.key, member.value)).collect());
-        table.get(key).copied()
+        tables.entry(identity(Node::Object(members))).or_insert_with(|| Keyed::of(members)).get(key)
     }
 
     /// Follows a pointer step by step, through data as well.
