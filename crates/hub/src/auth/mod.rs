@@ -1,0 +1,1 @@
+//! OAuth for servers on the network.

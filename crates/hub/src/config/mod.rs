@@ -1,0 +1,1 @@
+//! `mcp.json`, as other hosts write it.

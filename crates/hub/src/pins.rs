@@ -1,0 +1,1 @@
+//! Definitions as they were last seen.

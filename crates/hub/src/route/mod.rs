@@ -1,0 +1,1 @@
+//! Which server has which tool, and what it is called.

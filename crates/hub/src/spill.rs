@@ -1,0 +1,1 @@
+//! Results that are too large to hand on whole.

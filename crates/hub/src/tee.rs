@@ -1,0 +1,1 @@
+//! Raw JSON beside the SDK's types.

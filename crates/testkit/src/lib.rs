@@ -1,0 +1,1 @@
+//! For tests only: servers that misbehave, and real ones to install.
