@@ -333,7 +333,7 @@ fn has_ref(node: Node<'_>) -> bool {
         if get(members, "$ref").is_some_and(Node::is_string) {
             return true;
         }
-        super::refs::each_child(members, |path, child| {
+        super::walk::each_child(members, |path, child| {
             if !path.is_definition() {
                 stack.push(child);
             }

@@ -5,6 +5,7 @@
 
 mod brief;
 mod context;
+mod cycles;
 mod disjoint;
 mod draft;
 mod identity;
@@ -16,10 +17,13 @@ mod mend;
 mod merge;
 mod nulls;
 mod pattern;
+mod possible;
 mod profile;
 mod refs;
 mod root;
+mod spread;
 mod types;
+mod walk;
 
 use std::collections::HashSet;
 
@@ -118,7 +122,7 @@ fn convert_by<'a>(
     let mut impossible = identity::Identities::default();
     if context.refs || context.doubtful {
         let found = Document::new(mended, arena)?;
-        impossible = refs::impossible(&found);
+        impossible = possible::impossible(&found);
         if impossible.contains(&identity(mended)) {
             return Err(Stop::unsatisfiable());
         }
@@ -179,7 +183,7 @@ fn undescribed<'a>(root: Node<'a>, arena: &'a Bump) -> Node<'a> {
 
 /// Every change at a place that the original has: where something was made up, the nearest place above it.
 fn anchored(mut changes: Vec<Change>, root: Node<'_>) -> Vec<Change> {
-    let lookup = refs::Lookup::default();
+    let lookup = walk::Lookup::default();
     for change in &mut changes {
         while lookup.walk(root, &change.pointer).is_none() {
             let end = change.pointer.rfind('/').unwrap_or(0);

@@ -3,32 +3,31 @@
 //! Nothing is ever fetched. A reference that cannot be followed inside the tool's own schema refuses the tool.
 
 use std::borrow::Cow;
-use std::cell::RefCell;
 use std::collections::HashMap;
 
 use bumpalo::Bump;
 
+use super::cycles::cycles;
 use super::identity::{ByIdentity, Identities};
 pub(crate) use super::identity::{identity, is_same_place};
-use super::keyword::Inside;
-use super::{Slot, slot};
+use super::walk::{Lookup, each_child};
 use crate::Refusal;
-use crate::json::{Keyed, Node, Object, Place, escape_segment, get, unescape_segment};
+use crate::json::{Node, Place, escape_segment, get, unescape_segment};
 
 /// How many definitions may stand between a reference and its end: what reads the schema after us recurses too.
 const MAX_CHAIN: usize = 256;
 
 /// The schema that references are looked up in, with the places that go by a name of their own.
 pub(crate) struct Document<'a> {
-    arena: &'a Bump,
-    root: Node<'a>,
+    pub(super) arena: &'a Bump,
+    pub(super) root: Node<'a>,
     /// What `#` means, once the root was made over.
     alias: Option<Node<'a>>,
     /// Resource address → its root, for schemas with an `$id`.
     resources: HashMap<String, (Node<'a>, String)>,
     /// (resource address, anchor) → where.
     anchors: HashMap<(String, String), (Node<'a>, String)>,
-    lookup: Lookup<'a>,
+    pub(super) lookup: Lookup<'a>,
     /// Reference targets that lead back to themselves.
     cyclic: Identities,
     /// A reference points at something else than a definition.
@@ -90,7 +89,11 @@ impl<'a> Document<'a> {
     }
 
     /// What a reference points to: the schema, the pointer to where the search began, and the path from there.
-    fn find<'r>(&'r self, base: &str, reference: &'r str) -> Option<(Node<'a>, &'r str, Cow<'r, str>)> {
+    pub(super) fn find<'r>(
+        &'r self,
+        base: &str,
+        reference: &'r str,
+    ) -> Option<(Node<'a>, &'r str, Cow<'r, str>)> {
         let (address, fragment) = reference.split_once('#').unwrap_or((reference, ""));
         let full = if address.is_empty() { Cow::Borrowed(base) } else { join(base, address).into() };
         let (resource, prefix) = if full.is_empty() || full == self.root_base() {
@@ -229,7 +232,7 @@ impl<'a> Document<'a> {
     }
 
     /// The address of the resource that `place` belongs to.
-    fn base_at(&self, place: &Place<'_>) -> String {
+    pub(super) fn base_at(&self, place: &Place<'_>) -> String {
         if self.nested { self.base_of(&place.pointer()) } else { String::new() }
     }
 
@@ -247,37 +250,6 @@ impl<'a> Document<'a> {
     }
 }
 
-/// Looks keys up in objects of any size: large ones get a table when something is looked up in them.
-#[derive(Default)]
-pub(crate) struct Lookup<'a> {
-    tables: RefCell<ByIdentity<Keyed<'a>>>,
-}
-
-impl<'a> Lookup<'a> {
-    /// The value of `key`.
-    pub(crate) fn get(&self, members: Object<'a>, key: &str) -> Option<Node<'a>> {
-        if members.len() <= Keyed::LINEAR {
-            return get(members, key);
-        }
-        let mut tables = self.tables.borrow_mut();
-        tables.entry(identity(Node::Object(members))).or_insert_with(|| Keyed::of(members)).get(key)
-    }
-
-    /// Follows a pointer step by step, through data as well.
-    pub(crate) fn walk(&self, start: Node<'a>, path: &str) -> Option<Node<'a>> {
-        let mut node = start;
-        for token in path.split('/').skip(1) {
-            let name = unescape_segment(token);
-            node = match node {
-                Node::Object(members) => self.get(members, &name)?,
-                Node::List(nodes) => *nodes.get(name.parse::<usize>().ok()?)?,
-                _ => return None,
-            };
-        }
-        Some(node)
-    }
-}
-
 /// A pointer below `prefix`, in its plain spelling.
 fn spelled(prefix: &str, path: &str) -> String {
     let mut pointer = String::with_capacity(prefix.len() + path.len());
@@ -291,234 +263,6 @@ fn spelled(prefix: &str, path: &str) -> String {
         escape_segment(&unescape_segment(token), &mut pointer);
     }
     pointer
-}
-
-/// Which schemas no value can satisfy: a least fixpoint, so that recursion without an end counts as impossible.
-pub(crate) fn impossible<'a>(document: &Document<'a>) -> Identities {
-    let mut schemas: Vec<(Node<'a>, &'a Place<'a>)> = Vec::new();
-    let mut stack: Vec<(Node<'a>, &'a Place<'a>)> = vec![(document.root, &Place::ROOT)];
-    while let Some((node, place)) = stack.pop() {
-        if let Some(members) = node.object() {
-            each_child(members, |path, child| stack.push((child, path.below(place, document.arena))));
-            schemas.push((node, place));
-        }
-    }
-    // Children come after their parents in the list, so going backwards settles most at the first look.
-    let mut possible = Identities::with_capacity_and_hasher(schemas.len() + 1, Default::default());
-    possible.insert(0);
-    let mut open: Vec<usize> = Vec::new();
-    for (index, (node, place)) in schemas.iter().enumerate().rev() {
-        if is_possible(*node, place, document, &possible) {
-            possible.insert(identity(*node));
-        } else {
-            open.push(index);
-        }
-    }
-    // Who must be looked at again when a schema turns out possible.
-    let mut users: ByIdentity<Vec<usize>> = ByIdentity::default();
-    for index in &open {
-        let (node, place) = schemas[*index];
-        let members = node.object().unwrap_or_default();
-        each_child(members, |_, child| users.entry(identity(child)).or_default().push(*index));
-        if let Some(reference) = get(members, "$ref").and_then(|value| value.text(document.arena))
-            && let Some((target, ..)) = document.find(&document.base_at(place), reference)
-        {
-            users.entry(identity(target)).or_default().push(*index);
-        }
-    }
-    let mut queued = vec![false; schemas.len()];
-    for index in &open {
-        queued[*index] = true;
-    }
-    let mut waiting = open.clone();
-    while let Some(index) = waiting.pop() {
-        queued[index] = false;
-        let (node, place) = schemas[index];
-        let id = identity(node);
-        if !possible.contains(&id) && is_possible(node, place, document, &possible) {
-            possible.insert(id);
-            for user in users.get(&id).into_iter().flatten() {
-                if !std::mem::replace(&mut queued[*user], true) {
-                    waiting.push(*user);
-                }
-            }
-        }
-    }
-    open.into_iter().map(|index| identity(schemas[index].0)).filter(|id| !possible.contains(id)).collect()
-}
-
-fn is_possible<'a>(
-    node: Node<'a>,
-    place: &Place<'_>,
-    document: &Document<'a>,
-    possible: &Identities,
-) -> bool {
-    let arena = document.arena;
-    let Some(members) = node.object() else { return true };
-    let can = |schema: Node<'a>| match schema {
-        Node::Bool(value) => value,
-        other => possible.contains(&identity(other)),
-    };
-    if let Some(reference) = get(members, "$ref").and_then(|value| value.text(arena)) {
-        let target = document.find(&document.base_at(place), reference);
-        if target.is_some_and(|(target, ..)| !can(target)) {
-            return false;
-        }
-    }
-    if matches!(get(members, "enum"), Some(Node::List([])))
-        || matches!(get(members, "not"), Some(Node::Bool(true) | Node::Object([])))
-    {
-        return false;
-    }
-    for keyword in ["anyOf", "oneOf"] {
-        if let Some(Node::List(branches)) = get(members, keyword)
-            && !branches.iter().any(|branch| can(*branch))
-        {
-            return false;
-        }
-    }
-    let mut types = super::types::TypeSet::of(members);
-    if let Some(Node::List(parts)) = get(members, "allOf") {
-        for part in parts {
-            if !can(*part) {
-                return false;
-            }
-            if let Some(part) = part.object() {
-                types = types.and(super::types::TypeSet::of(part));
-            }
-        }
-    }
-    if types.is_empty() {
-        return false;
-    }
-    let least = matches!(get(members, "minItems"), Some(Node::Number(digits)) if digits.parse::<u64>().is_ok_and(|least| least > 0));
-    if least
-        && types == super::types::TypeSet::named("array")
-        && get(members, "prefixItems").is_none()
-        && get(members, "items").is_some_and(|items| items.is_schema() && !can(items))
-    {
-        return false;
-    }
-    if types.is_only_object() {
-        let properties = get(members, "properties").and_then(Node::object).unwrap_or_default();
-        let required = get(members, "required").and_then(Node::list).unwrap_or_default();
-        for name in required {
-            if let Some(name) = name.text(arena)
-                && let Some(schema) = document.lookup.get(properties, name)
-                && !can(schema)
-            {
-                return false;
-            }
-        }
-    }
-    true
-}
-
-/// The way from a schema to one directly below it.
-#[derive(Clone, Copy)]
-pub(crate) struct Path<'a> {
-    keyword: &'a str,
-    inside: Inside<'a>,
-}
-
-impl<'a> Path<'a> {
-    /// Whether it leads to a definition, which counts only where something points at it.
-    pub(crate) fn is_definition(self) -> bool {
-        matches!(self.keyword, "$defs" | "definitions")
-    }
-
-    /// The place this way from `place`.
-    pub(crate) fn below(self, place: &'a Place<'a>, arena: &'a Bump) -> &'a Place<'a> {
-        let keyword = arena.alloc(place.key(self.keyword));
-        match self.inside {
-            Inside::Alone => keyword,
-            Inside::Index(index) => arena.alloc(keyword.index(index)),
-            Inside::Key(key) => arena.alloc(keyword.key(key)),
-        }
-    }
-}
-
-/// Calls `visit` with every schema directly below, and the way to it.
-pub(crate) fn each_child<'a>(members: Object<'a>, mut visit: impl FnMut(Path<'a>, Node<'a>)) {
-    for member in members {
-        let mut child = |inside, schema: Node<'a>| {
-            if schema.is_schema() {
-                visit(Path { keyword: member.key, inside }, schema);
-            }
-        };
-        match (slot(member.key), member.value) {
-            (Slot::Items | Slot::SchemaList, Node::List(schemas)) => {
-                for (index, schema) in schemas.iter().enumerate() {
-                    child(Inside::Index(index), *schema);
-                }
-            }
-            (Slot::Schema | Slot::AdditionalItems | Slot::Items, schema) => child(Inside::Alone, schema),
-            (Slot::Properties | Slot::SchemaMap | Slot::Dependencies, Node::Object(schemas)) => {
-                for entry in schemas {
-                    child(Inside::Key(entry.key), entry.value);
-                }
-            }
-            _ => {}
-        }
-    }
-}
-
-/// Nodes of a graph that lie on a circle, and the length of its longest way, each circle counting once.
-fn cycles(uses: &ByIdentity<Vec<usize>>) -> (Identities, usize) {
-    // Tarjan's strongly connected components, with the stack in our hands.
-    let mut index: ByIdentity<(usize, usize)> = ByIdentity::default();
-    let mut on_stack: Identities = Identities::default();
-    let mut component: Vec<usize> = Vec::new();
-    let mut found = Identities::default();
-    let mut ways: ByIdentity<usize> = ByIdentity::default();
-    let none = Vec::new();
-    for start in uses.keys() {
-        if index.contains_key(start) {
-            continue;
-        }
-        let mut work: Vec<(usize, usize)> = vec![(*start, 0)];
-        while let Some((node, edge)) = work.pop() {
-            if edge == 0 {
-                let order = index.len();
-                index.insert(node, (order, order));
-                component.push(node);
-                on_stack.insert(node);
-            }
-            let edges = uses.get(&node).unwrap_or(&none);
-            if let Some(next) = edges.get(edge) {
-                work.push((node, edge + 1));
-                if !index.contains_key(next) {
-                    work.push((*next, 0));
-                } else if on_stack.contains(next) {
-                    let low = index[next].0;
-                    let entry = index.get_mut(&node).expect("the node was just entered");
-                    entry.1 = entry.1.min(low);
-                }
-                continue;
-            }
-            let (order, low) = index[&node];
-            if let Some((parent, _)) = work.last() {
-                let entry = index.get_mut(parent).expect("a parent is entered before its child");
-                entry.1 = entry.1.min(low);
-            }
-            if order == low {
-                let from = component.iter().rposition(|member| *member == node).unwrap_or(0);
-                let members = component.split_off(from);
-                let circular = members.len() > 1 || edges.contains(&node);
-                // What a component leads to was finished before it.
-                let onward = members.iter().filter_map(|member| uses.get(member)).flatten();
-                let way = 1 + onward.filter_map(|next| ways.get(next)).max().copied().unwrap_or(0);
-                ways.extend(members.iter().map(|member| (*member, way)));
-                for member in members {
-                    on_stack.remove(&member);
-                    if circular {
-                        found.insert(member);
-                    }
-                }
-            }
-        }
-    }
-    (found, ways.values().max().copied().unwrap_or(0))
 }
 
 /// An address against the one it stands in: enough of RFC 3986 to tell resources of one document apart.

@@ -5,7 +5,7 @@ use crate::json::{EMPTY, Member, Node, Object, Place, get};
 use crate::schema::draft::Draft;
 use crate::schema::identity::{ByIdentity, identity};
 use crate::schema::merge::Clash;
-use crate::schema::refs::each_child;
+use crate::schema::walk::each_child;
 
 impl<'a> Lowering<'_, 'a, '_> {
     /// The schema without `allOf`, and the rules that could not be merged into it.

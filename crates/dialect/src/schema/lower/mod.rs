@@ -6,16 +6,18 @@
 
 mod array;
 mod flat;
+mod kinds;
+mod map;
 mod object;
 mod reference;
 mod scalar;
 mod union;
 mod values;
 mod wire;
+mod words;
 
 use std::collections::HashMap;
 
-use super::brief::brief;
 use super::context::Context;
 use super::draft::Draft;
 use super::identity::{ByIdentity, Identities, identity, is_same_place};
@@ -281,190 +283,6 @@ impl<'a> Lowering<'_, 'a, '_> {
         }
     }
 
-    /// The types a schema allows; second, whether they were only implied by its keywords.
-    fn types(&mut self, members: Object<'a>, place: &Place<'_>) -> (TypeSet, bool) {
-        let mut types = TypeSet::of(members);
-        if matches!(get(members, "nullable"), Some(Node::Bool(true)))
-            && get(members, "type").is_some()
-            && !types.has(TypeSet::NULL)
-        {
-            types = types.or(TypeSet::NULL);
-            self.note(
-                place,
-                "nullable",
-                Effect::Widened,
-                "OpenAPI's word for `null`, which JSON Schema does not know",
-            );
-        }
-        if get(members, "type").is_some() {
-            return (types, false);
-        }
-        let implied = members.iter().find_map(|member| implied_type(member.key));
-        match implied {
-            None => (types, false),
-            Some(name) => {
-                self.note(
-                    place,
-                    "type",
-                    Effect::Narrowed,
-                    format!("its keywords speak of type `{name}`, so only that is offered"),
-                );
-                (TypeSet::named(name), true)
-            }
-        }
-    }
-
-    fn one_type(
-        &mut self,
-        name: &'static str,
-        members: Object<'a>,
-        leftover: &[Member<'a>],
-        place: &Place<'_>,
-    ) -> Lower<'a> {
-        match name {
-            "object" => self.object(members, leftover, place, false),
-            "array" => self.array(members, leftover, place),
-            scalar => self.scalar(scalar, members, leftover, place),
-        }
-    }
-
-    fn several_types(
-        &mut self,
-        names: &[&'static str],
-        members: Object<'a>,
-        leftover: &[Member<'a>],
-        place: &Place<'_>,
-    ) -> Lower<'a> {
-        let plain = names.iter().all(|name| !matches!(*name, "array" | "object")) && !has_rules(members);
-        if plain && self.grammar.types == Types::Lists {
-            let mut draft = self.begin(members, place);
-            // The original's own order, if it has one.
-            let list = match get(members, "type") {
-                Some(node @ Node::List(own)) if own.len() == names.len() => node,
-                _ => self.context.list(&names.iter().map(|name| Node::Text(name)).collect::<Vec<_>>()),
-            };
-            draft.put_first("type", list);
-            self.tell(&mut draft, leftover, place);
-            return Ok(Lowered { node: self.context.object(draft.members()), plan: Plan::Same });
-        }
-        // One branch a type, each with the keywords that speak of it.
-        let branches: Vec<Node<'a>> = names
-            .iter()
-            .map(|name| {
-                let mut branch = vec![Member::new("type", Node::Text(name))];
-                branch.extend(members.iter().filter(|member| {
-                    !is_annotation(member.key)
-                        && implied_type(member.key)
-                            .is_some_and(|of| of == *name || of == "number" && *name == "integer")
-                }));
-                self.context.object(&branch)
-            })
-            .collect();
-        self.union(members, &branches, "type", false, leftover, place)
-    }
-
-    /// A schema that allows everything.
-    fn anything(&mut self, members: Object<'a>, place: &Place<'_>) -> Lower<'a> {
-        if self.grammar.untyped {
-            let draft = self.begin(members, place);
-            return Ok(Lowered { node: self.context.object(draft.members()), plan: Plan::Same });
-        }
-        if self.grammar.strict && !self.context.options.reshape {
-            return Err(self.unsayable(place, "type", "any value at all is allowed here"));
-        }
-        self.note(place, "type", Effect::Rewritten, "any value at all: asked for as JSON text");
-        Ok(self.json_text(members, place, "any JSON value"))
-    }
-
-    /// Rules that say nothing about the type: only words are left for them.
-    fn untyped_rules(
-        &mut self,
-        members: Object<'a>,
-        leftover: &[Member<'a>],
-        place: &Place<'_>,
-    ) -> Lower<'a> {
-        if self.grammar.untyped {
-            let mut draft = self.begin(members, place);
-            let rules: Vec<Member<'a>> =
-                members.iter().filter(|member| !is_annotation(member.key)).copied().collect();
-            self.tell(&mut draft, &rules, place);
-            self.tell(&mut draft, leftover, place);
-            return Ok(Lowered { node: self.context.object(draft.members()), plan: Plan::Same });
-        }
-        self.unsayable_or_text(members, place, "type", "no type is given")
-    }
-
-    /// What cannot be said: a stop for a strict dialect, JSON text where that was asked for or is the dialect's way.
-    fn unsayable_or_text(
-        &mut self,
-        members: Object<'a>,
-        place: &Place<'_>,
-        keyword: &'static str,
-        why: &str,
-    ) -> Lower<'a> {
-        if self.grammar.strict && !self.context.options.reshape {
-            return Err(self.unsayable(place, keyword, why));
-        }
-        self.note(place, keyword, Effect::Widened, format!("{why}: asked for as JSON text"));
-        let rules: Vec<Member<'a>> =
-            members.iter().filter(|member| !is_annotation(member.key)).copied().collect();
-        let hint = format!("a value that fits {}", brief(self.context.object(&rules)));
-        Ok(self.json_text(members, place, &hint))
-    }
-
-    /// A string that holds the JSON text of the value.
-    fn json_text(&mut self, members: Object<'a>, place: &Place<'_>, what: &str) -> Lowered<'a> {
-        let mut draft = self.begin(members, place);
-        draft.put_first("type", Node::Text("string"));
-        self.context.describe(&mut draft, &format!("JSON text of {what}."));
-        let node = self.typed(draft.members());
-        Lowered { node, plan: Plan::JsonText }
-    }
-
-    /// A new schema with the description of `members`, other annotations noted as dropped.
-    fn begin(&mut self, members: Object<'a>, place: &Place<'_>) -> Draft<'a> {
-        let mut draft = Draft::of(&[]);
-        let described = get(members, "description").is_some();
-        for member in members {
-            match member.key {
-                "description" => draft.put("description", member.value),
-                "title" if self.grammar.title => draft.put("title", member.value),
-                "title" if !described => {
-                    draft.put("description", member.value);
-                    self.note(place, "title", Effect::Rewritten, "now the description");
-                }
-                "default"
-                    if self.context.profile.takes_defaults
-                        && self.context.defaults() == crate::Defaults::Keep =>
-                {
-                    draft.put("default", member.value);
-                }
-                "$defs" | "definitions" | "nullable" => {}
-                key if is_annotation(key) => {
-                    self.note(place, key, Effect::Dropped, brief(member.value));
-                }
-                _ => {}
-            }
-        }
-        draft
-    }
-
-    /// Puts rules into words, and reports each as widened.
-    fn tell(&mut self, draft: &mut Draft<'a>, rules: &[Member<'a>], place: &Place<'_>) {
-        for rule in rules {
-            if speaks_of_keys(rule.key) {
-                self.note(place, rule.key, Effect::Narrowed, "keys that it allows cannot be offered");
-            }
-            self.context.describe(draft, &format!("{}: {}", rule.key, brief(rule.value)));
-            self.note(
-                place,
-                rule.key,
-                Effect::Widened,
-                format!("{}, now only in the description", brief(rule.value)),
-            );
-        }
-    }
-
     /// The finished node, its `type` as the grammar spells types.
     fn typed(&self, members: &[Member<'a>]) -> Node<'a> {
         if self.grammar.types == Types::Lists {
@@ -506,28 +324,6 @@ pub(crate) fn speaks_of_keys(keyword: &str) -> bool {
         keyword,
         "properties" | "additionalProperties" | "patternProperties" | "anyOf" | "oneOf" | "allOf"
     )
-}
-
-/// The type that a keyword speaks of.
-pub(super) fn implied_type(keyword: &str) -> Option<&'static str> {
-    Some(match keyword {
-        "properties"
-        | "required"
-        | "additionalProperties"
-        | "patternProperties"
-        | "propertyNames"
-        | "minProperties"
-        | "maxProperties"
-        | "dependentRequired"
-        | "dependentSchemas"
-        | "dependencies"
-        | "unevaluatedProperties" => "object",
-        "items" | "prefixItems" | "minItems" | "maxItems" | "uniqueItems" | "contains" | "minContains"
-        | "maxContains" | "unevaluatedItems" => "array",
-        "minLength" | "maxLength" | "pattern" | "format" => "string",
-        "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" => "number",
-        _ => return None,
-    })
 }
 
 /// Whether a schema says more than its type and annotations.

@@ -1,6 +1,7 @@
 //! Strings, numbers, booleans and null.
 
-use super::{Lower, Lowered, Lowering, implied_type};
+use super::kinds::implied_type;
+use super::{Lower, Lowered, Lowering};
 use crate::Effect;
 use crate::arguments::Plan;
 use crate::json::{Decimal, Member, Node, Object, Place, get};
