@@ -31,9 +31,11 @@ pub(crate) struct ConvertArgs {
     /// The dialect the input is in
     #[arg(long, value_name = "D", value_parser = dialect_name::readable(), default_value = "mcp")]
     from: Dialect,
-    /// What becomes of `default` where the dialect does not take it
-    #[arg(long, value_name = "WAY", value_enum, default_value = "drop")]
-    defaults: WayOfDefaults,
+    /// What becomes of `default`
+    ///
+    /// Not given: kept for dialects whose models profit from it (`anthropic`, `bedrock`, `mcp`), dropped for the others.
+    #[arg(long, value_name = "WAY", value_enum)]
+    defaults: Option<WayOfDefaults>,
     /// Keep tools strict by reshaping what a strict dialect cannot say
     ///
     /// Maps become lists of key/value entries, free-form values JSON text, and tuples objects; `toolwire decode
@@ -54,16 +56,17 @@ enum WayOfDefaults {
     Drop,
     /// Said in the description instead
     Describe,
-    /// Left where it is
+    /// Left where it is, if the dialect takes it at all
     Keep,
 }
 
 pub(crate) fn run(args: &ConvertArgs) -> Result<ExitCode, Failure> {
     let options = Options {
         defaults: match args.defaults {
-            WayOfDefaults::Drop => Defaults::Drop,
-            WayOfDefaults::Describe => Defaults::Describe,
-            WayOfDefaults::Keep => Defaults::Keep,
+            None => Defaults::Usual,
+            Some(WayOfDefaults::Drop) => Defaults::Drop,
+            Some(WayOfDefaults::Describe) => Defaults::Describe,
+            Some(WayOfDefaults::Keep) => Defaults::Keep,
         },
         reshape: args.reshape,
         layout: if args.compact { Layout::Compact } else { Layout::Indented },
@@ -90,7 +93,33 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<ExitCode, Failure> {
             tell_of_losses(&conversion.reports);
         }
     }
+    tell_of_more_pages(&input.text);
+    tell_of_too_many(&conversion.reports, args.to);
     Ok(verdict(&conversion.reports, args))
+}
+
+/// A page of a longer list looks like a whole one.
+fn tell_of_more_pages(text: &str) {
+    if !text.contains("\"nextCursor\"") {
+        return;
+    }
+    let cursor = |value: &serde_json::Value| value.get("nextCursor").is_some_and(|cursor| !cursor.is_null());
+    let value: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
+    if cursor(&value) || value.get("result").is_some_and(cursor) {
+        say(&format!(
+            "{NOTE}warning:{NOTE:#} the list has a `nextCursor`: these are not all of the server's tools\n"
+        ));
+    }
+}
+
+/// One tool too many, and the API refuses all of them.
+fn tell_of_too_many(reports: &[Report], to: Dialect) {
+    let count = reports.iter().filter(|report| report.status != Status::Refused).count();
+    if let Some(most) = to.most_tools().filter(|most| count > *most) {
+        say(&format!(
+            "{NOTE}warning:{NOTE:#} {count} tools, but one request to `{to}` takes {most}: choose which to send\n"
+        ));
+    }
 }
 
 /// What the input may look like, as a hint.
@@ -132,8 +161,13 @@ fn tell_of_losses(reports: &[Report]) {
 }
 
 fn verdict(reports: &[Report], args: &ConvertArgs) -> ExitCode {
-    let file = args.file.as_ref().map_or("FILE".into(), |path| path.to_string_lossy());
-    let hint = format!("`toolwire check {}` shows which dialects take it", shown(&file));
+    let file = args.file.as_deref().filter(|path| *path != Path::new("-") && args.from == Dialect::Mcp);
+    let hint = match file {
+        Some(path) => {
+            format!("`toolwire check {}` shows which dialects take it", shown(&path.to_string_lossy()))
+        }
+        None => "`--report -` gives the reason of each as JSON; the other tools went through".to_owned(),
+    };
     match refused::tell(reports, Weight::Error, &hint) {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,

@@ -61,7 +61,7 @@ pub(crate) fn wrap<'a>(dialect: Dialect, parts: Parts<'a>, arena: &'a bumpalo::B
 }
 
 /// Whether a root schema has room for any argument.
-fn takes_arguments(schema: Node<'_>) -> bool {
+pub(crate) fn takes_arguments(schema: Node<'_>) -> bool {
     let members = schema.object().unwrap_or_default();
     let properties = get(members, "properties").and_then(Node::object).unwrap_or_default();
     let open = get(members, "additionalProperties").is_some_and(|rest| !matches!(rest, Node::Bool(false)));

@@ -119,6 +119,21 @@ impl Dialect {
         }
     }
 
+    /// How many tools one request takes, where a limit is known: beyond it the API refuses the whole request.
+    pub const fn most_tools(self) -> Option<usize> {
+        match self {
+            Dialect::OpenAi
+            | Dialect::OpenAiStrict
+            | Dialect::DeepSeek
+            | Dialect::Groq
+            | Dialect::Azure
+            | Dialect::Dial => Some(128),
+            Dialect::Xai => Some(350),
+            Dialect::Gemini | Dialect::GeminiOpenApi => Some(512),
+            _ => None,
+        }
+    }
+
     /// Whose message shapes this dialect uses.
     pub const fn family(self) -> Family {
         match self {

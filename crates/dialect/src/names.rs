@@ -53,8 +53,9 @@ pub(crate) fn tools(names: &[&str], server: Option<&str>, profile: &Profile) -> 
         .collect()
 }
 
-/// The key on the wire for each property of one object.
-pub(crate) fn keys(own: &[&str], rule: Keys) -> Vec<String> {
+/// The key on the wire for each property of one object. In an open one a renamed key is made unlike any other that
+/// could come.
+pub(crate) fn keys(own: &[&str], rule: Keys, open: bool) -> Vec<String> {
     let legal = |key: &str| match rule {
         Keys::Any => true,
         Keys::Root => {
@@ -81,7 +82,7 @@ pub(crate) fn keys(own: &[&str], rule: Keys) -> Vec<String> {
             plain.insert(0, '_');
         }
         let telling = plain.bytes().any(|byte| byte.is_ascii_alphanumeric());
-        let free = telling && plain.len() <= KEY_LIMIT && taken.insert(plain.to_ascii_lowercase());
+        let free = !open && telling && plain.len() <= KEY_LIMIT && taken.insert(plain.to_ascii_lowercase());
         wires[index] = if free { plain } else { suffixed(&plain, "", key, KEY_LIMIT, &mut taken) };
     }
     wires

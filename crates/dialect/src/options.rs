@@ -1,6 +1,6 @@
 //! What a caller may choose about a conversion.
 
-/// How tools are converted. The default is what the contract calls the default.
+/// How tools are converted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     pub defaults: Defaults,

@@ -48,15 +48,46 @@ fn read_mcp<'a>(reader: &mut Reader<'a>, whole: bool, arena: &'a Bump) -> Result
                 Some(tools) => Ok(Sources { tools, bare: false }),
                 None => {
                     reader.rewind(start);
+                    if let Some(message) = no_tool(reader)? {
+                        reader.rewind(start);
+                        return reader.fault(message);
+                    }
+                    reader.rewind(start);
                     Ok(Sources { tools: vec![tool(reader, whole, arena)?], bare: true })
                 }
             }
         }
         _ => {
+            let start = reader.position();
             reader.value()?;
+            reader.rewind(start);
             reader.fault("expected a tool, an array of tools, or an object with `tools`")
         }
     }
+}
+
+/// What is wrong with an object that is neither a tool nor holds any.
+fn no_tool(reader: &mut Reader<'_>) -> Result<Option<&'static str>, Fault> {
+    let (mut named, mut error, mut tools, mut empty) = (false, false, false, true);
+    let mut more = reader.enter_object()?;
+    while more {
+        empty = false;
+        match reader.key()? {
+            "name" | "inputSchema" | "description" => named = true,
+            "error" => error = true,
+            "tools" => tools = true,
+            _ => {}
+        }
+        reader.skip()?;
+        more = reader.next_member()?;
+    }
+    Ok(match () {
+        () if named => None,
+        () if error => Some("expected tools, but this is a server's answer with an `error`"),
+        () if tools => Some("`tools` must be an array"),
+        () if empty => Some("expected a tool, but this object is empty"),
+        () => None,
+    })
 }
 
 /// The list under `tools`, or under `result.tools`.
@@ -182,15 +213,20 @@ fn read_definitions<'a>(
     from: Dialect,
     arena: &'a Bump,
 ) -> Result<Sources<'a>, Fault> {
+    reader.peek();
+    let start = reader.position();
     let node = reader.value()?;
     let list = match node {
         Node::List(_) => Some(node),
-        _ => node.member("tools").or_else(|| node.member("result").and_then(|result| result.member("tools"))),
+        _ => ["result", "toolConfig"]
+            .into_iter()
+            .fold(node.member("tools"), |found, key| found.or_else(|| node.member(key)?.member("tools"))),
     };
     let (nodes, bare): (&[Node<'a>], bool) = match (list, node) {
         (Some(Node::List(nodes)), _) => (nodes, false),
         (_, Node::Object(_)) => (arena.alloc_slice_copy(&[node]), true),
         _ => {
+            reader.rewind(start);
             return reader.fault("expected a definition, an array of definitions, or an object with `tools`");
         }
     };
@@ -214,7 +250,11 @@ fn definition<'a>(node: Node<'a>, from: Dialect, arena: &'a Bump) -> Source<'a> 
             let spec = node.member("toolSpec");
             (spec, spec.and_then(|spec| spec.member("inputSchema")).and_then(|schema| schema.member("json")))
         }
-        Family::Anthropic => (Some(node), node.member("input_schema")),
+        Family::Anthropic => {
+            // Tools that the provider runs itself have a type of their own and no schema.
+            let kind = node.member("type").and_then(|kind| kind.text(arena)).unwrap_or("custom");
+            ((kind == "custom").then_some(node), node.member("input_schema"))
+        }
         Family::Gemini => {
             let schema = ["parametersJsonSchema", "parameters_json_schema", "parameters"]
                 .iter()
@@ -234,7 +274,9 @@ fn definition<'a>(node: Node<'a>, from: Dialect, arena: &'a Bump) -> Source<'a> 
     let mut source = from_members(members, None, arena);
     // Without parameters a function takes no arguments.
     source.input_schema = Some(
-        schema.unwrap_or(Node::Object(arena.alloc_slice_copy(&[Member::new("type", Node::Text("object"))]))),
+        schema
+            .filter(|schema| !matches!(schema, Node::Null))
+            .unwrap_or(Node::Object(arena.alloc_slice_copy(&[Member::new("type", Node::Text("object"))]))),
     );
     source
 }

@@ -6,7 +6,7 @@ use bumpalo::Bump;
 use serde_json::{Map, Value};
 
 use crate::arguments::{ArgumentError, Codec, Decoded, Encoded};
-use crate::definition::{Parts, wrap};
+use crate::definition::{Parts, takes_arguments, wrap};
 use crate::json::{Node, Writer, to_value};
 use crate::schema::{self, Converted, Counts};
 use crate::source::{Source, Sources, read};
@@ -238,7 +238,8 @@ fn convert_each<'a>(
     let wire = names::tools(&own, options.server.as_deref(), schema::Profile::of(dialect));
     let mut spent = Spent::default();
     for (index, (source, name)) in sources.tools.iter().zip(wire).enumerate() {
-        let label = || if source.name.is_empty() { format!("#{index}") } else { source.name.to_owned() };
+        let label =
+            || if source.name.is_empty() { format!("#{}", index + 1) } else { source.name.to_owned() };
         let refused = |refusal: Refusal, name: String| Report {
             tool: if source.fault.is_some() { label() } else { source.name.to_owned() },
             name,
@@ -250,7 +251,7 @@ fn convert_each<'a>(
         let refusal = |code, message: String| Refusal { code, pointer: String::new(), message };
         if let Some(fault) = source.fault {
             let code = if fault.contains("levels") { "too_deep" } else { "not_a_tool" };
-            done(refused(refusal(code, format!("{fault} (tool {index} of the list)")), label()), None);
+            done(refused(refusal(code, format!("{fault} (tool {} of the list)", index + 1)), label()), None);
             continue;
         }
         let Some(name) = name else {
@@ -338,7 +339,10 @@ fn define<'a>(
     {
         return whole;
     }
-    let description = match (source.description, converted.aside) {
+    // Gemini's tools without arguments have no schema, so what its root says goes to the tool.
+    let unshown = dialect.family() == Family::Gemini && !takes_arguments(converted.schema);
+    let aside = if unshown { converted.schema.member("description") } else { converted.aside };
+    let description = match (source.description, aside) {
         (description, None) => description,
         (None, aside) => aside,
         (Some(words), Some(aside)) => {

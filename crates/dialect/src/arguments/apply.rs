@@ -21,6 +21,10 @@ pub(crate) struct World<'w> {
     /// How often an alternative was tried.
     pub(crate) tries: std::cell::Cell<usize>,
     pub(crate) patience: Patience,
+    /// A key that came beside the one that is called so on the wire.
+    pub(crate) clash: std::cell::RefCell<Option<String>>,
+    /// A key that came twice in a list of entries.
+    pub(crate) repeated: std::cell::RefCell<Option<String>>,
 }
 
 impl World<'_> {
@@ -142,6 +146,9 @@ impl World<'_> {
             if let Value::Object(mut entry) = entry
                 && let (Some(Value::String(key)), Some(value)) = (entry.remove("key"), entry.remove("value"))
             {
+                if map.contains_key(&key) {
+                    *self.repeated.borrow_mut() = Some(key.clone());
+                }
                 map.insert(key, self.decode_within(plan, value, far));
             }
         }
@@ -227,6 +234,11 @@ impl World<'_> {
                 None if plan.fill => drop(encoded.insert(field.wire.clone(), Value::Null)),
                 None => {}
             }
+        }
+        if !matches!(plan.rest, Rest::Entries { .. })
+            && let Some(field) = plan.fields.iter().find(|field| map.contains_key(&field.wire))
+        {
+            *self.clash.borrow_mut() = Some(field.wire.clone());
         }
         match &plan.rest {
             Rest::Same => encoded.extend(map),

@@ -35,7 +35,7 @@ pub struct Encoded {
 pub enum ArgumentError {
     #[error("no tool is named `{name}`")]
     UnknownTool { name: String, nearest: Vec<String> },
-    #[error("the arguments are not JSON: {message}")]
+    #[error("the arguments cannot be read as JSON: {message}")]
     NotJson { message: String },
     #[error("the arguments must be an object, not {found}")]
     NotAnObject { found: String },
@@ -79,6 +79,8 @@ pub(crate) struct Codec {
     pub(crate) own: Value,
     /// The same, mended, for when it is no schema as it was sent.
     pub(crate) mended: Value,
+    /// Whether a model is asked for another shape somewhere.
+    reshapes: bool,
     own_judge: OnceLock<Option<Judge>>,
     wire_judge: OnceLock<Option<Judge>>,
 }
@@ -93,12 +95,13 @@ impl Codec {
         mended: Value,
     ) -> Codec {
         let (own_judge, wire_judge) = (OnceLock::new(), OnceLock::new());
-        Codec { dialect, plan, shared, wire, own, mended, own_judge, wire_judge }
+        let reshapes = plan.reshapes() || shared.iter().any(Plan::reshapes);
+        Codec { dialect, plan, shared, wire, own, mended, reshapes, own_judge, wire_judge }
     }
 
     fn world(&self) -> World<'_> {
-        let (tries, patience) = Default::default();
-        World { shared: &self.shared, wire: &self.wire, own: &self.mended, tries, patience }
+        let (tries, patience, clash, repeated) = Default::default();
+        World { shared: &self.shared, wire: &self.wire, own: &self.mended, tries, patience, clash, repeated }
     }
 
     fn own_judge(&self) -> Option<&Judge> {
@@ -117,6 +120,8 @@ impl Codec {
         let mut value = Value::Object(parse(sent, &mut repairs)?);
         let too_complex = |_: TooMuch| ArgumentError::TooComplex { tool: tool.to_owned() };
         let caseless = self.dialect == Dialect::AnthropicStrict;
+        // Kept where the model was asked for another shape than the tool's, to tell it what is wrong in its own.
+        let mut sent_whole = None;
         if !self.plan.is_same() {
             // What arrives in another type than the definition says must be mended before it can be turned back.
             if let Some(judge) = self.wire_judge()
@@ -124,16 +129,36 @@ impl Codec {
             {
                 repair(&mut value, judge, caseless, &mut repairs);
             }
-            value = self.world().decode(&self.plan, value);
+            if self.reshapes {
+                sent_whole = Some(value.clone());
+            }
+            let world = self.world();
+            value = world.decode(&self.plan, value);
+            if let Some(key) = world.repeated.take() {
+                let detail = format!("the key `{key}` came twice among the entries: the last one counts");
+                repairs.push(Repair { pointer: String::new(), detail });
+            }
         }
         let Some(judge) = self.own_judge() else { return Ok(decoded(tool, value, repairs)) };
         if judge.accepts(&value).map_err(too_complex)? {
             return Ok(decoded(tool, value, repairs));
         }
         repair(&mut value, judge, caseless, &mut repairs);
-        let violations = judge.violations(&value).map_err(too_complex)?;
+        let mut violations = judge.violations(&value).map_err(too_complex)?;
         if violations.is_empty() {
             return Ok(decoded(tool, value, repairs));
+        }
+        let in_its_own_shape = sent_whole
+            .zip(self.wire_judge())
+            .and_then(|(sent, judge)| judge.violations(&sent).ok())
+            .filter(|violations| !violations.is_empty());
+        match in_its_own_shape {
+            Some(found) => violations = found,
+            None => {
+                for violation in &mut violations {
+                    self.plan.to_wire(&self.shared, violation);
+                }
+            }
         }
         Err(ArgumentError::Invalid { tool: tool.to_owned(), violations, arguments: into_map(value) })
     }
@@ -151,7 +176,15 @@ impl Codec {
                 return Err(ArgumentError::Invalid { tool: tool.to_owned(), violations, arguments });
             }
         }
-        Ok(into_map(self.world().encode(&self.plan, value)))
+        let world = self.world();
+        let encoded = world.encode(&self.plan, value);
+        if let Some(key) = world.clash.take() {
+            let expected = format!("no key `{key}`, since another key is called so in this dialect");
+            let violation = Violation { pointer: String::new(), expected, found: format!("the key `{key}`") };
+            let (tool, arguments) = (tool.to_owned(), into_map(encoded));
+            return Err(ArgumentError::Invalid { tool, violations: vec![violation], arguments });
+        }
+        Ok(into_map(encoded))
     }
 }
 
@@ -200,7 +233,14 @@ fn parse(sent: &Value, repairs: &mut Vec<Repair>) -> Result<Map<String, Value>, 
 }
 
 fn from_text(text: &str) -> Result<Value, ArgumentError> {
-    serde_json::from_str(text).map_err(|error| ArgumentError::NotJson { message: error.to_string() })
+    serde_json::from_str(text).map_err(|error| {
+        let message = error.to_string();
+        let message = match message.strip_prefix("recursion limit exceeded") {
+            Some(place) => format!("they are nested more than 127 levels deep{place}"),
+            None => message,
+        };
+        ArgumentError::NotJson { message }
+    })
 }
 
 fn not_an_object(value: &Value) -> ArgumentError {

@@ -5,6 +5,9 @@
 
 use serde_json::Value;
 
+use super::verdict::Violation;
+use crate::json::{escape_segment, unescape_segment};
+
 /// What to do with one value. The definition's side is called the wire.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Plan {
@@ -84,6 +87,71 @@ pub(crate) struct PositionsPlan {
 impl Plan {
     pub(crate) const fn is_same(&self) -> bool {
         matches!(self, Plan::Same)
+    }
+
+    /// Whether the wire has another shape than the tool somewhere, not only other keys or more nulls.
+    pub(crate) fn reshapes(&self) -> bool {
+        match self {
+            Plan::Same | Plan::Shared(_) => false,
+            Plan::JsonText | Plan::Entries(_) | Plan::Positions(_) | Plan::Values(_) => true,
+            Plan::Items(plan) => plan.reshapes(),
+            Plan::Tuple { positions, rest } => rest.reshapes() || positions.iter().any(Plan::reshapes),
+            Plan::Union(branches) => branches.iter().any(|branch| branch.plan.reshapes()),
+            Plan::Object(plan) => {
+                let rest = match &plan.rest {
+                    Rest::Same => false,
+                    Rest::Plan(plan) => plan.reshapes(),
+                    Rest::Entries { .. } => true,
+                };
+                rest || plan.fields.iter().any(|field| field.plan.reshapes())
+            }
+        }
+    }
+
+    /// Says a violation in the keys of the wire: those are what a model was shown.
+    pub(crate) fn to_wire(&self, shared: &[Plan], violation: &mut Violation) {
+        let mut plan = self;
+        let mut pointer = String::with_capacity(violation.pointer.len());
+        let mut steps = violation.pointer.split('/').skip(1);
+        loop {
+            let mut hops = 0;
+            while let Plan::Shared(index) = plan {
+                hops += 1;
+                plan = shared.get(*index).filter(|_| hops < 64).unwrap_or(&Plan::Same);
+            }
+            let Some(step) = steps.next() else { break };
+            pointer.push('/');
+            match plan {
+                Plan::Object(object) => {
+                    let own = unescape_segment(step);
+                    match object.fields.iter().find(|field| field.own == own) {
+                        Some(field) => {
+                            escape_segment(&field.wire, &mut pointer);
+                            plan = &field.plan;
+                        }
+                        None => {
+                            pointer.push_str(step);
+                            plan = &Plan::Same;
+                        }
+                    }
+                }
+                Plan::Items(items) => {
+                    pointer.push_str(step);
+                    plan = items;
+                }
+                _ => {
+                    pointer.push_str(step);
+                    plan = &Plan::Same;
+                }
+            }
+        }
+        violation.pointer = pointer;
+        if let Plan::Object(object) = plan {
+            for field in object.fields.iter().filter(|field| field.wire != field.own) {
+                violation.expected =
+                    violation.expected.replace(&format!("`{}`", field.own), &format!("`{}`", field.wire));
+            }
+        }
     }
 
     pub(crate) fn items(plan: Plan) -> Plan {

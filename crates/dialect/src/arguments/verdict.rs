@@ -81,7 +81,12 @@ fn describe(error: &ValidationError<'_>) -> Violation {
     let (expected, found) = match error.kind() {
         Kind::Type { kind } => (type_names(kind), kind_and_value(error.instance())),
         Kind::Required { property } => {
-            (format!("the required property {property}"), "it is missing".to_owned())
+            let name = property.as_str().map_or_else(|| property.to_string(), str::to_owned);
+            (format!("the required property `{name}`"), "nothing of that name".to_owned())
+        }
+        Kind::FalseSchema => ("nothing: no value may stand here".to_owned(), found),
+        Kind::UnevaluatedItems { .. } | Kind::AdditionalItems { .. } => {
+            ("only the items that are described".to_owned(), found)
         }
         Kind::Enum { options } => (format!("one of {}", quoted(options)), found),
         Kind::Constant { expected_value } => (quoted(expected_value), found),

@@ -190,8 +190,11 @@ fn resource_piece(resource: &ResourceContents, carrier: &Carrier, options: &Resu
 
 /// A link, told and not followed.
 fn link_text(link: &ResourceLink) -> String {
-    let title = link.title.as_deref().unwrap_or(&link.name);
-    let mut text = format!("[resource link: {title}, {}", link.uri);
+    let mut text = format!("[resource link: {}", link.name);
+    if let Some(title) = link.title.as_deref().filter(|title| *title != link.name) {
+        text.push_str(&format!(" ({title})"));
+    }
+    text.push_str(&format!(", {}", link.uri));
     if let Some(mime_type) = &link.mime_type {
         text.push_str(&format!(", {mime_type}"));
     }

@@ -19,6 +19,8 @@ pub(crate) struct Context<'a, 'o> {
     pub(crate) upgraded: bool,
     /// How many `not`, `if` and `oneOf` stand around: what is widened inside them may narrow the whole.
     pub(crate) turned: usize,
+    /// How many schemas with `unevaluatedItems` stand around: an `items` inside them would evaluate everything.
+    pub(crate) unevaluated: usize,
     /// How many members merging has copied.
     pub(crate) merged: std::cell::Cell<usize>,
 }
@@ -34,6 +36,7 @@ impl<'a, 'o> Context<'a, 'o> {
             doubtful: false,
             upgraded: false,
             turned: 0,
+            unevaluated: 0,
             merged: Default::default(),
         }
     }

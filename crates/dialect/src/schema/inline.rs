@@ -17,6 +17,8 @@ struct Inlining<'d, 'a> {
     document: &'d Document<'a>,
     open: Vec<usize>,
     spent: usize,
+    /// A reference was replaced.
+    replaced: bool,
     /// A reference had to stay.
     stayed: bool,
 }
@@ -24,9 +26,10 @@ struct Inlining<'d, 'a> {
 impl<'a> Context<'a, '_> {
     /// The schema without references, but for circles.
     pub(crate) fn inline(&mut self, root: Node<'a>, document: &Document<'a>) -> Node<'a> {
-        let mut inlining = Inlining { document, open: vec![identity(root)], spent: 0, stayed: false };
-        let mut node = self.inline_node(root, &mut inlining);
-        if inlining.spent > BUDGET {
+        let open = vec![identity(root)];
+        let mut inlining = Inlining { document, open, spent: 0, replaced: false, stayed: false };
+        let mut node = self.inline_node(root, &mut inlining, &Place::ROOT);
+        if inlining.spent > BUDGET || inlining.stayed && !inlining.replaced {
             return root;
         }
         if !inlining.stayed {
@@ -35,24 +38,37 @@ impl<'a> Context<'a, '_> {
             draft.remove("definitions");
             node = self.object(draft.members());
         }
-        self.note(&Place::ROOT, "$ref", Effect::Rewritten, "references are replaced by what they point to");
+        let detail = if !inlining.replaced {
+            "definitions that nothing points at are left out"
+        } else if inlining.stayed {
+            "references are replaced by what they point to, but for those that lead back to themselves"
+        } else {
+            "references are replaced by what they point to"
+        };
+        self.note(&Place::ROOT, "$ref", Effect::Rewritten, detail);
         node
     }
 
-    fn inline_node(&mut self, node: Node<'a>, inlining: &mut Inlining<'_, 'a>) -> Node<'a> {
+    fn inline_node(
+        &mut self,
+        node: Node<'a>,
+        inlining: &mut Inlining<'_, 'a>,
+        place: &Place<'_>,
+    ) -> Node<'a> {
         let Some(members) = node.object() else { return node };
         inlining.spent += 1;
         if inlining.spent > BUDGET {
             return node;
         }
+        inlining.stayed |= get(members, "$dynamicRef").is_some();
         let Some(reference) = get(members, "$ref").and_then(|node| node.text(self.arena)) else {
-            return self.inline_children(members, inlining);
+            return self.inline_children(members, inlining, place);
         };
-        let Some(target) = inlining.document.resolve("", reference) else { return node };
+        let base = inlining.document.base_at(place);
+        let Some(target) = inlining.document.resolve(&base, reference) else { return node };
         let id = identity(target.node);
         let constrained = members.iter().any(|member| member.key != "$ref" && !is_annotation(member.key));
-        if inlining.document.nested
-            || constrained
+        if constrained && get(members, "allOf").is_some()
             || inlining.document.is_cyclic(target.node)
             || inlining.open.len() > DEEPEST
             || inlining.open.contains(&id)
@@ -61,10 +77,18 @@ impl<'a> Context<'a, '_> {
             return node;
         }
         inlining.open.push(id);
-        let shown = self.inline_node(target.node, inlining);
+        let shown = self.inline_node(target.node, inlining, &Place::at(&target.pointer));
         inlining.open.pop();
+        inlining.replaced = true;
         if members.len() == 1 {
             return shown;
+        }
+        if constrained {
+            let mut draft =
+                Draft::of(self.inline_children(members, inlining, place).object().unwrap_or_default());
+            draft.remove("$ref");
+            draft.put("allOf", self.list(&[shown]));
+            return self.object(draft.members());
         }
         let Some(shown) = shown.object() else { return shown };
         let mut draft = Draft::of(shown);
@@ -74,14 +98,25 @@ impl<'a> Context<'a, '_> {
         self.object(draft.members())
     }
 
-    fn inline_children(&mut self, members: Object<'a>, inlining: &mut Inlining<'_, 'a>) -> Node<'a> {
+    fn inline_children(
+        &mut self,
+        members: Object<'a>,
+        inlining: &mut Inlining<'_, 'a>,
+        place: &Place<'_>,
+    ) -> Node<'a> {
         let mut draft = Draft::of(members);
         for member in members {
+            let inside = place.key(member.key);
             let value = match (slot(member.key), member.value) {
-                (Slot::Schema | Slot::Items, Node::Object(_)) => self.inline_node(member.value, inlining),
+                (Slot::Schema | Slot::Items, Node::Object(_)) => {
+                    self.inline_node(member.value, inlining, &inside)
+                }
                 (Slot::SchemaList, Node::List(schemas)) => {
-                    let schemas: Vec<Node<'a>> =
-                        schemas.iter().map(|schema| self.inline_node(*schema, inlining)).collect();
+                    let schemas: Vec<Node<'a>> = schemas
+                        .iter()
+                        .enumerate()
+                        .map(|(index, schema)| self.inline_node(*schema, inlining, &inside.index(index)))
+                        .collect();
                     self.list(&schemas)
                 }
                 (Slot::Properties | Slot::SchemaMap, Node::Object(schemas))
@@ -89,7 +124,10 @@ impl<'a> Context<'a, '_> {
                 {
                     let schemas: Vec<Member<'a>> = schemas
                         .iter()
-                        .map(|entry| Member::new(entry.key, self.inline_node(entry.value, inlining)))
+                        .map(|entry| {
+                            let here = inside.key(entry.key);
+                            Member::new(entry.key, self.inline_node(entry.value, inlining, &here))
+                        })
                         .collect();
                     self.object(&schemas)
                 }

@@ -21,13 +21,10 @@ impl<'a> Context<'a, '_> {
     ) -> Result<Converted<'a>, Refusal> {
         let mut schema = fixed;
         let mut plan = Plan::Same;
-        if self.upgraded && schema.member("$schema").is_some() {
-            let mut draft = Draft::of(schema.object().unwrap_or_default());
-            draft.remove("$schema");
-            self.note(&Place::ROOT, "$schema", Effect::Dropped, "the schema is in the words of 2020-12 now");
-            schema = self.object(draft.members());
-        }
-        if let (true, true, Some(document)) = (self.profile.inline, self.refs, document) {
+        if let Some(document) = document
+            && self.refs
+            && (self.profile.inline || self.profile.tidies && document.points_by_name())
+        {
             schema = self.inline(schema, document);
         }
         // What a reference points into must not move.
@@ -151,7 +148,11 @@ impl<'a> Context<'a, '_> {
         let members = root.object().unwrap_or_default();
         let properties = get(members, "properties").and_then(Node::object).unwrap_or_default();
         let own: Vec<&str> = properties.iter().map(|property| property.key).collect();
-        let wires = names::keys(&own, Keys::Root);
+        // An open object also takes the key as it was, with any value, and keys that look like a renamed one.
+        let open = get(members, "additionalProperties")
+            .is_some_and(|rest| !matches!(rest, Node::Bool(false)))
+            || get(members, "patternProperties").is_some();
+        let wires = names::keys(&own, Keys::Root, open);
         if own.iter().zip(&wires).all(|(own, wire)| own == wire) {
             return (root, Plan::Same);
         }
@@ -159,10 +160,6 @@ impl<'a> Context<'a, '_> {
         let mut renamed: Vec<Member<'a>> = Vec::with_capacity(properties.len());
         let inside = Place::ROOT;
         let inside = inside.key("properties");
-        // An open object also takes the key as it was, with any value.
-        let open = get(members, "additionalProperties")
-            .is_some_and(|rest| !matches!(rest, Node::Bool(false)))
-            || get(members, "patternProperties").is_some();
         let effect = if open { Effect::Widened } else { Effect::Rewritten };
         for (property, wire) in properties.iter().zip(wires) {
             let wire: &'a str = self.arena.alloc_str(&wire);
@@ -174,6 +171,10 @@ impl<'a> Context<'a, '_> {
                     effect,
                     format!("the API takes no such key: it is called `{wire}`"),
                 );
+                if open {
+                    let detail = format!("a further key `{wire}` cannot come beside it");
+                    self.note(&here, "properties", Effect::Narrowed, detail);
+                }
                 fields.push(Field {
                     wire: wire.to_owned(),
                     own: property.key.to_owned(),
@@ -289,7 +290,11 @@ impl<'a> Context<'a, '_> {
                 }
                 "description" => {
                     draft.remove(member.key);
+                    let rules = words.remove("description").and_then(|node| node.text(self.arena));
                     words.put("description", member.value);
+                    if let Some(rules) = rules {
+                        self.describe(&mut words, rules);
+                    }
                 }
                 key if is_annotation(key) => {
                     draft.remove(key);
@@ -330,7 +335,7 @@ fn has_ref(node: Node<'_>) -> bool {
     let mut stack = vec![node];
     while let Some(node) = stack.pop() {
         let Some(members) = node.object() else { continue };
-        if get(members, "$ref").is_some_and(Node::is_string) {
+        if ["$ref", "$dynamicRef"].iter().any(|keyword| get(members, keyword).is_some_and(Node::is_string)) {
             return true;
         }
         super::walk::each_child(members, |path, child| {

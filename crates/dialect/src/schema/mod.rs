@@ -8,6 +8,7 @@ mod context;
 mod cycles;
 mod disjoint;
 mod draft;
+mod edition;
 mod identity;
 mod inline;
 mod keep;
@@ -22,6 +23,7 @@ mod profile;
 mod refs;
 mod root;
 mod spread;
+mod tidy;
 mod types;
 mod walk;
 
@@ -30,6 +32,7 @@ use std::collections::HashSet;
 use bumpalo::Bump;
 
 use self::context::Context;
+use self::edition::Edition;
 use self::identity::identity;
 pub(crate) use self::keyword::{Slot, is_annotation, slot};
 pub(crate) use self::lower::Counts;
@@ -117,7 +120,21 @@ fn convert_by<'a>(
 ) -> Result<Result<Converted<'a>, Unsayable>, Refusal> {
     let mut context = Context::new(arena, profile, options);
     let root = context.read_root(sent)?;
-    let mended = context.mend(root, &Place::ROOT);
+    let edition = Edition::of(root, arena);
+    let drops_edition = profile.grammar.is_some() || profile.tidies || profile.inline;
+    let mut mended = if edition < Edition::V2020 && drops_edition {
+        let modern = context.modernise(root, edition);
+        context.mend(modern, &Place::ROOT)
+    } else {
+        context.mend(root, &Place::ROOT)
+    };
+    if context.upgraded && edition < Edition::V2020 && !drops_edition {
+        // One thing in today's words means that all of it must be.
+        context = Context::new(arena, profile, options);
+        let root = context.read_root(sent)?;
+        let modern = context.modernise(root, edition);
+        mended = context.mend(modern, &Place::ROOT);
+    }
     let mut document = None;
     let mut impossible = identity::Identities::default();
     if context.refs || context.doubtful {
@@ -134,7 +151,14 @@ fn convert_by<'a>(
     {
         return Ok(Err((String::new(), keyword, "the root lists whole sets of arguments".to_owned())));
     }
-    let fixed = context.fix_root(mended, document.as_ref())?;
+    let mut tidy = mended;
+    if profile.tidies {
+        tidy = context.tidy_root(mended, &impossible);
+        if document.is_some() && !identity::is_same_place(tidy, mended) {
+            document = Some(Document::new(tidy, arena)?);
+        }
+    }
+    let fixed = context.fix_root(tidy, document.as_ref())?;
     if let Some(document) = &mut document {
         document.rooted(fixed);
     }

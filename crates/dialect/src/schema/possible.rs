@@ -114,12 +114,14 @@ fn is_possible<'a>(
     if types.is_only_object() {
         let properties = get(members, "properties").and_then(Node::object).unwrap_or_default();
         let required = get(members, "required").and_then(Node::list).unwrap_or_default();
+        let closed = matches!(get(members, "additionalProperties"), Some(Node::Bool(false)))
+            && get(members, "patternProperties").is_none();
         for name in required {
-            if let Some(name) = name.text(arena)
-                && let Some(schema) = document.lookup.get(properties, name)
-                && !can(schema)
-            {
-                return false;
+            let Some(name) = name.text(arena) else { continue };
+            match document.lookup.get(properties, name) {
+                Some(schema) if !can(schema) => return false,
+                None if closed => return false,
+                _ => {}
             }
         }
     }

@@ -30,6 +30,8 @@ pub(crate) struct Profile {
     pub(crate) inline: bool,
     /// Optional properties also take `null`, since this API checks calls and its models send it.
     pub(crate) nullable_optionals: bool,
+    /// What a schema only means is said aloud, in the words of 2020-12.
+    pub(crate) tidies: bool,
     /// How schemas are said anew, if they are not kept word for word.
     pub(crate) grammar: Option<&'static Grammar>,
 }
@@ -159,6 +161,7 @@ const OPENAI: Profile = Profile {
     bare_root: false,
     inline: false,
     nullable_optionals: false,
+    tidies: false,
     grammar: None,
 };
 
@@ -176,6 +179,7 @@ const ANTHROPIC: Profile = Profile {
     needs_properties: false,
     python_patterns: false,
     refused_at_root: &["oneOf", "anyOf", "allOf"],
+    tidies: true,
     ..OPENAI
 };
 
@@ -190,6 +194,7 @@ const RESPONSES_STRICT: Profile = Profile { name_limit: 128, ..OPENAI_STRICT };
 
 const ANTHROPIC_STRICT: Profile = Profile {
     grammar: Some(&CLAUDE),
+    tidies: false,
     needs_items: false,
     python_patterns: false,
     takes_defaults: true,
@@ -198,11 +203,11 @@ const ANTHROPIC_STRICT: Profile = Profile {
 
 const GEMINI: Profile = Profile { any_first: false, keys: Keys::All, grammar: Some(&GOOGLE), ..SHAPED };
 
-const GEMINI_OPENAPI: Profile = Profile { grammar: Some(&GOOGLE_OPENAPI), ..GEMINI };
+const GEMINI_OPENAPI: Profile = Profile { takes_defaults: true, grammar: Some(&GOOGLE_OPENAPI), ..GEMINI };
 
 const OLLAMA: Profile = Profile { bare_root: true, grammar: Some(&FIXED_STRUCT), ..SHAPED };
 
-const XAI: Profile = Profile { grammar: Some(&GROK), ..SHAPED };
+const XAI: Profile = Profile { takes_defaults: true, grammar: Some(&GROK), ..SHAPED };
 
 /// MCP itself: nothing is looked at.
 const MCP: Profile = Profile {

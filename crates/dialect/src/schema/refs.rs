@@ -120,6 +120,11 @@ impl<'a> Document<'a> {
         id.strip_suffix('#').unwrap_or(id)
     }
 
+    /// Whether something is pointed at by a name of its own, not by a pointer from the root.
+    pub(crate) fn points_by_name(&self) -> bool {
+        self.nested || !self.anchors.is_empty()
+    }
+
     /// Whether a reference points at something else than a definition.
     pub(crate) fn points_inside(&self) -> bool {
         self.inside

@@ -98,6 +98,12 @@ impl<'a> Context<'a, '_> {
                 && let Some(value) = draft.remove(keyword)
             {
                 self.describe(&mut draft, &format!("{keyword}: {}", brief(value)));
+                let offered = draft.get("properties").and_then(Node::object).unwrap_or_default();
+                let listed = if keyword == "enum" { value.list().unwrap_or_default() } else { &[value] };
+                let mut keys = listed.iter().filter_map(|value| value.object()).flatten();
+                if keyword != "not" && keys.any(|member| get(offered, member.key).is_none()) {
+                    self.note(&place, keyword, Effect::Narrowed, "keys that only it names cannot be offered");
+                }
                 self.note(
                     &place,
                     keyword,
@@ -108,7 +114,9 @@ impl<'a> Context<'a, '_> {
         }
         if self.profile.needs_properties && draft.get("properties").is_none() {
             draft.put("properties", EMPTY);
-            self.note(&place, "properties", Effect::Rewritten, "missing: the API wants it, if empty");
+            if self.profile.keys != super::Keys::All {
+                self.note(&place, "properties", Effect::Rewritten, "missing: the API wants it, if empty");
+            }
         }
         Ok(if draft.is_edited() { self.object(draft.members()) } else { Node::Object(members) })
     }

@@ -55,6 +55,7 @@ impl<'a> Context<'a, '_> {
             self.tell_leftover(&mut draft, leftover);
             return Ok(self.members(draft.members()));
         }
+        let own = get(base_members, "properties").and_then(Node::object).unwrap_or_default();
         let mut draft = Draft::of(base_members);
         self.spread_properties(&mut draft, &shown, open);
         let offered = draft.get("properties").and_then(Node::object).unwrap_or_default();
@@ -68,7 +69,10 @@ impl<'a> Context<'a, '_> {
         let few = shown.len() * named.len() < MOST * MOST;
         if named.iter().any(|name| get(offered, name).is_none())
             || !few
-            || named.iter().any(|name| shown.iter().any(|branch| silent(branch, name)))
+            || named
+                .iter()
+                .filter(|name| get(own, name).is_none())
+                .any(|name| shown.iter().any(|branch| silent(branch, name)))
         {
             let detail = "a key is offered only as the alternatives that describe it say";
             self.note(&place, keyword, Effect::Narrowed, detail);

@@ -199,6 +199,14 @@ impl<'a> Lowering<'_, 'a, '_> {
                     draft.put("additionalProperties", Node::Bool(false));
                 }
             }
+            Others::None
+                if said.is_some()
+                    && !place.pointer().is_empty()
+                    && draft.get("properties").and_then(Node::object).unwrap_or_default().is_empty() =>
+            {
+                let detail = "that no key may come cannot be said";
+                self.note(place, "additionalProperties", Effect::Widened, detail);
+            }
             Others::None if said.is_some() => {
                 self.note(
                     place,

@@ -149,7 +149,12 @@ impl<'a> Lowering<'_, 'a, '_> {
         let inside = place.key("properties");
         for property in properties {
             let here = inside.key(property.key);
+            let offered = named.properties.len();
             self.property(&mut named, property.key, property.value, required.contains(property.key), &here)?;
+            if named.properties.len() == offered && matches!(others, Others::Open(_)) {
+                // Keys without a name may come, and this one among them.
+                self.note(&here, "properties", Effect::Widened, "that this key may not come is not said");
+            }
         }
         let known: std::collections::HashSet<&'a str> =
             properties.iter().map(|property| property.key).collect();
@@ -263,7 +268,8 @@ impl<'a> Lowering<'_, 'a, '_> {
             return;
         }
         let own: Vec<&str> = named.fields.iter().map(|field| field.own.as_str()).collect();
-        let wires = names::keys(&own, self.context.profile.keys);
+        let beside = open && self.grammar.maps;
+        let wires = names::keys(&own, self.context.profile.keys, beside);
         for (index, wire) in wires.into_iter().enumerate() {
             if wire == named.fields[index].own {
                 continue;
@@ -276,6 +282,10 @@ impl<'a> Lowering<'_, 'a, '_> {
                 effect,
                 format!("the API takes no such key: it is called `{wire}`"),
             );
+            if beside {
+                let detail = format!("a further key `{wire}` cannot come beside it");
+                self.context.note(&here, "properties", Effect::Narrowed, detail);
+            }
             let wire: &'a str = self.context.arena.alloc_str(&wire);
             for name in &mut named.required {
                 if name.text(self.context.arena) == Some(&named.fields[index].own) {

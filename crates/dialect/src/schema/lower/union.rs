@@ -35,9 +35,12 @@ impl<'a> Lowering<'_, 'a, '_> {
                 }
                 let mut rest = Draft::of(members);
                 rest.remove("anyOf");
-                let rest = self.context.members(rest.members());
                 let mut leftover = leftover.to_vec();
                 leftover.push(Member::new("anyOf", Node::List(other)));
+                if let Some(rule) = rest.remove("unevaluatedProperties") {
+                    leftover.push(Member::new("unevaluatedProperties", rule));
+                }
+                let rest = self.context.members(rest.members());
                 return self.union(rest, branches, "oneOf", true, &leftover, place).map(Some);
             }
         };
@@ -75,7 +78,14 @@ impl<'a> Lowering<'_, 'a, '_> {
         for (index, branch) in branches.iter().enumerate() {
             let here = inside.index(index);
             let here = if keyword == "type" { place } else { &here };
-            let schema = self.context.both(base, *branch);
+            let schema = if get(base.object().unwrap_or_default(), "unevaluatedProperties").is_some() {
+                // It must see what the alternative evaluates, so the alternative goes inside.
+                let mut host = Draft::of(base.object().unwrap_or_default());
+                host.put("allOf", self.context.list(&[*branch]));
+                self.context.object(host.members())
+            } else {
+                self.context.both(base, *branch)
+            };
             let one = match self.lower(schema, here) {
                 Ok(one) => one,
                 Err(Stop::Never) => {

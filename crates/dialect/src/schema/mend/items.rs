@@ -66,6 +66,34 @@ impl<'a> Context<'a, '_> {
         );
     }
 
+    /// `items` for an array that has none, where the API wants it.
+    pub(super) fn put_items(&mut self, draft: &mut Draft<'a>, place: &Place<'_>) {
+        const MAY_EVALUATE: [&str; 8] =
+            ["$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "contains", "not"];
+        let alone = MAY_EVALUATE.iter().all(|keyword| draft.get(keyword).is_none());
+        if self.unevaluated == 1
+            && alone
+            && let Some(rest) = draft.get("unevaluatedItems")
+        {
+            draft.remove("unevaluatedItems");
+            draft.put("items", rest);
+            if matches!(rest, Node::Bool(_)) {
+                draft.put("items", EMPTY);
+            }
+            if matches!(rest, Node::Bool(false)) {
+                self.cap_items(draft);
+            }
+            let detail = "an array must say `items`; nothing else evaluates its items";
+            return self.note(place, "unevaluatedItems", Effect::Rewritten, detail);
+        }
+        draft.put("items", EMPTY);
+        if self.unevaluated > 0 {
+            let detail = "an array must say `items`, and what is evaluated by them `unevaluatedItems` no longer reaches";
+            return self.note(place, "unevaluatedItems", Effect::Widened, detail);
+        }
+        self.note(place, "items", Effect::Rewritten, "an array must say `items`; `{}` allows the same");
+    }
+
     /// No item beyond the positions that `prefixItems` names.
     pub(super) fn cap_items(&self, draft: &mut Draft<'a>) {
         let length = draft.get("prefixItems").and_then(Node::list).map_or(0, <[Node<'_>]>::len);

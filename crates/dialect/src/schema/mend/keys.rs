@@ -2,7 +2,7 @@
 
 use super::changed;
 use crate::Effect;
-use crate::json::{EMPTY, Node, Place, get};
+use crate::json::{EMPTY, Keyed, Node, Object, Place, get};
 use crate::schema::context::Context;
 use crate::schema::draft::{Draft, Sifted};
 
@@ -72,6 +72,14 @@ impl<'a> Context<'a, '_> {
             }
             draft.put("required", self.list(&names));
         }
+    }
+
+    /// Whether a required key is described by no property.
+    pub(super) fn requires_more(&self, members: Object<'a>) -> bool {
+        let Some(required) = get(members, "required").and_then(Node::list) else { return false };
+        let properties = get(members, "properties").and_then(Node::object).unwrap_or_default();
+        let properties = Keyed::of(properties);
+        required.iter().any(|name| name.text(self.arena).is_some_and(|name| properties.get(name).is_none()))
     }
 
     pub(super) fn mend_required(&mut self, draft: &mut Draft<'a>, value: Node<'a>, place: &Place<'_>) {

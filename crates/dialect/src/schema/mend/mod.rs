@@ -12,7 +12,7 @@ use super::brief::brief;
 use super::context::Context;
 use super::draft::Draft;
 use super::{Slot, slot};
-use crate::json::{EMPTY, Member, Node, Object, Place};
+use crate::json::{Member, Node, Object, Place, get};
 use crate::{Defaults, Effect};
 
 impl<'a> Context<'a, '_> {
@@ -36,6 +36,9 @@ impl<'a> Context<'a, '_> {
         let mut array = false;
         let mut has_items = false;
         let mut list_items = false;
+        let mut closed = false;
+        let unevaluated = get(members, "unevaluatedItems").is_some();
+        self.unevaluated += usize::from(unevaluated);
         for member in members {
             let Member { key, value } = *member;
             match slot(key) {
@@ -51,7 +54,10 @@ impl<'a> Context<'a, '_> {
                 Slot::Properties => self.mend_properties(&mut draft, value, place),
                 Slot::Required => self.mend_required(&mut draft, value, place),
                 Slot::Default => self.mend_default(&mut draft, value, place),
-                Slot::Schema => self.mend_child(&mut draft, key, value, place),
+                Slot::Schema => {
+                    closed |= key == "additionalProperties" && matches!(value, Node::Bool(false));
+                    self.mend_child(&mut draft, key, value, place);
+                }
                 Slot::SchemaMap => self.mend_map(&mut draft, key, value, place),
                 Slot::SchemaList => self.mend_list(&mut draft, key, value, place),
                 Slot::Items => {
@@ -121,9 +127,10 @@ impl<'a> Context<'a, '_> {
             self.mend_list_items(&mut draft, place);
         }
         if array && !has_items && self.profile.needs_items {
-            draft.put("items", EMPTY);
-            self.note(place, "items", Effect::Rewritten, "an array must say `items`; `{}` allows the same");
+            self.put_items(&mut draft, place);
         }
+        self.unevaluated -= usize::from(unevaluated);
+        self.doubtful |= closed && self.requires_more(members);
         draft.is_edited().then(|| self.object(draft.members()))
     }
 
