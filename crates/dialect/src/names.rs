@@ -15,15 +15,74 @@ const SUFFIX: usize = 9;
 /// The longest property key that the particular APIs take.
 const KEY_LIMIT: usize = 64;
 
+/// The longest name that every API takes.
+const NAME_LIMIT: usize = 64;
+
+/// Whether every dialect takes `name` as the name of a tool, so that no conversion changes it.
+///
+/// ```
+/// use toolwire_dialect::is_legal_name;
+///
+/// assert!(is_legal_name("create_issue"));
+/// assert!(!is_legal_name("issues/create") && !is_legal_name("2fa") && !is_legal_name(&"x".repeat(65)));
+/// ```
+pub fn is_legal_name(name: &str) -> bool {
+    is_legal(name, NAME_LIMIT, false)
+}
+
+/// A name that every dialect takes: `name` itself if it is legal, else a legal one like it, with a hash of `server` and
+/// `name`.
+///
+/// The outcome depends on nothing else, so a tool is called the same whichever other tools there are. Two tools may still
+/// get one name only if their hashes agree; who lists tools of many servers looks for that.
+///
+/// ```
+/// use toolwire_dialect::legal_name;
+///
+/// assert_eq!(legal_name("create_issue", "github"), "create_issue");
+/// assert_eq!(legal_name("issues/create", "github"), "issues_create_e2fc7141");
+/// ```
+pub fn legal_name(name: &str, server: &str) -> String {
+    if is_legal_name(name) {
+        return name.to_owned();
+    }
+    marked_name(name, server, name, 0)
+}
+
+/// Like [`legal_name`], but always with the hash, here of `server`, `tool` and `salt`: for legal names that are taken.
+///
+/// ```
+/// use toolwire_dialect::{is_legal_name, marked_name};
+///
+/// let name = marked_name("search", "github", "search", 0);
+/// assert_eq!(name, "search_fe0dbb77");
+/// assert!(is_legal_name(&name) && name != marked_name("search", "github", "search", 1));
+/// ```
+pub fn marked_name(stem: &str, server: &str, tool: &str, salt: u8) -> String {
+    suffix(&plain_name(stem), server, tool, NAME_LIMIT, salt)
+}
+
+/// Up to three of `known` that `name` may have been meant as, the nearest first.
+///
+/// ```
+/// use toolwire_dialect::nearest;
+///
+/// assert_eq!(nearest("serch", ["fetch", "search", "delete"]), ["search"]);
+/// ```
+pub fn nearest<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Vec<String> {
+    let folded = name.to_lowercase();
+    let mut scored: Vec<(f64, &str)> = known
+        .into_iter()
+        .map(|other| (strsim::jaro_winkler(&folded, &other.to_lowercase()), other))
+        .filter(|(score, _)| *score > 0.75)
+        .collect();
+    scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
+    scored.into_iter().take(3).map(|(_, other)| other.to_owned()).collect()
+}
+
 /// The name the model sees, for each tool; `None` for a name that stood before in the list.
 pub(crate) fn tools(names: &[&str], server: Option<&str>, profile: &Profile) -> Vec<Option<String>> {
-    let legal = |name: &str| {
-        !name.is_empty()
-            && name.len() <= profile.name_limit
-            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
-            && (profile.any_first
-                || name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_'))
-    };
+    let legal = |name: &str| is_legal(name, profile.name_limit, profile.any_first);
     let mut first: HashSet<&str> = HashSet::with_capacity(names.len());
     let fresh: Vec<bool> = names.iter().map(|name| first.insert(name)).collect();
     if profile.name_limit == usize::MAX || first.iter().all(|name| legal(name)) {
@@ -37,11 +96,8 @@ pub(crate) fn tools(names: &[&str], server: Option<&str>, profile: &Profile) -> 
     let rewritten: std::collections::HashMap<&str, String> = odd
         .into_iter()
         .map(|name| {
-            let mut plain = plain(name, |byte| byte == b'-');
-            if plain.starts_with(|first: char| first.is_ascii_digit() || first == '-') {
-                plain.insert(0, '_');
-            }
-            (name, suffixed(&plain, server.unwrap_or_default(), name, profile.name_limit.min(64), &mut taken))
+            let limit = profile.name_limit.min(NAME_LIMIT);
+            (name, suffixed(&plain_name(name), server.unwrap_or_default(), name, limit, &mut taken))
         })
         .collect();
     names
@@ -87,6 +143,22 @@ pub(crate) fn keys(own: &[&str], rule: Keys) -> Vec<String> {
     wires
 }
 
+fn is_legal(name: &str, limit: usize, any_first: bool) -> bool {
+    !name.is_empty()
+        && name.len() <= limit
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
+        && (any_first || name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_'))
+}
+
+/// The letters of a legal name, if too many.
+fn plain_name(name: &str) -> String {
+    let mut plain = plain(name, |byte| byte == b'-');
+    if plain.starts_with(|first: char| first.is_ascii_digit() || first == '-') {
+        plain.insert(0, '_');
+    }
+    plain
+}
+
 /// Every character that is not plain becomes `_`.
 fn plain(name: &str, also: impl Fn(u8) -> bool) -> String {
     name.chars()
@@ -100,19 +172,21 @@ fn plain(name: &str, also: impl Fn(u8) -> bool) -> String {
 
 /// `plain`, cut, with a hash of where it comes from, unlike all in `taken`.
 fn suffixed(plain: &str, server: &str, original: &str, limit: usize, taken: &mut HashSet<String>) -> String {
-    let stem = match plain.get(..limit - SUFFIX) {
-        Some(cut) => cut,
-        None => plain,
-    };
-    let stem = if stem.bytes().any(|byte| byte.is_ascii_alphanumeric()) { stem } else { "" };
     let mut salt = 0u8;
     loop {
-        let name = format!("{stem}_{:08x}", hash(&[server.as_bytes(), &[0], original.as_bytes(), &[salt]]));
+        let name = suffix(plain, server, original, limit, salt);
         if taken.insert(name.to_ascii_lowercase()) {
             return name;
         }
         salt = salt.wrapping_add(1);
     }
+}
+
+/// `plain`, cut, with a hash of where it comes from.
+fn suffix(plain: &str, server: &str, original: &str, limit: usize, salt: u8) -> String {
+    let stem = plain.get(..limit - SUFFIX).unwrap_or(plain);
+    let stem = if stem.bytes().any(|byte| byte.is_ascii_alphanumeric()) { stem } else { "" };
+    format!("{stem}_{:08x}", hash(&[server.as_bytes(), &[0], original.as_bytes(), &[salt]]))
 }
 
 /// FNV-1a, folded to 32 bits: the same on every machine and in every release.
