@@ -12,4 +12,8 @@ mod supervise;
 mod tee; // what rmcp's typed layer would lose, kept below it
 mod transport;
 
+pub use config::{
+    AuthConfig, CALL_TIMEOUT, CONNECT_TIMEOUT, Candidate, Concern, Config, ConfigError, Fault, Glob, Grant,
+    HttpKind, OAuthConfig, Origin, Place, ServerConfig, ServerName, Transport, Warning, shown,
+};
 pub use secret::Secret;
