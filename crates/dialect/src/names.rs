@@ -58,7 +58,7 @@ pub fn legal_name(name: &str, server: &str) -> String {
 /// assert_eq!(name, "search_fe0dbb77");
 /// assert!(is_legal_name(&name) && name != marked_name("search", "github", "search", 1));
 /// ```
-pub fn marked_name(stem: &str, server: &str, tool: &str, salt: u8) -> String {
+pub fn marked_name(stem: &str, server: &str, tool: &str, salt: u32) -> String {
     suffix(&plain_name(stem), server, tool, NAME_LIMIT, salt)
 }
 
@@ -172,21 +172,25 @@ fn plain(name: &str, also: impl Fn(u8) -> bool) -> String {
 
 /// `plain`, cut, with a hash of where it comes from, unlike all in `taken`.
 fn suffixed(plain: &str, server: &str, original: &str, limit: usize, taken: &mut HashSet<String>) -> String {
-    let mut salt = 0u8;
+    let mut salt = 0;
     loop {
         let name = suffix(plain, server, original, limit, salt);
         if taken.insert(name.to_ascii_lowercase()) {
             return name;
         }
-        salt = salt.wrapping_add(1);
+        // A server can list many names that it knows will come out here, but not four thousand million.
+        salt += 1;
     }
 }
 
 /// `plain`, cut, with a hash of where it comes from.
-fn suffix(plain: &str, server: &str, original: &str, limit: usize, salt: u8) -> String {
+fn suffix(plain: &str, server: &str, original: &str, limit: usize, salt: u32) -> String {
     let stem = plain.get(..limit - SUFFIX).unwrap_or(plain);
     let stem = if stem.bytes().any(|byte| byte.is_ascii_alphanumeric()) { stem } else { "" };
-    format!("{stem}_{:08x}", hash(&[server.as_bytes(), &[0], original.as_bytes(), &[salt]]))
+    let salt = salt.to_le_bytes();
+    // One byte while that is enough, as it always was: names that were once given stay.
+    let salt = if salt[1..] == [0, 0, 0] { &salt[..1] } else { &salt[..] };
+    format!("{stem}_{:08x}", hash(&[server.as_bytes(), &[0], original.as_bytes(), salt]))
 }
 
 /// FNV-1a, folded to 32 bits: the same on every machine and in every release.
@@ -235,4 +239,31 @@ pub(crate) fn named_in<'a>(rule: Member<'a>, arena: &'a Bump) -> HashSet<&'a str
         }
     }
     names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Dialect;
+
+    #[test]
+    fn a_server_that_takes_every_rewritten_name_is_answered() {
+        let guessed: Vec<String> = (0..600).map(|salt| marked_name("a_b", "", "a/b", salt)).collect();
+        let mut listed: Vec<&str> = guessed.iter().map(String::as_str).collect();
+        listed.push("a/b");
+        let named = tools(&listed, None, Profile::of(Dialect::OpenAi));
+        let unique: HashSet<&Option<String>> = named.iter().collect();
+        assert_eq!(unique.len(), listed.iter().collect::<HashSet<_>>().len());
+        assert!(named.iter().flatten().all(|name| is_legal_name(name)));
+    }
+
+    #[test]
+    fn a_legal_name_is_the_one_that_the_strictest_conversion_gives() {
+        let long = "x".repeat(65);
+        for name in ["search", "a/b", "", "2fa", "-", "天気", "a.b-c", &long] {
+            let converted = tools(&[name], Some("github"), Profile::of(Dialect::Gemini));
+            assert_eq!(converted, [Some(legal_name(name, "github"))]);
+            assert!(is_legal_name(&legal_name(name, "github")), "{name}");
+        }
+    }
 }
