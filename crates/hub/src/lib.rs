@@ -16,4 +16,5 @@ pub use config::{
     AuthConfig, CALL_TIMEOUT, CONNECT_TIMEOUT, Candidate, Concern, Config, ConfigError, Fault, Glob, Grant,
     HttpKind, OAuthConfig, Origin, Place, ServerConfig, ServerName, Transport, Warning, shown,
 };
+pub use route::{Known, Offered, RESERVED, Route, Routes, ServerTools};
 pub use secret::Secret;
