@@ -29,6 +29,7 @@ pub use arguments::{ArgumentError, Decoded, Encoded, Repair, Violation};
 pub use calls::{CallError, CallId, CallKind, CallStream, ReceivedCall, read_calls, write_calls};
 pub use dialect::{Dialect, Family, UnknownDialect};
 pub use ids::wire_id;
+pub use names::{is_legal_name, legal_name, marked_name, nearest};
 pub use options::{Defaults, Layout, Options};
 pub use report::{Change, Effect, Refusal, Report, Status};
 pub use results::{Answered, ResultError, ResultOptions, write_results};

@@ -10,7 +10,7 @@ use crate::definition::{Parts, takes_arguments, wrap};
 use crate::json::{Node, Writer, to_value};
 use crate::schema::{self, Converted, Counts};
 use crate::source::{Source, Sources, read};
-use crate::{Change, Dialect, Effect, Family, Options, Refusal, Report, Status, names};
+use crate::{Change, Dialect, Effect, Family, Options, Refusal, Report, Status, names, nearest};
 
 /// Tool definitions as text for a request, with the report.
 #[derive(Clone, Debug)]
@@ -193,17 +193,6 @@ impl Toolset {
         let known = self.tools.iter().map(|bound| called(bound).as_str());
         Err(ArgumentError::UnknownTool { name: name.to_owned(), nearest: nearest(name, known) })
     }
-}
-
-/// Up to three names that `name` may have been meant as.
-fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Vec<String> {
-    let folded = name.to_lowercase();
-    let mut scored: Vec<(f64, &str)> = known
-        .map(|other| (strsim::jaro_winkler(&folded, &other.to_lowercase()), other))
-        .filter(|(score, _)| *score > 0.75)
-        .collect();
-    scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
-    scored.into_iter().take(3).map(|(_, other)| other.to_owned()).collect()
 }
 
 /// A definition as it was made, still in the arena.

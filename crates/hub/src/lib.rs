@@ -13,6 +13,11 @@ mod tee; // what rmcp's typed layer would lose, kept below it
 mod transport;
 mod wire; // ours ⇄ the SDK's
 
+pub use config::{
+    AuthConfig, CALL_TIMEOUT, CONNECT_TIMEOUT, Candidate, Concern, Config, ConfigError, Fault, Glob, Grant,
+    OAuthConfig, Origin, Place, ServerConfig, ServerName, Transport, Warning, shown,
+};
+pub use route::{Known, Offered, RESERVED, Route, Routes, ServerTools};
 pub use host::{ElicitAnswer, ElicitKind, ElicitRequest, Host, NoHost, Refusal, Root};
 pub use secret::Secret;
 pub use session::{

@@ -1,0 +1,95 @@
+//! Patterns of tool names, for `tools.allow` and `tools.deny`.
+
+use std::fmt;
+
+/// A pattern of tool names: `*` is any text, `?` any one character, all else itself. Case counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Glob(String);
+
+impl Glob {
+    pub fn new(pattern: impl Into<String>) -> Glob {
+        Glob(pattern.into())
+    }
+
+    /// Whether the whole of `name` fits.
+    pub fn matches(&self, name: &str) -> bool {
+        // On a mismatch only the last `*` takes one character more: nothing is tried twice, however many stars there are.
+        let (mut pattern, mut rest) = (self.0.as_str(), name);
+        let mut after_star: Option<(&str, &str)> = None;
+        loop {
+            let mut characters = rest.chars();
+            match (split_first(pattern), characters.next()) {
+                (Some(('*', others)), _) => {
+                    pattern = others;
+                    after_star = Some((others, rest));
+                    continue;
+                }
+                (Some((wanted, others)), Some(found)) if wanted == '?' || wanted == found => {
+                    (pattern, rest) = (others, characters.as_str());
+                    continue;
+                }
+                (None, None) => return true,
+                _ => {}
+            }
+            let Some((others, taken)) = after_star else { return false };
+            let Some((_, longer)) = split_first(taken) else { return false };
+            (pattern, rest) = (others, longer);
+            after_star = Some((others, longer));
+        }
+    }
+}
+
+fn split_first(text: &str) -> Option<(char, &str)> {
+    let mut characters = text.chars();
+    characters.next().map(|first| (first, characters.as_str()))
+}
+
+impl fmt::Display for Glob {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_whole_name_must_fit() {
+        let cases = [
+            ("search", "search", true),
+            ("search", "Search", false),
+            ("search", "search_code", false),
+            ("", "", true),
+            ("", "a", false),
+            ("*", "", true),
+            ("*", "anything/at.all", true),
+            ("get_*", "get_issue", true),
+            ("get_*", "forget_issue", false),
+            ("*_issue", "get_issue_issue", true),
+            ("*_issue", "get_issues", false),
+            ("*a*b*", "xxaxxbxx", true),
+            ("*a*b*", "xxbxxaxx", false),
+            ("a*b*c", "abbbc", true),
+            ("a*b*c", "abbbcd", false),
+            ("a**", "a", true),
+            ("?", "ß", true),
+            ("?", "", false),
+            ("??", "a", false),
+            ("*?", "", false),
+            ("*?", "ab", true),
+            ("[ab]", "a", false),
+            ("[ab]", "[ab]", true),
+            ("天*", "天気", true),
+        ];
+        for (pattern, name, expected) in cases {
+            assert_eq!(Glob::new(pattern).matches(name), expected, "`{pattern}` on `{name}`");
+        }
+    }
+
+    #[test]
+    fn many_stars_cost_no_more_than_pattern_times_name() {
+        let pattern = Glob::new("*a".repeat(500) + "b");
+        assert!(!pattern.matches(&"a".repeat(5_000)));
+    }
+}
