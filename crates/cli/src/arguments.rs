@@ -153,29 +153,11 @@ impl ErrorAnswer {
     /// What a model can act on: the message alone says everything, the rest is for programs.
     fn of(error: ArgumentError) -> Self {
         let code = error.code();
-        let mut message = error.to_string();
-        let mut violations = Vec::new();
-        match error {
-            ArgumentError::UnknownTool { nearest, .. } if !nearest.is_empty() => {
-                let names: Vec<String> = nearest.iter().map(|name| format!("`{name}`")).collect();
-                message.push_str(&format!("; did you mean {}?", names.join(" or ")));
-            }
-            ArgumentError::Invalid { violations: found, .. } => {
-                for (index, violation) in found.iter().enumerate() {
-                    message.push_str(if index == 0 { ": " } else { "; " });
-                    let place = match violation.pointer.as_str() {
-                        "" => String::new(),
-                        pointer => format!("at `{pointer}` "),
-                    };
-                    message.push_str(&format!(
-                        "{place}expected {}, found {}",
-                        violation.expected, violation.found
-                    ));
-                }
-                violations = found;
-            }
-            _ => {}
-        }
+        let message = error.in_words();
+        let violations = match error {
+            ArgumentError::Invalid { violations, .. } => violations,
+            _ => Vec::new(),
+        };
         Self { code, message, violations }
     }
 }

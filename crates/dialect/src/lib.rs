@@ -25,7 +25,7 @@ mod ollama;
 mod openai_chat;
 mod openai_responses;
 
-pub use arguments::{ArgumentError, Decoded, Encoded, Repair, Violation};
+pub use arguments::{ArgumentError, Checker, Decoded, Encoded, Repair, Violation};
 pub use calls::{CallError, CallId, CallKind, CallStream, ReceivedCall, read_calls, write_calls};
 pub use dialect::{Dialect, Family, UnknownDialect};
 pub use ids::wire_id;

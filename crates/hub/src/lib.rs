@@ -1,8 +1,11 @@
 #![doc = include_str!("../README.md")]
 
 mod auth;
+mod call;
+mod catalog;
 mod config;
 mod host;
+mod hub;
 mod pins;
 mod route;
 mod secret;
@@ -13,16 +16,19 @@ mod tee; // what rmcp's typed layer would lose, kept below it
 mod transport;
 mod wire; // ours ⇄ the SDK's
 
+pub use catalog::Quarantined;
 pub use config::{
     AuthConfig, CALL_TIMEOUT, CONNECT_TIMEOUT, Candidate, Concern, Config, ConfigError, Fault, Glob, Grant,
     OAuthConfig, Origin, Place, ServerConfig, ServerName, Transport, Warning, shown,
 };
-pub use route::{Known, Offered, RESERVED, Route, Routes, ServerTools};
 pub use host::{ElicitAnswer, ElicitKind, ElicitRequest, Host, NoHost, Refusal, Root};
+pub use hub::{Hub, HubOptions};
+pub use route::{Known, Offered, RESERVED, Route, Routes, ServerTools};
 pub use secret::Secret;
 pub use session::{
     CallOptions, ConnectContext, ConnectError, Era, Facts, LeftOut, Listing, Session, SessionError,
     SessionEvent,
 };
+pub use supervise::{Phase, ServerStatus};
 pub use tee::{Noise, Progress};
 pub use transport::{Bearer, BearerError, Ending, Failure, HttpKind, SpawnError, Target};

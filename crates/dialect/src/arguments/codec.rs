@@ -55,6 +55,25 @@ pub enum ArgumentError {
 }
 
 impl ArgumentError {
+    /// What is wrong, every violation included, in one sentence that a model can act on.
+    pub fn in_words(&self) -> String {
+        let mut message = self.to_string();
+        match self {
+            ArgumentError::UnknownTool { nearest, .. } if !nearest.is_empty() => {
+                let names: Vec<String> = nearest.iter().map(|name| format!("`{name}`")).collect();
+                message.push_str(&format!("; did you mean {}?", names.join(" or ")));
+            }
+            ArgumentError::Invalid { violations, .. } => {
+                for (index, violation) in violations.iter().enumerate() {
+                    message.push_str(if index == 0 { ": " } else { "; " });
+                    message.push_str(&violation.to_string());
+                }
+            }
+            _ => {}
+        }
+        message
+    }
+
     /// A word for programs.
     pub const fn code(&self) -> &'static str {
         match self {
@@ -185,6 +204,36 @@ impl Codec {
             return Err(ArgumentError::Invalid { tool, violations: vec![violation], arguments });
         }
         Ok(into_map(encoded))
+    }
+}
+
+/// Checks and repairs arguments in MCP's own form: for whoever calls a tool without a model's dialect in between.
+#[derive(Debug)]
+pub struct Checker {
+    judge: Option<Judge>,
+}
+
+impl Checker {
+    /// For a tool's `inputSchema`. One that no validator can be made of checks nothing but that arguments are an object.
+    pub fn new(input_schema: &Value) -> Checker {
+        Checker { judge: Judge::of(input_schema) }
+    }
+
+    /// The arguments as the tool takes them: an object, JSON text of one, or nothing.
+    pub fn check(&self, tool: &str, sent: &Value) -> Result<Decoded, ArgumentError> {
+        let mut repairs = Vec::new();
+        let mut value = Value::Object(parse(sent, &mut repairs)?);
+        let Some(judge) = &self.judge else { return Ok(decoded(tool, value, repairs)) };
+        let too_complex = |_: TooMuch| ArgumentError::TooComplex { tool: tool.to_owned() };
+        if judge.accepts(&value).map_err(too_complex)? {
+            return Ok(decoded(tool, value, repairs));
+        }
+        repair(&mut value, judge, false, &mut repairs);
+        let violations = judge.violations(&value).map_err(too_complex)?;
+        if violations.is_empty() {
+            return Ok(decoded(tool, value, repairs));
+        }
+        Err(ArgumentError::Invalid { tool: tool.to_owned(), violations, arguments: into_map(value) })
     }
 }
 

@@ -9,7 +9,7 @@ mod repair;
 mod verdict;
 
 pub(crate) use codec::Codec;
-pub use codec::{ArgumentError, Decoded, Encoded};
+pub use codec::{ArgumentError, Checker, Decoded, Encoded};
 pub(crate) use plan::{Branch, Field, ObjectPlan, Plan, PositionsPlan, Rest};
 pub use repair::Repair;
 pub use verdict::Violation;

@@ -16,6 +16,15 @@ pub struct Violation {
     pub found: String,
 }
 
+impl std::fmt::Display for Violation {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if !self.pointer.is_empty() {
+            write!(formatter, "at `{}` ", self.pointer)?;
+        }
+        write!(formatter, "expected {}, found {}", self.expected, self.found)
+    }
+}
+
 /// Longer values are cut when they are quoted.
 const LONGEST: usize = 80;
 

@@ -1,0 +1,143 @@
+//! Tools that can be called, wherever they are.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_core::future::BoxFuture;
+use serde_json::Value;
+
+use crate::{Tool, ToolResult};
+
+/// Tools that can be called, wherever they are.
+pub trait Toolbox: Send + Sync {
+    /// What is offered now. The same tools come in the same order, byte for byte, so that prompt caches hold.
+    fn tools(&self) -> Arc<[Tool]>;
+
+    /// Tools that should be there and are not, in words for the model; nothing when all is well.
+    fn missing(&self) -> Vec<Missing> {
+        Vec::new()
+    }
+
+    /// Calls a tool by the name it is offered under, with arguments as the model sent them: an object, JSON text of
+    /// one, or nothing. Dropping the future cancels the call.
+    ///
+    /// A tool that ran and failed is `Ok` with [`ToolResult::failed`]; `Err` means that it could not be asked.
+    fn call<'a>(
+        &'a self,
+        tool: &'a str,
+        arguments: &'a Value,
+        options: CallOptions,
+    ) -> BoxFuture<'a, Result<ToolResult, CallError>>;
+}
+
+/// How one call is made.
+#[derive(Clone, Default)]
+pub struct CallOptions {
+    /// How long to wait for the answer; the toolbox knows a limit of its own.
+    pub timeout: Option<Duration>,
+    /// Told how far the call is, where the server says.
+    pub progress: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
+}
+
+/// How far a call is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Progress {
+    pub done: f64,
+    pub total: Option<f64>,
+    pub message: Option<String>,
+}
+
+/// A part of the toolbox that is away.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing {
+    pub server: String,
+    /// Why, in one sentence.
+    pub reason: String,
+}
+
+/// Why a tool could not be asked.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum CallError {
+    #[error("no server offers a tool named `{tool}`")]
+    UnknownTool { tool: String, nearest: Vec<String> },
+    #[error("the arguments do not fit the tool `{tool}`: {problem}")]
+    InvalidArguments { tool: String, problem: String },
+    #[error("server `{server}` is not there: {reason}")]
+    Unavailable { server: String, tool: String, reason: String },
+    #[error("server `{server}` did not answer `{tool}` within {after:?}")]
+    TimedOut { server: String, tool: String, after: Duration },
+    /// The connection broke after the call was sent, and the tool may not be repeated.
+    #[error("server `{server}` went away during `{tool}` ({reason}); whether it did its work is not known")]
+    OutcomeUnknown { server: String, tool: String, reason: String },
+    #[error("server `{server}` refused `{tool}`: {message} (code {code})")]
+    Refused { server: String, tool: String, code: i64, message: String },
+    #[error("server `{server}` answered `{tool}` with something that is no result: {reason}")]
+    Malformed { server: String, tool: String, reason: String },
+    #[error("the call of `{tool}` was cancelled")]
+    Cancelled { tool: String },
+}
+
+impl CallError {
+    /// A word for programs.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            CallError::UnknownTool { .. } => "unknown_tool",
+            CallError::InvalidArguments { .. } => "invalid_arguments",
+            CallError::Unavailable { .. } => "unavailable",
+            CallError::TimedOut { .. } => "timed_out",
+            CallError::OutcomeUnknown { .. } => "outcome_unknown",
+            CallError::Refused { .. } => "refused",
+            CallError::Malformed { .. } => "malformed",
+            CallError::Cancelled { .. } => "cancelled",
+        }
+    }
+
+    /// What to try next, in one line that a model or a person can act on.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            CallError::UnknownTool { nearest, .. } if !nearest.is_empty() => {
+                let names: Vec<String> = nearest.iter().map(|name| format!("`{name}`")).collect();
+                Some(format!("did you mean {}?", names.join(" or ")))
+            }
+            CallError::UnknownTool { .. } => Some("use one of the tools that are listed".to_owned()),
+            CallError::InvalidArguments { .. } => {
+                Some("call it again with arguments that fit its schema".to_owned())
+            }
+            CallError::Unavailable { .. } => Some("go on without it, or try again later".to_owned()),
+            CallError::TimedOut { .. } => Some(
+                "the tool may still be at work: look whether it is done before calling it again".to_owned(),
+            ),
+            CallError::OutcomeUnknown { .. } => Some(
+                "do not simply call it again: look first whether the work was done, or ask the user"
+                    .to_owned(),
+            ),
+            CallError::Refused { .. } | CallError::Malformed { .. } | CallError::Cancelled { .. } => None,
+        }
+    }
+
+    /// The error as a result, for a model to read.
+    pub fn to_result(&self) -> ToolResult {
+        let text = match self.hint() {
+            Some(hint) => format!("{self}. {}{}", hint[..1].to_uppercase(), &hint[1..]),
+            None => self.to_string(),
+        };
+        ToolResult::error(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_reads_what_failed_and_what_to_try() {
+        let error =
+            CallError::UnknownTool { tool: "serch".into(), nearest: vec!["search".into(), "fetch".into()] };
+        let result = error.to_result();
+        assert!(result.failed());
+        assert_eq!(
+            result,
+            ToolResult::error("no server offers a tool named `serch`. Did you mean `search` or `fetch`?")
+        );
+    }
+}

@@ -1,0 +1,131 @@
+//! One call, from the name a model knows to the server's answer.
+//!
+//! Arguments are checked before they travel. A call whose connection broke is made again only where that cannot do
+//! harm: when it was never sent, or when the tool says that it only reads or may be repeated.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
+use toolwire_contract::{CallError, CallOptions, Progress, Tool, ToolResult};
+
+use crate::route::Route;
+use crate::session::{self, SessionError};
+use crate::supervise::Server;
+
+/// Progress may hold a call open for this many times its timeout.
+const PATIENCE: u32 = 10;
+
+/// How often a call is made at most.
+const ATTEMPTS: usize = 3;
+
+/// Calls the tool at the end of `route`.
+pub(crate) async fn call(
+    server: &Server,
+    route: &Route,
+    sent: &Value,
+    options: CallOptions,
+) -> Result<ToolResult, CallError> {
+    let timeout = options.timeout.unwrap_or(server.config.call_timeout);
+    let until = Instant::now() + timeout;
+    let mut last: Option<SessionError> = None;
+    for _ in 0..ATTEMPTS {
+        let (session, catalog) = match server.ready(until).await {
+            Ok(ready) => ready,
+            Err(reason) => {
+                return Err(match last {
+                    Some(error) if error.may_have_run() => lost(route, &error),
+                    _ => CallError::Unavailable {
+                        server: route.server.to_string(),
+                        tool: route.tool.clone(),
+                        reason,
+                    },
+                });
+            }
+        };
+        let Some(tool) = catalog.tool(&route.tool) else {
+            return Err(CallError::UnknownTool { tool: route.tool.clone(), nearest: Vec::new() });
+        };
+        let arguments: Map<String, Value> = catalog.check(tool, sent).map_err(|error| {
+            CallError::InvalidArguments { tool: route.tool.clone(), problem: problem(&error.in_words()) }
+        })?;
+        let cancel = CancellationToken::new();
+        let _cancelled_when_dropped = cancel.clone().drop_guard();
+        let asked = session::CallOptions {
+            timeout,
+            max_total: timeout * PATIENCE,
+            progress: options.progress.clone().map(told),
+            cancel,
+        };
+        match session.call(&route.tool, arguments, asked).await {
+            Ok(raw) => return read(route, raw),
+            Err(error) if error.is_lost() && (!error.may_have_run() || is_repeatable(tool)) => {
+                tracing::debug!(target: "toolwire::hub", server = %route.server, tool = route.tool, "{error}; again");
+                server.lost(&session);
+                last = Some(error);
+            }
+            Err(error) => {
+                if error.is_lost() {
+                    server.lost(&session);
+                }
+                return Err(failed(route, error, timeout));
+            }
+        }
+    }
+    Err(match last {
+        Some(error) => lost(route, &error),
+        None => CallError::Cancelled { tool: route.tool.clone() },
+    })
+}
+
+/// Whether calling the tool twice does no more than calling it once.
+fn is_repeatable(tool: &Tool) -> bool {
+    let hint = |name: &str| {
+        tool.annotations.as_ref().and_then(|hints| hints.get(name)).and_then(Value::as_bool) == Some(true)
+    };
+    hint("readOnlyHint") || hint("idempotentHint")
+}
+
+fn read(route: &Route, raw: Value) -> Result<ToolResult, CallError> {
+    ToolResult::try_from(raw).map_err(|invalid| CallError::Malformed {
+        server: route.server.to_string(),
+        tool: route.tool.clone(),
+        reason: invalid.to_string(),
+    })
+}
+
+fn failed(route: &Route, error: SessionError, timeout: Duration) -> CallError {
+    let (server, tool) = (route.server.to_string(), route.tool.clone());
+    match error {
+        SessionError::Refused { code, message, .. } => CallError::Refused { server, tool, code, message },
+        SessionError::TimedOut { .. } => CallError::TimedOut { server, tool, after: timeout },
+        SessionError::Cancelled => CallError::Cancelled { tool },
+        SessionError::Malformed { why } => CallError::Malformed { server, tool, reason: why },
+        error if error.may_have_run() => lost(route, &error),
+        error => CallError::Unavailable { server, tool, reason: error.to_string() },
+    }
+}
+
+fn lost(route: &Route, error: &SessionError) -> CallError {
+    let (server, tool, reason) = (route.server.to_string(), route.tool.clone(), error.to_string());
+    if error.may_have_run() {
+        CallError::OutcomeUnknown { server, tool, reason }
+    } else {
+        CallError::Unavailable { server, tool, reason }
+    }
+}
+
+/// The problem alone: who reads it knows which tool it is about.
+fn problem(words: &str) -> String {
+    match words.split_once("`: ") {
+        Some((_, problem)) if words.starts_with("the arguments do not fit") => problem.to_owned(),
+        _ => words.to_owned(),
+    }
+}
+
+fn told(tell: Arc<dyn Fn(Progress) + Send + Sync>) -> Arc<dyn Fn(crate::tee::Progress) + Send + Sync> {
+    Arc::new(move |progress| {
+        tell(Progress { done: progress.progress, total: progress.total, message: progress.message });
+    })
+}

@@ -1,0 +1,120 @@
+//! The tools of one server, read and checked: what can be offered, and what cannot and why.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use serde_json::Value;
+use toolwire_contract::Tool;
+use toolwire_dialect::{ArgumentError, Checker, Dialect, Options, Status, Toolset};
+
+use crate::session::Listing;
+
+/// The tools of one server.
+#[derive(Debug, Default)]
+pub(crate) struct Catalog {
+    pub(crate) tools: Vec<Tool>,
+    /// Tools that are kept back, each alone.
+    pub(crate) quarantined: Vec<Quarantined>,
+    /// How long the list holds, as the server says.
+    pub(crate) ttl: Option<Duration>,
+    /// Why the list may not be whole.
+    pub(crate) cut: Option<String>,
+    /// By the server's own name; made when a tool is first called.
+    checkers: HashMap<String, OnceLock<Checker>>,
+}
+
+/// A tool that is not offered, though its server lists it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quarantined {
+    /// Its name, or its place in the list where it has none.
+    pub tool: String,
+    pub reason: String,
+}
+
+impl Catalog {
+    pub(crate) fn read(listing: Listing) -> Catalog {
+        let mut quarantined: Vec<Quarantined> = listing
+            .left_out
+            .into_iter()
+            .map(|left_out| Quarantined { tool: left_out.name, reason: left_out.reason })
+            .collect();
+        let mut tools = Vec::with_capacity(listing.tools.len());
+        for (index, value) in listing.tools.into_iter().enumerate() {
+            match Tool::try_from(value) {
+                Ok(tool) if quarantined.iter().any(|other| other.tool == tool.name) => {}
+                Ok(tool) => tools.push(tool),
+                Err(invalid) => {
+                    quarantined
+                        .push(Quarantined { tool: format!("#{}", index + 1), reason: invalid.to_string() });
+                }
+            }
+        }
+        // What plain `openai` refuses, no dialect can say: references to nowhere, schemas that nothing fits.
+        let reports = Toolset::new(&tools, Dialect::OpenAi, &Options::default());
+        let mut sound = Vec::with_capacity(tools.len());
+        for (tool, report) in tools.into_iter().zip(reports.reports()) {
+            match &report.reason {
+                Some(reason) if report.status == Status::Refused && reason.code != "duplicate_name" => {
+                    let place = match reason.pointer.as_str() {
+                        "" => String::new(),
+                        pointer => format!(" (at `{pointer}`)"),
+                    };
+                    quarantined
+                        .push(Quarantined { tool: tool.name, reason: format!("{}{place}", reason.message) });
+                }
+                _ => sound.push(tool),
+            }
+        }
+        let checkers = sound.iter().map(|tool| (tool.name.clone(), OnceLock::new())).collect();
+        Catalog { tools: sound, quarantined, ttl: listing.ttl, cut: listing.cut, checkers }
+    }
+
+    pub(crate) fn tool(&self, name: &str) -> Option<&Tool> {
+        self.tools.iter().find(|tool| tool.name == name)
+    }
+
+    /// Arguments as the tool takes them, mended where its schema says so.
+    pub(crate) fn check(
+        &self,
+        tool: &Tool,
+        sent: &Value,
+    ) -> Result<serde_json::Map<String, Value>, ArgumentError> {
+        let Some(checker) = self.checkers.get(&tool.name) else {
+            return Checker::new(&Value::Bool(true)).check(&tool.name, sent).map(|decoded| decoded.arguments);
+        };
+        let checker =
+            checker.get_or_init(|| Checker::new(tool.input_schema.as_ref().unwrap_or(&Value::Bool(true))));
+        let decoded = checker.check(&tool.name, sent)?;
+        for repair in &decoded.repairs {
+            tracing::debug!(target: "toolwire::hub", tool = tool.name, at = repair.pointer, "{}", repair.detail);
+        }
+        Ok(decoded.arguments)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn one_bad_tool_costs_that_tool_alone() {
+        let listing = Listing {
+            tools: vec![
+                json!({"name": "good", "inputSchema": {"type": "object"}}),
+                json!({"title": "nameless"}),
+                json!({"name": "lost", "inputSchema": {"type": "object", "properties": {"a": {"$ref": "#/$defs/A"}}}}),
+                json!({"name": "bare"}),
+                json!(7),
+            ],
+            ..Listing::default()
+        };
+        let catalog = Catalog::read(listing);
+        let names: Vec<&str> = catalog.tools.iter().map(|tool| tool.name.as_str()).collect();
+        assert_eq!(names, ["good", "bare"]);
+        let kept_back: Vec<&str> = catalog.quarantined.iter().map(|tool| tool.tool.as_str()).collect();
+        assert_eq!(kept_back, ["#2", "#5", "lost"]);
+    }
+}

@@ -1,0 +1,278 @@
+//! Many servers as one toolbox.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use futures::future::{BoxFuture, join_all};
+use serde_json::Value;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use toolwire_contract::{CallError, CallOptions, Missing, Tool, ToolResult, Toolbox};
+use toolwire_dialect::{Dialect, Options, Toolset};
+
+use crate::call;
+use crate::catalog::Catalog;
+use crate::config::{Config, ServerName};
+use crate::host::{Host, NoHost};
+use crate::route::{Known, Routes, ServerTools};
+use crate::supervise::{Outside, Phase, Server, ServerStatus, keep};
+use crate::transport::Bearer;
+
+/// What a hub needs beside the configuration.
+#[derive(Clone)]
+pub struct HubOptions {
+    /// Answers what servers ask of the application.
+    pub host: Arc<dyn Host>,
+    /// Our own environment; a process sees no more of it than it needs to run.
+    pub environment: Vec<(OsString, OsString)>,
+    /// Gives the bearer tokens of servers on the network.
+    pub bearers: BTreeMap<ServerName, Arc<dyn Bearer>>,
+}
+
+impl Default for HubOptions {
+    fn default() -> HubOptions {
+        HubOptions { host: Arc::new(NoHost), environment: Vec::new(), bearers: BTreeMap::new() }
+    }
+}
+
+/// Many servers as one toolbox. It stops them when it is dropped; [`Hub::close`] also waits for that.
+pub struct Hub {
+    inner: Arc<Inner>,
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+}
+
+struct Inner {
+    servers: Vec<Arc<Server>>,
+    known: Mutex<Known>,
+    offer: RwLock<Arc<Offer>>,
+    /// Counts the lists that were offered.
+    version: watch::Sender<u64>,
+}
+
+/// One list of tools, and the ways to them.
+#[derive(Default)]
+struct Offer {
+    routes: Routes,
+    tools: Arc<[Tool]>,
+}
+
+/// Closing waits this long for all servers together.
+const CLOSING: Duration = Duration::from_secs(15);
+
+impl Hub {
+    /// Connects to all servers at once and comes back when each of them is ready or has failed for the first time. A bad
+    /// server is a status with a reason; it is tried again in the background.
+    pub async fn connect(config: &Config, options: HubOptions) -> Hub {
+        let hub = Hub::start(config, options);
+        hub.settled().await;
+        hub
+    }
+
+    /// As [`Hub::connect`], without waiting: tools appear as their servers come up.
+    pub fn start(config: &Config, options: HubOptions) -> Hub {
+        let environment: Arc<[(OsString, OsString)]> = options.environment.into();
+        let (changed, mut news) = mpsc::channel(1);
+        let mut servers = Vec::new();
+        let mut tasks = Vec::new();
+        for config in config.servers.iter().filter(|server| !server.disabled) {
+            let (server, inbox) = Server::new(config.clone());
+            let outside = Outside {
+                host: options.host.clone(),
+                bearer: options.bearers.get(&config.name).cloned(),
+                environment: environment.clone(),
+                changed: changed.clone(),
+            };
+            tasks.push(tokio::spawn(keep(server.clone(), inbox, outside)));
+            servers.push(server);
+        }
+        drop(changed);
+        let inner = Arc::new(Inner {
+            servers,
+            known: Mutex::default(),
+            offer: RwLock::default(),
+            version: watch::Sender::new(0),
+        });
+        let watched = Arc::downgrade(&inner);
+        tasks.push(tokio::spawn(async move {
+            while news.recv().await.is_some() {
+                let Some(inner) = watched.upgrade() else { break };
+                inner.offer_anew();
+            }
+        }));
+        Hub { inner, tasks: Mutex::new(tasks) }
+    }
+
+    /// Waits until every server is ready or has failed at least once.
+    pub async fn settled(&self) {
+        let waiting = self.inner.servers.iter().map(|server| async {
+            let _ = server.watch().wait_for(|view| view.phase != Phase::Connecting).await;
+        });
+        join_all(waiting).await;
+        self.inner.offer_anew();
+    }
+
+    /// How each server is, in the order of the configuration.
+    pub fn status(&self) -> Vec<ServerStatus> {
+        self.inner.servers.iter().map(|server| server.status()).collect()
+    }
+
+    /// The tools of one server under the names they are offered by; `None` if no such server is configured.
+    pub fn tools_of(&self, server: &str) -> Option<Vec<Tool>> {
+        self.inner.servers.iter().find(|each| each.config.name.as_str() == server)?;
+        let offer = self.inner.offer();
+        let offered = offer.routes.tools().iter().filter(|offered| offered.route.server.as_str() == server);
+        Some(offered.map(|offered| offered.tool.clone()).collect())
+    }
+
+    /// All tools in the words of a dialect, with the way back for a model's arguments. The list is byte-stable.
+    pub fn get_tools(&self, dialect: Dialect, options: &Options) -> Toolset {
+        Toolset::new(&self.tools(), dialect, options)
+    }
+
+    /// The server and the server's own name of a tool.
+    pub fn origin(&self, tool: &str) -> Option<(String, String)> {
+        let offer = self.inner.offer();
+        let route = offer.routes.lookup(tool)?;
+        Some((route.server.to_string(), route.tool.clone()))
+    }
+
+    /// The name that a server's tool is offered under.
+    pub fn offered_as(&self, server: &str, tool: &str) -> Option<String> {
+        let offer = self.inner.offer();
+        let mut offered = offer.routes.tools().iter();
+        let found = offered.find(|each| each.route.server.as_str() == server && each.route.tool == tool)?;
+        Some(found.tool.name.clone())
+    }
+
+    /// Changes whenever another list of tools is offered.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.inner.version.subscribe()
+    }
+
+    /// Tries a server again at once, whatever happened to it before.
+    pub fn retry(&self, server: &str) {
+        if let Some(server) = self.inner.servers.iter().find(|each| each.config.name.as_str() == server) {
+            server.retry();
+        }
+    }
+
+    /// Stops all servers and waits until their processes are gone.
+    pub async fn close(&self) {
+        join_all(self.inner.servers.iter().map(|server| server.stop())).await;
+        let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+        let aborts: Vec<_> = tasks.iter().map(|task| task.abort_handle()).collect();
+        if tokio::time::timeout(CLOSING, join_all(tasks)).await.is_err() {
+            aborts.iter().for_each(tokio::task::AbortHandle::abort);
+        }
+    }
+}
+
+impl Drop for Hub {
+    fn drop(&mut self) {
+        for task in self.tasks.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            task.abort();
+        }
+    }
+}
+
+impl Inner {
+    fn offer(&self) -> Arc<Offer> {
+        self.offer.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Puts the list together from what each server has now.
+    fn offer_anew(&self) {
+        let views: Vec<(Arc<Server>, Option<Arc<Catalog>>)> = self
+            .servers
+            .iter()
+            .map(|server| {
+                let view = server.view();
+                // A server that is being brought back keeps its place in the list, so that prompt caches hold.
+                let offered = matches!(view.phase, Phase::Ready | Phase::Recovering { .. });
+                (server.clone(), view.catalog.filter(|_| offered))
+            })
+            .collect();
+        let servers: Vec<ServerTools<'_>> = views
+            .iter()
+            .map(|(server, catalog)| ServerTools {
+                server: &server.config,
+                tools: catalog.as_ref().map(|catalog| catalog.tools.as_slice()),
+            })
+            .collect();
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let routes = Routes::build(&servers, &mut known);
+        let tools: Arc<[Tool]> = routes.tools().iter().map(|offered| offered.tool.clone()).collect();
+        let same = *self.offer().tools == *tools;
+        *self.offer.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(Offer { routes, tools });
+        if !same {
+            self.version.send_modify(|version| *version += 1);
+        }
+    }
+}
+
+impl Toolbox for Hub {
+    fn tools(&self) -> Arc<[Tool]> {
+        self.inner.offer().tools.clone()
+    }
+
+    fn missing(&self) -> Vec<Missing> {
+        let servers = self.inner.servers.iter();
+        servers
+            .filter_map(|server| {
+                let reason = match server.view().phase {
+                    Phase::Ready => return None,
+                    Phase::Connecting => "it is still connecting".to_owned(),
+                    Phase::Recovering { reason } => format!("{reason}; it is being restarted"),
+                    Phase::Down { reason } => reason,
+                    Phase::Stopped => "it was stopped".to_owned(),
+                };
+                Some(Missing { server: server.config.name.to_string(), reason })
+            })
+            .collect()
+    }
+
+    fn call<'a>(
+        &'a self,
+        tool: &'a str,
+        arguments: &'a Value,
+        options: CallOptions,
+    ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
+        Box::pin(async move {
+            let timeout = options.timeout;
+            let offer = self.inner.offer();
+            let route = match offer.routes.lookup(tool) {
+                Some(route) => route.clone(),
+                None => self.late(tool, timeout).await?,
+            };
+            let server = self.inner.servers.iter().find(|server| server.config.name == route.server);
+            let Some(server) = server else {
+                return Err(CallError::UnknownTool { tool: tool.to_owned(), nearest: Vec::new() });
+            };
+            call::call(server, &route, arguments, options).await.map_err(|error| match error {
+                CallError::UnknownTool { .. } => self.unknown(tool),
+                other => other,
+            })
+        })
+    }
+}
+
+impl Hub {
+    fn unknown(&self, tool: &str) -> CallError {
+        CallError::UnknownTool { tool: tool.to_owned(), nearest: self.inner.offer().routes.nearest(tool) }
+    }
+
+    /// A tool that nobody offers yet may belong to a server that is still connecting.
+    async fn late(&self, tool: &str, timeout: Option<Duration>) -> Result<crate::route::Route, CallError> {
+        let connecting = |server: &&Arc<Server>| server.view().phase == Phase::Connecting;
+        let Some(longest) =
+            self.inner.servers.iter().filter(connecting).map(|server| server.config.connect_timeout).max()
+        else {
+            return Err(self.unknown(tool));
+        };
+        let until = Instant::now() + timeout.unwrap_or(longest).min(longest);
+        let _ = tokio::time::timeout_at(until.into(), self.settled()).await;
+        self.inner.offer().routes.lookup(tool).cloned().ok_or_else(|| self.unknown(tool))
+    }
+}

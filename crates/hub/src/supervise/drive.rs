@@ -1,0 +1,258 @@
+//! The task that keeps one server alive.
+
+use std::ffi::OsString;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc;
+use tokio::time::sleep;
+
+use super::pace::{Next, Pace};
+use super::{Order, Phase, Server};
+use crate::catalog::Catalog;
+use crate::config::Transport;
+use crate::host::Host;
+use crate::session::{ConnectContext, Era, Session, SessionEvent};
+use crate::transport::{Bearer, Target};
+
+/// A list is not read again more often than this, whatever a server says.
+const SHORTEST_TTL: Duration = Duration::from_secs(5);
+const LONGEST_TTL: Duration = Duration::from_secs(24 * 3600);
+
+/// Notifications that come together lead to one reading.
+const SETTLE: Duration = Duration::from_millis(50);
+
+/// What a server needs from outside.
+#[derive(Clone)]
+pub(crate) struct Outside {
+    pub(crate) host: Arc<dyn Host>,
+    pub(crate) bearer: Option<Arc<dyn Bearer>>,
+    pub(crate) environment: Arc<[(OsString, OsString)]>,
+    /// Told whenever something about the server has changed.
+    pub(crate) changed: mpsc::Sender<()>,
+}
+
+/// Keeps the server alive until it is told to stop.
+pub(crate) async fn keep(server: Arc<Server>, mut inbox: mpsc::Receiver<Order>, outside: Outside) {
+    let mut pace = Pace::default();
+    let mut era = None;
+    loop {
+        let ended = match connect(&server, &outside, &mut era, &mut inbox).await {
+            Connected::Stopped => break,
+            Connected::Failed { reason, stderr, permanent } => Some((reason, stderr, permanent)),
+            Connected::Ready(session, events) => {
+                pace.connected(Instant::now());
+                match serve(&server, &outside, session, events, &mut inbox).await {
+                    None => break,
+                    Some((reason, stderr)) => Some((reason, stderr, false)),
+                }
+            }
+        };
+        let Some((reason, stderr, permanent)) = ended else { break };
+        let next = pace.failed(Instant::now(), permanent, luck());
+        tracing::warn!(target: "toolwire::hub", server = %server.config.name, ?next, "{reason}");
+        let phase = match next {
+            Next::Retry { .. } => Phase::Recovering { reason },
+            Next::Rest { .. } | Next::GiveUp => Phase::Down { reason },
+        };
+        server.view.send_modify(|view| {
+            view.phase = phase;
+            view.session = None;
+            view.stderr = stderr;
+            view.restarts += 1;
+        });
+        told(&outside);
+        let after = match next {
+            Next::Retry { after } | Next::Rest { after } => Some(after),
+            Next::GiveUp => None,
+        };
+        if !pause(after, &mut inbox, &mut pace).await {
+            break;
+        }
+    }
+    server.view.send_modify(|view| {
+        view.phase = Phase::Stopped;
+        view.session = None;
+    });
+    told(&outside);
+}
+
+enum Connected {
+    Ready(Arc<Session>, mpsc::Receiver<SessionEvent>),
+    Failed { reason: String, stderr: Vec<String>, permanent: bool },
+    Stopped,
+}
+
+async fn connect(
+    server: &Server,
+    outside: &Outside,
+    era: &mut Option<Era>,
+    inbox: &mut mpsc::Receiver<Order>,
+) -> Connected {
+    let (events, received) = mpsc::channel(8);
+    let context = ConnectContext {
+        server: server.config.name.to_string(),
+        host: outside.host.clone(),
+        events,
+        era: *era,
+        bearer: outside.bearer.clone(),
+        environment: outside.environment.clone(),
+        timeout: server.config.connect_timeout,
+    };
+    let target = target(&server.config.transport);
+    let connecting = async {
+        let session = Session::connect(&target, context)
+            .await
+            .map_err(|error| (error.to_string(), error.stderr().to_vec(), error.is_permanent()))?;
+        let listed = session.list_tools().await;
+        Ok((session, listed))
+    };
+    tokio::pin!(connecting);
+    let connected = loop {
+        tokio::select! {
+            connected = &mut connecting => break connected,
+            order = inbox.recv() => match order {
+                None | Some(Order::Stop) => return Connected::Stopped,
+                Some(Order::Lost(_) | Order::Retry) => {}
+            },
+        }
+    };
+    let (session, listed) = match connected {
+        Ok(connected) => connected,
+        Err((reason, stderr, permanent)) => {
+            // What was remembered may be what is wrong.
+            *era = None;
+            return Connected::Failed { reason, stderr, permanent };
+        }
+    };
+    match listed {
+        Ok(listing) => {
+            *era = Some(session.facts().era);
+            let (session, catalog) = (Arc::new(session), Arc::new(Catalog::read(listing)));
+            server.view.send_modify(|view| {
+                view.phase = Phase::Ready;
+                view.session = Some(session.clone());
+                view.catalog = Some(catalog);
+                view.stderr = Vec::new();
+            });
+            told(outside);
+            Connected::Ready(session, received)
+        }
+        Err(error) => {
+            let stderr = session.stderr_tail();
+            session.close().await;
+            let reason = format!("its tools cannot be listed: {error}");
+            Connected::Failed { reason, stderr, permanent: false }
+        }
+    }
+}
+
+/// Watches over a session. `None`: it was stopped; else why it ended.
+async fn serve(
+    server: &Server,
+    outside: &Outside,
+    session: Arc<Session>,
+    mut events: mpsc::Receiver<SessionEvent>,
+    inbox: &mut mpsc::Receiver<Order>,
+) -> Option<(String, Vec<String>)> {
+    let identity = Arc::as_ptr(&session) as *const () as usize as u64;
+    let mut has_events = true;
+    loop {
+        let ttl = server.view.borrow().catalog.as_ref().and_then(|catalog| catalog.ttl);
+        let expired = async {
+            match ttl {
+                Some(ttl) => sleep(ttl.clamp(SHORTEST_TTL, LONGEST_TTL)).await,
+                None => std::future::pending().await,
+            }
+        };
+        let stale = tokio::select! {
+            ending = session.closed() => {
+                let stderr = session.stderr_tail();
+                session.close().await;
+                return Some((ending.to_string(), stderr));
+            }
+            order = inbox.recv() => match order {
+                None | Some(Order::Stop) => {
+                    session.close().await;
+                    return None;
+                }
+                Some(Order::Lost(lost)) if lost == identity => {
+                    let stderr = session.stderr_tail();
+                    let reason = session.ending().map_or("the connection broke".to_owned(), |ending| ending.to_string());
+                    session.close().await;
+                    return Some((reason, stderr));
+                }
+                Some(_) => false,
+            },
+            event = events.recv(), if has_events => {
+                has_events = event.is_some();
+                has_events
+            }
+            () = expired => true,
+        };
+        if !stale {
+            continue;
+        }
+        sleep(SETTLE).await;
+        while events.try_recv().is_ok() {}
+        match session.list_tools().await {
+            Ok(listing) => {
+                let catalog = Arc::new(Catalog::read(listing));
+                server.view.send_modify(|view| view.catalog = Some(catalog));
+                told(outside);
+            }
+            // The old list stands; a dead session is noticed above.
+            Err(error) => {
+                tracing::warn!(target: "toolwire::hub", server = %server.config.name, "its tools cannot be listed again: {error}");
+                sleep(SHORTEST_TTL).await;
+            }
+        }
+    }
+}
+
+/// Waits, or does not when it is asked to try now. False: stop.
+async fn pause(after: Option<Duration>, inbox: &mut mpsc::Receiver<Order>, pace: &mut Pace) -> bool {
+    let waited = async {
+        match after {
+            Some(after) => sleep(after).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::pin!(waited);
+    loop {
+        tokio::select! {
+            () = &mut waited => return true,
+            order = inbox.recv() => match order {
+                None | Some(Order::Stop) => return false,
+                Some(Order::Retry) => {
+                    pace.forgive();
+                    return true;
+                }
+                Some(Order::Lost(_)) => {}
+            },
+        }
+    }
+}
+
+fn told(outside: &Outside) {
+    // One word in the queue is enough: whoever reads it looks at everything.
+    let _ = outside.changed.try_send(());
+}
+
+fn target(transport: &Transport) -> Target {
+    match transport {
+        Transport::Stdio { command, args, env, cwd } => {
+            Target::Stdio { command: command.clone(), args: args.clone(), env: env.clone(), cwd: cwd.clone() }
+        }
+        Transport::Http { url, headers, kind, .. } => {
+            Target::Http { url: url.to_string(), headers: headers.clone(), kind: *kind }
+        }
+    }
+}
+
+/// Something between 0 and 1. It need not be secret, only different.
+fn luck() -> f64 {
+    use std::hash::{BuildHasher, Hasher, RandomState};
+    let random = RandomState::new().build_hasher().finish();
+    (random >> 11) as f64 / (1u64 << 53) as f64
+}
