@@ -5,18 +5,21 @@ mod summary;
 mod survey;
 mod table;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
 use clap::Args;
+use toolwire_contract::Toolbox;
 use toolwire_dialect::{Dialect, Options, Status};
 
 use crate::convert::{forms_of, json};
 use crate::dialect_name;
 use crate::failure::Failure;
 use crate::output;
+use crate::servers;
 use crate::source::Source;
+use crate::tools;
 use survey::Survey;
 
 /// Show which tools survive which dialects
@@ -26,7 +29,7 @@ use survey::Survey;
 #[derive(Args)]
 #[command(after_long_help = include_str!("help/check.txt"))]
 pub(crate) struct CheckArgs {
-    /// The tools; `-` reads standard input
+    /// The tools; `-` reads standard input; nothing asks the configured servers
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
     /// The dialects to check, separated by commas; all but `mcp` when left out
@@ -40,20 +43,21 @@ pub(crate) struct CheckArgs {
     json: bool,
 }
 
-pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
-    let Some(file) = args.file.as_deref() else {
-        return Err(Failure::usage(
-            "no file with tools was given, and this version cannot ask MCP servers for theirs",
-        )
-        .with_hint(
-            "save a `tools/list` response and run `toolwire check FILE`, or give `-` to read standard input; \
-                 the configured servers come with the hub",
-        ));
-    };
-    let input = Source::new(Some(file)).read("tools as JSON")?;
+pub(crate) fn run(args: &CheckArgs, config: Option<&Path>) -> Result<ExitCode, Failure> {
     let options = Options { reshape: args.reshape, ..Options::default() };
-    let survey = Survey::new(&input.text, asked_for(&args.dialects), &options)
-        .map_err(|error| input.fault(&error, &forms_of(Dialect::Mcp)))?;
+    let dialects = asked_for(&args.dialects);
+    let survey = match args.file.as_deref() {
+        Some(file) => {
+            let input = Source::new(Some(file)).read("tools as JSON")?;
+            Survey::new(&input.text, dialects, &options)
+                .map_err(|error| input.fault(&error, &forms_of(Dialect::Mcp)))?
+        }
+        None => {
+            let tools = of_servers(config)?;
+            Survey::new(&tools, dialects, &options)
+                .map_err(|error| Failure::work(format!("the servers' tools cannot be read: {error}")))?
+        }
+    };
     if args.json {
         output::print(&json(&survey.by_tool().flatten().collect::<Vec<_>>(), false))?;
     } else {
@@ -127,3 +131,16 @@ const fn style(status: Status) -> Style {
 
 #[cfg(test)]
 mod tests;
+
+/// The tools of the configured servers, as a list.
+fn of_servers(config: Option<&Path>) -> Result<String, Failure> {
+    let found = servers::find(config)?;
+    servers::run(async {
+        let hub = found.connect().await;
+        tools::tell_of_failed(&hub.status());
+        let tools: Vec<serde_json::Value> =
+            hub.tools().iter().cloned().map(serde_json::Value::from).collect();
+        hub.close().await;
+        Ok(serde_json::Value::Array(tools).to_string())
+    })
+}

@@ -1,15 +1,20 @@
 //! The `toolwire` command: reads the command line, runs one command, and turns its outcome into an exit code.
 
 mod arguments;
+mod call;
 mod check;
 mod convert;
 mod dialect_name;
+mod doctor;
 mod failure;
 mod output;
 mod refused;
+mod servers;
 mod shown;
 mod source;
+mod tools;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -35,6 +40,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
     after_long_help = include_str!("help/toolwire.txt")
 )]
 struct CommandLine {
+    /// The servers' configuration; otherwise $TOOLWIRE_CONFIG, ./mcp.json, ./.mcp.json or the user's own
+    #[arg(short, long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
     #[command(subcommand)]
     command: Command,
 }
@@ -56,15 +64,23 @@ enum Command {
     #[command(after_long_help = include_str!("help/encode.txt"))]
     Encode(arguments::LinesArgs),
     Check(check::CheckArgs),
+    Tools(tools::ToolsArgs),
+    Call(call::CallArgs),
+    Doctor(doctor::DoctorArgs),
 }
 
 fn main() -> ExitCode {
     exit_130_when_interrupted();
-    let outcome = match CommandLine::parse().command {
+    let CommandLine { config, command } = CommandLine::parse();
+    let config = config.as_deref();
+    let outcome = match command {
         Command::Convert(args) => convert::run(&args),
         Command::Decode(args) => arguments::run(Direction::Decode, &args),
         Command::Encode(args) => arguments::run(Direction::Encode, &args),
-        Command::Check(args) => check::run(&args),
+        Command::Check(args) => check::run(&args, config),
+        Command::Tools(args) => tools::run(&args, config),
+        Command::Call(args) => call::run(&args, config),
+        Command::Doctor(args) => doctor::run(&args, config),
     };
     outcome.unwrap_or_else(|failure: Failure| failure.tell())
 }

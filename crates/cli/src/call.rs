@@ -1,0 +1,175 @@
+//! `toolwire call`: one tool, called.
+
+use std::io::{self, IsTerminal, Read};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::Value;
+use toolwire_contract::{CallOptions, Content, ResourceBody, ToolResult, Toolbox};
+use toolwire_hub::Hub;
+
+use crate::convert::json;
+use crate::failure::{Failure, NOTE, say};
+use crate::output;
+use crate::servers;
+use crate::shown::shown;
+use crate::source::in_words;
+
+/// Call one tool
+///
+/// The text of its answer goes to standard output. The exit code is 1 when the tool says that it failed, or when it could
+/// not be asked.
+#[derive(Args)]
+#[command(after_long_help = include_str!("help/call.txt"))]
+pub(crate) struct CallArgs {
+    /// The tool, as `toolwire tools` lists it; with `--server`, also as that server calls it
+    #[arg(value_name = "TOOL")]
+    tool: String,
+    /// A JSON object; `-` reads it from standard input; nothing means no arguments
+    #[arg(value_name = "ARGUMENTS")]
+    arguments: Option<String>,
+    /// The server that has the tool
+    #[arg(long, value_name = "S")]
+    server: Option<String>,
+    /// How long to wait for the answer, such as 30s, 500ms or 2m
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    timeout: Option<Duration>,
+    /// Print the whole result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    let (digits, unit) =
+        text.split_at(text.find(|letter: char| letter.is_ascii_alphabetic()).unwrap_or(text.len()));
+    let factor = match unit {
+        "ms" => 0.001,
+        "" | "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(format!("`{unit}` is no unit of time; write 30s, 500ms or 2m")),
+    };
+    let count: f64 =
+        digits.trim().parse().map_err(|_| "write a number with its unit, such as 30s".to_owned())?;
+    let seconds = count * factor;
+    if !(0.001..=86_400.0).contains(&seconds) {
+        return Err("the time must be between 1ms and 24h".to_owned());
+    }
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+pub(crate) fn run(args: &CallArgs, config: Option<&Path>) -> Result<ExitCode, Failure> {
+    let arguments = arguments(args)?;
+    let found = servers::find(config)?.only(args.server.as_deref())?;
+    servers::run(async {
+        let hub = Hub::start(&found.config, found.options());
+        let outcome = ask(args, &hub, &arguments).await;
+        hub.close().await;
+        outcome
+    })
+}
+
+/// The arguments as text: what is wrong with them, the tool's own schema says best.
+fn arguments(args: &CallArgs) -> Result<Value, Failure> {
+    let text = match args.arguments.as_deref() {
+        None => return Ok(Value::Null),
+        Some("-") => {
+            let mut text = String::new();
+            io::stdin().read_to_string(&mut text).map_err(|error| {
+                Failure::usage(format!("cannot read the arguments from standard input: {}", in_words(&error)))
+            })?;
+            text
+        }
+        Some(text) => text.to_owned(),
+    };
+    if text.trim().is_empty() {
+        return Ok(Value::Null);
+    }
+    match serde_json::from_str::<Value>(&text) {
+        Ok(value @ (Value::Object(_) | Value::Null)) => Ok(value),
+        Ok(_) => Err(Failure::usage("the arguments must be a JSON object")
+            .with_hint("write them as '{\"key\": \"value\"}', or give - and pipe them in")),
+        Err(error) => Err(Failure::usage(format!("the arguments are not JSON: {error}"))
+            .with_hint("write them as '{\"key\": \"value\"}', in single quotes, or give - and pipe them in")),
+    }
+}
+
+async fn ask(args: &CallArgs, hub: &Hub, arguments: &Value) -> Result<ExitCode, Failure> {
+    let mut tool = args.tool.clone();
+    if let Some(server) = &args.server {
+        hub.settled().await;
+        tool = hub.offered_as(server, &args.tool).unwrap_or(tool);
+    }
+    let progress =
+        io::stderr().is_terminal().then(|| -> Arc<dyn Fn(toolwire_contract::Progress) + Send + Sync> {
+            Arc::new(|progress: toolwire_contract::Progress| {
+                let total = progress.total.map_or_else(String::new, |total| format!(" of {total}"));
+                let message =
+                    progress.message.map_or_else(String::new, |message| format!("  {}", shown(&message)));
+                say(&format!("{NOTE}{}{total}{NOTE:#}{message}\n", progress.done));
+            })
+        });
+    let options = CallOptions { timeout: args.timeout, progress };
+    match hub.call(&tool, arguments, options).await {
+        Ok(result) => {
+            let text = if args.json { json(&Value::from(result.clone()), false) } else { in_text(&result) };
+            output::print(&text)?;
+            Ok(if result.failed() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+        }
+        Err(error) => {
+            for missing in hub.missing() {
+                if missing.reason != "it is still connecting" {
+                    say(&format!(
+                        "{NOTE}warning:{NOTE:#} server `{}` is missing: {}\n",
+                        missing.server,
+                        shown(&missing.reason)
+                    ));
+                }
+            }
+            let failure = Failure::work(error.to_string());
+            Err(match error.hint() {
+                Some(hint) => failure.with_hint(hint),
+                None => failure,
+            })
+        }
+    }
+}
+
+/// The result as text; what is no text is named.
+fn in_text(result: &ToolResult) -> String {
+    let mut blocks: Vec<String> = result.blocks().iter().map(block).collect();
+    if blocks.iter().all(|block| block.trim().is_empty())
+        && let Some(value) = &result.structured_content
+    {
+        blocks = vec![json(value, false).trim_end().to_owned()];
+    }
+    let mut text = blocks.join("\n");
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text
+}
+
+fn block(content: &Content) -> String {
+    let bytes = |data: &str| data.len() / 4 * 3;
+    match content {
+        Content::Text { text, .. } => text.clone(),
+        Content::Image { data, mime_type, .. } => {
+            format!("[image {mime_type}, {} bytes; --json gives it whole]", bytes(data))
+        }
+        Content::Audio { data, mime_type, .. } => {
+            format!("[audio {mime_type}, {} bytes; --json gives it whole]", bytes(data))
+        }
+        Content::ResourceLink(link) => format!("[resource link: {}, {}]", link.name, link.uri),
+        Content::Resource { resource, .. } => match &resource.body {
+            ResourceBody::Text(text) => text.clone(),
+            ResourceBody::Blob(data) => {
+                format!("[resource {}, {} bytes; --json gives it whole]", resource.uri, bytes(data))
+            }
+        },
+        other => Value::from(other.clone()).to_string(),
+    }
+}

@@ -1,0 +1,187 @@
+//! The configured servers: which file names them, and a hub that is connected to them.
+
+use std::fs;
+use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use toolwire_hub::{Config, Hub, HubOptions, Phase, ServerStatus};
+
+use crate::failure::{Failure, HINT, NOTE, say};
+use crate::shown::shown;
+use crate::source::in_words;
+
+/// A configuration that was found.
+pub(crate) struct Found {
+    pub(crate) file: PathBuf,
+    pub(crate) config: Config,
+}
+
+/// Finds and reads the configuration; what it warns of is told.
+pub(crate) fn find(flag: Option<&Path>) -> Result<Found, Failure> {
+    let variable = std::env::var_os("TOOLWIRE_CONFIG").map(PathBuf::from);
+    let folder = user_folder();
+    let candidates = Config::candidates(flag, variable.as_deref(), folder.as_deref());
+    for candidate in &candidates {
+        match fs::read_to_string(&candidate.path) {
+            Ok(text) => return read(&candidate.path, &text),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !candidate.must_exist() => {}
+            Err(error) => {
+                let file = shown(&candidate.path.to_string_lossy());
+                return Err(Failure::usage(format!("cannot read `{file}`: {}", in_words(&error)))
+                    .with_hint("`--config FILE` names another configuration"));
+            }
+        }
+    }
+    let places: Vec<String> =
+        candidates.iter().map(|candidate| format!("`{}`", candidate.path.display())).collect();
+    Err(Failure::usage(format!("no servers are configured: there is no {}", places.join(", no "))).with_hint(
+        "write an mcp.json such as {\"mcpServers\": {\"time\": {\"command\": \"uvx\", \"args\": [\"mcp-server-time\"]}}}",
+    ))
+}
+
+fn read(file: &Path, text: &str) -> Result<Found, Failure> {
+    let variables = |name: &str| std::env::var(name).ok();
+    let (config, warnings) = Config::parse(text, file, &variables).map_err(|error| {
+        let hint = error.hint();
+        let failure = Failure::usage(error.to_string());
+        match hint {
+            Some(hint) => failure.with_hint(hint),
+            None => failure,
+        }
+    })?;
+    for warning in warnings {
+        say(&format!("{NOTE}warning:{NOTE:#} {}: {}\n", warning.place, warning.concern));
+        if let Some(hint) = warning.hint() {
+            say(&format!("{HINT}hint:{HINT:#} {hint}\n"));
+        }
+    }
+    Ok(Found { file: file.to_owned(), config })
+}
+
+/// Where this user's configuration of Toolwire lives.
+fn user_folder() -> Option<PathBuf> {
+    let named = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let base = named("XDG_CONFIG_HOME")
+        .or_else(|| named("APPDATA").filter(|_| cfg!(windows)))
+        .or_else(|| Some(named("HOME")?.join(".config")))?;
+    Some(base.join("toolwire"))
+}
+
+impl Found {
+    /// Keeps only the server that was asked for.
+    pub(crate) fn only(mut self, server: Option<&str>) -> Result<Found, Failure> {
+        let Some(name) = server else { return Ok(self) };
+        let Some(one) = self.config.server(name) else {
+            let known: Vec<String> =
+                self.config.servers.iter().map(|server| format!("`{}`", server.name)).collect();
+            return Err(Failure::usage(format!(
+                "no server is named `{}` in {}",
+                shown(name),
+                self.file.display()
+            ))
+            .with_hint(format!("configured are {}", known.join(", "))));
+        };
+        if one.disabled {
+            return Err(Failure::usage(format!("server `{name}` is disabled in {}", self.file.display()))
+                .with_hint("remove `disabled` there"));
+        }
+        let one = one.clone();
+        self.config.servers = vec![one];
+        Ok(self)
+    }
+
+    pub(crate) fn options(&self) -> HubOptions {
+        HubOptions { environment: std::env::vars_os().collect(), ..HubOptions::default() }
+    }
+
+    /// Connects to all servers, with a line for each while that lasts.
+    pub(crate) async fn connect(&self) -> Hub {
+        let hub = Hub::start(&self.config, self.options());
+        let lines = Lines::new(&hub.status());
+        tokio::select! {
+            () = hub.settled() => {}
+            () = lines.show(&hub) => {}
+        }
+        lines.finish(&hub.status());
+        hub
+    }
+}
+
+/// Runs `work` to its end.
+pub(crate) fn run<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::work(format!("cannot start: {}", in_words(&error))))?;
+    runtime.block_on(work)
+}
+
+/// One line per server on a terminal, while they connect.
+struct Lines {
+    bars: Vec<ProgressBar>,
+}
+
+impl Lines {
+    fn new(servers: &[ServerStatus]) -> Lines {
+        if !io::stderr().is_terminal() || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+        {
+            return Lines { bars: Vec::new() };
+        }
+        let all = MultiProgress::new();
+        let width = servers.iter().map(|server| server.name.chars().count()).max().unwrap_or(0).min(32);
+        let bars = servers
+            .iter()
+            .map(|server| {
+                let style = ProgressStyle::with_template(&format!("{{spinner}} {{prefix:{width}}} {{msg}}"));
+                let bar = ProgressBar::new_spinner();
+                bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+                let bar = all.add(bar).with_prefix(server.name.clone()).with_message("connecting");
+                bar.enable_steady_tick(Duration::from_millis(100));
+                bar
+            })
+            .collect();
+        Lines { bars }
+    }
+
+    /// Redraws until it is dropped.
+    async fn show(&self, hub: &Hub) {
+        if self.bars.is_empty() {
+            return std::future::pending().await;
+        }
+        loop {
+            self.draw(&hub.status());
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    fn draw(&self, servers: &[ServerStatus]) {
+        for (bar, server) in self.bars.iter().zip(servers) {
+            match &server.phase {
+                Phase::Connecting => {}
+                Phase::Ready => bar.finish_with_message(format!("{} tools", server.tool_count)),
+                Phase::Recovering { reason } | Phase::Down { reason } => {
+                    bar.abandon_with_message(reason.clone())
+                }
+                Phase::Stopped => bar.abandon_with_message("stopped"),
+            }
+        }
+    }
+
+    /// The lines have served: the results follow.
+    fn finish(&self, servers: &[ServerStatus]) {
+        self.draw(servers);
+        for bar in &self.bars {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// Why a server has no tools to offer, if so.
+pub(crate) fn trouble(server: &ServerStatus) -> Option<String> {
+    match &server.phase {
+        Phase::Ready => None,
+        Phase::Connecting => Some("it is still connecting".to_owned()),
+        Phase::Recovering { reason } | Phase::Down { reason } => Some(reason.clone()),
+        Phase::Stopped => Some("it was stopped".to_owned()),
+    }
+}
