@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::RoleClient;
-use rmcp::model::{ClientJsonRpcMessage, ClientRequest, NumberOrString, ServerJsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
@@ -123,17 +123,13 @@ impl Transport<RoleClient> for StdioTransport {
 
     fn send(
         &mut self,
-        message: ClientJsonRpcMessage,
+        mut message: ClientJsonRpcMessage,
     ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
-        self.link.tee.asking(&message);
-        let mut id = None;
-        if let ClientJsonRpcMessage::Request(request) = &message
-            && let NumberOrString::Number(number) = request.id
+        let id = self.link.tee.asking(&mut message);
+        if let (Some(id), ClientJsonRpcMessage::Request(request)) = (id, &message)
+            && matches!(request.request, ClientRequest::DiscoverRequest(_))
         {
-            id = Some(number);
-            if matches!(request.request, ClientRequest::DiscoverRequest(_)) {
-                self.probing = Some((number, Instant::now() + self.probe));
-            }
+            self.probing = Some((id, Instant::now() + self.probe));
         }
         let outbox = self.outbox.clone();
         async move {
