@@ -13,8 +13,8 @@ mod tee; // what rmcp's typed layer would lose, kept below it
 mod transport;
 
 pub use config::{
-    AuthConfig, CALL_TIMEOUT, CONNECT_TIMEOUT, Candidate, Concern, Config, ConfigError, Fault, Glob, Grant,
-    HttpKind, OAuthConfig, Origin, Place, ServerConfig, ServerName, Transport, Warning, shown,
+    Auth, AuthConfig, CALL_TIMEOUT, CONNECT_TIMEOUT, Candidate, Concern, Config, ConfigError, Fault, Glob,
+    GrantKind, HttpKind, Origin, Place, ServerConfig, ServerName, Transport, Warning, shown,
 };
 pub use route::{Known, Offered, RESERVED, Route, Routes, ServerTools};
 pub use secret::Secret;

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 pub use fault::{Concern, ConfigError, Fault, Place, Warning};
 pub use glob::Glob;
-pub use oauth::{AuthConfig, Grant, OAuthConfig};
+pub use oauth::{Auth, AuthConfig, GrantKind};
 pub use places::{Candidate, Origin};
 use reqwest::Url;
 use serde_json::Value;
@@ -73,7 +73,7 @@ pub enum Transport {
         /// Names and values that HTTP allows.
         headers: Vec<(String, Secret)>,
         kind: HttpKind,
-        auth: AuthConfig,
+        auth: Auth,
     },
 }
 
