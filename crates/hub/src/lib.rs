@@ -4,6 +4,7 @@ mod auth;
 mod config;
 mod host;
 mod pins;
+mod private_file;
 mod route;
 mod secret;
 mod session;
@@ -18,3 +19,4 @@ pub use config::{
 };
 pub use route::{Known, Offered, RESERVED, Route, Routes, ServerTools};
 pub use secret::Secret;
+pub use spill::{Budget, Fitted, Page, ReadError, Spill, SpillId, fit};
