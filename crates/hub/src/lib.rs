@@ -17,6 +17,7 @@ pub use config::{
     Auth, AuthConfig, CALL_TIMEOUT, CONNECT_TIMEOUT, Candidate, Concern, Config, ConfigError, Fault, Glob,
     GrantKind, HttpKind, Origin, Place, ServerConfig, ServerName, Transport, Warning, shown,
 };
+pub use pins::{Change, Drift, DriftKind, Pins};
 pub use route::{Known, Offered, RESERVED, Route, Routes, ServerTools};
 pub use secret::Secret;
 pub use spill::{Budget, Fitted, Page, ReadError, Spill, SpillId, fit};
