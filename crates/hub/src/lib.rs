@@ -21,3 +21,4 @@ pub use pins::{Change, Drift, DriftKind, Pins};
 pub use route::{Known, Offered, RESERVED, Route, Routes, ServerTools};
 pub use secret::Secret;
 pub use spill::{Budget, Fitted, Page, ReadError, Spill, SpillId, fit};
+pub use supervise::state::{Action, Event, Machine, Policy, State};

@@ -1,1 +1,3 @@
 //! The life of one server.
+
+pub(crate) mod state; // decides; what awaits is its driver
