@@ -15,7 +15,7 @@ mod transport;
 
 pub use config::{
     Auth, AuthConfig, CALL_TIMEOUT, CONNECT_TIMEOUT, Candidate, Concern, Config, ConfigError, Fault, Glob,
-    GrantKind, HttpKind, Origin, Place, ServerConfig, ServerName, Transport, Warning, shown,
+    GrantKind, HttpKind, Origin, Place, ServerConfig, ServerName, Transport, Warning, shown_url,
 };
 pub use pins::{Change, Drift, DriftKind, Pins};
 pub use route::{Known, Offered, RESERVED, Route, Routes, ServerTools};

@@ -174,7 +174,7 @@ impl fmt::Debug for Transport {
                 .finish(),
             Transport::Http { url, headers, kind, auth } => formatter
                 .debug_struct("Http")
-                .field("url", &shown(url))
+                .field("url", &shown_url(url))
                 .field("headers", headers)
                 .field("kind", kind)
                 .field("auth", auth)
@@ -184,7 +184,7 @@ impl fmt::Debug for Transport {
 }
 
 /// A URL as it may be seen: without user, password, query and fragment, where people put tokens.
-pub fn shown(url: &Url) -> String {
+pub fn shown_url(url: &Url) -> String {
     let mut bare = url.clone();
     let has_user = !url.username().is_empty() || url.password().is_some();
     // Both fail only for URLs without a host, which have no user either.

@@ -301,7 +301,7 @@ impl<'t> Reader<'t> {
         let bad = |reason: String| self.fault(spot, Fault::BadUrl { reason });
         let url = Url::parse(text.trim()).map_err(|error| bad(error.to_string()))?;
         if !matches!(url.scheme(), "http" | "https") {
-            return Err(bad(format!("`{}` is neither `http` nor `https`", url.scheme())));
+            return Err(bad("it begins with neither `http://` nor `https://`".to_owned()));
         }
         Ok(url)
     }

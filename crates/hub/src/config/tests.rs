@@ -324,7 +324,7 @@ fn faults_name_file_server_and_key() {
         ),
         (
             one(r#"{"url": "localhost:80/mcp"}"#),
-            "mcp.json:1:31: server `gh`, key `url`: not a URL of a server: `localhost` is neither `http` nor `https`\nhint: write it whole, such as `https://example.com/mcp`",
+            "mcp.json:1:31: server `gh`, key `url`: not a URL of a server: it begins with neither `http://` nor `https://`\nhint: write it whole, such as `https://example.com/mcp`",
         ),
         (
             one(r#"{"url": "/mcp"}"#),
@@ -428,6 +428,7 @@ fn nothing_secret_shows_in_debug() {
 fn nothing_secret_shows_in_errors() {
     for body in [
         r#"{"url": "${TOKEN}"}"#,
+        r#"{"url": "${TOKEN}:${TOKEN}"}"#,
         r#"{"url": "https://${TOKEN}:${TOKEN}/"}"#,
         r#"{"url": "http://a/", "headers": {"a": "${TOKEN}\n"}}"#,
         r#"{"command": "a", "args": ["${TOKEN}\u0000"]}"#,
