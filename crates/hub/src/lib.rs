@@ -7,6 +7,7 @@ mod config;
 mod host;
 mod hub;
 mod pins;
+mod private_file;
 mod route;
 mod secret;
 mod session;
@@ -18,17 +19,20 @@ mod wire; // ours ⇄ the SDK's
 
 pub use catalog::Quarantined;
 pub use config::{
-    AuthConfig, CALL_TIMEOUT, CONNECT_TIMEOUT, Candidate, Concern, Config, ConfigError, Fault, Glob, Grant,
-    OAuthConfig, Origin, Place, ServerConfig, ServerName, Transport, Warning, shown,
+    Auth, AuthConfig, CALL_TIMEOUT, CONNECT_TIMEOUT, Candidate, Concern, Config, ConfigError, Fault, Glob,
+    GrantKind, Origin, Place, ServerConfig, ServerName, Transport, Warning, shown_url,
 };
 pub use host::{ElicitAnswer, ElicitKind, ElicitRequest, Host, NoHost, Refusal, Root};
 pub use hub::{Hub, HubOptions};
+pub use pins::{Change, Drift, DriftKind, Pins};
 pub use route::{Known, Offered, RESERVED, Route, Routes, ServerTools};
 pub use secret::Secret;
 pub use session::{
     CallOptions, ConnectContext, ConnectError, Era, Facts, LeftOut, Listing, Session, SessionError,
     SessionEvent,
 };
+pub use spill::{Budget, Fitted, Page, ReadError, Spill, SpillId, fit};
+pub use supervise::state::{Action, Event, Machine, Policy, State};
 pub use supervise::{Phase, ServerStatus};
 pub use tee::{Noise, Progress};
 pub use transport::{Bearer, BearerError, Ending, Failure, HttpKind, SpawnError, Target};

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 pub use fault::{Concern, ConfigError, Fault, Place, Warning};
 pub use glob::Glob;
-pub use oauth::{AuthConfig, Grant, OAuthConfig};
+pub use oauth::{Auth, AuthConfig, GrantKind};
 pub use places::{Candidate, Origin};
 use reqwest::Url;
 use serde_json::Value;
@@ -73,7 +73,7 @@ pub enum Transport {
         /// Names and values that HTTP allows.
         headers: Vec<(String, Secret)>,
         kind: HttpKind,
-        auth: AuthConfig,
+        auth: Auth,
     },
 }
 
@@ -165,7 +165,7 @@ impl fmt::Debug for Transport {
                 .finish(),
             Transport::Http { url, headers, kind, auth } => formatter
                 .debug_struct("Http")
-                .field("url", &shown(url))
+                .field("url", &shown_url(url))
                 .field("headers", headers)
                 .field("kind", kind)
                 .field("auth", auth)
@@ -175,7 +175,7 @@ impl fmt::Debug for Transport {
 }
 
 /// A URL as it may be seen: without user, password, query and fragment, where people put tokens.
-pub fn shown(url: &Url) -> String {
+pub fn shown_url(url: &Url) -> String {
     let mut bare = url.clone();
     let has_user = !url.username().is_empty() || url.password().is_some();
     // Both fail only for URLs without a host, which have no user either.

@@ -1,45 +1,47 @@
 //! How a token for a server on the network is got: the key `oauth`.
 
-use reqwest::Url;
-
 use crate::Secret;
 
 /// Whether and how a token is got when a server asks for one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AuthConfig {
+pub enum Auth {
     /// `"oauth": false`, or a header `Authorization` is set: a server that asks for a token is an error.
     Off,
-    OAuth(Box<OAuthConfig>),
+    OAuth(Box<AuthConfig>),
 }
 
-/// What is known before the server and its authorization server are asked. Most servers need nothing here.
+/// The key `oauth` of a server in `mcp.json`. All of it may be missing: then the client registers itself and a
+/// person logs in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct OAuthConfig {
-    pub grant: Grant,
-    /// Of a client that was registered by hand; without it, one is registered when it is needed.
+pub struct AuthConfig {
+    /// `clientId`: a client that was registered beforehand.
     pub client_id: Option<String>,
+    /// `clientSecret`
     pub client_secret: Option<Secret>,
-    /// A key in PEM that signs the client's assertions, instead of a secret.
-    pub private_key: Option<Secret>,
-    /// Where this client's metadata document is published, for servers that take its URL as the client's id.
-    pub client_metadata_url: Option<Url>,
-    /// Asked for instead of those that the server names.
+    /// `scopes`: asked for instead of those the server names.
     pub scopes: Vec<String>,
-    /// Of the redirect to this machine, where the registration fixed it.
-    pub callback_port: Option<u16>,
+    /// `grant`
+    pub grant: GrantKind,
+    /// `privateKey`: an RSA or EC key as PEM, or the path of a file with it; signs client authentication.
+    pub private_key: Option<Secret>,
+    /// `clientMetadataUrl`: where this client's metadata document is published (https).
+    pub client_metadata_url: Option<String>,
+    /// `redirectPort`: the local port of `http://127.0.0.1:PORT/callback`; any free one otherwise.
+    pub redirect_port: Option<u16>,
 }
 
+/// On whose behalf a token is asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Grant {
-    /// A person signs in with a browser.
+pub enum GrantKind {
+    /// `"authorization_code"`: a person's, who logs in with a browser.
     #[default]
     AuthorizationCode,
-    /// The client signs in as itself, with its id and a secret or key.
+    /// `"client_credentials"`: the client's own.
     ClientCredentials,
 }
 
-impl Default for AuthConfig {
-    fn default() -> AuthConfig {
-        AuthConfig::OAuth(Box::default())
+impl Default for Auth {
+    fn default() -> Auth {
+        Auth::OAuth(Box::default())
     }
 }

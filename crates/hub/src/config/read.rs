@@ -10,7 +10,7 @@ use toolwire_dialect::{is_legal_name, nearest};
 use super::json::{members, parse, scalar, start, without_mark};
 use super::reader::{Reader, Spot, field};
 use super::{
-    AuthConfig, Concern, Config, ConfigError, Fault, Glob, Grant, HttpKind, OAuthConfig, ServerConfig,
+    Auth, AuthConfig, Concern, Config, ConfigError, Fault, Glob, GrantKind, HttpKind, ServerConfig,
     ServerName, Transport, Warning, timeout,
 };
 use crate::Secret;
@@ -23,8 +23,17 @@ const SERVER_KEYS: [&str; 12] = [
 const STDIO_KEYS: [&str; 4] = ["command", "args", "env", "cwd"];
 const HTTP_KEYS: [&str; 3] = ["url", "headers", "oauth"];
 const TOOLS_KEYS: [&str; 2] = ["allow", "deny"];
-const OAUTH_KEYS: [&str; 7] =
-    ["grant", "clientId", "clientSecret", "privateKey", "clientMetadataUrl", "scopes", "callbackPort"];
+/// Other hosts write `callbackPort` for `redirectPort`.
+const OAUTH_KEYS: [&str; 8] = [
+    "grant",
+    "clientId",
+    "clientSecret",
+    "privateKey",
+    "clientMetadataUrl",
+    "scopes",
+    "redirectPort",
+    "callbackPort",
+];
 
 /// With a tool's own name behind it, a longer prefix leaves too little of the 64 characters that a name may have.
 const LONGEST_PREFIX: usize = 32;
@@ -225,34 +234,34 @@ impl<'t> Reader<'t> {
         let has_token = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
         let auth = match field(spot, object, "oauth") {
             Some((spot, node)) => self.oauth(&spot, node)?,
-            None if has_token => AuthConfig::Off,
-            None => AuthConfig::default(),
+            None if has_token => Auth::Off,
+            None => Auth::default(),
         };
         Ok(Transport::Http { url, headers, kind, auth })
     }
 
-    fn oauth(&mut self, spot: &Spot<'_>, node: &Node<'t>) -> Result<AuthConfig, ConfigError> {
+    fn oauth(&mut self, spot: &Spot<'_>, node: &Node<'t>) -> Result<Auth, ConfigError> {
         if let Node::BooleanLit(flag) = node {
-            return Ok(if flag.value { AuthConfig::default() } else { AuthConfig::Off });
+            return Ok(if flag.value { Auth::default() } else { Auth::Off });
         }
         let object = self.object(spot, node)?;
         self.look_for_strangers(spot, object, &OAUTH_KEYS);
-        let mut oauth = OAuthConfig::default();
+        let mut oauth = AuthConfig::default();
         for key in OAUTH_KEYS {
             let Some((spot, node)) = field(spot, object, key) else { continue };
             match key {
                 "grant" => {
                     let text = self.text(&spot, node)?;
                     oauth.grant = match text.as_str() {
-                        "authorization_code" => Grant::AuthorizationCode,
-                        "client_credentials" => Grant::ClientCredentials,
+                        "authorization_code" => GrantKind::AuthorizationCode,
+                        "client_credentials" => GrantKind::ClientCredentials,
                         _ => return Err(self.fault(&spot, Fault::UnknownGrant { text })),
                     };
                 }
                 "clientId" => oauth.client_id = Some(self.filled(&spot, node)?),
                 "clientSecret" => oauth.client_secret = Some(Secret::new(self.filled(&spot, node)?)),
                 "privateKey" => oauth.private_key = Some(Secret::new(self.filled(&spot, node)?)),
-                "clientMetadataUrl" => oauth.client_metadata_url = Some(self.url(&spot, node)?),
+                "clientMetadataUrl" => oauth.client_metadata_url = Some(self.url(&spot, node)?.into()),
                 "scopes" => {
                     oauth.scopes = match node {
                         Node::StringLit(_) => {
@@ -261,24 +270,24 @@ impl<'t> Reader<'t> {
                         _ => self.texts(&spot, node)?,
                     }
                 }
-                "callbackPort" => {
+                "redirectPort" | "callbackPort" => {
                     let port = scalar(node).and_then(|text| text.parse().ok()).filter(|port| *port > 0);
-                    oauth.callback_port = Some(port.ok_or_else(|| self.fault(&spot, Fault::BadPort))?);
+                    oauth.redirect_port = Some(port.ok_or_else(|| self.fault(&spot, Fault::BadPort))?);
                 }
                 _ => {}
             }
         }
-        if oauth.grant == Grant::ClientCredentials {
+        if oauth.grant == GrantKind::ClientCredentials {
             let lacks = match &oauth {
-                OAuthConfig { client_id: None, .. } => Some("clientId"),
-                OAuthConfig { client_secret: None, private_key: None, .. } => Some("clientSecret"),
+                AuthConfig { client_id: None, .. } => Some("clientId"),
+                AuthConfig { client_secret: None, private_key: None, .. } => Some("clientSecret"),
                 _ => None,
             };
             if let Some(needs) = lacks {
                 return Err(self.fault(spot, Fault::GrantLacks { needs }));
             }
         }
-        Ok(AuthConfig::OAuth(Box::new(oauth)))
+        Ok(Auth::OAuth(Box::new(oauth)))
     }
 
     fn url(&mut self, spot: &Spot<'_>, node: &Node<'t>) -> Result<Url, ConfigError> {
@@ -292,7 +301,7 @@ impl<'t> Reader<'t> {
         let bad = |reason: String| self.fault(spot, Fault::BadUrl { reason });
         let url = Url::parse(text.trim()).map_err(|error| bad(error.to_string()))?;
         if !matches!(url.scheme(), "http" | "https") {
-            return Err(bad(format!("`{}` is neither `http` nor `https`", url.scheme())));
+            return Err(bad("it begins with neither `http://` nor `https://`".to_owned()));
         }
         Ok(url)
     }

@@ -56,7 +56,7 @@ fn stdio(command: &str) -> Transport {
 
 fn http(url: &str, kind: HttpKind) -> Transport {
     let url = Url::parse(url).expect("the case has a URL");
-    Transport::Http { url, headers: Vec::new(), kind, auth: AuthConfig::default() }
+    Transport::Http { url, headers: Vec::new(), kind, auth: Auth::default() }
 }
 
 fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, Secret)> {
@@ -93,21 +93,21 @@ fn a_server_on_the_network_is_read_with_all_its_keys() {
     let read = server(
         r#"{"type": "sse", "url": "https://${HOST}/mcp?key=${TOKEN}", "headers": {"X-Key": "${TOKEN}"},
             "oauth": {"grant": "client_credentials", "clientId": "id", "clientSecret": "${TOKEN}",
-                      "scopes": "read write", "callbackPort": 8080, "clientMetadataUrl": "https://a/b.json"}}"#,
+                      "scopes": "read write", "redirectPort": 8080, "clientMetadataUrl": "https://a/b.json"}}"#,
     );
     let Transport::Http { url, headers, kind, auth } = read.transport else { panic!("it has a URL") };
     assert_eq!((url.as_str(), kind), ("https://example.com/mcp?key=s3cret", HttpKind::Sse));
     assert_eq!(headers, pairs(&[("X-Key", "s3cret")]));
-    let expected = OAuthConfig {
-        grant: Grant::ClientCredentials,
+    let expected = AuthConfig {
+        grant: GrantKind::ClientCredentials,
         client_id: Some("id".to_owned()),
         client_secret: Some(Secret::new("s3cret")),
         private_key: None,
-        client_metadata_url: Some(Url::parse("https://a/b.json").expect("it is a URL")),
+        client_metadata_url: Some("https://a/b.json".to_owned()),
         scopes: vec!["read".to_owned(), "write".to_owned()],
-        callback_port: Some(8080),
+        redirect_port: Some(8080),
     };
-    assert_eq!(auth, AuthConfig::OAuth(Box::new(expected)));
+    assert_eq!(auth, Auth::OAuth(Box::new(expected)));
 }
 
 #[test]
@@ -142,10 +142,10 @@ fn a_token_in_the_headers_needs_no_login() {
         Transport::Stdio { .. } => panic!("it has a URL"),
     };
     let header = r#""url": "http://a/", "headers": {"authorization": "Bearer ${TOKEN}"}"#;
-    assert_eq!(auth(&format!("{{{header}}}")), AuthConfig::Off);
-    assert_eq!(auth(&format!(r#"{{{header}, "oauth": true}}"#)), AuthConfig::default());
-    assert_eq!(auth(r#"{"url": "http://a/", "oauth": false}"#), AuthConfig::Off);
-    assert_eq!(auth(r#"{"url": "http://a/", "oauth": {}}"#), AuthConfig::default());
+    assert_eq!(auth(&format!("{{{header}}}")), Auth::Off);
+    assert_eq!(auth(&format!(r#"{{{header}, "oauth": true}}"#)), Auth::default());
+    assert_eq!(auth(r#"{"url": "http://a/", "oauth": false}"#), Auth::Off);
+    assert_eq!(auth(r#"{"url": "http://a/", "oauth": {}}"#), Auth::default());
 }
 
 #[test]
@@ -324,7 +324,7 @@ fn faults_name_file_server_and_key() {
         ),
         (
             one(r#"{"url": "localhost:80/mcp"}"#),
-            "mcp.json:1:31: server `gh`, key `url`: not a URL of a server: `localhost` is neither `http` nor `https`\nhint: write it whole, such as `https://example.com/mcp`",
+            "mcp.json:1:31: server `gh`, key `url`: not a URL of a server: it begins with neither `http://` nor `https://`\nhint: write it whole, such as `https://example.com/mcp`",
         ),
         (
             one(r#"{"url": "/mcp"}"#),
@@ -428,6 +428,7 @@ fn nothing_secret_shows_in_debug() {
 fn nothing_secret_shows_in_errors() {
     for body in [
         r#"{"url": "${TOKEN}"}"#,
+        r#"{"url": "${TOKEN}:${TOKEN}"}"#,
         r#"{"url": "https://${TOKEN}:${TOKEN}/"}"#,
         r#"{"url": "http://a/", "headers": {"a": "${TOKEN}\n"}}"#,
         r#"{"command": "a", "args": ["${TOKEN}\u0000"]}"#,
@@ -448,4 +449,26 @@ fn globs_choose_tools_by_the_servers_own_names() {
     let denying = server(r#"{"command": "a", "tools": {"deny": ["a"]}}"#);
     assert_eq!(["a", "b"].map(|tool| denying.admits(tool)), [false, true]);
     assert_eq!(json!(server(r#"{"command": "a"}"#).admits("")), json!(true));
+}
+
+/// Each block of JSON in the guide is read; what is printed about it stands in the block of text that follows, if any.
+#[test]
+fn the_guide_shows_what_is_really_printed() {
+    let guide = include_str!("../../../../docs/guide/configuration.md");
+    let mut blocks = guide.split("```").skip(1).step_by(2).peekable();
+    let mut told_of = 0;
+    while let Some(block) = blocks.next() {
+        let Some(json) = block.strip_prefix("json\n") else { continue };
+        let expected = blocks.peek().and_then(|next| next.strip_prefix("text\n")).unwrap_or_default();
+        let printed = match Config::parse(json, Path::new("mcp.json"), &variables) {
+            Err(error) => format!("error: {}\n", told(&error, error.hint())),
+            Ok((_, warnings)) => warnings
+                .iter()
+                .map(|warning| format!("warning: {}\n", told(warning, warning.hint())))
+                .collect(),
+        };
+        assert_eq!(printed, expected, "{json}");
+        told_of += usize::from(!expected.is_empty());
+    }
+    assert!(told_of >= 5, "the guide shows errors and warnings");
 }

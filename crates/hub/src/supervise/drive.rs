@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
-use tokio::time::sleep;
+use tokio::time::{sleep, sleep_until};
 
-use super::pace::{Next, Pace};
+use super::state::{Event, Machine, Policy, State};
 use super::{Order, Phase, Server};
 use crate::catalog::Catalog;
 use crate::config::Transport;
@@ -34,27 +34,27 @@ pub(crate) struct Outside {
 
 /// Keeps the server alive until it is told to stop.
 pub(crate) async fn keep(server: Arc<Server>, mut inbox: mpsc::Receiver<Order>, outside: Outside) {
-    let mut pace = Pace::default();
+    let (mut machine, _) = Machine::start(Policy::default());
     let mut era = None;
     loop {
-        let ended = match connect(&server, &outside, &mut era, &mut inbox).await {
+        let (event, stderr) = match connect(&server, &outside, &mut era, &mut inbox).await {
             Connected::Stopped => break,
-            Connected::Failed { reason, stderr, permanent } => Some((reason, stderr, permanent)),
+            Connected::Failed { reason, stderr, permanent } => (Event::ConnectFailed { reason, permanent }, stderr),
             Connected::Ready(session, events) => {
-                pace.connected(Instant::now());
+                machine.step(Event::Connected, Instant::now(), luck());
                 match serve(&server, &outside, session, events, &mut inbox).await {
                     None => break,
-                    Some((reason, stderr)) => Some((reason, stderr, false)),
+                    Some((reason, stderr)) => (Event::Died { reason }, stderr),
                 }
             }
         };
-        let Some((reason, stderr, permanent)) = ended else { break };
-        let next = pace.failed(Instant::now(), permanent, luck());
-        tracing::warn!(target: "toolwire::hub", server = %server.config.name, ?next, "{reason}");
-        let phase = match next {
-            Next::Retry { .. } => Phase::Recovering { reason },
-            Next::Rest { .. } | Next::GiveUp => Phase::Down { reason },
+        machine.step(event, Instant::now(), luck());
+        let phase = match machine.state() {
+            State::BackingOff { reason, .. } => Phase::Recovering { reason: reason.clone() },
+            State::Broken { reason, .. } => Phase::Down { reason: reason.clone() },
+            _ => break,
         };
+        tracing::warn!(target: "toolwire::hub", server = %server.config.name, ?phase);
         server.view.send_modify(|view| {
             view.phase = phase;
             view.session = None;
@@ -62,11 +62,7 @@ pub(crate) async fn keep(server: Arc<Server>, mut inbox: mpsc::Receiver<Order>, 
             view.restarts += 1;
         });
         told(&outside);
-        let after = match next {
-            Next::Retry { after } | Next::Rest { after } => Some(after),
-            Next::GiveUp => None,
-        };
-        if !pause(after, &mut inbox, &mut pace).await {
+        if !pause(&mut machine, &mut inbox).await {
             break;
         }
     }
@@ -113,7 +109,7 @@ async fn connect(
             connected = &mut connecting => break connected,
             order = inbox.recv() => match order {
                 None | Some(Order::Stop) => return Connected::Stopped,
-                Some(Order::Lost(_) | Order::Retry) => {}
+                Some(Order::Lost(_) | Order::Retry | Order::Wanted) => {}
             },
         }
     };
@@ -210,27 +206,31 @@ async fn serve(
     }
 }
 
-/// Waits, or does not when it is asked to try now. False: stop.
-async fn pause(after: Option<Duration>, inbox: &mut mpsc::Receiver<Order>, pace: &mut Pace) -> bool {
-    let waited = async {
-        match after {
-            Some(after) => sleep(after).await,
-            None => std::future::pending().await,
-        }
-    };
-    tokio::pin!(waited);
+/// Waits until the machine wants another attempt. False: stop.
+async fn pause(machine: &mut Machine, inbox: &mut mpsc::Receiver<Order>) -> bool {
     loop {
-        tokio::select! {
-            () = &mut waited => return true,
+        let until = match machine.state() {
+            State::BackingOff { until, .. } => Some(*until),
+            State::Broken { until, .. } => *until,
+            State::Connecting { .. } => return true,
+            State::Ready { .. } | State::Stopped => return false,
+        };
+        let waited = async {
+            match until {
+                Some(until) => sleep_until(until.into()).await,
+                None => std::future::pending().await,
+            }
+        };
+        let event = tokio::select! {
+            () = waited => Event::Timer,
             order = inbox.recv() => match order {
                 None | Some(Order::Stop) => return false,
-                Some(Order::Retry) => {
-                    pace.forgive();
-                    return true;
-                }
-                Some(Order::Lost(_)) => {}
+                Some(Order::Retry) => Event::RetryNow,
+                Some(Order::Wanted) => Event::CallWanted,
+                Some(Order::Lost(_)) => continue,
             },
-        }
+        };
+        machine.step(event, Instant::now(), luck());
     }
 }
 

@@ -1,10 +1,10 @@
 //! The life of one server: connected, watched, brought back.
 //!
 //! A [`Server`] is what others see of it: its state, and its session while there is one. The task that keeps it alive is
-//! in [`drive`]; when to try again is decided by [`pace`], which awaits nothing.
+//! in [`drive`]; when to try again is decided by [`state`], which awaits nothing.
 
 mod drive;
-mod pace;
+pub(crate) mod state;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -59,7 +59,9 @@ pub enum Phase {
 pub(crate) enum Order {
     /// Its session is of no more use, as a call found out.
     Lost(u64),
-    /// Try now, whatever the pace says.
+    /// A call waits for it.
+    Wanted,
+    /// Try now, whatever happened.
     Retry,
     Stop,
 }
@@ -98,6 +100,9 @@ impl Server {
     /// The session and its tools, waiting for a server that is on its way. `Err` says why there is none.
     pub(crate) async fn ready(&self, until: Instant) -> Result<(Arc<Session>, Arc<Catalog>), String> {
         let mut watch = self.watch();
+        if matches!(watch.borrow().phase, Phase::Recovering { .. }) {
+            let _ = self.orders.try_send(Order::Wanted);
+        }
         let waiting =
             watch.wait_for(|view| !matches!(view.phase, Phase::Connecting | Phase::Recovering { .. }));
         let view = match tokio::time::timeout_at(until.into(), waiting).await {

@@ -1,1 +1,0 @@
-//! Results that are too large to hand on whole.
