@@ -11,5 +11,13 @@ mod spill;
 mod supervise;
 mod tee; // what rmcp's typed layer would lose, kept below it
 mod transport;
+mod wire; // ours ⇄ the SDK's
 
+pub use host::{ElicitAnswer, ElicitKind, ElicitRequest, Host, NoHost, Refusal, Root};
 pub use secret::Secret;
+pub use session::{
+    CallOptions, ConnectContext, ConnectError, Era, Facts, LeftOut, Listing, Session, SessionError,
+    SessionEvent,
+};
+pub use tee::{Noise, Progress};
+pub use transport::{Bearer, BearerError, Ending, Failure, HttpKind, SpawnError, Target};

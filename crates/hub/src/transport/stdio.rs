@@ -1,0 +1,312 @@
+//! A server as a child process that speaks on its standard input and output, a message a line.
+//!
+//! The process has a group of its own, so that the children of wrappers like `npx` end with it, and a watchdog that ends
+//! the group when we cannot. It is asked to go in three steps: end of input, SIGTERM, SIGKILL.
+
+use std::ffi::OsString;
+use std::io;
+use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::RoleClient;
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, NumberOrString, ServerJsonRpcMessage};
+use rmcp::transport::Transport;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::command::{self, SpawnError};
+use super::group::Group;
+use super::lines::{Line, Lines};
+use super::{Ending, Link, Target};
+use crate::tee::LONGEST_MESSAGE;
+
+/// How long a process may take for each of the steps that end it.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How long the output of a process that ended is still read: a child of its own may hold the pipe open.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// How many messages may wait for either side.
+const QUEUE: usize = 64;
+
+/// Starts the process. It ends when [`Process::stop`] is called or when both halves are dropped.
+pub(crate) fn spawn(
+    target: &Target,
+    ours: &[(OsString, OsString)],
+    probe: Duration,
+    link: Arc<Link>,
+) -> Result<(StdioTransport, Process), SpawnError> {
+    let Target::Stdio { command, args, env, cwd } = target else {
+        unreachable!("a transport of another kind has its own function");
+    };
+    let environment = command::environment(ours, env);
+    if let Some(cwd) = cwd.as_ref().filter(|cwd| !cwd.is_dir()) {
+        return Err(SpawnError::NoFolder { command: command.clone(), cwd: cwd.clone() });
+    }
+    let path = command::find(command, cwd.as_deref(), &environment)?;
+    let failed = |source: io::Error| SpawnError::Failed { path: path.clone(), source };
+    let mut program = Command::new(&path);
+    program.args(args).env_clear().envs(environment).kill_on_drop(true);
+    program.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    if let Some(cwd) = cwd {
+        program.current_dir(cwd);
+    }
+    #[cfg(unix)]
+    program.process_group(0);
+    let mut child = program.spawn().map_err(failed)?;
+    let group = Group::of(&child).map_err(failed)?;
+    let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
+        return Err(failed(io::Error::other("its pipes are missing")));
+    };
+
+    let (outbox, outgoing) = mpsc::channel(QUEUE);
+    let (incoming, inbox) = mpsc::channel(QUEUE);
+    let exited = watch::Sender::new(None);
+    let stop = CancellationToken::new();
+    let mut pipes = JoinSet::new();
+    pipes.spawn(write(stdin, outgoing, link.clone(), stop.clone()));
+    pipes.spawn(read(stdout, incoming, link.clone(), exited.subscribe()));
+    let told = link.clone();
+    pipes.spawn(async move { told.stderr.follow(stderr).await });
+    let (gone, is_gone) = watch::channel(false);
+    tokio::spawn(tend(child, group, pipes, exited, stop.clone(), gone));
+
+    let transport = StdioTransport { inbox, outbox, link, probe, probing: None, stop: stop.clone() };
+    Ok((transport, Process { stop, gone: is_gone }))
+}
+
+/// The process, seen from outside. It is asked to end when this is dropped.
+pub(crate) struct Process {
+    stop: CancellationToken,
+    gone: watch::Receiver<bool>,
+}
+
+impl Process {
+    /// Ends the process and its group, and waits until they are gone.
+    pub(crate) async fn stop(&self) {
+        self.stop.cancel();
+        // An error says that the task that tends the process is gone, and with it the process.
+        let _ = self.gone.clone().wait_for(|gone| *gone).await;
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+pub(crate) struct StdioTransport {
+    inbox: mpsc::Receiver<ServerJsonRpcMessage>,
+    outbox: mpsc::Sender<Outgoing>,
+    link: Arc<Link>,
+    /// How long a server may be silent on `server/discover`.
+    probe: Duration,
+    probing: Option<(i64, Instant)>,
+    stop: CancellationToken,
+}
+
+struct Outgoing {
+    id: Option<i64>,
+    line: Vec<u8>,
+    written: oneshot::Sender<io::Result<()>>,
+}
+
+impl Transport<RoleClient> for StdioTransport {
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        message: ClientJsonRpcMessage,
+    ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
+        self.link.tee.asking(&message);
+        let mut id = None;
+        if let ClientJsonRpcMessage::Request(request) = &message
+            && let NumberOrString::Number(number) = request.id
+        {
+            id = Some(number);
+            if matches!(request.request, ClientRequest::DiscoverRequest(_)) {
+                self.probing = Some((number, Instant::now() + self.probe));
+            }
+        }
+        let outbox = self.outbox.clone();
+        async move {
+            let mut line = serde_json::to_vec(&message)?;
+            line.push(b'\n');
+            let (written, is_written) = oneshot::channel();
+            outbox.send(Outgoing { id, line, written }).await.map_err(|_| closed())?;
+            is_written.await.map_err(|_| closed())?
+        }
+    }
+
+    async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
+        loop {
+            let Some((id, until)) = self.probing else { return self.inbox.recv().await };
+            let heard = tokio::select! {
+                message = self.inbox.recv() => Some(message),
+                () = sleep_until(until) => None,
+            };
+            match heard {
+                Some(message) => {
+                    if let Some(ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_)) = message
+                    {
+                        self.probing = None;
+                    }
+                    return message;
+                }
+                None => {
+                    self.probing = None;
+                    if let Some(message) = self.link.tee.give_up_probe(id) {
+                        return serde_json::from_value(message).ok();
+                    }
+                }
+            }
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), io::Error> {
+        self.link.end(Ending::Closed);
+        self.stop.cancel();
+        Ok(())
+    }
+}
+
+impl Drop for StdioTransport {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+/// Waits for the end of the process, or brings it about.
+async fn tend(
+    mut child: Child,
+    group: Group,
+    mut pipes: JoinSet<()>,
+    exited: watch::Sender<Option<String>>,
+    stop: CancellationToken,
+    gone: watch::Sender<bool>,
+) {
+    let by_itself = tokio::select! {
+        status = child.wait() => Some(status),
+        () = stop.cancelled() => timeout(PATIENCE, child.wait()).await.ok(),
+    };
+    let status = match by_itself {
+        Some(status) => status,
+        None => {
+            group.terminate();
+            match timeout(PATIENCE, child.wait()).await {
+                Ok(status) => status,
+                Err(_) => {
+                    group.kill();
+                    let _ = child.start_kill();
+                    child.wait().await
+                }
+            }
+        }
+    };
+    exited.send_replace(Some(describe(&status)));
+    // What the process started itself ends with it, whether it went by itself or not.
+    group.end(PATIENCE).await;
+    if timeout(LAST_WORDS * 2, async { while pipes.join_next().await.is_some() {} }).await.is_err() {
+        pipes.shutdown().await;
+    }
+    drop(group);
+    gone.send_replace(true);
+}
+
+async fn write(
+    mut stdin: ChildStdin,
+    mut outgoing: mpsc::Receiver<Outgoing>,
+    link: Arc<Link>,
+    stop: CancellationToken,
+) {
+    loop {
+        // Dropping the pipe is how the server learns that it is to go.
+        let message = tokio::select! {
+            () = stop.cancelled() => return,
+            message = outgoing.recv() => message,
+        };
+        let Some(Outgoing { id, line, written }) = message else { return };
+        let result = tokio::select! {
+            () = stop.cancelled() => return,
+            result = async {
+                stdin.write_all(&line).await?;
+                stdin.flush().await
+            } => result,
+        };
+        // A server reads lines: one that was not written to its end was not read.
+        if let (Ok(()), Some(id)) = (&result, id) {
+            link.tee.delivered(id);
+        }
+        let _ = written.send(result);
+    }
+}
+
+async fn read(
+    mut stdout: ChildStdout,
+    incoming: mpsc::Sender<ServerJsonRpcMessage>,
+    link: Arc<Link>,
+    mut exited: watch::Receiver<Option<String>>,
+) {
+    let mut lines = Lines::new(LONGEST_MESSAGE);
+    let mut buffer = vec![0; 64 * 1024];
+    let mut last_words = exited.clone();
+    let mut over = std::pin::pin!(async move {
+        let _ = last_words.wait_for(Option::is_some).await;
+        sleep(LAST_WORDS).await;
+    });
+    loop {
+        let count = tokio::select! {
+            biased;
+            count = stdout.read(&mut buffer) => count.unwrap_or(0),
+            () = &mut over => 0,
+        };
+        let heard: Vec<Line> = match count {
+            0 => lines.rest().into_iter().collect(),
+            count => lines.push(&buffer[..count]).collect(),
+        };
+        for line in heard {
+            let messages = match line {
+                Line::Whole(line) => link.tee.hear(&line),
+                Line::Oversized { head, tail } => link.tee.hear_oversized(&head, &tail).into_iter().collect(),
+            };
+            for message in messages {
+                let Ok(message) = serde_json::from_value(message) else { continue };
+                if incoming.send(message).await.is_err() {
+                    return;
+                }
+            }
+        }
+        if count == 0 {
+            break;
+        }
+    }
+    let how = timeout(LAST_WORDS, exited.wait_for(Option::is_some)).await;
+    link.end(match how {
+        Ok(Ok(how)) => Ending::Exited { how: how.clone().unwrap_or_default() },
+        _ => Ending::StdoutClosed,
+    });
+}
+
+fn describe(status: &io::Result<ExitStatus>) -> String {
+    match status {
+        Ok(status) => {
+            #[cfg(unix)]
+            if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(status) {
+                return format!("signal {signal}");
+            }
+            status.code().map_or_else(|| "no exit code".into(), |code| format!("exit code {code}"))
+        }
+        Err(error) => format!("an unknown status ({error})"),
+    }
+}
+
+fn closed() -> io::Error {
+    io::Error::new(io::ErrorKind::BrokenPipe, "the process is gone")
+}
