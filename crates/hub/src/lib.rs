@@ -12,4 +12,5 @@ mod supervise;
 mod tee; // what rmcp's typed layer would lose, kept below it
 mod transport;
 
+pub use auth::{AuthConfig, AuthError, Bearer, Browser, GrantKind, OAuth};
 pub use secret::Secret;
