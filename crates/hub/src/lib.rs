@@ -13,6 +13,7 @@ mod tee; // what rmcp's typed layer would lose, kept below it
 mod transport;
 mod wire; // ours ⇄ the SDK's
 
+pub use auth::{AuthConfig, AuthError, Bearer, Browser, GrantKind, OAuth};
 pub use host::{ElicitAnswer, ElicitKind, ElicitRequest, Host, NoHost, Refusal, Root};
 pub use secret::Secret;
 pub use session::{
@@ -20,4 +21,4 @@ pub use session::{
     SessionEvent,
 };
 pub use tee::{Noise, Progress};
-pub use transport::{Bearer, BearerError, Ending, Failure, HttpKind, SpawnError, Target};
+pub use transport::{Ending, Failure, HttpKind, SpawnError, Target};

@@ -44,7 +44,9 @@ pub(crate) async fn open(client: Client, link: Arc<Link>) -> Result<SseTransport
             Some(Ok(_)) => {}
             Some(Err(error)) => return Err(Failure::Broken { reason: error.to_string() }),
             None => {
-                return Err(Failure::Broken { reason: "the stream ended before it named an endpoint".into() });
+                return Err(Failure::Broken {
+                    reason: "the stream ended before it named an endpoint".into(),
+                });
             }
         }
     };
