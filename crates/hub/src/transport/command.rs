@@ -73,7 +73,8 @@ pub(super) fn find(
     }
     let path_variable =
         environment.iter().rev().find(|(name, _)| is_path(name)).map(|(_, value)| value.as_os_str());
-    let folders: Vec<PathBuf> = std::env::split_paths(path_variable.unwrap_or(OsStr::new(""))).collect();
+    let folders = std::env::split_paths(path_variable.unwrap_or(OsStr::new("")));
+    let folders: Vec<PathBuf> = folders.filter(|folder| !folder.as_os_str().is_empty()).collect();
     let mut refused = None;
     for folder in &folders {
         match look(&folder.join(command)) {

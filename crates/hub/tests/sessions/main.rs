@@ -5,5 +5,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod everything;
+mod http;
+mod misbehaving;
+mod processes;
 mod support;
 mod time;

@@ -61,6 +61,27 @@ pub fn shell(script: &str) -> Target {
     stdio("/bin/sh", &["-c", script])
 }
 
+/// A server of the old era written in shell. `first` runs at the start, `call` for each `tools/call`, with `$id` set.
+pub fn shell_server(first: &str, call: &str) -> Target {
+    shell(&format!(
+        r#"{first}
+        answer() {{ printf '{{"jsonrpc":"2.0","id":%s,"result":%s}}\n' "$id" "$1"; }}
+        while read -r line; do
+            id=${{line#*'"id":'}}
+            id=${{id%%[,\}}]*}}
+            case $line in
+                *'"method":"initialize"'*) answer '{{"protocolVersion":"2025-06-18","capabilities":{{"tools":{{"listChanged":true}}}},"serverInfo":{{"name":"shell","version":"1"}}}}' ;;
+                *'"method":"server/discover"'*) printf '{{"jsonrpc":"2.0","id":%s,"error":{{"code":-32601,"message":"unknown"}}}}\n' "$id" ;;
+                *'"method":"tools/list"'*) answer '{{"tools":[{{"name":"one","inputSchema":{{"type":"object"}}}}]}}' ;;
+                *'"method":"tools/call"'*) {call} ;;
+            esac
+        done"#
+    ))
+}
+
+/// What `answer` of a shell server says for text.
+pub const DONE: &str = r#"answer '{"content":[{"type":"text","text":"done"}]}'"#;
+
 pub fn http(url: String, kind: HttpKind) -> Target {
     Target::Http { url, headers: Vec::new(), kind }
 }

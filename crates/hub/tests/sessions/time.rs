@@ -8,14 +8,12 @@ use crate::support::{Connecting, call, connect, time};
 #[tokio::test]
 async fn a_server_of_the_new_era_is_found_out() {
     let session = connect(&time()).await;
-    println!("{:#?}", session.facts());
     assert_eq!(session.facts().era, Era::Modern);
     assert_eq!(session.facts().protocol, "2026-07-28");
     let listing = session.list_tools().await.unwrap();
     let names: Vec<&str> = listing.tools.iter().filter_map(|tool| tool["name"].as_str()).collect();
     assert_eq!(names, ["get_current_time", "convert_time"]);
     let result = call(&session, "get_current_time", json!({ "timezone": "Europe/Warsaw" })).await;
-    println!("{result:#}");
     assert!(result["content"][0]["text"].as_str().unwrap().contains("Europe/Warsaw"));
     session.close().await;
 }

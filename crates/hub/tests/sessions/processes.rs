@@ -1,0 +1,99 @@
+//! No process is left behind, whoever ends first.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde_json::json;
+use toolwire_hub::{ConnectError, Target};
+
+use crate::support::{Connecting, DONE, call, connect, processes_with, shell, shell_server, until};
+
+/// A number that nothing else on this machine sleeps for.
+fn mark(test: u32) -> String {
+    format!("86{}.{test}", std::process::id())
+}
+
+/// A server with a child of its own; neither minds a polite request to go.
+fn stubborn(mark: &str) -> Target {
+    shell_server(&format!("trap '' TERM; sleep {mark} <&- >&- 2>&- &"), DONE)
+}
+
+#[tokio::test]
+async fn closing_ends_a_server_and_its_children() {
+    let mark = mark(1);
+    let session = connect(&stubborn(&mark)).await;
+    call(&session, "one", json!({})).await;
+    assert_eq!(processes_with(&format!("sleep\0{mark}")).len(), 1);
+    session.close().await;
+    until("the end of the child", || processes_with(&mark).is_empty()).await;
+}
+
+#[tokio::test]
+async fn dropping_a_session_ends_its_server() {
+    let mark = mark(2);
+    let session = connect(&stubborn(&mark)).await;
+    drop(session);
+    until("the end of the server and its child", || processes_with(&mark).is_empty()).await;
+}
+
+#[tokio::test]
+async fn a_server_that_ignores_everything_is_killed() {
+    let mark = mark(3);
+    // It neither reads its input again nor minds SIGTERM.
+    let first = format!("trap '' TERM INT HUP; # {mark}");
+    let session = connect(&shell_server(&first, "while :; do sleep 1000; done")).await;
+    assert_eq!(processes_with(&mark).len(), 1);
+    let _ = tokio::time::timeout(Duration::from_millis(200), call(&session, "one", json!({}))).await;
+    session.close().await;
+    assert_eq!(processes_with(&mark), Vec::<i32>::new());
+}
+
+#[tokio::test]
+async fn a_connection_that_fails_leaves_no_process() {
+    let mark = mark(4);
+    let connecting = Connecting { timeout: Duration::from_millis(500), ..Connecting::default() };
+    let silent = shell(&format!("echo 'waiting for godot' >&2; while read -r line; do :; done; # {mark}"));
+    let error = connecting.to(&silent).await.err().unwrap();
+    assert!(matches!(error, ConnectError::TimedOut { .. }), "{error:?}");
+    assert_eq!(error.stderr(), ["waiting for godot"]);
+    assert_eq!(processes_with(&mark), Vec::<i32>::new());
+}
+
+#[tokio::test]
+async fn giving_up_on_a_connection_leaves_no_process() {
+    let mark = mark(5);
+    let silent = shell(&format!("while read -r line; do :; done; # {mark}"));
+    let connecting = Connecting::default();
+    let gave_up = tokio::time::timeout(Duration::from_millis(300), connecting.to(&silent)).await;
+    assert!(gave_up.is_err());
+    until("the end of the server", || processes_with(&mark).is_empty()).await;
+}
+
+#[tokio::test]
+async fn a_process_that_is_killed_takes_its_servers_along() {
+    let mark = mark(6);
+    let mut holder = tokio::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "processes::hold_a_session", "--nocapture"])
+        .env("TOOLWIRE_TEST_HOLD", &mark)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    // The server, with the mark in its script, and its child.
+    until("a session in the other process", || processes_with(&mark).len() == 2).await;
+    holder.start_kill().unwrap();
+    holder.wait().await.unwrap();
+    until("the end of the server and its child", || processes_with(&mark).is_empty()).await;
+}
+
+/// Not a test: the process that is killed in the test above.
+#[tokio::test]
+async fn hold_a_session() {
+    let Ok(mark) = std::env::var("TOOLWIRE_TEST_HOLD") else { return };
+    // The end of input is no reason to go for this one, so that it is the watchdog that ends it.
+    let first = format!("trap '' TERM; sleep {mark} <&- >&- 2>&- &");
+    let session = connect(&shell_server(&first, "while :; do sleep 1000; done")).await;
+    call(&session, "one", json!({})).await;
+}
