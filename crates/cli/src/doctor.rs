@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anstyle::{AnsiColor, Style};
 use clap::Args;
 use toolwire_dialect::{Dialect, Options, Status};
-use toolwire_hub::{Hub, Phase, ServerStatus};
+use toolwire_hub::{DriftKind, Hub, Phase, ServerStatus};
 
 use crate::failure::Failure;
 use crate::output;
@@ -98,6 +98,17 @@ fn tell_server(text: &mut String, server: &ServerStatus) -> usize {
     if let Some(cut) = &server.cut {
         wrong += 1;
         let _ = writeln!(text, "  {ODD}!{ODD:#} {}", shown(cut));
+    }
+    for drift in &server.drifts {
+        if let DriftKind::Changed(parts) = &drift.kind {
+            let parts: Vec<String> = parts.iter().map(|part| format!("{part:?}").to_lowercase()).collect();
+            let _ = writeln!(
+                text,
+                "  {ODD}!{ODD:#} tool `{}` is not what it was when last seen: its {} changed",
+                shown(&drift.tool),
+                parts.join(" and ")
+            );
+        }
     }
     if server.noise.unreadable > 0 {
         let last = server.noise.last.as_deref().unwrap_or_default();

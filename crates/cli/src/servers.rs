@@ -69,6 +69,15 @@ fn user_folder() -> Option<PathBuf> {
     Some(base.join("toolwire"))
 }
 
+/// Where Toolwire keeps what must outlive it: tokens, known definitions.
+fn data_folder() -> Option<PathBuf> {
+    let named = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let base = named("XDG_DATA_HOME")
+        .or_else(|| named("LOCALAPPDATA").filter(|_| cfg!(windows)))
+        .or_else(|| Some(named("HOME")?.join(".local").join("share")))?;
+    Some(base.join("toolwire"))
+}
+
 impl Found {
     /// Keeps only the server that was asked for.
     pub(crate) fn only(mut self, server: Option<&str>) -> Result<Found, Failure> {
@@ -93,7 +102,13 @@ impl Found {
     }
 
     pub(crate) fn options(&self) -> HubOptions {
-        HubOptions { environment: std::env::vars_os().collect(), ..HubOptions::default() }
+        HubOptions {
+            environment: std::env::vars_os().collect(),
+            folder: data_folder(),
+            // A person or a program reads the answer here, not a model: it gets everything.
+            budget: None,
+            ..HubOptions::default()
+        }
     }
 
     /// Connects to all servers, with a line for each while that lasts.

@@ -59,7 +59,7 @@ pub enum ElicitKind {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum ElicitAnswer {
-    /// The values of a form; `None` where a page was agreed to.
+    /// The values of a form, `None` where a page was agreed to. Fields that are not among them have their defaults.
     Accept(Option<Value>),
     Decline,
     Cancel,

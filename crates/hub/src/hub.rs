@@ -1,7 +1,7 @@
 //! Many servers as one toolbox.
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -12,13 +12,16 @@ use tokio::task::JoinHandle;
 use toolwire_contract::{CallError, CallOptions, Missing, Tool, ToolResult, Toolbox};
 use toolwire_dialect::{Dialect, Options, Toolset};
 
+use crate::auth::{Bearer, Browser, OAuth};
 use crate::call;
 use crate::catalog::Catalog;
-use crate::config::{Config, ServerName};
+use crate::config::{Auth, Config, ServerConfig, Transport};
 use crate::host::{Host, NoHost};
+use crate::memory::Memory;
+use crate::results::{READ_RESULT, Results};
 use crate::route::{Known, Routes, ServerTools};
+use crate::spill::Budget;
 use crate::supervise::{Outside, Phase, Server, ServerStatus, keep};
-use crate::transport::Bearer;
 
 /// What a hub needs beside the configuration.
 #[derive(Clone)]
@@ -27,13 +30,24 @@ pub struct HubOptions {
     pub host: Arc<dyn Host>,
     /// Our own environment; a process sees no more of it than it needs to run.
     pub environment: Vec<(OsString, OsString)>,
-    /// Gives the bearer tokens of servers on the network.
-    pub bearers: BTreeMap<ServerName, Arc<dyn Bearer>>,
+    /// Where tokens, known definitions and large results are kept. Without it none of them outlives the hub: servers
+    /// that ask for a login fail, and what is over the budget is only cut.
+    pub folder: Option<PathBuf>,
+    /// Shows login pages to a person.
+    pub browser: Option<Arc<dyn Browser>>,
+    /// How much of a result is handed on; `None` hands on everything.
+    pub budget: Option<Budget>,
 }
 
 impl Default for HubOptions {
     fn default() -> HubOptions {
-        HubOptions { host: Arc::new(NoHost), environment: Vec::new(), bearers: BTreeMap::new() }
+        HubOptions {
+            host: Arc::new(NoHost),
+            environment: Vec::new(),
+            folder: None,
+            browser: None,
+            budget: Some(Budget::default()),
+        }
     }
 }
 
@@ -49,6 +63,8 @@ struct Inner {
     offer: RwLock<Arc<Offer>>,
     /// Counts the lists that were offered.
     version: watch::Sender<u64>,
+    memory: Mutex<Memory>,
+    results: Results,
 }
 
 /// One list of tools, and the ways to them.
@@ -72,7 +88,7 @@ impl Hub {
 
     /// As [`Hub::connect`], without waiting: tools appear as their servers come up.
     pub fn start(config: &Config, options: HubOptions) -> Hub {
-        let environment: Arc<[(OsString, OsString)]> = options.environment.into();
+        let environment: Arc<[(OsString, OsString)]> = options.environment.as_slice().into();
         let (changed, mut news) = mpsc::channel(1);
         let mut servers = Vec::new();
         let mut tasks = Vec::new();
@@ -80,7 +96,7 @@ impl Hub {
             let (server, inbox) = Server::new(config.clone());
             let outside = Outside {
                 host: options.host.clone(),
-                bearer: options.bearers.get(&config.name).cloned(),
+                bearer: bearer(config, &options),
                 environment: environment.clone(),
                 changed: changed.clone(),
             };
@@ -88,9 +104,16 @@ impl Hub {
             servers.push(server);
         }
         drop(changed);
+        let memory = Memory::open(options.folder.as_deref());
+        let mut known = Known::default();
+        for server in &servers {
+            known.remember(&server.config.name, memory.tools(server.config.name.as_str()));
+        }
         let inner = Arc::new(Inner {
             servers,
-            known: Mutex::default(),
+            known: Mutex::new(known),
+            memory: Mutex::new(memory),
+            results: Results::new(options.budget, options.folder.as_deref()),
             offer: RwLock::default(),
             version: watch::Sender::new(0),
         });
@@ -115,7 +138,14 @@ impl Hub {
 
     /// How each server is, in the order of the configuration.
     pub fn status(&self) -> Vec<ServerStatus> {
-        self.inner.servers.iter().map(|server| server.status()).collect()
+        let memory = self.inner.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let servers = self.inner.servers.iter();
+        servers
+            .map(|server| {
+                let drifts = memory.drifts(server.config.name.as_str());
+                ServerStatus { drifts, ..server.status() }
+            })
+            .collect()
     }
 
     /// The tools of one server under the names they are offered by; `None` if no such server is configured.
@@ -201,9 +231,18 @@ impl Inner {
                 tools: catalog.as_ref().map(|catalog| catalog.tools.as_slice()),
             })
             .collect();
+        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        for (server, catalog) in &views {
+            if let Some(catalog) = catalog {
+                memory.see(server.config.name.as_str(), catalog);
+            }
+        }
+        drop(memory);
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let routes = Routes::build(&servers, &mut known);
-        let tools: Arc<[Tool]> = routes.tools().iter().map(|offered| offered.tool.clone()).collect();
+        let own = self.results.tool();
+        let tools: Arc<[Tool]> =
+            routes.tools().iter().map(|offered| offered.tool.clone()).chain(own).collect();
         let same = *self.offer().tools == *tools;
         *self.offer.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(Offer { routes, tools });
         if !same {
@@ -240,6 +279,9 @@ impl Toolbox for Hub {
         options: CallOptions,
     ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
         Box::pin(async move {
+            if tool == READ_RESULT && self.inner.results.tool().is_some() {
+                return self.inner.results.read(arguments).await;
+            }
             let timeout = options.timeout;
             let offer = self.inner.offer();
             let route = match offer.routes.lookup(tool) {
@@ -250,10 +292,11 @@ impl Toolbox for Hub {
             let Some(server) = server else {
                 return Err(CallError::UnknownTool { tool: tool.to_owned(), nearest: Vec::new() });
             };
-            call::call(server, &route, arguments, options).await.map_err(|error| match error {
-                CallError::UnknownTool { .. } => self.unknown(tool),
-                other => other,
-            })
+            match call::call(server, &route, arguments, options).await {
+                Ok(result) => Ok(self.inner.results.hand_on(result).await),
+                Err(CallError::UnknownTool { .. }) => Err(self.unknown(tool)),
+                Err(other) => Err(other),
+            }
         })
     }
 }
@@ -274,5 +317,18 @@ impl Hub {
         let until = Instant::now() + timeout.unwrap_or(longest).min(longest);
         let _ = tokio::time::timeout_at(until.into(), self.settled()).await;
         self.inner.offer().routes.lookup(tool).cloned().ok_or_else(|| self.unknown(tool))
+    }
+}
+
+/// Who gives the tokens of a server on the network.
+fn bearer(config: &ServerConfig, options: &HubOptions) -> Option<Arc<dyn Bearer>> {
+    let Transport::Http { url, auth: Auth::OAuth(auth), .. } = &config.transport else { return None };
+    let folder = options.folder.as_ref()?.join("tokens");
+    match OAuth::new(config.name.as_str(), url.as_str(), (**auth).clone(), folder, options.browser.clone()) {
+        Ok(oauth) => Some(Arc::new(oauth)),
+        Err(error) => {
+            tracing::warn!(target: "toolwire::hub", server = %config.name, "{error}");
+            None
+        }
     }
 }

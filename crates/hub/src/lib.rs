@@ -6,8 +6,10 @@ mod catalog;
 mod config;
 mod host;
 mod hub;
+mod memory;
 mod pins;
 mod private_file;
+mod results;
 mod route;
 mod secret;
 mod session;
@@ -17,10 +19,11 @@ mod tee; // what rmcp's typed layer would lose, kept below it
 mod transport;
 mod wire; // ours ⇄ the SDK's
 
+pub use auth::{AuthConfig, AuthError, Bearer, Browser, GrantKind, OAuth};
 pub use catalog::Quarantined;
 pub use config::{
-    Auth, AuthConfig, CALL_TIMEOUT, CONNECT_TIMEOUT, Candidate, Concern, Config, ConfigError, Fault, Glob,
-    GrantKind, Origin, Place, ServerConfig, ServerName, Transport, Warning, shown_url,
+    Auth, CALL_TIMEOUT, CONNECT_TIMEOUT, Candidate, Concern, Config, ConfigError, Fault, Glob, Origin, Place,
+    ServerConfig, ServerName, Transport, Warning, shown_url,
 };
 pub use host::{ElicitAnswer, ElicitKind, ElicitRequest, Host, NoHost, Refusal, Root};
 pub use hub::{Hub, HubOptions};
@@ -35,4 +38,4 @@ pub use spill::{Budget, Fitted, Page, ReadError, Spill, SpillId, fit};
 pub use supervise::state::{Action, Event, Machine, Policy, State};
 pub use supervise::{Phase, ServerStatus};
 pub use tee::{Noise, Progress};
-pub use transport::{Bearer, BearerError, Ending, Failure, HttpKind, SpawnError, Target};
+pub use transport::{Ending, Failure, HttpKind, SpawnError, Target};

@@ -104,8 +104,11 @@ pub(crate) async fn answer(
             if !host.can_elicit() {
                 return Ok(json!({ "action": "decline" }));
             }
+            let defaults = defaults(&request.kind);
             Ok(match host.elicit(server, request).await {
-                ElicitAnswer::Accept(Some(content)) => json!({ "action": "accept", "content": content }),
+                ElicitAnswer::Accept(Some(content)) => {
+                    json!({ "action": "accept", "content": filled_in(content, defaults) })
+                }
                 ElicitAnswer::Accept(None) => json!({ "action": "accept" }),
                 ElicitAnswer::Decline => json!({ "action": "decline" }),
                 ElicitAnswer::Cancel => json!({ "action": "cancel" }),
@@ -139,6 +142,23 @@ fn elicitation(params: &Value) -> Result<ElicitRequest, ErrorData> {
         }
     };
     Ok(ElicitRequest { message: text("message").unwrap_or_default(), kind })
+}
+
+/// What the fields of a form hold before anybody fills them in.
+fn defaults(kind: &ElicitKind) -> Vec<(String, Value)> {
+    let ElicitKind::Form { schema } = kind else { return Vec::new() };
+    let fields = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+    fields.filter_map(|(name, field)| Some((name.clone(), field.get("default")?.clone()))).collect()
+}
+
+/// A field that was left alone is sent as the person saw it.
+fn filled_in(mut content: Value, defaults: Vec<(String, Value)>) -> Value {
+    if let Some(fields) = content.as_object_mut() {
+        for (name, default) in defaults {
+            fields.entry(name).or_insert(default);
+        }
+    }
+    content
 }
 
 /// Passes a log message of a server on.

@@ -1,1 +1,11 @@
-//! For tests only: servers that misbehave, and real ones to install.
+//! For tests only: servers that misbehave, real ones to run against, and a look at the processes they leave.
+
+mod misbehaving;
+mod processes;
+mod running;
+mod servers;
+
+pub use misbehaving::{misbehaving_http, misbehaving_server};
+pub use processes::{Process, descendants, marked, open_files, resident_bytes, wait_gone};
+pub use running::RunningServer;
+pub use servers::{Launch, Servers};

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 pub use fault::{Concern, ConfigError, Fault, Place, Warning};
 pub use glob::Glob;
-pub use oauth::{Auth, AuthConfig, GrantKind};
+pub use oauth::Auth;
 pub use places::{Candidate, Origin};
 use reqwest::Url;
 use serde_json::Value;

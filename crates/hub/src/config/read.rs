@@ -10,10 +10,10 @@ use toolwire_dialect::{is_legal_name, nearest};
 use super::json::{members, parse, scalar, start, without_mark};
 use super::reader::{Reader, Spot, field};
 use super::{
-    Auth, AuthConfig, Concern, Config, ConfigError, Fault, Glob, GrantKind, HttpKind, ServerConfig,
-    ServerName, Transport, Warning, timeout,
+    Auth, Concern, Config, ConfigError, Fault, Glob, HttpKind, ServerConfig, ServerName, Transport, Warning,
+    timeout,
 };
-use crate::Secret;
+use crate::{AuthConfig, GrantKind, Secret};
 
 const TOP_KEYS: [&str; 4] = ["mcpServers", "servers", "toolwire", "$schema"];
 const SERVER_KEYS: [&str; 12] = [

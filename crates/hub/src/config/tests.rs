@@ -1,5 +1,6 @@
 //! Whole files, as hosts and people write them.
 
+use crate::{AuthConfig, GrantKind};
 use std::path::Path;
 use std::time::Duration;
 

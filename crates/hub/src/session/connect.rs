@@ -21,10 +21,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::keep::Keeper;
 use super::{ConnectError, Era, Facts, Session, SessionEvent};
+use crate::auth::Bearer;
 use crate::host::Host;
 use crate::tee::Schemas;
 use crate::transport::stdio::{self, Process};
-use crate::transport::{Bearer, Ending, Failure, HttpKind, Link, Target, http, sse};
+use crate::transport::{Ending, Failure, HttpKind, Link, Target, http, sse};
 use crate::wire::Client;
 
 /// How long a process may be silent on `server/discover` before it counts as one of the old era.

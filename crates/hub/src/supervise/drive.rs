@@ -9,11 +9,12 @@ use tokio::time::{sleep, sleep_until};
 
 use super::state::{Event, Machine, Policy, State};
 use super::{Order, Phase, Server};
+use crate::Bearer;
 use crate::catalog::Catalog;
 use crate::config::Transport;
 use crate::host::Host;
 use crate::session::{ConnectContext, Era, Session, SessionEvent};
-use crate::transport::{Bearer, Target};
+use crate::transport::Target;
 
 /// A list is not read again more often than this, whatever a server says.
 const SHORTEST_TTL: Duration = Duration::from_secs(5);
@@ -39,7 +40,9 @@ pub(crate) async fn keep(server: Arc<Server>, mut inbox: mpsc::Receiver<Order>, 
     loop {
         let (event, stderr) = match connect(&server, &outside, &mut era, &mut inbox).await {
             Connected::Stopped => break,
-            Connected::Failed { reason, stderr, permanent } => (Event::ConnectFailed { reason, permanent }, stderr),
+            Connected::Failed { reason, stderr, permanent } => {
+                (Event::ConnectFailed { reason, permanent }, stderr)
+            }
             Connected::Ready(session, events) => {
                 machine.step(Event::Connected, Instant::now(), luck());
                 match serve(&server, &outside, session, events, &mut inbox).await {

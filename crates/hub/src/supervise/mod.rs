@@ -81,6 +81,8 @@ pub struct ServerStatus {
     /// Lines on stdout that were no messages, and the last of them.
     pub noise: crate::tee::Noise,
     pub restarts: u32,
+    /// Tools that are not as they were when the server was last seen.
+    pub drifts: Vec<crate::pins::Drift>,
 }
 
 impl Server {
@@ -156,6 +158,7 @@ impl Server {
             stderr: session.map_or(view.stderr, |session| session.stderr_tail()),
             noise: session.map(|session| session.noise()).unwrap_or_default(),
             restarts: view.restarts,
+            drifts: Vec::new(),
         }
     }
 }

@@ -5,6 +5,7 @@
 //! server said.
 
 mod client;
+mod opening;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,6 +30,7 @@ use super::{Failure, Link};
 use crate::tee::LONGEST_MESSAGE;
 pub(crate) use client::Client;
 pub(super) use client::{content_type, excerpt, read};
+use opening::Opening;
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
@@ -51,7 +53,10 @@ pub(crate) fn streamable(
     let mut config = StreamableHttpClientTransportConfig::with_uri(client.url().as_str());
     config.retry_config = Arc::new(backoff);
     let config = config.max_concurrent_requests(MOST_REQUESTS).max_sse_event_size(LONGEST_MESSAGE);
-    StreamableHttpClientTransport::with_client(Adapter { client, probe, link }, config)
+    StreamableHttpClientTransport::with_client(
+        Adapter { client, probe, link, opening: Opening::new() },
+        config,
+    )
 }
 
 #[derive(Clone)]
@@ -59,6 +64,7 @@ pub(crate) struct Adapter {
     client: Client,
     probe: Duration,
     link: Arc<Link>,
+    opening: Opening,
 }
 
 type Headers = HashMap<HeaderName, HeaderValue>;
@@ -76,6 +82,9 @@ impl StreamableHttpClient for Adapter {
         custom_headers: Headers,
     ) -> Result<StreamableHttpPostResponse, Error> {
         let post = Post::new(self.link.tee.asking(&mut message), &message);
+        if let (true, Some(session)) = (post.is_request, &session_id) {
+            self.opening.wait(session).await;
+        }
         let posted = self.post(&post, &message, session_id.as_deref(), custom_headers).await;
         let Err(StreamableHttpError::Client(failure)) = posted else { return posted };
         if post.is_probe
@@ -117,6 +126,9 @@ impl StreamableHttpClient for Adapter {
     ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Error> {
         let headers = headers(custom_headers, session_id.as_deref(), last_event_id.as_deref())?;
         let sent = self.client.send(Method::GET, self.client.url(), headers, None, None).await;
+        if let (Some(session), None) = (&session_id, &last_event_id) {
+            self.opening.answered(session);
+        }
         let response = sent.map_err(StreamableHttpError::Client)?;
         let status = response.status();
         if status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS {

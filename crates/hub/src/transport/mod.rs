@@ -18,7 +18,6 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use futures::future::BoxFuture;
 use tokio::sync::watch;
 
 use crate::secret::Secret;
@@ -43,21 +42,6 @@ pub enum HttpKind {
     Auto,
     Streamable,
     Sse,
-}
-
-/// Gives the bearer token for a server.
-pub trait Bearer: Send + Sync {
-    /// The token to send, if there is one. It is asked for before each request; and once more, with the server's
-    /// `WWW-Authenticate` (empty if it sent none), after a request was refused with 401 or 403: then the token that was
-    /// given last does not do.
-    fn token<'a>(&'a self, challenge: Option<&'a str>) -> BoxFuture<'a, Result<Option<Secret>, BearerError>>;
-}
-
-/// Why there is no token.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct BearerError {
-    pub message: String,
 }
 
 /// Why a transport could not bring an answer.

@@ -8,8 +8,9 @@ use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, Header
 use reqwest::redirect::Policy;
 use reqwest::{Method, Response, StatusCode, Url};
 
+use crate::auth::{AuthError, Bearer};
 use crate::secret::Secret;
-use crate::transport::{Bearer, Failure, Target};
+use crate::transport::{Failure, Target};
 
 /// How long a server may take to accept a connection.
 const CONNECTING: Duration = Duration::from_secs(10);
@@ -67,28 +68,28 @@ impl Client {
         body: Option<Vec<u8>>,
         patience: Option<Duration>,
     ) -> Result<Response, Failure> {
-        let token = self.token(None).await?;
-        let first =
-            self.send_once(method.clone(), url, headers.clone(), body.clone(), token, patience).await?;
+        let token = match &self.bearer {
+            Some(bearer) => bearer.token(None).await.map_err(no_token)?,
+            None => None,
+        };
+        let first = self
+            .send_once(method.clone(), url, headers.clone(), body.clone(), token.as_ref(), patience)
+            .await?;
         let Some(challenge) = challenge(&first) else { return Ok(first) };
         let refused =
             |status: StatusCode, challenge| Failure::Unauthorized { status: status.as_u16(), challenge };
-        if self.bearer.is_none() {
+        let better = match &self.bearer {
+            Some(bearer) => bearer.replace(token.as_ref(), &challenge).await.map_err(no_token)?,
+            None => None,
+        };
+        if better.is_none() {
             return Err(refused(first.status(), challenge));
         }
-        let Some(token) = self.token(Some(&challenge)).await? else {
-            return Err(refused(first.status(), challenge));
-        };
-        let second = self.send_once(method, url, headers, body, Some(token), patience).await?;
+        let second = self.send_once(method, url, headers, body, better.as_ref(), patience).await?;
         match self::challenge(&second) {
             Some(challenge) => Err(refused(second.status(), challenge)),
             None => Ok(second),
         }
-    }
-
-    async fn token(&self, challenge: Option<&str>) -> Result<Option<Secret>, Failure> {
-        let Some(bearer) = &self.bearer else { return Ok(None) };
-        bearer.token(challenge).await.map_err(|error| Failure::NoToken { reason: error.message })
     }
 
     async fn send_once(
@@ -97,7 +98,7 @@ impl Client {
         url: &Url,
         headers: HeaderMap,
         body: Option<Vec<u8>>,
-        token: Option<Secret>,
+        token: Option<&Secret>,
         patience: Option<Duration>,
     ) -> Result<Response, Failure> {
         let mut all = self.headers.clone();
@@ -126,6 +127,10 @@ impl Client {
             if error.is_connect() { Failure::Unreachable { reason } } else { Failure::Broken { reason } }
         })
     }
+}
+
+fn no_token(error: AuthError) -> Failure {
+    Failure::NoToken { reason: error.to_string() }
 }
 
 /// Reads a body of at most `longest` bytes.

@@ -1,0 +1,147 @@
+//! The key a client signs with, and what it can sign (RFC 7523, SEP-1046).
+
+use std::{fs::File, io::Read};
+
+use base64::{Engine, engine::general_purpose::STANDARD_NO_PAD};
+use rmcp::transport::auth::JwtSigningAlgorithm;
+
+use crate::Secret;
+
+const LARGEST_KEY: u64 = 64 * 1024;
+
+/// A private key as PEM.
+pub(super) struct SigningKey {
+    pub(super) pem: Secret,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Rsa,
+    P256,
+    P384,
+}
+
+impl SigningKey {
+    /// `text` is the PEM itself, or the path of a file with it. The error says what is wrong with it.
+    pub(super) fn read(text: &Secret) -> Result<SigningKey, String> {
+        let text = text.expose().trim();
+        let pem = if text.contains("-----BEGIN") {
+            // Environment variables often carry the line ends as two characters.
+            text.replace("\\n", "\n")
+        } else {
+            read_file(text)?
+        };
+        let kind = kind(&pem)?;
+        Ok(SigningKey { pem: Secret::new(pem), kind })
+    }
+
+    /// The algorithm to sign with, of those the authorization server supports if it says so.
+    pub(super) fn algorithm(&self, supported: Option<&[&str]>) -> JwtSigningAlgorithm {
+        let is_supported = |name: &str| supported.is_none_or(|supported| supported.contains(&name));
+        match self.kind {
+            Kind::P256 => JwtSigningAlgorithm::ES256,
+            Kind::P384 => JwtSigningAlgorithm::ES384,
+            Kind::Rsa if is_supported("RS256") => JwtSigningAlgorithm::RS256,
+            Kind::Rsa if is_supported("RS384") => JwtSigningAlgorithm::RS384,
+            Kind::Rsa if is_supported("RS512") => JwtSigningAlgorithm::RS512,
+            Kind::Rsa => JwtSigningAlgorithm::RS256,
+        }
+    }
+}
+
+fn read_file(path: &str) -> Result<String, String> {
+    let mut pem = String::new();
+    let read = File::open(path).and_then(|file| file.take(LARGEST_KEY).read_to_string(&mut pem));
+    read.map_err(|error| format!("is neither a PEM key nor a file that can be read: {error}"))?;
+    Ok(pem)
+}
+
+fn kind(pem: &str) -> Result<Kind, String> {
+    const CONVERT: &str = "convert it with `openssl pkcs8 -topk8 -nocrypt`";
+    if pem.contains("-----BEGIN RSA PRIVATE KEY-----") {
+        return Ok(Kind::Rsa);
+    }
+    if pem.contains("-----BEGIN EC PRIVATE KEY-----") {
+        return Err(format!("is an EC key in the old format; {CONVERT}"));
+    }
+    if pem.contains("-----BEGIN ENCRYPTED PRIVATE KEY-----") {
+        return Err(format!("is an encrypted key; {CONVERT}"));
+    }
+    let Some((_, body)) = pem.split_once("-----BEGIN PRIVATE KEY-----") else {
+        return Err("holds no private key (`-----BEGIN PRIVATE KEY-----`)".to_owned());
+    };
+    // PKCS#8 names the algorithm in its first bytes, as an object identifier.
+    let start: String = body.chars().filter(|letter| letter.is_ascii_graphic()).take(64).collect();
+    let bytes = STANDARD_NO_PAD.decode(&start[..start.len() / 4 * 4]).unwrap_or_default();
+    let names = |identifier: &[u8]| bytes.windows(identifier.len()).any(|part| part == identifier);
+    if names(&[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01]) {
+        Ok(Kind::Rsa)
+    } else if names(&[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07]) {
+        Ok(Kind::P256)
+    } else if names(&[0x2b, 0x81, 0x04, 0x00, 0x22]) {
+        Ok(Kind::P384)
+    } else {
+        Err("is of a kind that cannot sign here: use RSA, P-256 or P-384".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(pem: &str, expected: Result<Kind, &str>) {
+        let found = SigningKey::read(&Secret::new(pem)).map(|key| key.kind);
+        match (found, expected) {
+            (Ok(found), Ok(expected)) => assert_eq!(found, expected),
+            (Err(found), Err(expected)) => assert!(found.contains(expected), "{found}"),
+            (found, expected) => panic!("{found:?} instead of {expected:?}"),
+        }
+    }
+
+    const P256: &str = "-----BEGIN PRIVATE KEY-----\nMIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgYpsroGX0NzVK9rpJ\nZRVu+bcmqESxii4trLnWXU09mKShRANCAATXw86jdCGDelqCkq9PRJpZcB6dKXCZ\nA9PiW//TbLa/vl4SYXf4OwAyU13w7qJD1GmyTmZFkIMEmn/9UTw2T73r\n-----END PRIVATE KEY-----\n";
+
+    #[test]
+    fn the_kind_of_key_is_read_from_the_key() {
+        check(P256, Ok(Kind::P256));
+        check(&P256.replace('\n', "\\n"), Ok(Kind::P256));
+        let begin = "-----BEGIN PRIVATE KEY-----\n";
+        check(
+            &format!("{begin}MIG2AgEAMBAGByqGSM49AgEGBSuBBAAiBIGeMIGbAgEBBDCxGP9Pm7+xl0zwfI2w"),
+            Ok(Kind::P384),
+        );
+        check(
+            &format!("{begin}MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj"),
+            Ok(Kind::Rsa),
+        );
+        check("-----BEGIN RSA PRIVATE KEY-----\nMIIE", Ok(Kind::Rsa));
+        check(
+            &format!("{begin}MC4CAQAwBQYDK2VwBCIEIJDL8ta1QjnsX/akNiFLVDkym5Qp2b2OI+b/1kFWS+cm"),
+            Err("use RSA, P-256 or P-384"),
+        );
+        check("-----BEGIN EC PRIVATE KEY-----\nMHcC", Err("openssl pkcs8"));
+        check("-----BEGIN ENCRYPTED PRIVATE KEY-----\nMHcC", Err("openssl pkcs8"));
+        check("-----BEGIN PUBLIC KEY-----\nMHcC", Err("no private key"));
+        check("/does/not/exist.pem", Err("nor a file"));
+        check(begin, Err("use RSA"));
+        check(&format!("{begin}ü"), Err("use RSA"));
+    }
+
+    #[test]
+    fn a_key_may_be_in_a_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("key.pem");
+        std::fs::write(&path, P256).expect("written");
+        check(path.to_str().expect("the path is text"), Ok(Kind::P256));
+    }
+
+    #[test]
+    fn an_rsa_key_signs_with_what_the_authorization_server_supports() {
+        let key = SigningKey { pem: Secret::new(""), kind: Kind::Rsa };
+        let algorithm = |supported: Option<&[&str]>| format!("{:?}", key.algorithm(supported));
+        assert_eq!(algorithm(None), "RS256");
+        assert_eq!(algorithm(Some(&["ES256", "RS512"])), "RS512");
+        assert_eq!(algorithm(Some(&["PS256"])), "RS256");
+    }
+}

@@ -1,0 +1,53 @@
+//! Finding and running the server that misbehaves.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use serde_json::Value;
+
+use crate::RunningServer;
+
+/// The program `misbehaving-server`; its `--help` lists the behaviours.
+///
+/// Cargo builds the programs of a package for that package's tests alone, so the first use in a process has it built
+/// (a moment when it is there).
+///
+/// # Panics
+///
+/// When it does not build.
+pub fn misbehaving_server() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(build)
+}
+
+/// `misbehaving-server` with these arguments, over HTTP on a free port.
+///
+/// # Panics
+///
+/// When it does not start.
+pub fn misbehaving_http(arguments: &[&str]) -> RunningServer {
+    let mut command = Command::new(misbehaving_server());
+    command.args(["--http", "127.0.0.1:0"]).args(arguments);
+    RunningServer::that_prints_its_port(command)
+}
+
+fn build() -> PathBuf {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
+    let built = Command::new(cargo)
+        .args(["build", "--quiet", "--offline", "--bin", "misbehaving-server", "--message-format", "json"])
+        .arg("--manifest-path")
+        .arg(manifest)
+        .output()
+        .expect("cargo runs the tests, so it can be run");
+    let messages = String::from_utf8_lossy(&built.stdout);
+    messages.lines().filter_map(executable).next().unwrap_or_else(|| {
+        panic!("`misbehaving-server` does not build:\n{messages}{}", String::from_utf8_lossy(&built.stderr))
+    })
+}
+
+fn executable(message: &str) -> Option<PathBuf> {
+    let message: Value = serde_json::from_str(message).ok()?;
+    Some(message["executable"].as_str()?.into())
+}
