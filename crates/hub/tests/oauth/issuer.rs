@@ -32,6 +32,8 @@ pub(crate) struct Rules {
     pub(crate) metadata: Value,
     /// Has no metadata at all, as a server of 2025-03-26 may.
     pub(crate) silent: bool,
+    /// Registers nobody.
+    pub(crate) closed: bool,
     pub(crate) issuer_in_redirect: Option<String>,
     pub(crate) deny: bool,
     /// Where the server says its authorization server is, if elsewhere.
@@ -53,6 +55,7 @@ impl Default for Rules {
             refresh_tokens: true,
             metadata: json!({}),
             silent: false,
+            closed: false,
             issuer_in_redirect: None,
             deny: false,
             moved_to: None,
@@ -287,6 +290,9 @@ async fn metadata(State(world): State<Arc<World>>) -> Response {
 }
 
 async fn register(State(world): State<Arc<World>>, Json(asked): Json<Value>) -> Response {
+    if world.rules().closed {
+        return StatusCode::NOT_FOUND.into_response();
+    }
     let uris: Vec<String> = serde_json::from_value(asked["redirect_uris"].clone()).unwrap_or_default();
     let is_loopback = |uri: &String| uri.starts_with("http://127.0.0.1:");
     if uris.is_empty() || !uris.iter().all(is_loopback) || asked["application_type"] != "native" {

@@ -119,6 +119,13 @@ impl Desk {
     }
 }
 
+/// Leaves a token half a minute of its hour.
+fn end_soon(grant: &mut Value) {
+    let issued_at = grant["issued_at"].as_u64().expect("a time");
+    grant["issued_at"] = (issued_at - 3570).into();
+    grant["expires_at"] = (issued_at + 30).into();
+}
+
 /// An error as a person sees it, after a look at all of it.
 #[track_caller]
 fn shown(error: AuthError) -> String {
@@ -138,7 +145,7 @@ fn shown(error: AuthError) -> String {
 
 #[track_caller]
 fn assert_shown(result: Result<impl std::fmt::Debug, AuthError>, expected: &str) {
-    let text = shown(result.map_err(|error| error).expect_err("it cannot work"));
+    let text = shown(result.expect_err("it cannot work"));
     assert!(text.contains(expected), "{text}");
 }
 
@@ -205,11 +212,7 @@ async fn many_callers_share_one_refresh_of_a_token_that_has_run_out() {
 async fn a_token_is_refreshed_before_it_runs_out() {
     let desk = Desk::with(Rules::default()).await;
     desk.call(&desk.process(AuthConfig::default()), None).await.expect("logged in");
-    desk.edit_token_file(|grant| {
-        let issued_at = grant["issued_at"].as_u64().expect("a time");
-        grant["issued_at"] = (issued_at - 3570).into();
-        grant["expires_at"] = (issued_at + 30).into();
-    });
+    desk.edit_token_file(end_soon);
     let process = desk.lonely_process();
     assert_eq!(desk.call(&process, None).await.expect("refreshed"), StatusCode::OK);
     assert_eq!(desk.issuer.record().grants("refresh_token"), 1);
@@ -239,6 +242,38 @@ async fn two_processes_never_use_a_refresh_token_twice() {
         assert!(first.expect("refreshed").is_some() && second.expect("refreshed").is_some());
     }
     assert_eq!(desk.issuer.record().grants("refresh_token"), 16);
+    desk.issuer.assert_no_offence();
+}
+
+/// What the test below runs in processes of their own: some refreshes.
+#[tokio::test]
+async fn refreshes_for_the_next_test() {
+    let Ok(place) = std::env::var("OAUTH_TEST_PLACE") else { return };
+    let (url, tokens) = place.split_once(' ').expect("two words");
+    let process = OAuth::new("notes", url, AuthConfig::default(), tokens, None).expect("it is valid");
+    for _ in 0..5 {
+        assert!(process.token(None).await.expect("refreshed").is_some());
+    }
+    process.close().await;
+}
+
+#[tokio::test]
+async fn real_processes_never_use_a_refresh_token_twice_either() {
+    let desk = Desk::with(Rules { expires_in: Some(0), ..Rules::default() }).await;
+    desk.call(&desk.process(AuthConfig::default()), None).await.expect("logged in");
+    let run = || {
+        tokio::process::Command::new(std::env::current_exe().expect("this file"))
+            .args(["--exact", "refreshes_for_the_next_test"])
+            .env("OAUTH_TEST_PLACE", format!("{} {}", desk.issuer.mcp(), desk.tokens().display()))
+            .kill_on_drop(true)
+            .output()
+    };
+    let ended = timeout(Duration::from_secs(120), join_all([run(), run(), run()])).await.expect("they end");
+    for output in ended {
+        let output = output.expect("it ran");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    }
+    assert_eq!(desk.issuer.record().grants("refresh_token"), 15);
     desk.issuer.assert_no_offence();
 }
 
@@ -318,11 +353,7 @@ async fn a_forgotten_registration_is_made_again() {
 async fn an_authorization_server_that_is_down_does_not_stop_a_token_that_works() {
     let desk = Desk::with(Rules::default()).await;
     desk.call(&desk.process(AuthConfig::default()), None).await.expect("logged in");
-    desk.edit_token_file(|grant| {
-        let issued_at = grant["issued_at"].as_u64().expect("a time");
-        grant["issued_at"] = (issued_at - 3570).into();
-        grant["expires_at"] = (issued_at + 30).into();
-    });
+    desk.edit_token_file(end_soon);
     desk.issuer.rules().token_failure =
         Some((StatusCode::SERVICE_UNAVAILABLE, json!("SECRET come back later")));
     let process = desk.lonely_process();
@@ -633,6 +664,45 @@ async fn a_server_of_2025_03_26_needs_no_metadata() {
 }
 
 #[tokio::test]
+async fn a_server_that_takes_a_fixed_token_gets_a_hint_about_headers() {
+    let desk = Desk::with(Rules { silent: true, closed: true, ..Rules::default() }).await;
+    let error = desk.call(&desk.process(AuthConfig::default()), None).await.expect_err("there is no way");
+    assert_eq!(
+        error.hint().expect("a hint"),
+        "check `url` of `notes` in mcp.json; if it takes a fixed token, set it under `headers`"
+    );
+    assert_shown(Err::<(), _>(error), "it wants a token, and does not say where to get one");
+    assert_eq!(desk.visitor.visits(), 0);
+}
+
+#[tokio::test]
+async fn a_request_does_not_wait_for_a_person_it_has_no_need_of() {
+    let desk = Desk::with(Rules { scope_in_challenge: Some("read"), ..Rules::default() }).await;
+    desk.call(&desk.process(AuthConfig::default()), None).await.expect("logged in");
+    desk.edit_token_file(end_soon);
+    let url = desk.issuer.mcp();
+    let process = OAuth::new("notes", &url, AuthConfig::default(), desk.tokens(), Some(Arc::new(Sleeper)));
+    let process = process.expect("it is valid");
+    let challenge = "Bearer error=\"insufficient_scope\", scope=\"write\"";
+    let old = Secret::new("another");
+    let requests = async {
+        // Some of these join the attempt before it asks the person, some come after.
+        while desk.issuer.record().registrations.len() < 2 {
+            assert!(process.token(None).await.expect("it still works").is_some());
+            tokio::task::yield_now().await;
+        }
+        assert!(process.token(None).await.expect("it still works").is_some());
+    };
+    let both = async {
+        tokio::select! {
+            _ = process.replace(Some(&old), challenge) => panic!("nobody logs in"),
+            () = requests => {}
+        }
+    };
+    timeout(Duration::from_secs(60), both).await.expect("nobody waits");
+}
+
+#[tokio::test]
 async fn an_unsafe_authorization_server_is_refused() {
     for (metadata, expected) in [
         (json!({"authorization_endpoint": "file:///etc/passwd"}), "is not safe: it is no web page"),
@@ -674,7 +744,6 @@ async fn a_port_that_is_taken_is_named() {
     let process = desk.process(AuthConfig { redirect_port: Some(port), ..AuthConfig::default() });
     assert_shown(desk.call(&process, None).await, &format!("cannot listen on port {port}"));
     drop(taken);
-    process.allow_login();
     assert_eq!(desk.call(&process, None).await.expect("logged in"), StatusCode::OK);
     let redirect_uri = format!("http://127.0.0.1:{port}/callback");
     assert_eq!(desk.issuer.record().logins[0]["redirect_uri"], redirect_uri);
