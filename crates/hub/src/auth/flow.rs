@@ -14,7 +14,7 @@ use tracing::{Dispatch, instrument::WithSubscriber};
 
 use super::{
     AuthConfig, AuthError, GrantKind,
-    answer::{Told, accept, shown},
+    answer::{Told, accept, hide, shown},
     key::SigningKey,
     store::{Client, Grant},
 };
@@ -26,7 +26,6 @@ const DISCOVERY_TIME: Duration = Duration::from_secs(30);
 pub(super) const TOKEN_TIME: Duration = Duration::from_secs(30);
 
 /// The server a token is for.
-#[derive(Debug)]
 pub(super) struct Target {
     pub(super) server: String,
     pub(super) url: Url,
@@ -51,15 +50,17 @@ pub(super) enum NotRefreshed {
 }
 
 pub(super) async fn discover(target: &Target, challenge: Option<&str>) -> Result<Issuer, AuthError> {
+    // Keys are often part of a server's URL, and the SDK's messages quote it.
+    let query: Vec<Secret> = target.url.query().map(Secret::new).into_iter().collect();
     let failed = |detail: String| AuthError::Discovery { server: target.server.clone(), detail };
+    let told = |error: SdkError| failed(shown(&hide(&error.to_string(), &query)));
     // An address the server names may be in the person's own network, never a cloud's metadata service.
-    let mut manager = AuthorizationManager::new_allowing_private_addresses(target.url.clone())
-        .await
-        .map_err(|error| failed(shown(&error.to_string())))?;
-    let resolution = timeout(DISCOVERY_TIME, manager.resolve_metadata_from_challenge(challenge))
-        .await
-        .map_err(|_| failed(format!("no answer within {DISCOVERY_TIME:?}")))?
-        .map_err(|error| failed(shown(&error.to_string())))?;
+    let mut manager =
+        AuthorizationManager::new_allowing_private_addresses(target.url.clone()).await.map_err(told)?;
+    let resolving = timeout(DISCOVERY_TIME, manager.resolve_metadata_from_challenge(challenge));
+    let resolved = if query.is_empty() { resolving.await } else { quietly(resolving).await };
+    let resolution =
+        resolved.map_err(|_| failed(format!("no answer within {DISCOVERY_TIME:?}")))?.map_err(told)?;
     let metadata = resolution.metadata;
     for endpoint in [&metadata.authorization_endpoint, &metadata.token_endpoint] {
         check_endpoint(target, endpoint)?;

@@ -829,6 +829,10 @@ async fn nothing_secret_is_logged_or_shown() {
     let config = AuthConfig { private_key: None, ..config };
     let process = robot.process(config);
     robot.call(&process, None).await.expect("it has credentials");
+    let closed = "http://127.0.0.1:1/mcp?key=SECRET-query";
+    let away = OAuth::new("notes", closed, AuthConfig::default(), desk.tokens(), Some(desk.visitor.clone()));
+    let away = away.expect("it is valid");
+    assert_shown(away.token(Some("Bearer")).await, "cannot find out how to log in");
     let log = LOG.lock().expect("no test failed");
     assert!(log.contains("discovery url"), "the SDK's own lines are among them");
     let seen: Vec<&str> = log.lines().filter(|line| line.contains("SECRET")).collect();
