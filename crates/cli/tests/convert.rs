@@ -88,11 +88,44 @@ fn one_tool_in_is_one_definition_out() {
 }
 
 #[test]
+fn a_page_of_a_longer_list_is_said_to_be_one() {
+    let page = format!(r#"{{"result": {{"tools": [{WEATHER}], "nextCursor": "x"}}}}"#);
+    let outcome = convert(&["--to", "openai"], &page);
+    let expected = "warning: the list has a `nextCursor`: these are not all of the server's tools\n";
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (0, expected));
+}
+
+#[test]
+fn more_tools_than_one_request_takes_are_told() {
+    let numbered = |number: usize| WEATHER.replacen("get_weather", &format!("get_weather_{number}"), 1);
+    let tools = format!("[{}]", (0..129).map(numbered).collect::<Vec<_>>().join(","));
+    let outcome = convert(&["--to", "openai"], &tools);
+    let expected = "warning: 129 tools, but one request to `openai` takes 128: choose which to send\n";
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (0, expected));
+    assert_eq!(convert(&["--to", "anthropic"], &tools).stderr, "");
+}
+
+#[test]
+fn what_holds_no_tools_is_unreadable() {
+    for (text, message) in [
+        (r#"{"tools": {}}"#, "`tools` must be an array"),
+        ("{}", "expected a tool, but this object is empty"),
+        (r#"{"jsonrpc": "2.0", "id": 1, "error": {"message": "boom"}}"#, "a server's answer with an `error`"),
+        ("null", "expected a tool"),
+    ] {
+        let outcome = convert(&["--to", "openai"], text);
+        assert_eq!((outcome.code, outcome.stdout.as_str()), (2, ""), "{text}");
+        assert!(outcome.stderr.contains(message), "{text}: {}", outcome.stderr);
+        assert!(outcome.stderr.contains("line 1, column 1"), "{text}: {}", outcome.stderr);
+    }
+}
+
+#[test]
 fn every_form_of_a_list_becomes_an_array() {
     let forms = [
         format!("[{WEATHER}]"),
         format!(r#"{{"tools": [{WEATHER}]}}"#),
-        format!(r#"{{"jsonrpc": "2.0", "id": 1, "result": {{"tools": [{WEATHER}], "nextCursor": "x"}}}}"#),
+        format!(r#"{{"jsonrpc": "2.0", "id": 1, "result": {{"tools": [{WEATHER}], "nextCursor": null}}}}"#),
         format!("\u{feff}[{WEATHER}]"),
     ];
     for form in forms {
@@ -266,7 +299,7 @@ fn a_reader_that_leaves_is_no_fault() {
     let path = folder("reader_that_leaves").join("tools.json");
     fs::write(&path, tools).unwrap();
     let mut child = Command::new(env!("CARGO_BIN_EXE_toolwire"))
-        .args(["convert", path.to_str().unwrap(), "--to", "openai"])
+        .args(["convert", path.to_str().unwrap(), "--to", "mistral"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()

@@ -11,7 +11,7 @@ use crate::json::{EMPTY, Member, Node, Object, Place, get};
 impl<'a> Context<'a, '_> {
     /// The root without what only an old edition read.
     pub(crate) fn tidy_root(&mut self, root: Node<'a>, impossible: &Identities) -> Node<'a> {
-        let tidy = self.tidy(root, impossible, &Place::ROOT);
+        let tidy = self.tidy(root, impossible, true, &Place::ROOT);
         let Some(id) = tidy.member("id").filter(|id| id.is_string()) else { return tidy };
         let mut draft = Draft::of(tidy.object().unwrap_or_default());
         draft.remove("id");
@@ -19,14 +19,28 @@ impl<'a> Context<'a, '_> {
         self.object(draft.members())
     }
 
-    fn tidy(&mut self, node: Node<'a>, impossible: &Identities, place: &Place<'_>) -> Node<'a> {
+    /// `whole`: it is not a part of another schema, so nothing else speaks of its keys.
+    fn tidy(&mut self, node: Node<'a>, impossible: &Identities, whole: bool, place: &Place<'_>) -> Node<'a> {
         let Some(members) = node.object() else { return node };
+        const PARTS: [&str; 9] = [
+            "$ref",
+            "$dynamicRef",
+            "allOf",
+            "anyOf",
+            "oneOf",
+            "not",
+            "if",
+            "dependentSchemas",
+            "unevaluatedProperties",
+        ];
+        let alone = whole && PARTS.iter().all(|keyword| get(members, keyword).is_none());
         let mut draft = Draft::of(members);
         for Member { key, value } in members {
             let inside = place.key(key);
             match (slot(key), *value) {
                 (Slot::Schema | Slot::Items, Node::Object(_)) => {
-                    let tidy = self.tidy(*value, impossible, &inside);
+                    let whole = matches!(*key, "items" | "additionalProperties");
+                    let tidy = self.tidy(*value, impossible, whole, &inside);
                     if !is_same_place(*value, tidy) {
                         draft.put(key, tidy);
                     }
@@ -35,7 +49,9 @@ impl<'a> Context<'a, '_> {
                     let tidy: Vec<Node<'a>> = schemas
                         .iter()
                         .enumerate()
-                        .map(|(index, schema)| self.tidy(*schema, impossible, &inside.index(index)))
+                        .map(|(index, schema)| {
+                            self.tidy(*schema, impossible, *key == "prefixItems", &inside.index(index))
+                        })
                         .collect();
                     let same = |(old, new): (&Node<'a>, &Node<'a>)| {
                         old.object().is_none() || is_same_place(*old, *new)
@@ -46,7 +62,8 @@ impl<'a> Context<'a, '_> {
                 }
                 (Slot::Properties | Slot::SchemaMap, Node::Object(schemas)) => {
                     let named = slot(key) == Slot::Properties;
-                    if let Some(schemas) = self.tidy_map(schemas, members, named, impossible, &inside) {
+                    if let Some(schemas) = self.tidy_map(schemas, members, named, alone, impossible, &inside)
+                    {
                         draft.put(key, self.object(&schemas));
                     }
                 }
@@ -54,7 +71,9 @@ impl<'a> Context<'a, '_> {
             }
         }
         self.tidy_nulls(&mut draft, members, place);
-        self.tidy_required(&mut draft, members, place);
+        if alone {
+            self.tidy_required(&mut draft, members, place);
+        }
         if draft.is_edited() { self.object(draft.members()) } else { node }
     }
 
@@ -64,16 +83,20 @@ impl<'a> Context<'a, '_> {
         schemas: Object<'a>,
         members: Object<'a>,
         named: bool,
+        alone: bool,
         impossible: &Identities,
         inside: &Place<'_>,
     ) -> Option<Vec<Member<'a>>> {
         let required = get(members, "required").and_then(Node::list).unwrap_or_default();
         let closed =
             get(members, "additionalProperties").is_none_or(|rest| matches!(rest, Node::Bool(false)));
+        // What a reference or a pattern leads to may be one part of several.
+        let whole = named && get(members, "patternProperties").is_none();
         let mut sifted = Sifted::of(schemas);
         for entry in schemas {
             let here = inside.key(entry.key);
             let never = named
+                && alone
                 && closed
                 && impossible.contains(&identity(entry.value))
                 && !required.iter().any(|name| name.text(self.arena) == Some(entry.key));
@@ -82,7 +105,7 @@ impl<'a> Context<'a, '_> {
                 self.note(&here, "properties", Effect::Rewritten, "no value can fit, so it is not offered");
                 continue;
             }
-            let tidy = self.tidy(entry.value, impossible, &here);
+            let tidy = self.tidy(entry.value, impossible, whole, &here);
             if entry.value.object().is_none() || is_same_place(entry.value, tidy) {
                 sifted.keep();
             } else {
