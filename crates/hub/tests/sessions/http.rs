@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use toolwire_hub::{
-    Bearer, BearerError, CallOptions, ConnectContext, ConnectError, ElicitAnswer, ElicitRequest, Ending, Era,
+    AuthError, Bearer, CallOptions, ConnectContext, ConnectError, ElicitAnswer, ElicitRequest, Ending, Era,
     Failure, Host, HttpKind, LeftOut, NoHost, Secret, Session, SessionError,
 };
 
@@ -214,7 +214,7 @@ struct Tokens {
 }
 
 impl Bearer for Tokens {
-    fn token<'a>(&'a self, challenge: Option<&'a str>) -> BoxFuture<'a, Result<Option<Secret>, BearerError>> {
+    fn token<'a>(&'a self, challenge: Option<&'a str>) -> BoxFuture<'a, Result<Option<Secret>, AuthError>> {
         if let Some(challenge) = challenge {
             self.challenges.lock().unwrap().push(challenge.to_owned());
             self.given.fetch_add(1, Ordering::SeqCst);
