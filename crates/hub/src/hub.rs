@@ -315,8 +315,26 @@ impl Hub {
             return Err(self.unknown(tool));
         };
         let until = Instant::now() + timeout.unwrap_or(longest).min(longest);
-        let _ = tokio::time::timeout_at(until.into(), self.settled()).await;
-        self.inner.offer().routes.lookup(tool).cloned().ok_or_else(|| self.unknown(tool))
+        let mut changes = self.changes();
+        let offered = async {
+            loop {
+                changes.borrow_and_update();
+                if let Some(route) = self.inner.offer().routes.lookup(tool) {
+                    return route.clone();
+                }
+                if changes.changed().await.is_err() {
+                    std::future::pending::<()>().await;
+                }
+            }
+        };
+        let found = tokio::time::timeout_at(until.into(), async {
+            tokio::select! {
+                route = offered => Some(route),
+                () = self.settled() => None,
+            }
+        });
+        let found = found.await.ok().flatten();
+        found.or_else(|| self.inner.offer().routes.lookup(tool).cloned()).ok_or_else(|| self.unknown(tool))
     }
 }
 
