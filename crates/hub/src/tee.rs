@@ -74,7 +74,7 @@ pub(crate) struct Tee {
 struct State {
     asked: HashMap<i64, Asked>,
     answers: HashMap<i64, Answer>,
-    tokens: HashMap<i64, i64>,
+    watchers: HashMap<i64, Watcher>,
     forgotten: VecDeque<i64>,
     requests: HashMap<RequestId, Value>,
     handshake: Option<Handshake>,
@@ -86,9 +86,13 @@ struct State {
 /// A request without an answer.
 struct Asked {
     method: Method,
-    token: Option<i64>,
     delivered: bool,
+    /// Progress that came before its watcher.
     early: Option<Progress>,
+}
+
+/// Somebody who waits for an answer.
+struct Watcher {
     listener: Option<Listener>,
     moved: Arc<Notify>,
 }
@@ -114,10 +118,10 @@ impl Tee {
         Tee { server: server.into(), schemas, state: Mutex::default() }
     }
 
-    /// Remembers what is asked. A request that is sent again keeps its listener.
-    pub(crate) fn asking(&self, message: &ClientJsonRpcMessage) {
-        let ClientJsonRpcMessage::Request(request) = message else { return };
-        let NumberOrString::Number(id) = request.id else { return };
+    /// Remembers what is asked, and marks the request so that its progress is known by its id.
+    pub(crate) fn asking(&self, message: &mut ClientJsonRpcMessage) -> Option<i64> {
+        let ClientJsonRpcMessage::Request(request) = message else { return None };
+        let NumberOrString::Number(id) = request.id else { return None };
         let method = match request.request.method() {
             "initialize" => Method::Initialize,
             "server/discover" => Method::Discover,
@@ -125,23 +129,13 @@ impl Tee {
             "tools/call" => Method::CallTool,
             _ => Method::Other,
         };
-        let token = match request.request.get_meta().get_progress_token() {
-            Some(ProgressToken(NumberOrString::Number(token))) => Some(token),
-            _ => None,
-        };
-        let mut state = self.state();
-        if let Some(token) = token {
-            state.tokens.insert(token, id);
+        if matches!(method, Method::ListTools | Method::CallTool) {
+            // Never 0, which more than one server takes for no token at all.
+            let token = ProgressToken(NumberOrString::Number(id + 1));
+            request.request.get_meta_mut().set_progress_token(token);
         }
-        let asked = state.asked.entry(id).or_insert_with(|| Asked {
-            method,
-            token,
-            delivered: false,
-            early: None,
-            listener: None,
-            moved: Arc::default(),
-        });
-        asked.delivered = false;
+        self.state().asked.insert(id, Asked { method, delivered: false, early: None });
+        Some(id)
     }
 
     /// From here on the server may act on the request.
@@ -153,7 +147,7 @@ impl Tee {
 
     /// Whether the server may have acted on the request.
     pub(crate) fn was_delivered(&self, id: i64) -> bool {
-        self.state().asked.get(&id).is_none_or(|asked| asked.delivered)
+        self.state().asked.get(&id).is_some_and(|asked| asked.delivered)
     }
 
     /// Reads what a server sent and gives what the SDK is to see of it.
@@ -177,7 +171,7 @@ impl Tee {
     /// Ends a request without an answer, and gives the error that tells the SDK so.
     pub(crate) fn fail(&self, id: i64, failure: Failure) -> Option<Value> {
         let mut state = self.state();
-        let asked = state.close(id)?;
+        let asked = state.asked.remove(&id)?;
         let message = failure.to_string();
         if asked.is_fetched() {
             state.answers.insert(id, Answer::Failure(failure));
@@ -188,7 +182,7 @@ impl Tee {
     /// Gives up on a `server/discover` that a silent old server will not answer.
     pub(crate) fn give_up_probe(&self, id: i64) -> Option<Value> {
         let mut state = self.state();
-        state.close(id)?;
+        state.asked.remove(&id)?;
         state.silent_probe = Some(id);
         Some(error_message(id, -32601, "no answer to `server/discover`"))
     }
@@ -206,8 +200,9 @@ impl Tee {
     /// Nobody waits for this request any more.
     pub(crate) fn forget(&self, id: i64) {
         let mut state = self.state();
+        state.watchers.remove(&id);
         state.answers.remove(&id);
-        if state.close(id).is_some() {
+        if state.asked.remove(&id).is_some() {
             if state.forgotten.len() == MOST_FORGOTTEN {
                 state.forgotten.pop_front();
             }
@@ -215,13 +210,14 @@ impl Tee {
         }
     }
 
-    /// Has `listener` told of a request's progress. The returned notifier moves with it.
-    pub(crate) fn listen(&self, id: i64, listener: Option<Listener>) -> Arc<Notify> {
+    /// Has `listener` told of a request's progress, until it is forgotten. The returned notifier moves with it.
+    ///
+    /// The request may not have come by here yet: the SDK sends it in its own time.
+    pub(crate) fn watch(&self, id: i64, listener: Option<Listener>) -> Arc<Notify> {
+        let moved = Arc::<Notify>::default();
         let mut state = self.state();
-        let Some(asked) = state.asked.get_mut(&id) else { return Arc::default() };
-        let moved = asked.moved.clone();
-        asked.listener = listener.clone();
-        let early = asked.early.take();
+        let early = state.asked.get_mut(&id).and_then(|asked| asked.early.take());
+        state.watchers.insert(id, Watcher { listener: listener.clone(), moved: moved.clone() });
         drop(state);
         if let (Some(listener), Some(progress)) = (listener, early) {
             listener(progress);
@@ -313,7 +309,7 @@ impl Tee {
         };
         let result = message.remove("result");
         let error = message.remove("error").filter(|error| !error.is_null());
-        let Some(asked) = state.close(id) else {
+        let Some(asked) = state.asked.remove(&id) else {
             if state.silent_probe == Some(id) {
                 state.woke_late = result.is_some_and(|result| stand_in::is_discovery(&result));
                 state.silent_probe = None;
@@ -363,14 +359,13 @@ impl Tee {
             total: params.get("total").and_then(Value::as_f64),
             message: params.get("message").and_then(Value::as_str).map(str::to_owned),
         };
+        let id = token.wrapping_sub(1);
         let mut state = self.state();
-        let Some(id) = state.tokens.get(&token).copied() else { return };
         let Some(asked) = state.asked.get_mut(&id) else { return };
-        asked.moved.notify_one();
-        let listener = asked.listener.clone();
-        if listener.is_none() {
-            asked.early = Some(progress.clone());
-        }
+        asked.early = Some(progress.clone());
+        let Some(watcher) = state.watchers.get(&id) else { return };
+        watcher.moved.notify_one();
+        let listener = watcher.listener.clone();
         // The listener is the application's: it must not run under the lock.
         drop(state);
         if let Some(listener) = listener {
@@ -394,16 +389,6 @@ impl Tee {
     fn state(&self) -> MutexGuard<'_, State> {
         // No code of others runs under the lock, so a poisoned one still holds whole values.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl State {
-    fn close(&mut self, id: i64) -> Option<Asked> {
-        let asked = self.asked.remove(&id)?;
-        if let Some(token) = asked.token {
-            self.tokens.remove(&token);
-        }
-        Some(asked)
     }
 }
 

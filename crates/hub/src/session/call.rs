@@ -95,7 +95,7 @@ impl Session {
         };
         let mut waiting =
             Waiting { session: self, id: handle.id.clone(), number: id, given_up: Some(ABANDONED) };
-        let moved = self.link.tee.listen(id, options.progress.clone());
+        let moved = self.link.tee.watch(id, options.progress.clone());
         let mut asking = self.link.asking();
         let mut deadline = first;
         loop {

@@ -28,7 +28,7 @@ use crate::transport::stdio::{self, Process};
 use crate::transport::{Ending, Failure, HttpKind, Link, Target, http, sse};
 use crate::wire::Client;
 
-/// How long a process may be silent on `server/discover` before it counts as one of the old era.
+/// How long a process may be silent on `server/discover`, once it has read it, before it counts as of the old era.
 const PROBE: Duration = Duration::from_secs(2);
 
 /// The same for a server on the network, which may be far away or asleep.

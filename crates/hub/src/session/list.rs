@@ -41,8 +41,7 @@ impl Session {
         loop {
             let params =
                 cursor.take().map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
-            let mut request = ListToolsRequest::default();
-            request.params = params;
+            let request = ListToolsRequest { params, ..ListToolsRequest::default() };
             let until = Instant::now() + self.page_timeout;
             let page = self.request(ClientRequest::ListToolsRequest(request), &options, until).await;
             let (mut page, shown) = match page {

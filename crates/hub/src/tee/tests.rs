@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, ClientRequest, DiscoverRequest, DiscoverRequestParams, GetMeta,
+    CallToolRequest, CallToolRequestParams, ClientRequest, DiscoverRequest, DiscoverRequestParams,
     InitializeRequest, InitializeRequestParams, ListToolsRequest, ServerJsonRpcMessage,
 };
 
@@ -11,9 +11,9 @@ fn tee() -> Tee {
     Tee::new("test", Schemas::Needed)
 }
 
-/// Notes a request of `method` under `id`, with the same number as its progress token.
+/// Notes a request of `method` under `id`.
 fn ask(tee: &Tee, id: i64, method: &str) {
-    let mut request = match method {
+    let request = match method {
         "tools/list" => ClientRequest::ListToolsRequest(ListToolsRequest::default()),
         "tools/call" => {
             ClientRequest::CallToolRequest(CallToolRequest::new(CallToolRequestParams::new("tool")))
@@ -25,8 +25,7 @@ fn ask(tee: &Tee, id: i64, method: &str) {
         }
         other => panic!("no request `{other}` here"),
     };
-    request.get_meta_mut().set_progress_token(ProgressToken(NumberOrString::Number(id)));
-    tee.asking(&ClientJsonRpcMessage::request(request, NumberOrString::Number(id)));
+    tee.asking(&mut ClientJsonRpcMessage::request(request, NumberOrString::Number(id)));
 }
 
 /// What the SDK sees and what is kept, when `method` is answered with `text`. The SDK must be able to read it.
@@ -233,13 +232,13 @@ fn progress_reaches_the_listener_of_its_request_even_when_it_is_early() {
     ask(&tee, 1, "tools/call");
     let notify = |progress: i64| {
         let text = json!({ "jsonrpc": "2.0", "method": "notifications/progress",
-            "params": { "progressToken": 1, "progress": progress, "total": 3, "message": "on" } });
+            "params": { "progressToken": 2, "progress": progress, "total": 3, "message": "on" } });
         assert!(tee.hear(text.to_string().as_bytes()).is_empty());
     };
     notify(1);
     let heard = Arc::new(Mutex::new(Vec::new()));
     let told = heard.clone();
-    tee.listen(1, Some(Arc::new(move |progress: Progress| told.lock().unwrap().push(progress.progress))));
+    tee.watch(1, Some(Arc::new(move |progress: Progress| told.lock().unwrap().push(progress.progress))));
     notify(2);
     tee.hear(br#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
     notify(3);

@@ -141,6 +141,7 @@ fn places(searched: &[PathBuf]) -> String {
 }
 
 #[cfg(all(test, unix))]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -15,7 +15,7 @@ use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Response, StatusCode};
-use rmcp::model::{ClientJsonRpcMessage, ClientRequest, NumberOrString, ServerJsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ServerJsonRpcMessage};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::common::client_side_sse::ExponentialBackoff;
 use rmcp::transport::streamable_http_client::{
@@ -76,16 +76,15 @@ impl StreamableHttpClient for Adapter {
     async fn post_message(
         &self,
         _uri: Arc<str>,
-        message: ClientJsonRpcMessage,
+        mut message: ClientJsonRpcMessage,
         session_id: Option<Arc<str>>,
         _auth_header: Option<String>,
         custom_headers: Headers,
     ) -> Result<StreamableHttpPostResponse, Error> {
-        let post = Post::new(&message);
+        let post = Post::new(self.link.tee.asking(&mut message), &message);
         if let (true, Some(session)) = (post.is_request, &session_id) {
             self.opening.wait(session).await;
         }
-        self.link.tee.asking(&message);
         let posted = self.post(&post, &message, session_id.as_deref(), custom_headers).await;
         let Err(StreamableHttpError::Client(failure)) = posted else { return posted };
         if post.is_probe
@@ -155,15 +154,12 @@ struct Post {
 }
 
 impl Post {
-    fn new(message: &ClientJsonRpcMessage) -> Post {
+    fn new(id: Option<i64>, message: &ClientJsonRpcMessage) -> Post {
         let ClientJsonRpcMessage::Request(request) = message else {
             return Post { id: None, is_request: false, is_probe: false, is_initialize: false };
         };
         Post {
-            id: match request.id {
-                NumberOrString::Number(id) => Some(id),
-                NumberOrString::String(_) => None,
-            },
+            id,
             is_request: true,
             is_probe: matches!(request.request, ClientRequest::DiscoverRequest(_)),
             is_initialize: matches!(request.request, ClientRequest::InitializeRequest(_)),

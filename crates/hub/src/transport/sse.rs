@@ -9,7 +9,7 @@ use futures::stream::BoxStream;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Method, Url};
 use rmcp::RoleClient;
-use rmcp::model::{ClientJsonRpcMessage, NumberOrString, ServerJsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
 use sse_stream::Sse;
 use tokio::sync::mpsc;
@@ -68,16 +68,9 @@ impl Transport<RoleClient> for SseTransport {
 
     fn send(
         &mut self,
-        message: ClientJsonRpcMessage,
+        mut message: ClientJsonRpcMessage,
     ) -> impl Future<Output = Result<(), Failure>> + Send + 'static {
-        self.link.tee.asking(&message);
-        let id = match &message {
-            ClientJsonRpcMessage::Request(request) => match request.id {
-                NumberOrString::Number(id) => Some(id),
-                NumberOrString::String(_) => None,
-            },
-            _ => None,
-        };
+        let id = self.link.tee.asking(&mut message);
         let (client, endpoint, link) = (self.client.clone(), self.endpoint.clone(), self.link.clone());
         async move {
             if let Some(id) = id {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::RoleClient;
-use rmcp::model::{ClientJsonRpcMessage, ClientRequest, NumberOrString, ServerJsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
@@ -30,6 +30,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// How long the output of a process that ended is still read: a child of its own may hold the pipe open.
 const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// How often it is looked whether a process has begun to read.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// How many messages may wait for either side.
 const QUEUE: usize = 64;
@@ -106,15 +109,24 @@ pub(crate) struct StdioTransport {
     inbox: mpsc::Receiver<ServerJsonRpcMessage>,
     outbox: mpsc::Sender<Outgoing>,
     link: Arc<Link>,
-    /// How long a server may be silent on `server/discover`.
+    /// How long a server may be silent on `server/discover`, once it has read it.
     probe: Duration,
-    probing: Option<(i64, Instant)>,
+    probing: Option<Probing>,
     stop: CancellationToken,
+}
+
+/// A `server/discover` without an answer.
+struct Probing {
+    id: i64,
+    read: oneshot::Receiver<()>,
+    until: Option<Instant>,
 }
 
 struct Outgoing {
     id: Option<i64>,
     line: Vec<u8>,
+    /// Told when the process has read the message: one that is still starting is not silent.
+    read: Option<oneshot::Sender<()>>,
     written: oneshot::Sender<io::Result<()>>,
 }
 
@@ -123,44 +135,42 @@ impl Transport<RoleClient> for StdioTransport {
 
     fn send(
         &mut self,
-        message: ClientJsonRpcMessage,
+        mut message: ClientJsonRpcMessage,
     ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
-        self.link.tee.asking(&message);
-        let mut id = None;
-        if let ClientJsonRpcMessage::Request(request) = &message
-            && let NumberOrString::Number(number) = request.id
+        let id = self.link.tee.asking(&mut message);
+        let mut read = None;
+        if let (Some(id), ClientJsonRpcMessage::Request(request)) = (id, &message)
+            && matches!(request.request, ClientRequest::DiscoverRequest(_))
         {
-            id = Some(number);
-            if matches!(request.request, ClientRequest::DiscoverRequest(_)) {
-                self.probing = Some((number, Instant::now() + self.probe));
-            }
+            let (sender, receiver) = oneshot::channel();
+            read = Some(sender);
+            self.probing = Some(Probing { id, read: receiver, until: None });
         }
         let outbox = self.outbox.clone();
         async move {
             let mut line = serde_json::to_vec(&message)?;
             line.push(b'\n');
             let (written, is_written) = oneshot::channel();
-            outbox.send(Outgoing { id, line, written }).await.map_err(|_| closed())?;
+            outbox.send(Outgoing { id, line, read, written }).await.map_err(|_| closed())?;
             is_written.await.map_err(|_| closed())?
         }
     }
 
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
         loop {
-            let Some((id, until)) = self.probing else { return self.inbox.recv().await };
-            let heard = tokio::select! {
-                message = self.inbox.recv() => Some(message),
-                () = sleep_until(until) => None,
-            };
-            match heard {
-                Some(message) => {
-                    if let Some(ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_)) = message
-                    {
+            let Some(probing) = &mut self.probing else { return self.inbox.recv().await };
+            tokio::select! {
+                message = self.inbox.recv() => {
+                    if let Some(ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_)) = message {
                         self.probing = None;
                     }
                     return message;
                 }
-                None => {
+                _ = &mut probing.read, if probing.until.is_none() => {
+                    probing.until = Some(Instant::now() + self.probe);
+                }
+                () = sleep_until(probing.until.unwrap_or_else(Instant::now)), if probing.until.is_some() => {
+                    let id = probing.id;
                     self.probing = None;
                     if let Some(message) = self.link.tee.give_up_probe(id) {
                         return serde_json::from_value(message).ok();
@@ -232,7 +242,7 @@ async fn write(
             () = stop.cancelled() => return,
             message = outgoing.recv() => message,
         };
-        let Some(Outgoing { id, line, written }) = message else { return };
+        let Some(Outgoing { id, line, read, written }) = message else { return };
         let result = tokio::select! {
             () = stop.cancelled() => return,
             result = async {
@@ -245,7 +255,24 @@ async fn write(
             link.tee.delivered(id);
         }
         let _ = written.send(result);
+        if let Some(read) = read {
+            while is_unread(&stdin) && outgoing.is_empty() && !stop.is_cancelled() {
+                sleep(LOOK).await;
+            }
+            let _ = read.send(());
+        }
     }
+}
+
+/// Whether there is something in the pipe that the process has not read.
+#[cfg(unix)]
+fn is_unread(stdin: &ChildStdin) -> bool {
+    rustix::io::ioctl_fionread(stdin).is_ok_and(|count| count > 0)
+}
+
+#[cfg(not(unix))]
+fn is_unread(_stdin: &ChildStdin) -> bool {
+    false
 }
 
 async fn read(

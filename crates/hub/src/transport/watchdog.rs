@@ -95,13 +95,13 @@ while read -r sign group; do
     esac
 done
 left() {
-    for group in $groups; do kill -0 -- "-$group" 2>/dev/null && return 0; done
+    for group in $groups; do kill -0 "-$group" 2>/dev/null && return 0; done
     return 1
 }
-for group in $groups; do kill -TERM -- "-$group" 2>/dev/null; done
+for group in $groups; do kill -TERM "-$group" 2>/dev/null; done
 for turn in 1 2; do
     left || exit 0
     sleep 1
 done
-for group in $groups; do kill -KILL -- "-$group" 2>/dev/null; done
+for group in $groups; do kill -KILL "-$group" 2>/dev/null; done
 "#;

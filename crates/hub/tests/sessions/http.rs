@@ -11,14 +11,13 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use toolwire_hub::{
-    AuthError, Bearer, CallOptions, ConnectContext, ConnectError, ElicitAnswer, ElicitRequest, Era, Failure,
-    Host, HttpKind, LeftOut, NoHost, Secret, Session, SessionError,
+    AuthError, Bearer, CallOptions, ConnectContext, ConnectError, ElicitAnswer, ElicitRequest, Ending, Era,
+    Failure, Host, HttpKind, LeftOut, NoHost, Secret, Session, SessionError,
 };
 
 use crate::support::{Connecting, PATIENCE, call, connect, http, listen_everything};
 
 struct Request {
-    method: String,
     headers: HashMap<String, String>,
     body: Value,
 }
@@ -99,9 +98,8 @@ async fn serve(mut stream: TcpStream, answer: Arc<impl Fn(&Request) -> Reply>) {
         let Ok(count @ 1..) = stream.read(&mut buffer).await else { return };
         body.extend_from_slice(&buffer[..count]);
     }
-    let method = head.split(' ').next().unwrap().to_owned();
     let body = serde_json::from_slice(&body).unwrap_or_default();
-    let reply = answer(&Request { method, headers, body });
+    let reply = answer(&Request { headers, body });
     let mut text = format!("HTTP/1.1 {} x\r\nconnection: close\r\n", reply.status);
     text.push_str(&format!("content-length: {}\r\n", reply.body.len()));
     for (name, value) in &reply.headers {
@@ -183,6 +181,29 @@ async fn a_server_that_is_started_again_is_found_again() {
     let _server = listen_everything("streamableHttp", "/mcp", Some(port)).await;
     let answered = tokio::time::timeout(PATIENCE, call(&session, "echo", json!({ "message": "two" }))).await;
     assert_eq!(answered.unwrap()["content"][0]["text"], "Echo: two");
+    session.close().await;
+}
+
+#[tokio::test]
+async fn the_older_http_ends_with_its_stream() {
+    let mut server = listen_everything("sse", "/sse", None).await;
+    let session = connect(&http(server.url.clone(), HttpKind::Sse)).await;
+    let (told, mut progressed) = mpsc::channel(1);
+    let options = CallOptions {
+        progress: Some(Arc::new(move |_| {
+            let _ = told.try_send(());
+        })),
+        ..CallOptions::default()
+    };
+    let arguments = json!({ "duration": 1000, "steps": 1000 });
+    let called = session.call("trigger-long-running-operation", crate::support::object(arguments), options);
+    let killed = async {
+        progressed.recv().await;
+        server.child.kill().await.unwrap();
+    };
+    let (error, ()) = tokio::join!(called, killed);
+    let error = error.unwrap_err();
+    assert!(matches!(error, SessionError::Disconnected { ending: Ending::StreamEnded { .. } }), "{error:?}");
     session.close().await;
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Map, json};
-use toolwire_hub::{CallOptions, ConnectError, Ending, Era, SessionError, SessionEvent};
+use toolwire_hub::{CallOptions, ConnectError, Ending, Era, SessionError, SessionEvent, Target};
 
 use crate::support::{Connecting, DONE, PATIENCE, call, connect, shell, shell_server, stdio};
 
@@ -39,7 +39,7 @@ async fn it_refuses_both_handshakes() {
 #[tokio::test]
 async fn it_is_silent_about_discovery() {
     let target = shell_server("", DONE);
-    let toolwire_hub::Target::Stdio { args, .. } = target else { unreachable!() };
+    let Target::Stdio { args, .. } = target else { unreachable!() };
     let script = args[1].replace("server/discover", "never/heard");
     let session = connect(&shell(&script)).await;
     assert_eq!(session.facts().era, Era::Legacy);
@@ -47,19 +47,47 @@ async fn it_is_silent_about_discovery() {
     session.close().await;
 }
 
-#[tokio::test]
-async fn it_is_of_the_new_era_but_slow_to_start() {
-    let script = r#"sleep 3; while read -r line; do
+/// A server of the new era, and of no other. `first` runs at the start, `discover` before it is discovered.
+fn modern(first: &str, discover: &str) -> Target {
+    let script = r#"FIRST
+    say() { printf '{"jsonrpc":"2.0",%s}\n' "$1"; }
+    while read -r line; do
         id=${line#*'"id":'}; id=${id%%[,\}]*}
         case $line in
-            *'"method":"server/discover"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private"}}\n' "$id" ;;
-            *'"method":"tools/call"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","content":[]}}\n' "$id" ;;
-            *) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"unknown"}}\n' "$id" ;;
+            *'"method":"server/discover"'*) DISCOVER
+                say "\"id\":$id,\"result\":{\"resultType\":\"complete\",\"supportedVersions\":[\"2026-07-28\"],\"capabilities\":{\"tools\":{\"listChanged\":true}},\"ttlMs\":0,\"cacheScope\":\"private\"}" ;;
+            *'"method":"subscriptions/listen"'*)
+                meta="\"_meta\":{\"io.modelcontextprotocol/subscriptionId\":$id}"
+                say "\"method\":\"notifications/subscriptions/acknowledged\",\"params\":{$meta,\"notifications\":{\"toolsListChanged\":true}}"
+                say "\"method\":\"notifications/tools/list_changed\",\"params\":{$meta}" ;;
+            *'"method":"tools/call"'*) say "\"id\":$id,\"result\":{\"resultType\":\"complete\",\"content\":[]}" ;;
+            *'"id":'*) say "\"id\":$id,\"error\":{\"code\":-32601,\"message\":\"unknown\"}" ;;
         esac
     done"#;
-    let session = connect(&shell(script)).await;
+    shell(&script.replace("FIRST", first).replace("DISCOVER", discover))
+}
+
+#[tokio::test]
+async fn it_is_of_the_new_era_but_slow_to_start() {
+    let session = connect(&modern("sleep 3", "")).await;
     assert_eq!(session.facts().era, Era::Modern);
     call(&session, "one", json!({})).await;
+    session.close().await;
+}
+
+#[tokio::test]
+async fn it_is_of_the_new_era_but_slow_to_say_so() {
+    let session = connect(&modern("", "sleep 3")).await;
+    assert_eq!(session.facts().era, Era::Modern);
+    call(&session, "one", json!({})).await;
+    session.close().await;
+}
+
+#[tokio::test]
+async fn changes_of_its_tools_come_by_subscription() {
+    let (session, mut events) = Connecting::default().to(&modern("", "")).await.unwrap();
+    let told = tokio::time::timeout(PATIENCE, events.recv()).await.unwrap();
+    assert_eq!(told, Some(SessionEvent::ToolsChanged));
     session.close().await;
 }
 
@@ -135,7 +163,7 @@ async fn it_is_told_of_calls_that_are_given_up() {
     let echo =
         r#"case $line in *'"name":"last"'*) answer "{\"content\":[],\"cancelled\":\"$cancelled\"}" ;; esac"#;
     let target = shell_server("", echo);
-    let toolwire_hub::Target::Stdio { args, .. } = target else { unreachable!() };
+    let Target::Stdio { args, .. } = target else { unreachable!() };
     let noted = r#"*'"method":"notifications/cancelled"'*) cancelled=${line#*'"requestId":'}; cancelled=${cancelled%%[,\}]*} ;;
                 *'"method":"tools/list"'*)"#;
     let script = args[1].replacen(r#"*'"method":"tools/list"'*)"#, noted, 1);
@@ -188,7 +216,7 @@ async fn it_sends_a_result_that_is_too_long_and_one_that_is_large() {
 #[tokio::test]
 async fn its_pages_run_in_circles() {
     let target = shell_server("", DONE);
-    let toolwire_hub::Target::Stdio { args, .. } = target else { unreachable!() };
+    let Target::Stdio { args, .. } = target else { unreachable!() };
     let script = args[1].replace(r#"}}]}'"#, r#"}}],"nextCursor":"again"}'"#);
     let session = connect(&shell(&script)).await;
     let listing = session.list_tools().await.unwrap();

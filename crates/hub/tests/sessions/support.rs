@@ -13,11 +13,11 @@ use toolwire_hub::{
 };
 
 /// Long enough for a busy machine; nothing waits for it that goes well.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The folder with the installed servers.
 #[track_caller]
-pub fn servers() -> PathBuf {
+pub(crate) fn servers() -> PathBuf {
     let folder = match std::env::var_os("TOOLWIRE_TEST_SERVERS") {
         Some(folder) => PathBuf::from(folder),
         None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/servers"),
@@ -31,23 +31,23 @@ pub fn servers() -> PathBuf {
 }
 
 #[track_caller]
-pub fn everything_script() -> String {
+pub(crate) fn everything_script() -> String {
     let script = "node_modules/@modelcontextprotocol/server-everything/dist/index.js";
     servers().join(script).into_os_string().into_string().unwrap()
 }
 
 #[track_caller]
-pub fn everything() -> Target {
+pub(crate) fn everything() -> Target {
     stdio("node", &[&everything_script(), "stdio"])
 }
 
 #[track_caller]
-pub fn time() -> Target {
+pub(crate) fn time() -> Target {
     let program = servers().join("venv/bin/mcp-server-time").into_os_string().into_string().unwrap();
     stdio(&program, &["--local-timezone", "UTC"])
 }
 
-pub fn stdio(command: &str, args: &[&str]) -> Target {
+pub(crate) fn stdio(command: &str, args: &[&str]) -> Target {
     Target::Stdio {
         command: command.to_owned(),
         args: args.iter().map(|&argument| argument.to_owned()).collect(),
@@ -57,12 +57,12 @@ pub fn stdio(command: &str, args: &[&str]) -> Target {
 }
 
 /// A server written in shell: `script` reads and writes lines.
-pub fn shell(script: &str) -> Target {
+pub(crate) fn shell(script: &str) -> Target {
     stdio("/bin/sh", &["-c", script])
 }
 
 /// A server of the old era written in shell. `first` runs at the start, `call` for each `tools/call`, with `$id` set.
-pub fn shell_server(first: &str, call: &str) -> Target {
+pub(crate) fn shell_server(first: &str, call: &str) -> Target {
     shell(&format!(
         r#"{first}
         answer() {{ printf '{{"jsonrpc":"2.0","id":%s,"result":%s}}\n' "$id" "$1"; }}
@@ -80,17 +80,17 @@ pub fn shell_server(first: &str, call: &str) -> Target {
 }
 
 /// What `answer` of a shell server says for text.
-pub const DONE: &str = r#"answer '{"content":[{"type":"text","text":"done"}]}'"#;
+pub(crate) const DONE: &str = r#"answer '{"content":[{"type":"text","text":"done"}]}'"#;
 
-pub fn http(url: String, kind: HttpKind) -> Target {
+pub(crate) fn http(url: String, kind: HttpKind) -> Target {
     Target::Http { url, headers: Vec::new(), kind }
 }
 
 /// A connection to make, with nothing unusual about it.
-pub struct Connecting {
-    pub host: Arc<dyn Host>,
-    pub era: Option<Era>,
-    pub timeout: Duration,
+pub(crate) struct Connecting {
+    pub(crate) host: Arc<dyn Host>,
+    pub(crate) era: Option<Era>,
+    pub(crate) timeout: Duration,
 }
 
 impl Default for Connecting {
@@ -100,7 +100,10 @@ impl Default for Connecting {
 }
 
 impl Connecting {
-    pub async fn to(self, target: &Target) -> Result<(Session, mpsc::Receiver<SessionEvent>), ConnectError> {
+    pub(crate) async fn to(
+        self,
+        target: &Target,
+    ) -> Result<(Session, mpsc::Receiver<SessionEvent>), ConnectError> {
         let (events, heard) = mpsc::channel(16);
         let context = ConnectContext {
             server: "test".to_owned(),
@@ -115,32 +118,32 @@ impl Connecting {
     }
 }
 
-pub async fn connect(target: &Target) -> Session {
+pub(crate) async fn connect(target: &Target) -> Session {
     match Connecting::default().to(target).await {
         Ok((session, _)) => session,
         Err(error) => panic!("{error}\n{}", error.stderr().join("\n")),
     }
 }
 
-pub fn object(value: Value) -> Map<String, Value> {
+pub(crate) fn object(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(map) => map,
         other => panic!("{other} is no object"),
     }
 }
 
-pub async fn call(session: &Session, tool: &str, arguments: Value) -> Value {
+pub(crate) async fn call(session: &Session, tool: &str, arguments: Value) -> Value {
     session.call(tool, object(arguments), CallOptions::default()).await.unwrap()
 }
 
 /// A server on the network that runs until this is dropped.
-pub struct Listening {
-    pub url: String,
-    pub child: tokio::process::Child,
+pub(crate) struct Listening {
+    pub(crate) url: String,
+    pub(crate) child: tokio::process::Child,
 }
 
 /// Starts `server-everything` in one of its HTTP modes.
-pub async fn listen_everything(mode: &str, path: &str, port: Option<u16>) -> Listening {
+pub(crate) async fn listen_everything(mode: &str, path: &str, port: Option<u16>) -> Listening {
     let port = port.unwrap_or_else(free_port);
     let mut child = tokio::process::Command::new("node")
         .args([&everything_script(), mode])
@@ -168,12 +171,12 @@ pub async fn listen_everything(mode: &str, path: &str, port: Option<u16>) -> Lis
     Listening { url: format!("http://127.0.0.1:{port}{path}"), child }
 }
 
-pub fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// The processes whose command line has `mark` in it, and that are no zombies.
-pub fn processes_with(mark: &str) -> Vec<i32> {
+pub(crate) fn processes_with(mark: &str) -> Vec<i32> {
     let own = std::process::id();
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     entries
@@ -187,7 +190,7 @@ pub fn processes_with(mark: &str) -> Vec<i32> {
 }
 
 /// Waits until `condition` holds: there is no event for the end of a process that is not ours.
-pub async fn until(what: &str, condition: impl Fn() -> bool) {
+pub(crate) async fn until(what: &str, condition: impl Fn() -> bool) {
     let waited = async {
         while !condition() {
             tokio::time::sleep(Duration::from_millis(20)).await;
