@@ -84,7 +84,7 @@ impl Told {
 }
 
 /// Authorization servers repeat what they were sent when they refuse it.
-fn hide(text: &str, hidden: &[Secret]) -> String {
+pub(super) fn hide(text: &str, hidden: &[Secret]) -> String {
     hidden
         .iter()
         .filter(|secret| !secret.expose().is_empty())

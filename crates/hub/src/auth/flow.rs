@@ -1,12 +1,11 @@
 //! The conversations with an authorization server, on rmcp's `AuthorizationManager`.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::time::Duration;
 
 use reqwest::Url;
-use rmcp::transport::auth::CredentialStore;
 use rmcp::transport::auth::{
     AuthError as SdkError, AuthorizationManager, AuthorizationMetadata, AuthorizationMetadataSource,
-    ClientCredentialsConfig, InMemoryCredentialStore, OAuthClientConfig, OAuthTokenResponse,
+    ClientCredentialsConfig, CredentialStore, InMemoryCredentialStore, OAuthClientConfig, OAuthTokenResponse,
     StoredCredentials,
 };
 use serde_json::{Value, json};
@@ -14,22 +13,19 @@ use tokio::{runtime::Handle, task::spawn_blocking, time::timeout};
 use tracing::{Dispatch, instrument::WithSubscriber};
 
 use super::{
-    AuthConfig, AuthError, Browser, GrantKind,
-    answer::{Told, accept, shown},
+    AuthConfig, AuthError, GrantKind,
+    answer::{Told, accept, hide, shown},
     key::SigningKey,
-    redirect::{Callback, Redirect},
     store::{Client, Grant},
 };
 use crate::Secret;
 
-const CLIENT_NAME: &str = "Toolwire";
 /// For all of discovery, which is up to ten requests.
 const DISCOVERY_TIME: Duration = Duration::from_secs(30);
 /// For one request to the token or registration endpoint; the SDK's own limit is as long.
-const TOKEN_TIME: Duration = Duration::from_secs(30);
+pub(super) const TOKEN_TIME: Duration = Duration::from_secs(30);
 
 /// The server a token is for.
-#[derive(Debug)]
 pub(super) struct Target {
     pub(super) server: String,
     pub(super) url: Url,
@@ -39,8 +35,10 @@ pub(super) struct Target {
 /// An authorization server, as the server names it today.
 pub(super) struct Issuer {
     pub(super) name: String,
-    manager: AuthorizationManager,
-    metadata: AuthorizationMetadata,
+    pub(super) manager: AuthorizationManager,
+    pub(super) metadata: AuthorizationMetadata,
+    /// It published its metadata. Otherwise its endpoints are a guess, as 2025-03-26 has it.
+    pub(super) published: bool,
 }
 
 /// Why there is no new token for a refresh token.
@@ -52,15 +50,17 @@ pub(super) enum NotRefreshed {
 }
 
 pub(super) async fn discover(target: &Target, challenge: Option<&str>) -> Result<Issuer, AuthError> {
+    // Keys are often part of a server's URL, and the SDK's messages quote it.
+    let query: Vec<Secret> = target.url.query().map(Secret::new).into_iter().collect();
     let failed = |detail: String| AuthError::Discovery { server: target.server.clone(), detail };
+    let told = |error: SdkError| failed(shown(&hide(&error.to_string(), &query)));
     // An address the server names may be in the person's own network, never a cloud's metadata service.
-    let mut manager = AuthorizationManager::new_allowing_private_addresses(target.url.clone())
-        .await
-        .map_err(|error| failed(shown(&error.to_string())))?;
-    let resolution = timeout(DISCOVERY_TIME, manager.resolve_metadata_from_challenge(challenge))
-        .await
-        .map_err(|_| failed(format!("no answer within {DISCOVERY_TIME:?}")))?
-        .map_err(|error| failed(shown(&error.to_string())))?;
+    let mut manager =
+        AuthorizationManager::new_allowing_private_addresses(target.url.clone()).await.map_err(told)?;
+    let resolving = timeout(DISCOVERY_TIME, manager.resolve_metadata_from_challenge(challenge));
+    let resolved = if query.is_empty() { resolving.await } else { quietly(resolving).await };
+    let resolution =
+        resolved.map_err(|_| failed(format!("no answer within {DISCOVERY_TIME:?}")))?.map_err(told)?;
     let metadata = resolution.metadata;
     for endpoint in [&metadata.authorization_endpoint, &metadata.token_endpoint] {
         check_endpoint(target, endpoint)?;
@@ -80,7 +80,8 @@ pub(super) async fn discover(target: &Target, challenge: Option<&str>) -> Result
     // Servers of 2025-03-26 are their own authorization server, and need not say so.
     let name = metadata.issuer.clone().unwrap_or_else(|| target.url.origin().ascii_serialization());
     manager.set_metadata(metadata.clone());
-    Ok(Issuer { name, manager, metadata })
+    let published = resolution.source.is_discovered();
+    Ok(Issuer { name, manager, metadata, published })
 }
 
 /// An endpoint gets secrets or is opened in a browser: it is `https`, or on this machine when the server is.
@@ -145,154 +146,7 @@ pub(super) async fn refresh(
     Ok(renewed)
 }
 
-/// Asks a person. `scopes` are asked for instead of those that the server names.
-pub(super) async fn log_in(
-    target: &Target,
-    mut issuer: Issuer,
-    scopes: Option<Vec<String>>,
-    browser: &dyn Browser,
-    patience: Duration,
-) -> Result<Grant, AuthError> {
-    let server = || target.server.clone();
-    let port = target.config.redirect_port;
-    let redirect = Redirect::bind(port).await.map_err(|error| AuthError::Listen {
-        server: server(),
-        port: port.unwrap_or_default(),
-        source: Arc::new(error),
-    })?;
-    let mut scopes = match scopes {
-        Some(scopes) => scopes,
-        None => initial_scopes(target, &issuer).await,
-    };
-    // Without it many authorization servers give no refresh token (SEP-2207).
-    let offline = "offline_access";
-    let supported = issuer.metadata.scopes_supported.as_deref().unwrap_or_default();
-    if !scopes.is_empty()
-        && supported.iter().any(|scope| scope == offline)
-        && !scopes.iter().any(|scope| scope == offline)
-    {
-        scopes.push(offline.to_owned());
-    }
-    let asked: Vec<&str> = scopes.iter().map(String::as_str).collect();
-
-    let client = choose_client(target, &mut issuer, &redirect.uri(), &asked).await?;
-    let url = issuer
-        .manager
-        .get_authorization_url(&asked)
-        .await
-        .map_err(|error| AuthError::Discovery { server: server(), detail: shown(&error.to_string()) })?;
-    let state = Url::parse(&url).ok().and_then(|url| {
-        url.query_pairs().find(|(key, _)| key == "state").map(|(_, state)| state.into_owned())
-    });
-    let state = state.unwrap_or_default();
-
-    let callback = timeout(patience, visit(target, browser, &redirect, &url, &state))
-        .await
-        .map_err(|_| AuthError::LoginTimedOut { server: server(), after: patience })??;
-    drop(redirect);
-    let code = match callback.answer {
-        Ok(code) => code,
-        Err(refusal) => {
-            // What another authorization server says is not shown as this one's word (RFC 9207 section 2.4).
-            check_issuer(target, &issuer, callback.issuer.as_deref())?;
-            let description = refusal.description.map(|text| format!(": {text}")).unwrap_or_default();
-            let detail = shown(&format!("{}{description}", refusal.error));
-            return Err(AuthError::LoginRefused { server: server(), detail });
-        }
-    };
-    let exchange =
-        issuer.manager.exchange_code_for_token_with_issuer(code.expose(), &state, callback.issuer.as_deref());
-    let answer = timeout(TOKEN_TIME, quietly(exchange))
-        .await
-        .map_err(|_| no_token(target, format!("no answer within {TOKEN_TIME:?}")))?
-        .map_err(|error| match error {
-            SdkError::AuthorizationServerMismatch { .. }
-            | SdkError::AuthorizationServerMissingIssuer { .. }
-            | SdkError::AuthorizationFailed(_) => {
-                AuthError::WrongIssuer { server: server(), detail: shown(&error.to_string()) }
-            }
-            error => {
-                let mut hidden = client_secrets(target, &client);
-                hidden.push(code.clone());
-                no_token(target, Told::read(&error, &issuer.metadata.token_endpoint, &hidden).text)
-            }
-        })?;
-    let mut grant = Grant::new(target.url.to_string(), issuer.name, client);
-    accept(&mut grant, &answer, &scopes).map_err(|detail| no_token(target, detail))?;
-    Ok(grant)
-}
-
-/// Opens the page and waits for it to come back, whichever ends first.
-async fn visit(
-    target: &Target,
-    browser: &dyn Browser,
-    redirect: &Redirect,
-    url: &str,
-    state: &str,
-) -> Result<Callback, AuthError> {
-    let back = redirect.wait(state);
-    let open = browser.open(&target.server, url);
-    tokio::pin!(back);
-    let waited = tokio::select! {
-        waited = &mut back => waited,
-        opened = open => match opened {
-            Ok(()) => back.await,
-            Err(error) => {
-                return Err(AuthError::Browser { server: target.server.clone(), source: Arc::new(error) });
-            }
-        },
-    };
-    waited.map_err(|error| AuthError::Listen {
-        server: target.server.clone(),
-        port: target.config.redirect_port.unwrap_or_default(),
-        source: Arc::new(error),
-    })
-}
-
-/// In MCP's order: a client that is configured, one that is published, one that registers itself.
-///
-/// It registers for each login. A login is rare, and a registration of old has another port, may lack the rights
-/// asked for now, or may be forgotten by the authorization server, which then shows an error page and never
-/// comes back.
-async fn choose_client(
-    target: &Target,
-    issuer: &mut Issuer,
-    redirect_uri: &str,
-    scopes: &[&str],
-) -> Result<Client, AuthError> {
-    let failed = |error: SdkError| {
-        let text = error.to_string();
-        let detail = shown(text.strip_prefix("Registration failed: ").unwrap_or(&text));
-        AuthError::Registration { server: target.server.clone(), detail }
-    };
-    let published = || {
-        target
-            .config
-            .client_metadata_url
-            .clone()
-            .filter(|_| says(issuer, "client_id_metadata_document_supported"))
-    };
-    let known = match target.config.client_id.clone() {
-        Some(id) => Some(Client { id, secret: target.config.client_secret.clone(), registered: false }),
-        None => published().map(|id| Client { id, secret: None, registered: false }),
-    };
-    if let Some(client) = known {
-        configure(issuer, &client, redirect_uri).map_err(failed)?;
-        return Ok(client);
-    }
-    let register = issuer.manager.register_client(CLIENT_NAME, redirect_uri, scopes);
-    let registered = timeout(TOKEN_TIME, register)
-        .await
-        .map_err(|_| AuthError::Registration {
-            server: target.server.clone(),
-            detail: format!("no answer within {TOKEN_TIME:?}"),
-        })?
-        .map_err(failed)?;
-    let secret = registered.client_secret.map(Secret::new);
-    Ok(Client { id: registered.client_id, secret, registered: true })
-}
-
-fn configure(issuer: &mut Issuer, client: &Client, redirect_uri: &str) -> Result<(), SdkError> {
+pub(super) fn configure(issuer: &mut Issuer, client: &Client, redirect_uri: &str) -> Result<(), SdkError> {
     let mut config = OAuthClientConfig::new(client.id.clone(), redirect_uri);
     if let Some(secret) = &client.secret {
         config = config.with_client_secret(secret.expose());
@@ -381,48 +235,33 @@ async fn resource(target: &Target, issuer: &mut Issuer, client: &Client) -> Stri
         Ok(()) => issuer.manager.get_authorization_url(&[]).await.ok(),
         Err(_) => None,
     };
-    let page = page.and_then(|page| Url::parse(&page).ok());
-    let resource = page.and_then(|page| {
-        page.query_pairs().find(|(key, _)| key == "resource").map(|(_, resource)| resource.into_owned())
-    });
+    let resource = page.and_then(|page| last_parameter(&page, "resource"));
     resource.unwrap_or_else(|| target.url.to_string())
 }
 
-async fn initial_scopes(target: &Target, issuer: &Issuer) -> Vec<String> {
+/// The SDK appends its parameters: one of that name before it is from the server's metadata.
+pub(super) fn last_parameter(url: &str, name: &str) -> Option<String> {
+    let url = Url::parse(url).ok()?;
+    url.query_pairs().filter(|(key, _)| key == name).last().map(|(_, value)| value.into_owned())
+}
+
+pub(super) async fn initial_scopes(target: &Target, issuer: &Issuer) -> Vec<String> {
     match target.config.scopes.as_slice() {
         [] => issuer.manager.select_initial_scopes(&[]).await,
         configured => configured.to_vec(),
     }
 }
 
-/// What the SDK checks of a code, for an answer without one.
-fn check_issuer(target: &Target, issuer: &Issuer, received: Option<&str>) -> Result<(), AuthError> {
-    let expected = issuer.metadata.issuer.as_deref();
-    let required = says(issuer, "authorization_response_iss_parameter_supported");
-    match (expected, received) {
-        (_, None) if !required => Ok(()),
-        (Some(expected), Some(received)) if expected == received => Ok(()),
-        (expected, received) => {
-            let detail = shown(&format!(
-                "expected `{}`, received `{}`",
-                expected.unwrap_or("none"),
-                received.unwrap_or("none")
-            ));
-            Err(AuthError::WrongIssuer { server: target.server.clone(), detail })
-        }
-    }
-}
-
-fn says(issuer: &Issuer, field: &str) -> bool {
+pub(super) fn says(issuer: &Issuer, field: &str) -> bool {
     issuer.metadata.additional_fields.get(field).and_then(Value::as_bool).unwrap_or(false)
 }
 
 /// The SDK logs authorization codes and what else a token response holds: nothing of it reaches a log from here.
-fn quietly<F: Future>(future: F) -> impl Future<Output = F::Output> {
+pub(super) fn quietly<F: Future>(future: F) -> impl Future<Output = F::Output> {
     future.with_subscriber(Dispatch::none())
 }
 
-fn no_token(target: &Target, detail: String) -> AuthError {
+pub(super) fn no_token(target: &Target, detail: String) -> AuthError {
     AuthError::NoToken { server: target.server.clone(), detail }
 }
 
@@ -433,6 +272,6 @@ fn secrets(target: &Target, grant: &Grant) -> Vec<Secret> {
     secrets
 }
 
-fn client_secrets(target: &Target, client: &Client) -> Vec<Secret> {
+pub(super) fn client_secrets(target: &Target, client: &Client) -> Vec<Secret> {
     client.secret.iter().chain(&target.config.client_secret).cloned().collect()
 }

@@ -3,15 +3,18 @@
 //! A transport knows one thing of it, [`Bearer`]: a token to send, or none. [`OAuth`] is the Bearer that
 //! follows MCP's authorization rules on rmcp's `auth` module. What that module does is used as it is: discovery
 //! (RFC 9728, RFC 8414, OpenID Connect), PKCE, `resource`, `iss`, registration, the token requests. What it lacks
-//! is here, one module each: tokens on disk (`store`), when to do what (`decide`), the page a browser comes back
-//! to (`redirect`), client authentication with a key (`key`), and one attempt at a time (`oauth`).
+//! is here, one module each: one attempt at a time (`oauth`), what an attempt does (`keeper`) and why (`decide`),
+//! tokens on disk (`store`), a person's login (`login`) and the page it ends at (`redirect`), client
+//! authentication with a key (`key`), and answers without their secrets (`answer`).
 
 mod answer;
 mod challenge;
 mod decide;
 mod error;
 mod flow;
+mod keeper;
 mod key;
+mod login;
 mod oauth;
 mod redirect;
 mod store;
