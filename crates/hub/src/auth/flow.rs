@@ -235,11 +235,14 @@ async fn resource(target: &Target, issuer: &mut Issuer, client: &Client) -> Stri
         Ok(()) => issuer.manager.get_authorization_url(&[]).await.ok(),
         Err(_) => None,
     };
-    let page = page.and_then(|page| Url::parse(&page).ok());
-    let resource = page.and_then(|page| {
-        page.query_pairs().find(|(key, _)| key == "resource").map(|(_, resource)| resource.into_owned())
-    });
+    let resource = page.and_then(|page| last_parameter(&page, "resource"));
     resource.unwrap_or_else(|| target.url.to_string())
+}
+
+/// The SDK appends its parameters: one of that name before it is from the server's metadata.
+pub(super) fn last_parameter(url: &str, name: &str) -> Option<String> {
+    let url = Url::parse(url).ok()?;
+    url.query_pairs().filter(|(key, _)| key == name).last().map(|(_, value)| value.into_owned())
 }
 
 pub(super) async fn initial_scopes(target: &Target, issuer: &Issuer) -> Vec<String> {

@@ -50,7 +50,7 @@ struct Held {
     generation: u64,
     login_failed: Option<(Instant, AuthError)>,
     refresh_failed: Option<Instant>,
-    /// The rights last asked for because the server wanted more.
+    /// The rights last asked for, and the login done, because the server wanted more.
     stepped_up: Option<(Instant, Vec<String>)>,
 }
 
@@ -289,6 +289,7 @@ impl Keeper {
             Err(error) => return self.make_do(&need, error),
         };
         let scopes = self.step_up(&need, &issuer)?;
+        let stepped_up = scopes.clone();
         let asked = match &self.browser {
             Some(browser) if by_person => {
                 let _asking = Asking::begin(&self.asking);
@@ -300,7 +301,11 @@ impl Keeper {
             Ok(grant) => {
                 let token = grant.access_token.clone();
                 self.keep(grant).await;
-                self.held().login_failed = None;
+                let mut held = self.held();
+                held.login_failed = None;
+                if matches!(need, Need::MoreScopes { .. }) {
+                    held.stepped_up = Some((Instant::now(), stepped_up.unwrap_or_default()));
+                }
                 Ok(token)
             }
             Err(error) => {
@@ -316,7 +321,7 @@ impl Keeper {
     /// does not help.
     fn step_up(&self, need: &Need, issuer: &Issuer) -> Result<Option<Vec<String>>, AuthError> {
         let Need::MoreScopes { scopes: wanted, .. } = need else { return Ok(None) };
-        let mut held = self.held();
+        let held = self.held();
         let granted = held.grant.as_ref().filter(|grant| grant.issuer == issuer.name);
         let mut scopes = granted.map(|grant| grant.scopes.clone()).unwrap_or_default();
         scopes.extend(wanted.iter().filter(|scope| !scopes.contains(scope)).cloned().collect::<Vec<_>>());
@@ -327,7 +332,6 @@ impl Keeper {
             let (server, scopes) = (self.target.server.clone(), wanted.join(" "));
             return Err(AuthError::InsufficientScope { server, scopes });
         }
-        held.stepped_up = Some((Instant::now(), scopes.clone()));
         Ok((!scopes.is_empty()).then_some(scopes))
     }
 }

@@ -2,14 +2,16 @@
 
 use std::{sync::Arc, time::Duration};
 
-use reqwest::Url;
 use rmcp::transport::auth::AuthError as SdkError;
 use tokio::time::timeout;
 
 use super::{
     AuthError, Browser,
     answer::{Told, accept, shown},
-    flow::{Issuer, TOKEN_TIME, Target, client_secrets, configure, initial_scopes, no_token, quietly, says},
+    flow::{
+        Issuer, TOKEN_TIME, Target, client_secrets, configure, initial_scopes, last_parameter, no_token,
+        quietly, says,
+    },
     redirect::{Callback, Redirect},
     store::{Client, Grant},
 };
@@ -53,10 +55,10 @@ pub(super) async fn log_in(
         .get_authorization_url(&asked)
         .await
         .map_err(|error| AuthError::Discovery { server: server(), detail: shown(&error.to_string()) })?;
-    let state = Url::parse(&url).ok().and_then(|url| {
-        url.query_pairs().find(|(key, _)| key == "state").map(|(_, state)| state.into_owned())
-    });
-    let state = state.unwrap_or_default();
+    let state = last_parameter(&url, "state").ok_or_else(|| AuthError::Discovery {
+        server: server(),
+        detail: "its login page cannot be addressed".to_owned(),
+    })?;
 
     let callback = timeout(patience, visit(target, browser, &redirect, &url, &state))
         .await

@@ -436,6 +436,20 @@ async fn rights_that_are_never_granted_are_asked_for_once() {
 }
 
 #[tokio::test]
+async fn more_rights_that_a_person_first_refused_can_be_asked_for_again() {
+    let desk = Desk::with(Rules { scope_in_challenge: Some("read"), ..Rules::default() }).await;
+    let process = desk.process(AuthConfig::default());
+    desk.call(&process, Some("read")).await.expect("logged in");
+    desk.issuer.rules().deny = true;
+    assert_shown(desk.call(&process, Some("write")).await, "was refused");
+    assert_eq!(desk.call(&process, Some("read")).await.expect("the old ones hold"), StatusCode::OK);
+    desk.issuer.rules().deny = false;
+    process.allow_login();
+    assert_eq!(desk.call(&process, Some("write")).await.expect("allowed"), StatusCode::OK);
+    assert_eq!(desk.visitor.visits(), 3);
+}
+
+#[tokio::test]
 async fn an_answer_from_another_issuer_gives_no_token() {
     for (issuer, metadata) in [
         ("https://evil.example", json!({})),
@@ -719,6 +733,30 @@ async fn an_unsafe_authorization_server_is_refused() {
         assert_shown(desk.call(&desk.process(AuthConfig::default()), None).await, expected);
         assert_eq!(desk.visitor.visits(), 0, "{metadata}");
     }
+}
+
+#[tokio::test]
+async fn a_state_in_the_metadata_is_not_the_state_of_a_login() {
+    let desk = Desk::with(Rules::default()).await;
+    let endpoint = format!("{}/authorize?state=guessed-by-somebody", desk.issuer.url);
+    desk.issuer.rules().metadata = json!({"authorization_endpoint": endpoint});
+    struct Guesser;
+    impl Browser for Guesser {
+        fn open<'a>(&'a self, _: &'a str, url: &'a str) -> BoxFuture<'a, io::Result<()>> {
+            Box::pin(async move {
+                let url = reqwest::Url::parse(url).map_err(io::Error::other)?;
+                let redirect =
+                    url.query_pairs().find(|(key, _)| key == "redirect_uri").expect("it has one").1;
+                let guess = format!("{redirect}?code=evil&state=guessed-by-somebody");
+                let answer = reqwest::get(guess).await.map_err(io::Error::other)?;
+                assert_eq!(answer.status(), 404);
+                Err(io::Error::other("enough"))
+            })
+        }
+    }
+    let url = desk.issuer.mcp();
+    let process = OAuth::new("notes", &url, AuthConfig::default(), desk.tokens(), Some(Arc::new(Guesser)));
+    assert_shown(desk.call(&process.expect("it is valid"), None).await, "cannot open a browser");
 }
 
 #[tokio::test]
