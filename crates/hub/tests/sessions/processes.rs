@@ -13,6 +13,17 @@ fn mark(test: u32) -> String {
     format!("86{}.{test}", std::process::id())
 }
 
+/// Ends what a failed test leaves behind.
+struct Cleaning<'a>(&'a str);
+
+impl Drop for Cleaning<'_> {
+    fn drop(&mut self) {
+        for process in processes_with(self.0) {
+            let _ = std::process::Command::new("kill").args(["-KILL", &process.to_string()]).status();
+        }
+    }
+}
+
 /// A server with a child of its own; neither minds a polite request to go.
 fn stubborn(mark: &str) -> Target {
     shell_server(&format!("trap '' TERM; sleep {mark} <&- >&- 2>&- &"), DONE)
@@ -21,6 +32,7 @@ fn stubborn(mark: &str) -> Target {
 #[tokio::test]
 async fn closing_ends_a_server_and_its_children() {
     let mark = mark(1);
+    let _cleaning = Cleaning(&mark);
     let session = connect(&stubborn(&mark)).await;
     call(&session, "one", json!({})).await;
     assert_eq!(processes_with(&format!("sleep\0{mark}")).len(), 1);
@@ -31,6 +43,7 @@ async fn closing_ends_a_server_and_its_children() {
 #[tokio::test]
 async fn dropping_a_session_ends_its_server() {
     let mark = mark(2);
+    let _cleaning = Cleaning(&mark);
     let session = connect(&stubborn(&mark)).await;
     drop(session);
     until("the end of the server and its child", || processes_with(&mark).is_empty()).await;
@@ -39,6 +52,7 @@ async fn dropping_a_session_ends_its_server() {
 #[tokio::test]
 async fn a_server_that_ignores_everything_is_killed() {
     let mark = mark(3);
+    let _cleaning = Cleaning(&mark);
     // It neither reads its input again nor minds SIGTERM.
     let first = format!("trap '' TERM INT HUP; # {mark}");
     let session = connect(&shell_server(&first, "while :; do sleep 1000; done")).await;
@@ -51,6 +65,7 @@ async fn a_server_that_ignores_everything_is_killed() {
 #[tokio::test]
 async fn a_connection_that_fails_leaves_no_process() {
     let mark = mark(4);
+    let _cleaning = Cleaning(&mark);
     let connecting = Connecting { timeout: Duration::from_millis(500), ..Connecting::default() };
     let silent = shell(&format!("echo 'waiting for godot' >&2; while read -r line; do :; done; # {mark}"));
     let error = connecting.to(&silent).await.err().unwrap();
@@ -62,6 +77,7 @@ async fn a_connection_that_fails_leaves_no_process() {
 #[tokio::test]
 async fn giving_up_on_a_connection_leaves_no_process() {
     let mark = mark(5);
+    let _cleaning = Cleaning(&mark);
     let silent = shell(&format!("while read -r line; do :; done; # {mark}"));
     let connecting = Connecting::default();
     let gave_up = tokio::time::timeout(Duration::from_millis(300), connecting.to(&silent)).await;
@@ -72,6 +88,7 @@ async fn giving_up_on_a_connection_leaves_no_process() {
 #[tokio::test]
 async fn a_process_that_is_killed_takes_its_servers_along() {
     let mark = mark(6);
+    let _cleaning = Cleaning(&mark);
     let mut holder = tokio::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "processes::hold_a_session", "--nocapture"])
         .env("TOOLWIRE_TEST_HOLD", &mark)
