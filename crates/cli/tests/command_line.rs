@@ -9,6 +9,8 @@ use assert_cmd::Command;
 
 fn toolwire() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_toolwire"));
+    // No configuration of whoever runs the tests.
+    command.env("XDG_CONFIG_HOME", "/config").env_remove("TOOLWIRE_CONFIG");
     command.env_remove("COLUMNS").env("NO_COLOR", "1");
     command
 }

@@ -39,6 +39,33 @@ fn dialects_and_the_contract_are_pure() {
 }
 
 #[test]
+fn the_hub_knows_no_command_and_no_store() {
+    assert_free_of("hub", &["toolwire", "axum", "rusqlite", "redis"]);
+}
+
+#[test]
+fn the_sdk_is_named_only_where_messages_cross() {
+    let folder = workspace().folder("hub").expect("`hub` is in the workspace").join("src");
+    let allowed = ["transport", "wire.rs", "session", "session.rs", "tee", "tee.rs", "auth"];
+    let mut folders = vec![folder.clone()];
+    while let Some(inside) = folders.pop() {
+        for entry in fs::read_dir(&inside).expect("sources can be listed") {
+            let path = entry.expect("sources can be listed").path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let place = path.strip_prefix(&folder).expect("it stands in the folder");
+            let room = place.iter().next().and_then(|room| room.to_str()).unwrap_or_default();
+            let text = fs::read_to_string(&path).expect("a source can be read");
+            let names_it =
+                text.lines().any(|line| !line.trim_start().starts_with("//") && line.contains("rmcp::"));
+            assert!(!names_it || allowed.contains(&room), "`{}` names the SDK", place.display());
+        }
+    }
+}
+
+#[test]
 fn a_use_of_the_outside_is_found_however_it_is_written() {
     for source in [
         "use std::fs;",

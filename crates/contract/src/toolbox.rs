@@ -1,7 +1,7 @@
 //! Tools that can be called, wherever they are.
 
+use core::time::Duration;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_core::future::BoxFuture;
 use serde_json::Value;
