@@ -34,3 +34,8 @@ pub use options::{Defaults, Layout, Options};
 pub use report::{Change, Effect, Refusal, Report, Status};
 pub use results::{Answered, ResultError, ResultOptions, write_results};
 pub use toolset::{Conversion, ReadError, Toolset, convert};
+
+/// The example on the project's front page.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct FrontPage;
