@@ -10,6 +10,9 @@ mod read;
 mod value;
 mod write;
 
+#[cfg(test)]
+mod tests;
+
 pub(crate) use keyed::Keyed;
 pub(crate) use number::Decimal;
 pub(crate) use pointer::{Place, escape_segment, unescape_segment};

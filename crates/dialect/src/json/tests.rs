@@ -1,0 +1,116 @@
+//! The reader and the writer, held to `serde_json`'s verdict: the same texts are read, as the same values.
+
+use bumpalo::Bump;
+use proptest::prelude::*;
+use serde_json::Value;
+
+use super::{Reader, Writer, to_value};
+use crate::Layout;
+
+fn read(text: &str) -> Option<Value> {
+    let arena = Bump::new();
+    let mut reader = Reader::new(text, &arena);
+    let node = reader.value().ok()?;
+    reader.end().ok()?;
+    let mut writer = Writer::new(Layout::Compact, text.len()).reading_from(text);
+    writer.node(node);
+    // `serde_json` writes `1e3` as `1e+3` when it reads it; we keep the digits, so both are read once more.
+    let value: Value =
+        serde_json::from_str(&to_value(node, &arena).to_string()).expect("a value is JSON when written");
+    // What is written back says the same, whichever way it was borrowed.
+    let written: Value = serde_json::from_str(&writer.out).expect("what we write is JSON");
+    assert_eq!(written, value, "{text}");
+    Some(value)
+}
+
+#[track_caller]
+fn check(text: &str) {
+    assert_eq!(read(text), serde_json::from_str(text).ok(), "{text:?}");
+}
+
+/// JSON text, with white space and escapes in it, as people and programs write it.
+fn json() -> impl Strategy<Value = String> {
+    let space = prop::sample::select(vec!["", " ", "\n", "\t\r\n "]);
+    let text = prop::collection::vec(
+        prop::sample::select(vec![
+            "a",
+            "\\n",
+            "\\\"",
+            "\\\\",
+            "\\/",
+            "\\u0041",
+            "\\ud83d\\ude00",
+            "é",
+            "😀",
+            "\u{7f}",
+            "\u{1}",
+            "\"",
+            "\\x",
+            "~",
+            "/",
+        ]),
+        0..6,
+    )
+    .prop_map(|parts| format!("\"{}\"", parts.concat()));
+    let number = prop::sample::select(vec![
+        "0",
+        "-0",
+        "1",
+        "-12.50",
+        "1e3",
+        "1E+2",
+        "1e-7",
+        "12345678901234567890",
+        "0.1",
+        "01",
+        "1.",
+        ".5",
+        "+1",
+        "-",
+        "1e",
+        "NaN",
+    ])
+    .prop_map(str::to_owned);
+    let word =
+        prop::sample::select(vec!["true", "false", "null", "tru", "nul", "True"]).prop_map(str::to_owned);
+    let leaf = prop_oneof![text.clone(), number, word];
+    leaf.prop_recursive(5, 40, 5, move |inner| {
+        let item =
+            (space.clone(), inner.clone(), space.clone()).prop_map(|(a, item, b)| format!("{a}{item}{b}"));
+        let member = (space.clone(), text.clone(), space.clone(), item.clone())
+            .prop_map(|(a, key, b, value)| format!("{a}{key}{b}:{value}"));
+        prop_oneof![
+            prop::collection::vec(item, 0..5).prop_map(|items| format!("[{}]", items.join(","))),
+            prop::collection::vec(member, 0..5).prop_map(|members| format!("{{{}}}", members.join(","))),
+        ]
+    })
+}
+
+#[test]
+fn half_of_a_pair_costs_a_character_and_not_the_tool() {
+    assert_eq!(read(r#""a\ud83db""#), Some(Value::String("a\u{fffd}b".to_owned())));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 4000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_same_texts_are_read_as_the_same_values(text in json()) {
+        check(&text);
+    }
+
+    #[test]
+    fn a_damaged_text_gets_the_same_verdict(text in json(), at in any::<prop::sample::Index>(), with in any::<char>()) {
+        let mut letters: Vec<char> = text.chars().collect();
+        let at = at.index(letters.len());
+        letters[at] = with;
+        // Half of a pair is read as a replacement character here, and refused there.
+        if text.contains("\\ud83d") {
+            return Ok(());
+        }
+        check(&letters.iter().collect::<String>());
+        letters.remove(at);
+        check(&letters.iter().collect::<String>());
+        check(&letters[..at].iter().collect::<String>());
+    }
+}
