@@ -313,6 +313,84 @@ fn differences(place: &str, one: &Value, other: &Value, found: &mut Vec<String>)
     }
 }
 
+/// Schemas in which a reader is easily wrong about what they mean.
+fn treacherous() -> Vec<Value> {
+    let object = |properties: Value| json!({"type": "object", "properties": properties});
+    let with = |mut schema: Value, more: Value| {
+        for (key, value) in more.as_object().expect("an object").clone() {
+            schema[&key] = value;
+        }
+        schema
+    };
+    let draft = |number: &str| format!("http://json-schema.org/draft-{number}/schema#");
+    let string = json!({"type": "string"});
+    vec![
+        with(object(json!({"a b": string})), json!({"additionalProperties": {"type": "integer"}})),
+        object(json!({"p": {"type": "object", "unevaluatedProperties": {"type": "integer"}, "anyOf": [
+            {"properties": {"a": string}, "required": ["a"]}, {"properties": {"b": string}}]}})),
+        object(json!({"b": {"type": "array", "unevaluatedItems": {"type": "integer"}}})),
+        object(json!({"b": {"type": "array", "prefixItems": [string], "unevaluatedItems": false}})),
+        object(
+            json!({"b": {"allOf": [{"type": "array", "prefixItems": [string]}], "unevaluatedItems": false}}),
+        ),
+        with(
+            object(
+                json!({"r": {"$ref": "#/definitions/X", "minLength": 5}, "t": {"type": "array", "items": [string]}}),
+            ),
+            json!({"$schema": draft("07"), "definitions": {"X": string}}),
+        ),
+        with(
+            object(json!({"a": string, "b": string, "t": {"type": "array", "items": [string]}})),
+            json!({"$schema": draft("07"), "dependencies": {"a": ["b"]}}),
+        ),
+        with(
+            object(json!({"a": string, "b": string, "t": {"type": "array", "items": [string]}})),
+            json!({"$schema": draft("07"), "dependentRequired": {"a": ["b"]}}),
+        ),
+        with(
+            object(json!({"t": {"type": "array", "prefixItems": [string]}})),
+            json!({"$schema": draft("07")}),
+        ),
+        with(object(json!({"c": {"const": 1}, "i": {"type": "integer"}})), json!({"$schema": draft("04")})),
+        with(
+            object(json!({"n": {"type": "number", "minimum": 1, "exclusiveMinimum": true}})),
+            json!({"$schema": draft("04")}),
+        ),
+        with(
+            object(json!({"r": {"$recursiveRef": "#"}})),
+            json!({"$schema": "https://json-schema.org/draft/2019-09/schema"}),
+        ),
+        object(json!({"o": {"type": "object", "properties": {"a": false}, "additionalProperties": string}})),
+        json!({"type": "object", "enum": [{"a": 1}]}),
+        object(json!({"o": {"type": "object", "properties": {}, "additionalProperties": false}})),
+        with(
+            object(json!({"a": string})),
+            json!({"minProperties": 1, "propertyNames": {"maxLength": 3}, "description": "D"}),
+        ),
+        with(object(json!({"a b": string, "c d": string})), json!({"dependentRequired": {"a b": ["c d"]}})),
+        object(
+            json!({"h": {"type": "object", "patternProperties": {"^x-": string}, "additionalProperties": false}}),
+        ),
+    ]
+}
+
+#[test]
+fn the_law_holds_for_treacherous_schemas() {
+    let mut broken = Vec::new();
+    for schema in treacherous() {
+        let tool = json!({"name": "treacherous", "description": "d", "inputSchema": schema});
+        let original = Source::new(&tool["inputSchema"]).expect("it is a schema");
+        for dialect in Dialect::ALL {
+            for reshape in [false, true] {
+                if let Err(counterexample) = judge(&tool, &original, dialect, reshape, 40) {
+                    broken.push(counterexample.to_string());
+                }
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{} times\n\n{}", broken.len(), broken.join("\n\n"));
+}
+
 #[test]
 fn the_law_holds_for_every_real_tool() {
     let draws = setting("TOOLWIRE_LAW_DRAWS", DRAWS);

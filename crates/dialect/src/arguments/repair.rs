@@ -201,6 +201,18 @@ fn mend(value: &Value, want: &Want) -> Option<(Value, String)> {
             return Some((Value::Null, "a string where null is due: read as null".to_owned()));
         }
     }
+    if let Value::Number(number) = value
+        && due(JsonType::Integer)
+        && let Some((whole, fraction)) = number.as_str().split_once('.')
+        && fraction.bytes().all(|digit| digit == b'0')
+        && let Ok(whole) = serde_json::from_str(whole)
+    {
+        // Only in the oldest drafts is `3.0` no integer.
+        return Some((
+            Value::Number(whole),
+            "a whole number with a fraction of zeros: without it".to_owned(),
+        ));
+    }
     if due(JsonType::Array) && !value.is_array() && !value.is_null() {
         return Some((
             Value::Array(vec![value.clone()]),

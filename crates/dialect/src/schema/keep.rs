@@ -211,6 +211,22 @@ impl<'a> Context<'a, '_> {
             "not",
         ];
         for keyword in BY_NAME {
+            if let ("dependentRequired", Some(Node::Object(rules))) = (keyword, draft.get(keyword)) {
+                let renamed = |name: &'a str| on_wire(name).map_or(name, |wire| self.arena.alloc_str(wire));
+                let rules: Vec<Member<'a>> = rules
+                    .iter()
+                    .map(|rule| {
+                        let names = rule.value.list().unwrap_or_default().iter();
+                        let names: Vec<Node<'a>> = names
+                            .filter_map(|name| name.text(self.arena))
+                            .map(|name| Node::Text(renamed(name)))
+                            .collect();
+                        Member::new(renamed(rule.key), self.list(&names))
+                    })
+                    .collect();
+                draft.put(keyword, self.object(&rules));
+                continue;
+            }
             if let Some(rule) = draft.remove(keyword) {
                 if keyword == "patternProperties" {
                     draft.put("additionalProperties", Node::Bool(true));

@@ -259,7 +259,9 @@ impl Guess<'_> {
         if depth > TOO_DEEP + 10 {
             return None;
         }
-        if let Some(Value::String(reference)) = node.remove("$ref") {
+        // In a schema of one document the older word leads where `$ref` does.
+        let followed = node.remove("$ref").or_else(|| node.remove("$recursiveRef"));
+        if let Some(Value::String(reference)) = followed {
             let target = self.flat(place::resolve(self.root, &reference)?, depth + 1)?;
             node = merged(node, target)?;
         }

@@ -61,6 +61,7 @@ impl<'a> Lowering<'_, 'a, '_> {
         }
         let mut draft = self.begin(members, place);
         draft.put_first("type", Node::Text("object"));
+        self.tell_patterns(&mut draft, members);
         let free = matches!(values, Node::Bool(true) | Node::Object([]));
         let mut rest = Rest::Same;
         if self.grammar.maps {
@@ -95,6 +96,13 @@ impl<'a> Lowering<'_, 'a, '_> {
         self.tell(&mut draft, leftover, place);
         let plan = ObjectPlan { fields: Vec::new(), rest, fill: false }.into_plan();
         Ok(Lowered { node: self.typed(draft.members()), plan })
+    }
+
+    /// Which keys match a pattern can only be told.
+    pub(super) fn tell_patterns(&self, draft: &mut Draft<'a>, members: Object<'a>) {
+        if let Some(patterns @ Node::Object([_, ..])) = get(members, "patternProperties") {
+            self.context.describe(draft, &format!("Keys by pattern: {}", brief(patterns)));
+        }
     }
 
     /// A list of `{"key", "value"}`.

@@ -63,6 +63,7 @@ impl<'a> Lowering<'_, 'a, '_> {
         }
         let mut draft = self.begin(members, place);
         draft.put_first("type", Node::Text("object"));
+        self.tell_patterns(&mut draft, members);
         let mut named = self.named(members, others, place)?;
         if named.properties.is_empty() && !root && self.grammar.types == Types::OpenApi {
             return self.unsayable_or_text(members, place, "properties", "an object without properties");
