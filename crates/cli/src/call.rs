@@ -126,14 +126,14 @@ async fn ask(args: &CallArgs, hub: &Hub, arguments: &Value) -> Result<ExitCode, 
                 if missing.reason != "it is still connecting" {
                     say(&format!(
                         "{NOTE}warning:{NOTE:#} server `{}` is missing: {}\n",
-                        missing.server,
+                        shown(&missing.server),
                         shown(&missing.reason)
                     ));
                 }
             }
-            let failure = Failure::work(error.to_string());
+            let failure = Failure::work(shown(&error.to_string()));
             Err(match error.hint() {
-                Some(hint) => failure.with_hint(hint),
+                Some(hint) => failure.with_hint(shown(&hint)),
                 None => failure,
             })
         }

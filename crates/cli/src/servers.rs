@@ -45,16 +45,17 @@ fn read(file: &Path, text: &str) -> Result<Found, Failure> {
     let variables = |name: &str| std::env::var(name).ok();
     let (config, warnings) = Config::parse(text, file, &variables).map_err(|error| {
         let hint = error.hint();
-        let failure = Failure::usage(error.to_string());
+        let failure = Failure::usage(shown(&error.to_string()));
         match hint {
-            Some(hint) => failure.with_hint(hint),
+            Some(hint) => failure.with_hint(shown(&hint)),
             None => failure,
         }
     })?;
     for warning in warnings {
-        say(&format!("{NOTE}warning:{NOTE:#} {}: {}\n", warning.place, warning.concern));
+        let words = format!("{}: {}", warning.place, warning.concern);
+        say(&format!("{NOTE}warning:{NOTE:#} {}\n", shown(&words)));
         if let Some(hint) = warning.hint() {
-            say(&format!("{HINT}hint:{HINT:#} {hint}\n"));
+            say(&format!("{HINT}hint:{HINT:#} {}\n", shown(&hint)));
         }
     }
     Ok(Found { file: file.to_owned(), config })
