@@ -3,10 +3,12 @@
 use std::fs;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use toolwire_hub::{Config, Hub, HubOptions, Phase, ServerStatus};
+use toolwire_hub::{Browser, Config, Hub, HubOptions, Phase, ServerStatus};
 
 use crate::failure::{Failure, HINT, NOTE, say};
 use crate::shown::shown;
@@ -106,6 +108,7 @@ impl Found {
         HubOptions {
             environment: std::env::vars_os().collect(),
             folder: data_folder(),
+            browser: io::stderr().is_terminal().then(|| -> Arc<dyn Browser> { Arc::new(AtTerminal) }),
             // A person or a program reads the answer here, not a model: it gets everything.
             budget: None,
             ..HubOptions::default()
@@ -122,6 +125,20 @@ impl Found {
         }
         lines.finish(&hub.status());
         hub
+    }
+}
+
+/// Shows login pages as addresses: whoever sits at the terminal opens them.
+struct AtTerminal;
+
+impl Browser for AtTerminal {
+    fn open<'a>(&'a self, server: &'a str, url: &'a str) -> BoxFuture<'a, io::Result<()>> {
+        say(&format!(
+            "{NOTE}login:{NOTE:#} server `{}` asks for one. Open this page, and come back when it says so:\n  {}\n",
+            shown(server),
+            shown(url)
+        ));
+        Box::pin(std::future::ready(Ok(())))
     }
 }
 
