@@ -37,10 +37,12 @@ impl<'a> Context<'a, '_> {
         let mut has_items = false;
         let mut list_items = false;
         let mut closed = false;
-        let unevaluated = get(members, "unevaluatedItems").is_some();
-        self.unevaluated += usize::from(unevaluated);
+        let around = self.unevaluated;
+        let here = around + usize::from(get(members, "unevaluatedItems").is_some());
         for member in members {
             let Member { key, value } = *member;
+            // Only what speaks of the same value is seen by it.
+            self.unevaluated = if is_part(key) { here } else { 0 };
             match slot(key) {
                 Slot::Type => {
                     if let Some(mended) = self.mend_type(value, place) {
@@ -123,13 +125,15 @@ impl<'a> Context<'a, '_> {
                 Slot::Other => {}
             }
         }
+        self.unevaluated = 0;
         if list_items {
             self.mend_list_items(&mut draft, place);
         }
+        self.unevaluated = here;
         if array && !has_items && self.profile.needs_items {
             self.put_items(&mut draft, place);
         }
-        self.unevaluated -= usize::from(unevaluated);
+        self.unevaluated = around;
         self.doubtful |= closed && self.requires_more(members);
         draft.is_edited().then(|| self.object(draft.members()))
     }
@@ -186,6 +190,11 @@ impl<'a> Context<'a, '_> {
         };
         draft.put("description", self.text(&text));
     }
+}
+
+/// Whether the schemas under a keyword speak of the same value as the schema they stand in.
+fn is_part(keyword: &str) -> bool {
+    matches!(keyword, "allOf" | "anyOf" | "oneOf" | "not" | "if" | "then" | "else" | "dependentSchemas")
 }
 
 fn changed(before: Node<'_>, after: Node<'_>) -> bool {
