@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::Value;
 use toolwire_contract::{CallError, CallOptions, Content, ResourceBody, ToolResult, Toolbox};
-use toolwire_hub::Hub;
+use toolwire_hub::{Hub, read_time};
 
 use crate::convert::json;
 use crate::failure::{Failure, NOTE, say};
@@ -43,22 +43,7 @@ pub(crate) struct CallArgs {
 }
 
 fn time(text: &str) -> Result<Duration, String> {
-    let (digits, unit) =
-        text.split_at(text.find(|letter: char| letter.is_ascii_alphabetic()).unwrap_or(text.len()));
-    let factor = match unit {
-        "ms" => 0.001,
-        "" | "s" => 1.0,
-        "m" | "min" => 60.0,
-        "h" => 3600.0,
-        _ => return Err(format!("`{unit}` is no unit of time; write 30s, 500ms or 2m")),
-    };
-    let count: f64 =
-        digits.trim().parse().map_err(|_| "write a number with its unit, such as 30s".to_owned())?;
-    let seconds = count * factor;
-    if !(0.001..=86_400.0).contains(&seconds) {
-        return Err("the time must be between 1ms and 24h".to_owned());
-    }
-    Ok(Duration::from_secs_f64(seconds))
+    read_time(text).ok_or_else(|| "write a time of at most a day, such as 30s, 500ms or 2m".to_owned())
 }
 
 pub(crate) fn run(args: &CallArgs, config: Option<&Path>) -> Result<ExitCode, Failure> {

@@ -95,7 +95,7 @@ fn page(survey: &Survey, columns: usize) -> String {
 }
 
 /// How wide the page may be.
-fn columns() -> usize {
+pub(crate) fn columns() -> usize {
     const WITHOUT_A_TERMINAL: usize = 100;
 
     let set = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());

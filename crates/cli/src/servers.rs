@@ -65,19 +65,20 @@ fn read(file: &Path, text: &str) -> Result<Found, Failure> {
 
 /// Where this user's configuration of Toolwire lives.
 fn user_folder() -> Option<PathBuf> {
-    let named = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let base = named("XDG_CONFIG_HOME")
-        .or_else(|| named("APPDATA").filter(|_| cfg!(windows)))
-        .or_else(|| Some(named("HOME")?.join(".config")))?;
-    Some(base.join("toolwire"))
+    folder_of("XDG_CONFIG_HOME", "APPDATA", ".config")
 }
 
 /// Where Toolwire keeps what must outlive it: tokens, known definitions.
 fn data_folder() -> Option<PathBuf> {
+    folder_of("XDG_DATA_HOME", "LOCALAPPDATA", ".local/share")
+}
+
+/// Toolwire's own folder in the one that a variable names, else in the home folder.
+fn folder_of(variable: &str, on_windows: &str, at_home: &str) -> Option<PathBuf> {
     let named = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let base = named("XDG_DATA_HOME")
-        .or_else(|| named("LOCALAPPDATA").filter(|_| cfg!(windows)))
-        .or_else(|| Some(named("HOME")?.join(".local").join("share")))?;
+    let base = named(variable)
+        .or_else(|| named(on_windows).filter(|_| cfg!(windows)))
+        .or_else(|| Some(named("HOME")?.join(at_home)))?;
     Some(base.join("toolwire"))
 }
 

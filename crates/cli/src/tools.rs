@@ -11,6 +11,7 @@ use toolwire_contract::{Tool, Toolbox};
 use toolwire_dialect::{Dialect, Options};
 use toolwire_hub::{Hub, ServerStatus};
 
+use crate::check;
 use crate::convert::json as to_json;
 use crate::dialect_name;
 use crate::failure::{ERROR, Failure, NOTE, say};
@@ -64,7 +65,7 @@ fn show(args: &ToolsArgs, hub: &Hub, status: &[ServerStatus]) -> Result<(), Fail
         return output::print(&to_json(&servers, false));
     }
     tell_of_failed(status);
-    output::print_styled(&page(hub, status, columns()))
+    output::print_styled(&page(hub, status, check::columns()))
 }
 
 fn as_json(hub: &Hub, server: &ServerStatus) -> Value {
@@ -144,8 +145,4 @@ fn summary(tool: &Tool, room: usize) -> String {
         Some((end, _)) if line.chars().count() > room => format!("{}…", &line[..end]),
         _ => line,
     }
-}
-
-fn columns() -> usize {
-    terminal_size::terminal_size().map_or(100, |(width, _)| usize::from(width.0))
 }

@@ -159,11 +159,7 @@ impl Codec {
             }
         }
         let Some(judge) = self.own_judge() else { return Ok(decoded(tool, value, repairs)) };
-        if judge.accepts(&value).map_err(too_complex)? {
-            return Ok(decoded(tool, value, repairs));
-        }
-        repair(&mut value, judge, caseless, &mut repairs);
-        let mut violations = judge.violations(&value).map_err(too_complex)?;
+        let mut violations = settle(judge, tool, &mut value, caseless, &mut repairs)?;
         if violations.is_empty() {
             return Ok(decoded(tool, value, repairs));
         }
@@ -224,17 +220,28 @@ impl Checker {
         let mut repairs = Vec::new();
         let mut value = Value::Object(parse(sent, &mut repairs)?);
         let Some(judge) = &self.judge else { return Ok(decoded(tool, value, repairs)) };
-        let too_complex = |_: TooMuch| ArgumentError::TooComplex { tool: tool.to_owned() };
-        if judge.accepts(&value).map_err(too_complex)? {
-            return Ok(decoded(tool, value, repairs));
-        }
-        repair(&mut value, judge, false, &mut repairs);
-        let violations = judge.violations(&value).map_err(too_complex)?;
+        let violations = settle(judge, tool, &mut value, false, &mut repairs)?;
         if violations.is_empty() {
             return Ok(decoded(tool, value, repairs));
         }
         Err(ArgumentError::Invalid { tool: tool.to_owned(), violations, arguments: into_map(value) })
     }
+}
+
+/// What is wrong with a value after all that can be mended is.
+fn settle(
+    judge: &Judge,
+    tool: &str,
+    value: &mut Value,
+    caseless: bool,
+    repairs: &mut Vec<Repair>,
+) -> Result<Vec<Violation>, ArgumentError> {
+    let too_complex = |_: TooMuch| ArgumentError::TooComplex { tool: tool.to_owned() };
+    if judge.accepts(value).map_err(too_complex)? {
+        return Ok(Vec::new());
+    }
+    repair(value, judge, caseless, repairs);
+    judge.violations(value).map_err(too_complex)
 }
 
 fn decoded(tool: &str, value: Value, repairs: Vec<Repair>) -> Decoded {

@@ -5,7 +5,7 @@
 
 use super::context::Context;
 use super::draft::{Draft, Sifted};
-use super::identity::is_same_place;
+use super::identity::is_untouched;
 use super::{Slot, is_annotation, slot};
 use crate::Effect;
 use crate::json::{Member, Node, Object, Place, get};
@@ -106,7 +106,7 @@ impl<'a> Context<'a, '_> {
                 }
                 (Slot::Schema | Slot::Items | Slot::AdditionalItems, Node::Object(_)) => {
                     let modern = self.modernise_at(value, edition, &place.key(key));
-                    if !is_same(value, modern) {
+                    if !is_untouched(value, modern) {
                         draft.put(key, modern);
                     }
                 }
@@ -117,7 +117,7 @@ impl<'a> Context<'a, '_> {
                         .enumerate()
                         .map(|(index, schema)| self.modernise_at(*schema, edition, &inside.index(index)))
                         .collect();
-                    if !schemas.iter().zip(&modern).all(|(old, new)| is_same(*old, *new)) {
+                    if !schemas.iter().zip(&modern).all(|(old, new)| is_untouched(*old, *new)) {
                         draft.put(key, self.list(&modern));
                     }
                 }
@@ -126,7 +126,7 @@ impl<'a> Context<'a, '_> {
                     let mut sifted = Sifted::of(schemas);
                     for entry in schemas {
                         let modern = self.modernise_at(entry.value, edition, &inside.key(entry.key));
-                        match is_same(entry.value, modern) {
+                        match is_untouched(entry.value, modern) {
                             true => sifted.keep(),
                             false => sifted.replace(modern),
                         }
@@ -179,9 +179,4 @@ impl<'a> Context<'a, '_> {
             "said by `dependentRequired` and `dependentSchemas` today",
         );
     }
-}
-
-/// Whether nothing was done to a schema.
-fn is_same(old: Node<'_>, new: Node<'_>) -> bool {
-    old.object().is_none() || is_same_place(old, new)
 }

@@ -27,6 +27,11 @@ pub(crate) fn is_same_place(a: Node<'_>, b: Node<'_>) -> bool {
     }
 }
 
+/// Whether a walk gave a schema back as it was.
+pub(crate) fn is_untouched(before: Node<'_>, after: Node<'_>) -> bool {
+    before.object().is_none() || is_same_place(before, after)
+}
+
 /// Scatters the bits of an address. Nobody outside chooses addresses, so there is nothing to defend against.
 #[derive(Default)]
 pub(crate) struct Scatter(u64);

@@ -2,8 +2,8 @@
 
 use super::context::Context;
 use super::draft::{Draft, Sifted};
-use super::identity::{Identities, identity, is_same_place};
-use super::types::TypeSet;
+use super::identity::{Identities, identity, is_untouched};
+use super::types::{NULLABLE, TypeSet};
 use super::{Slot, slot};
 use crate::Effect;
 use crate::json::{EMPTY, Member, Node, Object, Place, get};
@@ -41,7 +41,7 @@ impl<'a> Context<'a, '_> {
                 (Slot::Schema | Slot::Items, Node::Object(_)) => {
                     let whole = matches!(*key, "items" | "additionalProperties");
                     let tidy = self.tidy(*value, impossible, whole, &inside);
-                    if !is_same_place(*value, tidy) {
+                    if !is_untouched(*value, tidy) {
                         draft.put(key, tidy);
                     }
                 }
@@ -53,10 +53,7 @@ impl<'a> Context<'a, '_> {
                             self.tidy(*schema, impossible, *key == "prefixItems", &inside.index(index))
                         })
                         .collect();
-                    let same = |(old, new): (&Node<'a>, &Node<'a>)| {
-                        old.object().is_none() || is_same_place(*old, *new)
-                    };
-                    if !schemas.iter().zip(&tidy).all(same) {
+                    if !schemas.iter().zip(&tidy).all(|(before, after)| is_untouched(*before, *after)) {
                         draft.put(key, self.list(&tidy));
                     }
                 }
@@ -106,7 +103,7 @@ impl<'a> Context<'a, '_> {
                 continue;
             }
             let tidy = self.tidy(entry.value, impossible, whole, &here);
-            if entry.value.object().is_none() || is_same_place(entry.value, tidy) {
+            if is_untouched(entry.value, tidy) {
                 sifted.keep();
             } else {
                 sifted.replace(tidy);
@@ -133,12 +130,7 @@ impl<'a> Context<'a, '_> {
                 values.push(Node::Null);
                 draft.put("enum", self.list(&values));
             }
-            self.note(
-                place,
-                "nullable",
-                Effect::Widened,
-                "OpenAPI's word for `null`, which JSON Schema does not know",
-            );
+            self.note(place, "nullable", Effect::Widened, NULLABLE);
         } else if lists_null && !types.has(TypeSet::NULL) && listed.len() > 1 {
             let values: Vec<Node<'a>> =
                 listed.iter().copied().filter(|value| !matches!(value, Node::Null)).collect();

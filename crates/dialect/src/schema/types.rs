@@ -2,6 +2,9 @@
 
 use crate::json::{Decimal, Node, Object, get};
 
+/// What a report says where `nullable` was taken at its word.
+pub(crate) const NULLABLE: &str = "OpenAPI's word for `null`, which JSON Schema does not know";
+
 /// The seven types as bits; `integer` is part of `number`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TypeSet(u8);

@@ -25,6 +25,7 @@ pub use oauth::Auth;
 pub use places::{Candidate, Origin};
 use reqwest::Url;
 use serde_json::Value;
+pub use timeout::read as read_time;
 
 use crate::{HttpKind, Secret};
 

@@ -7,7 +7,7 @@ const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A time such as `30`, `"30s"`, `"500ms"`, `"2m"` or `"1h"`; a number alone is seconds. `None` if it is none of these, is
 /// not positive, or is more than a day.
-pub(super) fn read(text: &str) -> Option<Duration> {
+pub fn read(text: &str) -> Option<Duration> {
     let text = text.trim();
     let digits =
         text.find(|letter: char| letter.is_ascii_alphabetic() && letter != 'e').unwrap_or(text.len());

@@ -6,27 +6,15 @@ use crate::arguments::Plan;
 use crate::json::{Member, Node, Object, Place, get};
 use crate::schema::is_annotation;
 use crate::schema::profile::Types;
-use crate::schema::types::TypeSet;
+use crate::schema::types::{NULLABLE, TypeSet};
 
 impl<'a> Lowering<'_, 'a, '_> {
     /// The types a schema allows; second, whether they were only implied by its keywords.
     pub(super) fn types(&mut self, members: Object<'a>, place: &Place<'_>) -> (TypeSet, bool) {
-        let mut types = TypeSet::of(members);
-        if matches!(get(members, "nullable"), Some(Node::Bool(true)))
-            && get(members, "type").is_some()
-            && !types.has(TypeSet::NULL)
-        {
-            types = types.or(TypeSet::NULL);
-            self.note(
-                place,
-                "nullable",
-                Effect::Widened,
-                "OpenAPI's word for `null`, which JSON Schema does not know",
-            );
-        }
         if get(members, "type").is_some() {
-            return (types, false);
+            return (self.types_with_null(members, place), false);
         }
+        let types = TypeSet::of(members);
         let implied = members.iter().find_map(|member| implied_type(member.key));
         match implied {
             None => (types, false),
@@ -40,6 +28,16 @@ impl<'a> Lowering<'_, 'a, '_> {
                 (TypeSet::named(name), true)
             }
         }
+    }
+
+    /// The types a schema says, and `null` where OpenAPI's `nullable` means it.
+    pub(super) fn types_with_null(&mut self, members: Object<'a>, place: &Place<'_>) -> TypeSet {
+        let types = TypeSet::of(members);
+        if !matches!(get(members, "nullable"), Some(Node::Bool(true))) || types.has(TypeSet::NULL) {
+            return types;
+        }
+        self.note(place, "nullable", Effect::Widened, NULLABLE);
+        types.or(TypeSet::NULL)
     }
 
     pub(super) fn one_type(

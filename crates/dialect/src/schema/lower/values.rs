@@ -21,7 +21,7 @@ impl<'a> Lowering<'_, 'a, '_> {
             Some(value) => vec![value],
             None => get(members, "enum").and_then(Node::list).unwrap_or_default().to_vec(),
         };
-        let types = self.listed_types(members, place);
+        let types = self.types_with_null(members, place);
         let mut values: Vec<Node<'a>> = Vec::with_capacity(listed.len());
         let mut seen = std::collections::HashSet::with_capacity(listed.len());
         for value in &listed {
@@ -57,20 +57,6 @@ impl<'a> Lowering<'_, 'a, '_> {
         self.tell(&mut draft, &rules, place);
         self.tell(&mut draft, leftover, place);
         self.offer(draft, &values, constant.is_some() && listed.len() == 1, types, place)
-    }
-
-    fn listed_types(&mut self, members: Object<'a>, place: &Place<'_>) -> TypeSet {
-        let mut types = TypeSet::of(members);
-        if matches!(get(members, "nullable"), Some(Node::Bool(true))) && !types.has(TypeSet::NULL) {
-            types = types.or(TypeSet::NULL);
-            self.note(
-                place,
-                "nullable",
-                Effect::Widened,
-                "OpenAPI's word for `null`, which JSON Schema does not know",
-            );
-        }
-        types
     }
 
     /// Says a list of values in the grammar's words.
