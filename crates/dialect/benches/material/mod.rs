@@ -2,7 +2,7 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each bench uses its own part")]
 
-#[path = "../../tests/support/corpus.rs"]
+#[path = "../../tests/laws/support/corpus.rs"]
 mod corpus;
 pub mod sized;
 
@@ -19,10 +19,7 @@ pub struct Material {
 
 /// The captured tools where they are at hand, else the committed shapes.
 pub fn tools() -> Material {
-    let (name, servers) = match corpus::captured_folder() {
-        Some(folder) => ("captured tools", corpus::captured(&folder)),
-        None => ("committed shapes", corpus::shapes()),
-    };
+    let (name, servers) = corpus::real();
     let tools = servers.iter().map(|server| server.tools.len()).sum();
     let texts: Vec<String> =
         servers.into_iter().map(|server| json!({"tools": server.tools}).to_string()).collect();

@@ -13,14 +13,13 @@ pub struct Server {
     pub tools: Vec<Value>,
 }
 
-/// Every collection at hand, with its name: `shapes` always, `captured` where the folder is there.
-pub fn collections() -> Vec<(&'static str, Vec<Server>)> {
-    let mut collections = vec![("shapes", shapes())];
+/// The captured tools where they are at hand, else the committed shapes (`corpus/strip.py --check` says whether the
+/// two are the same tools), and what they are called.
+pub fn real() -> (&'static str, Vec<Server>) {
     match captured_folder() {
-        Some(folder) => collections.push(("captured", captured(&folder))),
-        None => eprintln!("no captured tools at hand, running on the shapes alone"),
+        Some(folder) => ("captured tools", captured(&folder)),
+        None => ("committed shapes", shapes()),
     }
-    collections
 }
 
 /// The committed shapes.
@@ -38,7 +37,7 @@ pub fn shapes() -> Vec<Server> {
 }
 
 /// The captured tools, prose and all.
-pub fn captured(folder: &Path) -> Vec<Server> {
+fn captured(folder: &Path) -> Vec<Server> {
     let mut paths: Vec<PathBuf> = fs::read_dir(folder)
         .expect("the folder can be read")
         .map(|entry| entry.expect("the folder can be read").path())
@@ -56,7 +55,7 @@ pub fn captured(folder: &Path) -> Vec<Server> {
         .collect()
 }
 
-pub fn captured_folder() -> Option<PathBuf> {
+fn captured_folder() -> Option<PathBuf> {
     let named = std::env::var_os("TOOLWIRE_CORPUS").map(PathBuf::from);
     let folder = named.unwrap_or_else(|| repository().join("../shared/corpus"));
     folder.is_dir().then_some(folder)

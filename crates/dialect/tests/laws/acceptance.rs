@@ -1,11 +1,9 @@
 //! The stand-ins for the APIs' validators, tested themselves: what the documentation says is taken, and what the APIs
 //! are known to answer to the rest.
 
-mod support;
-
+use crate::support::acceptance::{accept, accept_request, compiles_in_python};
+use crate::support::{corpus, place};
 use serde_json::{Value, json};
-use support::acceptance::{accept, accept_request, compiles_in_python};
-use support::{corpus, place};
 use toolwire_dialect::Dialect;
 
 /// `{"type":"object","properties":…}`.

@@ -2,13 +2,11 @@
 //!
 //! `fuzz/` at the root of the repository has the same targets for as long a run as wanted.
 
-mod support;
-
 use std::fmt::Write;
 
+use crate::support::corpus;
+use crate::support::random::Random;
 use serde_json::{Value, json};
-use support::corpus;
-use support::random::Random;
 use toolwire_dialect::{Defaults, Dialect, Layout, Options, Toolset, convert};
 
 const ROUNDS: usize = 3000;

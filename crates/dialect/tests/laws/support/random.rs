@@ -28,10 +28,6 @@ impl Random {
         (self.next() % bound.max(1) as u64) as usize
     }
 
-    pub fn between(&mut self, low: usize, high: usize) -> usize {
-        low + self.below(high.saturating_sub(low) + 1)
-    }
-
     /// True `percent` times of a hundred.
     pub fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent

@@ -3,8 +3,6 @@
 //! The inputs are text, since a tree this deep could not even be dropped by the usual recursive code. Nothing is
 //! timed: an engine that writes out what these inputs only refer to would not finish at all.
 
-#![allow(clippy::unwrap_used)]
-
 use std::fmt::Write as _;
 use std::thread;
 
@@ -18,6 +16,8 @@ const STACK: usize = 2 * 1024 * 1024;
 const LONGEST_OUTPUT: usize = 32 * 1024 * 1024;
 
 const LARGE: usize = 256 * 1024;
+
+const ARGUMENTS_OF_LARGE: [Dialect; 3] = [Dialect::OpenAi, Dialect::OpenAiStrict, Dialect::Gemini];
 
 /// Converts the tool text in every dialect, the strict ones reshaped as well, and sends arguments both ways.
 #[track_caller]
@@ -64,13 +64,27 @@ fn try_dialect(text: &str, dialect: Dialect, options: &Options) {
     if let Some(reason) = &reports[0].reason {
         assert!(!reason.code.is_empty() && !reason.message.is_empty(), "{dialect}: {reason:?}");
     }
-    let deep = format!(r#"{{"p":{}1{}}}"#, "[".repeat(100_000), "]".repeat(100_000));
-    for arguments in
-        [json!({}), json!({"p": "5", "a": null, "x": {"p": [[]]}}), json!(null), Value::String(deep)]
-    {
+    // A large input is checked against its own schema in every dialect alike: those that differ most stand for the others.
+    if text.len() >= LARGE && !ARGUMENTS_OF_LARGE.contains(&dialect) {
+        return;
+    }
+    for arguments in [json!({}), json!({"p": "5", "a": null, "x": {"p": [[]]}}), json!(null)] {
         // An error is an answer too.
         let _ = toolset.decode(&reports[0].name, &arguments);
         let _ = toolset.encode(&reports[0].tool, &arguments);
+    }
+}
+
+#[test]
+fn arguments_of_a_hundred_thousand_levels_are_answered() {
+    let deep = format!(r#"{{"p":{}1{}}}"#, "[".repeat(100_000), "]".repeat(100_000));
+    let tool = r#"{"name":"deep","inputSchema":{"type":"object","properties":{"p":{"type":"array"}}}}"#;
+    for dialect in Dialect::ALL {
+        let toolset = Toolset::from_json(tool, dialect, &Options::default()).unwrap();
+        for arguments in [Value::String(deep.clone()), json!({"p": deep})] {
+            assert!(toolset.decode("deep", &arguments).is_err(), "{dialect}");
+            let _ = toolset.encode("deep", &arguments);
+        }
     }
 }
 

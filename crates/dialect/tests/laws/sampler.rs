@@ -1,14 +1,12 @@
 //! The sampler, tested itself: what it draws fits, it reaches what a schema allows, and it draws from nearly every real tool.
 
-mod support;
-
 use std::collections::BTreeSet;
 
+use crate::support::place::covers;
+use crate::support::random::Random;
+use crate::support::sample::Source;
+use crate::support::{corpus, openapi};
 use serde_json::{Value, json};
-use support::place::covers;
-use support::random::Random;
-use support::sample::Source;
-use support::{corpus, openapi};
 use toolwire_dialect::Dialect;
 
 /// Everything that a number of draws gave for property `p`, as text; `absent` where it was left out.
