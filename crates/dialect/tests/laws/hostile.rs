@@ -81,10 +81,11 @@ fn arguments_of_a_hundred_thousand_levels_are_answered() {
     let tool = r#"{"name":"deep","inputSchema":{"type":"object","properties":{"p":{"type":"array"}}}}"#;
     for dialect in Dialect::ALL {
         let toolset = Toolset::from_json(tool, dialect, &Options::default()).unwrap();
-        for arguments in [Value::String(deep.clone()), json!({"p": deep})] {
-            assert!(toolset.decode("deep", &arguments).is_err(), "{dialect}");
-            let _ = toolset.encode("deep", &arguments);
-        }
+        assert!(toolset.decode("deep", &Value::String(deep.clone())).is_err(), "{dialect}");
+        // Too deep to be read as a list, it is a text, and so the list of one that was due.
+        let decoded = toolset.decode("deep", &json!({"p": deep}));
+        let decoded = decoded.map(|decoded| Value::Object(decoded.arguments));
+        assert_eq!(decoded, Ok(json!({"p": [deep]})), "{dialect}");
     }
 }
 
