@@ -2,15 +2,21 @@
 
 mod call;
 mod content;
+mod conversation;
+mod conversations;
 mod fields; // the one way in which known and unknown fields are told apart
 mod message;
 mod result;
 mod tool;
 mod toolbox;
+mod transcript;
 
 pub use call::{InvalidCall, ToolCall};
 pub use content::{Content, ResourceBody, ResourceContents, ResourceLink};
+pub use conversation::{Conversation, ConversationId, Entry, InvalidId, Parent, Timestamp, Usage};
+pub use conversations::{Conversations, Cursor, Found, Hit, NewConversation, NewEntry, Page, StoreError};
 pub use message::{Block, InvalidMessage, Message, Role};
 pub use result::{InvalidResult, ToolResult};
 pub use tool::{InvalidTool, Tool};
 pub use toolbox::{CallError, CallOptions, Missing, Progress, Toolbox};
+pub use transcript::{InvalidTranscript, Transcript};

@@ -1,0 +1,11 @@
+#![doc = include_str!("../README.md")]
+
+mod clock;
+#[cfg(feature = "redis")]
+mod redis;
+mod sqlite;
+mod words; // what a search looks at, the same on every backend
+
+#[cfg(feature = "redis")]
+pub use redis::{Redis, RedisOptions};
+pub use sqlite::{Sqlite, SqliteOptions};

@@ -1,0 +1,215 @@
+//! The operations of the contract, on what `Redis` can do.
+
+use ::redis::cmd;
+use futures_core::future::BoxFuture;
+use toolwire_contract::{
+    Conversation, ConversationId, Conversations, Cursor, Found, NewConversation, NewEntry, Page, Parent,
+    StoreError, Timestamp, Transcript, Usage,
+};
+
+use super::link::{Access, Request};
+use super::{APPEND, RENAME, Redis, stored, unknown};
+use crate::clock::new_id;
+use crate::words::Query;
+
+impl Conversations for Redis {
+    fn begin(&self, new: NewConversation) -> BoxFuture<'_, Result<Conversation, StoreError>> {
+        Box::pin(async move {
+            let conversation = Conversation {
+                id: new_id(&self.link.place)?,
+                title: new.title,
+                model: new.model,
+                created: Timestamp::default(),
+                changed: Timestamp::default(),
+                messages: 0,
+                usage: Usage::default(),
+                parent: None,
+            };
+            self.create(Transcript { conversation, entries: Vec::new() }, None).await
+        })
+    }
+
+    fn append<'a>(
+        &'a self,
+        conversation: &'a ConversationId,
+        entries: Vec<NewEntry>,
+        expected: Option<u64>,
+    ) -> BoxFuture<'a, Result<u64, StoreError>> {
+        Box::pin(async move {
+            let keys = self.keys(conversation);
+            let mut model = String::new();
+            let mut sum = Usage::default();
+            let mut bodies = Vec::new();
+            for NewEntry { message, model: writer, usage } in entries {
+                let usage = usage.map(|usage| Usage::default().plus(&usage));
+                sum = sum.plus(&usage.unwrap_or_default());
+                if let Some(writer) = &writer {
+                    model = format!("+{writer}");
+                }
+                bodies.push(stored::write_body(message, writer, usage));
+            }
+            let expected_text = expected.map_or_else(String::new, |position| position.to_string());
+            let mut script = APPEND.key(keys.head);
+            script
+                .key(keys.entries)
+                .arg(self.token()?)
+                .arg(expected_text)
+                .arg(self.time_to_live())
+                .arg(model);
+            for part in stored::write_usage(&sum) {
+                script.arg(part);
+            }
+            script.arg(&bodies);
+            let answer: Vec<String> = self.link.ask(Access::Writes, Request::Script(script)).await?;
+            match answer.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+                ["done", position, changed] => {
+                    if !bodies.is_empty() {
+                        // The message is kept whatever becomes of the list, and the next one mends it.
+                        let _ = self.place_in_list(conversation, Timestamp(self.number(changed)?)).await;
+                    }
+                    self.number(position)
+                }
+                ["conflict", found] => Err(StoreError::Conflict {
+                    conversation: conversation.clone(),
+                    expected: expected.unwrap_or_default(),
+                    found: self.number(found)?,
+                }),
+                ["newer", found] => Err(StoreError::Newer {
+                    place: self.link.place.clone(),
+                    found: self.number(found)?,
+                    known: stored::FORMAT,
+                }),
+                ["damaged"] => Err(StoreError::Damaged {
+                    place: self.link.place.clone(),
+                    problem: format!("messages of conversation `{conversation}` are missing"),
+                }),
+                _ => Err(unknown(conversation)),
+            }
+        })
+    }
+
+    fn get<'a>(
+        &'a self,
+        conversation: &'a ConversationId,
+    ) -> BoxFuture<'a, Result<Conversation, StoreError>> {
+        Box::pin(async move { self.head(conversation).await?.ok_or_else(|| unknown(conversation)) })
+    }
+
+    fn load<'a>(
+        &'a self,
+        conversation: &'a ConversationId,
+        after: u64,
+    ) -> BoxFuture<'a, Result<Transcript, StoreError>> {
+        Box::pin(self.load_after(conversation, after))
+    }
+
+    fn list(&self, limit: usize, after: Option<Cursor>) -> BoxFuture<'_, Result<Page, StoreError>> {
+        Box::pin(async move {
+            let limit = limit.max(1);
+            let mut page = Page { conversations: Vec::new(), next: None };
+            let mut last = None;
+            let mut offset = 0;
+            while let Some(part) = self.part_of_list(after.as_ref(), &mut offset).await? {
+                for (listed, conversation) in part {
+                    if page.conversations.len() == limit {
+                        page.next = last;
+                        return Ok(page);
+                    }
+                    if listed < conversation.changed {
+                        self.place_in_list(&conversation.id, conversation.changed).await?;
+                    }
+                    // Where it stands in the list is the place to go on from.
+                    last = Some(Cursor { changed: listed, id: conversation.id.clone() });
+                    page.conversations.push(conversation);
+                }
+            }
+            Ok(page)
+        })
+    }
+
+    fn rename<'a>(
+        &'a self,
+        conversation: &'a ConversationId,
+        title: Option<String>,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            let mut script = RENAME.key(self.keys(conversation).head);
+            script.arg(title.map_or_else(String::new, |title| format!("+{title}")));
+            let renamed: u64 = self.link.ask(Access::Writes, Request::Script(script)).await?;
+            if renamed == 0 { Err(unknown(conversation)) } else { Ok(()) }
+        })
+    }
+
+    fn fork<'a>(
+        &'a self,
+        conversation: &'a ConversationId,
+        at: u64,
+    ) -> BoxFuture<'a, Result<Conversation, StoreError>> {
+        Box::pin(async move {
+            // What is read here never changes any more, so it needs no lock.
+            let Transcript { conversation: parent, mut entries } = self.load_after(conversation, 0).await?;
+            if at > parent.messages {
+                return Err(StoreError::UnknownPosition {
+                    conversation: parent.id,
+                    position: at,
+                    messages: parent.messages,
+                });
+            }
+            entries.truncate(usize::try_from(at).unwrap_or(usize::MAX));
+            let fork = Conversation {
+                id: new_id(&self.link.place)?,
+                parent: Some(Parent { conversation: parent.id, at }),
+                ..parent
+            };
+            self.create(Transcript::checked(fork, entries)?, None).await
+        })
+    }
+
+    fn search<'a>(&'a self, query: &'a str, limit: usize) -> BoxFuture<'a, Result<Found, StoreError>> {
+        let query = Query::new(query);
+        Box::pin(async move {
+            let mut found = Found { hits: Vec::new(), is_complete: true };
+            if query.is_empty() || limit == 0 {
+                return Ok(found);
+            }
+            let mut left = self.options.search_messages;
+            let mut offset = 0;
+            while let Some(part) = self.part_of_list(None, &mut offset).await? {
+                for (_, conversation) in part {
+                    let wanted = limit - found.hits.len();
+                    let (hits, seen) = self.search_one(&conversation, &query, wanted, left).await?;
+                    left -= seen.min(left);
+                    found.hits.extend(hits);
+                    if found.hits.len() >= limit {
+                        return Ok(found);
+                    }
+                    if left == 0 {
+                        // The bound may have been reached exactly at the end; then too it is not known.
+                        found.is_complete = false;
+                        return Ok(found);
+                    }
+                }
+            }
+            Ok(found)
+        })
+    }
+
+    fn remove<'a>(&'a self, conversation: &'a ConversationId) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            let keys = self.keys(conversation);
+            let mut command = cmd("DEL");
+            command.arg(keys.head).arg(keys.entries);
+            let removed: u64 = self.link.ask(Access::Writes, Request::Command(command)).await?;
+            self.take_out_of_list(conversation).await?;
+            if removed == 0 { Err(unknown(conversation)) } else { Ok(()) }
+        })
+    }
+
+    fn restore(&self, transcript: Transcript) -> BoxFuture<'_, Result<Conversation, StoreError>> {
+        Box::pin(async move {
+            let transcript = Transcript::checked(transcript.conversation, transcript.entries)?;
+            let times = (transcript.conversation.created, transcript.conversation.changed);
+            self.create(transcript, Some(times)).await
+        })
+    }
+}

@@ -1,0 +1,145 @@
+//! How a conversation is written in Redis, and read back.
+//!
+//! | key | type | holds |
+//! |---|---|---|
+//! | `PREFIX:{ID}:head` | hash | `format`, `title`, `model`, `created`, `changed`, `messages`, the sums of usage, `parent` and `at`, `recent` |
+//! | `PREFIX:{ID}:entries` | list | one text for each message: its time, `:`, and the JSON of message, model and usage |
+//! | `PREFIX:list` | sorted set | ids by the time of the last change |
+//!
+//! The braces are a hash tag: both keys of a conversation are in one slot of a cluster, so one script may use both.
+
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+use toolwire_contract::{
+    Conversation, ConversationId, Entry, Message, Parent, StoreError, Timestamp, Transcript, Usage,
+};
+
+/// The format that this code writes.
+pub(super) const FORMAT: u64 = 1;
+
+pub(super) struct Keys {
+    pub(super) head: String,
+    pub(super) entries: String,
+}
+
+impl Keys {
+    pub(super) fn new(prefix: &str, id: &ConversationId) -> Keys {
+        Keys { head: format!("{prefix}:{{{id}}}:head"), entries: format!("{prefix}:{{{id}}}:entries") }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct Body {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    model: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    usage: Option<Usage>,
+    message: Message,
+}
+
+/// The JSON of an entry; the script puts the time in front of it.
+pub(super) fn write_body(message: Message, model: Option<String>, usage: Option<Usage>) -> String {
+    serde_json::to_string(&Body { model, usage, message }).expect("messages and numbers are always JSON")
+}
+
+pub(super) fn write_entry(entry: Entry) -> String {
+    let Entry { time, model, usage, message, .. } = entry;
+    format!("{}:{}", time.0, write_body(message, model, usage))
+}
+
+pub(super) fn read_entry(text: &str, sequence: u64, place: &str) -> Result<Entry, StoreError> {
+    let damaged = |problem: String| StoreError::Damaged { place: place.to_owned(), problem };
+    let (time, body) = text.split_once(':').ok_or_else(|| damaged("an entry has no time".to_owned()))?;
+    let time = time.parse().map_err(|_| damaged(format!("`{time}` is no time")))?;
+    let Body { model, usage, message } = serde_json::from_str(body)
+        .map_err(|error| damaged(format!("message {sequence} cannot be read: {error}")))?;
+    Ok(Entry { sequence, time: Timestamp(time), model, usage, message })
+}
+
+/// The fields of a head, but for those that the script writes.
+pub(super) fn write_head(conversation: &Conversation) -> Vec<(&'static str, String)> {
+    let Conversation { title, model, messages, usage, parent, .. } = conversation;
+    let mut fields = vec![("messages", messages.to_string())];
+    fields.extend(title.clone().map(|title| ("title", title)));
+    fields.extend(model.clone().map(|model| ("model", model)));
+    let [input, output, cached, reasoning, cost] = write_usage(usage);
+    fields.extend([("input", input), ("output", output), ("cached", cached), ("reasoning", reasoning)]);
+    if !cost.is_empty() {
+        fields.push(("cost", cost));
+    }
+    if let Some(Parent { conversation, at }) = parent {
+        fields.extend([("parent", conversation.to_string()), ("at", at.to_string())]);
+    }
+    fields
+}
+
+/// Input, output, cached, reasoning and cost; an unknown cost is the empty text.
+pub(super) fn write_usage(usage: &Usage) -> [String; 5] {
+    [
+        usage.input_tokens.to_string(),
+        usage.output_tokens.to_string(),
+        usage.cached_tokens.to_string(),
+        usage.reasoning_tokens.to_string(),
+        usage.cost_nanodollars.map_or_else(String::new, |cost| cost.to_string()),
+    ]
+}
+
+/// Reads a head; `None` when there is none.
+pub(super) fn read_head(
+    id: ConversationId,
+    mut fields: HashMap<String, String>,
+    place: &str,
+) -> Result<Option<Conversation>, StoreError> {
+    if fields.is_empty() {
+        return Ok(None);
+    }
+    let damaged = |problem: String| StoreError::Damaged { place: place.to_owned(), problem };
+    let number = |name: &str| -> Result<u64, StoreError> {
+        let text = fields.get(name).ok_or_else(|| damaged(format!("conversation `{id}` has no `{name}`")))?;
+        text.parse().map_err(|_| damaged(format!("`{name}` of conversation `{id}` is `{text}`")))
+    };
+    let found = number("format")?;
+    if found > FORMAT {
+        return Err(StoreError::Newer { place: place.to_owned(), found, known: FORMAT });
+    }
+    let parent = match fields.get("parent") {
+        Some(parent) => Some(Parent {
+            conversation: parent.parse().map_err(|error| damaged(format!("{error}")))?,
+            at: number("at")?,
+        }),
+        None => None,
+    };
+    let usage = Usage {
+        input_tokens: number("input")?,
+        output_tokens: number("output")?,
+        cached_tokens: number("cached")?,
+        reasoning_tokens: number("reasoning")?,
+        cost_nanodollars: fields.contains_key("cost").then(|| number("cost")).transpose()?,
+    };
+    let (created, changed) = (Timestamp(number("created")?), Timestamp(number("changed")?));
+    let messages = number("messages")?;
+    let (title, model) = (fields.remove("title"), fields.remove("model"));
+    Ok(Some(Conversation { id, title, model, created, changed, messages, usage, parent }))
+}
+
+/// Puts the parts together, when they fit: entries may be missing where the server was told to evict keys.
+pub(super) fn read_transcript(
+    conversation: Conversation,
+    texts: &[String],
+    after: u64,
+    place: &str,
+) -> Result<Transcript, StoreError> {
+    let due = conversation.messages.saturating_sub(after);
+    if texts.len() as u64 != due {
+        let problem = format!(
+            "conversation `{}` should have {due} messages after position {after}, and has {}",
+            conversation.id,
+            texts.len()
+        );
+        return Err(StoreError::Damaged { place: place.to_owned(), problem });
+    }
+    let entries: Result<Vec<Entry>, StoreError> =
+        (after + 1..).zip(texts).map(|(sequence, text)| read_entry(text, sequence, place)).collect();
+    Ok(Transcript { conversation, entries: entries? })
+}
