@@ -2,10 +2,12 @@
 
 mod misbehaving;
 mod processes;
+mod redis;
 mod running;
 mod servers;
 
 pub use misbehaving::{misbehaving_http, misbehaving_server};
 pub use processes::{Process, descendants, marked, open_files, resident_bytes, wait_gone};
+pub use redis::{RedisCluster, RedisServer};
 pub use running::RunningServer;
 pub use servers::{Launch, Servers};

@@ -139,7 +139,8 @@ pub(super) fn read_transcript(
         );
         return Err(StoreError::Damaged { place: place.to_owned(), problem });
     }
+    let numbered = texts.iter().enumerate().map(|(index, text)| (after + 1 + index as u64, text));
     let entries: Result<Vec<Entry>, StoreError> =
-        (after + 1..).zip(texts).map(|(sequence, text)| read_entry(text, sequence, place)).collect();
+        numbered.map(|(sequence, text)| read_entry(text, sequence, place)).collect();
     Ok(Transcript { conversation, entries: entries? })
 }

@@ -1,0 +1,49 @@
+//! The places where the cases keep their conversations.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tempfile::TempDir;
+use toolwire_contract::Conversations;
+use toolwire_store::{Redis, RedisOptions, Sqlite, SqliteOptions};
+use toolwire_testkit::{RedisCluster, RedisServer};
+
+/// A place for conversations, empty at first.
+pub(crate) enum Backend {
+    Sqlite { folder: TempDir },
+    Redis { server: RedisServer },
+    Cluster { cluster: Arc<RedisCluster>, prefix: String },
+}
+
+impl Backend {
+    pub(crate) fn sqlite() -> Backend {
+        Backend::Sqlite { folder: tempfile::tempdir().unwrap() }
+    }
+
+    pub(crate) fn redis() -> Backend {
+        Backend::Redis { server: RedisServer::start() }
+    }
+
+    pub(crate) fn cluster(cluster: &Arc<RedisCluster>, prefix: &str) -> Backend {
+        Backend::Cluster { cluster: Arc::clone(cluster), prefix: prefix.to_owned() }
+    }
+
+    /// Opens the place, once more each time.
+    pub(crate) async fn open(&self) -> Arc<dyn Conversations> {
+        match self {
+            Backend::Sqlite { folder } => {
+                let path: PathBuf = folder.path().join("conversations.db");
+                Arc::new(Sqlite::open(path, SqliteOptions::default()).await.unwrap())
+            }
+            Backend::Redis { server } => {
+                Arc::new(Redis::connect(&server.url(), RedisOptions::default()).await.unwrap())
+            }
+            Backend::Cluster { cluster, prefix } => {
+                let urls: Vec<String> = cluster.nodes().iter().map(RedisServer::url).collect();
+                let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
+                let options = RedisOptions { prefix: prefix.clone(), ..RedisOptions::default() };
+                Arc::new(Redis::connect_cluster(&urls, options).await.unwrap())
+            }
+        }
+    }
+}

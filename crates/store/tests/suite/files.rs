@@ -1,0 +1,193 @@
+//! What only a file can be: of another version, of another program, damaged, full, locked, readable by others.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::Connection;
+use toolwire_contract::{Conversations, Message, NewConversation, StoreError};
+use toolwire_store::{Sqlite, SqliteOptions};
+
+use crate::keeping::{begin_with, texts};
+
+async fn open(path: &Path) -> Result<Sqlite, StoreError> {
+    Sqlite::open(path, SqliteOptions::default()).await
+}
+
+async fn refusal(path: &Path) -> StoreError {
+    open(path).await.err().expect("the file is refused")
+}
+
+#[tokio::test]
+async fn a_file_of_version_1_is_brought_up_to_date() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("conversations.db");
+    let connection = Connection::open(&path).unwrap();
+    connection.execute_batch(include_str!("../fixtures/version-1.sql")).unwrap();
+    drop(connection);
+
+    let store = open(&path).await.unwrap();
+    let page = store.list(10, None).await.unwrap().conversations;
+    let expected = serde_json::json!([
+        {"id": "0198f1c2-7d3a-7b11-9c55-2f6b0a1d4e84", "title": null, "model": null, "created": 1767225700000_u64,
+         "changed": 1767225700000_u64, "messages": 1, "usage": {"inputTokens": 0, "outputTokens": 0, "cachedTokens": 0,
+         "reasoningTokens": 0}, "parent": {"conversation": "0198f1c2-7d3a-7b11-9c55-2f6b0a1d4e83", "at": 1}},
+        {"id": "0198f1c2-7d3a-7b11-9c55-2f6b0a1d4e83", "title": "Tides", "model": "demo", "created": 1767225600000_u64,
+         "changed": 1767225602000_u64, "messages": 2, "usage": {"inputTokens": 12, "outputTokens": 5, "cachedTokens": 0,
+         "reasoningTokens": 0, "costNanodollars": 150}, "parent": null},
+    ]);
+    assert_eq!(serde_json::to_value(&page).unwrap(), expected);
+    let tides = &page[1].id;
+    assert_eq!(
+        texts(&store, tides).await,
+        ["When is high tide in Bergen?", "At nine, and again at half past nine."]
+    );
+    // Version 1 had no words to search by.
+    let hits = store.search("bergen", 10).await.unwrap().hits;
+    assert_eq!(hits.iter().map(|hit| hit.sequence).collect::<Vec<_>>(), [1, 1]);
+    store.append(tides, vec![Message::user("And at Bergen's castle?").into()], Some(2)).await.unwrap();
+    assert_eq!(store.search("bergen", 10).await.unwrap().hits.len(), 3);
+    drop(store);
+    assert_eq!(texts(&open(&path).await.unwrap(), tides).await.len(), 3);
+}
+
+#[tokio::test]
+async fn a_file_of_a_newer_version_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("conversations.db");
+    drop(open(&path).await.unwrap());
+    Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
+    let error = refusal(&path).await;
+    let place = path.display().to_string();
+    assert_eq!(error, StoreError::Newer { place, found: 99, known: 2 });
+    assert_eq!(error.code(), "newer");
+}
+
+#[tokio::test]
+async fn the_database_of_another_program_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("other.db");
+    let connection = Connection::open(&path).unwrap();
+    connection.execute_batch("CREATE TABLE places (name TEXT)").unwrap();
+    drop(connection);
+    let before = fs::read(&path).unwrap();
+    assert_eq!(refusal(&path).await.code(), "foreign");
+    assert_eq!(fs::read(&path).unwrap(), before);
+}
+
+#[tokio::test]
+async fn a_damaged_file_is_told_and_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("conversations.db");
+    let garbage = "not a database at all ".repeat(1000);
+    fs::write(&path, &garbage).unwrap();
+    let error = refusal(&path).await;
+    assert_eq!(error.code(), "damaged");
+    assert_eq!(error.to_string(), format!("`{}` is damaged: file is not a database", path.display()));
+    assert_eq!(fs::read_to_string(&path).unwrap(), garbage);
+}
+
+#[tokio::test]
+async fn damage_inside_is_told_when_it_is_met() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("conversations.db");
+    let store = open(&path).await.unwrap();
+    let long = "text ".repeat(2000);
+    let id = begin_with(&store, "", &[&*long; 50]).await;
+    drop(store);
+    // Everything but the first page, which says what the file is.
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[4096..].fill(0xA5);
+    fs::write(&path, bytes).unwrap();
+    let met = match open(&path).await {
+        Ok(store) => store.load(&id, 0).await.unwrap_err(),
+        Err(error) => error,
+    };
+    assert_eq!(met.code(), "damaged", "{met}");
+}
+
+#[tokio::test]
+async fn a_full_disk_costs_the_message_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("conversations.db");
+    let options = SqliteOptions { max_bytes: Some(200_000), ..SqliteOptions::default() };
+    let store = Sqlite::open(&path, options).await.unwrap();
+    let id = begin_with(&store, "", &[]).await;
+    let text = "text ".repeat(1000);
+    let mut kept = 0;
+    let error = loop {
+        match store.append(&id, vec![Message::user(&*text).into()], None).await {
+            Ok(position) => kept = position,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error, StoreError::Full { place: path.display().to_string() });
+    assert!(kept > 5, "{kept}");
+    assert_eq!(texts(&store, &id).await.len() as u64, kept);
+    drop(store);
+    // With room it goes on.
+    let store = open(&path).await.unwrap();
+    assert_eq!(store.append(&id, vec![Message::user(text).into()], Some(kept)).await, Ok(kept + 1));
+}
+
+#[tokio::test]
+async fn a_file_that_another_process_holds_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("conversations.db");
+    let patience = Duration::from_millis(50);
+    let options = SqliteOptions { patience, ..SqliteOptions::default() };
+    let store = Sqlite::open(&path, options).await.unwrap();
+    let id = begin_with(&store, "", &["a"]).await;
+    let other = Connection::open(&path).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let error = store.append(&id, vec![Message::user("b").into()], None).await.unwrap_err();
+    assert_eq!(error, StoreError::Busy { place: path.display().to_string(), after: patience });
+    // Reading goes on.
+    assert_eq!(texts(&store, &id).await, ["a"]);
+    other.execute_batch("ROLLBACK").unwrap();
+    assert_eq!(store.append(&id, vec![Message::user("b").into()], None).await, Ok(2));
+}
+
+#[tokio::test]
+async fn a_place_that_cannot_be_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("file"), "").unwrap();
+    assert_eq!(refusal(&folder.path().join("file/conversations.db")).await.code(), "unavailable");
+    assert_eq!(refusal(folder.path()).await.code(), "unavailable");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn only_its_owner_may_read_it() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let folder = tempfile::tempdir().unwrap();
+    let inner = folder.path().join("new/folder");
+    let store = open(&inner.join("conversations.db")).await.unwrap();
+    begin_with(&store, "", &["a"]).await;
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&inner), 0o700);
+    let mut files = Vec::new();
+    for entry in fs::read_dir(&inner).unwrap() {
+        let path = entry.unwrap().path();
+        assert_eq!(mode(&path), 0o600, "{}", path.display());
+        files.push(path.file_name().unwrap().to_str().unwrap().to_owned());
+    }
+    files.sort();
+    assert_eq!(files, ["conversations.db", "conversations.db-shm", "conversations.db-wal"]);
+}
+
+#[tokio::test]
+async fn a_closed_store_is_one_file_with_a_write_ahead_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("conversations.db");
+    let store = open(&path).await.unwrap();
+    store.begin(NewConversation::default()).await.unwrap();
+    drop(store);
+    let files: Vec<_> =
+        fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(files, ["conversations.db"]);
+    let mode: String =
+        Connection::open(&path).unwrap().pragma_query_value(None, "journal_mode", |row| row.get(0)).unwrap();
+    assert_eq!(mode, "wal");
+}

@@ -1,0 +1,53 @@
+//! A fork begins with what its parent had, and lives on without it.
+
+use toolwire_contract::{Message, NewEntry, Parent, StoreError, Usage};
+
+use crate::backends::Backend;
+use crate::keeping::{begin_with, texts};
+
+pub(crate) async fn a_fork_has_the_first_messages_and_its_own_life(backend: &Backend) {
+    let store = backend.open().await;
+    let parent = begin_with(&*store, "Tides", &["a", "b"]).await;
+    let usage = Usage { input_tokens: 3, ..Usage::default() };
+    let answer =
+        NewEntry { message: Message::assistant("c"), model: Some("demo".to_owned()), usage: Some(usage) };
+    store.append(&parent, vec![answer], None).await.unwrap();
+    let whole = store.load(&parent, 0).await.unwrap();
+
+    let fork = store.fork(&parent, 2).await.unwrap();
+    assert_eq!(fork.parent, Some(Parent { conversation: parent.clone(), at: 2 }));
+    assert_eq!((fork.title.as_deref(), fork.model.as_deref()), (Some("Tides"), Some("demo")));
+    assert_eq!((fork.messages, fork.usage), (2, Usage::default()));
+    assert!(fork.id > parent && fork.created >= whole.conversation.changed);
+    assert_eq!(store.get(&fork.id).await.unwrap(), fork);
+    assert_eq!(store.load(&fork.id, 0).await.unwrap().entries, whole.entries[..2]);
+
+    store.append(&fork.id, vec![Message::user("other").into()], Some(2)).await.unwrap();
+    store.append(&parent, vec![Message::user("d").into()], Some(3)).await.unwrap();
+    assert_eq!(texts(&*store, &fork.id).await, ["a", "b", "other"]);
+    assert_eq!(texts(&*store, &parent).await, ["a", "b", "c", "d"]);
+
+    let all = store.fork(&parent, 4).await.unwrap();
+    assert_eq!((all.messages, all.usage), (4, usage));
+    let none = store.fork(&parent, 0).await.unwrap();
+    assert_eq!((none.messages, texts(&*store, &none.id).await), (0, Vec::new()));
+}
+
+pub(crate) async fn a_fork_outlives_its_parent(backend: &Backend) {
+    let store = backend.open().await;
+    let parent = begin_with(&*store, "", &["needle", "b"]).await;
+    let fork = store.fork(&parent, 1).await.unwrap();
+    store.remove(&parent).await.unwrap();
+    assert_eq!(texts(&*store, &fork.id).await, ["needle"]);
+    assert_eq!(store.get(&fork.id).await.unwrap(), fork);
+    let hits = store.search("needle", 10).await.unwrap().hits;
+    assert_eq!(hits.into_iter().map(|hit| hit.conversation).collect::<Vec<_>>(), [fork.id]);
+}
+
+pub(crate) async fn a_fork_past_the_end_is_told(backend: &Backend) {
+    let store = backend.open().await;
+    let parent = begin_with(&*store, "", &["a"]).await;
+    let error = store.fork(&parent, 2).await.unwrap_err();
+    assert_eq!(error, StoreError::UnknownPosition { conversation: parent, position: 2, messages: 1 });
+    assert_eq!(store.list(10, None).await.unwrap().conversations.len(), 1);
+}

@@ -1,0 +1,244 @@
+//! What is kept comes back as it was, in its order, and is listed.
+
+use toolwire_contract::{
+    Conversation, ConversationId, Conversations, Message, NewConversation, NewEntry, StoreError, Timestamp,
+    Usage,
+};
+
+use crate::backends::Backend;
+
+/// Begins a conversation with messages of these texts.
+pub(crate) async fn begin_with(store: &dyn Conversations, title: &str, texts: &[&str]) -> ConversationId {
+    let new = NewConversation { title: Some(title.to_owned()), model: None };
+    let id = store.begin(new).await.unwrap().id;
+    for text in texts {
+        store.append(&id, vec![Message::user(*text).into()], None).await.unwrap();
+    }
+    id
+}
+
+/// The texts of a conversation, with their numbers checked.
+pub(crate) async fn texts(store: &dyn Conversations, id: &ConversationId) -> Vec<String> {
+    let transcript = store.load(id, 0).await.unwrap();
+    assert_eq!(transcript.conversation.messages, transcript.entries.len() as u64);
+    let mut latest = Timestamp::default();
+    for (due, entry) in (1..).zip(&transcript.entries) {
+        assert_eq!(entry.sequence, due);
+        assert!(entry.time >= latest, "time goes back at {due}");
+        latest = entry.time;
+    }
+    transcript.entries.iter().map(|entry| text_of(&entry.message)).collect()
+}
+
+pub(crate) fn text_of(message: &Message) -> String {
+    let value = serde_json::to_value(message).unwrap();
+    value["content"][0]["text"].as_str().unwrap().to_owned()
+}
+
+pub(crate) async fn a_conversation_begins_empty(backend: &Backend) {
+    let store = backend.open().await;
+    let new = NewConversation { title: Some("Tides".to_owned()), model: Some("demo".to_owned()) };
+    let begun = store.begin(new).await.unwrap();
+    let expected = Conversation {
+        id: begun.id.clone(),
+        title: Some("Tides".to_owned()),
+        model: Some("demo".to_owned()),
+        created: begun.changed,
+        changed: begun.changed,
+        messages: 0,
+        usage: Usage::default(),
+        parent: None,
+    };
+    assert_eq!(begun, expected);
+    assert!(begun.created > Timestamp(1_700_000_000_000), "{:?}", begun.created);
+    let transcript = store.load(&begun.id, 0).await.unwrap();
+    assert_eq!((transcript.conversation, transcript.entries), (expected, Vec::new()));
+}
+
+pub(crate) async fn messages_come_back_as_they_were(backend: &Backend) {
+    let written = [
+        r#"{"role":"user","content":[{"type":"text","text":"hi \u0000 \"'\\ 🦀\r\n"}],"_meta":{"n":1.0}}"#,
+        r#"{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"f","input":{"n":12345678901234567890,"e":1e+2}},{"type":"later","x":[null]}]}"#,
+        r#"{"role":"user","content":[{"type":"tool_result","toolUseId":"1","content":[{"type":"image","data":"AA==","mimeType":"image/png"}],"structuredContent":null,"isError":true}]}"#,
+        r#"{"role":"assistant","content":[]}"#,
+    ];
+    let store = backend.open().await;
+    let id = begin_with(&*store, "", &[]).await;
+    for (position, text) in (1..).zip(written) {
+        let message: Message = serde_json::from_str(text).unwrap();
+        assert_eq!(store.append(&id, vec![message.into()], None).await.unwrap(), position);
+    }
+    drop(store);
+    let transcript = backend.open().await.load(&id, 0).await.unwrap();
+    let read: Vec<String> =
+        transcript.entries.iter().map(|entry| serde_json::to_string(&entry.message).unwrap()).collect();
+    assert_eq!(read, written);
+    assert_eq!(transcript.entries.last().unwrap().time, transcript.conversation.changed);
+}
+
+pub(crate) async fn only_what_is_new_is_loaded(backend: &Backend) {
+    let store = backend.open().await;
+    let id = begin_with(&*store, "", &["a", "b", "c"]).await;
+    for (after, expected) in [(0, vec![1, 2, 3]), (2, vec![3]), (3, vec![]), (9, vec![]), (u64::MAX, vec![])]
+    {
+        let transcript = store.load(&id, after).await.unwrap();
+        let sequences: Vec<u64> = transcript.entries.iter().map(|entry| entry.sequence).collect();
+        assert_eq!((sequences, transcript.conversation.messages), (expected, 3));
+    }
+}
+
+pub(crate) async fn several_messages_are_added_together(backend: &Backend) {
+    let store = backend.open().await;
+    let id = begin_with(&*store, "", &["a"]).await;
+    let both = vec![Message::assistant("b").into(), Message::user("c").into()];
+    assert_eq!(store.append(&id, both, Some(1)).await, Ok(3));
+    assert_eq!(store.append(&id, Vec::new(), None).await, Ok(3));
+    assert_eq!(texts(&*store, &id).await, ["a", "b", "c"]);
+}
+
+pub(crate) async fn a_message_of_a_hundred_thousand_characters_is_kept(backend: &Backend) {
+    let store = backend.open().await;
+    let long = format!("{} needle", "Ünïcödé 東京 ".repeat(10_000));
+    assert!(long.chars().count() > 100_000);
+    let id = begin_with(&*store, "", &[&long, "short"]).await;
+    assert_eq!(texts(&*store, &id).await, [long.as_str(), "short"]);
+    let found = store.search("needle", 10).await.unwrap();
+    assert_eq!(found.hits.iter().map(|hit| hit.sequence).collect::<Vec<_>>(), [1]);
+    assert!(found.hits[0].snippet.chars().count() < 200);
+}
+
+pub(crate) async fn usage_and_model_are_those_of_the_messages(backend: &Backend) {
+    let store = backend.open().await;
+    let id = begin_with(&*store, "", &["a"]).await;
+    let usage = |input, cost| Usage {
+        input_tokens: input,
+        output_tokens: 2,
+        cost_nanodollars: cost,
+        ..Usage::default()
+    };
+    let entry = |model: &str, usage| NewEntry {
+        message: Message::assistant("b"),
+        model: Some(model.to_owned()),
+        usage: Some(usage),
+    };
+    store
+        .append(&id, vec![entry("one", usage(5, None)), entry("two", usage(7, Some(9)))], None)
+        .await
+        .unwrap();
+    store.append(&id, vec![entry("three", usage(u64::MAX, None))], None).await.unwrap();
+    store.append(&id, vec![Message::user("c").into()], None).await.unwrap();
+    let transcript = store.load(&id, 0).await.unwrap();
+    let expected = Usage {
+        input_tokens: Usage::MOST,
+        output_tokens: 6,
+        cached_tokens: 0,
+        reasoning_tokens: 0,
+        cost_nanodollars: Some(9),
+    };
+    assert_eq!(transcript.conversation.usage, expected);
+    assert_eq!(transcript.conversation.model.as_deref(), Some("three"));
+    let kept: Vec<_> = transcript.entries.into_iter().map(|entry| (entry.model, entry.usage)).collect();
+    let some = |model: &str| Some(model.to_owned());
+    assert_eq!(
+        kept,
+        [
+            (None, None),
+            (some("one"), Some(usage(5, None))),
+            (some("two"), Some(usage(7, Some(9)))),
+            (some("three"), Some(usage(Usage::MOST, None))),
+            (None, None),
+        ]
+    );
+}
+
+pub(crate) async fn the_list_shows_what_changed_last_first(backend: &Backend) {
+    let store = backend.open().await;
+    assert_eq!(store.list(10, None).await.unwrap().conversations, []);
+    let first = begin_with(&*store, "first", &["a"]).await;
+    let second = begin_with(&*store, "second", &["b"]).await;
+    next_millisecond(&*store, &second).await;
+    store.append(&first, vec![Message::user("c").into()], None).await.unwrap();
+    let page = store.list(10, None).await.unwrap();
+    let listed: Vec<_> = page.conversations.iter().map(|conversation| conversation.id.clone()).collect();
+    assert_eq!((listed, page.next), (vec![first.clone(), second], None));
+    assert_eq!(page.conversations[0], store.get(&first).await.unwrap());
+}
+
+/// Adds messages until one has a later time than the first of them: then the next change is later as well.
+async fn next_millisecond(store: &dyn Conversations, id: &ConversationId) {
+    let before = store.get(id).await.unwrap().changed;
+    let other = begin_with(store, "clock", &[]).await;
+    while store.get(&other).await.unwrap().changed <= before {
+        store.append(&other, vec![Message::user("tick").into()], None).await.unwrap();
+    }
+    store.remove(&other).await.unwrap();
+}
+
+pub(crate) async fn the_list_has_pages(backend: &Backend) {
+    let store = backend.open().await;
+    let mut ids = Vec::new();
+    // More than are fetched at a time, and many of one millisecond.
+    for number in 0..230 {
+        ids.push(begin_with(&*store, &number.to_string(), &[]).await);
+    }
+    let whole = store.list(1000, None).await.unwrap();
+    assert_eq!((whole.conversations.len(), whole.next), (230, None));
+    for size in [1, 7, 115, 230] {
+        let mut paged = Vec::new();
+        let mut after = None;
+        loop {
+            let page = store.list(size, after).await.unwrap();
+            assert!(page.conversations.len() <= size);
+            paged.extend(page.conversations);
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        assert_eq!(paged, whole.conversations, "pages of {size}");
+    }
+    let mut listed: Vec<ConversationId> = whole.conversations.into_iter().map(|one| one.id).collect();
+    listed.sort();
+    ids.sort();
+    assert_eq!(listed, ids);
+}
+
+pub(crate) async fn a_title_can_be_set_and_taken_away(backend: &Backend) {
+    let store = backend.open().await;
+    let id = begin_with(&*store, "old", &["a"]).await;
+    let before = store.get(&id).await.unwrap();
+    for title in [Some("new 🦀"), Some(""), None] {
+        let title = title.map(str::to_owned);
+        store.rename(&id, title.clone()).await.unwrap();
+        assert_eq!(store.get(&id).await.unwrap(), Conversation { title, ..before.clone() });
+    }
+}
+
+pub(crate) async fn what_was_removed_is_gone(backend: &Backend) {
+    let store = backend.open().await;
+    let gone = begin_with(&*store, "gone", &["a"]).await;
+    let kept = begin_with(&*store, "kept", &["b"]).await;
+    store.remove(&gone).await.unwrap();
+    let unknown = || StoreError::UnknownConversation { conversation: gone.clone() };
+    assert_eq!(store.get(&gone).await, Err(unknown()));
+    assert_eq!(store.remove(&gone).await, Err(unknown()));
+    let page = store.list(10, None).await.unwrap();
+    assert_eq!(page.conversations, [store.get(&kept).await.unwrap()]);
+    assert_eq!(texts(&*store, &kept).await, ["b"]);
+}
+
+pub(crate) async fn an_unknown_conversation_is_told(backend: &Backend) {
+    let store = backend.open().await;
+    let id: ConversationId = "017f22e2-79b0-7cc3-98c4-dc0c0c07398f".parse().unwrap();
+    let unknown = StoreError::UnknownConversation { conversation: id.clone() };
+    assert_eq!(unknown.code(), "unknown_conversation");
+    assert_eq!(unknown.to_string(), format!("there is no conversation `{id}`"));
+    let message = || vec![Message::user("a").into()];
+    assert_eq!(store.append(&id, message(), None).await, Err(unknown.clone()));
+    assert_eq!(store.append(&id, message(), Some(0)).await, Err(unknown.clone()));
+    assert_eq!(store.load(&id, 0).await, Err(unknown.clone()));
+    assert_eq!(store.rename(&id, None).await, Err(unknown.clone()));
+    assert_eq!(store.fork(&id, 0).await, Err(unknown.clone()));
+    assert_eq!(store.export(&id).await, Err(unknown.clone()));
+    assert_eq!(store.list(10, None).await.unwrap().conversations, []);
+}

@@ -1,0 +1,127 @@
+//! Both backends find the same.
+
+use toolwire_contract::{Conversations, Found, Hit, Message, Role};
+
+use crate::backends::Backend;
+use crate::keeping::begin_with;
+
+#[track_caller]
+fn sequences(found: &Found) -> Vec<u64> {
+    assert!(found.is_complete);
+    found.hits.iter().map(|hit| hit.sequence).collect()
+}
+
+async fn check(store: &dyn Conversations, query: &str, expected: &[u64]) {
+    let found = store.search(query, 100).await.unwrap();
+    assert_eq!(sequences(&found), expected, "{query}");
+    assert!(found.hits.iter().all(|hit| !hit.snippet.is_empty()), "{query}");
+}
+
+pub(crate) async fn words_are_found_without_case_and_accents(backend: &Backend) {
+    let store = backend.open().await;
+    let id =
+        begin_with(&*store, "Food", &["The weather in PARIS", "Crème brûlée, please", "weathering"]).await;
+    let called: Message = serde_json::from_str(
+        r#"{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"get_weather","input":{"location":"Oslo"}}]}"#,
+    )
+    .unwrap();
+    store.append(&id, vec![called.into()], None).await.unwrap();
+    check(&*store, "weather", &[4, 3, 1]).await;
+    check(&*store, "paris WEATHER", &[1]).await;
+    check(&*store, "creme BRULEE", &[2]).await;
+    check(&*store, "Crème", &[2]).await;
+    check(&*store, "oslo", &[4]).await;
+    check(&*store, "eather", &[]).await;
+    let hit = store.search("paris", 10).await.unwrap().hits.remove(0);
+    let time = store.load(&id, 0).await.unwrap().entries[0].time;
+    let expected = Hit {
+        conversation: id,
+        title: Some("Food".to_owned()),
+        sequence: 1,
+        time,
+        role: Role::User,
+        snippet: "The weather in PARIS".to_owned(),
+    };
+    assert_eq!(hit, expected);
+}
+
+pub(crate) async fn every_script_is_found(backend: &Backend) {
+    let store = backend.open().await;
+    let messages = [
+        "今日の東京は雨です",
+        "Погода в Осло",
+        "ΟΔΥΣΣΕΥΣ",
+        "สวัสดีชาวโลก",
+        "a 🦀 at the beach",
+        "안녕하세요 세계",
+        "नमस्ते दुनिया",
+    ];
+    begin_with(&*store, "", &messages).await;
+    let queries = [
+        ("東京", 1),
+        ("雨", 1),
+        ("погода осл", 2),
+        ("Ὀδυσσεύς", 3),
+        ("โลก", 4),
+        ("🦀", 5),
+        ("세계", 6),
+        ("नमस्ते", 7),
+    ];
+    for (query, expected) in queries {
+        check(&*store, query, &[expected]).await;
+    }
+    check(&*store, "京東", &[]).await;
+}
+
+pub(crate) async fn hits_come_newest_first_up_to_the_limit(backend: &Backend) {
+    let store = backend.open().await;
+    let first = begin_with(&*store, "", &["needle 1", "other", "needle 2"]).await;
+    let second = begin_with(&*store, "", &["needle 3"]).await;
+    // The order is that of the list, whatever the clock says.
+    let listed = store.list(2, None).await.unwrap().conversations;
+    let expected: Vec<(_, u64)> = listed
+        .iter()
+        .flat_map(|one| {
+            let numbers = if one.id == first { vec![3, 1] } else { vec![1] };
+            numbers.into_iter().map(|number| (one.id.clone(), number))
+        })
+        .collect();
+    assert!(listed.iter().any(|one| one.id == second));
+    for limit in [1, 2, 3, 4] {
+        let found = store.search("needle", limit).await.unwrap();
+        let hits: Vec<_> = found.hits.into_iter().map(|hit| (hit.conversation, hit.sequence)).collect();
+        assert_eq!(hits, expected[..limit.min(3)]);
+    }
+    assert_eq!(store.search("needle", 0).await.unwrap().hits, []);
+}
+
+pub(crate) async fn what_is_no_word_finds_nothing(backend: &Backend) {
+    let store = backend.open().await;
+    begin_with(&*store, "", &["\"quoted\" AND (words) * ^ : -"]).await;
+    for query in ["", "  ", "\"", "*", "-", "()", "\u{0}"] {
+        check(&*store, query, &[]).await;
+    }
+    // The query is never read as a language of its own.
+    for query in ["\"quoted", "quoted AND", "words)", "NOT-quoted OR", "words:"] {
+        let expected: &[u64] = if query.contains("OR") { &[] } else { &[1] };
+        check(&*store, query, expected).await;
+    }
+}
+
+pub(crate) async fn removed_messages_are_not_found(backend: &Backend) {
+    let store = backend.open().await;
+    let gone = begin_with(&*store, "", &["needle", "needle"]).await;
+    begin_with(&*store, "", &["needle"]).await;
+    store.remove(&gone).await.unwrap();
+    check(&*store, "needle", &[1]).await;
+    begin_with(&*store, "", &["hay", "hay", "hay"]).await;
+    check(&*store, "needle", &[1]).await;
+}
+
+pub(crate) async fn a_long_query_is_answered(backend: &Backend) {
+    let store = backend.open().await;
+    let words: Vec<String> = (0..2000).map(|number| format!("w{number}")).collect();
+    begin_with(&*store, "", &[&words.join(" ")]).await;
+    check(&*store, &words.join(" "), &[1]).await;
+    check(&*store, &format!("{} absent", words.join(" ")), &[]).await;
+}

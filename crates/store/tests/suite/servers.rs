@@ -1,0 +1,207 @@
+//! What only a server can do: go away and come back, forget after a time, run out of memory, and be somebody else's.
+
+use std::time::Duration;
+
+use toolwire_contract::{Conversations, Message, StoreError};
+use toolwire_store::{Redis, RedisOptions};
+use toolwire_testkit::RedisServer;
+
+use crate::keeping::{begin_with, texts};
+
+async fn connect(server: &RedisServer, options: RedisOptions) -> Redis {
+    Redis::connect(&server.url(), options).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_crash_of_the_server_loses_nothing_that_is_synchronised() {
+    let mut server =
+        RedisServer::start_with(&["--save", "", "--appendonly", "yes", "--appendfsync", "always"]);
+    let options = RedisOptions { patience: Duration::from_secs(60), ..RedisOptions::default() };
+    let store = connect(&server, options).await;
+    let id = begin_with(&store, "", &[]).await;
+    for number in 1..=5 {
+        let text = || vec![Message::user(number.to_string()).into()];
+        assert_eq!(store.append(&id, text(), None).await, Ok(2 * number - 1));
+        server.kill();
+        // The next message is on its way while the server comes back.
+        let (position, ()) = tokio::join!(store.append(&id, text(), Some(2 * number - 1)), async {
+            tokio::task::yield_now().await;
+            server.restart();
+        });
+        assert_eq!(position, Ok(2 * number));
+    }
+    let expected: Vec<String> = (1..=5).flat_map(|number| [number.to_string(), number.to_string()]).collect();
+    assert_eq!(texts(&store, &id).await, expected);
+}
+
+#[tokio::test]
+async fn a_server_that_stays_away_is_told() {
+    let mut server = RedisServer::start();
+    let options = RedisOptions { patience: Duration::from_millis(300), ..RedisOptions::default() };
+    let store = connect(&server, options.clone()).await;
+    let id = begin_with(&store, "", &[]).await;
+    server.kill();
+    let place = format!("redis at 127.0.0.1:{}", server.port());
+    let error = store.append(&id, vec![Message::user("a").into()], None).await.unwrap_err();
+    assert!(
+        matches!(&error, StoreError::OutcomeUnknown { place: at, .. } | StoreError::Unavailable { place: at, .. } if *at == place),
+        "{error}"
+    );
+    let error = store.load(&id, 0).await.unwrap_err();
+    assert!(matches!(&error, StoreError::Unavailable { place: at, .. } if *at == place), "{error}");
+    let error = Redis::connect(&server.url(), options).await.err().unwrap();
+    assert_eq!(error.code(), "unavailable", "{error}");
+}
+
+#[tokio::test]
+async fn a_message_that_is_sent_twice_is_kept_once() {
+    // The server does what it is asked and hangs up before it answers: a proxy that drops the first answers to appends.
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let server = RedisServer::start();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let behind = server.port();
+    let (hang_up, mut told) = tokio::sync::mpsc::channel::<()>(1);
+    let proxy = tokio::spawn(async move {
+        loop {
+            let (mut client, _) = listener.accept().await.unwrap();
+            let mut redis = tokio::net::TcpStream::connect(("127.0.0.1", behind)).await.unwrap();
+            let (mut asked, mut answered) = (vec![0; 65536], vec![0; 65536]);
+            loop {
+                tokio::select! {
+                    read = client.read(&mut asked) => match read {
+                        Ok(length) if length > 0 => redis.write_all(&asked[..length]).await.unwrap(),
+                        _ => break,
+                    },
+                    read = redis.read(&mut answered) => {
+                        let length = read.unwrap();
+                        if told.try_recv().is_ok() || length == 0 {
+                            break;
+                        }
+                        client.write_all(&answered[..length]).await.unwrap();
+                    }
+                }
+            }
+        }
+    });
+    let store = Redis::connect(&format!("redis://127.0.0.1:{port}/"), RedisOptions::default()).await.unwrap();
+    let id = begin_with(&store, "", &["first"]).await;
+    for number in 2..10 {
+        hang_up.send(()).await.unwrap();
+        let message = vec![Message::user(number.to_string()).into()];
+        let expected = (number % 2 == 0).then_some(number - 1);
+        assert_eq!(store.append(&id, message, expected).await, Ok(number));
+    }
+    hang_up.send(()).await.unwrap();
+    let begun = begin_with(&store, "begun once", &[]).await;
+    let kept: Vec<String> = (2..10).map(|number| number.to_string()).collect();
+    assert_eq!(texts(&store, &id).await[1..], kept);
+    let listed = store.list(10, None).await.unwrap().conversations;
+    assert_eq!(listed.len(), 2);
+    assert!(listed.iter().any(|one| one.id == begun));
+    proxy.abort();
+}
+
+#[tokio::test]
+async fn a_conversation_is_forgotten_after_its_time() {
+    let server = RedisServer::start();
+    let day = Duration::from_secs(24 * 60 * 60);
+    let options = RedisOptions { time_to_live: Some(day), ..RedisOptions::default() };
+    let store = connect(&server, options).await;
+    let id = begin_with(&store, "", &["a"]).await;
+    let kept = begin_with(&store, "", &["b"]).await;
+    let left = |key: &str| -> i64 {
+        server.command(&["PTTL", &format!("toolwire:{{{id}}}:{key}")]).parse().unwrap()
+    };
+    let at = |key: &str| server.command(&["PEXPIRETIME", &format!("toolwire:{{{id}}}:{key}")]);
+    assert!((86_000_000..=86_400_000).contains(&left("head")), "{}", left("head"));
+    assert_eq!(at("head"), at("entries"));
+    // A day passes for this conversation alone.
+    for key in ["head", "entries"] {
+        server.command(&["PEXPIREAT", &format!("toolwire:{{{id}}}:{key}"), "1"]);
+    }
+    assert_eq!(store.get(&id).await.unwrap_err().code(), "unknown_conversation");
+    assert_eq!(server.command(&["ZCARD", "toolwire:list"]), "2");
+    let listed = store.list(10, None).await.unwrap().conversations;
+    assert_eq!(listed, [store.get(&kept).await.unwrap()]);
+    assert_eq!(server.command(&["ZCARD", "toolwire:list"]), "1");
+}
+
+#[tokio::test]
+async fn a_search_says_where_it_stopped() {
+    let server = RedisServer::start();
+    let options = RedisOptions { search_messages: 150, ..RedisOptions::default() };
+    let store = connect(&server, options).await;
+    let id = begin_with(&store, "", &["needle"]).await;
+    let hay: Vec<_> = (0..148).map(|_| Message::user("hay").into()).collect();
+    store.append(&id, hay, None).await.unwrap();
+    let found = store.search("needle", 10).await.unwrap();
+    assert_eq!((found.hits.len(), found.is_complete), (1, true));
+    store.append(&id, vec![Message::user("hay").into(), Message::user("hay").into()], None).await.unwrap();
+    let found = store.search("needle", 10).await.unwrap();
+    assert_eq!((found.hits.len(), found.is_complete), (0, false));
+}
+
+#[tokio::test]
+async fn a_server_without_memory_says_so_and_keeps_what_it_has() {
+    let server = RedisServer::start();
+    let store = connect(&server, RedisOptions::default()).await;
+    let id = begin_with(&store, "", &["a"]).await;
+    server.command(&["CONFIG", "SET", "maxmemory", "1"]);
+    let error = store.append(&id, vec![Message::user("b").into()], None).await.unwrap_err();
+    assert_eq!(error.code(), "full", "{error}");
+    server.command(&["CONFIG", "SET", "maxmemory", "0"]);
+    assert_eq!(store.append(&id, vec![Message::user("b").into()], Some(1)).await, Ok(2));
+    assert_eq!(texts(&store, &id).await, ["a", "b"]);
+}
+
+#[tokio::test]
+async fn what_is_damaged_newer_or_foreign_is_told() {
+    let server = RedisServer::start();
+    let store = connect(&server, RedisOptions::default()).await;
+    let message = || vec![Message::user("b").into()];
+    let id = begin_with(&store, "", &["a"]).await;
+    let key = |part: &str| format!("toolwire:{{{id}}}:{part}");
+
+    server.command(&["HSET", &key("head"), "format", "2"]);
+    assert_eq!(store.append(&id, message(), None).await.unwrap_err().code(), "newer");
+    assert_eq!(store.load(&id, 0).await.unwrap_err().code(), "newer");
+    server.command(&["HSET", &key("head"), "format", "1"]);
+    server.command(&["DEL", &key("entries")]);
+    assert_eq!(store.append(&id, message(), None).await.unwrap_err().code(), "damaged");
+    assert_eq!(store.load(&id, 0).await.unwrap_err().code(), "damaged");
+    server.command(&["SET", &key("head"), "x"]);
+    assert_eq!(store.append(&id, message(), None).await.unwrap_err().code(), "foreign");
+}
+
+#[tokio::test]
+async fn a_password_is_asked_for_and_never_shown() {
+    let server = RedisServer::start_with(&["--save", "", "--requirepass", "open sesame"]);
+    let port = server.port();
+    for url in
+        [server.url(), format!("redis://:wrong-word@127.0.0.1:{port}/"), "redis://:wrong-word@:x/".to_owned()]
+    {
+        let error = match Redis::connect(&url, RedisOptions::default()).await {
+            Ok(store) => store.list(1, None).await.unwrap_err(),
+            Err(error) => error,
+        };
+        assert_eq!(error.code(), "refused", "{error}");
+        assert!(!format!("{error} {error:?}").contains("wrong-word"));
+    }
+    let url = format!("redis://:open%20sesame@127.0.0.1:{port}/");
+    let store = Redis::connect(&url, RedisOptions::default()).await.unwrap();
+    begin_with(&store, "", &["a"]).await;
+}
+
+#[tokio::test]
+async fn two_prefixes_share_nothing() {
+    let server = RedisServer::start();
+    let one = connect(&server, RedisOptions { prefix: "one".to_owned(), ..RedisOptions::default() }).await;
+    let other =
+        connect(&server, RedisOptions { prefix: "other".to_owned(), ..RedisOptions::default() }).await;
+    let id = begin_with(&one, "", &["a"]).await;
+    assert_eq!(other.get(&id).await.unwrap_err().code(), "unknown_conversation");
+    assert_eq!(other.list(10, None).await.unwrap().conversations, []);
+    let options = RedisOptions { prefix: "a{b}".to_owned(), ..RedisOptions::default() };
+    assert_eq!(Redis::connect(&server.url(), options).await.err().unwrap().code(), "refused");
+}

@@ -1,0 +1,82 @@
+//! A conversation goes from one store to another and stays the same.
+
+use toolwire_contract::{Conversations, Message, NewEntry, StoreError, Usage};
+
+use crate::backends::Backend;
+use crate::keeping::{begin_with, texts};
+
+/// A fork with everything that an export can hold.
+async fn rich(store: &dyn Conversations) -> toolwire_contract::ConversationId {
+    let parent = begin_with(store, "Tides 🌊", &["東京", "b"]).await;
+    let id = store.fork(&parent, 1).await.unwrap().id;
+    let message: Message = serde_json::from_str(
+        r#"{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"f","input":{"n":1.0}},{"type":"later","x":1e400}],"_meta":{"a":null}}"#,
+    )
+    .unwrap();
+    let usage = Usage {
+        input_tokens: 1,
+        output_tokens: 2,
+        cached_tokens: 3,
+        reasoning_tokens: 4,
+        cost_nanodollars: Some(5),
+    };
+    let entry = NewEntry { message, model: Some("demo".to_owned()), usage: Some(usage) };
+    store.append(&id, vec![entry, Message::user("c").into()], None).await.unwrap();
+    id
+}
+
+pub(crate) async fn an_export_comes_back_whole(backend: &Backend) {
+    let store = backend.open().await;
+    let id = rich(&*store).await;
+    let text = store.export(&id).await.unwrap();
+    let whole = store.load(&id, 0).await.unwrap();
+    // To each backend and from there back again.
+    for other in [Backend::sqlite(), Backend::redis()] {
+        let elsewhere = other.open().await;
+        assert_eq!(elsewhere.import(&text).await.unwrap(), whole.conversation);
+        assert_eq!(elsewhere.load(&id, 0).await.unwrap(), whole);
+        assert_eq!(elsewhere.export(&id).await.unwrap(), text);
+        let listed = elsewhere.list(10, None).await.unwrap().conversations;
+        assert_eq!(listed, vec![whole.conversation.clone()]);
+        assert_eq!(elsewhere.search("東京", 10).await.unwrap().hits.len(), 1);
+
+        store.remove(&id).await.unwrap();
+        store.import(&elsewhere.export(&id).await.unwrap()).await.unwrap();
+        assert_eq!(store.load(&id, 0).await.unwrap(), whole);
+        // It goes on where it was.
+        assert_eq!(elsewhere.append(&id, vec![Message::user("d").into()], Some(3)).await, Ok(4));
+    }
+}
+
+pub(crate) async fn an_import_under_a_used_id_is_refused(backend: &Backend) {
+    let store = backend.open().await;
+    let id = begin_with(&*store, "", &["a"]).await;
+    let text = store.export(&id).await.unwrap();
+    store.append(&id, vec![Message::user("b").into()], None).await.unwrap();
+    assert_eq!(store.import(&text).await, Err(StoreError::Exists { conversation: id.clone() }));
+    assert_eq!(texts(&*store, &id).await, ["a", "b"]);
+}
+
+pub(crate) async fn a_garbled_file_leaves_nothing_behind(backend: &Backend) {
+    let store = backend.open().await;
+    let id = rich(&*store).await;
+    let text = store.export(&id).await.unwrap();
+    store.remove(&id).await.unwrap();
+    let before = store.list(10, None).await.unwrap();
+    // Cut at many places: never taken for a whole file.
+    let cuts = (0..text.len()).step_by(7).filter(|cut| text.is_char_boundary(*cut));
+    let garbled = cuts.map(|cut| text[..cut].to_owned()).chain([
+        "{}".to_owned(),
+        r#"{"conversations":[],"model":"other"}"#.to_owned(),
+        text.replace("\"version\":1", "\"version\":2"),
+        text.replace("\"sequence\":3", "\"sequence\":4"),
+        text.replace("\"role\":\"user\"", "\"role\":\"wizard\""),
+    ]);
+    for text in garbled {
+        let error = store.import(&text).await.unwrap_err();
+        assert_eq!(error.code(), "invalid_transcript", "{error}");
+        assert!(error.hint().is_some());
+    }
+    assert_eq!(store.list(10, None).await.unwrap(), before);
+    assert_eq!(store.import(&text).await.unwrap().id, id);
+}
