@@ -44,6 +44,14 @@ fn the_hub_knows_no_command_and_no_store() {
 }
 
 #[test]
+fn the_store_knows_the_contract_and_its_engines() {
+    assert_free_of("store", &["dialect", "hub", "toolwire", "testkit", "rmcp", "reqwest", "hyper", "axum"]);
+    for member in ["contract", "dialect", "hub"] {
+        assert_free_of(member, &["store"]);
+    }
+}
+
+#[test]
 fn the_sdk_is_named_only_where_messages_cross() {
     let folder = workspace().folder("hub").expect("`hub` is in the workspace").join("src");
     let allowed = ["transport", "wire.rs", "session", "session.rs", "tee", "tee.rs", "auth"];

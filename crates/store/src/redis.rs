@@ -135,7 +135,7 @@ impl Redis {
             }
             _ => return Err(StoreError::Exists { conversation: conversation.id }),
         }
-        self.place_in_list(&conversation.id, conversation.changed).await?;
+        self.place_in_list(&conversation.id, conversation.changed).await.map_err(after_writing)?;
         Ok(conversation)
     }
 
@@ -274,6 +274,14 @@ impl Redis {
             place: self.link.place.clone(),
             problem: format!("`{text}` stands where a number is due"),
         })
+    }
+}
+
+/// A server that went away when a part of the work was done: others may see that part.
+fn after_writing(error: StoreError) -> StoreError {
+    match error {
+        StoreError::Unavailable { place, problem } => StoreError::OutcomeUnknown { place, problem },
+        other => other,
     }
 }
 

@@ -8,7 +8,7 @@ use toolwire_contract::{
 };
 
 use super::link::{Access, Request};
-use super::{APPEND, RENAME, Redis, stored, unknown};
+use super::{APPEND, RENAME, Redis, after_writing, stored, unknown};
 use crate::clock::new_id;
 use crate::words::Query;
 
@@ -200,7 +200,7 @@ impl Conversations for Redis {
             let mut command = cmd("DEL");
             command.arg(keys.head).arg(keys.entries);
             let removed: u64 = self.link.ask(Access::Writes, Request::Command(command)).await?;
-            self.take_out_of_list(conversation).await?;
+            self.take_out_of_list(conversation).await.map_err(after_writing)?;
             if removed == 0 { Err(unknown(conversation)) } else { Ok(()) }
         })
     }

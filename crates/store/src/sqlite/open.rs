@@ -162,3 +162,17 @@ fn index_all(connection: &Connection) -> Result<(), Failure> {
 fn number(connection: &Connection, pragma: &str) -> Result<i64, Failure> {
     Ok(connection.pragma_query_value(None, pragma, |row| row.get(0))?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_commit_is_synchronised() {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        let path = folder.path().join("conversations.db");
+        let connection = open_to_write(&path, &SqliteOptions::default()).expect("it opens");
+        // 2 is `FULL`: nothing from outside shows it, short of cutting the power.
+        assert_eq!(number(&connection, "synchronous").expect("it is known"), 2);
+    }
+}

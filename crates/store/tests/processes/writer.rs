@@ -41,7 +41,7 @@ pub(crate) fn main(words: &[String]) -> ExitCode {
 }
 
 pub(crate) async fn open(place: &str) -> Result<Box<dyn Conversations>, StoreError> {
-    if place.starts_with("redis://") {
+    if place.starts_with("redis") {
         Ok(Box::new(Redis::connect(place, RedisOptions::default()).await?))
     } else {
         Ok(Box::new(Sqlite::open(place, SqliteOptions::default()).await?))

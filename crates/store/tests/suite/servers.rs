@@ -37,7 +37,7 @@ async fn a_crash_of_the_server_loses_nothing_that_is_synchronised() {
 #[tokio::test]
 async fn a_server_that_stays_away_is_told() {
     let mut server = RedisServer::start();
-    let options = RedisOptions { patience: Duration::from_millis(300), ..RedisOptions::default() };
+    let options = RedisOptions { patience: Duration::from_secs(2), ..RedisOptions::default() };
     let store = connect(&server, options.clone()).await;
     let id = begin_with(&store, "", &[]).await;
     server.kill();
