@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod clock;
+mod depth;
 #[cfg(feature = "redis")]
 mod redis;
 mod sqlite;

@@ -125,7 +125,7 @@ impl Redis {
             script.arg(name).arg(value);
         }
         for entry in entries {
-            script.arg(stored::write_entry(entry));
+            script.arg(stored::write_entry(entry, &self.link.place)?);
         }
         let answer: Vec<String> = self.link.ask(Access::Writes, Request::Script(script)).await?;
         match answer.iter().map(String::as_str).collect::<Vec<_>>()[..] {
@@ -136,6 +136,10 @@ impl Redis {
             _ => return Err(StoreError::Exists { conversation: conversation.id }),
         }
         self.place_in_list(&conversation.id, conversation.changed).await.map_err(after_writing)?;
+        if self.options.time_to_live.is_some() {
+            // The conversation is made, whatever becomes of this.
+            let _ = self.tidy_list().await;
+        }
         Ok(conversation)
     }
 
@@ -177,44 +181,67 @@ impl Redis {
         stored::read_transcript(conversation, &texts, after, &self.link.place)
     }
 
-    /// A part of the list, with what the list itself says of the time; what is no longer there is taken out of it.
+    /// The part of the list after a place, with what the list itself says of the time, and the place to go on from;
+    /// `None` at the end. What is no longer there is taken out of the list.
     async fn part_of_list(
         &self,
         after: Option<&Cursor>,
-        offset: &mut usize,
-    ) -> Result<Option<Vec<(Timestamp, Conversation)>>, StoreError> {
-        let mut command = cmd("ZREVRANGEBYSCORE");
+    ) -> Result<Option<(Vec<(Timestamp, Conversation)>, Cursor)>, StoreError> {
         let from = after.map_or_else(|| "+inf".to_owned(), |cursor| cursor.changed.0.to_string());
-        command.arg(&self.list).arg(from).arg("-inf").arg("WITHSCORES").arg("LIMIT").arg(*offset).arg(BATCH);
-        let rows: Vec<(String, f64)> = self.link.ask(Access::Reads, Request::Command(command)).await?;
-        if rows.is_empty() {
-            return Ok(None);
-        }
-        *offset += rows.len();
-        let mut ids = Vec::new();
-        for (id, score) in rows {
-            let changed = Timestamp(score as u64);
-            let id = ConversationId::try_from(id).map_err(|error| StoreError::Damaged {
-                place: self.link.place.clone(),
-                problem: error.to_string(),
-            })?;
-            // Those of the same millisecond are in the order of their ids, backwards.
-            if after.is_none_or(|cursor| (changed, &id) < (cursor.changed, &cursor.id)) {
-                ids.push((changed, id));
+        let mut skipped = 0;
+        let ids = loop {
+            let mut command = cmd("ZREVRANGEBYSCORE");
+            command
+                .arg(&self.list)
+                .arg(&from)
+                .arg("-inf")
+                .arg("WITHSCORES")
+                .arg("LIMIT")
+                .arg(skipped)
+                .arg(BATCH);
+            let rows: Vec<(String, f64)> = self.link.ask(Access::Reads, Request::Command(command)).await?;
+            if rows.is_empty() {
+                return Ok(None);
             }
-        }
+            skipped += rows.len();
+            let mut ids = Vec::new();
+            for (id, score) in rows {
+                let changed = Timestamp(score as u64);
+                let id = self.id(id)?;
+                // Those of the same millisecond are in the order of their ids, backwards.
+                if after.is_none_or(|cursor| (changed, &id) < (cursor.changed, &cursor.id)) {
+                    ids.push((changed, id));
+                }
+            }
+            if !ids.is_empty() {
+                break ids;
+            }
+        };
         let heads = try_join_all(ids.iter().map(|(_, id)| self.head(id))).await?;
         let mut part = Vec::new();
+        let mut next = None;
         for ((changed, id), head) in ids.into_iter().zip(heads) {
             match head {
                 Some(conversation) => part.push((changed, conversation)),
-                None => {
-                    self.take_out_of_list(&id).await?;
-                    *offset -= 1;
-                }
+                None => self.take_out_of_list(&id).await?,
+            }
+            next = Some(Cursor { changed, id });
+        }
+        Ok(next.map(|next| (part, next)))
+    }
+
+    /// Looks at the oldest of the list, so that it does not grow for ever where conversations expire and nobody reads it.
+    async fn tidy_list(&self) -> Result<(), StoreError> {
+        let mut command = cmd("ZRANGE");
+        command.arg(&self.list).arg(0).arg(3);
+        let ids: Vec<String> = self.link.ask(Access::Reads, Request::Command(command)).await?;
+        for id in ids {
+            let id = self.id(id)?;
+            if self.head(&id).await?.is_none() {
+                self.take_out_of_list(&id).await?;
             }
         }
-        Ok(Some(part))
+        Ok(())
     }
 
     async fn take_out_of_list(&self, id: &ConversationId) -> Result<(), StoreError> {
@@ -267,6 +294,13 @@ impl Redis {
         }
         hits.truncate(most_hits);
         Ok((hits, seen))
+    }
+
+    fn id(&self, text: String) -> Result<ConversationId, StoreError> {
+        ConversationId::try_from(text).map_err(|error| StoreError::Damaged {
+            place: self.link.place.clone(),
+            problem: error.to_string(),
+        })
     }
 
     fn number(&self, text: &str) -> Result<u64, StoreError> {

@@ -46,7 +46,7 @@ impl Conversations for Redis {
                 if let Some(writer) = &writer {
                     model = format!("+{writer}");
                 }
-                bodies.push(stored::write_body(message, writer, usage));
+                bodies.push(stored::write_body(message, writer, usage, &self.link.place)?);
             }
             let expected_text = expected.map_or_else(String::new, |position| position.to_string());
             let mut script = APPEND.key(keys.head);
@@ -108,8 +108,9 @@ impl Conversations for Redis {
             let limit = limit.max(1);
             let mut page = Page { conversations: Vec::new(), next: None };
             let mut last = None;
-            let mut offset = 0;
-            while let Some(part) = self.part_of_list(after.as_ref(), &mut offset).await? {
+            let mut after = after;
+            while let Some((part, next)) = self.part_of_list(after.as_ref()).await? {
+                after = Some(next);
                 for (listed, conversation) in part {
                     if page.conversations.len() == limit {
                         page.next = last;
@@ -173,8 +174,9 @@ impl Conversations for Redis {
                 return Ok(found);
             }
             let mut left = self.options.search_messages;
-            let mut offset = 0;
-            while let Some(part) = self.part_of_list(None, &mut offset).await? {
+            let mut after = None;
+            while let Some((part, next)) = self.part_of_list(after.as_ref()).await? {
+                after = Some(next);
                 for (_, conversation) in part {
                     let wanted = limit - found.hits.len();
                     let (hits, seen) = self.search_one(&conversation, &query, wanted, left).await?;

@@ -15,6 +15,8 @@ use toolwire_contract::{
     Conversation, ConversationId, Entry, Message, Parent, StoreError, Timestamp, Transcript, Usage,
 };
 
+use crate::depth;
+
 /// The format that this code writes.
 pub(super) const FORMAT: u64 = 1;
 
@@ -39,13 +41,21 @@ struct Body {
 }
 
 /// The JSON of an entry; the script puts the time in front of it.
-pub(super) fn write_body(message: Message, model: Option<String>, usage: Option<Usage>) -> String {
-    serde_json::to_string(&Body { model, usage, message }).expect("messages and numbers are always JSON")
+pub(super) fn write_body(
+    message: Message,
+    model: Option<String>,
+    usage: Option<Usage>,
+    place: &str,
+) -> Result<String, StoreError> {
+    let text =
+        serde_json::to_string(&Body { model, usage, message }).expect("messages and numbers are always JSON");
+    depth::check(&text, place)?;
+    Ok(text)
 }
 
-pub(super) fn write_entry(entry: Entry) -> String {
+pub(super) fn write_entry(entry: Entry, place: &str) -> Result<String, StoreError> {
     let Entry { time, model, usage, message, .. } = entry;
-    format!("{}:{}", time.0, write_body(message, model, usage))
+    Ok(format!("{}:{}", time.0, write_body(message, model, usage, place)?))
 }
 
 pub(super) fn read_entry(text: &str, sequence: u64, place: &str) -> Result<Entry, StoreError> {

@@ -8,6 +8,7 @@ use toolwire_contract::{
 
 use super::failure::Failure;
 use crate::clock::now;
+use crate::depth;
 use crate::words::{self, Query};
 
 const COLUMNS: &str = "number, id, title, model, created, changed, messages, usage, parent, parent_at";
@@ -267,17 +268,23 @@ fn insert_all(connection: &Connection, transcript: &Transcript) -> Result<(), Fa
 
 fn insert(connection: &Connection, number: i64, entry: &Entry) -> Result<(), Failure> {
     let Entry { sequence, time, model, usage, message } = entry;
+    let body = json(message);
+    depth::check(&body, &place(connection))?;
     connection
         .prepare_cached(
             "INSERT INTO message (conversation, sequence, time, model, usage, body) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
         )?
-        .execute((number, whole(*sequence), whole(time.0), model, usage.as_ref().map(json), json(message)))?;
+        .execute((number, whole(*sequence), whole(time.0), model, usage.as_ref().map(json), body))?;
     let message_number = connection.last_insert_rowid();
     connection
         .prepare_cached("INSERT INTO word (rowid, words) VALUES (?1, ?2)")?
         .execute((message_number, words::spaced(&words::text_of(message))))?;
     Ok(())
+}
+
+fn place(connection: &Connection) -> String {
+    connection.path().unwrap_or_default().to_owned()
 }
 
 fn read_conversation(row: &Row<'_>) -> Result<(i64, Conversation), Failure> {

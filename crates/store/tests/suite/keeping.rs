@@ -1,8 +1,8 @@
 //! What is kept comes back as it was, in its order, and is listed.
 
 use toolwire_contract::{
-    Conversation, ConversationId, Conversations, Message, NewConversation, NewEntry, StoreError, Timestamp,
-    Usage,
+    Block, Content, Conversation, ConversationId, Conversations, Message, NewConversation, NewEntry, Role,
+    StoreError, Timestamp, Usage,
 };
 
 use crate::backends::Backend;
@@ -105,6 +105,27 @@ pub(crate) async fn a_message_of_a_hundred_thousand_characters_is_kept(backend: 
     let found = store.search("needle", 10).await.unwrap();
     assert_eq!(found.hits.iter().map(|hit| hit.sequence).collect::<Vec<_>>(), [1]);
     assert!(found.hits[0].snippet.chars().count() < 200);
+}
+
+pub(crate) async fn what_could_not_be_read_back_is_refused(backend: &Backend) {
+    let nested = |levels: usize| {
+        let value = (0..levels).fold(serde_json::json!(1), |value, _| serde_json::json!([value]));
+        let block = Content::Other(serde_json::json!({"type": "later", "x": value}));
+        Message::new(Role::User, vec![Block::Content(block)])
+    };
+    let store = backend.open().await;
+    let id = begin_with(&*store, "", &["a"]).await;
+    store.append(&id, vec![nested(110).into()], None).await.unwrap();
+    let error =
+        store.append(&id, vec![Message::user("b").into(), nested(200).into()], None).await.unwrap_err();
+    assert_eq!(error.code(), "refused", "{error}");
+    let whole = store.load(&id, 0).await.unwrap();
+    assert_eq!(whole.entries.len(), 2);
+    assert_eq!(whole.entries[1].message, nested(110));
+    let text = store.export(&id).await.unwrap();
+    store.remove(&id).await.unwrap();
+    store.import(&text).await.unwrap();
+    assert_eq!(store.load(&id, 0).await.unwrap(), whole);
 }
 
 pub(crate) async fn usage_and_model_are_those_of_the_messages(backend: &Backend) {

@@ -51,6 +51,7 @@ on_every_backend! {
     keeping::only_what_is_new_is_loaded,
     keeping::several_messages_are_added_together,
     keeping::a_message_of_a_hundred_thousand_characters_is_kept,
+    keeping::what_could_not_be_read_back_is_refused,
     keeping::usage_and_model_are_those_of_the_messages,
     keeping::the_list_shows_what_changed_last_first,
     keeping::the_list_has_pages,

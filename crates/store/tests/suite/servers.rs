@@ -125,6 +125,14 @@ async fn a_conversation_is_forgotten_after_its_time() {
     let listed = store.list(10, None).await.unwrap().conversations;
     assert_eq!(listed, [store.get(&kept).await.unwrap()]);
     assert_eq!(server.command(&["ZCARD", "toolwire:list"]), "1");
+
+    // Where nobody reads the list, those who begin conversations keep it short.
+    server.command(&["ZADD", "toolwire:list", "5", id.as_str()]);
+    let begun = begin_with(&store, "", &[]).await;
+    let listed = server.command(&["ZRANGE", "toolwire:list", "0", "-1"]);
+    let mut listed: Vec<&str> = listed.lines().collect();
+    listed.sort_unstable();
+    assert_eq!(listed, [kept.as_str(), begun.as_str()]);
 }
 
 #[tokio::test]
