@@ -44,7 +44,12 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> Result<TokenS
         #(#outer)*
         #[allow(non_camel_case_types)]
         #[derive(Clone, Copy, Debug)]
-        #visibility struct #ident;
+        #visibility struct #ident {}
+
+        #(#outer)*
+        #visibility fn #ident() -> #ident {
+            #ident {}
+        }
 
         #(#conditions)*
         impl #ident {

@@ -9,9 +9,10 @@ mod returns;
 
 use proc_macro::TokenStream;
 
-/// Makes a tool of an `async fn`: a unit struct of the same name, which a server's builder takes.
+/// Makes a tool of an `async fn`; a server's builder takes it by its name.
 ///
-/// The function itself stays within reach as `name::call(..)`, with the parameters it was written with.
+/// The name then stands for a type and for the function that makes it, and the function that was written is that type's
+/// `call`: `name::call(..)`, with the parameters it was written with. Variables may be called like tools.
 ///
 /// # Parameters
 ///

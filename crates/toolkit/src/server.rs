@@ -114,8 +114,8 @@ impl Server {
 
 impl ServerBuilder {
     /// A function that has `#[tool]`, by its name.
-    pub fn tool(mut self, function: impl ToolFunction) -> ServerBuilder {
-        self.entries.push(Entry::Function(Box::new(function)));
+    pub fn tool<T: ToolFunction>(mut self, tool: impl FnOnce() -> T) -> ServerBuilder {
+        self.entries.push(Entry::Function(Box::new(tool())));
         self
     }
 

@@ -66,10 +66,15 @@ fn explain(error: &ValidationError<'_>, schema: &Value, found: &mut Vec<Violatio
                 say(inside(&here, name), hint);
             }
         }
-        Kind::AnyOf { context } | Kind::OneOfNotValid { context } => match meant(context) {
-            Some(branch) => branch.iter().for_each(|error| explain(error, schema, found)),
-            None => say(named(here), format!("must be {}", alternatives(context))),
-        },
+        Kind::AnyOf { context } | Kind::OneOfNotValid { context } => {
+            if let Some(branch) = meant(error, context) {
+                branch.iter().for_each(|error| explain(error, schema, found));
+            } else if let Some((field, message)) = wrong_tag(context) {
+                say(field, message);
+            } else {
+                say(named(here), format!("must be {}", alternatives(context)));
+            }
+        }
         _ => say(named(here), format!("must be {}", wanted(error))),
     }
 }
@@ -108,14 +113,15 @@ fn wanted(error: &ValidationError<'_>) -> String {
     }
 }
 
+type Branch = Vec<ValidationError<'static>>;
+
 /// The one alternative that was meant: the only one of the right kind and with the right tag.
-fn meant<'c>(context: &'c [Vec<ValidationError<'static>>]) -> Option<&'c [ValidationError<'static>]> {
-    let is_meant = |branch: &&Vec<ValidationError<'static>>| {
-        let top = branch.iter().map(|error| error.instance_path().as_str().len()).min().unwrap_or_default();
+fn meant<'c>(whole: &ValidationError<'_>, context: &'c [Branch]) -> Option<&'c Branch> {
+    let is_meant = |branch: &&Branch| {
         !branch.iter().any(|error| match error.kind() {
             ValidationErrorKind::Constant { .. } => true,
             ValidationErrorKind::Type { .. } | ValidationErrorKind::Enum { .. } => {
-                error.instance_path().as_str().len() == top
+                error.instance_path() == whole.instance_path()
             }
             // A variant is named by its only key.
             ValidationErrorKind::Required { .. } => branch.iter().any(|other| {
@@ -127,7 +133,39 @@ fn meant<'c>(context: &'c [Vec<ValidationError<'static>>]) -> Option<&'c [Valida
     };
     let mut candidates = context.iter().filter(is_meant);
     let only = candidates.next()?;
-    candidates.next().is_none().then_some(only.as_slice())
+    candidates.next().is_none().then_some(only)
+}
+
+/// The tag that tells the alternatives apart, when it is wrong or missing in all of them.
+fn wrong_tag(context: &[Branch]) -> Option<(String, String)> {
+    let tags = |branch: &Branch| -> Vec<(String, Option<String>)> {
+        let tag = |error: &ValidationError<'static>| match error.kind() {
+            ValidationErrorKind::Constant { expected_value } => {
+                Some((field(error), Some(plain(expected_value))))
+            }
+            ValidationErrorKind::Required { property } => {
+                Some((inside(&field(error), &plain(property)), None))
+            }
+            _ => None,
+        };
+        branch.iter().filter_map(tag).collect()
+    };
+    let all: Vec<Vec<(String, Option<String>)>> = context.iter().map(tags).collect();
+    let (place, constant) = all.first()?.iter().find(|(place, constant)| {
+        all.iter().all(|tags| {
+            tags.iter().any(|(other, value)| other == place && value.is_some() == constant.is_some())
+        })
+    })?;
+    if constant.is_none() {
+        return Some((place.clone(), "is required and missing".to_owned()));
+    }
+    let known: Vec<&str> = all
+        .iter()
+        .flatten()
+        .filter(|(other, _)| other == place)
+        .filter_map(|(_, value)| value.as_deref())
+        .collect();
+    Some((place.clone(), format!("must be one of {}", quoted_list(known.into_iter()))))
 }
 
 fn alternatives(context: &[Vec<ValidationError<'static>>]) -> String {
