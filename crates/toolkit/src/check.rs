@@ -81,7 +81,7 @@ fn plain_numbers(value: &Value) -> Value {
 
 /// Says what was meant in the words of the schema: a `null` for what may be left out is left out, and `5.0` for an
 /// integer is `5`.
-fn settle(value: &mut Value, schema: &Value) {
+pub(crate) fn settle(value: &mut Value, schema: &Value) {
     match value {
         Value::Object(fields) => {
             let properties = schema.get("properties").and_then(Value::as_object);

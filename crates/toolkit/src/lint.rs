@@ -66,8 +66,8 @@ pub fn lint(server: &Server) -> Vec<Lint> {
 const LONGEST_NAME: usize = 64;
 const LONGEST_DESCRIPTION: usize = 1024;
 
-/// What is wrong with a tool; `doc` is what its author said, without what was generated.
-pub(crate) fn lint_tool(tool: &Tool, plain_name: &str, doc: &str) -> Vec<Lint> {
+/// What is wrong with a tool; `doc` and `arguments` are what its author said, without what was generated.
+pub(crate) fn lint_tool(tool: &Tool, plain_name: &str, doc: &str, arguments: &Value) -> Vec<Lint> {
     let mut breaches = Vec::new();
     if doc.trim().is_empty() {
         breaches.push(Breach::NoDescription);
@@ -81,33 +81,27 @@ pub(crate) fn lint_tool(tool: &Tool, plain_name: &str, doc: &str) -> Vec<Lint> {
     if length > LONGEST_DESCRIPTION {
         breaches.push(Breach::LongDescription { length });
     }
-    let schema = tool.input_schema.clone().unwrap_or_default();
+    let asks_first = tool
+        .input_schema
+        .as_ref()
+        .is_some_and(|schema| schema.pointer("/properties/explicit_action/const").is_some());
     let is_destructive =
         tool.annotations.as_ref().and_then(|hints| hints.get("destructiveHint")) == Some(&true.into());
-    if is_destructive && schema.pointer("/properties/explicit_action/const").is_none() {
+    if is_destructive && !asks_first {
         breaches.push(Breach::DestructiveWithoutConsent);
     }
-    fields(&schema, &schema, "", &mut Vec::new(), &mut breaches);
+    fields(arguments, arguments, "", &mut breaches);
     breaches.into_iter().map(|breach| Lint { tool: plain_name.to_owned(), breach }).collect()
 }
 
 /// Looks at the fields of an object, and at what they are made of.
-fn fields<'s>(
-    schema: &'s Value,
-    root: &'s Value,
-    path: &str,
-    seen: &mut Vec<&'s Value>,
-    breaches: &mut Vec<Breach>,
-) {
+fn fields(schema: &Value, root: &Value, path: &str, breaches: &mut Vec<Breach>) {
     let hard = |what| Breach::HardToSay { argument: path.to_owned(), what };
     if schema.get("$ref").is_some() {
+        // Everything else is inlined; the fields of this one were looked at where it was met first.
         breaches.push(hard("a type that contains itself"));
-    }
-    let schema = resolve(schema, root);
-    if seen.iter().any(|known| std::ptr::eq(*known, schema)) {
         return;
     }
-    seen.push(schema);
     if schema.get("prefixItems").is_some() {
         breaches.push(hard("a tuple"));
     }
@@ -124,17 +118,16 @@ fn fields<'s>(
         if !has_words(property) && !has_words(resolve(property, root)) && property.get("const").is_none() {
             breaches.push(Breach::NoArgumentDescription { argument: argument.clone() });
         }
-        fields(property, root, &argument, seen, breaches);
+        fields(property, root, &argument, breaches);
     }
     let named: Vec<&Value> = properties.into_iter().flat_map(|properties| properties.values()).collect();
     for inside in subschemas(schema) {
         if !named.iter().any(|property| std::ptr::eq(*property, inside))
             && schema.get("$defs").is_none_or(|defs| !holds(defs, inside))
         {
-            fields(inside, root, path, seen, breaches);
+            fields(inside, root, path, breaches);
         }
     }
-    seen.pop();
 }
 
 fn holds(definitions: &Value, schema: &Value) -> bool {

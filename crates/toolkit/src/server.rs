@@ -177,7 +177,12 @@ impl ServerBuilder {
                 Entry::Function(function) => {
                     let declaration = function.declaration();
                     let (tool, checked) = declaration.tool(&prefix)?;
-                    self.server.lints.extend(lint_tool(&tool, declaration.name, declaration.description));
+                    self.server.lints.extend(lint_tool(
+                        &tool,
+                        declaration.name,
+                        declaration.description,
+                        &checked,
+                    ));
                     let checker = Checker::new(checked).map_err(|reason| BuildError::InvalidSchema {
                         tool: declaration.name.to_owned(),
                         reason,
@@ -187,7 +192,8 @@ impl ServerBuilder {
                 }
                 Entry::Registered(Registered { tool, plain_name, handler }) => {
                     let description = tool.description.clone().unwrap_or_default();
-                    self.server.lints.extend(lint_tool(&tool, &plain_name, &description));
+                    let arguments = tool.input_schema.clone().unwrap_or_default();
+                    self.server.lints.extend(lint_tool(&tool, &plain_name, &description, &arguments));
                     guarded(tool, plain_name, Runs::Handler(handler), &states)
                 }
             };

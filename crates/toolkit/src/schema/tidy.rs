@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::walk::{each, subschemas_mut};
+use crate::check::settle;
 
 /// Takes out the names of Rust's types: the tool has a name and a description of its own.
 pub(super) fn root(schema: &mut Value) {
@@ -67,8 +68,12 @@ pub(super) fn arguments(schema: &mut Value, is_whole: bool) {
     for inside in subschemas_mut(schema) {
         arguments(inside, true);
     }
-    if let Some(fields) = schema.as_object_mut() {
-        fields.extend(composed);
+    let Some(fields) = schema.as_object_mut() else { return };
+    fields.extend(composed);
+    // A default is an example of what may be given, so it has to fit.
+    if let Some(mut default) = fields.get("default").cloned() {
+        settle(&mut default, schema);
+        schema["default"] = default;
     }
 }
 

@@ -102,3 +102,22 @@ fn a_wrong_name_is_answered_with_the_nearest() {
         "use one of the tools that are listed"
     );
 }
+
+/// Run by the next test, in a process that has the variable.
+#[test]
+#[ignore = "needs `MCP_TOOL_PREFIX`"]
+fn in_a_process_with_the_variable() {
+    let server = Server::builder("docs").prefix("b").tool(plain_one).build().unwrap();
+    assert_eq!(list(&server)[0].name, "from_outside_plain_one");
+}
+
+#[test]
+fn the_variable_of_the_process_is_obeyed_with_nothing_to_add() {
+    let output = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "names::in_a_process_with_the_variable"])
+        .env("MCP_TOOL_PREFIX", "from_outside")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+}
