@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{Attribute, Error, Ident, ItemFn, LitStr, Result, Signature};
+use syn::{Attribute, Error, Ident, Item, ItemFn, LitStr, Result, Signature};
 
 use crate::attributes::Attributes;
 use crate::body::wrap_in_ok;
@@ -13,14 +13,10 @@ use crate::parameters::Parameters;
 use crate::returns::Returns;
 
 pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> Result<TokenStream> {
-    let function: ItemFn = syn::parse2(item.clone()).map_err(|error| {
-        if error.span().source_text().is_some_and(|text| text == "struct" || text == "impl" || text == "enum")
-        {
-            Error::new(error.span(), "`#[tool]` stands on an `async fn`")
-        } else {
-            error
-        }
-    })?;
+    let function: ItemFn = match syn::parse2(item)? {
+        Item::Fn(function) => function,
+        other => return Err(Error::new(other.span(), "`#[tool]` stands on an `async fn`")),
+    };
     let attributes = Attributes::read(attribute)?;
     check_signature(&function.sig)?;
     let parameters = Parameters::read(&function.sig.inputs)?;
@@ -101,19 +97,22 @@ fn check_signature(signature: &Signature) -> Result<()> {
         return Err(Error::new(token.span, "a tool cannot be `unsafe`: a model calls it"));
     }
     if let Some(abi) = &signature.abi {
-        return Err(Error::new(abi.span(), "a tool has no `extern`: it is called by name"));
+        return Err(Error::new_spanned(abi, "a tool has no `extern`: it is called by name"));
     }
     if !signature.generics.params.is_empty() {
-        return Err(Error::new(
-            signature.generics.span(),
+        return Err(Error::new_spanned(
+            &signature.generics,
             "a tool cannot be generic: its schema is made from its types",
         ));
     }
     if let Some(clause) = &signature.generics.where_clause {
-        return Err(Error::new(clause.span(), "a tool cannot be generic: its schema is made from its types"));
+        return Err(Error::new_spanned(
+            clause,
+            "a tool cannot be generic: its schema is made from its types",
+        ));
     }
     if let Some(variadic) = &signature.variadic {
-        return Err(Error::new(variadic.span(), "name every argument"));
+        return Err(Error::new_spanned(variadic, "name every argument"));
     }
     Ok(())
 }

@@ -51,7 +51,7 @@ impl Parameters {
             return Err(faults);
         }
         if let Some(second) = parameters.iter().filter(|one| one.kind == Kind::Context).nth(1) {
-            return Err(Error::new(second.written.span(), "there is only one context"));
+            return Err(Error::new_spanned(&second.written, "there is only one context"));
         }
         let all = parameters.iter().find(|one| one.kind == Kind::All);
         let one = parameters.iter().find(|one| one.kind == Kind::One);
@@ -139,20 +139,20 @@ impl Parameter {
         let input = match input {
             FnArg::Typed(input) => input,
             FnArg::Receiver(receiver) => {
-                return Err(Error::new(
-                    receiver.span(),
+                return Err(Error::new_spanned(
+                    receiver,
                     "a tool is a function on its own, without `self`; what tools share is the server's `state`, in `Context`",
                 ));
             }
         };
         let Pat::Ident(pattern) = &*input.pat else {
-            return Err(Error::new(
-                input.pat.span(),
+            return Err(Error::new_spanned(
+                &input.pat,
                 "give the parameter a name, and take it apart in the body: the name is what the model sees",
             ));
         };
         if let Some(by_reference) = &pattern.by_ref {
-            return Err(Error::new(by_reference.span(), "a parameter is taken by value"));
+            return Err(Error::new_spanned(by_reference, "a parameter is taken by value"));
         }
         let kind = kind_of(&pattern.ident, &input.ty)?;
         let mut default = None;
@@ -186,7 +186,7 @@ impl Parameter {
             ));
         }
         let attribute = self.attributes.iter().find(|attribute| is_for_field(attribute))?;
-        Some(Error::new(attribute.span(), "this belongs to a single argument, or to a field of the struct"))
+        Some(Error::new_spanned(attribute, "this belongs to a single argument, or to a field of the struct"))
     }
 
     fn field(&self) -> TokenStream {
@@ -224,18 +224,18 @@ fn kind_of(name: &Ident, written: &Type) -> Result<Kind> {
     match written {
         Type::Reference(reference) if is_context(&reference.elem) => {
             if let Some(mutable) = &reference.mutability {
-                return Err(Error::new(mutable.span(), "the context is taken as `&Context`"));
+                return Err(Error::new_spanned(mutable, "the context is taken as `&Context`"));
             }
             Ok(Kind::Context)
         }
-        Type::Reference(_) => Err(Error::new(
-            written.span(),
+        Type::Reference(_) => Err(Error::new_spanned(
+            written,
             "an argument is owned: use `String` for text, `Vec<T>` for a list; only the context is taken as `&Context`",
         )),
         Type::ImplTrait(_) => {
-            Err(Error::new(written.span(), "name the type of the argument: its schema is made from it"))
+            Err(Error::new_spanned(written, "name the type of the argument: its schema is made from it"))
         }
-        _ if is_context(written) => Err(Error::new(written.span(), "the context is taken as `&Context`")),
+        _ if is_context(written) => Err(Error::new_spanned(written, "the context is taken as `&Context`")),
         _ if name == ALL || name == "_args" => Ok(Kind::All),
         _ => Ok(Kind::One),
     }

@@ -18,7 +18,7 @@ enum Kind {
     /// Any other value, which is the value of an outcome.
     Value,
     /// A `Result` of any other value.
-    ResultOfValue(Type),
+    ResultOfValue(Box<Type>),
 }
 
 impl Returns {
@@ -32,20 +32,20 @@ impl Returns {
             Some(name) if name.ident == "ToolResult" => Kind::Reply,
             Some(name) if name.ident == "Result" => match first_argument(name) {
                 Some(inside) if is_reply(inside) => Kind::Reply,
-                Some(inside) => Kind::ResultOfValue(inside.clone()),
+                Some(inside) => Kind::ResultOfValue(Box::new(inside.clone())),
                 None => {
-                    return Err(Error::new(written.span(), "say what the `Result` is of: `Result<T, E>`"));
+                    return Err(Error::new_spanned(&written, "say what the `Result` is of: `Result<T, E>`"));
                 }
             },
             _ => Kind::Value,
         };
         match &written {
-            Type::ImplTrait(_) => Err(Error::new(
-                written.span(),
+            Type::ImplTrait(_) => Err(Error::new_spanned(
+                &written,
                 "name the type that the tool returns: its schema is made from it",
             )),
-            Type::Reference(_) => Err(Error::new(
-                written.span(),
+            Type::Reference(_) => Err(Error::new_spanned(
+                &written,
                 "a tool returns what it owns: use an owned type, such as `String`",
             )),
             _ => Ok(Returns { written, kind }),

@@ -17,17 +17,16 @@ use crate::instruction::Instruction;
 ///
 /// It is no [`Error`] itself, as only so every error can become one.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Failure {
-    /// A word for programs, such as `not_found`.
-    pub error_type: String,
-    /// What failed, in words for the agent.
-    pub error: String,
-    /// For the user.
-    pub message: Option<String>,
-    /// For the agent.
-    pub instruction: Option<Instruction>,
-    /// Facts for programs.
-    pub data: Option<Map<String, Value>>,
+pub struct Failure(Box<Parts>);
+
+/// What an outcome says of a failure. In a box, so that a `Result` with a failure in it is no larger than one without.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Parts {
+    pub(crate) error_type: String,
+    pub(crate) error: String,
+    pub(crate) message: Option<String>,
+    pub(crate) instruction: Option<Instruction>,
+    pub(crate) data: Option<Map<String, Value>>,
     pub(crate) cause: Cause,
 }
 
@@ -42,15 +41,28 @@ pub trait OrFailure<T> {
 }
 
 impl Failure {
+    /// A failure of a type, which is a word for programs (`not_found`), and in words for the agent.
     pub fn new(error_type: impl Into<String>, error: impl Into<String>) -> Failure {
-        Failure {
+        Failure(Box::new(Parts {
             error_type: error_type.into(),
             error: error.into(),
             message: None,
             instruction: None,
             data: None,
             cause: Cause::default(),
-        }
+        }))
+    }
+
+    pub fn error_type(&self) -> &str {
+        &self.0.error_type
+    }
+
+    pub fn error(&self) -> &str {
+        &self.0.error
+    }
+
+    pub(crate) fn into_parts(self) -> Parts {
+        *self.0
     }
 
     /// Something broke that is none of the agent's business.
@@ -58,25 +70,27 @@ impl Failure {
         Failure::new(INTERNAL, "the tool failed on the inside; its log says why")
     }
 
+    /// Adds words for the user.
     pub fn with_message(mut self, message: impl Into<String>) -> Failure {
-        self.message = Some(message.into());
+        self.0.message = Some(message.into());
         self
     }
 
+    /// Adds what the agent should do next.
     pub fn with_instruction(mut self, instruction: impl Into<Instruction>) -> Failure {
-        self.instruction = Some(instruction.into());
+        self.0.instruction = Some(instruction.into());
         self
     }
 
-    /// Adds a fact. What has no JSON is left out.
+    /// Adds a fact for programs. What has no JSON is left out.
     pub fn with_data(mut self, key: impl Into<String>, value: impl Serialize) -> Failure {
-        insert_data(&mut self.data, key.into(), value);
+        insert_data(&mut self.0.data, key.into(), value);
         self
     }
 
     /// The error behind it, for the log.
     pub fn caused_by(mut self, cause: impl Into<Box<dyn Error + Send + Sync>>) -> Failure {
-        self.cause = Cause(Some(Arc::from(cause.into())));
+        self.0.cause = Cause(Some(Arc::from(cause.into())));
         self
     }
 }

@@ -8,7 +8,7 @@ use serde::ser::{Error as _, SerializeMap};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use crate::failure::{Cause, Failure, insert_data};
+use crate::failure::{Cause, Failure, Parts, insert_data};
 use crate::instruction::Instruction;
 
 /// What a tool says to the one who called it: a value or a failure, with words for the user and for the agent.
@@ -92,16 +92,9 @@ impl<T> Outcome<T> {
 
 impl<T> From<Failure> for Outcome<T> {
     fn from(failure: Failure) -> Outcome<T> {
-        Outcome {
-            success: false,
-            value: None,
-            error: Some(failure.error),
-            error_type: Some(failure.error_type),
-            message: failure.message,
-            instruction: failure.instruction,
-            data: failure.data,
-            cause: failure.cause,
-        }
+        let Parts { error_type, error, message, instruction, data, cause } = failure.into_parts();
+        let (error, error_type) = (Some(error), Some(error_type));
+        Outcome { success: false, value: None, error, error_type, message, instruction, data, cause }
     }
 }
 

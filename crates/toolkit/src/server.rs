@@ -41,7 +41,7 @@ pub struct ServerBuilder {
 /// What the builder was given, in its order.
 enum Entry {
     Function(Box<dyn ToolFunction>),
-    Registered(Registered),
+    Registered(Box<Registered>),
 }
 
 /// The variable whose prefix stands above the builder's.
@@ -121,7 +121,7 @@ impl ServerBuilder {
 
     /// A tool that is already put together; its name is served as it is.
     pub fn register(mut self, registered: Registered) -> ServerBuilder {
-        self.entries.push(Entry::Registered(registered));
+        self.entries.push(Entry::Registered(Box::new(registered)));
         self
     }
 
@@ -190,7 +190,8 @@ impl ServerBuilder {
                     let runs = Runs::Function { function, checker, explicit: declaration.explicit };
                     guarded(tool, declaration.name.to_owned(), runs, &states)
                 }
-                Entry::Registered(Registered { tool, plain_name, handler }) => {
+                Entry::Registered(registered) => {
+                    let Registered { tool, plain_name, handler } = *registered;
                     let description = tool.description.clone().unwrap_or_default();
                     let arguments = tool.input_schema.clone().unwrap_or_default();
                     self.server.lints.extend(lint_tool(&tool, &plain_name, &description, &arguments));

@@ -63,7 +63,8 @@ async fn read_document(
     title: String,
     cx: &Context,
 ) -> Outcome<Document> {
-    let document = store(cx)?.find(&title).or_failure("not_found", format!("there is no document `{title}`"))?;
+    let document =
+        store(cx)?.find(&title).or_failure("not_found", format!("there is no document `{title}`"))?;
     Outcome::ok(document)
 }
 
@@ -84,8 +85,11 @@ async fn plan_document(
 async fn create_document(args: CreateDocument, cx: &Context) -> Outcome<Document> {
     let document = Document { title: args.title, text: args.text, status: args.status, version: 1 };
     if !store(cx)?.add(document.clone()) {
-        return Outcome::failure("already_exists", format!("there is a document `{}` already", document.title))
-            .with_instruction(Instruction::ask_for("another title"));
+        return Outcome::failure(
+            "already_exists",
+            format!("there is a document `{}` already", document.title),
+        )
+        .with_instruction(Instruction::ask_for("another title"));
     }
     let message = format!("`{}` was created.", document.title);
     Outcome::ok(document).with_message(message).with_instruction(Instruction::switch_to(Mode::Review))
@@ -104,7 +108,8 @@ async fn update_document(
 ) -> Outcome<Document> {
     let updated = store(cx)?.change(&title, |document| {
         if document.status == Status::Final {
-            return Err(Failure::new("final", "a final document is not changed").with_instruction(Instruction::no_changes()));
+            return Err(Failure::new("final", "a final document is not changed")
+                .with_instruction(Instruction::no_changes()));
         }
         if document.version != version {
             return Err(Failure::new("conflict", "the document was changed meanwhile")
@@ -126,7 +131,9 @@ async fn delete_document(
     cx: &Context,
 ) -> Outcome<()> {
     store(cx)?.remove(&title).or_failure("not_found", format!("there is no document `{title}`"))?;
-    Outcome::ok(()).with_message(format!("`{title}` is gone.")).with_instruction(Instruction::present_and_stop())
+    Outcome::ok(())
+        .with_message(format!("`{title}` is gone."))
+        .with_instruction(Instruction::present_and_stop())
 }
 
 fn store(cx: &Context) -> Result<&Store, Failure> {
@@ -164,7 +171,8 @@ mod tests {
 
     async fn say(server: &Server, tool: &str, arguments: Value) -> Value {
         let context = Context::alone();
-        let name = &server.registered().iter().find(|each| each.plain_name == tool).expect("it is a tool").tool.name;
+        let name =
+            &server.registered().iter().find(|each| each.plain_name == tool).expect("it is a tool").tool.name;
         let result = server.call(name, arguments.as_object().cloned(), &context).await;
         result.expect("the tool can be asked").structured_content.expect("an outcome is structured")
     }
@@ -186,7 +194,10 @@ mod tests {
         let update = |version: u32| json!({"title": "Plan", "version": version, "text": "Second.", "explicit_action": "UPDATE_DOCUMENT"});
         assert_eq!(say(&server, "update_document", update(7)).await["data"], json!({"version": 1}));
         assert_eq!(say(&server, "update_document", update(1)).await["value"]["version"], 2);
-        assert_eq!(say(&server, "list_documents", json!({"status": "draft"})).await["value"], json!(["Plan"]));
+        assert_eq!(
+            say(&server, "list_documents", json!({"status": "draft"})).await["value"],
+            json!(["Plan"])
+        );
 
         let gone = json!({"title": "Plan", "explicit_action": "DELETE_DOCUMENT"});
         assert_eq!(say(&server, "delete_document", gone.clone()).await["message"], "`Plan` is gone.");

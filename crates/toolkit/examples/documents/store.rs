@@ -11,7 +11,8 @@ pub(crate) struct Store(Mutex<BTreeMap<String, Document>>);
 impl Store {
     pub(crate) fn titles(&self, status: Option<Status>) -> Vec<String> {
         let documents = self.documents();
-        let wanted = documents.values().filter(|document| status.is_none_or(|status| document.status == status));
+        let wanted =
+            documents.values().filter(|document| status.is_none_or(|status| document.status == status));
         wanted.map(|document| document.title.clone()).collect()
     }
 

@@ -109,6 +109,7 @@ fn the_common_instructions_have_words() {
 
 /// Fail in the way that is asked for.
 #[tool]
+#[allow(clippy::needless_return)] // That they stand there is what is tested.
 async fn fail(
     /// The way
     way: String,
