@@ -45,7 +45,7 @@ fn the_hub_knows_no_command_and_no_store() {
 
 #[test]
 fn the_toolkit_knows_the_contract_and_its_macros_alone() {
-    assert_free_of("toolkit", &["dialect", "hub", "toolwire", "rusqlite", "redis", "reqwest"]);
+    assert_free_of("toolkit", &["dialect", "hub", "toolwire", "rusqlite", "redis"]);
     let ours = ["toolwire-contract", "toolwire-toolkit-macros"];
     for name in workspace().direct("toolkit").expect("`toolkit` is in the workspace") {
         assert!(

@@ -1,6 +1,6 @@
 //! Puts the tool together.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
@@ -13,9 +13,11 @@ use crate::parameters::Parameters;
 use crate::returns::Returns;
 
 pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> Result<TokenStream> {
+    // What the item is stands after its attributes.
+    let first_word = item.clone().into_iter().find(|token| matches!(token, TokenTree::Ident(_)));
     let function: ItemFn = match syn::parse2(item)? {
         Item::Fn(function) => function,
-        other => return Err(Error::new(other.span(), "`#[tool]` stands on an `async fn`")),
+        _ => return Err(Error::new_spanned(first_word, "`#[tool]` stands on an `async fn`")),
     };
     let attributes = Attributes::read(attribute)?;
     check_signature(&function.sig)?;
@@ -34,6 +36,7 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> Result<TokenS
     let (arguments, made) = parameters.arguments();
     let values = parameters.values();
     let answer = returns.reply(&quote!(#ident::call(#values).await));
+    let alias_check = returns.alias_check();
     let warnings = warnings(ident, &function.attrs, &parameters);
 
     Ok(quote! {
@@ -56,6 +59,8 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> Result<TokenS
         #[allow(unused_qualifications)]
         const _: () = {
             #made
+
+            #alias_check
 
             impl ::toolwire_toolkit::ToolFunction for #ident {
                 fn declaration(&self) -> ::toolwire_toolkit::Declaration {

@@ -37,7 +37,7 @@ use proc_macro::TokenStream;
 ///
 /// An `Outcome<T>`, in which `?` works on ordinary errors; a `ToolResult`, served as it is; any value that derives `Serialize` and
 /// `JsonSchema`, or nothing, served as `Outcome::ok`; or a `Result` of these. The attribute reads the type as it is written, so
-/// `Outcome` and `Result` must stand there by these names.
+/// `Outcome` and `Result` must stand there by these names: another name for one of them does not compile.
 ///
 /// In a function that returns an `Outcome<T>`, `return outcome` works too, but not inside of a macro such as `select!`: there,
 /// return a `Result<Outcome<T>, Failure>`.

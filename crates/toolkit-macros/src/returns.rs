@@ -68,6 +68,20 @@ impl Returns {
         }
     }
 
+    /// Fails to compile where a type that was taken for a plain value is another name of something else.
+    pub(crate) fn alias_check(&self) -> TokenStream {
+        let value = match &self.kind {
+            Kind::Outcome | Kind::Reply => return TokenStream::new(),
+            Kind::Value => &self.written,
+            Kind::ResultOfValue(inside) => &**inside,
+        };
+        quote_spanned! {value.span()=>
+            const _: fn() = || {
+                <#value as ::toolwire_toolkit::macro_support::NoAliasOfOutcomeOrResult<_>>::check();
+            };
+        }
+    }
+
     /// What was returned, as something that implements `Reply`.
     pub(crate) fn reply(&self, returned: &TokenStream) -> TokenStream {
         match self.kind {

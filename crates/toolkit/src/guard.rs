@@ -40,7 +40,7 @@ impl Handler for Guarded {
         let span = tracing::error_span!(
             "tool_call",
             tool = %self.plain_name,
-            request = %context.request,
+            request_id = %context.request,
             outcome = tracing::field::Empty,
         );
         let context = Context { states: self.states.clone(), ..context.clone() };

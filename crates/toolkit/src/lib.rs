@@ -16,11 +16,11 @@ mod reply;
 mod schema;
 mod violation;
 
+mod as_toolbox;
 mod client;
 mod context;
 mod guard; // what every call goes through
 mod handler;
-mod in_process;
 mod server;
 
 #[doc(hidden)]

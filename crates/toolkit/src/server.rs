@@ -24,13 +24,13 @@ pub struct Server {
     pub instructions: Option<String>,
     tools: Arc<[Tool]>,
     registered: Vec<Registered>,
-    toolboxes: Vec<Arc<dyn Toolbox>>,
+    pub(crate) toolboxes: Vec<Arc<dyn Toolbox>>,
     pub(crate) lints: Vec<Lint>,
 }
 
 /// Puts a [`Server`] together.
 pub struct ServerBuilder {
-    server: Server,
+    pub(crate) server: Server,
     entries: Vec<Entry>,
     states: States,
     prefix: Option<String>,

@@ -34,14 +34,17 @@ pub(crate) fn violations(validator: &Validator, schema: &Value, arguments: &Valu
         let first = violation.field.split(['.', '[']).next().unwrap_or_default();
         names.iter().position(|name| *name == first).unwrap_or(usize::MAX)
     };
-    found.sort_by(|one, other| {
-        place(one)
-            .cmp(&place(other))
-            .then_with(|| one.field.cmp(&other.field))
-            .then_with(|| one.message.cmp(&other.message))
+    found.sort_by_cached_key(|violation| {
+        (place(violation), steps(&violation.field), violation.message.clone())
     });
     found.dedup();
     found
+}
+
+/// The steps of a path, so that `[10]` comes after `[9]`.
+fn steps(field: &str) -> Vec<(usize, String)> {
+    let steps = field.split(['.', '[', ']']).filter(|step| !step.is_empty());
+    steps.map(|step| (step.parse().unwrap_or_default(), step.to_owned())).collect()
 }
 
 fn explain(error: &ValidationError<'_>, schema: &Value, found: &mut Vec<Violation>) {

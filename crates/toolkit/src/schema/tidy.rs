@@ -70,6 +70,10 @@ pub(super) fn arguments(schema: &mut Value, is_whole: bool) {
     }
     let Some(fields) = schema.as_object_mut() else { return };
     fields.extend(composed);
+    // The default of a secret would be shown as what hides it.
+    if fields.get("writeOnly").is_some_and(|flag| flag == true) {
+        fields.shift_remove("default");
+    }
     // A default is an example of what may be given, so it has to fit.
     if let Some(mut default) = fields.get("default").cloned() {
         settle(&mut default, schema);

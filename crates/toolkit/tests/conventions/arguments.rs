@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
-use toolwire_toolkit::{Context, Outcome, Server, tool};
+use toolwire_toolkit::{Context, Outcome, Secret, Server, tool};
 
 use crate::support::{list, plain, said};
 
@@ -146,6 +146,18 @@ struct Page {
     size: f64,
 }
 
+/// Take many, and a secret that may be left out.
+#[tool]
+async fn many(
+    /// Numbers
+    numbers: Vec<u8>,
+    /// A key
+    #[tool(default = Secret::new("key".to_owned()))]
+    key: Secret<String>,
+) -> Value {
+    json!([numbers, key.reveal()])
+}
+
 /// Nothing to give.
 #[tool]
 async fn now(_cx: &Context) -> String {
@@ -153,7 +165,7 @@ async fn now(_cx: &Context) -> String {
 }
 
 fn server() -> Server {
-    plain().tool(search).tool(browse).tool(open).tool(combined).tool(now).build().unwrap()
+    plain().tool(search).tool(browse).tool(open).tool(combined).tool(many).tool(now).build().unwrap()
 }
 
 #[track_caller]
@@ -292,6 +304,34 @@ fn plain_parameters_are_arguments_and_the_context_is_none() {
         json!({"verbose": true, "cx": {}}),
         &[("cx", "is not known; known are `verbose`, `limit`, `order`, `page`, `words`, `share`")],
     );
+}
+
+#[test]
+fn items_come_in_their_order() {
+    let mut numbers = vec![json!(1); 12];
+    for wrong in [2, 9, 10, 11] {
+        numbers[wrong] = json!(-1);
+    }
+    let message = "must be at least 0";
+    let expected = [
+        ("numbers[2]", message),
+        ("numbers[9]", message),
+        ("numbers[10]", message),
+        ("numbers[11]", message),
+    ];
+    check_violations("many", json!({"numbers": numbers}), &expected);
+}
+
+#[test]
+fn a_secret_s_default_applies_and_is_not_shown() {
+    check_value("many", json!({"numbers": []}), json!([[], "key"]));
+    let many = list(&server()).into_iter().find(|tool| tool.name == "many").unwrap();
+    let schema = many.input_schema.unwrap();
+    assert_eq!(
+        schema["properties"]["key"],
+        json!({"description": "A key", "type": "string", "writeOnly": true})
+    );
+    assert_eq!(schema["required"], json!(["numbers"]));
 }
 
 #[test]

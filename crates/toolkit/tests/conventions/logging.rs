@@ -102,20 +102,20 @@ fn a_call_is_traced_and_its_outcome_is_for_debugging() {
             r#"TRACE called arguments={"place":"Oslo"}"#,
             "DEBUG outcome outcome=success duration=…",
             "TRACE completed",
-            "span tool=greet request=7 outcome=success",
+            "span tool=greet request_id=7 outcome=success",
         ],
     );
     check(
         Level::DEBUG,
         "docs_greet",
         json!({"place": "Oslo"}),
-        &["DEBUG outcome outcome=success duration=…", "span tool=greet request=7 outcome=success"],
+        &["DEBUG outcome outcome=success duration=…", "span tool=greet request_id=7 outcome=success"],
     );
     check(
         Level::ERROR,
         "docs_greet",
         json!({"place": "Oslo"}),
-        &["span tool=greet request=7 outcome=success"],
+        &["span tool=greet request_id=7 outcome=success"],
     );
 }
 
@@ -128,7 +128,7 @@ fn a_failure_is_an_error_with_its_cause() {
         &[
             "ERROR failed error_type=internal_error error=the tool failed on the inside; its log says why \
          cause=invalid digit found in string",
-            "span tool=login request=7 outcome=internal_error",
+            "span tool=login request_id=7 outcome=internal_error",
         ],
     );
     check(
@@ -137,7 +137,7 @@ fn a_failure_is_an_error_with_its_cause() {
         json!({"place": 1}),
         &[
             "ERROR failed error_type=validation_error error=`place` does not fit; nothing was done",
-            "span tool=greet request=7 outcome=validation_error",
+            "span tool=greet request_id=7 outcome=validation_error",
         ],
     );
     check(
@@ -148,7 +148,7 @@ fn a_failure_is_an_error_with_its_cause() {
             "ERROR failed error_type=internal_error error=the tool failed on the inside; its log says why \
          cause=panicked: boom: bang",
             "DEBUG outcome outcome=internal_error duration=…",
-            "span tool=explode request=7 outcome=internal_error",
+            "span tool=explode request_id=7 outcome=internal_error",
         ],
     );
 }
@@ -176,7 +176,7 @@ fn a_call_that_is_given_up_says_so() {
         Level::DEBUG,
         "docs_wait",
         json!({}),
-        &["DEBUG outcome outcome=cancelled duration=…", "span tool=wait request=7 outcome=cancelled"],
+        &["DEBUG outcome outcome=cancelled duration=…", "span tool=wait request_id=7 outcome=cancelled"],
     );
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_core::future::BoxFuture;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
-use toolwire_contract::{CallError, CallOptions, Progress, Tool, ToolResult, Toolbox};
+use toolwire_contract::{CallError, CallOptions, Missing, Progress, Tool, ToolResult, Toolbox};
 
 use crate::client::{Answer, Client, ClientError, Form, Level, NoClient};
 use crate::context::Context;
@@ -14,6 +14,10 @@ use crate::server::Server;
 impl Toolbox for Server {
     fn tools(&self) -> Arc<[Tool]> {
         Server::tools(self)
+    }
+
+    fn missing(&self) -> Vec<Missing> {
+        self.toolboxes.iter().flat_map(|toolbox| toolbox.missing()).collect()
     }
 
     fn call<'a>(
