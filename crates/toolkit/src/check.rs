@@ -6,6 +6,7 @@ use serde_json::{Map, Number, Value};
 
 use crate::failure::Failure;
 use crate::instruction::Instruction;
+use crate::schema::resolve;
 use crate::violation::{Violation, violations};
 
 /// Checks arguments against one schema, compiled once.
@@ -24,7 +25,7 @@ impl Checker {
     /// The arguments in the form that the struct reads, or every reason why they do not fit.
     pub(crate) fn check(&self, arguments: Map<String, Value>) -> Result<Map<String, Value>, Failure> {
         let mut arguments = Value::Object(arguments);
-        settle(&mut arguments, &self.schema);
+        settle(&mut arguments, &self.schema, &self.schema);
         if !self.validator.is_valid(&arguments) {
             return Err(refused(&violations(&self.validator, &self.schema, &arguments)));
         }
@@ -81,32 +82,30 @@ fn plain_numbers(value: &Value) -> Value {
 
 /// Says what was meant in the words of the schema: a `null` for what may be left out is left out, and `5.0` for an
 /// integer is `5`.
-pub(crate) fn settle(value: &mut Value, schema: &Value) {
+pub(crate) fn settle(value: &mut Value, schema: &Value, root: &Value) {
+    let schema = resolve(schema, root);
+    for part in spoken_of(value, schema) {
+        settle(value, part, root);
+    }
     match value {
         Value::Object(fields) => {
             let properties = schema.get("properties").and_then(Value::as_object);
-            let is_required = |name: &str| {
-                let required = schema.get("required").and_then(Value::as_array);
-                required.is_some_and(|required| required.iter().any(|each| each == name))
-            };
             for (name, property) in properties.into_iter().flatten() {
-                if fields.get(name).is_some_and(Value::is_null)
-                    && !is_required(name)
-                    && !allows_null(property)
-                {
+                let is_null = fields.get(name).is_some_and(Value::is_null);
+                if is_null && !requires(schema, name) && !allows_null(property) {
                     fields.shift_remove(name);
                 }
             }
             for (name, value) in fields {
                 let inside = properties.and_then(|properties| properties.get(name));
                 if let Some(inside) = inside.or_else(|| schema.get("additionalProperties")) {
-                    settle(value, inside);
+                    settle(value, inside, root);
                 }
             }
         }
         Value::Array(items) => {
             if let Some(inside) = schema.get("items") {
-                items.iter_mut().for_each(|item| settle(item, inside));
+                items.iter_mut().for_each(|item| settle(item, inside, root));
             }
         }
         Value::Number(number) if schema.get("type").is_some_and(|kind| kind == "integer") => {
@@ -116,6 +115,35 @@ pub(crate) fn settle(value: &mut Value, schema: &Value) {
         }
         _ => {}
     }
+}
+
+/// The parts of a composed schema that speak of this value: all of `allOf`, and the one alternative that it can be meant as.
+fn spoken_of<'s>(value: &Value, schema: &'s Value) -> Vec<&'s Value> {
+    let list = |key: &str| schema.get(key).and_then(Value::as_array).into_iter().flatten();
+    let can_be = |branch: &&Value| {
+        let (Some(fields), Some(properties)) =
+            (value.as_object(), branch.get("properties").and_then(Value::as_object))
+        else {
+            return false;
+        };
+        let tags = properties.iter().filter_map(|(name, property)| Some((name, property.get("const")?)));
+        let required = branch.get("required").and_then(Value::as_array).into_iter().flatten();
+        tags.into_iter().all(|(name, tag)| fields.get(name) == Some(tag))
+            && required.filter_map(Value::as_str).all(|name| fields.contains_key(name))
+    };
+    let mut parts: Vec<&Value> = list("allOf").collect();
+    for key in ["anyOf", "oneOf"] {
+        let candidates: Vec<&Value> = list(key).filter(can_be).collect();
+        if let [only] = candidates.as_slice() {
+            parts.push(only);
+        }
+    }
+    parts
+}
+
+fn requires(schema: &Value, name: &str) -> bool {
+    let required = schema.get("required").and_then(Value::as_array);
+    required.is_some_and(|required| required.iter().any(|each| each == name))
 }
 
 /// The largest whole numbers that a float holds exactly.

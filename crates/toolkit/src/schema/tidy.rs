@@ -76,7 +76,7 @@ pub(super) fn arguments(schema: &mut Value, is_whole: bool) {
     }
     // A default is an example of what may be given, so it has to fit.
     if let Some(mut default) = fields.get("default").cloned() {
-        settle(&mut default, schema);
+        settle(&mut default, schema, schema);
         schema["default"] = default;
     }
 }

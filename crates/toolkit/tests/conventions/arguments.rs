@@ -158,6 +158,41 @@ async fn many(
     json!([numbers, key.reveal()])
 }
 
+/// Take alternatives, and what contains itself.
+#[tool]
+async fn grow(
+    /// How
+    way: Way,
+    /// What
+    tree: Option<Tree>,
+) -> Value {
+    json!([way, tree])
+}
+
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+enum Way {
+    Fast {
+        /// In metres
+        height: u32,
+        /// A word
+        word: Option<String>,
+    },
+    Slow {
+        /// In years
+        years: u32,
+    },
+}
+
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+struct Tree {
+    /// Its name
+    name: Option<String>,
+    /// What grows from it
+    #[serde(default)]
+    branches: Vec<Tree>,
+}
+
 /// Nothing to give.
 #[tool]
 async fn now(_cx: &Context) -> String {
@@ -165,7 +200,16 @@ async fn now(_cx: &Context) -> String {
 }
 
 fn server() -> Server {
-    plain().tool(search).tool(browse).tool(open).tool(combined).tool(many).tool(now).build().unwrap()
+    plain()
+        .tool(search)
+        .tool(browse)
+        .tool(open)
+        .tool(combined)
+        .tool(many)
+        .tool(grow)
+        .tool(now)
+        .build()
+        .unwrap()
 }
 
 #[track_caller]
@@ -303,6 +347,29 @@ fn plain_parameters_are_arguments_and_the_context_is_none() {
         "browse",
         json!({"verbose": true, "cx": {}}),
         &[("cx", "is not known; known are `verbose`, `limit`, `order`, `page`, `words`, `share`")],
+    );
+}
+
+#[test]
+fn null_and_whole_numbers_are_understood_in_alternatives_and_in_depth() {
+    check_value(
+        "grow",
+        json!({
+            "way": {"kind": "fast", "height": 3.0, "word": null},
+            "tree": {"name": null, "branches": [{"name": null, "branches": [{"branches": null}]}]}
+        }),
+        json!([
+            {"kind": "fast", "height": 3, "word": null},
+            {"name": null, "branches": [{"name": null, "branches": [{"name": null, "branches": []}]}]}
+        ]),
+    );
+    check_violations(
+        "grow",
+        json!({"way": {"kind": "slow", "years": null}, "tree": {"branches": [{"leaves": 1}]}}),
+        &[
+            ("way.years", "must be an integer, not null"),
+            ("tree.branches[0].leaves", "is not known; known are `name`, `branches`"),
+        ],
     );
 }
 
