@@ -44,6 +44,48 @@ fn the_hub_knows_no_command_and_no_store() {
 }
 
 #[test]
+fn the_toolkit_knows_the_contract_and_its_macros_alone() {
+    assert_free_of("toolkit", &["dialect", "hub", "toolwire", "rusqlite", "redis"]);
+    let ours = ["toolwire-contract", "toolwire-toolkit-macros"];
+    for name in workspace().direct("toolkit").expect("`toolkit` is in the workspace") {
+        assert!(
+            !name.starts_with("toolwire") || ours.contains(&name.as_str()),
+            "`toolkit` may know only {ours:?} of ours, but depends on `{name}`"
+        );
+    }
+}
+
+#[test]
+fn the_macros_know_only_syntax() {
+    let known = workspace().direct("toolkit-macros").expect("`toolkit-macros` is in the workspace");
+    let allowed = ["proc-macro2", "quote", "syn"];
+    for name in known {
+        assert!(
+            allowed.contains(&name.as_str()),
+            "`toolkit-macros` may know only {allowed:?}, but depends on `{name}`"
+        );
+    }
+}
+
+#[test]
+fn the_toolkit_reads_the_environment_in_one_place() {
+    let folder = workspace().folder("toolkit").expect("`toolkit` is in the workspace").join("src");
+    let mut folders = vec![folder.clone()];
+    let mut readers = Vec::new();
+    while let Some(inside) = folders.pop() {
+        for entry in fs::read_dir(&inside).expect("sources can be listed") {
+            let path = entry.expect("sources can be listed").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if uses(&fs::read_to_string(&path).expect("a source can be read"), "env") {
+                readers.push(path.strip_prefix(&folder).expect("it stands in the folder").to_owned());
+            }
+        }
+    }
+    assert_eq!(readers, [PathBuf::from("server.rs")], "ADR 0008 allows `MCP_TOOL_PREFIX` there");
+}
+
+#[test]
 fn the_sdk_is_named_only_where_messages_cross() {
     let folder = workspace().folder("hub").expect("`hub` is in the workspace").join("src");
     let allowed = ["transport", "wire.rs", "session", "session.rs", "tee", "tee.rs", "auth"];
