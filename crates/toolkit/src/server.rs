@@ -8,6 +8,7 @@ use toolwire_contract::{CallError, CallOptions, Tool, ToolResult, Toolbox};
 
 use crate::context::{Context, States};
 use crate::handler::Registered;
+use crate::offers::Offers;
 
 /// A set of tools that can be served: the builder names them, nothing else adds any.
 pub struct Server {
@@ -17,13 +18,15 @@ pub struct Server {
     pub instructions: Option<String>,
     tools: Arc<[Tool]>,
     registered: Vec<Registered>,
-    toolboxes: Vec<Arc<dyn Toolbox>>,
+    pub(crate) toolboxes: Vec<Arc<dyn Toolbox>>,
     states: Arc<States>,
+    /// What is served beside tools.
+    pub(crate) offers: Offers,
 }
 
 /// Puts a [`Server`] together.
 pub struct ServerBuilder {
-    server: Server,
+    pub(crate) server: Server,
 }
 
 impl Server {
@@ -37,6 +40,7 @@ impl Server {
                 registered: Vec::new(),
                 toolboxes: Vec::new(),
                 states: Arc::default(),
+                offers: Offers::default(),
             },
         }
     }
