@@ -15,18 +15,24 @@ use toolwire_contract::{CallError, Content, Tool, ToolResult};
 use crate::client::{Answer, Form, Level};
 use crate::offers::OfferError;
 
-/// A result in the SDK's type, when nothing in it would be lost there; else the result comes back.
-pub(crate) fn typed_result(result: ToolResult) -> Result<CallToolResult, ToolResult> {
+/// How a result leaves: in the SDK's type when nothing in it would be lost there, else as the JSON it is.
+#[derive(Debug)]
+pub(crate) enum Outgoing {
+    Typed(CallToolResult),
+    Raw(Map<String, Value>),
+}
+
+pub(crate) fn result_out(result: ToolResult) -> Outgoing {
     let fits =
         result.extra.is_empty() && result.result_type.is_none() && result.blocks().iter().all(is_plain);
     if !fits {
-        return Err(result);
+        return Outgoing::Raw(raw_result(result));
     }
     let blocks = result.content.unwrap_or_default().into_iter().filter_map(typed_block).collect();
     let mut typed = CallToolResult::success(blocks);
     typed.is_error = result.is_error;
     typed.structured_content = result.structured_content;
-    Ok(typed)
+    Outgoing::Typed(typed)
 }
 
 fn is_plain(block: &Content) -> bool {
@@ -48,7 +54,7 @@ fn typed_block(block: Content) -> Option<ContentBlock> {
 }
 
 /// A result as JSON, with the `content` that MCP asks for.
-pub(crate) fn raw_result(mut result: ToolResult) -> Map<String, Value> {
+fn raw_result(mut result: ToolResult) -> Map<String, Value> {
     if !result.needs_input() {
         result.content.get_or_insert_default();
     }
@@ -147,18 +153,34 @@ pub(crate) fn answer_in(answer: &Value) -> Option<Answer> {
 mod tests {
     use super::*;
 
+    #[track_caller]
+    fn check(result: Value, is_typed: bool) {
+        let read = ToolResult::try_from(result.clone()).expect("the case is a result");
+        match result_out(read) {
+            Outgoing::Typed(typed) => {
+                assert!(is_typed, "{typed:?}");
+                let mut typed = serde_json::to_value(typed).expect("a result is JSON");
+                typed.as_object_mut().expect("it is an object").shift_remove("resultType");
+                assert_eq!(typed, result);
+            }
+            Outgoing::Raw(raw) => {
+                assert!(!is_typed, "{raw:?}");
+                assert_eq!(Value::Object(raw), result);
+            }
+        }
+    }
+
     #[test]
     fn only_what_loses_nothing_takes_the_type() {
-        assert!(typed_result(ToolResult::text("a")).is_ok());
-        assert!(typed_result(ToolResult::structured(json!({"a": 1}))).is_ok());
-        let unknown = ToolResult {
-            content: Some(vec![Content::from(json!({"type": "video", "data": "AA=="}))]),
-            ..ToolResult::default()
-        };
-        assert_eq!(typed_result(unknown.clone()).expect_err("a video is unknown"), unknown);
-        let annotated = json!({"content": [{"type": "text", "text": "a", "annotations": {"later": 1}}]});
-        let annotated = ToolResult::try_from(annotated).expect("it is a result");
-        assert!(typed_result(annotated).is_err());
+        let text = json!({"type": "text", "text": "a"});
+        let image = json!({"type": "image", "data": "AA==", "mimeType": "image/png"});
+        check(json!({"content": [text, image]}), true);
+        check(json!({"content": [text], "structuredContent": {"a": 1}, "isError": true}), true);
+        check(json!({"content": [{"type": "video", "data": "AA=="}]}), false);
+        check(json!({"content": [{"type": "text", "text": "a", "annotations": {"later": 1}}]}), false);
+        check(json!({"content": [{"type": "resource_link", "uri": "a:b", "name": "n"}]}), false);
+        check(json!({"content": [text], "later": 1}), false);
+        check(json!({"resultType": "input_required", "inputRequests": {}}), false);
     }
 
     #[test]

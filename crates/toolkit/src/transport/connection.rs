@@ -30,7 +30,7 @@ use super::shared::Shared;
 use crate::changes::Change;
 use crate::client::Level;
 use crate::resources::Completing;
-use crate::wire;
+use crate::wire::{self, Outgoing};
 
 type Subscribed = Arc<Mutex<HashSet<String>>>;
 
@@ -284,10 +284,13 @@ impl ServerHandler for Connection {
             true => ToolResult::error(format!("the tool `{name}` needs input that this client cannot give")),
             false => result,
         };
-        let typed = wire::typed_result(result).unwrap_or_else(|result| {
-            self.answer(&context, wire::raw_result(result));
-            CallToolResult::default()
-        });
+        let typed = match wire::result_out(result) {
+            Outgoing::Typed(typed) => typed,
+            Outgoing::Raw(raw) => {
+                self.answer(&context, raw);
+                CallToolResult::default()
+            }
+        };
         Ok(typed.into())
     }
 

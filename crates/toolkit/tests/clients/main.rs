@@ -92,7 +92,9 @@ impl Client {
                 let era = if era == "legacy" { "legacy" } else { "modern" };
                 let ask = |arguments: &[&str]| -> Result<Value, String> {
                     let mut command = servers.inspector().to_command();
-                    command.args(["--cli", target, "--protocol-era", era]).args(arguments);
+                    // It hands its own environment on to no one.
+                    let serve = format!("{SERVE}=1");
+                    command.args(["--cli", target, "-e", &serve, "--protocol-era", era]).args(arguments);
                     run(command)
                 };
                 let listed = ask(&["--method", "tools/list"])?;
