@@ -22,6 +22,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use toolwire_contract::Progress;
 
 use super::rounds::Rounds;
+use super::shared::Shared;
 use crate::client::{Answer, Client, ClientError, Form, Level};
 use crate::wire;
 
@@ -48,6 +49,8 @@ pub(super) struct Desk {
     outbox: mpsc::Receiver<ServerNotification>,
     /// The SDK's word that the client gave up or went away.
     given_up: CancellationToken,
+    /// Ours: the server will not wait any longer.
+    abandoned: CancellationToken,
     /// Ours to the tool. The SDK's own fires after each answer as well.
     cancelled: CancellationToken,
     _counted: TaskTrackerToken,
@@ -67,8 +70,7 @@ impl Desk {
         context: &RequestContext<RoleServer>,
         level: Option<Level>,
         rounds: Option<Rounds>,
-        answer_within: Duration,
-        counted: TaskTrackerToken,
+        shared: &Shared,
     ) -> Desk {
         let (sender, outbox) = mpsc::channel(OUTBOX);
         let caller = Caller {
@@ -79,14 +81,15 @@ impl Desk {
             outbox: sender,
             rounds,
             lacking: Mutex::default(),
-            answer_within,
+            answer_within: shared.server.offers.answer_within,
         };
         Desk {
             caller: Arc::new(caller),
             outbox,
             given_up: context.ct.clone(),
+            abandoned: shared.abandoned.clone(),
             cancelled: CancellationToken::new(),
-            _counted: counted,
+            _counted: shared.answering.token(),
         }
     }
 
@@ -118,6 +121,7 @@ impl Desk {
             tokio::select! {
                 biased;
                 () = self.given_up.cancelled() => break End::GivenUp,
+                () = self.abandoned.cancelled() => break End::GivenUp,
                 done = &mut work => break done.map_or(End::Panicked, End::Done),
                 () = &mut asked => break End::Asked,
                 Some(message) = self.outbox.recv() => {

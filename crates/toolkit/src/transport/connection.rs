@@ -90,8 +90,7 @@ impl Connection {
             true => context.meta.log_level().map(wire::level_in),
             false => Some(*self.level.lock().unwrap_or_else(PoisonError::into_inner)),
         };
-        let counted = self.shared.answering.token();
-        Ok(Desk::new(context, level, rounds, self.shared.server.offers.answer_within, counted))
+        Ok(Desk::new(context, level, rounds, &self.shared))
     }
 
     /// Answers with JSON as it is. What the SDK is given then never leaves.

@@ -155,6 +155,7 @@ impl HttpService {
         let all = u32::try_from(inner.options.most_requests).unwrap_or(u32::MAX);
         // Every permit is back when every answer has left.
         let _ = tokio::time::timeout(patience, inner.requests.acquire_many(all)).await;
+        inner.shared.abandoned.cancel();
         inner.ended.cancel();
         inner.sessions.close_all().await;
     }

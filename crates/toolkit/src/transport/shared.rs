@@ -25,6 +25,8 @@ pub(crate) struct Shared {
     pub(super) answering: TaskTracker,
     /// Ends what would not end by itself: the streams of those who wait for changes.
     pub(super) closing: CancellationToken,
+    /// Gives up what is still being answered.
+    pub(super) abandoned: CancellationToken,
     /// Hand the changes of toolboxes on; they end with this.
     _forwarding: JoinSet<()>,
 }
@@ -59,6 +61,7 @@ impl Shared {
             changes,
             answering: TaskTracker::new(),
             closing: CancellationToken::new(),
+            abandoned: CancellationToken::new(),
             _forwarding: forwarding,
         }))
     }

@@ -94,6 +94,7 @@ impl StreamServer {
             true => self.closing.reading.cancel(),
             false => self.abandon.cancel(),
         }
+        self.shared.abandoned.cancel();
         let _ = (&mut self.task).await;
     }
 }
