@@ -98,7 +98,8 @@ impl Connection {
         if is_modern(context) {
             answer.entry("resultType").or_insert_with(|| json!("complete"));
         }
-        Answers::of(context).lay(context.id.clone(), answer);
+        let answers = Answers::of(context).expect("every transport here has a place for answers");
+        answers.lay(context.id.clone(), answer);
     }
 
     /// A list, or contents, that clients may keep for a while.
@@ -241,9 +242,8 @@ impl ServerHandler for Connection {
     }
 
     fn get_tool(&self, name: &str) -> Option<rmcp::model::Tool> {
-        let registered = self.shared.server.registered().iter().map(|each| &each.tool);
-        if let Some(tool) = registered.into_iter().find(|tool| tool.name == name) {
-            return Some(wire::typed_tool(tool));
+        if let Some(tool) = self.shared.typed_tools.get(name) {
+            return Some(tool.clone());
         }
         let mut boxes = self.shared.server.toolboxes.iter();
         boxes.find_map(|toolbox| toolbox.tools().iter().find(|tool| tool.name == name).map(wire::typed_tool))

@@ -210,6 +210,10 @@ impl Inner {
             },
             false => None,
         };
+        let says_json = request
+            .headers()
+            .get(header::CONTENT_TYPE)
+            .is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
         let (mut parts, body) = request.into_parts();
         let read = read_body(body, self.options.largest_body);
         let body = match tokio::time::timeout(self.options.read_within, read).await {
@@ -217,12 +221,15 @@ impl Inner {
             Ok(Err(refusal)) => return refusal,
             Err(_) => return refusal(StatusCode::REQUEST_TIMEOUT, -32600, "the body did not arrive in time"),
         };
+        // In a session a call goes on when its connection is lost: it keeps its place until it has ended.
+        let permit = Arc::new(permit);
+        parts.extensions.insert(permit.clone());
         let answers = Answers::default();
         parts.extensions.insert(answers.clone());
         let response = self.sdk.handle(Request::from_parts(parts, Full::new(body.clone()))).await;
         drop(opening);
-        // The SDK's word for a body that is no message.
-        if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE && has_read(&response) {
+        // The SDK's word for a body that is no message, where the header is as it should be.
+        if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE && says_json {
             return match serde_json::from_slice::<Value>(&body) {
                 Ok(_) => refusal(StatusCode::BAD_REQUEST, -32600, "the body is no message of MCP"),
                 Err(_) => refusal(StatusCode::BAD_REQUEST, -32700, "the body is not JSON"),
@@ -255,13 +262,6 @@ fn opens_session(headers: &HeaderMap) -> bool {
 
 fn header_is(headers: &HeaderMap, name: &str, value: &str) -> bool {
     headers.get(name).is_some_and(|found| found.as_bytes() == value.as_bytes())
-}
-
-/// Whether the SDK got as far as the body: it says so in words when the `Content-Type` was wrong.
-fn has_read(response: &Answer) -> bool {
-    // Both are 415 and differ in the length of their text alone: that of the header's refusal is fixed.
-    let words = "Unsupported Media Type: Content-Type must be application/json";
-    response.body().size_hint().exact() != Some(words.len() as u64)
 }
 
 async fn read_body<B>(body: B, largest: usize) -> Result<Bytes, Answer>
@@ -314,7 +314,7 @@ fn refusal(status: StatusCode, code: i64, message: &str) -> Answer {
 }
 
 /// The response with its answers exchanged, and counted until its last byte has left.
-async fn guarded(response: Answer, answers: Answers, permit: OwnedSemaphorePermit) -> Answer {
+async fn guarded(response: Answer, answers: Answers, permit: Arc<OwnedSemaphorePermit>) -> Answer {
     let (mut parts, body) = response.into_parts();
     let is_stream = parts
         .headers
@@ -336,7 +336,7 @@ async fn guarded(response: Answer, answers: Answers, permit: OwnedSemaphorePermi
 struct Guarded {
     inner: BoxBody<Bytes, Infallible>,
     answers: Option<Answers>,
-    _permit: OwnedSemaphorePermit,
+    _permit: Arc<OwnedSemaphorePermit>,
 }
 
 impl Body for Guarded {

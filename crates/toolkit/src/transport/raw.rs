@@ -24,12 +24,11 @@ const SHUTTING_DOWN: ErrorCode = ErrorCode(-32000);
 pub(super) struct Answers(Arc<Mutex<HashMap<RequestId, Value>>>);
 
 impl Answers {
-    /// Where the answer to a request is laid.
-    pub(super) fn of(context: &RequestContext<RoleServer>) -> Answers {
-        let of_connection = context.extensions.get::<Answers>();
+    /// Where the answer to a request is laid: by the connection, or by its own place.
+    pub(super) fn of(context: &RequestContext<RoleServer>) -> Option<&Answers> {
         let parts = context.extensions.get::<http::request::Parts>();
-        let of_request = parts.and_then(|parts| parts.extensions.get::<Answers>());
-        of_connection.or(of_request).cloned().unwrap_or_default()
+        let of_request = || parts.and_then(|parts| parts.extensions.get::<Answers>());
+        context.extensions.get::<Answers>().or_else(of_request)
     }
 
     pub(super) fn lay(&self, id: RequestId, answer: Map<String, Value>) {

@@ -1,5 +1,6 @@
 //! What all connections of a served server share.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use futures::StreamExt;
@@ -14,11 +15,14 @@ use tokio_util::task::TaskTracker;
 use super::ServeError;
 use crate::changes::Changes;
 use crate::server::Server;
+use crate::wire;
 
 /// What all connections of a served server share.
 pub(crate) struct Shared {
     pub(super) server: Server,
     pub(super) info: ServerConfig,
+    /// The builder's tools, as the SDK compares them with headers.
+    pub(super) typed_tools: HashMap<String, rmcp::model::Tool>,
     pub(super) signature: RequestStateCodec,
     pub(super) changes: Changes,
     /// Counts what is being answered.
@@ -56,6 +60,11 @@ impl Shared {
         let signature = RequestStateCodec::try_new(key).expect("the builder takes no key that is too short");
         Ok(Arc::new(Shared {
             info: info(&server, tools_change),
+            typed_tools: server
+                .registered()
+                .iter()
+                .map(|each| (each.tool.name.clone(), wire::typed_tool(&each.tool)))
+                .collect(),
             server,
             signature,
             changes,

@@ -136,12 +136,22 @@ async fn a_client_that_vanishes_cancels_its_call() {
 #[tokio::test]
 async fn in_a_session_a_lost_connection_cancels_nothing_and_a_word_does() {
     let mut waiting = Waiting::new();
-    let http = Http::serve(waiting.server(), HttpOptions::default()).await;
+    let mut options = HttpOptions::default();
+    options.most_requests = 2;
+    let http = Http::serve(waiting.server(), options).await;
     let session = session_of(&http.open().await);
     let call = request(1, "tools/call", json!({"name": "wait"}));
     let response = soon(http.in_session(&session, &call).send()).await.unwrap();
     soon(waiting.started.recv()).await.unwrap();
     drop(response);
+    // It still has its place: there is room for one other, and not for two.
+    let second = http.call("wait").send();
+    let second = tokio::spawn(second);
+    soon(waiting.started.recv()).await.unwrap();
+    assert_eq!(answered(http.call("echo")).await.status, 503);
+    second.abort();
+    soon(waiting.cancelled.recv()).await.unwrap();
+    soon(async { while answered(http.call("echo")).await.status != 200 {} }).await;
     let ping = request(2, "ping", json!({}));
     assert_eq!(answered(http.in_session(&session, &ping)).await.status, 200);
     assert!(waiting.cancelled.try_recv().is_err());
