@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use futures::future::{BoxFuture, join_all};
+use futures::stream::{self, BoxStream};
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -270,6 +271,14 @@ impl Toolbox for Hub {
                 Some(Missing { server: server.config.name.to_string(), reason })
             })
             .collect()
+    }
+
+    fn changes(&self) -> Option<BoxStream<'static, ()>> {
+        let changes = Hub::changes(self);
+        Some(Box::pin(stream::unfold(changes, |mut changes| async move {
+            changes.changed().await.ok()?;
+            Some(((), changes))
+        })))
     }
 
     fn call<'a>(

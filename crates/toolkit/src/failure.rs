@@ -132,6 +132,7 @@ fn known_kind(error: &(dyn Error + 'static)) -> Option<(&'static str, &'static s
                 ("unsupported", "the client cannot do what the tool asks of it")
             }
             crate::ClientError::Refused { .. } => ("refused", "the client refused what the tool asked of it"),
+            crate::ClientError::TimedOut { .. } => ("timeout", "the client took too long to answer the tool"),
             crate::ClientError::Gone => ("cancelled", "the client went away"),
         });
     }

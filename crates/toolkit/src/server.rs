@@ -15,6 +15,7 @@ use crate::guard::{Guarded, Runs};
 use crate::handler::Registered;
 use crate::lint::{Lint, lint_tool};
 use crate::names;
+use crate::offers::Offers;
 
 /// A set of tools that can be served: the builder names them, nothing else adds any.
 pub struct Server {
@@ -26,6 +27,8 @@ pub struct Server {
     registered: Vec<Registered>,
     pub(crate) toolboxes: Vec<Arc<dyn Toolbox>>,
     pub(crate) lints: Vec<Lint>,
+    /// What is served beside tools.
+    pub(crate) offers: Offers,
 }
 
 /// Puts a [`Server`] together.
@@ -58,6 +61,7 @@ impl Server {
                 registered: Vec::new(),
                 toolboxes: Vec::new(),
                 lints: Vec::new(),
+                offers: Offers::default(),
             },
             entries: Vec::new(),
             states: States::default(),

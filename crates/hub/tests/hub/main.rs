@@ -6,6 +6,7 @@ mod support;
 
 use std::time::Duration;
 
+use futures::StreamExt;
 use serde_json::{Value, json};
 use support::{Around, text};
 use toolwire_contract::{CallError, CallOptions, Toolbox};
@@ -127,9 +128,11 @@ async fn a_list_that_changes_is_read_again_and_its_changes_are_told() {
     let before = around.hub.tools();
     let mut changes = around.hub.changes();
     changes.borrow_and_update();
+    let mut told = Toolbox::changes(&around.hub).unwrap();
     let first = before[0].name.clone();
     around.call(&first, json!({})).await.unwrap();
     changes.changed().await.unwrap();
+    told.next().await.unwrap();
     assert_ne!(before, around.hub.tools());
     assert!(!around.hub.status()[0].drifts.is_empty());
     around.close().await;
