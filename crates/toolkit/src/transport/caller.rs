@@ -2,6 +2,7 @@
 
 #![expect(deprecated, reason = "the SDK marks what MCP 2026-07-28 deprecates; older clients still use it")]
 
+use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -10,13 +11,13 @@ use futures::FutureExt;
 use futures_core::future::BoxFuture;
 use rmcp::model::{
     ClientCapabilities, CustomRequest, ElicitationCapability, LoggingMessageNotification,
-    LoggingMessageNotificationParam, ProgressNotification, ProgressNotificationParam, ProgressToken,
-    RootsCapabilities, SamplingCapability, ServerNotification, ServerRequest,
+    LoggingMessageNotificationParam, ProgressNotification, ProgressNotificationParam, RootsCapabilities,
+    SamplingCapability, ServerNotification, ServerRequest,
 };
 use rmcp::service::RequestContext;
-use rmcp::{Peer, RoleServer, ServiceError};
+use rmcp::{RoleServer, ServiceError};
 use serde_json::{Map, Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use toolwire_contract::Progress;
@@ -29,26 +30,42 @@ use crate::wire;
 /// How much progress and how many log messages of one call may wait for a slow client; more are dropped.
 const OUTBOX: usize = 256;
 
-/// The client at the other end of one call.
+/// The client at the other end of one call. Most calls ask nothing of it, so nothing is worked out before it is needed.
 pub(super) struct Caller {
-    peer: Peer<RoleServer>,
-    capabilities: ClientCapabilities,
-    progress: Option<ProgressToken>,
+    context: Arc<RequestContext<RoleServer>>,
     /// The least level the client wants to hear of.
     level: Option<Level>,
-    outbox: mpsc::Sender<ServerNotification>,
+    outbox: Outbox,
     /// Where questions end the call; `None` where they are requests.
     rounds: Option<Rounds>,
     lacking: Mutex<Option<ClientCapabilities>>,
     answer_within: Duration,
 }
 
+/// What waits to leave. A channel would set aside room for dozens of messages in each call.
+#[derive(Default)]
+struct Outbox {
+    waiting: Mutex<VecDeque<ServerNotification>>,
+    filled: Notify,
+}
+
+impl Outbox {
+    fn put(&self, message: ServerNotification) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if waiting.len() < OUTBOX {
+            waiting.push_back(message);
+            self.filled.notify_one();
+        }
+    }
+
+    fn take(&self) -> Option<ServerNotification> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+}
+
 /// Where one call is attended to: what it sends leaves in order, and its end is noticed however it comes.
 pub(super) struct Desk {
     caller: Arc<Caller>,
-    outbox: mpsc::Receiver<ServerNotification>,
-    /// The SDK's word that the client gave up or went away.
-    given_up: CancellationToken,
     /// Ours: the server will not wait any longer.
     abandoned: CancellationToken,
     /// Ours to the tool. The SDK's own fires after each answer as well.
@@ -67,34 +84,35 @@ pub(super) enum End<T> {
 
 impl Desk {
     pub(super) fn new(
-        context: &RequestContext<RoleServer>,
+        context: &Arc<RequestContext<RoleServer>>,
         level: Option<Level>,
         rounds: Option<Rounds>,
         shared: &Shared,
     ) -> Desk {
-        let (sender, outbox) = mpsc::channel(OUTBOX);
         let caller = Caller {
-            peer: context.peer.clone(),
-            capabilities: context.client_capabilities().unwrap_or_default(),
-            progress: context.meta.get_progress_token(),
+            context: context.clone(),
             level,
-            outbox: sender,
+            outbox: Outbox::default(),
             rounds,
             lacking: Mutex::default(),
             answer_within: shared.server.offers.answer_within,
         };
         Desk {
             caller: Arc::new(caller),
-            outbox,
-            given_up: context.ct.clone(),
             abandoned: shared.abandoned.clone(),
             cancelled: CancellationToken::new(),
             _counted: shared.answering.token(),
         }
     }
 
-    pub(super) fn context(&self, context: &RequestContext<RoleServer>) -> crate::Context {
-        crate::Context::new(context.id.to_string(), self.caller.clone(), self.cancelled.clone())
+    pub(super) fn context(&self) -> crate::Context {
+        let request = self.caller.context.id.to_string();
+        crate::Context::new(request, self.caller.clone(), self.cancelled.clone())
+    }
+
+    /// Whether the request is of the era in which questions end the call.
+    pub(super) fn is_modern(&self) -> bool {
+        self.caller.rounds.is_some()
     }
 
     pub(super) fn rounds(&self) -> Option<&Rounds> {
@@ -120,12 +138,12 @@ impl Desk {
             // In this order: of questions asked at the same time, all are put before the call ends.
             tokio::select! {
                 biased;
-                () = self.given_up.cancelled() => break End::GivenUp,
+                () = caller.context.ct.cancelled() => break End::GivenUp,
                 () = self.abandoned.cancelled() => break End::GivenUp,
                 done = &mut work => break done.map_or(End::Panicked, End::Done),
                 () = &mut asked => break End::Asked,
-                Some(message) = self.outbox.recv() => {
-                    if !send(&self.caller.peer, &self.given_up, message).await {
+                () = caller.outbox.filled.notified() => {
+                    if !caller.send_all().await {
                         break End::GivenUp;
                     }
                 }
@@ -134,32 +152,34 @@ impl Desk {
         match end {
             End::GivenUp => self.cancelled.cancel(),
             _ => {
-                while let Ok(message) = self.outbox.try_recv() {
-                    if !send(&self.caller.peer, &self.given_up, message).await {
-                        break;
-                    }
-                }
+                caller.send_all().await;
             }
         }
         end
     }
 }
 
-/// Whether the client still wants to hear.
-async fn send(peer: &Peer<RoleServer>, given_up: &CancellationToken, message: ServerNotification) -> bool {
-    tokio::select! {
-        biased;
-        () = given_up.cancelled() => false,
-        sent = peer.send_notification(message) => {
-            if let Err(error) = sent {
-                tracing::debug!(%error, "a notification did not leave");
-            }
-            true
-        }
-    }
-}
-
 impl Caller {
+    /// Sends what waits; `false` when the client no longer wants to hear.
+    async fn send_all(&self) -> bool {
+        while let Some(message) = self.outbox.take() {
+            tokio::select! {
+                biased;
+                () = self.context.ct.cancelled() => return false,
+                sent = self.context.peer.send_notification(message) => {
+                    if let Err(error) = sent {
+                        tracing::debug!(%error, "a notification did not leave");
+                    }
+                }
+            }
+        }
+        true
+    }
+
+    fn capabilities(&self) -> ClientCapabilities {
+        self.context.client_capabilities().unwrap_or_default()
+    }
+
     /// Puts a question: as a request of its own, or by ending the call.
     async fn ask<T>(
         &self,
@@ -176,7 +196,7 @@ impl Caller {
             };
         }
         let request = ServerRequest::CustomRequest(CustomRequest::new(method, Some(params)));
-        let answer = tokio::time::timeout(self.answer_within, self.peer.send_request(request))
+        let answer = tokio::time::timeout(self.answer_within, self.context.peer.send_request(request))
             .await
             .map_err(|_| ClientError::TimedOut { method, after: self.answer_within })?
             .map_err(|error| match error {
@@ -197,7 +217,8 @@ impl Caller {
 
     async fn elicit_keyed(&self, key: Option<&str>, form: Form) -> Result<Answer, ClientError> {
         const METHOD: &str = "elicitation/create";
-        let declared = self.capabilities.elicitation.as_ref();
+        let declared = self.capabilities().elicitation;
+        let declared = declared.as_ref();
         let can = match &form {
             // A client that says nothing more than `elicitation` means forms.
             Form::Fields { .. } => declared.is_some_and(|can| can.form.is_some() || can.url.is_none()),
@@ -218,11 +239,11 @@ impl Caller {
 
 impl Client for Caller {
     fn progress(&self, progress: Progress) {
-        let Some(token) = &self.progress else { return };
-        let mut params = ProgressNotificationParam::new(token.clone(), progress.done);
+        let Some(token) = self.context.meta.get_progress_token() else { return };
+        let mut params = ProgressNotificationParam::new(token, progress.done);
         params.total = progress.total;
         params.message = progress.message;
-        let _ = self.outbox.try_send(ServerNotification::from(ProgressNotification::new(params)));
+        self.outbox.put(ServerNotification::from(ProgressNotification::new(params)));
     }
 
     fn log(&self, level: Level, logger: &str, data: Value) {
@@ -231,7 +252,7 @@ impl Client for Caller {
         }
         let mut params = LoggingMessageNotificationParam::new(wire::level_out(level), data);
         params.logger = Some(logger.to_owned());
-        let _ = self.outbox.try_send(ServerNotification::from(LoggingMessageNotification::new(params)));
+        self.outbox.put(ServerNotification::from(LoggingMessageNotification::new(params)));
     }
 
     fn elicit<'a>(&'a self, form: Form) -> BoxFuture<'a, Result<Answer, ClientError>> {
@@ -245,7 +266,7 @@ impl Client for Caller {
     fn sample<'a>(&'a self, params: Map<String, Value>) -> BoxFuture<'a, Result<Value, ClientError>> {
         const METHOD: &str = "sampling/createMessage";
         Box::pin(async move {
-            if self.capabilities.sampling.is_none() {
+            if self.capabilities().sampling.is_none() {
                 let mut lacking = ClientCapabilities::default();
                 lacking.sampling = Some(SamplingCapability::default());
                 return Err(self.unsupported(METHOD, lacking));
@@ -257,7 +278,7 @@ impl Client for Caller {
     fn roots(&self) -> BoxFuture<'_, Result<Value, ClientError>> {
         const METHOD: &str = "roots/list";
         Box::pin(async move {
-            if self.capabilities.roots.is_none() {
+            if self.capabilities().roots.is_none() {
                 let mut lacking = ClientCapabilities::default();
                 lacking.roots = Some(RootsCapabilities::default());
                 return Err(self.unsupported(METHOD, lacking));

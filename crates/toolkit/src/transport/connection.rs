@@ -68,12 +68,13 @@ impl Connection {
     /// A desk for a request that may lead to questions. `state` is bound to what `request` makes of it.
     fn desk(
         &self,
-        context: &RequestContext<RoleServer>,
+        context: &Arc<RequestContext<RoleServer>>,
         responses: Option<BTreeMap<String, Value>>,
         state: Option<&str>,
         request: &Bound<'_>,
     ) -> Result<Desk, ErrorData> {
-        let rounds = if is_modern(context) {
+        let modern = is_modern(context);
+        let rounds = if modern {
             let bound = state.map(|_| request.to_bytes()).unwrap_or_default();
             let rounds = Rounds::new(responses, state, &bound, &self.shared.signature);
             let refused = |_| {
@@ -86,7 +87,7 @@ impl Connection {
         } else {
             None
         };
-        let level = match is_modern(context) {
+        let level = match modern {
             true => context.meta.log_level().map(wire::level_in),
             false => Some(*self.level.lock().unwrap_or_else(PoisonError::into_inner)),
         };
@@ -254,6 +255,7 @@ impl ServerHandler for Connection {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
+        let context = Arc::new(context);
         if self.shared.info.capabilities.tools.is_none() {
             return Err(ErrorData::method_not_found::<CallToolRequestMethod>());
         }
@@ -262,7 +264,7 @@ impl ServerHandler for Connection {
         let kept = is_modern(&context).then(|| arguments.clone()).flatten();
         let bound = Bound { method: "tools/call", name: &name, arguments: kept.as_ref() };
         let mut desk = self.desk(&context, input_responses, request_state.as_deref(), &bound)?;
-        let ours = desk.context(&context);
+        let ours = desk.context();
         let result = match desk.run(self.shared.server.call(&name, arguments, &ours)).await {
             End::Done(Ok(result)) => result,
             End::Done(Err(error)) => wire::call_error(&error)?,
@@ -276,10 +278,10 @@ impl ServerHandler for Connection {
                 ToolResult::error(format!("the tool `{name}` failed unexpectedly"))
             }
         };
-        if let Some(lacking) = desk.lacking().filter(|_| result.failed() && is_modern(&context)) {
+        if let Some(lacking) = desk.lacking().filter(|_| result.failed() && desk.is_modern()) {
             return Err(ErrorData::missing_required_client_capability(lacking));
         }
-        let result = match result.needs_input() && !is_modern(&context) {
+        let result = match result.needs_input() && !desk.is_modern() {
             true => ToolResult::error(format!("the tool `{name}` needs input that this client cannot give")),
             false => result,
         };
@@ -312,6 +314,7 @@ impl ServerHandler for Connection {
         request: GetPromptRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
+        let context = Arc::new(context);
         if self.shared.info.capabilities.prompts.is_none() {
             return Err(ErrorData::method_not_found::<GetPromptRequestMethod>());
         }
@@ -333,7 +336,7 @@ impl ServerHandler for Connection {
         }
         let bound = Bound { method: "prompts/get", name: &name, arguments: arguments.as_ref() };
         let mut desk = self.desk(&context, input_responses, request_state.as_deref(), &bound)?;
-        let ours = desk.context(&context);
+        let ours = desk.context();
         let answer = match desk.run(handler.get(given, &ours)).await {
             End::Done(Ok(prompted)) => prompted.into_json(),
             End::Done(Err(error)) => {
@@ -386,13 +389,14 @@ impl ServerHandler for Connection {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
+        let context = Arc::new(context);
         if self.shared.info.capabilities.resources.is_none() {
             return Err(ErrorData::method_not_found::<ReadResourceRequestMethod>());
         }
         let ReadResourceRequestParams { uri, input_responses, request_state, .. } = request;
         let bound = Bound { method: "resources/read", name: &uri, arguments: None };
         let mut desk = self.desk(&context, input_responses, request_state.as_deref(), &bound)?;
-        let ours = desk.context(&context);
+        let ours = desk.context();
         let read = async {
             for resources in &self.shared.server.offers.resources {
                 if let Some(contents) = resources.read(&uri, &ours).await? {
