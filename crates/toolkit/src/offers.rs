@@ -11,6 +11,7 @@ use crate::resources::{Fixed, Resources};
 use crate::server::ServerBuilder;
 
 /// What a server offers beside tools.
+#[derive(Clone)]
 pub(crate) struct Offers {
     pub(crate) resources: Vec<Arc<dyn Resources>>,
     pub(crate) prompts: Vec<(Prompt, Arc<dyn PromptHandler>)>,

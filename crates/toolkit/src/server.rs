@@ -18,6 +18,9 @@ use crate::names;
 use crate::offers::Offers;
 
 /// A set of tools that can be served: the builder names them, nothing else adds any.
+///
+/// Copies are the same tools with the same state, so one server can be served in several ways at once.
+#[derive(Clone)]
 pub struct Server {
     pub name: String,
     pub version: String,

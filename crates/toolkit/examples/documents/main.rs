@@ -1,12 +1,17 @@
 //! A server for documents in folders: explicit actions, instructions and modes.
 //!
+//! `cargo run -p toolwire-toolkit --example documents` serves it on standard input and output, as any MCP host starts it:
+//! `{"mcpServers": {"documents": {"command": "target/debug/examples/documents"}}}`.
+//!
 //! Looking is free. Writing works only once the agent has been told to implement, and what cannot be undone needs the user's word.
 
 mod store;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use toolwire_toolkit::{BuildError, Context, Failure, Instruction, Mode, OrFailure, Outcome, Server, tool};
+use toolwire_toolkit::{
+    BuildError, Context, Failure, Instruction, Mode, OrFailure, Outcome, Server, serve_stdio, tool,
+};
 
 use store::Store;
 
@@ -156,9 +161,7 @@ fn server() -> Result<Server, BuildError> {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let server = server()?;
-    // Until it is served over a transport, it shows what it would serve.
-    println!("{}", serde_json::to_string_pretty(&server.tools().to_vec())?);
+    serve_stdio(server()?)?.finished().await;
     Ok(())
 }
 

@@ -96,11 +96,9 @@ fn a_wrong_name_is_answered_with_the_nearest() {
         .build()
         .unwrap();
     let error = try_call(&server, "plain_one", json!({})).unwrap_err();
-    assert_eq!(error.hint().unwrap(), "did you mean `docs_plain_one`?");
-    assert_eq!(
-        try_call(&server, "zzz", json!({})).unwrap_err().hint().unwrap(),
-        "use one of the tools that are listed"
-    );
+    assert!(error.to_lowercase().contains("did you mean `docs_plain_one`?"), "{error}");
+    let error = try_call(&server, "zzz", json!({})).unwrap_err();
+    assert!(error.to_lowercase().contains("use one of the tools that are listed"), "{error}");
 }
 
 /// Run by the next test, in a process that has the variable.
