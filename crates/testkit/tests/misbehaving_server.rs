@@ -110,6 +110,17 @@ fn an_ordinary_server_answers() {
 }
 
 #[test]
+fn what_it_does_right_can_come_late_or_without_hints() {
+    let mut server = Spoken::start(&["--behaviour", "starts-late", "--delay", "5"]);
+    assert_eq!(text(&server.call("echo", json!({"text": "up"}))), "up");
+    let hints = |behaviour: &str| {
+        let tools = Spoken::behaving(behaviour).request(1, "tools/list", json!({}));
+        tools["result"]["tools"][0]["annotations"].clone()
+    };
+    assert_eq!((hints("ordinary"), hints("unhinted")), (json!({"readOnlyHint": true}), json!({})));
+}
+
+#[test]
 fn it_exits_where_it_is_told_to() {
     let mut server = Spoken::behaving("exits-at-once");
     assert_eq!(server.line(), None);

@@ -23,6 +23,8 @@ pub enum ConnectError {
     Failed(Failure),
     #[error("the session could not begin: {reason}")]
     Protocol { reason: String, stderr: Vec<String> },
+    #[error("connecting was given up")]
+    Stopped,
 }
 
 impl ConnectError {

@@ -4,8 +4,10 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Behaviour {
     Ordinary,
+    Unhinted,
     // before and during the handshake
     ExitsAtOnce,
+    StartsLate,
     NeverInitializes,
     IgnoresUnknown,
     OtherVersion,
@@ -60,6 +62,8 @@ pub(crate) const TABLE: &[(Behaviour, &str, Over, &str)] = {
     use Over::*;
     &[
         (Ordinary, "ordinary", Both, "does everything right (the default)"),
+        (Unhinted, "unhinted", Both, "does everything right, but does not say that `echo` only reads"),
+        (StartsLate, "starts-late", Stdio, "reads nothing for the first --delay milliseconds (1000)"),
         (ExitsAtOnce, "exits-at-once", Stdio, "writes a line to stderr and exits with code 3"),
         (NeverInitializes, "never-initializes", Stdio, "reads everything and answers nothing"),
         (

@@ -107,6 +107,11 @@ fn page(arguments: &Arguments, cursor: Option<&str>, changed: bool) -> Value {
             json!({"method": {"type": "string"}, "params": {"type": "object"}}),
         )],
         Behaviour::PrintsEnvironment => vec![tool("environment", "What this process sees", json!({}))],
+        Behaviour::Unhinted => {
+            let mut tools = ordinary_tools();
+            tools.iter_mut().for_each(|tool| tool["annotations"] = json!({}));
+            tools
+        }
         _ => ordinary_tools(),
     };
     json!({"tools": tools})

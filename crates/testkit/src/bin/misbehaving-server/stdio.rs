@@ -69,6 +69,7 @@ fn start(arguments: &Arguments) -> io::Result<()> {
             Command::new("sleep").arg(LONGEST_LIFE.as_secs().to_string()).spawn()?;
         }
         Behaviour::WritesStderr => write_stderr(arguments)?,
+        Behaviour::StartsLate => thread::sleep(arguments.delay(1000)),
         _ => (),
     }
     Ok(())
