@@ -87,6 +87,8 @@ struct State {
 struct Asked {
     method: Method,
     delivered: bool,
+    /// Why the server did not take it, where it may be sent once more.
+    refused: Option<Failure>,
     /// Progress that came before its watcher.
     early: Option<Progress>,
 }
@@ -134,7 +136,7 @@ impl Tee {
             let token = ProgressToken(NumberOrString::Number(id + 1));
             request.request.get_meta_mut().set_progress_token(token);
         }
-        self.state().asked.insert(id, Asked { method, delivered: false, early: None });
+        self.state().asked.insert(id, Asked { method, delivered: false, refused: None, early: None });
         Some(id)
     }
 
@@ -143,6 +145,19 @@ impl Tee {
         if let Some(asked) = self.state().asked.get_mut(&id) {
             asked.delivered = true;
         }
+    }
+
+    /// The server did not take the request, and so has not acted on it. The SDK may send it again.
+    pub(crate) fn refused(&self, id: i64, failure: Failure) {
+        if let Some(asked) = self.state().asked.get_mut(&id) {
+            asked.delivered = false;
+            asked.refused = Some(failure);
+        }
+    }
+
+    /// Why the server did not take the request, when it was last sent.
+    pub(crate) fn refusal(&self, id: i64) -> Option<Failure> {
+        self.state().asked.get(&id)?.refused.clone()
     }
 
     /// Whether the server may have acted on the request.

@@ -155,6 +155,11 @@ fn its_lists_are_as_wrong_as_they_are_told_to_be() {
     assert_eq!((names(&first).len(), &first["result"]["nextCursor"]), (100, &json!("100")));
     let last = server.request(2, "tools/list", json!({"cursor": "200"}));
     assert_eq!((names(&last).len(), &last["result"]["nextCursor"]), (50, &Value::Null));
+    let file = std::env::temp_dir().join(format!("toolwire-lists-{}", std::process::id()));
+    std::fs::write(&file, r#"[{"name":"from_a_file"}]"#).expect("a file can be written");
+    let mut server = Spoken::start(&["--behaviour", "lists-file", "--file", &file.display().to_string()]);
+    assert_eq!(names(&server.request(1, "tools/list", json!({}))), ["from_a_file"]);
+    std::fs::remove_file(&file).expect("it is there");
     let mut server = Spoken::behaving("cursor-loop");
     assert_eq!(server.request(1, "tools/list", json!({"cursor": "again"}))["result"]["nextCursor"], "again");
     let mut server = Spoken::behaving("bad-tools");

@@ -12,6 +12,7 @@ use std::time::Duration;
 use rmcp::RoleClient;
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
+use serde::de::IgnoredAny;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -295,7 +296,8 @@ async fn read(
             () = &mut over => 0,
         };
         let heard: Vec<Line> = match count {
-            0 => lines.rest().into_iter().collect(),
+            // Half a message says less than how the process ended.
+            0 => lines.rest().filter(is_message).into_iter().collect(),
             count => lines.push(&buffer[..count]).collect(),
         };
         for line in heard {
@@ -319,6 +321,10 @@ async fn read(
         Ok(Ok(how)) => Ending::Exited { how: how.clone().unwrap_or_default() },
         _ => Ending::StdoutClosed,
     });
+}
+
+fn is_message(line: &Line) -> bool {
+    matches!(line, Line::Whole(line) if serde_json::from_slice::<IgnoredAny>(line).is_ok())
 }
 
 fn describe(status: &io::Result<ExitStatus>) -> String {

@@ -92,7 +92,7 @@ impl Connecting {
             bearer: None,
             environment: std::env::vars_os().collect(),
             timeout: self.timeout,
-        stop: CancellationToken::new(),
+            stop: CancellationToken::new(),
         };
         Ok((Session::connect(target, context).await?, heard))
     }

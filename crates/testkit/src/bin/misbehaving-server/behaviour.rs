@@ -13,6 +13,7 @@ pub(crate) enum Behaviour {
     OtherVersion,
     // lists
     ManyTools,
+    ListsFile,
     BadTools,
     ChangesTools,
     CursorLoop,
@@ -74,6 +75,7 @@ pub(crate) const TABLE: &[(Behaviour, &str, Over, &str)] = {
         ),
         (OtherVersion, "other-version", Both, "says that it speaks protocol version 1999-01-01"),
         (ManyTools, "many-tools", Both, "lists --count tools (1500), 100 a page"),
+        (ListsFile, "lists-file", Both, "lists the tools of the JSON array in --file, 100 a page"),
         (
             BadTools,
             "bad-tools",
@@ -163,7 +165,12 @@ pub(crate) const TABLE: &[(Behaviour, &str, Over, &str)] = {
             Http,
             "400 without an id, as some servers answer after a restart",
         ),
-        (CutStream, "cut-stream", Http, "starts an event stream and cuts the connection within an event"),
+        (
+            CutStream,
+            "cut-stream",
+            Http,
+            "starts an event stream and cuts the connection within an event; not for `wait`",
+        ),
         (HtmlBody, "html-body", Http, "200 with a page of HTML"),
         (Hangs, "hangs", Http, "accepts the request and never answers"),
         (Sse, "sse", Http, "the older HTTP+SSE: GET /sse for the stream, POST to where it says"),

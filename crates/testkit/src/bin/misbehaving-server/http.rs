@@ -102,7 +102,8 @@ impl Server<'_> {
             Incoming::Notification { method, params } => (None, method, params),
             Incoming::Response { .. } => return connection.respond(202, &[], ""),
         };
-        let is_now = self.arguments.from == "initialize" || self.arguments.from == method;
+        let is_spared = self.arguments.behaviour == Behaviour::CutStream && params["name"] == "wait";
+        let is_now = !is_spared && (self.arguments.from == "initialize" || self.arguments.from == method);
         if is_now && let Some(done) = self.misbehave(connection) {
             return done;
         }
