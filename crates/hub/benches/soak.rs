@@ -20,16 +20,17 @@ use toolwire_contract::CallError;
 use toolwire_hub::{HttpKind, NoHost, Phase, ServerConfig};
 use toolwire_testkit::{RunningServer, marked, misbehaving_server, open_files, resident_bytes};
 
-/// What the servers on stdio do wrong, beside dying.
+/// What the servers on stdio do wrong, beside dying. Those without hints take their time, so that they die within calls, and
+/// those calls must not be made again.
 const STDIO: [&[&str]; 16] = [
     &["ordinary"],
     &["ordinary"],
     &["ordinary"],
     &["ordinary"],
-    &["unhinted"],
-    &["unhinted"],
-    &["unhinted"],
-    &["unhinted"],
+    &["unhinted", "--delay", "20"],
+    &["unhinted", "--delay", "20"],
+    &["unhinted", "--delay", "20"],
+    &["unhinted", "--delay", "20"],
     &["garbage"],
     &["garbage"],
     &["duplicate-ids"],
@@ -196,7 +197,7 @@ fn servers() -> (Vec<ServerConfig>, Vec<RunningServer>) {
 
 fn listen(behaviour: &str, port: u16) -> RunningServer {
     let mut command = Command::new(misbehaving_server());
-    command.args(["--http", &format!("127.0.0.1:{port}"), "--behaviour", behaviour]);
+    command.args(["--http", &format!("127.0.0.1:{port}"), "--behaviour", behaviour, "--delay", "20"]);
     RunningServer::that_prints_its_port(command)
 }
 

@@ -313,10 +313,13 @@ impl Tee {
 
     fn hear_answer(&self, mut message: Map<String, Value>) -> Option<Value> {
         let mut state = self.state();
+        let is_nameless = message.get("id").is_none_or(Value::is_null);
+        let is_error = message.get("error").is_some_and(Value::is_object);
         let id = match message.get("id").and_then(id_number) {
             Some(id) => id,
-            // An error without an id answers a request whose id the server could not read: clear while only one waits.
-            None if state.asked.len() == 1 => *state.asked.keys().next()?,
+            // An error without an id answers a request whose id the server could not read: clear while only one waits. A
+            // result, or an id that is none of ours, answers nothing.
+            None if is_nameless && is_error && state.asked.len() == 1 => *state.asked.keys().next()?,
             None => {
                 state.noise.strays += 1;
                 return None;

@@ -63,7 +63,12 @@ pub(crate) const TABLE: &[(Behaviour, &str, Over, &str)] = {
     use Over::*;
     &[
         (Ordinary, "ordinary", Both, "does everything right (the default)"),
-        (Unhinted, "unhinted", Both, "does everything right, but does not say that `echo` only reads"),
+        (
+            Unhinted,
+            "unhinted",
+            Both,
+            "answers calls after --delay milliseconds (0), and does not say that `echo` only reads",
+        ),
         (StartsLate, "starts-late", Stdio, "reads nothing for the first --delay milliseconds (1000)"),
         (ExitsAtOnce, "exits-at-once", Stdio, "writes a line to stderr and exits with code 3"),
         (NeverInitializes, "never-initializes", Stdio, "reads everything and answers nothing"),

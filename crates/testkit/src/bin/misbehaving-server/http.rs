@@ -134,8 +134,10 @@ impl Server<'_> {
 
     fn answer(&self, method: &str, params: &Value) -> Answer {
         if method == "tools/call" {
-            if self.arguments.behaviour == Behaviour::AnswersLate {
-                thread::sleep(self.arguments.delay(1000));
+            match self.arguments.behaviour {
+                Behaviour::AnswersLate => thread::sleep(self.arguments.delay(1000)),
+                Behaviour::Unhinted => thread::sleep(self.arguments.delay(0)),
+                _ => (),
             }
             if params["name"] == "wait" {
                 thread::sleep(Duration::from_millis(

@@ -156,6 +156,7 @@ impl<'arguments> Server<'arguments> {
                 return;
             }
             Behaviour::AnswersLate => thread::sleep(arguments.delay(1000)),
+            Behaviour::Unhinted => thread::sleep(arguments.delay(0)),
             Behaviour::SlowProgress => self.report_progress(&params["_meta"]["progressToken"]),
             Behaviour::FloodsNotifications => self.flood(),
             Behaviour::WritesStderr => {
