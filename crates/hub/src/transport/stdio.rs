@@ -237,11 +237,16 @@ async fn write(
     link: Arc<Link>,
     stop: CancellationToken,
 ) {
+    // Taken from the queue while it was watched whether the one before is read.
+    let mut next: Option<Option<Outgoing>> = None;
     loop {
-        // Dropping the pipe is how the server learns that it is to go.
-        let message = tokio::select! {
-            () = stop.cancelled() => return,
-            message = outgoing.recv() => message,
+        let message = match next.take() {
+            Some(message) => message,
+            // Dropping the pipe is how the server learns that it is to go.
+            None => tokio::select! {
+                () = stop.cancelled() => return,
+                message = outgoing.recv() => message,
+            },
         };
         let Some(Outgoing { id, line, read, written }) = message else { return };
         let result = tokio::select! {
@@ -257,8 +262,12 @@ async fn write(
         }
         let _ = written.send(result);
         if let Some(read) = read {
-            while is_unread(&stdin) && outgoing.is_empty() && !stop.is_cancelled() {
-                sleep(LOOK).await;
+            // A server that has answered is asked on at once.
+            while is_unread(&stdin) && next.is_none() && !stop.is_cancelled() {
+                tokio::select! {
+                    message = outgoing.recv() => next = Some(message),
+                    () = sleep(LOOK) => {}
+                }
             }
             let _ = read.send(());
         }
