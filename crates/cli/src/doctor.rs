@@ -36,10 +36,10 @@ pub(crate) fn run(_: &DoctorArgs, config: Option<&Path>) -> Result<ExitCode, Fai
         let took = started.elapsed();
         let status = hub.status();
         let mut text = String::new();
-        let file = shown(&found.file.to_string_lossy());
+        let place = &found.place;
         let disabled = found.config.servers.iter().filter(|server| server.disabled).count();
         let enabled = found.config.servers.len() - disabled;
-        let _ = write!(text, "{GOOD}✓{GOOD:#} configuration  {QUIET}{file}, {enabled} servers");
+        let _ = write!(text, "{GOOD}✓{GOOD:#} configuration  {QUIET}{place}, {enabled} servers");
         if disabled > 0 {
             let _ = write!(text, ", {disabled} disabled");
         }

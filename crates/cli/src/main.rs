@@ -4,9 +4,11 @@ mod arguments;
 mod call;
 mod check;
 mod convert;
+mod demo_server;
 mod dialect_name;
 mod doctor;
 mod failure;
+mod log;
 mod output;
 mod refused;
 mod servers;
@@ -40,7 +42,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
     after_long_help = include_str!("help/toolwire.txt")
 )]
 struct CommandLine {
-    /// The servers' configuration; otherwise $TOOLWIRE_CONFIG, ./mcp.json, ./.mcp.json or the user's own
+    /// The servers' configuration; otherwise $TOOLWIRE_CONFIG, ./mcp.json, ./.mcp.json, the user's own, or the demo server
     #[arg(short, long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(subcommand)]
@@ -67,6 +69,7 @@ enum Command {
     Tools(tools::ToolsArgs),
     Call(call::CallArgs),
     Doctor(doctor::DoctorArgs),
+    DemoServer(demo_server::DemoServerArgs),
 }
 
 fn main() -> ExitCode {
@@ -81,6 +84,7 @@ fn main() -> ExitCode {
         Command::Tools(args) => tools::run(&args, config),
         Command::Call(args) => call::run(&args, config),
         Command::Doctor(args) => doctor::run(&args, config),
+        Command::DemoServer(args) => demo_server::run(&args),
     };
     outcome.unwrap_or_else(|failure: Failure| failure.tell())
 }

@@ -10,13 +10,16 @@ use futures::future::BoxFuture;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use toolwire_hub::{Browser, Config, Hub, HubOptions, Phase, ServerStatus};
 
+use crate::demo_server;
 use crate::failure::{Failure, HINT, NOTE, say};
+use crate::log;
 use crate::shown::shown;
 use crate::source::in_words;
 
 /// A configuration that was found.
 pub(crate) struct Found {
-    pub(crate) file: PathBuf,
+    /// Where it stands: the file, or what stands for one.
+    pub(crate) place: String,
     pub(crate) config: Config,
 }
 
@@ -38,9 +41,18 @@ pub(crate) fn find(flag: Option<&Path>) -> Result<Found, Failure> {
     }
     let places: Vec<String> =
         candidates.iter().map(|candidate| format!("`{}`", candidate.path.display())).collect();
-    Err(Failure::usage(format!("no servers are configured: there is no {}", places.join(", no "))).with_hint(
-        "write an mcp.json such as {\"mcpServers\": {\"time\": {\"command\": \"uvx\", \"args\": [\"mcp-server-time\"]}}}",
-    ))
+    demo(&places.join(", no "))
+}
+
+/// What is used when nothing is configured.
+fn demo(no_places: &str) -> Result<Found, Failure> {
+    let config = demo_server::as_configuration()
+        .map_err(|error| Failure::work(format!("cannot find this program itself: {}", in_words(&error))))?;
+    say(&format!(
+        "{NOTE}note:{NOTE:#} no servers are configured (there is no {no_places}): this is the demo server\n\
+         {HINT}hint:{HINT:#} write an mcp.json such as {{\"mcpServers\": {{\"time\": {{\"command\": \"uvx\", \"args\": [\"mcp-server-time\"]}}}}}}\n",
+    ));
+    Ok(Found { place: "none: the demo server".to_owned(), config })
 }
 
 fn read(file: &Path, text: &str) -> Result<Found, Failure> {
@@ -60,7 +72,7 @@ fn read(file: &Path, text: &str) -> Result<Found, Failure> {
             say(&format!("{HINT}hint:{HINT:#} {}\n", shown(&hint)));
         }
     }
-    Ok(Found { file: file.to_owned(), config })
+    Ok(Found { place: shown(&file.to_string_lossy()), config })
 }
 
 /// Where this user's configuration of Toolwire lives.
@@ -89,15 +101,11 @@ impl Found {
         let Some(one) = self.config.server(name) else {
             let known: Vec<String> =
                 self.config.servers.iter().map(|server| format!("`{}`", server.name)).collect();
-            return Err(Failure::usage(format!(
-                "no server is named `{}` in {}",
-                shown(name),
-                self.file.display()
-            ))
-            .with_hint(format!("configured are {}", known.join(", "))));
+            return Err(Failure::usage(format!("no server is named `{}` in {}", shown(name), self.place))
+                .with_hint(format!("configured are {}", known.join(", "))));
         };
         if one.disabled {
-            return Err(Failure::usage(format!("server `{name}` is disabled in {}", self.file.display()))
+            return Err(Failure::usage(format!("server `{name}` is disabled in {}", self.place))
                 .with_hint("remove `disabled` there"));
         }
         let one = one.clone();
@@ -145,6 +153,7 @@ impl Browser for AtTerminal {
 
 /// Runs `work` to its end.
 pub(crate) fn run<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    log::begin();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.map_err(|error| Failure::work(format!("cannot start: {}", in_words(&error))))?;
     runtime.block_on(work)

@@ -70,7 +70,7 @@ fn a_command_says_what_it_needs() {
 
 #[test]
 fn check_without_a_file_says_where_servers_come_from() {
-    insta::assert_snapshot!(run(&["check"], b"[]"));
+    insta::assert_snapshot!(run(&["check", "--for", "openai"], b"[]"));
 }
 
 #[test]

@@ -52,9 +52,58 @@ fn the_store_knows_the_contract_and_its_engines() {
 }
 
 #[test]
+fn the_toolkit_knows_the_contract_and_its_macros_alone() {
+    assert_free_of("toolkit", &["dialect", "hub", "toolwire", "axum", "reqwest", "rusqlite", "redis"]);
+    let ours = ["toolwire-contract", "toolwire-toolkit-macros"];
+    for name in workspace().direct("toolkit").expect("`toolkit` is in the workspace") {
+        assert!(
+            !name.starts_with("toolwire") || ours.contains(&name.as_str()),
+            "`toolkit` may know only {ours:?} of ours, but depends on `{name}`"
+        );
+    }
+}
+
+#[test]
+fn the_macros_know_only_syntax() {
+    let known = workspace().direct("toolkit-macros").expect("`toolkit-macros` is in the workspace");
+    let allowed = ["proc-macro2", "quote", "syn"];
+    for name in known {
+        assert!(
+            allowed.contains(&name.as_str()),
+            "`toolkit-macros` may know only {allowed:?}, but depends on `{name}`"
+        );
+    }
+}
+
+#[test]
+fn the_toolkit_reads_the_environment_in_one_place() {
+    let folder = workspace().folder("toolkit").expect("`toolkit` is in the workspace").join("src");
+    let mut folders = vec![folder.clone()];
+    let mut readers = Vec::new();
+    while let Some(inside) = folders.pop() {
+        for entry in fs::read_dir(&inside).expect("sources can be listed") {
+            let path = entry.expect("sources can be listed").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if uses(&fs::read_to_string(&path).expect("a source can be read"), "env") {
+                readers.push(path.strip_prefix(&folder).expect("it stands in the folder").to_owned());
+            }
+        }
+    }
+    assert_eq!(readers, [PathBuf::from("server.rs")], "ADR 0008 allows `MCP_TOOL_PREFIX` there");
+}
+
+#[test]
 fn the_sdk_is_named_only_where_messages_cross() {
-    let folder = workspace().folder("hub").expect("`hub` is in the workspace").join("src");
-    let allowed = ["transport", "wire.rs", "session", "session.rs", "tee", "tee.rs", "auth"];
+    let of_hub = ["transport", "wire.rs", "session", "session.rs", "tee", "tee.rs", "auth"];
+    assert_sdk_only_in("hub", &of_hub);
+    assert_sdk_only_in("toolkit", &["transport", "wire.rs"]);
+}
+
+/// Fails with the source outside the `allowed` rooms that names the SDK.
+#[track_caller]
+fn assert_sdk_only_in(member: &str, allowed: &[&str]) {
+    let folder = workspace().folder(member).expect("the crate is in the workspace").join("src");
     let mut folders = vec![folder.clone()];
     while let Some(inside) = folders.pop() {
         for entry in fs::read_dir(&inside).expect("sources can be listed") {
@@ -68,7 +117,11 @@ fn the_sdk_is_named_only_where_messages_cross() {
             let text = fs::read_to_string(&path).expect("a source can be read");
             let names_it =
                 text.lines().any(|line| !line.trim_start().starts_with("//") && line.contains("rmcp::"));
-            assert!(!names_it || allowed.contains(&room), "`{}` names the SDK", place.display());
+            assert!(
+                !names_it || allowed.contains(&room),
+                "`{}` of `{member}` names the SDK",
+                place.display()
+            );
         }
     }
 }

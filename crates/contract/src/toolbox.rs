@@ -4,6 +4,7 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use futures_core::future::BoxFuture;
+use futures_core::stream::BoxStream;
 use serde_json::Value;
 
 use crate::{Tool, ToolResult};
@@ -16,6 +17,11 @@ pub trait Toolbox: Send + Sync {
     /// Tools that should be there and are not, in words for the model; nothing when all is well.
     fn missing(&self) -> Vec<Missing> {
         Vec::new()
+    }
+
+    /// Yields each time [`Toolbox::tools`] may have changed, for whoever hands the list on; nothing for a list that stays.
+    fn changes(&self) -> Option<BoxStream<'static, ()>> {
+        None
     }
 
     /// Calls a tool by the name it is offered under, with arguments as the model sent them: an object, JSON text of

@@ -60,16 +60,16 @@ pub(crate) async fn call(
         };
         match session.call(&route.tool, arguments, asked).await {
             Ok(raw) => return read(route, raw),
-            Err(error) if error.is_lost() && (!error.may_have_run() || is_repeatable(tool)) => {
-                tracing::debug!(target: "toolwire::hub", server = %route.server, tool = route.tool, "{error}; again");
-                server.lost(&session);
-                last = Some(error);
-            }
             Err(error) => {
                 if error.is_lost() {
                     server.lost(&session);
                 }
-                return Err(failed(route, error, timeout));
+                let may_go_again = !error.may_have_run() || is_repeatable(tool);
+                if !(error.is_broken_off() && may_go_again) {
+                    return Err(failed(route, error, timeout));
+                }
+                tracing::debug!(target: "toolwire::hub", server = %route.server, tool = route.tool, "{error}; again");
+                last = Some(error);
             }
         }
     }

@@ -24,6 +24,10 @@ pub(crate) struct Catalog {
     checkers: HashMap<String, OnceLock<Checker>>,
 }
 
+/// Tools are judged in portions: the definitions that are made for it are not needed afterwards, and need not all be there
+/// at once.
+const AT_ONCE: usize = 50;
+
 /// A tool that is not offered, though its server lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quarantined {
@@ -50,20 +54,24 @@ impl Catalog {
                 }
             }
         }
-        // What plain `openai` refuses, no dialect can say: references to nowhere, schemas that nothing fits.
-        let reports = Toolset::new(&tools, Dialect::OpenAi, &Options::default());
         let mut sound = Vec::with_capacity(tools.len());
-        for (tool, report) in tools.into_iter().zip(reports.reports()) {
-            match &report.reason {
-                Some(reason) if report.status == Status::Refused && reason.code != "duplicate_name" => {
-                    let place = match reason.pointer.as_str() {
-                        "" => String::new(),
-                        pointer => format!(" (at `{pointer}`)"),
-                    };
-                    quarantined
-                        .push(Quarantined { tool: tool.name, reason: format!("{}{place}", reason.message) });
+        let mut tools = tools.into_iter().peekable();
+        while tools.peek().is_some() {
+            let some: Vec<Tool> = tools.by_ref().take(AT_ONCE).collect();
+            // What plain `openai` refuses, no dialect can say: references to nowhere, schemas that nothing fits.
+            let reports = Toolset::new(&some, Dialect::OpenAi, &Options::default());
+            for (tool, report) in some.into_iter().zip(reports.reports()) {
+                match &report.reason {
+                    Some(reason) if report.status == Status::Refused && reason.code != "duplicate_name" => {
+                        let place = match reason.pointer.as_str() {
+                            "" => String::new(),
+                            pointer => format!(" (at `{pointer}`)"),
+                        };
+                        let reason = format!("{}{place}", reason.message);
+                        quarantined.push(Quarantined { tool: tool.name, reason });
+                    }
+                    _ => sound.push(tool),
                 }
-                _ => sound.push(tool),
             }
         }
         let checkers = sound.iter().map(|tool| (tool.name.clone(), OnceLock::new())).collect();

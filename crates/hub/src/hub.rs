@@ -2,10 +2,11 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::time::{Duration, Instant};
 
 use futures::future::{BoxFuture, join_all};
+use futures::stream::{self, BoxStream};
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -19,7 +20,7 @@ use crate::config::{Auth, Config, ServerConfig, Transport};
 use crate::host::{Host, NoHost};
 use crate::memory::Memory;
 use crate::results::{READ_RESULT, Results};
-use crate::route::{Known, Routes, ServerTools};
+use crate::route::{Known, Route, Routes, ServerTools};
 use crate::spill::Budget;
 use crate::supervise::{Outside, Phase, Server, ServerStatus, keep};
 
@@ -60,18 +61,13 @@ pub struct Hub {
 struct Inner {
     servers: Vec<Arc<Server>>,
     known: Mutex<Known>,
-    offer: RwLock<Arc<Offer>>,
+    /// What the list was put together from, server by server.
+    listed: Mutex<Option<Vec<Weak<Catalog>>>>,
+    offer: RwLock<Arc<Routes>>,
     /// Counts the lists that were offered.
     version: watch::Sender<u64>,
     memory: Mutex<Memory>,
     results: Results,
-}
-
-/// One list of tools, and the ways to them.
-#[derive(Default)]
-struct Offer {
-    routes: Routes,
-    tools: Arc<[Tool]>,
 }
 
 /// Closing waits this long for all servers together.
@@ -112,6 +108,7 @@ impl Hub {
         let inner = Arc::new(Inner {
             servers,
             known: Mutex::new(known),
+            listed: Mutex::default(),
             memory: Mutex::new(memory),
             results: Results::new(options.budget, options.folder.as_deref()),
             offer: RwLock::default(),
@@ -152,8 +149,8 @@ impl Hub {
     pub fn tools_of(&self, server: &str) -> Option<Vec<Tool>> {
         self.inner.servers.iter().find(|each| each.config.name.as_str() == server)?;
         let offer = self.inner.offer();
-        let offered = offer.routes.tools().iter().filter(|offered| offered.route.server.as_str() == server);
-        Some(offered.map(|offered| offered.tool.clone()).collect())
+        let offered = offer.offered().filter(|(_, route)| route.server.as_str() == server);
+        Some(offered.map(|(tool, _)| tool.clone()).collect())
     }
 
     /// All tools in the words of a dialect, with the way back for a model's arguments. The list is byte-stable.
@@ -164,16 +161,16 @@ impl Hub {
     /// The server and the server's own name of a tool.
     pub fn origin(&self, tool: &str) -> Option<(String, String)> {
         let offer = self.inner.offer();
-        let route = offer.routes.lookup(tool)?;
+        let route = offer.lookup(tool)?;
         Some((route.server.to_string(), route.tool.clone()))
     }
 
     /// The name that a server's tool is offered under.
     pub fn offered_as(&self, server: &str, tool: &str) -> Option<String> {
         let offer = self.inner.offer();
-        let mut offered = offer.routes.tools().iter();
-        let found = offered.find(|each| each.route.server.as_str() == server && each.route.tool == tool)?;
-        Some(found.tool.name.clone())
+        let is_it = |route: &Route| route.server.as_str() == server && route.tool == tool;
+        let (found, _) = offer.offered().find(|(_, route)| is_it(route))?;
+        Some(found.name.clone())
     }
 
     /// Changes whenever another list of tools is offered.
@@ -208,12 +205,14 @@ impl Drop for Hub {
 }
 
 impl Inner {
-    fn offer(&self) -> Arc<Offer> {
+    fn offer(&self) -> Arc<Routes> {
         self.offer.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Puts the list together from what each server has now.
     fn offer_anew(&self) {
+        // One at a time, so that the newest list is the one that stays.
+        let mut listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
         let views: Vec<(Arc<Server>, Option<Arc<Catalog>>)> = self
             .servers
             .iter()
@@ -224,6 +223,18 @@ impl Inner {
                 (server.clone(), view.catalog.filter(|_| offered))
             })
             .collect();
+        // Not again for what is listed already.
+        let catalogs: Vec<Weak<Catalog>> = views
+            .iter()
+            .map(|(_, catalog)| catalog.as_ref().map_or_else(Weak::new, Arc::downgrade))
+            .collect();
+        let is_same = |before: &Vec<Weak<Catalog>>| {
+            before.iter().zip(&catalogs).all(|(before, now)| Weak::ptr_eq(before, now))
+        };
+        if listed.as_ref().is_some_and(is_same) {
+            return;
+        }
+        *listed = Some(catalogs);
         let servers: Vec<ServerTools<'_>> = views
             .iter()
             .map(|(server, catalog)| ServerTools {
@@ -239,12 +250,9 @@ impl Inner {
         }
         drop(memory);
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let routes = Routes::build(&servers, &mut known);
-        let own = self.results.tool();
-        let tools: Arc<[Tool]> =
-            routes.tools().iter().map(|offered| offered.tool.clone()).chain(own).collect();
-        let same = *self.offer().tools == *tools;
-        *self.offer.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(Offer { routes, tools });
+        let routes = Routes::build(&servers, self.results.tool(), &mut known);
+        let same = *self.offer().tools() == *routes.tools();
+        *self.offer.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(routes);
         if !same {
             self.version.send_modify(|version| *version += 1);
         }
@@ -253,7 +261,7 @@ impl Inner {
 
 impl Toolbox for Hub {
     fn tools(&self) -> Arc<[Tool]> {
-        self.inner.offer().tools.clone()
+        self.inner.offer().tools().clone()
     }
 
     fn missing(&self) -> Vec<Missing> {
@@ -272,6 +280,14 @@ impl Toolbox for Hub {
             .collect()
     }
 
+    fn changes(&self) -> Option<BoxStream<'static, ()>> {
+        let changes = Hub::changes(self);
+        Some(Box::pin(stream::unfold(changes, |mut changes| async move {
+            changes.changed().await.ok()?;
+            Some(((), changes))
+        })))
+    }
+
     fn call<'a>(
         &'a self,
         tool: &'a str,
@@ -284,7 +300,7 @@ impl Toolbox for Hub {
             }
             let timeout = options.timeout;
             let offer = self.inner.offer();
-            let route = match offer.routes.lookup(tool) {
+            let route = match offer.lookup(tool) {
                 Some(route) => route.clone(),
                 None => self.late(tool, timeout).await?,
             };
@@ -303,11 +319,11 @@ impl Toolbox for Hub {
 
 impl Hub {
     fn unknown(&self, tool: &str) -> CallError {
-        CallError::UnknownTool { tool: tool.to_owned(), nearest: self.inner.offer().routes.nearest(tool) }
+        CallError::UnknownTool { tool: tool.to_owned(), nearest: self.inner.offer().nearest(tool) }
     }
 
     /// A tool that nobody offers yet may belong to a server that is still connecting.
-    async fn late(&self, tool: &str, timeout: Option<Duration>) -> Result<crate::route::Route, CallError> {
+    async fn late(&self, tool: &str, timeout: Option<Duration>) -> Result<Route, CallError> {
         let connecting = |server: &&Arc<Server>| server.view().phase == Phase::Connecting;
         let Some(longest) =
             self.inner.servers.iter().filter(connecting).map(|server| server.config.connect_timeout).max()
@@ -319,7 +335,7 @@ impl Hub {
         let offered = async {
             loop {
                 changes.borrow_and_update();
-                if let Some(route) = self.inner.offer().routes.lookup(tool) {
+                if let Some(route) = self.inner.offer().lookup(tool) {
                     return route.clone();
                 }
                 if changes.changed().await.is_err() {
@@ -334,7 +350,7 @@ impl Hub {
             }
         });
         let found = found.await.ok().flatten();
-        found.or_else(|| self.inner.offer().routes.lookup(tool).cloned()).ok_or_else(|| self.unknown(tool))
+        found.or_else(|| self.inner.offer().lookup(tool).cloned()).ok_or_else(|| self.unknown(tool))
     }
 }
 

@@ -28,7 +28,7 @@ pub use config::{
 pub use host::{ElicitAnswer, ElicitKind, ElicitRequest, Host, NoHost, Refusal, Root};
 pub use hub::{Hub, HubOptions};
 pub use pins::{Change, Drift, DriftKind, Pins};
-pub use route::{Known, Offered, RESERVED, Route, Routes, ServerTools};
+pub use route::{Known, RESERVED, Route, Routes, ServerTools};
 pub use secret::Secret;
 pub use session::{
     CallOptions, ConnectContext, ConnectError, Era, Facts, LeftOut, Listing, Session, SessionError,

@@ -87,6 +87,8 @@ struct State {
 struct Asked {
     method: Method,
     delivered: bool,
+    /// Why the server did not take it, where it may be sent once more.
+    refused: Option<Failure>,
     /// Progress that came before its watcher.
     early: Option<Progress>,
 }
@@ -134,7 +136,7 @@ impl Tee {
             let token = ProgressToken(NumberOrString::Number(id + 1));
             request.request.get_meta_mut().set_progress_token(token);
         }
-        self.state().asked.insert(id, Asked { method, delivered: false, early: None });
+        self.state().asked.insert(id, Asked { method, delivered: false, refused: None, early: None });
         Some(id)
     }
 
@@ -143,6 +145,19 @@ impl Tee {
         if let Some(asked) = self.state().asked.get_mut(&id) {
             asked.delivered = true;
         }
+    }
+
+    /// The server did not take the request, and so has not acted on it. The SDK may send it again.
+    pub(crate) fn refused(&self, id: i64, failure: Failure) {
+        if let Some(asked) = self.state().asked.get_mut(&id) {
+            asked.delivered = false;
+            asked.refused = Some(failure);
+        }
+    }
+
+    /// Why the server did not take the request, when it was last sent.
+    pub(crate) fn refusal(&self, id: i64) -> Option<Failure> {
+        self.state().asked.get(&id)?.refused.clone()
     }
 
     /// Whether the server may have acted on the request.
@@ -298,10 +313,13 @@ impl Tee {
 
     fn hear_answer(&self, mut message: Map<String, Value>) -> Option<Value> {
         let mut state = self.state();
+        let is_nameless = message.get("id").is_none_or(Value::is_null);
+        let is_error = message.get("error").is_some_and(Value::is_object);
         let id = match message.get("id").and_then(id_number) {
             Some(id) => id,
-            // An error without an id answers a request whose id the server could not read: clear while only one waits.
-            None if state.asked.len() == 1 => *state.asked.keys().next()?,
+            // An error without an id answers a request whose id the server could not read: clear while only one waits. A
+            // result, or an id that is none of ours, answers nothing.
+            None if is_nameless && is_error && state.asked.len() == 1 => *state.asked.keys().next()?,
             None => {
                 state.noise.strays += 1;
                 return None;

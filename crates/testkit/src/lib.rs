@@ -7,7 +7,7 @@ mod running;
 mod servers;
 
 pub use misbehaving::{misbehaving_http, misbehaving_server};
-pub use processes::{Process, descendants, marked, open_files, resident_bytes, wait_gone};
+pub use processes::{Process, descendants, marked, open_files, peak_bytes, resident_bytes, wait_gone};
 pub use redis::{RedisCluster, RedisServer};
 pub use running::RunningServer;
 pub use servers::{Launch, Servers};

@@ -62,8 +62,17 @@ pub fn wait_gone(look: impl Fn() -> Vec<Process>, within: Duration) -> Result<()
 
 /// The memory a process holds, in bytes. Nothing when it is gone.
 pub fn resident_bytes(pid: u32) -> Option<u64> {
+    memory(pid, "VmRSS:")
+}
+
+/// The most memory a process ever held, in bytes. Nothing when it is gone.
+pub fn peak_bytes(pid: u32) -> Option<u64> {
+    memory(pid, "VmHWM:")
+}
+
+fn memory(pid: u32, key: &str) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix(key))?;
     let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kibibytes * 1024)
 }

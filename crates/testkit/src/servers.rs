@@ -52,6 +52,23 @@ impl Servers {
         self.script("@modelcontextprotocol/conformance", &[])
     }
 
+    /// MCP Inspector.
+    pub fn inspector(&self) -> Launch {
+        let script = self.package("@modelcontextprotocol/inspector").join("clients/launcher/build/index.js");
+        let command = self.node().display().to_string();
+        Launch { command, args: vec![script.display().to_string()] }
+    }
+
+    /// The folder of a package from npm.
+    pub fn package(&self, name: &str) -> PathBuf {
+        self.root.join("node_modules").join(name)
+    }
+
+    /// Python, with MCP's official client.
+    pub fn python(&self) -> PathBuf {
+        self.root.join("venv/bin/python")
+    }
+
     /// `server-everything` on stdio.
     pub fn everything(&self) -> Launch {
         self.script("@modelcontextprotocol/server-everything", &["stdio"])
@@ -90,7 +107,7 @@ impl Servers {
     }
 
     fn script(&self, package: &str, args: &[&str]) -> Launch {
-        let script = self.root.join("node_modules").join(package).join("dist/index.js").display().to_string();
+        let script = self.package(package).join("dist/index.js").display().to_string();
         let args = std::iter::once(script).chain(args.iter().map(|arg| (*arg).to_owned())).collect();
         Launch { command: self.node().display().to_string(), args }
     }

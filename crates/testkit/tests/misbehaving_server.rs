@@ -110,6 +110,17 @@ fn an_ordinary_server_answers() {
 }
 
 #[test]
+fn what_it_does_right_can_come_late_or_without_hints() {
+    let mut server = Spoken::start(&["--behaviour", "starts-late", "--delay", "5"]);
+    assert_eq!(text(&server.call("echo", json!({"text": "up"}))), "up");
+    let hints = |behaviour: &str| {
+        let tools = Spoken::behaving(behaviour).request(1, "tools/list", json!({}));
+        tools["result"]["tools"][0]["annotations"].clone()
+    };
+    assert_eq!((hints("ordinary"), hints("unhinted")), (json!({"readOnlyHint": true}), json!({})));
+}
+
+#[test]
 fn it_exits_where_it_is_told_to() {
     let mut server = Spoken::behaving("exits-at-once");
     assert_eq!(server.line(), None);
@@ -144,6 +155,11 @@ fn its_lists_are_as_wrong_as_they_are_told_to_be() {
     assert_eq!((names(&first).len(), &first["result"]["nextCursor"]), (100, &json!("100")));
     let last = server.request(2, "tools/list", json!({"cursor": "200"}));
     assert_eq!((names(&last).len(), &last["result"]["nextCursor"]), (50, &Value::Null));
+    let file = std::env::temp_dir().join(format!("toolwire-lists-{}", std::process::id()));
+    std::fs::write(&file, r#"[{"name":"from_a_file"}]"#).expect("a file can be written");
+    let mut server = Spoken::start(&["--behaviour", "lists-file", "--file", &file.display().to_string()]);
+    assert_eq!(names(&server.request(1, "tools/list", json!({}))), ["from_a_file"]);
+    std::fs::remove_file(&file).expect("it is there");
     let mut server = Spoken::behaving("cursor-loop");
     assert_eq!(server.request(1, "tools/list", json!({"cursor": "again"}))["result"]["nextCursor"], "again");
     let mut server = Spoken::behaving("bad-tools");

@@ -7,6 +7,7 @@ mod names;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use toolwire_contract::Tool;
 
@@ -41,18 +42,13 @@ pub struct Route {
     pub tool: String,
 }
 
-/// A tool as it is offered.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Offered {
-    /// As the server listed it, but for the name.
-    pub tool: Tool,
-    pub route: Route,
-}
-
 /// The tools of all servers as one list, and the way from each name to its tool.
 #[derive(Debug, Default)]
 pub struct Routes {
-    offered: Vec<Offered>,
+    /// Shared with whoever asks for the list, so that there is one.
+    tools: Arc<[Tool]>,
+    /// The ways to them, in their order; to the hub's own, which come last, there is none.
+    routes: Vec<Route>,
     by_name: HashMap<String, Route>,
     doubled: Vec<Route>,
 }
@@ -78,8 +74,12 @@ impl Known {
 
 impl Routes {
     /// The routes to what `servers` have now. All configured servers belong into the list, in any order; what one of them is
-    /// known to have had counts for the spelling of names even while it is away.
-    pub fn build(servers: &[ServerTools<'_>], known: &mut Known) -> Routes {
+    /// known to have had counts for the spelling of names even while it is away. `own` are the hub's own tools.
+    pub fn build(
+        servers: &[ServerTools<'_>],
+        own: impl IntoIterator<Item = Tool>,
+        known: &mut Known,
+    ) -> Routes {
         for server in servers {
             known.see(&server.server.name, server.tools.unwrap_or_default());
         }
@@ -95,9 +95,12 @@ impl Routes {
         let mut routes = Routes::default();
         let mut in_order: Vec<&ServerTools<'_>> = servers.iter().collect();
         in_order.sort_by_key(|each| &each.server.name);
+        let mut tools = Vec::new();
         for each in in_order {
-            routes.offer(each, &names);
+            routes.offer(each, &names, &mut tools);
         }
+        tools.extend(own);
+        routes.tools = tools.into();
         known.offered.retain(|_, route| prefixes.contains_key(&route.server));
         if known.offered.len() > REMEMBERED_NAMES {
             known.offered.clear();
@@ -105,12 +108,11 @@ impl Routes {
         // What is offered now is stronger than what was once offered under the same name.
         routes.by_name = known.offered.clone();
         routes.by_name.extend(names.into_iter().map(|(route, name)| (name, route)));
-        let now = routes.offered.iter().map(|offered| (offered.tool.name.clone(), offered.route.clone()));
-        known.offered.extend(now);
+        known.offered.extend(routes.offered().map(|(tool, route)| (tool.name.clone(), route.clone())));
         routes
     }
 
-    fn offer(&mut self, server: &ServerTools<'_>, names: &BTreeMap<Route, String>) {
+    fn offer(&mut self, server: &ServerTools<'_>, names: &BTreeMap<Route, String>, offered: &mut Vec<Tool>) {
         let mut tools: Vec<&Tool> = server.tools.unwrap_or_default().iter().collect();
         // Stable: of two tools with one name the first that the server listed is offered.
         tools.sort_by_key(|tool| &tool.name);
@@ -122,14 +124,20 @@ impl Routes {
                 self.doubled.push(route);
                 continue;
             }
-            self.offered.push(Offered { tool: Tool { name: name.clone(), ..tool.clone() }, route });
+            offered.push(Tool { name: name.clone(), ..tool.clone() });
+            self.routes.push(route);
         }
     }
 
-    /// The tools that can be called now, by server name and then by the server's own name for them: the same list for the same
-    /// tools, however they came.
-    pub fn tools(&self) -> &[Offered] {
-        &self.offered
+    /// The tools that can be called now, by server name and then by the server's own name for them, and the hub's own after
+    /// them: the same list for the same tools, however they came. Each is as its server listed it, but for the name.
+    pub fn tools(&self) -> &Arc<[Tool]> {
+        &self.tools
+    }
+
+    /// The same, each with the way to it; without the hub's own.
+    pub fn offered(&self) -> impl Iterator<Item = (&Tool, &Route)> {
+        self.tools.iter().zip(&self.routes)
     }
 
     /// The way to the tool that is or was offered as `name`, also while its server is away.
@@ -139,13 +147,10 @@ impl Routes {
 
     /// Up to three offered names that `name` may have been meant as: tools that their servers call just that, else alike ones.
     pub fn nearest(&self, name: &str) -> Vec<String> {
-        let own = self.offered.iter().filter(|offered| offered.route.tool == name);
-        let mut near: Vec<String> = own.map(|offered| offered.tool.name.clone()).take(3).collect();
+        let own = self.offered().filter(|(_, route)| route.tool == name);
+        let mut near: Vec<String> = own.map(|(tool, _)| tool.name.clone()).take(3).collect();
         if near.is_empty() {
-            near = toolwire_dialect::nearest(
-                name,
-                self.offered.iter().map(|offered| offered.tool.name.as_str()),
-            );
+            near = toolwire_dialect::nearest(name, self.offered().map(|(tool, _)| tool.name.as_str()));
         }
         near
     }

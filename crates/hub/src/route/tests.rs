@@ -24,16 +24,15 @@ fn tools(names: &[&str]) -> Vec<Tool> {
 fn build(servers: &[(ServerConfig, Option<Vec<Tool>>)], known: &mut Known) -> Routes {
     let servers: Vec<ServerTools<'_>> =
         servers.iter().map(|(server, tools)| ServerTools { server, tools: tools.as_deref() }).collect();
-    Routes::build(&servers, known)
+    Routes::build(&servers, [], known)
 }
 
 /// Each offered name, with the way to it.
 fn shown(routes: &Routes) -> Vec<(&str, &str, &str)> {
-    let each = routes.tools().iter();
-    each.map(|offered| {
-        let found = routes.lookup(&offered.tool.name);
-        assert_eq!(found, Some(&offered.route), "{}", offered.tool.name);
-        (offered.tool.name.as_str(), offered.route.server.as_str(), offered.route.tool.as_str())
+    let each = routes.offered();
+    each.map(|(tool, route)| {
+        assert_eq!(routes.lookup(&tool.name), Some(route), "{}", tool.name);
+        (tool.name.as_str(), route.server.as_str(), route.tool.as_str())
     })
     .collect()
 }
@@ -160,7 +159,7 @@ fn a_tool_listed_twice_is_offered_once() {
     list[0].description = Some("first".to_owned());
     let routes = build(&[(server("s"), Some(list.clone()))], &mut Known::default());
     assert_eq!(shown(&routes), [("a", "s", "a"), ("b", "s", "b")]);
-    assert_eq!(routes.tools()[1].tool, list[0]);
+    assert_eq!(routes.tools()[1], list[0]);
     let doubled: Vec<&str> = routes.doubled().iter().map(|route| route.tool.as_str()).collect();
     assert_eq!(doubled, ["b"]);
 }
@@ -171,7 +170,7 @@ fn tools_are_handed_on_whole() {
         serde_json::from_str(r#"{"name":"a/b","title":"T","inputSchema":{"z":1,"a":2},"execution":{"x":1}}"#)
             .expect("the case is a tool");
     let routes = build(&[(server("s"), Some(vec![tool.clone()]))], &mut Known::default());
-    assert_eq!(routes.tools()[0].tool, Tool { name: routes.tools()[0].tool.name.clone(), ..tool });
+    assert_eq!(routes.tools()[0], Tool { name: routes.tools()[0].name.clone(), ..tool });
 }
 
 #[test]
@@ -280,15 +279,14 @@ proptest! {
         let mut known = Known::default();
         let routes = build(&servers, &mut known);
         let mut seen = BTreeSet::new();
-        for offered in routes.tools() {
-            let name = &offered.tool.name;
+        for (tool, route) in routes.offered() {
+            let name = &tool.name;
             prop_assert!(is_legal_name(name), "{name}");
             prop_assert!(seen.insert(name.clone()), "{name} is there twice");
-            prop_assert_eq!(routes.lookup(name), Some(&offered.route));
+            prop_assert_eq!(routes.lookup(name), Some(route));
         }
-        let listed: Vec<Tool> = routes.tools().iter().map(|offered| offered.tool.clone()).collect();
         for dialect in [Dialect::OpenAi, Dialect::Gemini, Dialect::Bedrock] {
-            for report in Toolset::new(&listed, dialect, &Options::default()).reports() {
+            for report in Toolset::new(routes.tools(), dialect, &Options::default()).reports() {
                 prop_assert_eq!(&report.name, &report.tool);
             }
         }
@@ -300,10 +298,10 @@ proptest! {
             .map(|((server, tools), away)| (server.clone(), tools.clone().filter(|_| !away)))
             .collect();
         let left = build(&fewer, &mut known);
-        let is_left = |offered: &&Offered| {
-            fewer.iter().any(|(server, tools)| server.name == offered.route.server && tools.is_some())
+        let is_left = |(_, route): &(&Tool, &Route)| {
+            fewer.iter().any(|(server, tools)| server.name == route.server && tools.is_some())
         };
-        let expected: Vec<&Offered> = routes.tools().iter().filter(is_left).collect();
-        prop_assert_eq!(left.tools().iter().collect::<Vec<_>>(), expected);
+        let expected: Vec<(&Tool, &Route)> = routes.offered().filter(is_left).collect();
+        prop_assert_eq!(left.offered().collect::<Vec<_>>(), expected);
     }
 }

@@ -184,12 +184,13 @@ impl Session {
             (Some(answer), Err(_)) => Ok((settled(answer)?, ServerResult::empty(()))),
             (None, Ok(_)) => Err(SessionError::Malformed { why: "the answer was lost".into() }),
             // An error that the server did not send is the SDK's own: it gave up on the connection.
-            (None, Err(error)) => Err(match self.link.ending() {
-                Some(ending) => self.lost(id, ending),
-                None if self.link.tee.was_delivered(id) => {
+            (None, Err(error)) => Err(match (self.link.ending(), self.link.tee.refusal(id)) {
+                (Some(ending), _) => self.lost(id, ending),
+                (None, Some(refusal)) => SessionError::Failed(refusal),
+                (None, None) if self.link.tee.was_delivered(id) => {
                     SessionError::Failed(Failure::Broken { reason: error.to_string() })
                 }
-                None => SessionError::Failed(Failure::Unreachable { reason: error.to_string() }),
+                (None, None) => SessionError::Failed(Failure::Unreachable { reason: error.to_string() }),
             }),
         }
     }

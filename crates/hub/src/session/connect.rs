@@ -54,6 +54,8 @@ pub struct ConnectContext {
     pub environment: Arc<[(OsString, OsString)]>,
     /// How long connecting may take in all, and each page of the list of tools.
     pub timeout: Duration,
+    /// Ends the attempt early; like any that fails, it leaves no process behind.
+    pub stop: CancellationToken,
 }
 
 impl Session {
@@ -159,12 +161,8 @@ impl Attempt<'_> {
 
     async fn sse(&self, client: &http::Client) -> Result<Connected, Failed> {
         let link = Link::new(&self.context.server, Schemas::Unused);
-        let opened = timeout_at(self.until, sse::open(client.clone(), link.clone())).await;
-        let transport = match opened {
-            Ok(Ok(transport)) => transport,
-            Ok(Err(failure)) => return Err(Failed::plain(ConnectError::Failed(failure))),
-            Err(_) => return Err(Failed::plain(self.timed_out())),
-        };
+        let opened = self.in_time(sse::open(client.clone(), link.clone())).await?;
+        let transport = opened.map_err(|failure| Failed::plain(ConnectError::Failed(failure)))?;
         let running = self.establish(transport, ClientLifecycleMode::Initialize, &link).await?;
         Ok(Connected { running, link, process: None })
     }
@@ -185,10 +183,9 @@ impl Attempt<'_> {
             link: link.clone(),
         };
         let serving = serve_client_with_lifecycle(client, transport, lifecycle);
-        let error = match timeout_at(self.until, serving).await {
-            Ok(Ok(running)) => return Ok(running),
-            Ok(Err(error)) => error,
-            Err(_) => return Err(Failed::plain(self.timed_out())),
+        let error = match self.in_time(serving).await? {
+            Ok(running) => return Ok(running),
+            Err(error) => error,
         };
         let woke_late = link.tee.woke_late();
         let error = explain(error, link).await;
@@ -201,8 +198,15 @@ impl Attempt<'_> {
         Err(Failed { error, woke_late, answered })
     }
 
-    fn timed_out(&self) -> ConnectError {
-        ConnectError::TimedOut { after: self.context.timeout, stderr: Vec::new() }
+    /// What comes of a step, unless the time for the whole attempt is over or nobody wants it any more.
+    async fn in_time<T>(&self, step: impl Future<Output = T>) -> Result<T, Failed> {
+        let stderr = Vec::new();
+        tokio::select! {
+            done = timeout_at(self.until, step) => done.map_err(|_| {
+                Failed::plain(ConnectError::TimedOut { after: self.context.timeout, stderr })
+            }),
+            () = self.context.stop.cancelled() => Err(Failed::plain(ConnectError::Stopped)),
+        }
     }
 }
 

@@ -23,6 +23,8 @@ pub enum ConnectError {
     Failed(Failure),
     #[error("the session could not begin: {reason}")]
     Protocol { reason: String, stderr: Vec<String> },
+    #[error("connecting was given up")]
+    Stopped,
 }
 
 impl ConnectError {
@@ -86,14 +88,18 @@ impl SessionError {
         }
     }
 
-    /// Whether the session is of no more use.
+    /// Whether the connection brought no answer, so that the same request may fare better another time.
+    pub fn is_broken_off(&self) -> bool {
+        self.is_lost() || matches!(self, SessionError::Failed(Failure::Broken { .. }))
+    }
+
+    /// Whether the session is of no more use. One stream of HTTP that broke is not: others on it go on.
     pub fn is_lost(&self) -> bool {
-        match self {
-            SessionError::Disconnected { .. } | SessionError::NotSent { .. } => true,
-            SessionError::Failed(failure) => {
-                matches!(failure, Failure::Unreachable { .. } | Failure::Broken { .. })
-            }
-            _ => false,
-        }
+        matches!(
+            self,
+            SessionError::Disconnected { .. }
+                | SessionError::NotSent { .. }
+                | SessionError::Failed(Failure::Unreachable { .. })
+        )
     }
 }

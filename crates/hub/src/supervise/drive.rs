@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 use tokio::time::{sleep, sleep_until};
+use tokio_util::sync::CancellationToken;
 
 use super::state::{Event, Machine, Policy, State};
 use super::{Order, Phase, Server};
@@ -89,6 +90,7 @@ async fn connect(
     inbox: &mut mpsc::Receiver<Order>,
 ) -> Connected {
     let (events, received) = mpsc::channel(8);
+    let stop = CancellationToken::new();
     let context = ConnectContext {
         server: server.config.name.to_string(),
         host: outside.host.clone(),
@@ -97,27 +99,36 @@ async fn connect(
         bearer: outside.bearer.clone(),
         environment: outside.environment.clone(),
         timeout: server.config.connect_timeout,
+        stop: stop.clone(),
     };
     let target = target(&server.config.transport);
     let connecting = async {
         let session = Session::connect(&target, context)
             .await
             .map_err(|error| (error.to_string(), error.stderr().to_vec(), error.is_permanent()))?;
-        let listed = session.list_tools().await;
+        let listed = stop.run_until_cancelled(session.list_tools()).await;
         Ok((session, listed))
     };
     tokio::pin!(connecting);
     let connected = loop {
         tokio::select! {
             connected = &mut connecting => break connected,
-            order = inbox.recv() => match order {
-                None | Some(Order::Stop) => return Connected::Stopped,
-                Some(Order::Lost(_) | Order::Retry | Order::Wanted) => {}
+            order = inbox.recv(), if !stop.is_cancelled() => match order {
+                // The attempt is not dropped but ended: a process that it started is gone when it comes back.
+                None | Some(Order::Stop) => stop.cancel(),
+                Some(Order::Lost | Order::Retry | Order::Wanted) => {}
             },
         }
     };
     let (session, listed) = match connected {
-        Ok(connected) => connected,
+        _ if stop.is_cancelled() => {
+            if let Ok((session, _)) = connected {
+                session.close().await;
+            }
+            return Connected::Stopped;
+        }
+        Ok((_, None)) => return Connected::Stopped,
+        Ok((session, Some(listed))) => (session, listed),
         Err((reason, stderr, permanent)) => {
             // What was remembered may be what is wrong.
             *era = None;
@@ -151,20 +162,12 @@ async fn serve(
     server: &Server,
     outside: &Outside,
     session: Arc<Session>,
-    mut events: mpsc::Receiver<SessionEvent>,
+    events: mpsc::Receiver<SessionEvent>,
     inbox: &mut mpsc::Receiver<Order>,
 ) -> Option<(String, Vec<String>)> {
-    let identity = Arc::as_ptr(&session) as *const () as usize as u64;
-    let mut has_events = true;
+    let mut refreshing = std::pin::pin!(refresh(server, outside, &session, events));
     loop {
-        let ttl = server.view.borrow().catalog.as_ref().and_then(|catalog| catalog.ttl);
-        let expired = async {
-            match ttl {
-                Some(ttl) => sleep(ttl.clamp(SHORTEST_TTL, LONGEST_TTL)).await,
-                None => std::future::pending().await,
-            }
-        };
-        let stale = tokio::select! {
+        tokio::select! {
             ending = session.closed() => {
                 let stderr = session.stderr_tail();
                 session.close().await;
@@ -175,22 +178,45 @@ async fn serve(
                     session.close().await;
                     return None;
                 }
-                Some(Order::Lost(lost)) if lost == identity => {
+                // Whatever the order, a session that a call has found wanting is at its end: an order that found the
+                // inbox full is not repeated.
+                Some(_) => {
+                    let Phase::Recovering { reason } = server.view().phase else { continue };
                     let stderr = session.stderr_tail();
-                    let reason = session.ending().map_or("the connection broke".to_owned(), |ending| ending.to_string());
                     session.close().await;
                     return Some((reason, stderr));
                 }
-                Some(_) => false,
             },
+            () = &mut refreshing => return None,
+        }
+    }
+}
+
+/// Reads the list again whenever it is out of date. It does not come back, and may be dropped at any time: a server that
+/// is slow to list must not be slow to stop.
+async fn refresh(
+    server: &Server,
+    outside: &Outside,
+    session: &Session,
+    mut events: mpsc::Receiver<SessionEvent>,
+) {
+    let mut has_events = true;
+    loop {
+        let ttl = server.view.borrow().catalog.as_ref().and_then(|catalog| catalog.ttl);
+        let expired = async {
+            match ttl {
+                Some(ttl) => sleep(ttl.clamp(SHORTEST_TTL, LONGEST_TTL)).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
             event = events.recv(), if has_events => {
                 has_events = event.is_some();
-                has_events
+                if !has_events {
+                    continue;
+                }
             }
-            () = expired => true,
-        };
-        if !stale {
-            continue;
+            () = expired => {}
         }
         sleep(SETTLE).await;
         while events.try_recv().is_ok() {}
@@ -200,7 +226,7 @@ async fn serve(
                 server.view.send_modify(|view| view.catalog = Some(catalog));
                 told(outside);
             }
-            // The old list stands; a dead session is noticed above.
+            // The old list stands.
             Err(error) => {
                 tracing::warn!(target: "toolwire::hub", server = %server.config.name, "its tools cannot be listed again: {error}");
                 sleep(SHORTEST_TTL).await;
@@ -230,7 +256,7 @@ async fn pause(machine: &mut Machine, inbox: &mut mpsc::Receiver<Order>) -> bool
                 None | Some(Order::Stop) => return false,
                 Some(Order::Retry) => Event::RetryNow,
                 Some(Order::Wanted) => Event::CallWanted,
-                Some(Order::Lost(_)) => continue,
+                Some(Order::Lost) => continue,
             },
         };
         machine.step(event, Instant::now(), luck());

@@ -57,8 +57,8 @@ pub enum Phase {
 /// What the task is told from outside.
 #[derive(Debug)]
 pub(crate) enum Order {
-    /// Its session is of no more use, as a call found out.
-    Lost(u64),
+    /// Its session is of no more use, as a call found out and noted in the view.
+    Lost,
     /// A call waits for it.
     Wanted,
     /// Try now, whatever happened.
@@ -122,19 +122,19 @@ impl Server {
 
     /// Tells that a session turned out to be of no more use.
     pub(crate) fn lost(&self, session: &Arc<Session>) {
-        let identity = Arc::as_ptr(session) as *const () as usize as u64;
         // Whoever calls next must not get the same session again.
         self.view.send_if_modified(|view| {
             let same = view.session.as_ref().is_some_and(|current| Arc::ptr_eq(current, session));
-            if same && view.phase == Phase::Ready {
+            let is_news = same && view.phase == Phase::Ready;
+            if is_news {
                 let reason =
                     session.ending().map_or("the connection broke".to_owned(), |ending| ending.to_string());
                 view.phase = Phase::Recovering { reason };
             }
-            same
+            is_news
         });
         // A full inbox means that the task is about to look anyway.
-        let _ = self.orders.try_send(Order::Lost(identity));
+        let _ = self.orders.try_send(Order::Lost);
     }
 
     pub(crate) fn retry(&self) {

@@ -176,6 +176,21 @@ fn answers_nobody_asked_for_are_ignored_and_counted() {
 }
 
 #[test]
+fn what_answers_another_request_does_not_answer_the_one_that_waits() {
+    let tee = tee();
+    ask(&tee, 1, "tools/call");
+    for text in [
+        r#"{"jsonrpc":"2.0","id":"never-sent","result":{"content":[]}}"#,
+        r#"{"jsonrpc":"2.0","id":"never-sent","error":{"code":1,"message":"no"}}"#,
+        r#"{"jsonrpc":"2.0","id":null,"result":{"content":[]}}"#,
+        r#"{"jsonrpc":"2.0","result":{"content":[]}}"#,
+    ] {
+        assert_eq!(tee.hear(text.as_bytes()), Vec::<Value>::new(), "{text}");
+    }
+    assert_eq!((tee.noise().strays, tee.take(1)), (4, None));
+}
+
+#[test]
 fn the_late_answer_to_an_abandoned_request_is_no_stray() {
     let tee = tee();
     ask(&tee, 1, "tools/call");

@@ -240,15 +240,18 @@ impl Adapter {
         const LONGEST: usize = 64 * 1024;
         let status = response.status();
         let body = read(response, LONGEST).await.unwrap_or_default();
-        if has_session && is_session_gone(status, &body) {
-            return Err(StreamableHttpError::SessionExpired);
-        }
         let mut answer: Value = serde_json::from_slice(&body).unwrap_or_default();
         let is_error = answer.get("error").is_some_and(Value::is_object);
         let excerpt = match answer.pointer("/error/message").and_then(Value::as_str) {
             Some(message) => client::shorten(message.as_bytes()),
             None => client::shorten(&body),
         };
+        if has_session && is_session_gone(status, &body) {
+            if let Some(id) = post.id {
+                self.link.tee.refused(id, Failure::Status { status: status.as_u16(), excerpt });
+            }
+            return Err(StreamableHttpError::SessionExpired);
+        }
         // The lifecycle looks at the status of `initialize`: there the older transport may still do.
         if is_error
             && !post.is_initialize

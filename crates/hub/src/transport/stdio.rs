@@ -12,6 +12,7 @@ use std::time::Duration;
 use rmcp::RoleClient;
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
+use serde::de::IgnoredAny;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -236,11 +237,16 @@ async fn write(
     link: Arc<Link>,
     stop: CancellationToken,
 ) {
+    // Taken from the queue while it was watched whether the one before is read.
+    let mut next: Option<Option<Outgoing>> = None;
     loop {
-        // Dropping the pipe is how the server learns that it is to go.
-        let message = tokio::select! {
-            () = stop.cancelled() => return,
-            message = outgoing.recv() => message,
+        let message = match next.take() {
+            Some(message) => message,
+            // Dropping the pipe is how the server learns that it is to go.
+            None => tokio::select! {
+                () = stop.cancelled() => return,
+                message = outgoing.recv() => message,
+            },
         };
         let Some(Outgoing { id, line, read, written }) = message else { return };
         let result = tokio::select! {
@@ -256,8 +262,12 @@ async fn write(
         }
         let _ = written.send(result);
         if let Some(read) = read {
-            while is_unread(&stdin) && outgoing.is_empty() && !stop.is_cancelled() {
-                sleep(LOOK).await;
+            // A server that has answered is asked on at once.
+            while is_unread(&stdin) && next.is_none() && !stop.is_cancelled() {
+                tokio::select! {
+                    message = outgoing.recv() => next = Some(message),
+                    () = sleep(LOOK) => {}
+                }
             }
             let _ = read.send(());
         }
@@ -295,7 +305,8 @@ async fn read(
             () = &mut over => 0,
         };
         let heard: Vec<Line> = match count {
-            0 => lines.rest().into_iter().collect(),
+            // Half a message says less than how the process ended.
+            0 => lines.rest().filter(is_message).into_iter().collect(),
             count => lines.push(&buffer[..count]).collect(),
         };
         for line in heard {
@@ -319,6 +330,10 @@ async fn read(
         Ok(Ok(how)) => Ending::Exited { how: how.clone().unwrap_or_default() },
         _ => Ending::StdoutClosed,
     });
+}
+
+fn is_message(line: &Line) -> bool {
+    matches!(line, Line::Whole(line) if serde_json::from_slice::<IgnoredAny>(line).is_ok())
 }
 
 fn describe(status: &io::Result<ExitStatus>) -> String {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 use toolwire_hub::{
     AuthConfig, Bearer, Browser, CallOptions, ConnectContext, ElicitAnswer, ElicitKind, ElicitRequest,
     GrantKind, Host, HttpKind, Listing, OAuth, Secret, Session, Target,
@@ -90,6 +91,7 @@ async fn connect(url: &str, bearer: Option<Arc<dyn Bearer>>) -> Outcome<Session>
         bearer,
         environment: Arc::new([]),
         timeout: LONGEST_RUN,
+        stop: CancellationToken::new(),
     };
     Ok(Session::connect(&target, context).await?)
 }

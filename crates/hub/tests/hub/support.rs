@@ -1,15 +1,25 @@
 //! Hubs with servers around them that are looked after: none of their processes may outlive them.
 
+// Each of the test programs that share this uses a part of it.
+#![allow(dead_code)]
+
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
 use toolwire_contract::{CallError, CallOptions, Content, ToolResult, Toolbox};
-use toolwire_hub::{Budget, Config, HttpKind, Hub, HubOptions, Secret, ServerConfig, ServerName, Transport};
-use toolwire_testkit::{marked, misbehaving_server};
+use toolwire_hub::{
+    Auth, Budget, Config, Host, HttpKind, Hub, HubOptions, NoHost, Secret, ServerConfig, ServerName,
+    Transport,
+};
+use toolwire_testkit::{Launch, marked, misbehaving_server};
 
 const MARK: &str = "TOOLWIRE_TEST_HUB";
+
+/// Long enough for a busy machine; nothing waits for it that goes well.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A hub, and the mark that its servers' processes carry.
 pub(crate) struct Around {
@@ -26,59 +36,94 @@ pub(crate) fn scratch() -> PathBuf {
     folder
 }
 
+/// The server that misbehaves as it is told, on stdio.
+pub(crate) fn misbehaving(name: &str, behaviour: &[&str]) -> ServerConfig {
+    let mut args = vec!["--behaviour".to_owned()];
+    args.extend(behaviour.iter().map(|word| (*word).to_owned()));
+    launched(name, Launch { command: misbehaving_server().to_str().unwrap().to_owned(), args })
+}
+
+/// A server that is a process.
+pub(crate) fn launched(name: &str, launch: Launch) -> ServerConfig {
+    let Launch { command, args } = launch;
+    server(name, Transport::Stdio { command, args, env: Vec::new(), cwd: None })
+}
+
+/// A server on the network.
+pub(crate) fn listening(name: &str, url: &str, kind: HttpKind) -> ServerConfig {
+    let url = url.parse().unwrap();
+    server(name, Transport::Http { url, headers: Vec::new(), kind, auth: Auth::Off })
+}
+
+fn server(name: &str, transport: Transport) -> ServerConfig {
+    let mut config = ServerConfig::new(ServerName::new(name).unwrap(), transport);
+    config.connect_timeout = PATIENCE;
+    config
+}
+
+/// The same with one more variable in its environment.
+pub(crate) fn with_variable(mut config: ServerConfig, name: &str, value: &str) -> ServerConfig {
+    if let Transport::Stdio { env, .. } = &mut config.transport {
+        env.push((name.to_owned(), Secret::new(value)));
+    }
+    config
+}
+
 impl Around {
     /// Connected to servers that each behave as they are told. With more than one, each name has the server's prefix.
     pub(crate) async fn with(servers: &[(&str, &[&str])]) -> Around {
-        let around = Around::start(servers, Duration::from_secs(60));
+        let around = Around::slow(servers);
         around.hub.settled().await;
         around
     }
 
     /// The same, without waiting for them.
     pub(crate) fn slow(servers: &[(&str, &[&str])]) -> Around {
-        Around::start(servers, Duration::from_secs(60))
+        let several = servers.len() > 1;
+        let servers = servers.iter().map(|(name, behaviour)| {
+            let mut config = misbehaving(name, behaviour);
+            config.prefix = several.then(|| (*name).to_owned());
+            config
+        });
+        Around::start(servers.collect(), Arc::new(NoHost))
     }
 
-    fn start(servers: &[(&str, &[&str])], timeout: Duration) -> Around {
+    /// Any servers, and an application that they may ask. They are not waited for.
+    pub(crate) fn start(servers: Vec<ServerConfig>, host: Arc<dyn Host>) -> Around {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let mark = format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let several = servers.len() > 1;
-        let servers = servers
-            .iter()
-            .map(|(name, behaviour)| {
-                let mut args = vec!["--behaviour".to_owned()];
-                args.extend(behaviour.iter().map(|word| (*word).to_owned()));
-                let transport = Transport::Stdio {
-                    command: misbehaving_server().to_str().unwrap().to_owned(),
-                    args,
-                    env: vec![(MARK.to_owned(), Secret::new(&mark))],
-                    cwd: None,
-                };
-                let mut config = ServerConfig::new(ServerName::new(*name).unwrap(), transport);
-                config.connect_timeout = timeout;
-                config.prefix = several.then(|| (*name).to_owned());
-                config
-            })
-            .collect();
-        Around { hub: Hub::start(&Config { servers, toolwire: None }, options()), mark }
-    }
-
-    /// Connected to one server on the network.
-    pub(crate) async fn http(url: &str) -> Around {
-        let transport = Transport::Http {
-            url: url.parse().unwrap(),
-            headers: Vec::new(),
-            kind: HttpKind::Streamable,
-            auth: toolwire_hub::Auth::Off,
-        };
-        let config = ServerConfig::new(ServerName::new("bad").unwrap(), transport);
-        let hub = Hub::connect(&Config { servers: vec![config], toolwire: None }, options()).await;
-        Around { hub, mark: "none".to_owned() }
+        let servers = servers.into_iter().map(|config| with_variable(config, MARK, &mark)).collect();
+        Around { hub: Hub::start(&Config { servers, toolwire: None }, options(host)), mark }
     }
 
     pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Result<ToolResult, CallError> {
-        let options = CallOptions { timeout: Some(Duration::from_secs(30)), progress: None };
+        self.call_within(PATIENCE, tool, arguments).await
+    }
+
+    pub(crate) async fn call_within(
+        &self,
+        timeout: Duration,
+        tool: &str,
+        arguments: Value,
+    ) -> Result<ToolResult, CallError> {
+        let options = CallOptions { timeout: Some(timeout), progress: None };
         self.hub.call(tool, &arguments, options).await
+    }
+
+    /// Waits until a tool of this name is offered.
+    pub(crate) async fn offers(&self, name: &str) {
+        let mut changes = self.hub.changes();
+        let offered = async {
+            loop {
+                changes.borrow_and_update();
+                if self.hub.tools().iter().any(|tool| tool.name == name) {
+                    break;
+                }
+                changes.changed().await.unwrap();
+            }
+        };
+        let offered = tokio::time::timeout(PATIENCE, offered).await;
+        assert!(offered.is_ok(), "no `{name}` in {:?}: {:#?}", names(&self.hub), self.hub.status());
     }
 
     /// Closes the hub, and looks whether anything is left.
@@ -89,15 +134,15 @@ impl Around {
     }
 }
 
-fn options() -> HubOptions {
+fn options(host: Arc<dyn Host>) -> HubOptions {
     let mut environment: Vec<_> = std::env::vars_os().collect();
     environment.push(("TOOLWIRE_TEST_SECRET".into(), "hidden".into()));
-    HubOptions {
-        environment,
-        folder: Some(scratch()),
-        budget: Some(Budget::default()),
-        ..HubOptions::default()
-    }
+    HubOptions { host, environment, folder: Some(scratch()), browser: None, budget: Some(Budget::default()) }
+}
+
+/// The names that a hub offers.
+pub(crate) fn names(hub: &Hub) -> Vec<String> {
+    hub.tools().iter().map(|tool| tool.name.clone()).collect()
 }
 
 /// All text of a result.

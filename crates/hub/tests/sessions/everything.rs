@@ -10,8 +10,9 @@ use toolwire_hub::{
     CallOptions, ConnectContext, ElicitAnswer, ElicitKind, ElicitRequest, Era, Host, HttpKind, NoHost,
     Progress, Refusal, Root, Secret, Session, SessionError, SessionEvent, Target,
 };
+use toolwire_testkit::Servers;
 
-use crate::support::{Connecting, PATIENCE, call, connect, everything, http, listen_everything, object};
+use crate::support::{Connecting, PATIENCE, call, connect, everything, http, object};
 
 async fn check_session(session: &Session) {
     assert_eq!(session.facts().era, Era::Legacy);
@@ -36,17 +37,17 @@ async fn over_stdio() {
 
 #[tokio::test]
 async fn over_streamable_http() {
-    let server = listen_everything("streamableHttp", "/mcp", None).await;
-    let session = connect(&http(server.url.clone(), HttpKind::Auto)).await;
+    let server = Servers::installed().everything_over_http();
+    let session = connect(&http(server.url("/mcp"), HttpKind::Auto)).await;
     check_session(&session).await;
     session.close().await;
 }
 
 #[tokio::test]
 async fn over_the_older_http() {
-    let server = listen_everything("sse", "/sse", None).await;
+    let server = Servers::installed().everything_over_sse();
     for kind in [HttpKind::Sse, HttpKind::Auto] {
-        let session = connect(&http(server.url.clone(), kind)).await;
+        let session = connect(&http(server.url("/sse"), kind)).await;
         check_session(&session).await;
         session.close().await;
     }
@@ -125,12 +126,12 @@ impl Host for Person {
 
 #[tokio::test]
 async fn the_application_answers_what_servers_ask() {
-    let streamable = listen_everything("streamableHttp", "/mcp", None).await;
-    let older = listen_everything("sse", "/sse", None).await;
+    let streamable = Servers::installed().everything_over_http();
+    let older = Servers::installed().everything_over_sse();
     for target in [
         everything(),
-        http(streamable.url.clone(), HttpKind::Streamable),
-        http(older.url.clone(), HttpKind::Sse),
+        http(streamable.url("/mcp"), HttpKind::Streamable),
+        http(older.url("/sse"), HttpKind::Sse),
     ] {
         let person = Arc::new(Person::default());
         let connecting = Connecting { host: person.clone(), ..Connecting::default() };
@@ -162,8 +163,8 @@ async fn the_application_answers_what_servers_ask() {
 
 #[tokio::test]
 async fn progress_is_told_and_extends_the_time_limit() {
-    let server = listen_everything("streamableHttp", "/mcp", None).await;
-    for target in [everything(), http(server.url.clone(), HttpKind::Auto)] {
+    let server = Servers::installed().everything_over_http();
+    for target in [everything(), http(server.url("/mcp"), HttpKind::Auto)] {
         let session = connect(&target).await;
         let heard = Arc::new(Mutex::new(Vec::new()));
         let told = heard.clone();
@@ -185,10 +186,10 @@ async fn progress_is_told_and_extends_the_time_limit() {
 
 #[tokio::test]
 async fn a_call_that_is_given_up_leaves_the_session_usable() {
-    let server = listen_everything("streamableHttp", "/mcp", None).await;
-    let older = listen_everything("sse", "/sse", None).await;
+    let server = Servers::installed().everything_over_http();
+    let older = Servers::installed().everything_over_sse();
     for target in
-        [everything(), http(server.url.clone(), HttpKind::Auto), http(older.url.clone(), HttpKind::Sse)]
+        [everything(), http(server.url("/mcp"), HttpKind::Auto), http(older.url("/sse"), HttpKind::Sse)]
     {
         let session = connect(&target).await;
         let arguments = || object(json!({ "duration": 1000, "steps": 1000 }));
@@ -214,10 +215,10 @@ async fn a_call_that_is_given_up_leaves_the_session_usable() {
 
 #[tokio::test]
 async fn many_calls_are_under_way_at_once() {
-    let server = listen_everything("streamableHttp", "/mcp", None).await;
-    let older = listen_everything("sse", "/sse", None).await;
+    let server = Servers::installed().everything_over_http();
+    let older = Servers::installed().everything_over_sse();
     for target in
-        [everything(), http(server.url.clone(), HttpKind::Auto), http(older.url.clone(), HttpKind::Sse)]
+        [everything(), http(server.url("/mcp"), HttpKind::Auto), http(older.url("/sse"), HttpKind::Sse)]
     {
         let session = connect(&target).await;
         let calls = (0..100).map(async |number| {
@@ -246,6 +247,7 @@ async fn a_process_sees_only_what_it_needs_of_the_environment() {
         bearer: None,
         environment: ours.collect(),
         timeout: PATIENCE,
+        stop: CancellationToken::new(),
     };
     let session = Session::connect(&target, context).await.unwrap();
     let seen = call(&session, "get-env", json!({})).await.to_string();

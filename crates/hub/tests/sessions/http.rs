@@ -10,12 +10,14 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 use toolwire_hub::{
     AuthError, Bearer, CallOptions, ConnectContext, ConnectError, ElicitAnswer, ElicitRequest, Ending, Era,
     Failure, Host, HttpKind, LeftOut, NoHost, Secret, Session, SessionError,
 };
+use toolwire_testkit::{RunningServer, Servers};
 
-use crate::support::{Connecting, PATIENCE, call, connect, http, listen_everything};
+use crate::support::{Connecting, PATIENCE, call, connect, http};
 
 struct Request {
     headers: HashMap<String, String>,
@@ -160,25 +162,32 @@ async fn refusals_say_what_the_server_said() {
 async fn an_address_that_is_none() {
     let error = Connecting::default().to(&http("localhost:80".into(), HttpKind::Auto)).await.err().unwrap();
     assert!(matches!(error, ConnectError::BadAddress { .. }) && error.is_permanent(), "{error:?}");
-    let nobody = http(format!("http://127.0.0.1:{}/mcp", crate::support::free_port()), HttpKind::Auto);
+    let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let nobody = http(format!("http://{free}/mcp"), HttpKind::Auto);
     let error = Connecting::default().to(&nobody).await.err().unwrap();
     assert!(matches!(error, ConnectError::Failed(Failure::Unreachable { .. })), "{error:?}");
 }
 
 #[tokio::test]
 async fn a_server_that_is_started_again_is_found_again() {
-    let mut server = listen_everything("streamableHttp", "/mcp", None).await;
-    let session = connect(&http(server.url.clone(), HttpKind::Auto)).await;
+    let servers = Servers::installed();
+    let mut server = servers.everything_over_http();
+    let session = connect(&http(server.url("/mcp"), HttpKind::Auto)).await;
     call(&session, "echo", json!({ "message": "one" })).await;
-    let port = server.url.rsplit(':').next().unwrap().split('/').next().unwrap().parse().unwrap();
-    server.child.kill().await.unwrap();
+    server.kill();
 
-    let error = session.call("echo", Map::new(), CallOptions::default()).await.unwrap_err();
+    // A connection that was open may take the call and break; then there is none.
+    let error = loop {
+        match session.call("echo", Map::new(), CallOptions::default()).await.unwrap_err() {
+            SessionError::Failed(Failure::Broken { .. }) => {}
+            error => break error,
+        }
+    };
     assert!(matches!(error, SessionError::Failed(Failure::Unreachable { .. })), "{error:?}");
     assert!(!error.may_have_run());
 
     // The new process knows nothing of the session, and says so without an id.
-    let _server = listen_everything("streamableHttp", "/mcp", Some(port)).await;
+    let _again = RunningServer::on_port(servers.everything_listening("streamableHttp"), server.port());
     let answered = tokio::time::timeout(PATIENCE, call(&session, "echo", json!({ "message": "two" }))).await;
     assert_eq!(answered.unwrap()["content"][0]["text"], "Echo: two");
     session.close().await;
@@ -186,8 +195,8 @@ async fn a_server_that_is_started_again_is_found_again() {
 
 #[tokio::test]
 async fn the_older_http_ends_with_its_stream() {
-    let mut server = listen_everything("sse", "/sse", None).await;
-    let session = connect(&http(server.url.clone(), HttpKind::Sse)).await;
+    let mut server = Servers::installed().everything_over_sse();
+    let session = connect(&http(server.url("/sse"), HttpKind::Sse)).await;
     let (told, mut progressed) = mpsc::channel(1);
     let options = CallOptions {
         progress: Some(Arc::new(move |_| {
@@ -199,7 +208,7 @@ async fn the_older_http_ends_with_its_stream() {
     let called = session.call("trigger-long-running-operation", crate::support::object(arguments), options);
     let killed = async {
         progressed.recv().await;
-        server.child.kill().await.unwrap();
+        server.kill();
     };
     let (error, ()) = tokio::join!(called, killed);
     let error = error.unwrap_err();
@@ -248,6 +257,7 @@ async fn a_token_that_is_not_taken_is_replaced_once() {
         bearer: Some(tokens.clone()),
         environment: Arc::new([]),
         timeout: PATIENCE,
+        stop: CancellationToken::new(),
     };
     let session = Session::connect(&http(server.url.clone(), HttpKind::Auto), context).await.unwrap();
     assert_eq!(session.facts().era, Era::Modern);

@@ -1,50 +1,29 @@
 //! Servers to talk to, and what is left of them.
 
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 use toolwire_hub::{
     CallOptions, ConnectContext, ConnectError, Era, Host, HttpKind, NoHost, Session, SessionEvent, Target,
 };
+use toolwire_testkit::{Launch, Servers};
 
 /// Long enough for a busy machine; nothing waits for it that goes well.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The folder with the installed servers.
-#[track_caller]
-pub(crate) fn servers() -> PathBuf {
-    let folder = match std::env::var_os("TOOLWIRE_TEST_SERVERS") {
-        Some(folder) => PathBuf::from(folder),
-        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/servers"),
-    };
-    assert!(
-        folder.join("node_modules").is_dir() && folder.join("venv").is_dir(),
-        "there are no servers in `{}`: run `scripts/servers`, or say where they are with TOOLWIRE_TEST_SERVERS",
-        folder.display()
-    );
-    folder
-}
-
-#[track_caller]
-pub(crate) fn everything_script() -> String {
-    let script = "node_modules/@modelcontextprotocol/server-everything/dist/index.js";
-    servers().join(script).into_os_string().into_string().unwrap()
-}
-
-#[track_caller]
 pub(crate) fn everything() -> Target {
-    stdio("node", &[&everything_script(), "stdio"])
+    launched(Servers::installed().everything())
 }
 
-#[track_caller]
 pub(crate) fn time() -> Target {
-    let program = servers().join("venv/bin/mcp-server-time").into_os_string().into_string().unwrap();
-    stdio(&program, &["--local-timezone", "UTC"])
+    launched(Servers::installed().time())
+}
+
+fn launched(launch: Launch) -> Target {
+    Target::Stdio { command: launch.command, args: launch.args, env: Vec::new(), cwd: None }
 }
 
 pub(crate) fn stdio(command: &str, args: &[&str]) -> Target {
@@ -113,6 +92,7 @@ impl Connecting {
             bearer: None,
             environment: std::env::vars_os().collect(),
             timeout: self.timeout,
+            stop: CancellationToken::new(),
         };
         Ok((Session::connect(target, context).await?, heard))
     }
@@ -134,45 +114,6 @@ pub(crate) fn object(value: Value) -> Map<String, Value> {
 
 pub(crate) async fn call(session: &Session, tool: &str, arguments: Value) -> Value {
     session.call(tool, object(arguments), CallOptions::default()).await.unwrap()
-}
-
-/// A server on the network that runs until this is dropped.
-pub(crate) struct Listening {
-    pub(crate) url: String,
-    pub(crate) child: tokio::process::Child,
-}
-
-/// Starts `server-everything` in one of its HTTP modes.
-pub(crate) async fn listen_everything(mode: &str, path: &str, port: Option<u16>) -> Listening {
-    let port = port.unwrap_or_else(free_port);
-    let mut child = tokio::process::Command::new("node")
-        .args([&everything_script(), mode])
-        .env("PORT", port.to_string())
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    let mut said = String::new();
-    let started = async {
-        while let Some(line) = lines.next_line().await.unwrap() {
-            said.push_str(&line);
-            if line.contains("on port") {
-                return true;
-            }
-        }
-        false
-    };
-    assert!(tokio::time::timeout(PATIENCE, started).await == Ok(true), "the server did not start: {said}");
-    // Its log must be read, or it stops when the pipe is full.
-    tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-    Listening { url: format!("http://127.0.0.1:{port}{path}"), child }
-}
-
-pub(crate) fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// The processes whose command line has `mark` in it, and that are no zombies.

@@ -4,13 +4,16 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Behaviour {
     Ordinary,
+    Unhinted,
     // before and during the handshake
     ExitsAtOnce,
+    StartsLate,
     NeverInitializes,
     IgnoresUnknown,
     OtherVersion,
     // lists
     ManyTools,
+    ListsFile,
     BadTools,
     ChangesTools,
     CursorLoop,
@@ -60,6 +63,13 @@ pub(crate) const TABLE: &[(Behaviour, &str, Over, &str)] = {
     use Over::*;
     &[
         (Ordinary, "ordinary", Both, "does everything right (the default)"),
+        (
+            Unhinted,
+            "unhinted",
+            Both,
+            "answers calls after --delay milliseconds (0), and does not say that `echo` only reads",
+        ),
+        (StartsLate, "starts-late", Stdio, "reads nothing for the first --delay milliseconds (1000)"),
         (ExitsAtOnce, "exits-at-once", Stdio, "writes a line to stderr and exits with code 3"),
         (NeverInitializes, "never-initializes", Stdio, "reads everything and answers nothing"),
         (
@@ -70,6 +80,7 @@ pub(crate) const TABLE: &[(Behaviour, &str, Over, &str)] = {
         ),
         (OtherVersion, "other-version", Both, "says that it speaks protocol version 1999-01-01"),
         (ManyTools, "many-tools", Both, "lists --count tools (1500), 100 a page"),
+        (ListsFile, "lists-file", Both, "lists the tools of the JSON array in --file, 100 a page"),
         (
             BadTools,
             "bad-tools",
@@ -159,7 +170,12 @@ pub(crate) const TABLE: &[(Behaviour, &str, Over, &str)] = {
             Http,
             "400 without an id, as some servers answer after a restart",
         ),
-        (CutStream, "cut-stream", Http, "starts an event stream and cuts the connection within an event"),
+        (
+            CutStream,
+            "cut-stream",
+            Http,
+            "starts an event stream and cuts the connection within an event; not for `wait`",
+        ),
         (HtmlBody, "html-body", Http, "200 with a page of HTML"),
         (Hangs, "hangs", Http, "accepts the request and never answers"),
         (Sse, "sse", Http, "the older HTTP+SSE: GET /sse for the stream, POST to where it says"),

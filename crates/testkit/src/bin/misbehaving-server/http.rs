@@ -102,7 +102,8 @@ impl Server<'_> {
             Incoming::Notification { method, params } => (None, method, params),
             Incoming::Response { .. } => return connection.respond(202, &[], ""),
         };
-        let is_now = self.arguments.from == "initialize" || self.arguments.from == method;
+        let is_spared = self.arguments.behaviour == Behaviour::CutStream && params["name"] == "wait";
+        let is_now = !is_spared && (self.arguments.from == "initialize" || self.arguments.from == method);
         if is_now && let Some(done) = self.misbehave(connection) {
             return done;
         }
@@ -133,8 +134,10 @@ impl Server<'_> {
 
     fn answer(&self, method: &str, params: &Value) -> Answer {
         if method == "tools/call" {
-            if self.arguments.behaviour == Behaviour::AnswersLate {
-                thread::sleep(self.arguments.delay(1000));
+            match self.arguments.behaviour {
+                Behaviour::AnswersLate => thread::sleep(self.arguments.delay(1000)),
+                Behaviour::Unhinted => thread::sleep(self.arguments.delay(0)),
+                _ => (),
             }
             if params["name"] == "wait" {
                 thread::sleep(Duration::from_millis(

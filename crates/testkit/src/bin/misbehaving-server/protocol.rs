@@ -85,14 +85,10 @@ fn page(arguments: &Arguments, cursor: Option<&str>, changed: bool) -> Value {
         Behaviour::CursorLoop => {
             return json!({"tools": ordinary_tools(), "nextCursor": "again"});
         }
-        Behaviour::ManyTools => {
-            let first = cursor.and_then(|cursor| cursor.parse().ok()).unwrap_or(0);
-            let end = arguments.count(1500);
-            let tools: Vec<Value> = (first..end.min(first + PAGE)).map(numbered_tool).collect();
-            return match first + PAGE < end {
-                true => json!({"tools": tools, "nextCursor": (first + PAGE).to_string()}),
-                false => json!({"tools": tools}),
-            };
+        Behaviour::ManyTools => return page_of(cursor, arguments.count(1500), numbered_tool),
+        Behaviour::ListsFile => {
+            let tools = tools_in(arguments);
+            return page_of(cursor, tools.len(), |number| tools[number].clone());
         }
         Behaviour::BadTools => bad_tools(),
         Behaviour::ChangesTools => changing_tools(changed),
@@ -107,9 +103,30 @@ fn page(arguments: &Arguments, cursor: Option<&str>, changed: bool) -> Value {
             json!({"method": {"type": "string"}, "params": {"type": "object"}}),
         )],
         Behaviour::PrintsEnvironment => vec![tool("environment", "What this process sees", json!({}))],
+        Behaviour::Unhinted => {
+            let mut tools = ordinary_tools();
+            tools.iter_mut().for_each(|tool| tool["annotations"] = json!({}));
+            tools
+        }
         _ => ordinary_tools(),
     };
     json!({"tools": tools})
+}
+
+/// The page at the cursor, which is the number of its first tool.
+fn page_of(cursor: Option<&str>, end: usize, tool: impl Fn(usize) -> Value) -> Value {
+    let first = cursor.and_then(|cursor| cursor.parse().ok()).unwrap_or(0);
+    let tools: Vec<Value> = (first..end.min(first + PAGE)).map(tool).collect();
+    match first + PAGE < end {
+        true => json!({"tools": tools, "nextCursor": (first + PAGE).to_string()}),
+        false => json!({"tools": tools}),
+    }
+}
+
+/// None when there is no such file, or no tools in it.
+fn tools_in(arguments: &Arguments) -> Vec<Value> {
+    let text = arguments.file.as_ref().and_then(|path| std::fs::read(path).ok()).unwrap_or_default();
+    serde_json::from_slice(&text).unwrap_or_default()
 }
 
 fn tool(name: &str, description: &str, properties: Value) -> Value {

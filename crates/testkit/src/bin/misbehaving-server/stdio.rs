@@ -69,6 +69,7 @@ fn start(arguments: &Arguments) -> io::Result<()> {
             Command::new("sleep").arg(LONGEST_LIFE.as_secs().to_string()).spawn()?;
         }
         Behaviour::WritesStderr => write_stderr(arguments)?,
+        Behaviour::StartsLate => thread::sleep(arguments.delay(1000)),
         _ => (),
     }
     Ok(())
@@ -155,6 +156,7 @@ impl<'arguments> Server<'arguments> {
                 return;
             }
             Behaviour::AnswersLate => thread::sleep(arguments.delay(1000)),
+            Behaviour::Unhinted => thread::sleep(arguments.delay(0)),
             Behaviour::SlowProgress => self.report_progress(&params["_meta"]["progressToken"]),
             Behaviour::FloodsNotifications => self.flood(),
             Behaviour::WritesStderr => {

@@ -1,0 +1,111 @@
+//! `toolwire demo-server`: a small MCP server, and the one that is used when none is configured.
+
+mod tools;
+
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use toolwire_hub::{Config, Secret, ServerConfig, ServerName, Transport};
+use toolwire_toolkit::{HttpOptions, Server, serve_http, serve_stdio};
+
+use crate::failure::{Failure, say};
+use crate::servers;
+use crate::source::in_words;
+
+/// Serve two small tools over MCP, to try things out with
+///
+/// `get_weather` answers with made-up data, always the same for a place, and says so; `calculate` works out a sum. Without
+/// options it speaks on standard input and output, as programs start it.
+#[derive(Args)]
+#[command(after_long_help = include_str!("../help/demo-server.txt"))]
+pub(crate) struct DemoServerArgs {
+    /// Serve over HTTP there, at the path /mcp: 127.0.0.1:8788
+    #[arg(long, value_name = "ADDR")]
+    http: Option<String>,
+}
+
+/// Calls in flight have this long when the server is told to stop.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+pub(crate) fn run(args: &DemoServerArgs) -> Result<ExitCode, Failure> {
+    let address = args.http.as_deref().map(address).transpose()?;
+    let server = server(std::env::vars())?;
+    servers::run(async {
+        match address {
+            None => {
+                let running = serve_stdio(server).map_err(not_served)?;
+                running.finished().await;
+            }
+            Some(address) => {
+                let running =
+                    serve_http(server, address, HttpOptions::default()).await.map_err(not_served)?;
+                say(&format!("serving on {}, until it is interrupted\n", running.url()));
+                stopped().await;
+                running.shutdown(PATIENCE).await;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+/// The demo server as a program to start: this one.
+pub(crate) fn as_configuration() -> io::Result<Config> {
+    let program = std::env::current_exe()?;
+    // Nothing else of our environment reaches a server, but this variable is meant for it.
+    let prefix = std::env::var("MCP_TOOL_PREFIX").ok();
+    let env = prefix.map(|prefix| ("MCP_TOOL_PREFIX".to_owned(), Secret::new(prefix)));
+    let transport = Transport::Stdio {
+        command: program.to_string_lossy().into_owned(),
+        args: vec!["demo-server".to_owned()],
+        env: env.into_iter().collect(),
+        cwd: None,
+    };
+    let name = ServerName::new("demo").expect("it is a legal name");
+    Ok(Config { servers: vec![ServerConfig::new(name, transport)], toolwire: None })
+}
+
+fn server(environment: impl IntoIterator<Item = (String, String)>) -> Result<Server, Failure> {
+    // The names of the tools are plain: they are the first ones that anybody sees.
+    let server = Server::builder("toolwire-demo")
+        .version(env!("CARGO_PKG_VERSION"))
+        .instructions("Two tools to try things out with. The weather is made up.")
+        .prefix("")
+        .environment(environment)
+        .tool(tools::get_weather)
+        .tool(tools::calculate)
+        .build();
+    server.map_err(|error| {
+        let hint = error.hint();
+        Failure::usage(error.to_string()).with_hint(hint)
+    })
+}
+
+fn address(text: &str) -> Result<SocketAddr, Failure> {
+    let unusable = |why: String| {
+        Failure::usage(format!("`{text}` is no address to listen on: {why}"))
+            .with_hint("give a host and a port, such as 127.0.0.1:8788")
+    };
+    let mut found = text.to_socket_addrs().map_err(|error| unusable(in_words(&error)))?;
+    found.next().ok_or_else(|| unusable("it has none".to_owned()))
+}
+
+fn not_served(error: toolwire_toolkit::ServeError) -> Failure {
+    let failure = Failure::work(error.to_string());
+    failure.with_hint("another port may be free: `--http 127.0.0.1:0` takes any")
+}
+
+/// SIGTERM: whoever started it wants it to end in good order. (SIGINT ends the process at once, as everywhere.)
+async fn stopped() {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        if let Ok(mut terminated) = signal(SignalKind::terminate()) {
+            terminated.recv().await;
+            return;
+        }
+    }
+    std::future::pending::<()>().await;
+}

@@ -1,0 +1,137 @@
+//! The demo server: what there is when nothing is configured, and `demo-server` by itself.
+
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+/// A folder without a configuration, in which commands are run.
+fn empty(name: &str) -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("demo").join(name);
+    fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+fn toolwire(folder: &PathBuf, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_toolwire"));
+    command
+        .current_dir(folder)
+        .env("XDG_DATA_HOME", folder.join("data"))
+        .env("XDG_CONFIG_HOME", folder.join("config"))
+        .env("NO_COLOR", "1")
+        .env_remove("TOOLWIRE_CONFIG")
+        .env_remove("MCP_TOOL_PREFIX")
+        .args(arguments);
+    command
+}
+
+/// The exit code, standard output and standard error.
+fn run(command: &mut Command) -> (i32, String, String) {
+    let output = command.output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+fn names(listed: &str) -> Vec<String> {
+    let listed: Value = serde_json::from_str(listed).unwrap();
+    let tools = listed[0]["tools"].as_array().unwrap();
+    tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn it_is_there_when_nothing_is_configured_and_that_is_said() {
+    let folder = empty("nothing");
+    let (code, stdout, stderr) = run(&mut toolwire(&folder, &["tools", "--json"]));
+    assert_eq!((code, names(&stdout)), (0, vec!["calculate".to_owned(), "get_weather".to_owned()]));
+    assert!(
+        stderr.contains("no servers are configured") && stderr.contains("hint: write an mcp.json"),
+        "{stderr}"
+    );
+}
+
+#[test]
+fn its_tools_answer() {
+    let folder = empty("answers");
+    for (tool, arguments, code, value) in [
+        (
+            "calculate",
+            json!({"operator": "add", "argument1": 25, "argument2": 17}),
+            0,
+            json!({"expression": "25 + 17", "result": 42}),
+        ),
+        (
+            "calculate",
+            json!({"operator": "divide", "argument1": 1, "argument2": 8}),
+            0,
+            json!({"expression": "1 / 8", "result": 0.125}),
+        ),
+        ("calculate", json!({"operator": "divide", "argument1": 1, "argument2": 0}), 1, Value::Null),
+        (
+            "get_weather",
+            json!({"location": "Oslo"}),
+            0,
+            json!({"location": "Oslo", "temperature": 19, "units": "celsius", "conditions": "foggy",
+                   "humidity": 59, "source": "made-up data of the demo server"}),
+        ),
+        ("get_weather", json!({"location": " "}), 1, Value::Null),
+    ] {
+        let mut call = toolwire(&folder, &["call", tool, &arguments.to_string(), "--json"]);
+        let (exit, stdout, stderr) = run(&mut call);
+        let result: Value = serde_json::from_str(&stdout).unwrap_or_else(|_| panic!("{stdout}{stderr}"));
+        assert_eq!((exit, &result["structuredContent"]["value"]), (code, &value), "{tool} {arguments}");
+        assert_eq!(result["isError"].as_bool().unwrap_or_default(), code == 1);
+    }
+}
+
+#[test]
+fn what_we_write_ourselves_converts_cleanly() {
+    let (code, stdout, _) = run(&mut toolwire(&empty("clean"), &["check", "--json"]));
+    let reports: Value = serde_json::from_str(&stdout).unwrap();
+    let reports = reports.as_array().unwrap();
+    assert_eq!((code, reports.len()), (0, 2 * 17));
+    for report in reports {
+        assert!(matches!(report["status"].as_str(), Some("exact" | "rewritten")), "{report:#}");
+    }
+}
+
+#[test]
+fn a_prefix_from_the_environment_stands_before_its_names() {
+    let mut listing = toolwire(&empty("prefix"), &["tools", "--json"]);
+    let (_, stdout, _) = run(listing.env("MCP_TOOL_PREFIX", "try"));
+    assert_eq!(names(&stdout), ["try_calculate", "try_get_weather"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn over_http_it_serves_until_it_is_told_to_stop() {
+    let folder = empty("http");
+    let mut serving = toolwire(&folder, &["demo-server", "--http", "127.0.0.1:0"]);
+    let mut server = serving.stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    BufReader::new(server.stderr.take().unwrap()).read_line(&mut said).unwrap();
+    let url = said.split_whitespace().find(|word| word.starts_with("http://")).unwrap().trim_end_matches(',');
+    let config = folder.join("http.json");
+    fs::write(&config, json!({"mcpServers": {"far": {"url": url}}}).to_string()).unwrap();
+    let call = json!({"operator": "multiply", "argument1": 6, "argument2": 7}).to_string();
+    let (code, stdout, stderr) =
+        run(&mut toolwire(&folder, &["-c", config.to_str().unwrap(), "call", "calculate", &call]));
+    assert_eq!(code, 0, "{stderr}");
+    assert!(stdout.contains("42"), "{stdout}");
+    let stopped = Command::new("kill").arg(server.id().to_string()).status().unwrap();
+    assert!(stopped.success());
+    assert_eq!(server.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn an_address_that_is_none_is_wrong_usage() {
+    let (code, _, stderr) = run(&mut toolwire(&empty("address"), &["demo-server", "--http", "nowhere"]));
+    assert_eq!(code, 2);
+    assert!(
+        stderr.contains("`nowhere` is no address to listen on") && stderr.contains("127.0.0.1:8788"),
+        "{stderr}"
+    );
+}

@@ -1,0 +1,414 @@
+//! Every fault that a server can have, and what it must not cost. In each: the other server keeps working, the caller gets
+//! one clear answer, no process is left, and no task, no open file and no memory is kept.
+//!
+//! What is held is counted for the whole process, so the faults take turns.
+
+#![allow(clippy::unwrap_used)]
+
+#[path = "../hub/support.rs"]
+mod support;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use support::{Around, PATIENCE, launched, listening, misbehaving, text};
+use tokio::runtime::{Builder, Runtime};
+use toolwire_hub::{HttpKind, NoHost, Phase, ServerConfig, ServerStatus};
+use toolwire_testkit::{Launch, misbehaving_http, open_files, peak_bytes, resident_bytes};
+
+/// What the process may hold more than before, once a fault is over: what an allocator keeps for later.
+const KEPT: u64 = 48 << 20;
+
+/// What the process may hold at its worst, with a result of 50 MB in its hands: the bytes, their JSON, the text, and a spare.
+const WORST: u64 = 4 * 50_000_000 + KEPT;
+
+struct Fault {
+    server: Bad,
+    /// How long it has to connect, and a call of it to be answered.
+    connect: Duration,
+    call: Duration,
+    tool: &'static str,
+    /// The code of the error that a call of it gives, "" for a result; and words of its message.
+    answer: &'static str,
+    says: &'static str,
+    /// What else is to be seen of it after the call.
+    then: fn(&ServerStatus),
+}
+
+enum Bad {
+    Stdio(&'static [&'static str]),
+    Http(&'static [&'static str]),
+    /// Not waited for: it is still connecting in the end.
+    Shell(&'static str),
+}
+
+/// A fault of a call that is answered all the same.
+const HARMLESS: Fault = Fault {
+    server: Bad::Stdio(&["ordinary"]),
+    connect: PATIENCE,
+    call: PATIENCE,
+    tool: "echo",
+    answer: "",
+    says: "x",
+    then: |status| assert_eq!(status.phase, Phase::Ready),
+};
+
+/// Short enough to be over soon, for calls that are never answered in time.
+const SHORT: Duration = Duration::from_millis(300);
+
+/// Where a server is down or being brought back, with these words as the reason.
+fn is_away(status: &ServerStatus, words: &str) {
+    let (Phase::Recovering { reason } | Phase::Down { reason }) = &status.phase else {
+        panic!("{:?}", status.phase)
+    };
+    assert!(reason.contains(words), "{reason}");
+}
+
+fn check(fault: Fault) {
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let http = match fault.server {
+        Bad::Http(arguments) => Some(misbehaving_http(&[&["--behaviour"], arguments].concat())),
+        _ => None,
+    };
+    let bad = match fault.server {
+        Bad::Stdio(arguments) => misbehaving("bad", arguments),
+        Bad::Http(_) => listening("bad", &http.as_ref().unwrap().url("/mcp"), HttpKind::Streamable),
+        Bad::Shell(script) => {
+            let args = vec!["-c".to_owned(), script.to_owned()];
+            launched("bad", Launch { command: "/bin/sh".to_owned(), args })
+        }
+    };
+    // Made within the turn, as it opens files of its own.
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    // The first hub of a process starts what all of them share.
+    runtime.block_on(async {
+        let around = Around::start(vec![prefixed(misbehaving("good", &["ordinary"]))], Arc::new(NoHost));
+        echo(&around, "hello").await;
+        around.close().await;
+    });
+    let before = Held::by(&runtime);
+    runtime.block_on(live_with(&fault, bad));
+    before.is_reached_again(&runtime);
+    let worst = peak_bytes(std::process::id()).unwrap();
+    assert!(worst < WORST, "it held {worst} bytes");
+}
+
+async fn live_with(fault: &Fault, mut bad: ServerConfig) {
+    bad.connect_timeout = fault.connect;
+    let servers = vec![prefixed(misbehaving("good", &["ordinary"])), prefixed(bad)];
+    let around = Around::start(servers, Arc::new(NoHost));
+    if !matches!(fault.server, Bad::Shell(_)) {
+        around.hub.settled().await;
+    }
+    echo(&around, "before").await;
+    let name = format!("bad_{}", fault.tool);
+    let arguments = json!({"text": "x"});
+    let answer = {
+        let call = around.call_within(fault.call, &name, arguments);
+        let mut call = std::pin::pin!(tokio::time::timeout(PATIENCE, call));
+        loop {
+            tokio::select! {
+                biased;
+                answer = &mut call => break answer.expect("a call is answered in bounded time"),
+                () = echo(&around, "meanwhile") => {}
+            }
+        }
+    };
+    let (code, words) = match &answer {
+        Ok(result) => ("", text(result)),
+        Err(error) => (error.code(), error.to_string()),
+    };
+    let excerpt: String = words.chars().take(300).collect();
+    assert_eq!(code, fault.answer, "{excerpt}");
+    assert!(words.contains(fault.says), "{excerpt}");
+    let status = &around.hub.status()[1];
+    (fault.then)(status);
+    echo(&around, "after").await;
+    around.close().await;
+}
+
+async fn echo(around: &Around, words: &str) {
+    let answer = around.call("good_echo", json!({"text": words})).await;
+    assert_eq!(text(&answer.expect("the good server answers")), words);
+}
+
+fn prefixed(mut config: ServerConfig) -> ServerConfig {
+    config.prefix = Some(config.name.to_string());
+    config
+}
+
+/// What a process and its runtime hold.
+#[derive(Debug)]
+struct Held {
+    tasks: usize,
+    files: usize,
+    resident: u64,
+}
+
+impl Held {
+    fn by(runtime: &Runtime) -> Held {
+        let process = std::process::id();
+        Held {
+            tasks: runtime.metrics().num_alive_tasks(),
+            files: open_files(process).unwrap(),
+            resident: resident_bytes(process).unwrap(),
+        }
+    }
+
+    /// Waits for it: connections of HTTP are closed by tasks that nobody can await.
+    fn is_reached_again(&self, runtime: &Runtime) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let now = Held::by(runtime);
+            let is_back =
+                now.tasks <= self.tasks && now.files <= self.files && now.resident <= self.resident + KEPT;
+            if is_back {
+                return;
+            }
+            assert!(Instant::now() < deadline, "more is held than before: {now:?}, before {self:?}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+#[test]
+fn exits_at_once() {
+    check(Fault {
+        server: Bad::Stdio(&["exits-at-once"]),
+        answer: "unknown_tool",
+        says: "bad_echo",
+        then: |status| {
+            is_away(status, "exit code 3");
+            assert_eq!(status.stderr, ["misbehaving-server: cannot open the database"]);
+        },
+        ..HARMLESS
+    });
+}
+
+#[test]
+fn exits_in_a_call() {
+    check(Fault {
+        server: Bad::Stdio(&["exits-mid-call"]),
+        answer: "outcome_unknown",
+        says: "exit code 4",
+        then: |status| assert!(status.restarts > 0),
+        ..HARMLESS
+    });
+}
+
+#[test]
+fn exits_in_an_answer() {
+    check(Fault {
+        server: Bad::Stdio(&["exits-mid-answer"]),
+        answer: "outcome_unknown",
+        says: "exit code 5",
+        then: |status| assert!(status.restarts > 0),
+        ..HARMLESS
+    });
+}
+
+#[test]
+fn never_answers_initialize() {
+    check(Fault {
+        server: Bad::Stdio(&["never-initializes"]),
+        connect: SHORT,
+        call: SHORT,
+        answer: "unknown_tool",
+        says: "bad_echo",
+        then: |status| is_away(status, "did not come up within 300ms"),
+        ..HARMLESS
+    });
+}
+
+#[test]
+fn neither_reads_nor_goes_while_it_is_connected() {
+    check(Fault {
+        server: Bad::Shell("trap '' TERM HUP INT; while :; do sleep 1; done"),
+        call: SHORT,
+        answer: "unknown_tool",
+        says: "bad_echo",
+        then: |status| assert_eq!(status.phase, Phase::Connecting),
+        ..HARMLESS
+    });
+}
+
+#[test]
+fn never_answers_a_call() {
+    check(Fault {
+        server: Bad::Stdio(&["never-answers"]),
+        tool: "never",
+        call: SHORT,
+        answer: "timed_out",
+        says: "did not answer `never` within 300ms",
+        ..HARMLESS
+    });
+}
+
+#[test]
+fn answers_after_the_deadline() {
+    check(Fault {
+        server: Bad::Stdio(&["answers-late", "--delay", "900"]),
+        call: SHORT,
+        answer: "timed_out",
+        says: "did not answer `echo` within 300ms",
+        ..HARMLESS
+    });
+}
+
+#[test]
+fn prints_garbage() {
+    check(Fault {
+        server: Bad::Stdio(&["garbage"]),
+        then: |status| assert!(status.noise.unreadable > 0),
+        ..HARMLESS
+    });
+}
+
+#[test]
+fn answers_twice() {
+    check(Fault {
+        server: Bad::Stdio(&["duplicate-ids"]),
+        then: |status| assert!(status.noise.strays > 0),
+        ..HARMLESS
+    });
+}
+
+#[test]
+fn sends_a_result_of_50_megabytes() {
+    check(Fault { server: Bad::Stdio(&["huge-result"]), says: "of 50000000 characters", ..HARMLESS });
+}
+
+#[test]
+fn closes_stdout_and_lives_on() {
+    check(Fault {
+        server: Bad::Stdio(&["closes-stdout"]),
+        answer: "outcome_unknown",
+        says: "closed its output",
+        then: |status| assert!(status.restarts > 0),
+        ..HARMLESS
+    });
+}
+
+#[test]
+fn ignores_sigterm() {
+    check(Fault { server: Bad::Stdio(&["ignores-sigterm"]), ..HARMLESS });
+}
+
+#[test]
+fn leaves_a_child_behind() {
+    check(Fault { server: Bad::Stdio(&["forks-a-child"]), ..HARMLESS });
+}
+
+#[test]
+fn floods_notifications() {
+    check(Fault { server: Bad::Stdio(&["floods-notifications", "--count", "20000"]), ..HARMLESS });
+}
+
+#[test]
+fn floods_stderr() {
+    check(Fault { server: Bad::Stdio(&["writes-stderr"]), ..HARMLESS });
+}
+
+#[test]
+fn http_500() {
+    check(Fault {
+        server: Bad::Http(&["status-500"]),
+        answer: "outcome_unknown",
+        says: "HTTP 500",
+        ..HARMLESS
+    });
+}
+
+#[test]
+fn http_401_for_a_call() {
+    check(Fault {
+        server: Bad::Http(&["status-401"]),
+        answer: "unavailable",
+        says: "asks for authorization (HTTP 401)",
+        ..HARMLESS
+    });
+}
+
+#[test]
+fn http_401_for_everything() {
+    check(Fault {
+        server: Bad::Http(&["status-401", "--from", "initialize"]),
+        answer: "unknown_tool",
+        says: "bad_echo",
+        then: |status| is_away(status, "asks for authorization (HTTP 401)"),
+        ..HARMLESS
+    });
+}
+
+#[test]
+fn http_404_because_the_session_is_gone() {
+    check(Fault { server: Bad::Http(&["session-gone"]), ..HARMLESS });
+}
+
+#[test]
+fn http_400_because_no_session_is_known() {
+    check(Fault {
+        server: Bad::Http(&["session-unknown"]),
+        answer: "unavailable",
+        says: "session",
+        then: |_| {},
+        ..HARMLESS
+    });
+}
+
+#[test]
+fn http_stream_that_is_cut() {
+    check(Fault {
+        server: Bad::Http(&["cut-stream"]),
+        answer: "outcome_unknown",
+        says: "the connection broke",
+        then: |_| {},
+        ..HARMLESS
+    });
+}
+
+#[test]
+fn http_page_in_place_of_an_answer() {
+    check(Fault {
+        server: Bad::Http(&["html-body"]),
+        answer: "outcome_unknown",
+        says: "text/html",
+        ..HARMLESS
+    });
+}
+
+#[test]
+fn http_call_that_hangs() {
+    check(Fault {
+        server: Bad::Http(&["hangs"]),
+        call: SHORT,
+        answer: "timed_out",
+        says: "did not answer `echo` within 300ms",
+        ..HARMLESS
+    });
+}
+
+#[test]
+fn http_that_hangs_from_the_start() {
+    check(Fault {
+        server: Bad::Http(&["hangs", "--from", "initialize"]),
+        connect: SHORT,
+        call: SHORT,
+        answer: "unknown_tool",
+        says: "bad_echo",
+        then: |status| is_away(status, "did not come up within 300ms"),
+        ..HARMLESS
+    });
+}
+
+#[test]
+fn http_result_of_50_megabytes() {
+    check(Fault { server: Bad::Http(&["huge-result"]), says: "of 50000000 characters", ..HARMLESS });
+}
+
+#[test]
+fn http_streams_are_no_fault() {
+    check(Fault { server: Bad::Http(&["streams"]), ..HARMLESS });
+}

@@ -1,0 +1,122 @@
+//! What stands in `#[tool(..)]`.
+
+use syn::meta::ParseNestedMeta;
+use syn::parse::Parser;
+use syn::{Error, Expr, LitBool, LitStr, Result, Token};
+
+/// What `#[tool(..)]` says of a function.
+#[derive(Default)]
+pub(crate) struct Attributes {
+    pub(crate) name: Option<LitStr>,
+    pub(crate) prefix: Option<LitStr>,
+    pub(crate) title: Option<LitStr>,
+    pub(crate) explicit: Option<LitStr>,
+    pub(crate) read_only: Option<bool>,
+    pub(crate) destructive: Option<bool>,
+    pub(crate) idempotent: Option<bool>,
+    pub(crate) open_world: Option<bool>,
+}
+
+const KNOWN: &str =
+    "`name`, `prefix`, `title`, `explicit`, `read_only`, `destructive`, `idempotent` and `open_world`";
+
+impl Attributes {
+    pub(crate) fn read(tokens: proc_macro2::TokenStream) -> Result<Attributes> {
+        let mut attributes = Attributes::default();
+        syn::meta::parser(|meta| attributes.take(&meta)).parse2(tokens)?;
+        Ok(attributes)
+    }
+
+    fn take(&mut self, meta: &ParseNestedMeta<'_>) -> Result<()> {
+        let name = meta.path.get_ident().map(ToString::to_string).unwrap_or_default();
+        match name.as_str() {
+            "name" => {
+                let text = set_text(&mut self.name, meta)?;
+                check_name(&text, "a tool's name")
+            }
+            "prefix" => {
+                let text = set_text(&mut self.prefix, meta)?;
+                if text.value().is_empty() { Ok(()) } else { check_name(&text, "a prefix") }
+            }
+            "title" => set_text(&mut self.title, meta).map(|_| ()),
+            "explicit" => {
+                let text = set_text(&mut self.explicit, meta)?;
+                if text.value().trim().is_empty() {
+                    return Err(Error::new(
+                        text.span(),
+                        "an explicit action needs a name, such as \"DELETE_DOCUMENT\"",
+                    ));
+                }
+                Ok(())
+            }
+            "read_only" => set_flag(&mut self.read_only, meta),
+            "destructive" => {
+                set_flag(&mut self.destructive, meta)?;
+                self.check_hints(meta)
+            }
+            "idempotent" => set_flag(&mut self.idempotent, meta),
+            "open_world" => set_flag(&mut self.open_world, meta),
+            _ => Err(meta.error(format!("`#[tool]` knows {KNOWN}"))),
+        }?;
+        if name == "read_only" { self.check_hints(meta) } else { Ok(()) }
+    }
+
+    fn check_hints(&self, meta: &ParseNestedMeta<'_>) -> Result<()> {
+        if self.read_only == Some(true) && self.destructive == Some(true) {
+            return Err(meta.error("a tool that only reads destroys nothing"));
+        }
+        Ok(())
+    }
+}
+
+fn check_name(text: &LitStr, what: &str) -> Result<()> {
+    let value = text.value();
+    let is_legal = |character: char| character.is_ascii_alphanumeric() || "_-".contains(character);
+    if value.is_empty() || !value.chars().all(is_legal) {
+        return Err(Error::new(text.span(), format!("{what} is made of letters, digits, `_` and `-`")));
+    }
+    Ok(())
+}
+
+fn set_text(slot: &mut Option<LitStr>, meta: &ParseNestedMeta<'_>) -> Result<LitStr> {
+    if slot.is_some() {
+        return Err(meta.error("given twice"));
+    }
+    if !meta.input.peek(Token![=]) {
+        return Err(meta.error("needs a text: `= \"..\"`"));
+    }
+    let text: LitStr = meta.value()?.parse()?;
+    *slot = Some(text.clone());
+    Ok(text)
+}
+
+fn set_flag(slot: &mut Option<bool>, meta: &ParseNestedMeta<'_>) -> Result<()> {
+    if slot.is_some() {
+        return Err(meta.error("given twice"));
+    }
+    *slot = Some(if meta.input.peek(Token![=]) { meta.value()?.parse::<LitBool>()?.value } else { true });
+    Ok(())
+}
+
+/// What `#[tool(..)]` says of a parameter.
+pub(crate) enum ParameterDefault {
+    OfItsType,
+    Given(Expr),
+}
+
+/// The default that an attribute of a parameter gives.
+pub(crate) fn parameter_default(attribute: &syn::Attribute) -> Result<Option<ParameterDefault>> {
+    let mut default = None;
+    attribute.parse_nested_meta(|meta| {
+        if !meta.path.is_ident("default") {
+            return Err(meta.error("on a parameter, `#[tool]` knows `default`; a secret is a `Secret<T>`"));
+        }
+        default = Some(if meta.input.peek(Token![=]) {
+            ParameterDefault::Given(meta.value()?.parse()?)
+        } else {
+            ParameterDefault::OfItsType
+        });
+        Ok(())
+    })?;
+    Ok(default)
+}

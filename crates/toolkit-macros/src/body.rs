@@ -1,0 +1,61 @@
+//! Makes `?` work in a body that ends with an `Outcome`.
+//!
+//! The body becomes that of a function that returns a `Result` of the outcome: what it returns is wrapped in `Ok`, and `?` finds
+//! the error type it needs. Closures, async blocks and items inside have a `return` of their own and stay as they are.
+
+use quote::quote_spanned;
+use syn::spanned::Spanned;
+use syn::visit_mut::{self, VisitMut};
+use syn::{Block, Expr, ExprAsync, ExprClosure, ExprReturn, Item, Stmt, parse_quote, parse_quote_spanned};
+
+/// Wraps everything that the body returns in `Ok`.
+pub(crate) fn wrap_in_ok(body: &mut Block) {
+    Returns.visit_block_mut(body);
+    match body.stmts.last_mut() {
+        Some(Stmt::Expr(last, None)) if !diverges(last) => *last = ok(last),
+        Some(Stmt::Macro(last)) if last.semi_token.is_none() => {
+            let call = last.mac.clone();
+            let expression: Expr = parse_quote!(#call);
+            let expression = if diverges(&expression) { expression } else { ok(&expression) };
+            body.stmts.pop();
+            body.stmts.push(Stmt::Expr(expression, None));
+        }
+        _ => {}
+    }
+}
+
+fn ok(expression: &Expr) -> Expr {
+    let wrapped = quote_spanned!(expression.span()=> ::core::result::Result::Ok(#expression));
+    Expr::Verbatim(wrapped)
+}
+
+/// Whether nothing comes after it, so that a wrapper would only be code that is never reached.
+fn diverges(expression: &Expr) -> bool {
+    match expression {
+        Expr::Return(_) => true,
+        Expr::Macro(call) => call.mac.path.segments.last().is_some_and(|name| {
+            ["todo", "unimplemented", "unreachable", "panic"].iter().any(|known| name.ident == known)
+        }),
+        _ => false,
+    }
+}
+
+struct Returns;
+
+impl VisitMut for Returns {
+    fn visit_expr_return_mut(&mut self, found: &mut ExprReturn) {
+        visit_mut::visit_expr_return_mut(self, found);
+        let value = match found.expr.take() {
+            Some(value) => *value,
+            None => parse_quote!(()),
+        };
+        let span = value.span();
+        found.expr = Some(Box::new(parse_quote_spanned!(span=> ::core::result::Result::Ok(#value))));
+    }
+
+    fn visit_expr_closure_mut(&mut self, _: &mut ExprClosure) {}
+
+    fn visit_expr_async_mut(&mut self, _: &mut ExprAsync) {}
+
+    fn visit_item_mut(&mut self, _: &mut Item) {}
+}

@@ -1,0 +1,222 @@
+//! Puts the tool together.
+
+use proc_macro2::{TokenStream, TokenTree};
+use quote::{quote, quote_spanned};
+use syn::ext::IdentExt;
+use syn::spanned::Spanned;
+use syn::{Attribute, Error, Ident, Item, ItemFn, LitStr, Result, Signature};
+
+use crate::attributes::Attributes;
+use crate::body::wrap_in_ok;
+use crate::docs;
+use crate::parameters::Parameters;
+use crate::returns::Returns;
+
+pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> Result<TokenStream> {
+    // What the item is stands after its attributes.
+    let first_word = item.clone().into_iter().find(|token| matches!(token, TokenTree::Ident(_)));
+    let function: ItemFn = match syn::parse2(item)? {
+        Item::Fn(function) => function,
+        _ => return Err(Error::new_spanned(first_word, "`#[tool]` stands on an `async fn`")),
+    };
+    let attributes = Attributes::read(attribute)?;
+    check_signature(&function.sig)?;
+    let parameters = Parameters::read(&function.sig.inputs)?;
+    let returns = Returns::read(&function.sig.output)?;
+
+    let (ident, visibility) = (&function.sig.ident, &function.vis);
+    let (outer, inner): (Vec<&Attribute>, Vec<&Attribute>) = function
+        .attrs
+        .iter()
+        .partition(|attribute| ["doc", "cfg"].iter().any(|name| attribute.path().is_ident(name)));
+    let conditions: Vec<&&Attribute> =
+        outer.iter().filter(|attribute| attribute.path().is_ident("cfg")).collect();
+    let call = call(&function, &inner, &parameters, &returns);
+    let declaration = declaration(ident, &attributes, &function.attrs, &returns);
+    let (arguments, made) = parameters.arguments();
+    let values = parameters.values();
+    let answer = returns.reply(&quote!(#ident::call(#values).await));
+    let alias_check = returns.alias_check();
+    let warnings = warnings(ident, &function.attrs, &parameters);
+
+    Ok(quote! {
+        #(#outer)*
+        #[allow(non_camel_case_types)]
+        #[derive(Clone, Copy, Debug)]
+        #visibility struct #ident {}
+
+        #(#outer)*
+        #visibility fn #ident() -> #ident {
+            #ident {}
+        }
+
+        #(#conditions)*
+        impl #ident {
+            #call
+        }
+
+        #(#conditions)*
+        #[allow(unused_qualifications)]
+        const _: () = {
+            #made
+
+            #alias_check
+
+            impl ::toolwire_toolkit::ToolFunction for #ident {
+                fn declaration(&self) -> ::toolwire_toolkit::Declaration {
+                    let arguments = ::toolwire_toolkit::macro_support::arguments::<#arguments>();
+                    #declaration
+                }
+
+                fn run<'a>(
+                    &'a self,
+                    __arguments: ::toolwire_toolkit::macro_support::Map<
+                        ::std::string::String,
+                        ::toolwire_toolkit::macro_support::Value,
+                    >,
+                    __context: &'a ::toolwire_toolkit::Context,
+                ) -> ::toolwire_toolkit::macro_support::BoxFuture<'a, ::toolwire_toolkit::Answered> {
+                    ::std::boxed::Box::pin(async move {
+                        let __arguments: #arguments = match ::toolwire_toolkit::macro_support::read(__arguments) {
+                            ::core::result::Result::Ok(arguments) => arguments,
+                            ::core::result::Result::Err(failure) => {
+                                return ::core::convert::From::<::toolwire_toolkit::Failure>::from(failure);
+                            }
+                        };
+                        ::toolwire_toolkit::Reply::answer(#answer)
+                    })
+                }
+            }
+        };
+
+        #(#conditions)*
+        #warnings
+    })
+}
+
+fn check_signature(signature: &Signature) -> Result<()> {
+    if signature.asyncness.is_none() {
+        return Err(Error::new(signature.fn_token.span, "a tool is an `async fn`"));
+    }
+    if let Some(token) = &signature.unsafety {
+        return Err(Error::new(token.span, "a tool cannot be `unsafe`: a model calls it"));
+    }
+    if let Some(abi) = &signature.abi {
+        return Err(Error::new_spanned(abi, "a tool has no `extern`: it is called by name"));
+    }
+    if !signature.generics.params.is_empty() {
+        return Err(Error::new_spanned(
+            &signature.generics,
+            "a tool cannot be generic: its schema is made from its types",
+        ));
+    }
+    if let Some(clause) = &signature.generics.where_clause {
+        return Err(Error::new_spanned(
+            clause,
+            "a tool cannot be generic: its schema is made from its types",
+        ));
+    }
+    if let Some(variadic) = &signature.variadic {
+        return Err(Error::new_spanned(variadic, "name every argument"));
+    }
+    Ok(())
+}
+
+/// The function itself, as `call`.
+fn call(
+    function: &ItemFn,
+    attributes: &[&Attribute],
+    parameters: &Parameters,
+    returns: &Returns,
+) -> TokenStream {
+    let (visibility, written) = (&function.vis, &returns.written);
+    let inner_signature = parameters.inner_signature();
+    let doc = "The function that the tool runs, without its checks and its log.";
+    if !returns.is_outcome() {
+        let body = &function.block;
+        return quote! {
+            #[doc = #doc]
+            #(#attributes)*
+            #visibility async fn call(#inner_signature) -> #written #body
+        };
+    }
+    let mut body = (*function.block).clone();
+    wrap_in_ok(&mut body);
+    let (signature, names) = (parameters.signature(), parameters.names());
+    quote! {
+        #[doc = #doc]
+        #visibility async fn call(#signature) -> #written {
+            #(#attributes)*
+            async fn __body(#inner_signature) -> ::core::result::Result<#written, ::toolwire_toolkit::Failure> #body
+            __body(#names).await.unwrap_or_else(::core::convert::From::from)
+        }
+    }
+}
+
+fn declaration(
+    ident: &Ident,
+    attributes: &Attributes,
+    written: &[Attribute],
+    returns: &Returns,
+) -> TokenStream {
+    let name = match &attributes.name {
+        Some(name) => name.clone(),
+        None => LitStr::new(&ident.unraw().to_string(), ident.span()),
+    };
+    let description = docs::text(written).unwrap_or_else(|| quote!(""));
+    let (title, prefix) = (option(attributes.title.as_ref()), option(attributes.prefix.as_ref()));
+    let explicit = option(attributes.explicit.as_ref());
+    let (read_only, destructive) = (option(attributes.read_only), option(attributes.destructive));
+    let (idempotent, open_world) = (option(attributes.idempotent), option(attributes.open_world));
+    let reply = returns.reply_type();
+    let output = quote_spanned!(returns.written.span()=> <#reply as ::toolwire_toolkit::Reply>::schema());
+    quote! {
+        ::toolwire_toolkit::Declaration {
+            name: #name,
+            title: #title,
+            description: #description,
+            prefix: #prefix,
+            explicit: #explicit,
+            hints: ::toolwire_toolkit::Hints {
+                read_only: #read_only,
+                destructive: #destructive,
+                idempotent: #idempotent,
+                open_world: #open_world,
+            },
+            arguments,
+            output: #output,
+        }
+    }
+}
+
+fn option(value: Option<impl quote::ToTokens>) -> TokenStream {
+    match value {
+        Some(value) => quote!(::core::option::Option::Some(#value)),
+        None => quote!(::core::option::Option::None),
+    }
+}
+
+/// A procedural macro cannot warn by itself; what it marks as deprecated and then uses does.
+fn warnings(ident: &Ident, written: &[Attribute], parameters: &Parameters) -> TokenStream {
+    let mut warnings = TokenStream::new();
+    let mut warn = |at: &Ident, note: String| {
+        let marked = Ident::new("NO_DESCRIPTION", at.span());
+        warnings.extend(quote_spanned! {at.span()=>
+            {
+                #[deprecated(note = #note)]
+                const #marked: () = ();
+                #marked
+            };
+        });
+    };
+    if docs::text(written).is_none() {
+        warn(ident, format!("the tool `{ident}` has no doc comment, which is what the model reads"));
+    }
+    for argument in parameters.undescribed() {
+        warn(
+            argument,
+            format!("the argument `{argument}` has no doc comment, which is what the model reads"),
+        );
+    }
+    quote!(const _: () = { #warnings };)
+}

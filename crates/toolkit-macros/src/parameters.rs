@@ -1,0 +1,251 @@
+//! The parameters of a function: which is the context, and which are the arguments.
+
+use proc_macro2::{Span, TokenStream};
+use quote::{format_ident, quote, quote_spanned};
+use syn::ext::IdentExt;
+use syn::punctuated::Punctuated;
+use syn::spanned::Spanned;
+use syn::{Attribute, Error, Expr, ExprLit, FnArg, Ident, Lit, LitStr, Pat, Result, Token, Type};
+
+use crate::attributes::{ParameterDefault, parameter_default};
+use crate::docs;
+
+/// The parameters of a tool's function, in their order.
+pub(crate) struct Parameters(Vec<Parameter>);
+
+struct Parameter {
+    name: Ident,
+    is_mutable: bool,
+    written: Type,
+    attributes: Vec<Attribute>,
+    default: Option<ParameterDefault>,
+    kind: Kind,
+}
+
+#[derive(PartialEq)]
+enum Kind {
+    Context,
+    /// The whole set of arguments, as a struct.
+    All,
+    /// One argument.
+    One,
+}
+
+/// The name that makes a parameter the whole set of arguments.
+const ALL: &str = "args";
+
+impl Parameters {
+    pub(crate) fn read(inputs: &Punctuated<FnArg, Token![,]>) -> Result<Parameters> {
+        let mut faults: Option<Error> = None;
+        let mut parameters = Vec::new();
+        for input in inputs {
+            match Parameter::read(input) {
+                Ok(parameter) => parameters.push(parameter),
+                Err(fault) => match &mut faults {
+                    Some(faults) => faults.combine(fault),
+                    None => faults = Some(fault),
+                },
+            }
+        }
+        if let Some(faults) = faults {
+            return Err(faults);
+        }
+        if let Some(second) = parameters.iter().filter(|one| one.kind == Kind::Context).nth(1) {
+            return Err(Error::new_spanned(&second.written, "there is only one context"));
+        }
+        let all = parameters.iter().find(|one| one.kind == Kind::All);
+        let one = parameters.iter().find(|one| one.kind == Kind::One);
+        if let (Some(all), Some(_)) = (all, one) {
+            return Err(Error::new(
+                all.name.span(),
+                "`args` is the whole set of arguments and stands alone; to be one of several, it needs another name",
+            ));
+        }
+        if let Some(fault) = parameters.iter().find_map(Parameter::misplaced) {
+            return Err(fault);
+        }
+        Ok(Parameters(parameters))
+    }
+
+    /// The parameters, as the function is to be called.
+    pub(crate) fn signature(&self) -> TokenStream {
+        let each = self.0.iter().map(|Parameter { name, written, .. }| quote!(#name: #written));
+        quote!(#(#each),*)
+    }
+
+    /// The parameters, as the body wants them.
+    pub(crate) fn inner_signature(&self) -> TokenStream {
+        let each = self.0.iter().map(|Parameter { name, written, is_mutable, attributes, .. }| {
+            let attributes = attributes.iter().filter(|attribute| !is_for_field(attribute));
+            let mutable = is_mutable.then(|| quote!(mut));
+            quote!(#(#attributes)* #mutable #name: #written)
+        });
+        quote!(#(#each),*)
+    }
+
+    pub(crate) fn names(&self) -> TokenStream {
+        let names = self.0.iter().map(|one| &one.name);
+        quote!(#(#names),*)
+    }
+
+    /// The type that is read from the arguments of a call, and what must be written to have it.
+    pub(crate) fn arguments(&self) -> (TokenStream, TokenStream) {
+        if let Some(all) = self.0.iter().find(|one| one.kind == Kind::All) {
+            let written = &all.written;
+            return (quote!(#written), TokenStream::new());
+        }
+        let plain: Vec<&Parameter> = self.0.iter().filter(|one| one.kind == Kind::One).collect();
+        if plain.is_empty() {
+            return (quote!(::toolwire_toolkit::macro_support::NoArguments), TokenStream::new());
+        }
+        let fields = plain.iter().map(|one| one.field());
+        let defaults = plain.iter().filter_map(|one| one.default_function());
+        let made = quote! {
+            #[derive(
+                ::toolwire_toolkit::macro_support::serde::Deserialize,
+                ::toolwire_toolkit::macro_support::schemars::JsonSchema,
+            )]
+            #[serde(crate = "::toolwire_toolkit::macro_support::serde")]
+            #[schemars(crate = "::toolwire_toolkit::macro_support::schemars")]
+            struct __Arguments {
+                #(#fields,)*
+            }
+            #(#defaults)*
+        };
+        (quote!(__Arguments), made)
+    }
+
+    /// What the function is called with, when `arguments` and `context` are there.
+    pub(crate) fn values(&self) -> TokenStream {
+        let values = self.0.iter().map(|Parameter { name, kind, .. }| match kind {
+            Kind::Context => quote!(__context),
+            Kind::All => quote!(__arguments),
+            Kind::One => quote!(__arguments.#name),
+        });
+        quote!(#(#values),*)
+    }
+
+    /// The arguments that nobody described.
+    pub(crate) fn undescribed(&self) -> impl Iterator<Item = &Ident> {
+        self.0
+            .iter()
+            .filter(|one| one.kind == Kind::One && docs::text(&one.attributes).is_none())
+            .map(|one| &one.name)
+    }
+}
+
+impl Parameter {
+    fn read(input: &FnArg) -> Result<Parameter> {
+        let input = match input {
+            FnArg::Typed(input) => input,
+            FnArg::Receiver(receiver) => {
+                return Err(Error::new_spanned(
+                    receiver,
+                    "a tool is a function on its own, without `self`; what tools share is the server's `state`, in `Context`",
+                ));
+            }
+        };
+        let Pat::Ident(pattern) = &*input.pat else {
+            return Err(Error::new_spanned(
+                &input.pat,
+                "give the parameter a name, and take it apart in the body: the name is what the model sees",
+            ));
+        };
+        if let Some(by_reference) = &pattern.by_ref {
+            return Err(Error::new_spanned(by_reference, "a parameter is taken by value"));
+        }
+        let kind = kind_of(&pattern.ident, &input.ty)?;
+        let mut default = None;
+        for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident("tool")) {
+            default = parameter_default(attribute)?.or(default);
+        }
+        Ok(Parameter {
+            name: pattern.ident.clone(),
+            is_mutable: pattern.mutability.is_some(),
+            written: (*input.ty).clone(),
+            attributes: input
+                .attrs
+                .iter()
+                .filter(|attribute| !attribute.path().is_ident("tool"))
+                .cloned()
+                .collect(),
+            default,
+            kind,
+        })
+    }
+
+    /// What only makes sense on one argument, on something else.
+    fn misplaced(&self) -> Option<Error> {
+        if self.kind == Kind::One {
+            return None;
+        }
+        if self.default.is_some() {
+            return Some(Error::new(
+                self.name.span(),
+                "only a single argument has a default; in a struct, use `#[serde(default)]`",
+            ));
+        }
+        let attribute = self.attributes.iter().find(|attribute| is_for_field(attribute))?;
+        Some(Error::new_spanned(attribute, "this belongs to a single argument, or to a field of the struct"))
+    }
+
+    fn field(&self) -> TokenStream {
+        let Parameter { name, written, attributes, .. } = self;
+        let attributes = attributes.iter().filter(|attribute| is_for_field(attribute));
+        let default = match &self.default {
+            Some(ParameterDefault::OfItsType) => quote!(#[serde(default)]),
+            Some(ParameterDefault::Given(_)) => {
+                let function = LitStr::new(&self.default_name().to_string(), name.span());
+                quote!(#[serde(default = #function)])
+            }
+            None => TokenStream::new(),
+        };
+        quote!(#(#attributes)* #default #name: #written)
+    }
+
+    fn default_name(&self) -> Ident {
+        format_ident!("__default_of_{}", self.name.unraw(), span = Span::call_site())
+    }
+
+    fn default_function(&self) -> Option<TokenStream> {
+        let Some(ParameterDefault::Given(value)) = &self.default else { return None };
+        let (function, written) = (self.default_name(), &self.written);
+        let value = match value {
+            Expr::Lit(ExprLit { lit: Lit::Str(_), .. }) => {
+                quote_spanned!(value.span()=> ::core::convert::Into::into(#value))
+            }
+            other => quote!(#other),
+        };
+        Some(quote!(fn #function() -> #written { #value }))
+    }
+}
+
+fn kind_of(name: &Ident, written: &Type) -> Result<Kind> {
+    match written {
+        Type::Reference(reference) if is_context(&reference.elem) => {
+            if let Some(mutable) = &reference.mutability {
+                return Err(Error::new_spanned(mutable, "the context is taken as `&Context`"));
+            }
+            Ok(Kind::Context)
+        }
+        Type::Reference(_) => Err(Error::new_spanned(
+            written,
+            "an argument is owned: use `String` for text, `Vec<T>` for a list; only the context is taken as `&Context`",
+        )),
+        Type::ImplTrait(_) => {
+            Err(Error::new_spanned(written, "name the type of the argument: its schema is made from it"))
+        }
+        _ if is_context(written) => Err(Error::new_spanned(written, "the context is taken as `&Context`")),
+        _ if name == ALL || name == "_args" => Ok(Kind::All),
+        _ => Ok(Kind::One),
+    }
+}
+
+fn is_context(written: &Type) -> bool {
+    matches!(written, Type::Path(path) if path.path.segments.last().is_some_and(|name| name.ident == "Context"))
+}
+
+/// Whether an attribute speaks of the argument, not of the variable.
+fn is_for_field(attribute: &Attribute) -> bool {
+    ["doc", "serde", "schemars"].iter().any(|name| attribute.path().is_ident(name))
+}

@@ -1,0 +1,112 @@
+//! What kind of answer a function gives, by the type as it is written.
+
+use proc_macro2::TokenStream;
+use quote::{quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{Error, GenericArgument, PathArguments, PathSegment, Result, ReturnType, Type, parse_quote};
+
+/// What a function returns.
+pub(crate) struct Returns {
+    pub(crate) written: Type,
+    kind: Kind,
+}
+
+enum Kind {
+    Outcome,
+    /// A `ToolResult`, or a `Result` of that or of an `Outcome`.
+    Reply,
+    /// Any other value, which is the value of an outcome.
+    Value,
+    /// A `Result` of any other value.
+    ResultOfValue(Box<Type>),
+}
+
+impl Returns {
+    pub(crate) fn read(output: &ReturnType) -> Result<Returns> {
+        let written: Type = match output {
+            ReturnType::Default => parse_quote!(()),
+            ReturnType::Type(_, written) => (**written).clone(),
+        };
+        let kind = match last_segment(&written) {
+            Some(name) if name.ident == "Outcome" => Kind::Outcome,
+            Some(name) if name.ident == "ToolResult" => Kind::Reply,
+            Some(name) if name.ident == "Result" => match first_argument(name) {
+                Some(inside) if is_reply(inside) => Kind::Reply,
+                Some(inside) => Kind::ResultOfValue(Box::new(inside.clone())),
+                None => {
+                    return Err(Error::new_spanned(&written, "say what the `Result` is of: `Result<T, E>`"));
+                }
+            },
+            _ => Kind::Value,
+        };
+        match &written {
+            Type::ImplTrait(_) => Err(Error::new_spanned(
+                &written,
+                "name the type that the tool returns: its schema is made from it",
+            )),
+            Type::Reference(_) => Err(Error::new_spanned(
+                &written,
+                "a tool returns what it owns: use an owned type, such as `String`",
+            )),
+            _ => Ok(Returns { written, kind }),
+        }
+    }
+
+    pub(crate) fn is_outcome(&self) -> bool {
+        matches!(self.kind, Kind::Outcome)
+    }
+
+    /// The type that implements `Reply`.
+    pub(crate) fn reply_type(&self) -> TokenStream {
+        let written = &self.written;
+        match &self.kind {
+            Kind::Outcome | Kind::Reply => quote!(#written),
+            Kind::Value => quote_spanned!(written.span()=> ::toolwire_toolkit::Outcome<#written>),
+            Kind::ResultOfValue(inside) => {
+                quote_spanned!(inside.span()=> ::toolwire_toolkit::Outcome<#inside>)
+            }
+        }
+    }
+
+    /// Fails to compile where a type that was taken for a plain value is another name of something else.
+    pub(crate) fn alias_check(&self) -> TokenStream {
+        let value = match &self.kind {
+            Kind::Outcome | Kind::Reply => return TokenStream::new(),
+            Kind::Value => &self.written,
+            Kind::ResultOfValue(inside) => &**inside,
+        };
+        quote_spanned! {value.span()=>
+            const _: fn() = || {
+                <#value as ::toolwire_toolkit::macro_support::NoAliasOfOutcomeOrResult<_>>::check();
+            };
+        }
+    }
+
+    /// What was returned, as something that implements `Reply`.
+    pub(crate) fn reply(&self, returned: &TokenStream) -> TokenStream {
+        match self.kind {
+            Kind::Outcome | Kind::Reply => returned.clone(),
+            Kind::Value => quote!(::toolwire_toolkit::Outcome::ok(#returned)),
+            Kind::ResultOfValue(_) => quote!(#returned.map(::toolwire_toolkit::Outcome::ok)),
+        }
+    }
+}
+
+fn is_reply(written: &Type) -> bool {
+    last_segment(written).is_some_and(|name| name.ident == "Outcome" || name.ident == "ToolResult")
+}
+
+fn last_segment(written: &Type) -> Option<&PathSegment> {
+    match written {
+        Type::Path(path) => path.path.segments.last(),
+        _ => None,
+    }
+}
+
+fn first_argument(segment: &PathSegment) -> Option<&Type> {
+    let PathArguments::AngleBracketed(arguments) = &segment.arguments else { return None };
+    arguments.args.iter().find_map(|argument| match argument {
+        GenericArgument::Type(inside) => Some(inside),
+        _ => None,
+    })
+}

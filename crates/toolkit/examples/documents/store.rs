@@ -1,0 +1,46 @@
+//! Where the documents are: in memory, for as long as the server runs.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::{Document, Status};
+
+#[derive(Default)]
+pub(crate) struct Store(Mutex<BTreeMap<String, Document>>);
+
+impl Store {
+    pub(crate) fn titles(&self, status: Option<Status>) -> Vec<String> {
+        let documents = self.documents();
+        let wanted =
+            documents.values().filter(|document| status.is_none_or(|status| document.status == status));
+        wanted.map(|document| document.title.clone()).collect()
+    }
+
+    pub(crate) fn find(&self, title: &str) -> Option<Document> {
+        self.documents().get(title).cloned()
+    }
+
+    /// Whether there was room under that title.
+    pub(crate) fn add(&self, document: Document) -> bool {
+        let mut documents = self.documents();
+        if documents.contains_key(&document.title) {
+            return false;
+        }
+        documents.insert(document.title.clone(), document);
+        true
+    }
+
+    /// What the change gives, if there is such a document.
+    pub(crate) fn change<T>(&self, title: &str, change: impl FnOnce(&mut Document) -> T) -> Option<T> {
+        self.documents().get_mut(title).map(change)
+    }
+
+    pub(crate) fn remove(&self, title: &str) -> Option<Document> {
+        self.documents().remove(title)
+    }
+
+    /// A panic elsewhere leaves whole documents behind, so the lock is taken even then.
+    fn documents(&self) -> MutexGuard<'_, BTreeMap<String, Document>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,84 @@
+//! A server as a toolbox: its tools called in process, with no transport between.
+
+use std::sync::Arc;
+
+use futures_core::future::BoxFuture;
+use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
+use toolwire_contract::{CallError, CallOptions, Missing, Progress, Tool, ToolResult, Toolbox};
+
+use crate::client::{Answer, Client, ClientError, Form, Level, NoClient};
+use crate::context::Context;
+use crate::server::Server;
+
+impl Toolbox for Server {
+    fn tools(&self) -> Arc<[Tool]> {
+        Server::tools(self)
+    }
+
+    fn missing(&self) -> Vec<Missing> {
+        self.toolboxes.iter().flat_map(|toolbox| toolbox.missing()).collect()
+    }
+
+    fn call<'a>(
+        &'a self,
+        tool: &'a str,
+        arguments: &'a Value,
+        options: CallOptions,
+    ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
+        Box::pin(async move {
+            let arguments = object(tool, arguments)?;
+            let cancelled = CancellationToken::new();
+            // Tasks that the tool started hear of it when the call is dropped or late.
+            let _guard = cancelled.clone().drop_guard();
+            let client = Caller { progress: options.progress };
+            let context = Context::new("in-process", Arc::new(client), cancelled);
+            let call = Server::call(self, tool, arguments, &context);
+            let Some(limit) = options.timeout else { return call.await };
+            tokio::time::timeout(limit, call).await.unwrap_or_else(|_| {
+                Err(CallError::TimedOut { server: self.name.clone(), tool: tool.to_owned(), after: limit })
+            })
+        })
+    }
+}
+
+/// Arguments as models send them: an object, the JSON text of one, or nothing.
+fn object(tool: &str, arguments: &Value) -> Result<Option<Map<String, Value>>, CallError> {
+    let invalid = |problem: String| CallError::InvalidArguments { tool: tool.to_owned(), problem };
+    match arguments {
+        Value::Null => Ok(None),
+        Value::Object(fields) => Ok(Some(fields.clone())),
+        Value::String(text) if text.trim().is_empty() => Ok(None),
+        Value::String(text) => serde_json::from_str(text)
+            .map(Some)
+            .map_err(|error| invalid(format!("they are no JSON object: {error}"))),
+        _ => Err(invalid("they must be an object".to_owned())),
+    }
+}
+
+/// Whoever calls in process: it may want to hear how far the call is, and nothing else.
+struct Caller {
+    progress: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
+}
+
+impl Client for Caller {
+    fn progress(&self, progress: Progress) {
+        if let Some(tell) = &self.progress {
+            tell(progress);
+        }
+    }
+
+    fn log(&self, _: Level, _: &str, _: Value) {}
+
+    fn elicit<'a>(&'a self, form: Form) -> BoxFuture<'a, Result<Answer, ClientError>> {
+        NoClient.elicit(form)
+    }
+
+    fn sample<'a>(&'a self, params: Map<String, Value>) -> BoxFuture<'a, Result<Value, ClientError>> {
+        NoClient.sample(params)
+    }
+
+    fn roots(&self) -> BoxFuture<'_, Result<Value, ClientError>> {
+        NoClient.roots()
+    }
+}

@@ -1,0 +1,144 @@
+//! What `#[tool]` says of a function.
+
+use futures_core::future::BoxFuture;
+use serde_json::{Map, Value};
+use toolwire_contract::Tool;
+
+use crate::context::Context;
+use crate::describe::description;
+use crate::names;
+use crate::reply::Answered;
+use crate::schema::Arguments;
+
+/// A function that `#[tool]` made a tool of. The attribute implements it; a server's builder takes it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a tool",
+    label = "not a tool",
+    note = "put `#[tool]` on the function and give its name, without parentheses"
+)]
+pub trait ToolFunction: Send + Sync + 'static {
+    fn declaration(&self) -> Declaration;
+
+    /// Runs the function. The arguments fit the schema of the declaration.
+    fn run<'a>(&'a self, arguments: Map<String, Value>, context: &'a Context) -> BoxFuture<'a, Answered>;
+}
+
+/// What `#[tool]` says of a function.
+#[derive(Clone, Debug)]
+pub struct Declaration {
+    /// The name without prefix.
+    pub name: &'static str,
+    pub title: Option<&'static str>,
+    /// The doc comment.
+    pub description: &'static str,
+    /// The tool's own prefix, which stands above the server's; empty for none.
+    pub prefix: Option<&'static str>,
+    /// What `explicit_action` must say before the function runs.
+    pub explicit: Option<&'static str>,
+    pub hints: Hints,
+    pub arguments: Arguments,
+    pub output: Option<Value>,
+}
+
+/// MCP's hints, where they are given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hints {
+    pub read_only: Option<bool>,
+    pub destructive: Option<bool>,
+    pub idempotent: Option<bool>,
+    pub open_world: Option<bool>,
+}
+
+/// The argument that confirms an explicit action.
+pub(crate) const EXPLICIT_ACTION: &str = "explicit_action";
+
+/// Why a declaration is no tool.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BuildError {
+    #[error("two tools are served as `{name}`")]
+    DuplicateName { name: String },
+    #[error("the tool `{tool}` would be served as `{name}`, which is no legal name")]
+    IllegalName { tool: String, name: String },
+    #[error("the variable `{variable}` is not text")]
+    UnreadableVariable { variable: &'static str },
+    #[error("the arguments of the tool `{tool}` are no struct with named fields")]
+    NotAStruct { tool: String },
+    #[error("the tool `{tool}` has an argument `explicit_action` of its own")]
+    ReservedArgument { tool: String },
+    #[error("the schema of the tool `{tool}` cannot be checked against: {reason}")]
+    InvalidSchema { tool: String, reason: String },
+}
+
+impl BuildError {
+    /// What to try next.
+    pub fn hint(&self) -> String {
+        match self {
+            BuildError::DuplicateName { .. } => "rename one, or give it a `prefix` of its own".to_owned(),
+            BuildError::IllegalName { .. } => {
+                format!("use letters, digits, `_` and `-`, at most {} in all", names::LONGEST)
+            }
+            BuildError::UnreadableVariable { variable } => {
+                format!("set `{variable}` to letters, digits, `_` and `-`")
+            }
+            BuildError::NotAStruct { .. } => {
+                "take a struct as `args`, or name the parameter otherwise".to_owned()
+            }
+            BuildError::ReservedArgument { .. } => {
+                "rename the argument: `explicit` adds one of that name by itself".to_owned()
+            }
+            BuildError::InvalidSchema { .. } => {
+                "look at what `#[schemars(..)]` says in the struct".to_owned()
+            }
+        }
+    }
+}
+
+impl Declaration {
+    /// The tool as it is listed under this prefix, and the schema that its arguments are checked against.
+    pub(crate) fn tool(&self, prefix: &str) -> Result<(Tool, Value), BuildError> {
+        let tool = self.name.to_owned();
+        let name = names::served(self.prefix.unwrap_or(prefix), self.name);
+        if !names::is_legal(&name) {
+            return Err(BuildError::IllegalName { tool, name });
+        }
+        if !self.arguments.is_object() {
+            return Err(BuildError::NotAStruct { tool });
+        }
+        let mut arguments = self.arguments.clone();
+        // The summary is about what the function takes; what the constant means stands with the constant.
+        if let Some(action) = self.explicit {
+            let words = "Give it only when the user has explicitly asked for exactly this";
+            if !arguments.add_constant(EXPLICIT_ACTION, action, words) {
+                return Err(BuildError::ReservedArgument { tool });
+            }
+        }
+        let tool = Tool {
+            name,
+            title: self.title.map(str::to_owned),
+            description: Some(description(self.description, self.explicit, &arguments.served)),
+            input_schema: Some(arguments.served),
+            output_schema: self.output.clone(),
+            annotations: self.annotations(),
+            ..Tool::default()
+        };
+        Ok((tool, arguments.checked))
+    }
+
+    fn annotations(&self) -> Option<Map<String, Value>> {
+        let mut hints = self.hints;
+        // What needs the user's word changes something that matters, unless the tool says otherwise.
+        if self.explicit.is_some() && hints.read_only != Some(true) {
+            hints.read_only = hints.read_only.or(Some(false));
+            hints.destructive = hints.destructive.or(Some(true));
+        }
+        let given = [
+            ("readOnlyHint", hints.read_only),
+            ("destructiveHint", hints.destructive),
+            ("idempotentHint", hints.idempotent),
+            ("openWorldHint", hints.open_world),
+        ];
+        let given: Map<String, Value> =
+            given.into_iter().filter_map(|(hint, flag)| Some((hint.to_owned(), flag?.into()))).collect();
+        (!given.is_empty()).then_some(given)
+    }
+}

@@ -1,0 +1,130 @@
+//! What a tool tells the agent that reads its answer.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+
+/// What the agent should do next, in words it reads.
+///
+/// The common ones have constructors, so that the same thing is said in the same words by every tool; free text works too:
+/// `"Show the table as it is.".into()`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Instruction(String);
+
+impl Instruction {
+    /// Show the answer and wait for the user.
+    pub fn present_and_stop() -> Instruction {
+        Instruction::from(
+            "Present this result to the user, then stop: call no other tool until the user answers.",
+        )
+    }
+
+    /// Propose something, and leave the choice to the user.
+    pub fn suggest(what: impl fmt::Display) -> Instruction {
+        Instruction(format!("Suggest to the user: {what}. Do not do it unless the user agrees."))
+    }
+
+    /// Find something out from the user first.
+    pub fn ask_for(what: impl fmt::Display) -> Instruction {
+        Instruction(format!("Ask the user for {what} before you go on; do not make it up."))
+    }
+
+    /// Work in another mode from here on.
+    pub fn switch_to(mode: Mode) -> Instruction {
+        Instruction(format!("Switch to {mode} mode before you go on."))
+    }
+
+    /// Look, but do not touch.
+    pub fn no_changes() -> Instruction {
+        Instruction::from(
+            "Make no changes, neither yourself nor with other tools, until the user asks for them.",
+        )
+    }
+
+    /// Get the user's word before anything is done.
+    pub fn require_consent() -> Instruction {
+        Instruction::from(
+            "Tell the user exactly what would be done and ask for explicit consent. Call the tool again only after \
+             the user has given it.",
+        )
+    }
+
+    /// Call the same tool again, with something changed.
+    pub fn retry_with(what: impl fmt::Display) -> Instruction {
+        Instruction(format!("Call the tool again with {what}."))
+    }
+
+    /// Trying again would not help.
+    pub fn do_not_retry() -> Instruction {
+        Instruction::from(
+            "Do not call the tool again: the answer would be the same. Tell the user what failed.",
+        )
+    }
+
+    /// This instruction, and another one after it.
+    pub fn then(self, next: impl Into<Instruction>) -> Instruction {
+        Instruction(format!("{self} {}", next.into()))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Instruction {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl From<&str> for Instruction {
+    fn from(text: &str) -> Instruction {
+        Instruction(text.to_owned())
+    }
+}
+
+impl From<String> for Instruction {
+    fn from(text: String) -> Instruction {
+        Instruction(text)
+    }
+}
+
+impl JsonSchema for Instruction {
+    fn schema_name() -> Cow<'static, str> {
+        "Instruction".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string"})
+    }
+}
+
+/// How an agent works at the moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mode {
+    Planning,
+    Implementation,
+    Review,
+    Debugging,
+    /// A mode of the agent's own, by its name.
+    Other(String),
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Mode::Planning => "planning",
+            Mode::Implementation => "implementation",
+            Mode::Review => "review",
+            Mode::Debugging => "debugging",
+            Mode::Other(name) => name,
+        })
+    }
+}

@@ -1,0 +1,211 @@
+//! What a tool says to the one who called it.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{DeserializeOwned, Error as _};
+use serde::ser::{Error as _, SerializeMap};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value};
+
+use crate::failure::{Cause, Failure, Parts, insert_data};
+use crate::instruction::Instruction;
+
+/// What a tool says to the one who called it: a value or a failure, with words for the user and for the agent.
+///
+/// As JSON it is one object; what is absent is left out, and so is a value that is `null`.
+///
+/// ```
+/// use toolwire_toolkit::{Instruction, Outcome};
+///
+/// let outcome = Outcome::ok(3).with_message("3 documents").with_instruction(Instruction::present_and_stop());
+/// assert!(outcome.is_ok());
+/// let failure: Outcome<u32> = Outcome::failure("not_found", "there is no document `plan`");
+/// assert_eq!(
+///     serde_json::to_string(&failure)?,
+///     r#"{"success":false,"error":"there is no document `plan`","error_type":"not_found"}"#,
+/// );
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[must_use = "an outcome that is dropped tells nobody anything"]
+pub struct Outcome<T> {
+    pub success: bool,
+    pub value: Option<T>,
+    /// What failed, in words for the agent.
+    pub error: Option<String>,
+    /// A word for programs, such as `not_found`.
+    pub error_type: Option<String>,
+    /// For the user.
+    pub message: Option<String>,
+    /// For the agent: what to do next.
+    pub instruction: Option<Instruction>,
+    /// Facts for programs.
+    pub data: Option<Map<String, Value>>,
+    pub(crate) cause: Cause,
+}
+
+impl<T> Outcome<T> {
+    pub fn ok(value: T) -> Outcome<T> {
+        Outcome {
+            success: true,
+            value: Some(value),
+            error: None,
+            error_type: None,
+            message: None,
+            instruction: None,
+            data: None,
+            cause: Cause::default(),
+        }
+    }
+
+    pub fn failure(error_type: impl Into<String>, error: impl Into<String>) -> Outcome<T> {
+        Failure::new(error_type, error).into()
+    }
+
+    /// Adds words for the user.
+    pub fn with_message(mut self, message: impl Into<String>) -> Outcome<T> {
+        self.message = Some(message.into());
+        self
+    }
+
+    /// Adds what the agent should do next.
+    pub fn with_instruction(mut self, instruction: impl Into<Instruction>) -> Outcome<T> {
+        self.instruction = Some(instruction.into());
+        self
+    }
+
+    /// Adds a fact for programs. What has no JSON is left out.
+    pub fn with_data(mut self, key: impl Into<String>, value: impl Serialize) -> Outcome<T> {
+        insert_data(&mut self.data, key.into(), value);
+        self
+    }
+
+    pub fn is_ok(&self) -> bool {
+        self.success
+    }
+
+    pub fn is_failure(&self) -> bool {
+        !self.success
+    }
+}
+
+impl<T> From<Failure> for Outcome<T> {
+    fn from(failure: Failure) -> Outcome<T> {
+        let Parts { error_type, error, message, instruction, data, cause } = failure.into_parts();
+        let (error, error_type) = (Some(error), Some(error_type));
+        Outcome { success: false, value: None, error, error_type, message, instruction, data, cause }
+    }
+}
+
+impl<T, E: Into<Failure>> From<Result<T, E>> for Outcome<T> {
+    fn from(result: Result<T, E>) -> Outcome<T> {
+        match result {
+            Ok(value) => Outcome::ok(value),
+            Err(error) => error.into().into(),
+        }
+    }
+}
+
+impl<T: Serialize> Serialize for Outcome<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let value = self.value.as_ref().map(serde_json::to_value).transpose().map_err(S::Error::custom)?;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("success", &self.success)?;
+        if let Some(value) = value.filter(|value| !value.is_null()) {
+            map.serialize_entry("value", &value)?;
+        }
+        if let Some(error) = &self.error {
+            map.serialize_entry("error", error)?;
+        }
+        if let Some(error_type) = &self.error_type {
+            map.serialize_entry("error_type", error_type)?;
+        }
+        if let Some(message) = &self.message {
+            map.serialize_entry("message", message)?;
+        }
+        if let Some(instruction) = &self.instruction {
+            map.serialize_entry("instruction", instruction)?;
+        }
+        if let Some(data) = &self.data {
+            map.serialize_entry("data", data)?;
+        }
+        map.end()
+    }
+}
+
+/// The fields as they come: a value is read only when all of it is known.
+#[derive(Deserialize)]
+struct Received {
+    success: bool,
+    value: Option<Value>,
+    error: Option<String>,
+    error_type: Option<String>,
+    message: Option<String>,
+    instruction: Option<Instruction>,
+    data: Option<Map<String, Value>>,
+}
+
+impl<'de, T: DeserializeOwned> Deserialize<'de> for Outcome<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Outcome<T>, D::Error> {
+        let received = Received::deserialize(deserializer)?;
+        let value = match received.value {
+            Some(value) => Some(serde_json::from_value(value).map_err(D::Error::custom)?),
+            // A `null` was left out when it was written: `()` and `None` are such values.
+            None if received.success => serde_json::from_value(Value::Null).ok(),
+            None => None,
+        };
+        Ok(Outcome {
+            success: received.success,
+            value,
+            error: received.error,
+            error_type: received.error_type,
+            message: received.message,
+            instruction: received.instruction,
+            data: received.data,
+            cause: Cause::default(),
+        })
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Outcome<T> {
+    fn schema_name() -> Cow<'static, str> {
+        format!("Outcome_of_{}", T::schema_name()).into()
+    }
+
+    fn schema_id() -> Cow<'static, str> {
+        format!("{}::Outcome<{}>", module_path!(), T::schema_id()).into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let value = generator.subschema_for::<T>();
+        let mut schema = json_schema!({
+            "type": "object",
+            "properties": {
+                "success": {"type": "boolean", "description": "Whether the tool did what it was asked"},
+                "value": value,
+                "error": {"type": "string", "description": "What failed"},
+                "error_type": {"type": "string", "description": "The kind of failure, a word for programs"},
+                "message": {"type": "string", "description": "For the user"},
+                "instruction": {"type": "string", "description": "For the agent: what to do next"},
+                "data": {"type": "object", "description": "Facts for programs", "additionalProperties": true}
+            },
+            "required": ["success"],
+            "additionalProperties": false
+        });
+        // What is always `null` is always left out.
+        if value_is_null(&schema)
+            && let Some(Value::Object(properties)) = schema.get_mut("properties")
+        {
+            properties.shift_remove("value");
+        }
+        schema
+    }
+}
+
+fn value_is_null(schema: &Schema) -> bool {
+    schema
+        .get("properties")
+        .and_then(|properties| properties["value"].get("type"))
+        .is_some_and(|kind| kind == "null")
+}

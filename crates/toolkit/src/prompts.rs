@@ -1,0 +1,142 @@
+//! Prompts a server has ready for people to start from.
+
+use futures_core::future::BoxFuture;
+use serde_json::{Map, Value, json};
+use toolwire_contract::{Content, Role};
+
+use crate::context::Context;
+use crate::offers::OfferError;
+use crate::resources::Completing;
+
+/// A prompt as it is listed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Prompt {
+    pub name: String,
+    pub title: Option<String>,
+    pub description: Option<String>,
+    pub arguments: Vec<PromptArgument>,
+    /// Everything else: `icons`, `_meta`.
+    pub extra: Map<String, Value>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PromptArgument {
+    pub name: String,
+    pub description: Option<String>,
+    pub required: bool,
+}
+
+/// A prompt that is filled in.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Prompted {
+    pub description: Option<String>,
+    pub messages: Vec<PromptMessage>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct PromptMessage {
+    pub role: Role,
+    pub content: Content,
+}
+
+/// Fills in a prompt. The required arguments are there: that was checked.
+pub trait PromptHandler: Send + Sync {
+    fn get<'a>(
+        &'a self,
+        arguments: Map<String, Value>,
+        context: &'a Context,
+    ) -> BoxFuture<'a, Result<Prompted, OfferError>>;
+
+    /// Values for an argument, best first.
+    fn complete<'a>(&'a self, completing: &'a Completing) -> BoxFuture<'a, Vec<String>> {
+        let _ = completing;
+        Box::pin(async { Vec::new() })
+    }
+}
+
+/// A plain function of the arguments is a prompt.
+impl<F> PromptHandler for F
+where
+    F: Fn(Map<String, Value>) -> Prompted + Send + Sync,
+{
+    fn get<'a>(
+        &'a self,
+        arguments: Map<String, Value>,
+        _: &'a Context,
+    ) -> BoxFuture<'a, Result<Prompted, OfferError>> {
+        Box::pin(async move { Ok(self(arguments)) })
+    }
+}
+
+impl Prompt {
+    pub fn new(name: impl Into<String>, description: impl Into<String>) -> Prompt {
+        Prompt { name: name.into(), description: Some(description.into()), ..Prompt::default() }
+    }
+
+    /// With one more argument that must be given.
+    #[must_use]
+    pub fn with_argument(mut self, name: impl Into<String>, description: impl Into<String>) -> Prompt {
+        self.arguments.push(PromptArgument {
+            name: name.into(),
+            description: Some(description.into()),
+            required: true,
+        });
+        self
+    }
+
+    pub(crate) fn to_json(&self) -> Value {
+        let mut fields = Map::new();
+        fields.insert("name".to_owned(), json!(self.name));
+        for (key, value) in [("title", &self.title), ("description", &self.description)] {
+            fields.extend(value.as_ref().map(|value| (key.to_owned(), json!(value))));
+        }
+        if !self.arguments.is_empty() {
+            let arguments: Vec<Value> = self.arguments.iter().map(PromptArgument::to_json).collect();
+            fields.insert("arguments".to_owned(), Value::Array(arguments));
+        }
+        fields.extend(self.extra.clone());
+        Value::Object(fields)
+    }
+}
+
+impl PromptArgument {
+    fn to_json(&self) -> Value {
+        let mut fields = Map::new();
+        fields.insert("name".to_owned(), json!(self.name));
+        fields.extend(self.description.as_ref().map(|text| ("description".to_owned(), json!(text))));
+        fields.insert("required".to_owned(), json!(self.required));
+        Value::Object(fields)
+    }
+}
+
+impl Prompted {
+    /// One message of the user.
+    pub fn user(content: Content) -> Prompted {
+        Prompted::default().and_user(content)
+    }
+
+    /// With one more message of the user.
+    #[must_use]
+    pub fn and_user(mut self, content: Content) -> Prompted {
+        self.messages.push(PromptMessage { role: Role::User, content });
+        self
+    }
+
+    pub(crate) fn into_json(self) -> Map<String, Value> {
+        let mut fields = Map::new();
+        fields.extend(self.description.map(|text| ("description".to_owned(), json!(text))));
+        let messages = self.messages.into_iter().map(PromptMessage::into_json).collect();
+        fields.insert("messages".to_owned(), Value::Array(messages));
+        fields
+    }
+}
+
+impl PromptMessage {
+    fn into_json(self) -> Value {
+        let role = match self.role {
+            Role::User => "user",
+            Role::Assistant => "assistant",
+        };
+        json!({"role": role, "content": Value::from(self.content)})
+    }
+}

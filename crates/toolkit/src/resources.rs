@@ -1,0 +1,93 @@
+//! Resources a server lets clients read.
+
+use std::collections::BTreeMap;
+
+use futures_core::future::BoxFuture;
+use serde_json::{Map, Value, json};
+use toolwire_contract::{ResourceContents, ResourceLink};
+
+use crate::context::Context;
+use crate::offers::OfferError;
+
+/// Resources a server lets clients read.
+pub trait Resources: Send + Sync {
+    /// Those that are listed, always in the same order.
+    fn list(&self) -> Vec<ResourceLink> {
+        Vec::new()
+    }
+
+    fn templates(&self) -> Vec<ResourceTemplate> {
+        Vec::new()
+    }
+
+    /// Reads what `uri` names; `None` when it is none of these resources.
+    fn read<'a>(
+        &'a self,
+        uri: &'a str,
+        context: &'a Context,
+    ) -> BoxFuture<'a, Result<Option<Vec<ResourceContents>>, OfferError>>;
+
+    /// Values for a variable of a template, best first.
+    fn complete<'a>(&'a self, template: &'a str, completing: &'a Completing) -> BoxFuture<'a, Vec<String>> {
+        let _ = (template, completing);
+        Box::pin(async { Vec::new() })
+    }
+}
+
+/// Resources that differ in parts of their address.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ResourceTemplate {
+    /// As RFC 6570 has it: `log://{day}`.
+    pub uri_template: String,
+    pub name: String,
+    pub title: Option<String>,
+    pub description: Option<String>,
+    pub mime_type: Option<String>,
+    /// Everything else: `icons`, `annotations`, `_meta`.
+    pub extra: Map<String, Value>,
+}
+
+/// An argument that is being filled in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Completing {
+    pub argument: String,
+    /// What there is of it so far.
+    pub value: String,
+    /// The arguments that are already filled in.
+    pub others: BTreeMap<String, String>,
+}
+
+impl ResourceTemplate {
+    pub(crate) fn to_json(&self) -> Value {
+        let mut fields = Map::new();
+        fields.insert("uriTemplate".to_owned(), json!(self.uri_template));
+        fields.insert("name".to_owned(), json!(self.name));
+        let optional =
+            [("title", &self.title), ("description", &self.description), ("mimeType", &self.mime_type)];
+        for (key, value) in optional {
+            fields.extend(value.as_ref().map(|value| (key.to_owned(), json!(value))));
+        }
+        fields.extend(self.extra.clone());
+        Value::Object(fields)
+    }
+}
+
+/// One resource that stays as it is.
+pub(crate) struct Fixed {
+    pub(crate) link: ResourceLink,
+    pub(crate) contents: Vec<ResourceContents>,
+}
+
+impl Resources for Fixed {
+    fn list(&self) -> Vec<ResourceLink> {
+        vec![self.link.clone()]
+    }
+
+    fn read<'a>(
+        &'a self,
+        uri: &'a str,
+        _: &'a Context,
+    ) -> BoxFuture<'a, Result<Option<Vec<ResourceContents>>, OfferError>> {
+        Box::pin(async move { Ok((self.link.uri == uri).then(|| self.contents.clone())) })
+    }
+}

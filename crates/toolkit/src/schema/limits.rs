@@ -1,0 +1,99 @@
+//! Limits on values: words where a schema is read, keywords where it is checked.
+
+use serde_json::{Map, Value};
+
+use super::walk::each;
+
+/// Moves limits into the description.
+pub(super) fn to_words(schema: &mut Value) {
+    each(schema, &mut |schema| {
+        let Some(fields) = schema.as_object_mut() else { return };
+        // Positions of a tuple need their number.
+        if fields.contains_key("prefixItems") {
+            return;
+        }
+        let words: Vec<String> = LIMITS
+            .iter()
+            .filter_map(|(keyword, say)| {
+                let limit = fields.shift_remove(*keyword)?;
+                (limit != false).then(|| say(&limit))
+            })
+            .collect();
+        if words.is_empty() {
+            return;
+        }
+        let mut sentence = words.join(", ");
+        if let Some(first) = sentence.get(..1).map(str::to_uppercase) {
+            sentence.replace_range(..1, &first);
+        }
+        let description = match fields.get("description").and_then(Value::as_str) {
+            Some(description) => format!("{}. {sentence}", description.trim_end().trim_end_matches('.')),
+            None => sentence,
+        };
+        fields.insert("description".to_owned(), description.into());
+    });
+}
+
+type Say = fn(&Value) -> String;
+
+const LIMITS: [(&str, Say); 12] = [
+    ("minimum", |limit| format!("at least {limit}")),
+    ("exclusiveMinimum", |limit| format!("more than {limit}")),
+    ("maximum", |limit| format!("at most {limit}")),
+    ("exclusiveMaximum", |limit| format!("less than {limit}")),
+    ("multipleOf", |limit| format!("a multiple of {limit}")),
+    ("minLength", |limit| format!("at least {}", counted(limit, "character"))),
+    ("maxLength", |limit| format!("at most {}", counted(limit, "character"))),
+    ("pattern", |limit| format!("matching `{}`", limit.as_str().unwrap_or_default())),
+    ("minItems", |limit| format!("at least {}", counted(limit, "item"))),
+    ("maxItems", |limit| format!("at most {}", counted(limit, "item"))),
+    ("uniqueItems", |_| "all different".to_owned()),
+    ("minProperties", |limit| format!("at least {}", counted(limit, "entry"))),
+];
+
+/// A number of things, in words.
+pub(crate) fn counted(number: &Value, thing: &str) -> String {
+    match (number.as_u64(), thing) {
+        (Some(1), _) => format!("1 {thing}"),
+        (_, "entry") => format!("{number} entries"),
+        _ => format!("{number} {thing}s"),
+    }
+}
+
+/// Adds what Rust's type means to what is checked: the range of its integers, and that an object in parts is closed too.
+pub(super) fn to_bounds(schema: &mut Value) {
+    each(schema, &mut |schema| {
+        let Some(fields) = schema.as_object_mut() else { return };
+        if let Some((least, most)) = fields.get("format").and_then(Value::as_str).and_then(range) {
+            fields.entry("minimum").or_insert(least);
+            fields.entry("maximum").or_insert(most);
+        }
+        let is_in_parts = fields.contains_key("properties")
+            && ["allOf", "anyOf", "oneOf"].iter().any(|key| fields.contains_key(*key));
+        if is_in_parts && is_silent(fields) {
+            fields.insert("unevaluatedProperties".to_owned(), false.into());
+        }
+    });
+}
+
+fn is_silent(fields: &Map<String, Value>) -> bool {
+    !["additionalProperties", "unevaluatedProperties", "patternProperties"]
+        .iter()
+        .any(|key| fields.contains_key(*key))
+}
+
+fn range(format: &str) -> Option<(Value, Value)> {
+    Some(match format {
+        "int8" => (i8::MIN.into(), i8::MAX.into()),
+        "int16" => (i16::MIN.into(), i16::MAX.into()),
+        "int32" => (i32::MIN.into(), i32::MAX.into()),
+        "int64" => (i64::MIN.into(), i64::MAX.into()),
+        "int" => (isize::MIN.into(), isize::MAX.into()),
+        "uint8" => (0.into(), u8::MAX.into()),
+        "uint16" => (0.into(), u16::MAX.into()),
+        "uint32" => (0.into(), u32::MAX.into()),
+        "uint64" => (0.into(), u64::MAX.into()),
+        "uint" => (0.into(), usize::MAX.into()),
+        _ => return None,
+    })
+}

@@ -1,0 +1,160 @@
+//! Takes out of a generated schema what only Rust needs, and says the rest the way most readers know it.
+
+use serde_json::{Map, Value};
+
+use super::walk::{each, subschemas_mut};
+use crate::check::settle;
+
+/// Takes out the names of Rust's types: the tool has a name and a description of its own.
+pub(super) fn root(schema: &mut Value) {
+    if let Some(fields) = schema.as_object_mut() {
+        for key in ["$schema", "title", "description"] {
+            fields.shift_remove(key);
+        }
+    }
+}
+
+/// Takes out the formats of numbers, which are Rust's and no standard's.
+pub(super) fn formats(schema: &mut Value) {
+    each(schema, &mut |schema| {
+        let Some(fields) = schema.as_object_mut() else { return };
+        let is_number = fields.get("type").is_some_and(|kind| {
+            ["integer", "number"].iter().any(|name| {
+                kind == name || kind.as_array().is_some_and(|kinds| kinds.iter().any(|kind| kind == name))
+            })
+        });
+        if is_number {
+            fields.shift_remove("format");
+        }
+    });
+}
+
+/// Optional fields may be left out instead of being `null`, choices are an `enum`, and objects are closed.
+///
+/// A schema that is only a part of what is said of an object (`is_whole` is false) is not the one to close it.
+pub(super) fn arguments(schema: &mut Value, is_whole: bool) {
+    choices(schema);
+    let Some(fields) = schema.as_object_mut() else { return };
+    let required: Vec<String> = fields.get("required").map(texts).unwrap_or_default();
+    if let Some(Value::Object(properties)) = fields.get_mut("properties") {
+        for (name, property) in properties {
+            if !required.contains(name) {
+                without_null(property);
+            }
+        }
+    }
+    let is_composed =
+        ["allOf", "anyOf", "oneOf", "$ref", "if", "not"].iter().any(|key| fields.contains_key(*key));
+    let is_silent = !["additionalProperties", "unevaluatedProperties", "patternProperties"]
+        .iter()
+        .any(|key| fields.contains_key(*key));
+    let is_object = fields.get("type").is_some_and(|kind| kind == "object");
+    if is_object && !fields.contains_key("properties") && is_silent && !is_composed && is_whole {
+        fields.insert("properties".to_owned(), Map::new().into());
+    }
+    if fields.contains_key("properties") && is_silent && !is_composed && is_whole {
+        fields.insert("additionalProperties".to_owned(), false.into());
+    }
+    let branches_are_whole = is_whole && !fields.contains_key("properties");
+    for key in ["anyOf", "oneOf", "allOf"] {
+        for branch in fields.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten() {
+            arguments(branch, branches_are_whole);
+        }
+    }
+    let composed: Vec<(String, Value)> = ["anyOf", "oneOf", "allOf"]
+        .iter()
+        .filter_map(|key| Some(((*key).to_owned(), fields.get_mut(*key)?.take())))
+        .collect();
+    for inside in subschemas_mut(schema) {
+        arguments(inside, true);
+    }
+    let Some(fields) = schema.as_object_mut() else { return };
+    fields.extend(composed);
+    // The default of a secret would be shown as what hides it.
+    if fields.get("writeOnly").is_some_and(|flag| flag == true) {
+        fields.shift_remove("default");
+    }
+    // A default is an example of what may be given, so it has to fit.
+    if let Some(mut default) = fields.get("default").cloned() {
+        settle(&mut default, schema, schema);
+        schema["default"] = default;
+    }
+}
+
+fn texts(list: &Value) -> Vec<String> {
+    list.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// Takes the `null` out of what may be left out anyway.
+fn without_null(schema: &mut Value) {
+    let Some(fields) = schema.as_object_mut() else { return };
+    if let Some(Value::Array(kinds)) = fields.get_mut("type")
+        && kinds.len() > 1
+    {
+        kinds.retain(|kind| kind != "null");
+        if let [kind] = kinds.as_slice() {
+            let kind = kind.clone();
+            fields.insert("type".to_owned(), kind);
+        }
+    }
+    if let Some(Value::Array(options)) = fields.get_mut("enum")
+        && options.len() > 1
+    {
+        options.retain(|option| !option.is_null());
+    }
+    if fields.get("default").is_some_and(Value::is_null) {
+        fields.shift_remove("default");
+    }
+    for key in ["anyOf", "oneOf"] {
+        let Some(Value::Array(branches)) = fields.get_mut(key) else { continue };
+        if branches.len() < 2 {
+            continue;
+        }
+        branches.retain(|branch| branch.get("type").is_none_or(|kind| kind != "null"));
+        if let [Value::Object(only)] = branches.as_slice() {
+            let only = only.clone();
+            fields.shift_remove(key);
+            for (key, value) in only {
+                // The field's own words stand nearer than its type's.
+                fields.entry(key).or_insert(value);
+            }
+        }
+    }
+}
+
+/// Alternatives that are each one text become an `enum`; what was said of each goes into the description.
+fn choices(schema: &mut Value) {
+    let Some(fields) = schema.as_object_mut() else { return };
+    for key in ["oneOf", "anyOf"] {
+        let Some(branches) = fields.get(key).and_then(Value::as_array) else { continue };
+        let Some(chosen) = branches.iter().map(choice).collect::<Option<Vec<_>>>() else { continue };
+        let mut words: Vec<String> =
+            fields.get("description").and_then(Value::as_str).map(str::to_owned).into_iter().collect();
+        words.extend(chosen.iter().filter_map(|(options, description)| {
+            let description = (*description)?;
+            Some(format!("`{}`: {}", options.first()?.as_str()?, description.trim_end_matches('.')))
+        }));
+        let options: Vec<Value> = chosen.into_iter().flat_map(|(options, _)| options).collect();
+        fields.shift_remove(key);
+        fields.insert("type".to_owned(), "string".into());
+        fields.insert("enum".to_owned(), options.into());
+        if !words.is_empty() {
+            fields.insert("description".to_owned(), words.join("\n").into());
+        }
+    }
+}
+
+/// The texts that an alternative allows, if it allows nothing else.
+fn choice(branch: &Value) -> Option<(Vec<Value>, Option<&str>)> {
+    let fields = branch.as_object()?;
+    if !fields.keys().all(|key| ["type", "const", "enum", "description"].contains(&key.as_str())) {
+        return None;
+    }
+    let options = match (fields.get("const"), fields.get("enum")) {
+        (Some(constant), None) => vec![constant.clone()],
+        (None, Some(Value::Array(options))) => options.clone(),
+        _ => return None,
+    };
+    options.iter().all(Value::is_string).then_some(())?;
+    Some((options, fields.get("description").and_then(Value::as_str)))
+}

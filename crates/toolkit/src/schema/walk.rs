@@ -1,0 +1,70 @@
+//! Where schemas stand inside a schema.
+
+use serde_json::Value;
+
+/// Keywords that hold one schema.
+const ONE: [&str; 11] = [
+    "items",
+    "additionalProperties",
+    "unevaluatedProperties",
+    "unevaluatedItems",
+    "not",
+    "if",
+    "then",
+    "else",
+    "contains",
+    "propertyNames",
+    "contentSchema",
+];
+
+/// Keywords that hold a list of schemas.
+const LIST: [&str; 4] = ["anyOf", "oneOf", "allOf", "prefixItems"];
+
+/// Keywords that hold schemas by name.
+const NAMED: [&str; 5] = ["properties", "$defs", "definitions", "patternProperties", "dependentSchemas"];
+
+/// The schemas directly inside a schema; a property that is called like a keyword is a property.
+pub(crate) fn subschemas(schema: &Value) -> Vec<&Value> {
+    let Some(fields) = schema.as_object() else { return Vec::new() };
+    let mut found = Vec::new();
+    for (key, value) in fields {
+        if ONE.contains(&key.as_str()) {
+            found.push(value);
+        } else if LIST.contains(&key.as_str()) {
+            found.extend(value.as_array().into_iter().flatten());
+        } else if NAMED.contains(&key.as_str()) {
+            found.extend(value.as_object().into_iter().flat_map(|named| named.values()));
+        }
+    }
+    found
+}
+
+/// The schemas directly inside a schema, to be changed.
+pub(super) fn subschemas_mut(schema: &mut Value) -> Vec<&mut Value> {
+    let Some(fields) = schema.as_object_mut() else { return Vec::new() };
+    let mut found = Vec::new();
+    for (key, value) in fields {
+        if ONE.contains(&key.as_str()) {
+            found.push(value);
+        } else if LIST.contains(&key.as_str()) {
+            found.extend(value.as_array_mut().into_iter().flatten());
+        } else if NAMED.contains(&key.as_str()) {
+            found.extend(value.as_object_mut().into_iter().flat_map(|named| named.values_mut()));
+        }
+    }
+    found
+}
+
+/// Changes a schema and all schemas inside it, from the outside in.
+pub(super) fn each(schema: &mut Value, change: &mut impl FnMut(&mut Value)) {
+    change(schema);
+    for inside in subschemas_mut(schema) {
+        each(inside, change);
+    }
+}
+
+/// The schema that is meant: itself, or what its `$ref` leads to.
+pub(crate) fn resolve<'s>(schema: &'s Value, root: &'s Value) -> &'s Value {
+    let target = schema.get("$ref").and_then(Value::as_str).and_then(|reference| reference.strip_prefix('#'));
+    target.and_then(|pointer| root.pointer(pointer)).unwrap_or(schema)
+}

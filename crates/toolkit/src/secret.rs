@@ -1,0 +1,193 @@
+//! Arguments that must not be seen.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::{Map, Value};
+
+use crate::schema::{resolve, subschemas};
+
+/// An argument that must not be seen: a password, a token. It works as a field of a struct and as a parameter.
+///
+/// Its schema is that of what it holds, with JSON Schema's `writeOnly`, and that word is what keeps it out of the log; a field
+/// of a type that cannot be wrapped may say it itself: `#[schemars(extend("writeOnly" = true))]`.
+#[derive(Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub struct Secret<T>(T);
+
+impl<T> Secret<T> {
+    pub fn new(value: T) -> Secret<T> {
+        Secret(value)
+    }
+
+    /// What is inside. From here on it is the caller's to keep.
+    pub fn reveal(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> fmt::Debug for Secret<T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(HIDDEN)
+    }
+}
+
+/// It is written as what hides it: a secret comes in and never goes out.
+impl<T> Serialize for Secret<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(HIDDEN)
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Secret<T> {
+    fn schema_name() -> Cow<'static, str> {
+        format!("Secret_{}", T::schema_name()).into()
+    }
+
+    fn schema_id() -> Cow<'static, str> {
+        format!("{}::Secret<{}>", module_path!(), T::schema_id()).into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut schema = generator.subschema_for::<T>();
+        schema.insert("writeOnly".to_owned(), true.into());
+        schema
+    }
+}
+
+const HIDDEN: &str = "…";
+
+/// Whether a schema has a secret anywhere.
+pub(crate) fn has_secrets(schema: &Value) -> bool {
+    is_secret(schema) || subschemas(schema).into_iter().any(has_secrets)
+}
+
+fn is_secret(schema: &Value) -> bool {
+    schema.get("writeOnly").is_some_and(|flag| flag == true)
+}
+
+/// Arguments for the log: what the schema calls secret is hidden, and so is, where there are secrets, all that the schema
+/// does not know, as it may be a secret under a wrong name or in a wrong place.
+pub(crate) fn redacted(arguments: &Map<String, Value>, schema: &Value) -> Value {
+    let arguments = Value::Object(arguments.clone());
+    if has_secrets(schema) { hide(&arguments, &[schema], schema) } else { arguments }
+}
+
+/// Hides parts of a value that `schemas` all speak of.
+fn hide(value: &Value, schemas: &[&Value], root: &Value) -> Value {
+    let mut all: Vec<&Value> = Vec::new();
+    let mut waiting: Vec<&Value> = schemas.to_vec();
+    while let Some(schema) = waiting.pop() {
+        let schema = resolve(schema, root);
+        if all.iter().any(|known| std::ptr::eq(*known, schema)) {
+            continue;
+        }
+        all.push(schema);
+        for key in ["anyOf", "oneOf", "allOf"] {
+            waiting.extend(schema.get(key).and_then(Value::as_array).into_iter().flatten());
+        }
+    }
+    if all.is_empty() || all.iter().any(|schema| is_secret(schema)) {
+        return HIDDEN.into();
+    }
+    match value {
+        Value::Object(fields) => {
+            let inside = |key: &str| -> Vec<&Value> {
+                let named: Vec<&Value> =
+                    all.iter().filter_map(|schema| schema.get("properties")?.get(key)).collect();
+                if !named.is_empty() {
+                    return named;
+                }
+                all.iter()
+                    .filter_map(|schema| schema.get("additionalProperties"))
+                    .filter(|schema| **schema != false)
+                    .collect()
+            };
+            fields
+                .iter()
+                .map(|(key, value)| (key.clone(), hide(value, &inside(key), root)))
+                .collect::<Map<_, _>>()
+                .into()
+        }
+        Value::Array(items) => {
+            let inside = |index: usize| -> Vec<&Value> {
+                all.iter()
+                    .filter_map(|schema| {
+                        schema
+                            .get("prefixItems")
+                            .and_then(|items| items.get(index))
+                            .or_else(|| schema.get("items"))
+                    })
+                    .collect()
+            };
+            items
+                .iter()
+                .enumerate()
+                .map(|(index, value)| hide(value, &inside(index), root))
+                .collect::<Vec<_>>()
+                .into()
+        }
+        // Text where a structure with a secret in it was due may be that structure, as text.
+        _ if all.iter().any(|schema| has_secrets(schema)) => HIDDEN.into(),
+        plain => plain.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(arguments: Value, expected: Value) {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "user": {"type": "string"},
+                "token": {"type": "string", "writeOnly": true},
+                "login": {"anyOf": [
+                    {"type": "object", "properties": {"password": {"type": "string", "writeOnly": true}, "host": {"type": "string"}}},
+                    {"type": "boolean"}
+                ]},
+                "keys": {"type": "array", "items": {"$ref": "#/$defs/key"}},
+                "rest": {"type": "object", "additionalProperties": {"type": "integer"}}
+            },
+            "$defs": {"key": {"type": "object", "properties": {"secret": {"writeOnly": true}, "more": {"$ref": "#/$defs/key"}}}}
+        });
+        let Value::Object(arguments) = arguments else { panic!("arguments are an object") };
+        assert_eq!(redacted(&arguments, &schema), expected);
+    }
+
+    #[test]
+    fn secrets_are_hidden_wherever_they_stand() {
+        check(
+            json!({"user": "u", "token": "t", "rest": {"a": 1}}),
+            json!({"user": "u", "token": "…", "rest": {"a": 1}}),
+        );
+        check(
+            json!({"login": {"password": "p", "host": "h"}, "keys": [{"secret": 1, "more": {"secret": [2]}}]}),
+            json!({"login": {"password": "…", "host": "h"}, "keys": [{"secret": "…", "more": {"secret": "…"}}]}),
+        );
+    }
+
+    #[test]
+    fn what_the_schema_does_not_know_is_hidden_with_them() {
+        check(json!({"tokn": "t", "user": ["u"]}), json!({"tokn": "…", "user": ["…"]}));
+        check(json!({"login": "{\"password\":\"p\"}"}), json!({"login": "…"}));
+    }
+
+    #[test]
+    fn a_secret_is_never_written() {
+        let secret = Secret::new("hunter2");
+        assert_eq!(format!("{secret:?}"), "…");
+        assert_eq!(json!(secret), json!("…"));
+        assert_eq!(secret.reveal(), &"hunter2");
+    }
+}

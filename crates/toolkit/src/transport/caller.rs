@@ -1,0 +1,293 @@
+//! The client at the other end of one call, in either era, and the desk at which the call is attended to.
+
+#![expect(deprecated, reason = "the SDK marks what MCP 2026-07-28 deprecates; older clients still use it")]
+
+use std::collections::VecDeque;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures_core::future::BoxFuture;
+use rmcp::model::{
+    ClientCapabilities, CustomRequest, ElicitationCapability, LoggingMessageNotification,
+    LoggingMessageNotificationParam, ProgressNotification, ProgressNotificationParam, RootsCapabilities,
+    SamplingCapability, ServerNotification, ServerRequest,
+};
+use rmcp::service::RequestContext;
+use rmcp::{RoleServer, ServiceError};
+use serde_json::{Map, Value, json};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::task_tracker::TaskTrackerToken;
+use toolwire_contract::Progress;
+
+use super::rounds::Rounds;
+use super::shared::Shared;
+use crate::client::{Answer, Client, ClientError, Form, Level};
+use crate::wire;
+
+/// How much progress and how many log messages of one call may wait for a slow client; more are dropped.
+const OUTBOX: usize = 256;
+
+/// The client at the other end of one call. Most calls ask nothing of it, so nothing is worked out before it is needed.
+pub(super) struct Caller {
+    context: Arc<RequestContext<RoleServer>>,
+    /// The least level the client wants to hear of.
+    level: Option<Level>,
+    outbox: Outbox,
+    /// Where questions end the call; `None` where they are requests.
+    rounds: Option<Rounds>,
+    lacking: Mutex<Option<ClientCapabilities>>,
+    answer_within: Duration,
+}
+
+/// What waits to leave. A channel would set aside room for dozens of messages in each call.
+#[derive(Default)]
+struct Outbox {
+    waiting: Mutex<VecDeque<ServerNotification>>,
+    filled: Notify,
+}
+
+impl Outbox {
+    fn put(&self, message: ServerNotification) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if waiting.len() < OUTBOX {
+            waiting.push_back(message);
+            self.filled.notify_one();
+        }
+    }
+
+    fn take(&self) -> Option<ServerNotification> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+}
+
+/// Where one call is attended to: what it sends leaves in order, and its end is noticed however it comes.
+pub(super) struct Desk {
+    caller: Arc<Caller>,
+    /// Ours: the server will not wait any longer.
+    abandoned: CancellationToken,
+    /// Ours to the tool. The SDK's own fires after each answer as well.
+    cancelled: CancellationToken,
+    _counted: TaskTrackerToken,
+}
+
+/// How a call ended.
+pub(super) enum End<T> {
+    Done(T),
+    /// With questions to the client.
+    Asked,
+    GivenUp,
+    Panicked,
+}
+
+impl Desk {
+    pub(super) fn new(
+        context: &Arc<RequestContext<RoleServer>>,
+        level: Option<Level>,
+        rounds: Option<Rounds>,
+        shared: &Shared,
+    ) -> Desk {
+        let caller = Caller {
+            context: context.clone(),
+            level,
+            outbox: Outbox::default(),
+            rounds,
+            lacking: Mutex::default(),
+            answer_within: shared.server.offers.answer_within,
+        };
+        Desk {
+            caller: Arc::new(caller),
+            abandoned: shared.abandoned.clone(),
+            cancelled: CancellationToken::new(),
+            _counted: shared.answering.token(),
+        }
+    }
+
+    pub(super) fn context(&self) -> crate::Context {
+        let request = self.caller.context.id.to_string();
+        crate::Context::new(request, self.caller.clone(), self.cancelled.clone())
+    }
+
+    /// Whether the request is of the era in which questions end the call.
+    pub(super) fn is_modern(&self) -> bool {
+        self.caller.rounds.is_some()
+    }
+
+    pub(super) fn rounds(&self) -> Option<&Rounds> {
+        self.caller.rounds.as_ref()
+    }
+
+    /// What the client would have to be capable of for the call to succeed.
+    pub(super) fn lacking(&self) -> Option<ClientCapabilities> {
+        self.caller.lacking.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) async fn run<T>(&mut self, work: impl Future<Output = T>) -> End<T> {
+        let caller = self.caller.clone();
+        let asked = async {
+            match &caller.rounds {
+                Some(rounds) => rounds.open.notified().await,
+                None => std::future::pending().await,
+            }
+        };
+        let mut work = std::pin::pin!(AssertUnwindSafe(work).catch_unwind());
+        let mut asked = std::pin::pin!(asked);
+        let end = loop {
+            // In this order: of questions asked at the same time, all are put before the call ends.
+            tokio::select! {
+                biased;
+                () = caller.context.ct.cancelled() => break End::GivenUp,
+                () = self.abandoned.cancelled() => break End::GivenUp,
+                done = &mut work => break done.map_or(End::Panicked, End::Done),
+                () = &mut asked => break End::Asked,
+                () = caller.outbox.filled.notified() => {
+                    if !caller.send_all().await {
+                        break End::GivenUp;
+                    }
+                }
+            }
+        };
+        match end {
+            End::GivenUp => self.cancelled.cancel(),
+            _ => {
+                caller.send_all().await;
+            }
+        }
+        end
+    }
+}
+
+impl Caller {
+    /// Sends what waits; `false` when the client no longer wants to hear.
+    async fn send_all(&self) -> bool {
+        while let Some(message) = self.outbox.take() {
+            tokio::select! {
+                biased;
+                () = self.context.ct.cancelled() => return false,
+                sent = self.context.peer.send_notification(message) => {
+                    if let Err(error) = sent {
+                        tracing::debug!(%error, "a notification did not leave");
+                    }
+                }
+            }
+        }
+        true
+    }
+
+    fn capabilities(&self) -> ClientCapabilities {
+        self.context.client_capabilities().unwrap_or_default()
+    }
+
+    /// Puts a question: as a request of its own, or by ending the call.
+    async fn ask<T>(
+        &self,
+        key: Option<&str>,
+        method: &'static str,
+        params: Value,
+        read: impl Fn(&Value) -> Option<T>,
+    ) -> Result<T, ClientError> {
+        if let Some(rounds) = &self.rounds {
+            return match rounds.ask(key, method, &params, &read) {
+                Some(answer) => Ok(answer),
+                // The desk ends the call now, and with it this wait.
+                None => std::future::pending().await,
+            };
+        }
+        let request = ServerRequest::CustomRequest(CustomRequest::new(method, Some(params)));
+        let answer = tokio::time::timeout(self.answer_within, self.context.peer.send_request(request))
+            .await
+            .map_err(|_| ClientError::TimedOut { method, after: self.answer_within })?
+            .map_err(|error| match error {
+                ServiceError::McpError(error) => {
+                    ClientError::Refused { method, message: error.message.into_owned() }
+                }
+                _ => ClientError::Gone,
+            })?;
+        let answer = serde_json::to_value(answer).unwrap_or_default();
+        let unreadable = || ClientError::Refused { method, message: "the answer cannot be read".to_owned() };
+        read(&answer).ok_or_else(unreadable)
+    }
+
+    fn unsupported(&self, method: &'static str, lacking: ClientCapabilities) -> ClientError {
+        *self.lacking.lock().unwrap_or_else(PoisonError::into_inner) = Some(lacking);
+        ClientError::Unsupported { method }
+    }
+
+    async fn elicit_keyed(&self, key: Option<&str>, form: Form) -> Result<Answer, ClientError> {
+        const METHOD: &str = "elicitation/create";
+        let declared = self.capabilities().elicitation;
+        let declared = declared.as_ref();
+        let can = match &form {
+            // A client that says nothing more than `elicitation` means forms.
+            Form::Fields { .. } => declared.is_some_and(|can| can.form.is_some() || can.url.is_none()),
+            Form::Url { .. } => declared.is_some_and(|can| can.url.is_some()),
+        };
+        if !can {
+            let needed = match form {
+                Form::Fields { .. } => ElicitationCapability::default(),
+                Form::Url { .. } => ElicitationCapability::default().with_url(Default::default()),
+            };
+            let mut lacking = ClientCapabilities::default();
+            lacking.elicitation = Some(needed);
+            return Err(self.unsupported(METHOD, lacking));
+        }
+        self.ask(key, METHOD, wire::form_out(form), wire::answer_in).await
+    }
+}
+
+impl Client for Caller {
+    fn progress(&self, progress: Progress) {
+        let Some(token) = self.context.meta.get_progress_token() else { return };
+        let mut params = ProgressNotificationParam::new(token, progress.done);
+        params.total = progress.total;
+        params.message = progress.message;
+        self.outbox.put(ServerNotification::from(ProgressNotification::new(params)));
+    }
+
+    fn log(&self, level: Level, logger: &str, data: Value) {
+        if self.level.is_none_or(|least| level < least) {
+            return;
+        }
+        let mut params = LoggingMessageNotificationParam::new(wire::level_out(level), data);
+        params.logger = Some(logger.to_owned());
+        self.outbox.put(ServerNotification::from(LoggingMessageNotification::new(params)));
+    }
+
+    fn elicit<'a>(&'a self, form: Form) -> BoxFuture<'a, Result<Answer, ClientError>> {
+        Box::pin(self.elicit_keyed(None, form))
+    }
+
+    fn elicit_as<'a>(&'a self, key: &'a str, form: Form) -> BoxFuture<'a, Result<Answer, ClientError>> {
+        Box::pin(self.elicit_keyed(Some(key), form))
+    }
+
+    fn sample<'a>(&'a self, params: Map<String, Value>) -> BoxFuture<'a, Result<Value, ClientError>> {
+        const METHOD: &str = "sampling/createMessage";
+        Box::pin(async move {
+            if self.capabilities().sampling.is_none() {
+                let mut lacking = ClientCapabilities::default();
+                lacking.sampling = Some(SamplingCapability::default());
+                return Err(self.unsupported(METHOD, lacking));
+            }
+            self.ask(None, METHOD, Value::Object(params), object).await
+        })
+    }
+
+    fn roots(&self) -> BoxFuture<'_, Result<Value, ClientError>> {
+        const METHOD: &str = "roots/list";
+        Box::pin(async move {
+            if self.capabilities().roots.is_none() {
+                let mut lacking = ClientCapabilities::default();
+                lacking.roots = Some(RootsCapabilities::default());
+                return Err(self.unsupported(METHOD, lacking));
+            }
+            self.ask(None, METHOD, json!({}), object).await
+        })
+    }
+}
+
+fn object(answer: &Value) -> Option<Value> {
+    answer.is_object().then(|| answer.clone())
+}

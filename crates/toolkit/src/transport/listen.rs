@@ -1,0 +1,175 @@
+//! An HTTP server of our own, for servers that are nothing but MCP.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::ServeError;
+use super::http::{HttpOptions, HttpService, http_service};
+use crate::server::Server;
+
+/// Where MCP is spoken.
+const PATH: &str = "/mcp";
+
+/// More connections than this wait to be accepted.
+const MOST_CONNECTIONS: usize = 4096;
+
+/// A server that listens. It stops when this is dropped; [`HttpServer::shutdown`] also lets calls finish.
+pub struct HttpServer {
+    address: SocketAddr,
+    service: HttpService,
+    /// Accepts no more connections, and ends those that are idle.
+    closing: CancellationToken,
+    abandon: CancellationToken,
+    connections: TaskTracker,
+    accepting: JoinHandle<()>,
+}
+
+/// Serves streamable HTTP at `/mcp` of an address; port 0 takes a free one.
+///
+/// Hosts and origins are checked ([`HttpOptions`]): by default only clients of the same machine get an answer, even when
+/// the address can be reached from elsewhere.
+///
+/// # Errors
+///
+/// When the address cannot be listened on, or the system gives no random bytes.
+pub async fn serve_http(
+    server: Server,
+    address: SocketAddr,
+    options: HttpOptions,
+) -> Result<HttpServer, ServeError> {
+    let service = http_service(server, options)?;
+    let listen = |source| ServeError::Listen { address, source };
+    let listener = TcpListener::bind(address).await.map_err(listen)?;
+    let address = listener.local_addr().map_err(listen)?;
+    let (closing, abandon) = (CancellationToken::new(), CancellationToken::new());
+    let connections = TaskTracker::new();
+    let accepting = tokio::spawn(accept(
+        listener,
+        service.clone(),
+        connections.clone(),
+        closing.clone(),
+        abandon.clone(),
+    ));
+    Ok(HttpServer { address, service, closing, abandon, connections, accepting })
+}
+
+impl HttpServer {
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What clients are given.
+    pub fn url(&self) -> String {
+        format!("http://{}{PATH}", self.address)
+    }
+
+    /// Accepts nothing more, finishes the calls in flight, and ends. After `patience` they are cancelled.
+    pub async fn shutdown(mut self, patience: Duration) {
+        self.closing.cancel();
+        self.service.shutdown(patience).await;
+        self.connections.close();
+        // Answers have left by now, or their time is over: what is still open does not want to go.
+        let _ = tokio::time::timeout(Duration::from_secs(1), self.connections.wait()).await;
+        self.abandon.cancel();
+        self.connections.wait().await;
+        let _ = (&mut self.accepting).await;
+    }
+}
+
+impl Drop for HttpServer {
+    fn drop(&mut self) {
+        self.closing.cancel();
+        self.abandon.cancel();
+    }
+}
+
+async fn accept(
+    listener: TcpListener,
+    service: HttpService,
+    connections: TaskTracker,
+    closing: CancellationToken,
+    abandon: CancellationToken,
+) {
+    let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    loop {
+        let next = async {
+            let place = room.clone().acquire_owned().await.ok()?;
+            Some((listener.accept().await, place))
+        };
+        let accepted = tokio::select! {
+            accepted = next => accepted,
+            () = closing.cancelled() => None,
+        };
+        let Some((accepted, place)) = accepted else { return };
+        match accepted {
+            Ok((stream, _)) => {
+                let connection = converse(stream, service.clone(), closing.clone());
+                let abandon = abandon.clone();
+                connections.spawn(async move {
+                    tokio::select! {
+                        () = connection => (),
+                        () = abandon.cancelled() => (),
+                    }
+                    drop(place);
+                });
+            }
+            Err(error) => {
+                // Out of file descriptors, most likely: some come back in a while.
+                tracing::warn!(%error, "a connection was not accepted");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+async fn converse(stream: TcpStream, service: HttpService, closing: CancellationToken) {
+    let _ = stream.set_nodelay(true);
+    let read_within = service.read_within();
+    let answer = service_fn(move |request: Request<Incoming>| {
+        let service = service.clone();
+        async move {
+            Ok::<_, Infallible>(match request.uri().path() {
+                PATH => service.answer(request).await,
+                _ => not_found(),
+            })
+        }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(read_within)
+        .serve_connection(TokioIo::new(stream), answer);
+    let mut connection = std::pin::pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = closing.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection broke off");
+    }
+}
+
+fn not_found() -> Response<BoxBody<Bytes, Infallible>> {
+    let body = Full::new(Bytes::from(format!("MCP is spoken at {PATH}\n"))).boxed();
+    let mut response = Response::new(body);
+    *response.status_mut() = StatusCode::NOT_FOUND;
+    response
+}

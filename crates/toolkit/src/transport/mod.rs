@@ -1,0 +1,39 @@
+//! Serving a [`crate::Server`] over MCP: standard input and output, any stream, streamable HTTP.
+//!
+//! The SDK reads and writes messages and tells the revisions apart; `connection` answers them. Every revision from
+//! 2024-11-05 to 2026-07-28 is spoken on each transport.
+
+mod caller;
+mod connection;
+mod http;
+mod listen;
+mod raw;
+mod rounds;
+mod sessions;
+mod shared;
+mod stream;
+
+use serde_json::Value;
+use toolwire_contract::{Content, ResourceLink};
+
+pub use http::{HttpOptions, HttpService, http_service};
+pub use listen::{HttpServer, serve_http};
+pub use stream::{StreamServer, in_process, serve_stdio, serve_stream};
+
+/// Why a server cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    #[error("`{address}` cannot be listened on")]
+    Listen { address: std::net::SocketAddr, source: std::io::Error },
+    #[error("the system gives no random bytes: {0}")]
+    NoRandomness(String),
+}
+
+/// A resource as it is listed: a link without the `type` that it has as content.
+fn listed_resource(link: ResourceLink) -> Value {
+    let mut value = Value::from(Content::ResourceLink(link));
+    if let Some(fields) = value.as_object_mut() {
+        fields.shift_remove("type");
+    }
+    value
+}

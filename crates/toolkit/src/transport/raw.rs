@@ -1,0 +1,123 @@
+//! Answers as the JSON they are, put in below the SDK's types.
+//!
+//! The handler gives the SDK a stand-in and lays the answer itself under the id of the request. Where messages leave,
+//! the stand-in is exchanged for it: on streams and in sessions by [`Exchanging`], in single HTTP answers by `http`.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rmcp::model::{
+    ClientJsonRpcMessage, CustomResult, ErrorCode, GetExtensions, JsonRpcMessage, RequestId,
+    ServerJsonRpcMessage, ServerResult,
+};
+use rmcp::service::RequestContext;
+use rmcp::transport::Transport;
+use rmcp::{ErrorData, RoleServer};
+use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
+
+/// In the range that JSON-RPC leaves to servers.
+const SHUTTING_DOWN: ErrorCode = ErrorCode(-32000);
+
+/// The answers of one connection that wait to leave.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Answers(Arc<Mutex<HashMap<RequestId, Value>>>);
+
+impl Answers {
+    /// Where the answer to a request is laid: by the connection, or by its own place.
+    pub(super) fn of(context: &RequestContext<RoleServer>) -> Option<&Answers> {
+        let parts = context.extensions.get::<http::request::Parts>();
+        let of_request = || parts.and_then(|parts| parts.extensions.get::<Answers>());
+        context.extensions.get::<Answers>().or_else(of_request)
+    }
+
+    pub(super) fn lay(&self, id: RequestId, answer: Map<String, Value>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id, Value::Object(answer));
+    }
+
+    pub(super) fn take(&self, id: &RequestId) -> Option<Value> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(id)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
+    /// Exchanges the stand-in in a message that is JSON text already; `None` when there is nothing to exchange.
+    pub(super) fn exchange_in_text(&self, message: &[u8]) -> Option<Vec<u8>> {
+        let mut message: Map<String, Value> = serde_json::from_slice(message).ok()?;
+        let id: RequestId = serde_json::from_value(message.get("id")?.clone()).ok()?;
+        let result = message.get_mut("result")?;
+        *result = self.take(&id)?;
+        serde_json::to_vec(&message).ok()
+    }
+}
+
+/// How a transport is closed: step by step.
+#[derive(Clone, Default)]
+pub(super) struct Closing {
+    /// Refuses new requests. Answers to our questions still come in, so that calls in flight can finish.
+    pub(super) requests: CancellationToken,
+    /// Ends the reading; what is being answered still leaves.
+    pub(super) reading: CancellationToken,
+}
+
+/// A transport that exchanges stand-ins for answers, and that can be closed from outside.
+pub(super) struct Exchanging<T> {
+    inner: T,
+    answers: Answers,
+    closing: Closing,
+    is_opened: bool,
+}
+
+impl<T> Exchanging<T> {
+    pub(super) fn new(inner: T, closing: Closing) -> Exchanging<T> {
+        Exchanging { inner, answers: Answers::default(), closing, is_opened: false }
+    }
+}
+
+impl<T: Transport<RoleServer>> Transport<RoleServer> for Exchanging<T> {
+    type Error = T::Error;
+
+    fn send(
+        &mut self,
+        mut message: ServerJsonRpcMessage,
+    ) -> impl Future<Output = Result<(), T::Error>> + Send + 'static {
+        if let JsonRpcMessage::Response(response) = &mut message
+            && let Some(answer) = self.answers.take(&response.id)
+        {
+            response.result = ServerResult::CustomResult(CustomResult::new(answer));
+        }
+        self.inner.send(message)
+    }
+
+    async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
+        loop {
+            let mut message = tokio::select! {
+                message = self.inner.receive() => message?,
+                () = self.closing.reading.cancelled() => return None,
+            };
+            match &mut message {
+                JsonRpcMessage::Request(request) if self.closing.requests.is_cancelled() => {
+                    let refusal = ErrorData::new(SHUTTING_DOWN, "the server is shutting down", None);
+                    let refusal = JsonRpcMessage::error(refusal, Some(request.id.clone()));
+                    if self.inner.send(refusal).await.is_err() {
+                        return None;
+                    }
+                }
+                JsonRpcMessage::Request(request) => {
+                    self.is_opened = true;
+                    request.request.extensions_mut().insert(self.answers.clone());
+                    return Some(message);
+                }
+                // The SDK gives a connection up that begins with anything but a request.
+                _ if !self.is_opened => (),
+                _ => return Some(message),
+            }
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), T::Error> {
+        self.inner.close().await
+    }
+}

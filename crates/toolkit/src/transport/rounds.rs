@@ -1,0 +1,148 @@
+//! Questions to clients that can only be asked by ending the call (MCP 2026-07-28).
+//!
+//! A tool that asks is dropped, the call ends with its questions, and the client makes the call again with the answers. The
+//! tool then runs anew, and each question it asks again finds its answer. Answers of earlier rounds travel in
+//! `requestState`, signed and bound to the request, since the client sends those of the last round only.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use rmcp::model::{RequestStateCodec, SealOptions};
+use serde_json::{Map, Value, json};
+use tokio::sync::Notify;
+
+/// The answers that came with a request, and the questions that it leads to.
+pub(super) struct Rounds {
+    answers: BTreeMap<String, Value>,
+    asked: Mutex<Asked>,
+    /// Told when a question has no answer yet.
+    pub(super) open: Notify,
+}
+
+#[derive(Default)]
+struct Asked {
+    count: usize,
+    open: Map<String, Value>,
+}
+
+/// What was echoed is not what was handed out for this request.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct NotOurs;
+
+impl Rounds {
+    /// `request` is what the state was bound to: what is asked for, and with which arguments.
+    pub(super) fn new(
+        responses: Option<BTreeMap<String, Value>>,
+        state: Option<&str>,
+        request: &[u8],
+        signature: &RequestStateCodec,
+    ) -> Result<Rounds, NotOurs> {
+        let earlier: BTreeMap<String, Value> = match state {
+            Some(state) => signature.open_json_with(state, request).map_err(|_| NotOurs)?,
+            None => BTreeMap::new(),
+        };
+        let answers = earlier.into_iter().chain(responses.unwrap_or_default()).collect();
+        Ok(Rounds { answers, asked: Mutex::default(), open: Notify::new() })
+    }
+
+    /// The answer to a question, if there is one that `read` can read; else the question is put.
+    pub(super) fn ask<T>(
+        &self,
+        key: Option<&str>,
+        method: &str,
+        params: &Value,
+        read: impl FnOnce(&Value) -> Option<T>,
+    ) -> Option<T> {
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        asked.count += 1;
+        let key = key.map_or_else(|| asked.count.to_string(), str::to_owned);
+        let answer = self.answers.get(&key).and_then(read);
+        if answer.is_none() {
+            asked.open.insert(key, json!({"method": method, "params": params}));
+            self.open.notify_one();
+        }
+        answer
+    }
+
+    /// The result that puts the open questions.
+    pub(super) fn questions(
+        &self,
+        request: &[u8],
+        signature: &RequestStateCodec,
+        answer_within: Duration,
+    ) -> Map<String, Value> {
+        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        // An answer that could not be read is asked for again, and so not kept.
+        let answers: BTreeMap<&String, &Value> =
+            self.answers.iter().filter(|(key, _)| !asked.open.contains_key(*key)).collect();
+        let options = SealOptions::new().associated_data(request).ttl(answer_within);
+        let state = signature.seal_json_with(&answers, &options).unwrap_or_default();
+        let mut result = Map::new();
+        result.insert("resultType".to_owned(), json!("input_required"));
+        result.insert("inputRequests".to_owned(), Value::Object(asked.open.clone()));
+        result.insert("requestState".to_owned(), json!(state));
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: [u8; 32] = [7; 32];
+    const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
+
+    fn signature() -> RequestStateCodec {
+        RequestStateCodec::try_new(KEY).expect("the key is long enough")
+    }
+
+    fn text(value: &Value) -> Option<String> {
+        value.as_str().map(str::to_owned)
+    }
+
+    #[test]
+    fn the_second_round_knows_the_answers_of_both() {
+        let first = Rounds::new(None, None, b"a", &signature()).expect("there is no state");
+        assert_eq!(first.ask(None, "m", &json!({}), text), None);
+        let result = first.questions(b"a", &signature(), WEEK);
+        assert_eq!(result["inputRequests"], json!({"1": {"method": "m", "params": {}}}));
+
+        let state = result["requestState"].as_str();
+        let given = BTreeMap::from([("1".to_owned(), json!("one"))]);
+        let second = Rounds::new(Some(given), state, b"a", &signature()).expect("the state is ours");
+        assert_eq!(second.ask(None, "m", &json!({}), text), Some("one".to_owned()));
+        assert_eq!(second.ask(Some("two"), "m", &json!({}), text), None);
+        let result = second.questions(b"a", &signature(), WEEK);
+
+        let state = result["requestState"].as_str();
+        let given = BTreeMap::from([("two".to_owned(), json!("2"))]);
+        let third = Rounds::new(Some(given), state, b"a", &signature()).expect("the state is ours");
+        assert_eq!(third.ask(None, "m", &json!({}), text), Some("one".to_owned()));
+        assert_eq!(third.ask(Some("two"), "m", &json!({}), text), Some("2".to_owned()));
+    }
+
+    #[test]
+    fn an_answer_that_cannot_be_read_is_asked_for_again() {
+        let given = BTreeMap::from([("1".to_owned(), json!(5))]);
+        let rounds = Rounds::new(Some(given), None, b"a", &signature()).expect("there is no state");
+        assert_eq!(rounds.ask(None, "m", &json!({}), text), None);
+        let result = rounds.questions(b"a", &signature(), WEEK);
+        assert_eq!(result["inputRequests"], json!({"1": {"method": "m", "params": {}}}));
+    }
+
+    #[test]
+    fn state_of_others_is_refused() {
+        let rounds = Rounds::new(None, None, b"a", &signature()).expect("there is no state");
+        let result = rounds.questions(b"a", &signature(), WEEK);
+        let state = result["requestState"].as_str().expect("state is text");
+        let is_refused = |state: &str, request: &[u8], key: [u8; 32]| {
+            let signature = RequestStateCodec::try_new(key).expect("the key is long enough");
+            Rounds::new(None, Some(state), request, &signature).is_err()
+        };
+        assert!(!is_refused(state, b"a", KEY));
+        assert!(is_refused(state, b"b", KEY), "it belongs to another request");
+        assert!(is_refused(state, b"a", [8; 32]), "it was signed by another");
+        assert!(is_refused(&format!("{state}-"), b"a", KEY), "it was changed");
+    }
+}

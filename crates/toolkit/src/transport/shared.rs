@@ -1,0 +1,109 @@
+//! What all connections of a served server share.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use futures::StreamExt;
+use rmcp::model::{
+    Implementation, JsonObject, PromptsCapability, ProtocolVersion, RequestStateCodec, ResourcesCapability,
+    ServerCapabilities, ServerConfig, ToolsCapability,
+};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::ServeError;
+use crate::changes::Changes;
+use crate::server::Server;
+use crate::wire;
+
+/// What all connections of a served server share.
+pub(crate) struct Shared {
+    pub(super) server: Server,
+    pub(super) info: ServerConfig,
+    /// The builder's tools, as the SDK compares them with headers.
+    pub(super) typed_tools: HashMap<String, rmcp::model::Tool>,
+    pub(super) signature: RequestStateCodec,
+    pub(super) changes: Changes,
+    /// Counts what is being answered.
+    pub(super) answering: TaskTracker,
+    /// Ends what would not end by itself: the streams of those who wait for changes.
+    pub(super) closing: CancellationToken,
+    /// Gives up what is still being answered.
+    pub(super) abandoned: CancellationToken,
+    /// Hand the changes of toolboxes on; they end with this.
+    _forwarding: JoinSet<()>,
+}
+
+impl Shared {
+    pub(super) fn new(server: Server) -> Result<Arc<Shared>, ServeError> {
+        let changes = server.offers.changes.clone().unwrap_or_default();
+        let mut forwarding = JoinSet::new();
+        let mut tools_change = server.offers.changes.is_some();
+        for mut news in server.toolboxes.iter().filter_map(|toolbox| toolbox.changes()) {
+            tools_change = true;
+            let changes = changes.clone();
+            forwarding.spawn(async move {
+                while news.next().await.is_some() {
+                    changes.tools();
+                }
+            });
+        }
+        let key = match &server.offers.question_key {
+            Some(key) => key.clone(),
+            None => {
+                let mut key = vec![0; 32];
+                getrandom::fill(&mut key).map_err(|error| ServeError::NoRandomness(error.to_string()))?;
+                key
+            }
+        };
+        let signature = RequestStateCodec::try_new(key).expect("the builder takes no key that is too short");
+        Ok(Arc::new(Shared {
+            info: info(&server, tools_change),
+            typed_tools: server
+                .registered()
+                .iter()
+                .map(|each| (each.tool.name.clone(), wire::typed_tool(&each.tool)))
+                .collect(),
+            server,
+            signature,
+            changes,
+            answering: TaskTracker::new(),
+            closing: CancellationToken::new(),
+            abandoned: CancellationToken::new(),
+            _forwarding: forwarding,
+        }))
+    }
+}
+
+fn info(server: &Server, tools_change: bool) -> ServerConfig {
+    let offers = &server.offers;
+    let others_change = offers.changes.is_some();
+    let mut capabilities = ServerCapabilities::default();
+    capabilities.logging = Some(JsonObject::new());
+    if !server.registered().is_empty() || !server.toolboxes.is_empty() {
+        let mut tools = ToolsCapability::default();
+        tools.list_changed = tools_change.then_some(true);
+        capabilities.tools = Some(tools);
+    }
+    if !offers.prompts.is_empty() {
+        let mut prompts = PromptsCapability::default();
+        prompts.list_changed = others_change.then_some(true);
+        capabilities.prompts = Some(prompts);
+    }
+    if !offers.resources.is_empty() {
+        let mut resources = ResourcesCapability::default();
+        resources.list_changed = others_change.then_some(true);
+        resources.subscribe = others_change.then_some(true);
+        capabilities.resources = Some(resources);
+    }
+    if !offers.prompts.is_empty() || !offers.resources.is_empty() {
+        capabilities.completions = Some(JsonObject::new());
+    }
+    let mut info = ServerConfig::new(capabilities)
+        .with_server_info(Implementation::new(server.name.clone(), server.version.clone()))
+        // The newest with a handshake: what a client gets that asks for one nobody knows.
+        .with_protocol_version(ProtocolVersion::V_2025_11_25);
+    info.instructions = server.instructions.clone();
+    info
+}

@@ -1,0 +1,200 @@
+//! Ours ⇄ the SDK's.
+//!
+//! Only what the SDK must look at is turned into its types. The rest travels as the JSON it is ([`crate::transport`]'s
+//! `raw`), since those types have no place for fields and kinds of content that they do not know.
+
+#![expect(deprecated, reason = "the SDK marks what MCP 2026-07-28 deprecates; older clients still use it")]
+
+use std::sync::Arc;
+
+use rmcp::ErrorData;
+use rmcp::model::{CallToolResult, ContentBlock, JsonObject, LoggingLevel};
+use serde_json::{Map, Value, json};
+use toolwire_contract::{CallError, Content, Tool, ToolResult};
+
+use crate::client::{Answer, Form, Level};
+use crate::offers::OfferError;
+
+/// How a result leaves: in the SDK's type when nothing in it would be lost there, else as the JSON it is.
+#[derive(Debug)]
+pub(crate) enum Outgoing {
+    Typed(CallToolResult),
+    Raw(Map<String, Value>),
+}
+
+pub(crate) fn result_out(result: ToolResult) -> Outgoing {
+    let fits =
+        result.extra.is_empty() && result.result_type.is_none() && result.blocks().iter().all(is_plain);
+    if !fits {
+        return Outgoing::Raw(raw_result(result));
+    }
+    let blocks = result.content.unwrap_or_default().into_iter().filter_map(typed_block).collect();
+    let mut typed = CallToolResult::success(blocks);
+    typed.is_error = result.is_error;
+    typed.structured_content = result.structured_content;
+    Outgoing::Typed(typed)
+}
+
+fn is_plain(block: &Content) -> bool {
+    match block {
+        Content::Text { extra, .. } | Content::Image { extra, .. } | Content::Audio { extra, .. } => {
+            extra.is_empty()
+        }
+        Content::Resource { .. } | Content::ResourceLink(_) | Content::Other(_) => false,
+    }
+}
+
+fn typed_block(block: Content) -> Option<ContentBlock> {
+    match block {
+        Content::Text { text, .. } => Some(ContentBlock::text(text)),
+        Content::Image { data, mime_type, .. } => Some(ContentBlock::image(data, mime_type)),
+        Content::Audio { data, mime_type, .. } => Some(ContentBlock::audio(data, mime_type)),
+        Content::Resource { .. } | Content::ResourceLink(_) | Content::Other(_) => None,
+    }
+}
+
+/// A result as JSON, with the `content` that MCP asks for.
+fn raw_result(mut result: ToolResult) -> Map<String, Value> {
+    if !result.needs_input() {
+        result.content.get_or_insert_default();
+    }
+    match Value::from(result) {
+        Value::Object(fields) => fields,
+        _ => unreachable!("a result is an object"),
+    }
+}
+
+/// What the SDK compares the `Mcp-Param-…` headers of a call with.
+pub(crate) fn typed_tool(tool: &Tool) -> rmcp::model::Tool {
+    let schema = tool.input_schema.as_ref().and_then(Value::as_object).cloned();
+    rmcp::model::Tool::new(tool.name.clone(), "", Arc::<JsonObject>::new(schema.unwrap_or_default()))
+}
+
+/// A tool as it is listed. MCP asks for an object as input schema, whatever a toolbox has.
+pub(crate) fn listed_tool(tool: &Tool) -> Value {
+    let mut tool = tool.clone();
+    if !tool.input_schema.as_ref().is_some_and(Value::is_object) {
+        tool.input_schema = Some(json!({"type": "object"}));
+    }
+    Value::from(tool)
+}
+
+/// How a call that could not be made is answered: unknown tools are the protocol's business, all else the model's.
+pub(crate) fn call_error(error: &CallError) -> Result<ToolResult, ErrorData> {
+    match error {
+        CallError::UnknownTool { tool, .. } => {
+            let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
+            Err(ErrorData::invalid_params(format!("unknown tool: `{tool}`{hint}"), None))
+        }
+        CallError::Cancelled { .. } => Err(ErrorData::internal_error(error.to_string(), None)),
+        _ => Ok(error.to_result()),
+    }
+}
+
+pub(crate) fn offer_error(error: OfferError) -> ErrorData {
+    match error {
+        OfferError::Refused(message) => ErrorData::invalid_params(message, None),
+        OfferError::Failed(message) => ErrorData::internal_error(message, None),
+    }
+}
+
+pub(crate) const fn level_out(level: Level) -> LoggingLevel {
+    match level {
+        Level::Debug => LoggingLevel::Debug,
+        Level::Info => LoggingLevel::Info,
+        Level::Notice => LoggingLevel::Notice,
+        Level::Warning => LoggingLevel::Warning,
+        Level::Error => LoggingLevel::Error,
+        Level::Critical => LoggingLevel::Critical,
+        Level::Alert => LoggingLevel::Alert,
+        Level::Emergency => LoggingLevel::Emergency,
+    }
+}
+
+pub(crate) const fn level_in(level: LoggingLevel) -> Level {
+    match level {
+        LoggingLevel::Debug => Level::Debug,
+        LoggingLevel::Info => Level::Info,
+        LoggingLevel::Notice => Level::Notice,
+        LoggingLevel::Warning => Level::Warning,
+        LoggingLevel::Error => Level::Error,
+        LoggingLevel::Critical => Level::Critical,
+        LoggingLevel::Alert => Level::Alert,
+        LoggingLevel::Emergency => Level::Emergency,
+    }
+}
+
+/// The parameters of `elicitation/create`.
+pub(crate) fn form_out(form: Form) -> Value {
+    match form {
+        // Clients before 2025-11-25 know no `mode`, and without one it is a form.
+        Form::Fields { message, schema } => json!({"message": message, "requestedSchema": schema}),
+        Form::Url { message, url, id } => {
+            json!({"mode": "url", "message": message, "url": url, "elicitationId": id})
+        }
+    }
+}
+
+/// The result of `elicitation/create`; `None` when it is no such thing.
+pub(crate) fn answer_in(answer: &Value) -> Option<Answer> {
+    match answer.get("action")?.as_str()? {
+        "accept" => match answer.get("content") {
+            None | Some(Value::Null) => Some(Answer::Accepted(Map::new())),
+            Some(Value::Object(content)) => Some(Answer::Accepted(content.clone())),
+            Some(_) => None,
+        },
+        "decline" => Some(Answer::Declined),
+        "cancel" => Some(Answer::Cancelled),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(result: Value, is_typed: bool) {
+        let read = ToolResult::try_from(result.clone()).expect("the case is a result");
+        match result_out(read) {
+            Outgoing::Typed(typed) => {
+                assert!(is_typed, "{typed:?}");
+                let mut typed = serde_json::to_value(typed).expect("a result is JSON");
+                typed.as_object_mut().expect("it is an object").shift_remove("resultType");
+                assert_eq!(typed, result);
+            }
+            Outgoing::Raw(raw) => {
+                assert!(!is_typed, "{raw:?}");
+                assert_eq!(Value::Object(raw), result);
+            }
+        }
+    }
+
+    #[test]
+    fn only_what_loses_nothing_takes_the_type() {
+        let text = json!({"type": "text", "text": "a"});
+        let image = json!({"type": "image", "data": "AA==", "mimeType": "image/png"});
+        check(json!({"content": [text, image]}), true);
+        check(json!({"content": [text], "structuredContent": {"a": 1}, "isError": true}), true);
+        check(json!({"content": [{"type": "video", "data": "AA=="}]}), false);
+        check(json!({"content": [{"type": "text", "text": "a", "annotations": {"later": 1}}]}), false);
+        check(json!({"content": [{"type": "resource_link", "uri": "a:b", "name": "n"}]}), false);
+        check(json!({"content": [text], "later": 1}), false);
+        check(json!({"resultType": "input_required", "inputRequests": {}}), false);
+    }
+
+    #[test]
+    fn a_schema_that_is_no_object_is_listed_as_one() {
+        let tool = Tool { name: "f".into(), input_schema: Some(json!(true)), ..Tool::default() };
+        assert_eq!(listed_tool(&tool), json!({"name": "f", "inputSchema": {"type": "object"}}));
+    }
+
+    #[test]
+    fn answers_are_read_or_not_there() {
+        assert_eq!(answer_in(&json!({"action": "accept"})), Some(Answer::Accepted(Map::new())));
+        assert_eq!(answer_in(&json!({"action": "decline", "content": 5})), Some(Answer::Declined));
+        for wrong in [json!(12345), json!({"action": "accept", "content": 5}), json!({"action": "yes"})] {
+            assert_eq!(answer_in(&wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,485 @@
+//! Arguments once: one struct is schema, validation and documentation.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Value, json};
+use toolwire_toolkit::{Context, Outcome, Secret, Server, tool};
+
+use crate::support::{list, plain, said};
+
+/// Words about the struct, which are not the tool's.
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+struct Search {
+    /// What to look for
+    #[schemars(length(min = 1))]
+    query: String,
+    /// How many to give
+    #[serde(default = "ten")]
+    #[schemars(range(min = 1, max = 50))]
+    limit: u32,
+    /// Where to look
+    scope: Option<Scope>,
+    /// How to narrow it down
+    #[serde(default)]
+    filters: Vec<Filter>,
+    /// A colour in hexadecimal digits
+    colour: Option<Colour>,
+}
+
+fn ten() -> u32 {
+    10
+}
+
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Scope {
+    /// What is in the folder
+    Folder,
+    /// Everything there is.
+    Everywhere,
+}
+
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+struct Filter {
+    /// The field to look at
+    field: String,
+    /// What it must be
+    is: Criterion,
+}
+
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+enum Criterion {
+    Equal {
+        /// The text it equals
+        text: String,
+    },
+    Between {
+        /// The least
+        least: f64,
+        /// The most
+        most: f64,
+    },
+}
+
+/// Known to be a colour only by its own code.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Colour(String);
+
+impl<'de> Deserialize<'de> for Colour {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Colour, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let is_colour = text.len() == 6 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        is_colour
+            .then_some(Colour(text))
+            .ok_or_else(|| serde::de::Error::custom("six hexadecimal digits are wanted"))
+    }
+}
+
+/// Search for documents.
+#[tool]
+async fn search(args: Search) -> Outcome<Search> {
+    Outcome::ok(args)
+}
+
+/// List what is there.
+#[tool]
+async fn browse(
+    /// Whether to say more
+    verbose: bool,
+    cx: &Context,
+    /// How many to give
+    limit: Option<u8>,
+    /// In which order
+    #[tool(default = "name")]
+    order: String,
+    /// Where to begin
+    #[tool(default = 3 - 2)]
+    page: i64,
+    /// Which words
+    #[tool(default)]
+    words: Vec<String>,
+    /// The share of all
+    #[schemars(range(min = 0.0, max = 1.0))]
+    #[serde(default)]
+    share: f64,
+) -> Value {
+    json!([verbose, cx.request, limit, order, page, words, share])
+}
+
+/// A map and what is not known beforehand.
+#[tool]
+async fn open(args: Open) -> Value {
+    json!({"name": args.name, "rest": args.rest})
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Open {
+    /// A name
+    name: String,
+    /// All else
+    #[serde(flatten)]
+    rest: BTreeMap<String, Value>,
+}
+
+/// Fields of two structs in one.
+#[tool]
+async fn combined(args: Combined) -> Value {
+    json!([args.name, args.page.number, args.page.size])
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Combined {
+    /// A name
+    name: String,
+    #[serde(flatten)]
+    page: Page,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Page {
+    /// Which page
+    number: u32,
+    /// How large, as a share
+    size: f64,
+}
+
+/// Take many, and a secret that may be left out.
+#[tool]
+async fn many(
+    /// Numbers
+    numbers: Vec<u8>,
+    /// A key
+    #[tool(default = Secret::new("key".to_owned()))]
+    key: Secret<String>,
+) -> Value {
+    json!([numbers, key.reveal()])
+}
+
+/// Take alternatives, and what contains itself.
+#[tool]
+async fn grow(
+    /// How
+    way: Way,
+    /// What
+    tree: Option<Tree>,
+) -> Value {
+    json!([way, tree])
+}
+
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+enum Way {
+    Fast {
+        /// In metres
+        height: u32,
+        /// A word
+        word: Option<String>,
+    },
+    Slow {
+        /// In years
+        years: u32,
+    },
+}
+
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+struct Tree {
+    /// Its name
+    name: Option<String>,
+    /// What grows from it
+    #[serde(default)]
+    branches: Vec<Tree>,
+}
+
+/// Nothing to give.
+#[tool]
+async fn now(_cx: &Context) -> String {
+    "now".to_owned()
+}
+
+fn server() -> Server {
+    plain()
+        .tool(search)
+        .tool(browse)
+        .tool(open)
+        .tool(combined)
+        .tool(many)
+        .tool(grow)
+        .tool(now)
+        .build()
+        .unwrap()
+}
+
+#[track_caller]
+fn check_violations(tool: &str, arguments: Value, expected: &[(&str, &str)]) {
+    let said = said(&server(), tool, arguments);
+    assert_eq!(said["success"], false, "{said}");
+    assert_eq!(said["error_type"], "validation_error", "{said}");
+    let found: Vec<(&str, &str)> = said["data"]["validation_errors"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|each| (each["field"].as_str().unwrap(), each["message"].as_str().unwrap()))
+        .collect();
+    assert_eq!(found, expected);
+}
+
+#[track_caller]
+fn check_value(tool: &str, arguments: Value, expected: Value) {
+    assert_eq!(said(&server(), tool, arguments), json!({"success": true, "value": expected}));
+}
+
+#[test]
+fn every_violation_is_found_at_once_and_in_order() {
+    check_violations(
+        "search",
+        json!({
+            "scop": "folder",
+            "zzz": 1,
+            "filters": [
+                {"field": 7, "is": {"kind": "between", "least": "low", "most": 2}},
+                {"is": {"kind": "equals", "text": "x"}},
+                "name",
+                {"field": "name", "is": {"text": "x"}}
+            ],
+            "limit": 99,
+            "scope": "folders",
+        }),
+        &[
+            ("query", "is required and missing"),
+            ("limit", "must be at most 50"),
+            ("scope", "must be one of `folder`, `everywhere`; did you mean `folder`?"),
+            ("filters[0].field", "must be text, not a number"),
+            ("filters[0].is.least", "must be a number, not text"),
+            ("filters[1].field", "is required and missing"),
+            ("filters[1].is.kind", "must be one of `equal`, `between`"),
+            ("filters[2]", "must be an object, not text"),
+            ("filters[3].is.kind", "is required and missing"),
+            ("scop", "is not known; did you mean `scope`?"),
+            ("zzz", "is not known; known are `query`, `limit`, `scope`, `filters`, `colour`"),
+        ],
+    );
+}
+
+#[test]
+fn the_range_of_an_integer_type_is_checked_with_the_rest() {
+    check_violations(
+        "browse",
+        json!({"verbose": "yes", "limit": 256, "page": 1.5, "share": -0.1}),
+        &[
+            ("verbose", "must be true or false, not text"),
+            ("limit", "must be at most 255"),
+            ("page", "must be an integer, not a number"),
+            ("share", "must be at least 0.0"),
+        ],
+    );
+    check_violations(
+        "combined",
+        json!({"name": "a", "number": 5000000000u64, "size": 1}),
+        &[("number", "must be at most 4294967295")],
+    );
+}
+
+#[test]
+fn what_only_the_type_s_own_code_refuses_is_refused_in_the_same_words() {
+    check_violations(
+        "search",
+        json!({"query": "x", "colour": "blue"}),
+        &[("colour", "six hexadecimal digits are wanted")],
+    );
+}
+
+#[test]
+fn the_answer_to_bad_arguments_says_what_to_do() {
+    assert_eq!(
+        said(&server(), "search", json!({"query": 1})),
+        json!({
+            "success": false,
+            "error": "`query` does not fit; nothing was done",
+            "error_type": "validation_error",
+            "instruction": "Call the tool again with arguments that fit, as `data.validation_errors` says.",
+            "data": {"validation_errors": [{"field": "query", "message": "must be text, not a number"}]}
+        })
+    );
+}
+
+#[test]
+fn nothing_is_known_where_nothing_can_be_given() {
+    check_violations(
+        "now",
+        json!({"zone": "UTC"}),
+        &[("zone", "is not known; there is nothing to be given here")],
+    );
+    check_value("now", json!({}), json!("now"));
+    check_value("now", Value::Null, json!("now"));
+}
+
+#[test]
+fn defaults_of_the_struct_apply() {
+    check_value(
+        "search",
+        json!({"query": "x"}),
+        json!({"query": "x", "limit": 10, "scope": null, "filters": [], "colour": null}),
+    );
+}
+
+#[test]
+fn null_stands_for_what_may_be_left_out() {
+    check_value(
+        "search",
+        json!({"query": "x", "limit": null, "scope": null, "filters": null}),
+        json!({"query": "x", "limit": 10, "scope": null, "filters": [], "colour": null}),
+    );
+    check_violations("search", json!({"query": null}), &[("query", "must be text, not null")]);
+}
+
+#[test]
+fn plain_parameters_are_arguments_and_the_context_is_none() {
+    check_value("browse", json!({"verbose": true}), json!([true, "1", null, "name", 1, [], 0.0]));
+    check_value(
+        "browse",
+        json!({"verbose": false, "limit": 5.0, "order": "date", "page": -2, "words": ["a"], "share": 0.5}),
+        json!([false, "1", 5, "date", -2, ["a"], 0.5]),
+    );
+    check_violations(
+        "browse",
+        json!({"verbose": true, "cx": {}}),
+        &[("cx", "is not known; known are `verbose`, `limit`, `order`, `page`, `words`, `share`")],
+    );
+}
+
+#[test]
+fn null_and_whole_numbers_are_understood_in_alternatives_and_in_depth() {
+    check_value(
+        "grow",
+        json!({
+            "way": {"kind": "fast", "height": 3.0, "word": null},
+            "tree": {"name": null, "branches": [{"name": null, "branches": [{"branches": null}]}]}
+        }),
+        json!([
+            {"kind": "fast", "height": 3, "word": null},
+            {"name": null, "branches": [{"name": null, "branches": [{"name": null, "branches": []}]}]}
+        ]),
+    );
+    check_violations(
+        "grow",
+        json!({"way": {"kind": "slow", "years": null}, "tree": {"branches": [{"leaves": 1}]}}),
+        &[
+            ("way.years", "must be an integer, not null"),
+            ("tree.branches[0].leaves", "is not known; known are `name`, `branches`"),
+        ],
+    );
+}
+
+#[test]
+fn items_come_in_their_order() {
+    let mut numbers = vec![json!(1); 12];
+    for wrong in [2, 9, 10, 11] {
+        numbers[wrong] = json!(-1);
+    }
+    let message = "must be at least 0";
+    let expected = [
+        ("numbers[2]", message),
+        ("numbers[9]", message),
+        ("numbers[10]", message),
+        ("numbers[11]", message),
+    ];
+    check_violations("many", json!({"numbers": numbers}), &expected);
+}
+
+#[test]
+fn a_secret_s_default_applies_and_is_not_shown() {
+    check_value("many", json!({"numbers": []}), json!([[], "key"]));
+    let many = list(&server()).into_iter().find(|tool| tool.name == "many").unwrap();
+    let schema = many.input_schema.unwrap();
+    assert_eq!(
+        schema["properties"]["key"],
+        json!({"description": "A key", "type": "string", "writeOnly": true})
+    );
+    assert_eq!(schema["required"], json!(["numbers"]));
+}
+
+#[test]
+fn a_struct_that_keeps_the_rest_is_open() {
+    check_value("open", json!({"name": "n", "more": [1.50]}), json!({"name": "n", "rest": {"more": [1.50]}}));
+}
+
+#[test]
+fn numbers_reach_flattened_fields() {
+    check_value("combined", json!({"name": "n", "number": 2, "size": 0.50}), json!(["n", 2, 0.5]));
+    let exact: Value = serde_json::from_str(r#"{"name":"n","number":2,"size":1.10e0}"#).unwrap();
+    check_value("combined", exact, json!(["n", 2, 1.1]));
+    check_violations(
+        "combined",
+        json!({"name": "n", "number": 2, "size": 1, "sise": 2}),
+        &[("sise", "is not known; did you mean `size`?")],
+    );
+}
+
+#[test]
+fn the_schema_says_what_every_reader_understands() {
+    let tools = list(&server());
+    let search = tools.iter().find(|tool| tool.name == "search").unwrap();
+    assert_eq!(
+        search.input_schema.clone().unwrap(),
+        json!({
+            "type": "object",
+            "properties": {
+                "query": {"description": "What to look for. At least 1 character", "type": "string"},
+                "limit": {"description": "How many to give. At least 1, at most 50", "type": "integer", "default": 10},
+                "scope": {
+                    "description": "Where to look\n`folder`: What is in the folder\n`everywhere`: Everything there is",
+                    "type": "string",
+                    "enum": ["folder", "everywhere"]
+                },
+                "filters": {
+                    "description": "How to narrow it down",
+                    "type": "array",
+                    "items": {
+                        "type": "object",
+                        "properties": {
+                            "field": {"description": "The field to look at", "type": "string"},
+                            "is": {
+                                "description": "What it must be",
+                                "oneOf": [
+                                    {
+                                        "type": "object",
+                                        "properties": {
+                                            "text": {"description": "The text it equals", "type": "string"},
+                                            "kind": {"type": "string", "const": "equal"}
+                                        },
+                                        "required": ["kind", "text"],
+                                        "additionalProperties": false
+                                    },
+                                    {
+                                        "type": "object",
+                                        "properties": {
+                                            "least": {"description": "The least", "type": "number"},
+                                            "most": {"description": "The most", "type": "number"},
+                                            "kind": {"type": "string", "const": "between"}
+                                        },
+                                        "required": ["kind", "least", "most"],
+                                        "additionalProperties": false
+                                    }
+                                ]
+                            }
+                        },
+                        "required": ["field", "is"],
+                        "additionalProperties": false
+                    },
+                    "default": []
+                },
+                "colour": {"description": "A colour in hexadecimal digits", "type": "string"}
+            },
+            "required": ["query"],
+            "additionalProperties": false
+        })
+    );
+    let now = tools.iter().find(|tool| tool.name == "now").unwrap();
+    assert_eq!(
+        now.input_schema.clone().unwrap(),
+        json!({"type": "object", "properties": {}, "additionalProperties": false})
+    );
+}

@@ -1,0 +1,53 @@
+//! Descriptions: the doc comment, then what can be given.
+
+use serde_json::Value;
+use toolwire_toolkit::tool;
+
+use crate::support::{list, plain};
+
+/// Move a document to another folder, in which there
+/// may be others.
+///
+/// What is there stays:
+/// - never overwritten
+/// - never renamed
+#[tool(explicit = "MOVE")]
+async fn shift(
+    /// Which one
+    name: String,
+    /// Where to
+    #[tool(default = "inbox")]
+    folder: String,
+    /// Which versions
+    versions: Option<Vec<u32>>,
+    /// What else
+    more: Option<Value>,
+) {
+    let _ = (name, folder, versions, more);
+}
+
+/// Look.
+#[tool(title = "Look around")]
+async fn look() {}
+
+#[test]
+fn a_description_is_the_author_s_words_and_the_arguments() {
+    let tools = list(&plain().tool(shift).tool(look).build().unwrap());
+    assert_eq!(
+        tools[0].description.as_deref().unwrap(),
+        "REQUIRES EXPLICIT USER INSTRUCTION. Move a document to another folder, in which there may be others.\n\
+         \n\
+         What is there stays:\n\
+         - never overwritten\n\
+         - never renamed\n\
+         \n\
+         Arguments:\n\
+         - `name`: string, required\n\
+         - `folder`: string, default `inbox`\n\
+         - `versions`: array of integer, optional\n\
+         - `more`: any, optional\n\
+         - `explicit_action`: string, required, always `MOVE`"
+    );
+    assert_eq!(tools[1].description.as_deref(), Some("Look."));
+    assert_eq!(tools[1].title.as_deref(), Some("Look around"));
+}

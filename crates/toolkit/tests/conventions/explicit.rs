@@ -1,0 +1,139 @@
+//! Explicit action: what needs the user's word does not run without it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::{Value, json};
+use toolwire_toolkit::{BuildError, Context, Instruction, Outcome, Server, tool};
+
+use crate::support::{WAYS, list, plain, said};
+
+type Runs = Arc<AtomicUsize>;
+
+/// Delete a document.
+#[tool(explicit = "DELETE_DOCUMENT")]
+async fn delete(
+    cx: &Context,
+    /// Which one
+    name: String,
+) -> Outcome<String> {
+    cx.state::<Runs>().unwrap().fetch_add(1, Ordering::SeqCst);
+    Outcome::ok(name)
+}
+
+/// Empty the bin.
+#[tool(explicit = "EMPTY", idempotent, open_world = false, destructive = false)]
+async fn empty() {}
+
+/// Show what is private.
+#[tool(explicit = "SHOW", read_only)]
+async fn show() {}
+
+/// Look.
+#[tool(read_only, title = "Look around")]
+async fn look() {}
+
+/// Do something.
+#[tool]
+async fn act() {}
+
+/// Take the reserved word.
+#[tool(explicit = "X")]
+async fn reserved(
+    /// Taken
+    explicit_action: String,
+) -> String {
+    explicit_action
+}
+
+fn server(runs: &Runs) -> Server {
+    plain().state(runs.clone()).tool(delete).tool(empty).tool(show).tool(look).tool(act).build().unwrap()
+}
+
+#[track_caller]
+fn check_refused(arguments: Value, problem: &str) {
+    let runs = Runs::default();
+    let expected = json!({
+        "success": false,
+        "error": format!(
+            "`delete` runs only when the user has explicitly asked for it, and `explicit_action`, which says so, {problem}; \
+             nothing was done"
+        ),
+        "error_type": "explicit_action_required",
+        "instruction": Instruction::require_consent(),
+    });
+    assert_eq!(said(&server(&runs), "delete", arguments), expected);
+    assert_eq!(runs.load(Ordering::SeqCst), 0, "the function ran");
+}
+
+#[test]
+fn without_the_word_nothing_runs() {
+    check_refused(json!({"name": "a"}), "is missing");
+    check_refused(json!({}), "is missing");
+    for wrong in [
+        json!("delete_document"),
+        json!("DELETE"),
+        json!(""),
+        json!(true),
+        json!(null),
+        json!(["DELETE_DOCUMENT"]),
+    ] {
+        check_refused(json!({"name": "a", "explicit_action": wrong}), "names another action");
+    }
+}
+
+#[test]
+fn with_the_word_it_runs_and_its_arguments_are_checked() {
+    let runs = Runs::default();
+    let server = server(&runs);
+    let given = |name: Value| json!({"name": name, "explicit_action": "DELETE_DOCUMENT"});
+    assert_eq!(said(&server, "delete", given(json!("a"))), json!({"success": true, "value": "a"}));
+    assert_eq!(said(&server, "delete", given(json!(1)))["error_type"], "validation_error");
+    assert_eq!(runs.load(Ordering::SeqCst), WAYS.len(), "once each way");
+}
+
+#[test]
+fn the_schema_asks_for_the_constant() {
+    let tools = list(&server(&Runs::default()));
+    assert_eq!(
+        tools[0].input_schema.clone().unwrap(),
+        json!({
+            "type": "object",
+            "properties": {
+                "name": {"description": "Which one", "type": "string"},
+                "explicit_action": {
+                    "type": "string",
+                    "const": "DELETE_DOCUMENT",
+                    "description": "Give it only when the user has explicitly asked for exactly this"
+                }
+            },
+            "required": ["name", "explicit_action"],
+            "additionalProperties": false
+        })
+    );
+}
+
+#[test]
+fn annotations_follow_and_can_be_given() {
+    let annotations: Vec<(String, Value)> = list(&server(&Runs::default()))
+        .into_iter()
+        .map(|tool| (tool.name, json!(tool.annotations)))
+        .collect();
+    let expected = [
+        ("delete", json!({"readOnlyHint": false, "destructiveHint": true})),
+        (
+            "empty",
+            json!({"readOnlyHint": false, "destructiveHint": false, "idempotentHint": true, "openWorldHint": false}),
+        ),
+        ("show", json!({"readOnlyHint": true})),
+        ("look", json!({"readOnlyHint": true})),
+        ("act", Value::Null),
+    ];
+    assert_eq!(annotations, expected.map(|(name, hints)| (name.to_owned(), hints)));
+}
+
+#[test]
+fn the_word_cannot_be_an_argument_of_the_tool_s_own() {
+    let error = plain().tool(reserved).build().err().unwrap();
+    assert_eq!(error, BuildError::ReservedArgument { tool: "reserved".into() });
+}

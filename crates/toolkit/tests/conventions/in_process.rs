@@ -1,0 +1,75 @@
+//! A server is a toolbox: an agent calls its tools without a transport.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use toolwire_contract::{CallError, CallOptions, Progress, Toolbox};
+use toolwire_toolkit::{Context, tool};
+
+use crate::support::{plain, runtime};
+
+/// Say something back.
+#[tool]
+async fn echo(
+    /// What
+    text: String,
+    cx: &Context,
+) -> String {
+    cx.client.progress(Progress { done: 1.0, total: Some(2.0), message: None });
+    text
+}
+
+/// Wait until the call is given up.
+#[tool]
+async fn wait(cx: &Context) {
+    let (cancelled, heard) = (cx.cancelled.clone(), cx.state::<Heard>().unwrap().clone());
+    tokio::spawn(async move {
+        cancelled.cancelled().await;
+        heard.notify_one();
+    });
+    std::future::pending().await
+}
+
+type Heard = Arc<tokio::sync::Notify>;
+
+#[track_caller]
+fn check(arguments: Value, expected: Result<Value, CallError>) {
+    let server: Arc<dyn Toolbox> = Arc::new(plain().tool(echo).build().unwrap());
+    let result = runtime().block_on(server.call("echo", &arguments, CallOptions::default()));
+    assert_eq!(result.map(|result| result.structured_content.unwrap()), expected);
+}
+
+#[test]
+fn arguments_come_as_models_send_them() {
+    check(json!({"text": "a"}), Ok(json!({"success": true, "value": "a"})));
+    check(json!("{\"text\": \"a\"}"), Ok(json!({"success": true, "value": "a"})));
+    let problem = "they must be an object".to_owned();
+    check(json!(["a"]), Err(CallError::InvalidArguments { tool: "echo".into(), problem }));
+}
+
+#[test]
+fn progress_is_passed_on() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let sink = seen.clone();
+    let options = CallOptions {
+        progress: Some(Arc::new(move |progress: Progress| sink.lock().unwrap().push(progress.done))),
+        ..CallOptions::default()
+    };
+    let server = plain().tool(echo).build().unwrap();
+    runtime().block_on(Toolbox::call(&server, "echo", &json!({"text": "a"}), options)).unwrap();
+    assert_eq!(*seen.lock().unwrap(), [1.0]);
+}
+
+#[test]
+fn a_late_call_is_cancelled() {
+    let heard = Heard::default();
+    let server = plain().state(heard.clone()).tool(wait).build().unwrap();
+    let limit = Duration::from_millis(1);
+    runtime().block_on(async {
+        let options = CallOptions { timeout: Some(limit), ..CallOptions::default() };
+        let error = Toolbox::call(&server, "wait", &Value::Null, options).await.unwrap_err();
+        assert_eq!(error, CallError::TimedOut { server: "test".into(), tool: "wait".into(), after: limit });
+        heard.notified().await;
+    });
+}

@@ -1,0 +1,79 @@
+//! What breaks the conventions is found by `lint`.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use toolwire_toolkit::{lint, tool};
+
+use crate::support::plain;
+
+#[derive(Deserialize, JsonSchema)]
+#[allow(dead_code)]
+struct Undescribed {
+    name: String,
+    /// Described
+    parts: Vec<Part>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[allow(dead_code)]
+struct Part {
+    size: u32,
+}
+
+#[allow(deprecated)] // The build warns of it too.
+mod silent {
+    use super::*;
+
+    #[tool]
+    pub(crate) async fn silent(number: u8) {
+        let _ = number;
+    }
+}
+
+/// Take what nobody described.
+#[tool]
+async fn undescribed(args: Undescribed) {
+    drop(args);
+}
+
+/// Destroy without asking.
+#[tool(destructive)]
+async fn destroy() {}
+
+/// A well-kept tool.
+#[tool]
+async fn kept(
+    /// A number
+    number: u8,
+) {
+    let _ = number;
+}
+
+/// A tool with a very long name.
+#[tool]
+async fn a_tool_whose_name_is_longer_than_what_some_of_the_models_can_take() {}
+
+#[test]
+fn what_breaks_the_conventions_is_found() {
+    let server = plain()
+        .tool(silent::silent)
+        .tool(undescribed)
+        .tool(destroy)
+        .tool(kept)
+        .tool(a_tool_whose_name_is_longer_than_what_some_of_the_models_can_take)
+        .build()
+        .unwrap();
+    let found: Vec<String> = lint(&server).iter().map(ToString::to_string).collect();
+    let long = "a_tool_whose_name_is_longer_than_what_some_of_the_models_can_take";
+    assert_eq!(
+        found,
+        [
+            "the tool `silent` has no description: give it a doc comment".to_owned(),
+            "the argument `number` of `silent` has no description: give it a doc comment".to_owned(),
+            "the argument `name` of `undescribed` has no description: give it a doc comment".to_owned(),
+            "the argument `parts.size` of `undescribed` has no description: give it a doc comment".to_owned(),
+            "the tool `destroy` destroys and asks nobody first: give it an `explicit` action".to_owned(),
+            format!("the tool `{long}` is served as `{long}`, longer than 64 characters"),
+        ]
+    );
+}

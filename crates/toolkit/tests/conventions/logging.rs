@@ -1,0 +1,276 @@
+//! Automatic logging: a span for each call, and what happened at the level where one looks for it.
+
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex};
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+use toolwire_toolkit::{Outcome, Secret, Server, tool};
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::layer::{Context as Layered, Layer, SubscriberExt};
+use tracing_subscriber::registry::LookupSpan;
+
+use crate::support::{Client, WAYS, Way, runtime};
+
+/// Greet someone at a place.
+#[tool]
+async fn greet(
+    /// Where
+    place: String,
+) -> String {
+    place
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Login {
+    /// The account
+    account: String,
+    /// The password
+    password: Secret<String>,
+}
+
+/// Log in.
+#[tool]
+async fn login(args: Login) -> Outcome<String> {
+    if args.password.reveal() != "hunter2" {
+        "x".parse::<u8>()?;
+    }
+    Outcome::ok(format!("{} {:?}", args.account, args.password))
+}
+
+/// Panic.
+#[tool]
+async fn explode(
+    /// In which words
+    words: String,
+) {
+    panic!("boom: {words}");
+}
+
+/// One test waits for it.
+static STARTED: Notify = Notify::const_new();
+
+/// Wait for ever.
+#[tool]
+async fn wait() {
+    STARTED.notify_one();
+    std::future::pending().await
+}
+
+fn server() -> Server {
+    // The served names have a prefix; the log has none.
+    Server::builder("docs")
+        .environment::<&str, &str>([])
+        .tool(greet)
+        .tool(login)
+        .tool(explode)
+        .tool(wait)
+        .build()
+        .unwrap()
+}
+
+/// Calls a tool through a client and gives back the lines that were logged down to `level`, which are the same each way.
+fn logged(level: Level, tool: &str, arguments: Value) -> Vec<String> {
+    let [lines, http] = WAYS.map(|way| logged_over(way, level, tool, arguments.clone()));
+    assert_eq!(lines, http, "over lines and over HTTP");
+    lines
+}
+
+fn logged_over(way: Way, level: Level, tool: &str, arguments: Value) -> Vec<String> {
+    let log = Log { level, lines: Arc::default() };
+    let lines = log.lines.clone();
+    let has_line = |start: &'static str| {
+        let lines = lines.clone();
+        async move {
+            while !lines.lock().unwrap().iter().any(|line| line.starts_with(start)) {
+                tokio::task::yield_now().await;
+            }
+        }
+    };
+    tracing::subscriber::with_default(tracing_subscriber::registry().with(log), || {
+        // Everything runs on this thread, so everything is logged here.
+        runtime().block_on(async {
+            let client = Client::at(&server(), way).await;
+            let call = client.call(tool, arguments);
+            if tool == "docs_wait" {
+                tokio::select! {
+                    answer = call => panic!("it waits: {answer:?}"),
+                    () = STARTED.notified() => (), // and is given up
+                }
+            } else {
+                call.await.unwrap();
+            }
+            has_line(CLOSED).await;
+        });
+    });
+    let lines = lines.lock().unwrap();
+    lines.clone()
+}
+
+#[track_caller]
+fn check(level: Level, tool: &str, arguments: Value, expected: &[&str]) {
+    assert_eq!(logged(level, tool, arguments), expected);
+}
+
+const CLOSED: &str = "span tool=";
+
+#[test]
+fn a_call_is_traced_and_its_outcome_is_for_debugging() {
+    check(
+        Level::TRACE,
+        "docs_greet",
+        json!({"place": "Oslo"}),
+        &[
+            r#"TRACE called arguments={"place":"Oslo"}"#,
+            "DEBUG outcome outcome=success duration=…",
+            "TRACE completed",
+            "span tool=greet request_id=… outcome=success",
+        ],
+    );
+    check(
+        Level::DEBUG,
+        "docs_greet",
+        json!({"place": "Oslo"}),
+        &["DEBUG outcome outcome=success duration=…", "span tool=greet request_id=… outcome=success"],
+    );
+    check(
+        Level::ERROR,
+        "docs_greet",
+        json!({"place": "Oslo"}),
+        &["span tool=greet request_id=… outcome=success"],
+    );
+}
+
+#[test]
+fn a_failure_is_an_error_with_its_cause() {
+    check(
+        Level::ERROR,
+        "docs_login",
+        json!({"account": "a", "password": "wrong"}),
+        &[
+            "ERROR failed error_type=internal_error error=the tool failed on the inside; its log says why \
+         cause=invalid digit found in string",
+            "span tool=login request_id=… outcome=internal_error",
+        ],
+    );
+    check(
+        Level::ERROR,
+        "docs_greet",
+        json!({"place": 1}),
+        &[
+            "ERROR failed error_type=validation_error error=`place` does not fit; nothing was done",
+            "span tool=greet request_id=… outcome=validation_error",
+        ],
+    );
+    check(
+        Level::DEBUG,
+        "docs_explode",
+        json!({"words": "bang"}),
+        &[
+            "ERROR failed error_type=internal_error error=the tool failed on the inside; its log says why \
+         cause=panicked: boom: bang",
+            "DEBUG outcome outcome=internal_error duration=…",
+            "span tool=explode request_id=… outcome=internal_error",
+        ],
+    );
+}
+
+#[test]
+fn secrets_are_in_no_line() {
+    let lines = logged(Level::TRACE, "docs_login", json!({"account": "a", "password": "hunter2"}));
+    assert_eq!(lines[0], r#"TRACE called arguments={"account":"a","password":"…"}"#);
+    let attempts = [
+        json!({"account": "a", "password": "hunter2"}),
+        json!({"account": "a", "passwort": "hunter2"}),
+        json!({"account": "a", "password": {"is": "hunter2"}}),
+        json!({"account": "a", "password": ["hunter2"], "extra": "hunter2"}),
+    ];
+    for arguments in attempts {
+        let lines = logged(Level::TRACE, "docs_login", arguments);
+        assert!(lines.iter().all(|line| !line.contains("hunter2")), "{lines:#?}");
+        assert!(lines.last().unwrap().starts_with(CLOSED));
+    }
+}
+
+#[test]
+fn a_call_that_is_given_up_says_so() {
+    check(
+        Level::DEBUG,
+        "docs_wait",
+        json!({}),
+        &["DEBUG outcome outcome=cancelled duration=…", "span tool=wait request_id=… outcome=cancelled"],
+    );
+}
+
+/// Keeps what the toolkit logs, as lines; a span is one when it closes.
+struct Log {
+    level: Level,
+    lines: Arc<Mutex<Vec<String>>>,
+}
+
+#[derive(Default)]
+struct Fields(Vec<(String, String)>);
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+        // How long it took is another each time, and clients count as they like.
+        let value = if ["duration", "request_id"].contains(&field.name()) {
+            "…".to_owned()
+        } else {
+            format!("{value:?}")
+        };
+        self.0.push((field.name().to_owned(), value));
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        // Clients count as they like.
+        let value = if field.name() == "request_id" { "…" } else { value };
+        self.0.push((field.name().to_owned(), value.to_owned()));
+    }
+}
+
+impl Fields {
+    fn line(&self, mut line: String) -> String {
+        if let Some((_, message)) = self.0.iter().find(|(name, _)| name == "message") {
+            write!(line, " {message}").unwrap();
+        }
+        for (name, value) in self.0.iter().filter(|(name, _)| name != "message") {
+            write!(line, " {name}={value}").unwrap();
+        }
+        line
+    }
+}
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Log {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>, _: Layered<'_, S>) -> bool {
+        *metadata.level() <= self.level && metadata.target().starts_with("toolwire_toolkit")
+    }
+
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, layered: Layered<'_, S>) {
+        let mut fields = Fields::default();
+        attributes.record(&mut fields);
+        layered.span(id).unwrap().extensions_mut().insert(fields);
+    }
+
+    fn on_record(&self, id: &Id, values: &Record<'_>, layered: Layered<'_, S>) {
+        let span = layered.span(id).unwrap();
+        values.record(span.extensions_mut().get_mut::<Fields>().unwrap());
+    }
+
+    fn on_event(&self, event: &Event<'_>, layered: Layered<'_, S>) {
+        assert_eq!(layered.event_span(event).unwrap().name(), "tool_call", "a line belongs to its call");
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        self.lines.lock().unwrap().push(fields.line(event.metadata().level().to_string()));
+    }
+
+    fn on_close(&self, id: Id, layered: Layered<'_, S>) {
+        let span = layered.span(&id).unwrap();
+        let line = span.extensions().get::<Fields>().unwrap().line("span".to_owned());
+        self.lines.lock().unwrap().push(line);
+    }
+}

@@ -1,0 +1,328 @@
+//! Outcomes: what a tool says, for every kind of value and of failure.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+use toolwire_toolkit::{
+    Content, Context, Failure, Instruction, Mode, OrFailure, Outcome, Server, ToolResult, tool,
+};
+
+use crate::support::{call, list, plain, said};
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+struct Document {
+    title: String,
+    size: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Shape {
+    Round,
+    Square { side: f64 },
+}
+
+/// Asserts that an outcome is written as it should be, and read back as it was.
+#[track_caller]
+fn check<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(
+    outcome: Outcome<T>,
+    expected: Value,
+) {
+    assert_eq!(serde_json::to_value(&outcome).unwrap(), expected);
+    assert_eq!(serde_json::from_value::<Outcome<T>>(expected).unwrap(), outcome);
+}
+
+#[test]
+fn a_value_of_any_kind_is_written_and_read_back() {
+    let document = Document { title: "plan".into(), size: None };
+    check(Outcome::ok(document.clone()), json!({"success": true, "value": {"title": "plan", "size": null}}));
+    check(Outcome::ok(Shape::Round), json!({"success": true, "value": "round"}));
+    check(
+        Outcome::ok(Shape::Square { side: 1.5 }),
+        json!({"success": true, "value": {"square": {"side": 1.5}}}),
+    );
+    check(Outcome::ok(()), json!({"success": true}));
+    check(
+        Outcome::ok(vec![document.clone()]),
+        json!({"success": true, "value": [{"title": "plan", "size": null}]}),
+    );
+    check(Outcome::ok(Vec::<u8>::new()), json!({"success": true, "value": []}));
+    check(Outcome::ok(None::<u8>), json!({"success": true}));
+    check(Outcome::ok(Some(3)), json!({"success": true, "value": 3}));
+    check(Outcome::ok(u64::MAX), json!({"success": true, "value": u64::MAX}));
+    check(Outcome::ok(-0.5), json!({"success": true, "value": -0.5}));
+    check(Outcome::ok(String::new()), json!({"success": true, "value": ""}));
+    check(Outcome::ok(false), json!({"success": true, "value": false}));
+    check(Outcome::ok(BTreeMap::from([("a".to_owned(), 1)])), json!({"success": true, "value": {"a": 1}}));
+    check(Outcome::ok(json!({"any": [1.10]})), json!({"success": true, "value": {"any": [1.10]}}));
+    check(Outcome::ok((1, "a".to_owned())), json!({"success": true, "value": [1, "a"]}));
+}
+
+#[test]
+fn all_fields_are_written_in_their_order() {
+    let outcome = Outcome::<u8>::failure("conflict", "it was changed meanwhile")
+        .with_message("Somebody else was faster.")
+        .with_instruction(Instruction::ask_for("which version to keep").then(Instruction::no_changes()))
+        .with_data("version", 3);
+    check(
+        outcome.clone(),
+        json!({
+            "success": false,
+            "error": "it was changed meanwhile",
+            "error_type": "conflict",
+            "message": "Somebody else was faster.",
+            "instruction": "Ask the user for which version to keep before you go on; do not make it up. Make no changes, neither \
+                            yourself nor with other tools, until the user asks for them.",
+            "data": {"version": 3}
+        }),
+    );
+    assert!(outcome.is_failure() && !outcome.is_ok());
+    let keys = r#"{"success":true,"value":1,"message":"m","instruction":"free text"}"#;
+    let outcome = Outcome::ok(1).with_instruction("free text").with_message("m");
+    assert_eq!(serde_json::to_string(&outcome).unwrap(), keys);
+}
+
+#[test]
+fn the_common_instructions_have_words() {
+    let words = [
+        (Instruction::present_and_stop(), "Present this result"),
+        (Instruction::suggest("a shorter title"), "Suggest to the user: a shorter title."),
+        (Instruction::ask_for("a title"), "Ask the user for a title"),
+        (Instruction::switch_to(Mode::Planning), "Switch to planning mode"),
+        (Instruction::switch_to(Mode::Implementation), "Switch to implementation mode"),
+        (Instruction::switch_to(Mode::Other("drafting".into())), "Switch to drafting mode"),
+        (Instruction::no_changes(), "Make no changes"),
+        (
+            Instruction::require_consent(),
+            "Tell the user exactly what would be done and ask for explicit consent",
+        ),
+        (Instruction::retry_with("another name"), "Call the tool again with another name"),
+        (Instruction::do_not_retry(), "Do not call the tool again"),
+    ];
+    for (instruction, beginning) in words {
+        assert!(instruction.as_str().starts_with(beginning), "{instruction}");
+    }
+}
+
+/// Fail in the way that is asked for.
+#[tool]
+#[allow(clippy::needless_return)] // That they stand there is what is tested.
+async fn fail(
+    /// The way
+    way: String,
+) -> Outcome<u8> {
+    // What returns in here is theirs, not the tool's.
+    let nested = || -> Result<u8, io::Error> {
+        return Err(io::Error::other("nested"));
+    };
+    let later = async { return 4 };
+    fn beside() -> u8 {
+        return 5;
+    }
+    if way == "early" {
+        return Outcome::ok(later.await + beside());
+    }
+    match way.as_str() {
+        "closure" => {
+            nested()?;
+        }
+        "missing" => {
+            std::fs::read("/nonexistent/secret/path")?;
+        }
+        "parse" => {
+            "x".parse::<u8>()?;
+        }
+        "boxed" => {
+            let error: Box<dyn std::error::Error + Send + Sync> = "hunter2".into();
+            Err(error)?;
+        }
+        "anyhow" => {
+            use anyhow::Context as _;
+            Err::<(), _>(io::Error::from(io::ErrorKind::TimedOut)).context("asking hunter2")?;
+        }
+        "text" => Err("hunter2")?,
+        "failure" => Err(Failure::new("full", "the disk is full").with_message("No space left."))?,
+        "said" => {
+            "x".parse::<u8>().or_failure("no_number", "`x` is no number")?;
+        }
+        "none" => return Outcome::ok(None.or_failure("nothing", "there is none")?),
+        "panic" => panic!("hunter2"),
+        _ => {}
+    }
+    Outcome::ok(1)
+}
+
+/// Answer with a result of a value.
+#[tool]
+async fn fallible(
+    /// Whether to
+    fail: bool,
+) -> Result<Document, io::Error> {
+    if fail {
+        return Err(io::Error::from(io::ErrorKind::NotFound));
+    }
+    Ok(Document { title: "a".into(), size: Some(1) })
+}
+
+/// Answer with a result of an outcome.
+#[tool]
+async fn both(
+    /// Whether to
+    fail: bool,
+) -> anyhow::Result<Outcome<()>> {
+    anyhow::ensure!(!fail, "hunter2");
+    Ok(Outcome::ok(()).with_message("done"))
+}
+
+/// Answer with a value.
+#[tool]
+async fn value(mut args: Document, _cx: &Context) -> Document {
+    args.title.push('!');
+    args
+}
+
+/// Answer with nothing.
+#[tool]
+async fn nothing() {}
+
+/// Answer with a picture.
+#[tool]
+async fn picture() -> ToolResult {
+    ToolResult { content: Some(vec![Content::image("AAAA", "image/png")]), ..ToolResult::default() }
+}
+
+/// Answer with what JSON cannot say.
+#[tool]
+async fn unsayable() -> BTreeMap<Unsayable, u8> {
+    BTreeMap::from([(Unsayable, 1)])
+}
+
+#[derive(PartialEq, Eq, PartialOrd, Ord, JsonSchema)]
+struct Unsayable;
+
+impl Serialize for Unsayable {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_f64(f64::NAN)
+    }
+}
+
+fn server() -> Server {
+    plain().tool(fail).tool(fallible).tool(both).tool(value).tool(nothing).tool(picture).build().unwrap()
+}
+
+#[track_caller]
+fn check_failure(way: &str, error_type: &str, error: &str) {
+    let said = said(&server(), "fail", json!({"way": way}));
+    assert_eq!(
+        (said["error_type"].as_str(), said["error"].as_str()),
+        (Some(error_type), Some(error)),
+        "{way}"
+    );
+    let text = said.to_string();
+    assert!(!text.contains("hunter2") && !text.contains("secret"), "{text}");
+}
+
+const INSIDE: &str = "the tool failed on the inside; its log says why";
+
+#[test]
+fn ordinary_errors_become_failures_that_leak_nothing() {
+    check_failure("closure", "internal_error", INSIDE);
+    check_failure("missing", "not_found", "something the tool needs is not there");
+    check_failure("parse", "internal_error", INSIDE);
+    check_failure("boxed", "internal_error", INSIDE);
+    check_failure("anyhow", "timeout", "something the tool waited for took too long");
+    check_failure("text", "internal_error", INSIDE);
+    check_failure("panic", "internal_error", INSIDE);
+}
+
+#[test]
+fn what_is_said_on_purpose_is_said() {
+    check_failure("said", "no_number", "`x` is no number");
+    check_failure("none", "nothing", "there is none");
+    assert_eq!(
+        said(&server(), "fail", json!({"way": "failure"})),
+        json!({"success": false, "error": "the disk is full", "error_type": "full", "message": "No space left."})
+    );
+}
+
+#[test]
+fn an_outcome_can_be_returned_early() {
+    assert_eq!(said(&server(), "fail", json!({"way": "early"})), json!({"success": true, "value": 9}));
+    assert_eq!(said(&server(), "fail", json!({"way": ""})), json!({"success": true, "value": 1}));
+}
+
+#[test]
+fn a_panic_is_one_failed_call() {
+    let server = server();
+    assert_eq!(said(&server, "fail", json!({"way": "panic"}))["error_type"], "internal_error");
+    assert_eq!(said(&server, "fail", json!({"way": ""})), json!({"success": true, "value": 1}));
+}
+
+#[test]
+fn functions_may_return_other_things() {
+    let server = server();
+    let document = json!({"success": true, "value": {"title": "a", "size": 1}});
+    assert_eq!(said(&server, "fallible", json!({"fail": false})), document);
+    assert_eq!(said(&server, "fallible", json!({"fail": true}))["error_type"], "not_found");
+    assert_eq!(said(&server, "both", json!({"fail": false})), json!({"success": true, "message": "done"}));
+    assert_eq!(said(&server, "both", json!({"fail": true}))["error"], INSIDE);
+    assert_eq!(
+        said(&server, "value", json!({"title": "b"})),
+        json!({"success": true, "value": {"title": "b!", "size": null}})
+    );
+    assert_eq!(said(&server, "nothing", json!({})), json!({"success": true}));
+    let result = call(&server, "picture", json!({}));
+    assert_eq!(result.blocks(), [Content::image("AAAA", "image/png")]);
+    assert_eq!(result.structured_content, None);
+}
+
+#[test]
+fn what_has_no_json_is_a_failure() {
+    let server = plain().tool(unsayable).build().unwrap();
+    assert_eq!(said(&server, "unsayable", json!({}))["error"], INSIDE);
+}
+
+#[test]
+fn the_output_schema_is_generated_and_holds() {
+    let server = server();
+    let calls = [
+        ("fail", json!({"way": ""})),
+        ("fail", json!({"way": "failure"})),
+        ("fail", json!({})),
+        ("fallible", json!({"fail": false})),
+        ("both", json!({"fail": false})),
+        ("value", json!({"title": "b"})),
+        ("nothing", json!({})),
+    ];
+    for (name, arguments) in calls {
+        let tool = list(&server).into_iter().find(|tool| tool.name == name).unwrap();
+        let schema = tool.output_schema.unwrap();
+        assert_eq!(schema["type"], "object");
+        let said = said(&server, name, arguments);
+        assert!(jsonschema::is_valid(&schema, &said), "{said} does not fit {schema}");
+        assert!(!jsonschema::is_valid(&schema, &json!({"success": "yes"})));
+    }
+    let tool = list(&server).into_iter().find(|tool| tool.name == "picture").unwrap();
+    assert_eq!(tool.output_schema, None);
+    let schema = list(&server).into_iter().find(|tool| tool.name == "value").unwrap().output_schema.unwrap();
+    assert_eq!(
+        schema["properties"]["value"],
+        json!({
+            "type": "object",
+            "properties": {"title": {"type": "string"}, "size": {"type": ["integer", "null"], "minimum": 0}},
+            "required": ["title", "size"]
+        })
+    );
+}
+
+#[test]
+fn the_function_stays_within_reach() {
+    let outcome = crate::support::runtime().block_on(fail::call("early".to_owned()));
+    assert_eq!(outcome, Outcome::ok(9));
+    let document = Document { title: "c".into(), size: None };
+    let document = crate::support::runtime().block_on(value::call(document, &Context::alone()));
+    assert_eq!(document.title, "c!");
+}

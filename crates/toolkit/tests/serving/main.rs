@@ -1,0 +1,12 @@
+//! A served server, as clients see it that speak MCP by hand: well, badly, and not at all.
+
+#![allow(clippy::unwrap_used)]
+
+#[path = "../fixture/mod.rs"]
+mod fixture;
+
+mod faults;
+mod http;
+mod limits;
+mod stream;
+mod support;

@@ -1,0 +1,313 @@
+//! Over a stream of lines.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use futures::stream::BoxStream;
+use serde_json::{Value, json};
+use tokio::sync::{Mutex, mpsc};
+use tokio_stream::wrappers::UnboundedReceiverStream;
+use toolwire_contract::{CallError, CallOptions, Tool, ToolResult, Toolbox};
+use toolwire_toolkit::{Changes, Server, in_process};
+
+use crate::fixture;
+use crate::support::{Lines, Waiting, modern, request, soon};
+
+fn call(id: u64, tool: &str) -> Value {
+    request(id, "tools/call", json!({"name": tool, "arguments": {}}))
+}
+
+#[tokio::test]
+async fn every_revision_is_spoken() {
+    for revision in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
+        let (stream, _server) = in_process(fixture::server()).unwrap();
+        let mut client = Lines::new(stream);
+        assert_eq!(client.open(revision).await["result"]["protocolVersion"], revision);
+        let answer =
+            client.ask(request(1, "tools/call", json!({"name": "echo", "arguments": {"text": "a"}}))).await;
+        assert_eq!(answer["result"], json!({"content": [{"type": "text", "text": "a"}]}), "{revision}");
+    }
+    let (stream, _server) = in_process(fixture::server()).unwrap();
+    let mut client = Lines::new(stream);
+    let params = modern(json!({"name": "echo", "arguments": {"text": "a"}}));
+    let answer = client.ask(request(1, "tools/call", params)).await;
+    let expected = json!({"resultType": "complete", "content": [{"type": "text", "text": "a"}]});
+    assert_eq!(answer["result"], expected);
+}
+
+#[tokio::test]
+async fn a_revision_nobody_knows_gets_the_newest_with_a_handshake() {
+    let (stream, _server) = in_process(fixture::server()).unwrap();
+    let answer = Lines::new(stream).open("2031-01-01").await;
+    assert_eq!(answer["result"]["protocolVersion"], "2025-11-25");
+}
+
+#[tokio::test]
+async fn what_the_sdk_has_no_name_for_arrives_whole() {
+    let (stream, _server) = in_process(fixture::server()).unwrap();
+    let mut client = Lines::new(stream);
+    client.open("2025-11-25").await;
+    let listed = client.ask(request(1, "tools/list", json!({}))).await;
+    let ours = fixture::server().tools();
+    let expected: Vec<Value> = ours.iter().cloned().map(Value::from).collect();
+    assert_eq!(listed["result"], json!({"tools": expected}));
+    let answer = client.ask(call(2, "test_unknown_content")).await;
+    let expected = json!({
+        "content": [{"type": "video", "data": "AA==", "frames": 12345678901234567890_u64}],
+        "later": {"a": 1},
+    });
+    assert_eq!(answer["result"], expected);
+}
+
+#[tokio::test]
+async fn a_tool_that_panics_is_one_failed_call() {
+    let (stream, _server) = in_process(fixture::server()).unwrap();
+    let mut client = Lines::new(stream);
+    client.open("2025-11-25").await;
+    assert_eq!(client.ask(call(1, "test_panic")).await["result"]["isError"], true);
+    assert_eq!(client.ask(call(2, "test_simple_text")).await["id"], 2);
+}
+
+#[tokio::test]
+async fn unknown_things_are_refused_and_named() {
+    let (stream, _server) = in_process(fixture::server()).unwrap();
+    let mut client = Lines::new(stream);
+    client.open("2025-11-25").await;
+    let tool = client.ask(call(1, "tset_simple_text")).await;
+    assert_eq!(tool["error"]["code"], -32602);
+    assert!(tool["error"]["message"].as_str().unwrap().contains("`tset_simple_text`"), "{tool}");
+    let prompt = client.ask(request(2, "prompts/get", json!({"name": "none"}))).await;
+    assert_eq!(prompt["error"]["code"], -32602);
+    let argument = client.ask(request(3, "prompts/get", json!({"name": "test_prompt_with_arguments"}))).await;
+    assert_eq!(
+        argument["error"]["message"],
+        "the prompt `test_prompt_with_arguments` needs `arg1` and `arg2`"
+    );
+    let resource = client.ask(request(4, "resources/read", json!({"uri": "none://"}))).await;
+    assert_eq!(resource["error"]["code"], -32002);
+    let cursor = client.ask(request(5, "tools/list", json!({"cursor": "2"}))).await;
+    assert_eq!(cursor["error"]["code"], -32602);
+}
+
+#[tokio::test]
+async fn garbage_and_early_notifications_do_not_end_a_server() {
+    let (stream, _server) = in_process(fixture::server()).unwrap();
+    let mut client = Lines::new(stream);
+    client.write("this is not JSON").await;
+    client
+        .send(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 9}}))
+        .await;
+    client.open("2025-11-25").await;
+    client.write("{\"half\":").await;
+    // A batch, which MCP had for a while.
+    client.write(&json!([request(1, "ping", json!({}))]).to_string()).await;
+    assert_eq!(client.next().await["error"]["code"], -32600);
+    client.send(json!({"jsonrpc": "2.0", "id": 77, "result": {}})).await;
+    assert_eq!(client.ask(call(1, "test_simple_text")).await["id"], 1);
+}
+
+#[tokio::test]
+async fn a_call_that_is_given_up_is_cancelled_and_not_answered() {
+    let mut waiting = Waiting::new();
+    let (stream, _server) = in_process(waiting.server()).unwrap();
+    let mut client = Lines::new(stream);
+    client.open("2025-11-25").await;
+    client.send(call(1, "wait")).await;
+    soon(waiting.started.recv()).await.unwrap();
+    client
+        .send(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}))
+        .await;
+    soon(waiting.cancelled.recv()).await.unwrap();
+    let next =
+        client.ask(request(2, "tools/call", json!({"name": "echo", "arguments": {"text": "a"}}))).await;
+    assert_eq!(next["id"], 2);
+}
+
+#[tokio::test]
+async fn a_call_that_is_answered_is_not_cancelled() {
+    let mut waiting = Waiting::new();
+    let (stream, server) = in_process(waiting.server()).unwrap();
+    let mut client = Lines::new(stream);
+    client.open("2025-11-25").await;
+    client.send(call(1, "wait")).await;
+    soon(waiting.started.recv()).await.unwrap();
+    waiting.may_end.notify_one();
+    assert_eq!(client.next().await["id"], 1);
+    server.shutdown(Duration::from_secs(60)).await;
+    assert!(waiting.cancelled.try_recv().is_err());
+}
+
+#[tokio::test]
+async fn shutting_down_finishes_calls_in_flight_and_takes_no_more() {
+    let mut waiting = Waiting::new();
+    let (stream, server) = in_process(waiting.server()).unwrap();
+    let mut client = Lines::new(stream);
+    client.open("2025-11-25").await;
+    client.send(call(1, "wait")).await;
+    soon(waiting.started.recv()).await.unwrap();
+    let ending = tokio::spawn(server.shutdown(Duration::from_secs(60)));
+    // Until the shutdown has begun, calls are still answered.
+    let mut id = 2;
+    let refused = loop {
+        let answer =
+            client.ask(request(id, "tools/call", json!({"name": "echo", "arguments": {"text": "a"}}))).await;
+        if answer.get("error").is_some() {
+            break answer;
+        }
+        id += 1;
+    };
+    assert_eq!(refused["error"]["message"], "the server is shutting down");
+    waiting.may_end.notify_one();
+    let answer = client.next().await;
+    assert_eq!((&answer["id"], &answer["result"]["content"][0]["text"]), (&json!(1), &json!("waited")));
+    assert_eq!(client.next().await, Value::Null, "the stream has ended");
+    soon(ending).await.unwrap();
+}
+
+#[tokio::test]
+async fn patience_has_an_end() {
+    let mut waiting = Waiting::new();
+    let (stream, server) = in_process(waiting.server()).unwrap();
+    let mut client = Lines::new(stream);
+    client.open("2025-11-25").await;
+    client.send(call(1, "wait")).await;
+    soon(waiting.started.recv()).await.unwrap();
+    soon(server.shutdown(Duration::ZERO)).await;
+    soon(waiting.cancelled.recv()).await.unwrap();
+}
+
+#[tokio::test]
+async fn questions_are_requests_in_the_older_era() {
+    let (stream, _server) = in_process(fixture::server()).unwrap();
+    let mut client = Lines::new(stream);
+    client.open("2025-06-18").await;
+    let question = client.ask(call(1, "test_input_required_result_elicitation")).await;
+    assert_eq!(question["method"], "elicitation/create");
+    assert_eq!(question["params"]["message"], "What is your name?");
+    let accepted = json!({"action": "accept", "content": {"name": "Oslo"}});
+    let answer = client.ask(json!({"jsonrpc": "2.0", "id": question["id"], "result": accepted})).await;
+    assert_eq!(answer["result"]["content"][0]["text"], "Hello, Oslo!");
+    // This client says nothing of a model.
+    let answer = client.ask(call(2, "test_missing_capability")).await;
+    let expected = "the client cannot do `sampling/createMessage`";
+    assert_eq!(answer["result"]["content"][0]["text"], expected);
+}
+
+#[tokio::test]
+async fn state_belongs_to_one_request() {
+    let (stream, _server) = in_process(fixture::server()).unwrap();
+    let mut client = Lines::new(stream);
+    let ask = |tool: &str, extra: Value| {
+        let mut params = modern(json!({"name": tool, "arguments": {}}));
+        params.as_object_mut().unwrap().extend(extra.as_object().cloned().unwrap());
+        request(1, "tools/call", params)
+    };
+    let question = client.ask(ask("test_input_required_result_request_state", json!({}))).await;
+    let state = question["result"]["requestState"].clone();
+    let accepted = json!({"confirm": {"action": "accept", "content": {"ok": true}}});
+    let with_state = json!({"requestState": state, "inputResponses": accepted});
+    let elsewhere = client.ask(ask("test_input_required_result_tampered_state", with_state.clone())).await;
+    assert_eq!(elsewhere["error"]["code"], -32602);
+    let answer = client.ask(ask("test_input_required_result_request_state", with_state)).await;
+    assert_eq!(answer["result"]["content"][0]["text"], "state-ok");
+}
+
+#[tokio::test]
+async fn log_messages_keep_to_the_level() {
+    let (stream, _server) = in_process(fixture::server()).unwrap();
+    let mut client = Lines::new(stream);
+    client.open("2025-11-25").await;
+    client.ask(request(1, "logging/setLevel", json!({"level": "error"}))).await;
+    let message = client.ask(call(2, "test_logging_tool")).await;
+    assert_eq!(message["params"], json!({"level": "emergency", "logger": "fixture", "data": "a message"}));
+    assert_eq!(client.next().await["id"], 2);
+}
+
+#[tokio::test]
+async fn subscribers_hear_of_a_resource_and_others_do_not() {
+    let changes = Changes::new();
+    let server = Server::builder("changing")
+        .changes(&changes)
+        .resources(Arc::new(fixture::Templates))
+        .build()
+        .expect("each name comes once");
+    let (stream, _server) = in_process(server).unwrap();
+    let mut client = Lines::new(stream);
+    client.open("2025-11-25").await;
+    client.ask(request(1, "resources/subscribe", json!({"uri": "a:b"}))).await;
+    changes.resource("a:c");
+    changes.resource("a:b");
+    let expected =
+        json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": "a:b"}});
+    assert_eq!(client.next().await, expected);
+    client.ask(request(2, "resources/unsubscribe", json!({"uri": "a:b"}))).await;
+    changes.resource("a:b");
+    changes.resources();
+    assert_eq!(client.next().await["method"], "notifications/resources/list_changed");
+}
+
+/// A toolbox whose list changes when it is told.
+struct Changing {
+    news: Mutex<Option<mpsc::UnboundedReceiver<()>>>,
+}
+
+impl Toolbox for Changing {
+    fn tools(&self) -> Arc<[Tool]> {
+        Arc::new([Tool::new("a", json!({"type": "object"}))])
+    }
+
+    fn changes(&self) -> Option<BoxStream<'static, ()>> {
+        let news = self.news.try_lock().ok()?.take()?;
+        Some(UnboundedReceiverStream::new(news).boxed())
+    }
+
+    fn call<'a>(
+        &'a self,
+        _: &'a str,
+        arguments: &'a Value,
+        _: CallOptions,
+    ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
+        Box::pin(async move { Ok(ToolResult::text(arguments.to_string())) })
+    }
+}
+
+#[tokio::test]
+async fn a_toolbox_is_served_with_its_changes() {
+    let (tell, news) = mpsc::unbounded_channel();
+    let toolbox = Changing { news: Mutex::new(Some(news)) };
+    let server = Server::builder("box").toolbox(Arc::new(toolbox)).build().expect("each name comes once");
+    let (stream, _server) = in_process(server).unwrap();
+    let mut client = Lines::new(stream);
+    let opened = client.open("2025-11-25").await;
+    assert_eq!(opened["result"]["capabilities"]["tools"], json!({"listChanged": true}));
+    let digits = json!({"name": "a", "arguments": {"n": 12345678901234567890_u64}});
+    let answer = client.ask(request(1, "tools/call", digits)).await;
+    assert_eq!(answer["result"]["content"][0]["text"], r#"{"n":12345678901234567890}"#);
+    tell.send(()).unwrap();
+    assert_eq!(client.next().await["method"], "notifications/tools/list_changed");
+}
+
+#[tokio::test]
+async fn a_listener_of_the_newer_era_hears_of_changes() {
+    let changes = Changes::new();
+    let server = Server::builder("changing")
+        .register(fixture::echo())
+        .changes(&changes)
+        .build()
+        .expect("each name comes once");
+    let (stream, server) = in_process(server).unwrap();
+    let mut client = Lines::new(stream);
+    let wanted = modern(json!({"notifications": {"toolsListChanged": true, "promptsListChanged": true}}));
+    let acknowledged = client.ask(request(1, "subscriptions/listen", wanted)).await;
+    assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
+    changes.prompts();
+    changes.tools();
+    let told = client.next().await;
+    assert_eq!(told["method"], "notifications/tools/list_changed");
+    assert_eq!(told["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], 1);
+    let ending = tokio::spawn(server.shutdown(Duration::from_secs(60)));
+    assert_eq!(client.next().await["id"], 1, "the subscription ends with a result");
+    soon(ending).await.unwrap();
+}

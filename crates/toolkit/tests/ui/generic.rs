@@ -1,0 +1,12 @@
+use toolwire_toolkit::tool;
+
+/// Take anything.
+#[tool]
+async fn take<T: Send>(
+    /// What
+    thing: T,
+) {
+    drop(thing);
+}
+
+fn main() {}

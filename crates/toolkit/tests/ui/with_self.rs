@@ -1,0 +1,11 @@
+use toolwire_toolkit::tool;
+
+struct Documents;
+
+impl Documents {
+    /// List them.
+    #[tool]
+    async fn list(&self) {}
+}
+
+fn main() {}
