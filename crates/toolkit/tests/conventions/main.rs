@@ -15,3 +15,12 @@ mod logging;
 mod names;
 mod outcomes;
 mod support;
+
+/// What a newcomer copies is what is built.
+#[test]
+fn the_guide_shows_the_example() {
+    let guide = include_str!("../../../../docs/guide/toolkit.md");
+    let example = include_str!("../../examples/words.rs");
+    assert!(guide.contains(example), "docs/guide/toolkit.md shows another program than examples/words.rs");
+    assert!(example.lines().count() < 30);
+}
