@@ -16,6 +16,8 @@ mod sessions;
 mod shared;
 mod stream;
 mod subscribed;
+mod task_questions;
+mod tasks;
 
 use serde_json::Value;
 use toolwire_contract::{Content, ResourceLink};

@@ -71,7 +71,7 @@ impl Connection {
                 ));
             }
             End::Asked => self.questions(&desk, &bound),
-            End::GivenUp => return Err(given_up()),
+            End::GivenUp | End::Detaching => return Err(given_up()),
             End::Panicked => return Err(panicked()),
         };
         self.answer(&context, answer);
@@ -148,7 +148,7 @@ impl Connection {
             End::Asked => {
                 self.answer(&context, self.questions(&desk, &bound));
             }
-            End::GivenUp => return Err(given_up()),
+            End::GivenUp | End::Detaching => return Err(given_up()),
             End::Panicked => return Err(panicked()),
         }
         Ok(ReadResourceResult::new(Vec::new()).into())

@@ -18,7 +18,7 @@ use toolwire_testkit::Servers;
 use toolwire_toolkit::{HttpOptions, HttpServer, serve_http};
 
 /// Each revision with the number of checks that the scenarios which are run come to: fewer would mean that some were not
-/// made. Those of the tasks extension would be 45 more.
+/// made.
 const REVISIONS: [(&str, usize); 2] = [("2025-11-25", 83), ("2026-07-28", 152)];
 
 /// This is for a suite that does not end.
