@@ -2,7 +2,7 @@
 
 use syn::meta::ParseNestedMeta;
 use syn::parse::Parser;
-use syn::{Error, Expr, LitBool, LitStr, Result, Token};
+use syn::{Error, Expr, LitBool, LitStr, Result, Token, token};
 
 /// What `#[tool(..)]` says of a function.
 #[derive(Default)]
@@ -15,10 +15,17 @@ pub(crate) struct Attributes {
     pub(crate) destructive: Option<bool>,
     pub(crate) idempotent: Option<bool>,
     pub(crate) open_world: Option<bool>,
+    pub(crate) task: Option<Task>,
 }
 
-const KNOWN: &str =
-    "`name`, `prefix`, `title`, `explicit`, `read_only`, `destructive`, `idempotent` and `open_world`";
+/// What `task(..)` says: that calls may become tasks, and how.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Task {
+    pub(crate) is_required: bool,
+    pub(crate) starts_when_told: bool,
+}
+
+const KNOWN: &str = "`name`, `prefix`, `title`, `explicit`, `read_only`, `destructive`, `idempotent`, `open_world` and `task`";
 
 impl Attributes {
     pub(crate) fn read(tokens: proc_macro2::TokenStream) -> Result<Attributes> {
@@ -56,6 +63,7 @@ impl Attributes {
             }
             "idempotent" => set_flag(&mut self.idempotent, meta),
             "open_world" => set_flag(&mut self.open_world, meta),
+            "task" => set_task(&mut self.task, meta),
             _ => Err(meta.error(format!("`#[tool]` knows {KNOWN}"))),
         }?;
         if name == "read_only" { self.check_hints(meta) } else { Ok(()) }
@@ -95,6 +103,27 @@ fn set_flag(slot: &mut Option<bool>, meta: &ParseNestedMeta<'_>) -> Result<()> {
         return Err(meta.error("given twice"));
     }
     *slot = Some(if meta.input.peek(Token![=]) { meta.value()?.parse::<LitBool>()?.value } else { true });
+    Ok(())
+}
+
+fn set_task(slot: &mut Option<Task>, meta: &ParseNestedMeta<'_>) -> Result<()> {
+    if slot.is_some() {
+        return Err(meta.error("given twice"));
+    }
+    let mut task = Task::default();
+    if meta.input.peek(token::Paren) {
+        meta.parse_nested_meta(|inner| {
+            if inner.path.is_ident("required") {
+                task.is_required = true;
+            } else if inner.path.is_ident("when_told") {
+                task.starts_when_told = true;
+            } else {
+                return Err(inner.error("`task` knows `required` and `when_told`"));
+            }
+            Ok(())
+        })?;
+    }
+    *slot = Some(task);
     Ok(())
 }
 

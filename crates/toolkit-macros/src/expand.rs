@@ -6,7 +6,7 @@ use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Attribute, Error, Ident, Item, ItemFn, LitStr, Result, Signature};
 
-use crate::attributes::Attributes;
+use crate::attributes::{Attributes, Task};
 use crate::body::wrap_in_ok;
 use crate::docs;
 use crate::parameters::Parameters;
@@ -168,6 +168,15 @@ fn declaration(
     let explicit = option(attributes.explicit.as_ref());
     let (read_only, destructive) = (option(attributes.read_only), option(attributes.destructive));
     let (idempotent, open_world) = (option(attributes.idempotent), option(attributes.open_world));
+    let task = option(attributes.task.map(|Task { is_required, starts_when_told }| {
+        let start = if starts_when_told { quote!(WhenTold) } else { quote!(AtOnce) };
+        quote! {
+            ::toolwire_toolkit::TaskSupport {
+                is_required: #is_required,
+                start: ::toolwire_toolkit::TaskStart::#start,
+            }
+        }
+    }));
     let reply = returns.reply_type();
     let output = quote_spanned!(returns.written.span()=> <#reply as ::toolwire_toolkit::Reply>::schema());
     quote! {
@@ -183,6 +192,7 @@ fn declaration(
                 idempotent: #idempotent,
                 open_world: #open_world,
             },
+            task: #task,
             arguments,
             output: #output,
         }

@@ -32,6 +32,7 @@ use proc_macro::TokenStream;
 /// | `title = ".."` | a name for people |
 /// | `explicit = "ACTION"` | runs only when the argument `explicit_action` says so: what needs the user's own word |
 /// | `read_only`, `destructive`, `idempotent`, `open_world` | MCP's hints; `= false` denies one |
+/// | `task`, `task(required)`, `task(when_told)` | calls may become tasks, must, or do so where the function says it |
 ///
 /// # What it returns
 ///

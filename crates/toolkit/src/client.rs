@@ -32,6 +32,12 @@ pub trait Client: Send + Sync {
     /// Asks the client's model (`sampling/createMessage`): MCP's parameters in, MCP's result out.
     fn sample<'a>(&'a self, params: Map<String, Value>) -> BoxFuture<'a, Result<Value, ClientError>>;
 
+    /// From here on the call may go on as a task, for a tool that says [`crate::TaskStart::WhenTold`]: what it asks now, the client
+    /// finds beside the task, and nothing runs twice. Where the call is one already, or can be none, nothing happens.
+    fn continue_as_task(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
     /// The folders the client works in, as MCP's `roots/list` answers.
     fn roots(&self) -> BoxFuture<'_, Result<Value, ClientError>>;
 }

@@ -9,6 +9,7 @@ use crate::describe::description;
 use crate::names;
 use crate::reply::Answered;
 use crate::schema::Arguments;
+use crate::tasks::TaskSupport;
 
 /// A function that `#[tool]` made a tool of. The attribute implements it; a server's builder takes it.
 #[diagnostic::on_unimplemented(
@@ -36,6 +37,8 @@ pub struct Declaration {
     /// What `explicit_action` must say before the function runs.
     pub explicit: Option<&'static str>,
     pub hints: Hints,
+    /// Whether calls may become tasks.
+    pub task: Option<TaskSupport>,
     pub arguments: Arguments,
     pub output: Option<Value>,
 }

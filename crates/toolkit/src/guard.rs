@@ -19,6 +19,7 @@ use crate::handler::Handler;
 use crate::instruction::Instruction;
 use crate::reply::{Answered, Reply};
 use crate::secret::redacted;
+use crate::tasks::TaskSupport;
 
 /// A tool as it is called: whatever runs it, the rest is the same.
 pub(crate) struct Guarded {
@@ -30,7 +31,12 @@ pub(crate) struct Guarded {
 }
 
 pub(crate) enum Runs {
-    Function { function: Box<dyn ToolFunction>, checker: Checker, explicit: Option<&'static str> },
+    Function {
+        function: Box<dyn ToolFunction>,
+        checker: Checker,
+        explicit: Option<&'static str>,
+        task: Option<TaskSupport>,
+    },
     Handler(Arc<dyn Handler>),
 }
 
@@ -46,6 +52,13 @@ impl Handler for Guarded {
         let context = Context { states: self.states.clone(), ..context.clone() };
         let call = async move { self.logged(arguments, &context).await };
         Box::pin(call.instrument(span))
+    }
+
+    fn task_support(&self) -> Option<TaskSupport> {
+        match &self.runs {
+            Runs::Function { task, .. } => *task,
+            Runs::Handler(handler) => handler.task_support(),
+        }
     }
 }
 
@@ -80,7 +93,7 @@ impl Guarded {
     async fn answered(&self, arguments: Map<String, Value>, context: &Context) -> Answered {
         match &self.runs {
             Runs::Handler(handler) => handler.run(arguments, context).await.answer(),
-            Runs::Function { function, checker, explicit } => {
+            Runs::Function { function, checker, explicit, .. } => {
                 match admitted(arguments, *explicit, &self.plain_name)
                     .and_then(|arguments| checker.check(arguments))
                 {

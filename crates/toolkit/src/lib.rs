@@ -26,6 +26,7 @@ mod offers;
 mod prompts;
 mod resources;
 mod server;
+mod tasks;
 mod transport;
 mod wire; // ours ⇄ the SDK's
 
@@ -48,6 +49,7 @@ pub use resources::{Completing, ResourceTemplate, Resources};
 pub use schema::Arguments;
 pub use secret::Secret;
 pub use server::{Server, ServerBuilder};
+pub use tasks::{TaskOptions, TaskStart, TaskSupport};
 pub use toolwire_contract::{Content, ToolResult};
 pub use toolwire_toolkit_macros::tool;
 pub use transport::{

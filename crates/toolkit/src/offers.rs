@@ -9,6 +9,7 @@ use crate::changes::Changes;
 use crate::prompts::{Prompt, PromptHandler};
 use crate::resources::{Fixed, Resources};
 use crate::server::ServerBuilder;
+use crate::tasks::TaskOptions;
 
 /// What a server offers beside tools.
 #[derive(Clone)]
@@ -20,6 +21,7 @@ pub(crate) struct Offers {
     pub(crate) caching: Caching,
     pub(crate) answer_within: Duration,
     pub(crate) question_key: Option<Vec<u8>>,
+    pub(crate) tasks: TaskOptions,
 }
 
 impl Default for Offers {
@@ -31,6 +33,7 @@ impl Default for Offers {
             caching: Caching::default(),
             answer_within: Duration::from_secs(600),
             question_key: None,
+            tasks: TaskOptions::default(),
         }
     }
 }

@@ -5,17 +5,18 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use futures_core::future::BoxFuture;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use toolwire_contract::{CallError, CallOptions, Tool, ToolResult, Toolbox};
 
 use crate::check::Checker;
 use crate::context::{Context, States};
 use crate::declare::{BuildError, ToolFunction};
 use crate::guard::{Guarded, Runs};
-use crate::handler::Registered;
+use crate::handler::{Handler, Registered};
 use crate::lint::{Lint, lint_tool};
 use crate::names;
 use crate::offers::Offers;
+use crate::tasks::TaskSupport;
 
 /// A set of tools that can be served: the builder names them, nothing else adds any.
 ///
@@ -85,6 +86,11 @@ impl Server {
         }
         let others = self.toolboxes.iter().flat_map(|toolbox| toolbox.tools().to_vec());
         self.tools.iter().cloned().chain(others).collect()
+    }
+
+    /// Whether calls of a tool may become tasks. Those of toolboxes do not: they are not ours to hold on to.
+    pub(crate) fn task_support(&self, tool: &str) -> Option<TaskSupport> {
+        self.registered.iter().find(|each| each.tool.name == tool)?.handler.task_support()
     }
 
     /// Calls a tool by the name it is served under.
@@ -194,7 +200,8 @@ impl ServerBuilder {
                         tool: declaration.name.to_owned(),
                         reason,
                     })?;
-                    let runs = Runs::Function { function, checker, explicit: declaration.explicit };
+                    let (explicit, task) = (declaration.explicit, declaration.task);
+                    let runs = Runs::Function { function, checker, explicit, task };
                     guarded(tool, declaration.name.to_owned(), runs, &states)
                 }
                 Entry::Registered(registered) => {
@@ -231,8 +238,11 @@ impl ServerBuilder {
     }
 }
 
-fn guarded(tool: Tool, plain_name: String, runs: Runs, states: &Arc<States>) -> Registered {
+fn guarded(mut tool: Tool, plain_name: String, runs: Runs, states: &Arc<States>) -> Registered {
     let schema = tool.input_schema.clone().unwrap_or_default();
     let handler = Guarded { plain_name: plain_name.clone(), schema, states: states.clone(), runs };
+    if let Some(support) = handler.task_support() {
+        tool.extra.insert("execution".to_owned(), json!({"taskSupport": support.word()}));
+    }
     Registered { tool, plain_name, handler: Arc::new(handler) }
 }

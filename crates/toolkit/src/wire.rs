@@ -35,6 +35,13 @@ pub(crate) fn result_out(result: ToolResult) -> Outgoing {
     Outgoing::Typed(typed)
 }
 
+/// A result as it stands in a task: what the call would have been answered with.
+pub(crate) fn result_in_task(result: ToolResult) -> Map<String, Value> {
+    let mut fields = raw_result(result);
+    fields.entry("resultType").or_insert_with(|| json!("complete"));
+    fields
+}
+
 fn is_plain(block: &Content) -> bool {
     match block {
         Content::Text { extra, .. } | Content::Image { extra, .. } | Content::Audio { extra, .. } => {

@@ -35,7 +35,8 @@ async fn closing_ends_a_server_and_its_children() {
     let _cleaning = Cleaning(&mark);
     let session = connect(&stubborn(&mark)).await;
     call(&session, "one", json!({})).await;
-    assert_eq!(processes_with(&format!("sleep\0{mark}")).len(), 1);
+    // A shell that was just forked is no `sleep` yet.
+    until("the child", || processes_with(&format!("sleep\0{mark}")).len() == 1).await;
     session.close().await;
     until("the end of the child", || processes_with(&mark).is_empty()).await;
 }

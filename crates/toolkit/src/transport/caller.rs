@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -24,6 +24,7 @@ use toolwire_contract::Progress;
 
 use super::rounds::Rounds;
 use super::shared::Shared;
+use super::tasks::Task;
 use crate::client::{Answer, Client, ClientError, Form, Level};
 use crate::wire;
 
@@ -40,6 +41,18 @@ pub(super) struct Caller {
     rounds: Option<Rounds>,
     lacking: Mutex<Option<ClientCapabilities>>,
     answer_within: Duration,
+    /// Where the call may become a task.
+    detaching: Option<Detaching>,
+}
+
+/// How a call becomes a task.
+#[derive(Default)]
+struct Detaching {
+    /// The tool says that it is time.
+    wanted: Notify,
+    /// It was seen to, one way or the other.
+    decided: CancellationToken,
+    task: OnceLock<Arc<Task>>,
 }
 
 /// What waits to leave. A channel would set aside room for dozens of messages in each call.
@@ -78,6 +91,8 @@ pub(super) enum End<T> {
     Done(T),
     /// With questions to the client.
     Asked,
+    /// Not yet: it wants to go on as a task.
+    Detaching,
     GivenUp,
     Panicked,
 }
@@ -96,6 +111,7 @@ impl Desk {
             rounds,
             lacking: Mutex::default(),
             answer_within: shared.server.offers.answer_within,
+            detaching: None,
         };
         Desk {
             caller: Arc::new(caller),
@@ -103,6 +119,22 @@ impl Desk {
             cancelled: CancellationToken::new(),
             _counted: shared.answering.token(),
         }
+    }
+
+    /// For a call that may become a task.
+    pub(super) fn detachable(mut self) -> Desk {
+        let caller = Arc::get_mut(&mut self.caller).expect("nobody was told of the caller yet");
+        caller.detaching = Some(Detaching::default());
+        self
+    }
+
+    pub(super) fn caller(&self) -> &Arc<Caller> {
+        &self.caller
+    }
+
+    /// What tells the tool that nobody waits for it.
+    pub(super) fn cancelled(&self) -> CancellationToken {
+        self.cancelled.clone()
     }
 
     pub(super) fn context(&self) -> crate::Context {
@@ -121,7 +153,7 @@ impl Desk {
 
     /// What the client would have to be capable of for the call to succeed.
     pub(super) fn lacking(&self) -> Option<ClientCapabilities> {
-        self.caller.lacking.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.caller.lacking()
     }
 
     pub(super) async fn run<T>(&mut self, work: impl Future<Output = T>) -> End<T> {
@@ -132,6 +164,13 @@ impl Desk {
                 None => std::future::pending().await,
             }
         };
+        let detaching = async {
+            match &caller.detaching {
+                Some(detaching) => detaching.wanted.notified().await,
+                None => std::future::pending().await,
+            }
+        };
+        let mut detaching = std::pin::pin!(detaching);
         let mut work = std::pin::pin!(AssertUnwindSafe(work).catch_unwind());
         let mut asked = std::pin::pin!(asked);
         let end = loop {
@@ -142,6 +181,7 @@ impl Desk {
                 () = self.abandoned.cancelled() => break End::GivenUp,
                 done = &mut work => break done.map_or(End::Panicked, End::Done),
                 () = &mut asked => break End::Asked,
+                () = &mut detaching => break End::Detaching,
                 () = caller.outbox.filled.notified() => {
                     if !caller.send_all().await {
                         break End::GivenUp;
@@ -176,11 +216,28 @@ impl Caller {
         true
     }
 
+    /// Decides whether the call goes on as a task, and lets the tool go on.
+    pub(super) fn decide(&self, task: Option<Arc<Task>>) {
+        let Some(detaching) = &self.detaching else { return };
+        if let Some(task) = task {
+            let _ = detaching.task.set(task);
+        }
+        detaching.decided.cancel();
+    }
+
+    fn task(&self) -> Option<&Arc<Task>> {
+        self.detaching.as_ref()?.task.get()
+    }
+
+    pub(super) fn lacking(&self) -> Option<ClientCapabilities> {
+        self.lacking.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     fn capabilities(&self) -> ClientCapabilities {
         self.context.client_capabilities().unwrap_or_default()
     }
 
-    /// Puts a question: as a request of its own, or by ending the call.
+    /// Puts a question: beside the task, by ending the call, or as a request of its own.
     async fn ask<T>(
         &self,
         key: Option<&str>,
@@ -188,6 +245,11 @@ impl Caller {
         params: Value,
         read: impl Fn(&Value) -> Option<T>,
     ) -> Result<T, ClientError> {
+        let late = |_| ClientError::TimedOut { method, after: self.answer_within };
+        if let Some(task) = self.task() {
+            let answer = task.questions.ask(key, method, &params, &read, || task.touch());
+            return tokio::time::timeout(self.answer_within, answer).await.map_err(late);
+        }
         if let Some(rounds) = &self.rounds {
             return match rounds.ask(key, method, &params, &read) {
                 Some(answer) => Ok(answer),
@@ -198,7 +260,7 @@ impl Caller {
         let request = ServerRequest::CustomRequest(CustomRequest::new(method, Some(params)));
         let answer = tokio::time::timeout(self.answer_within, self.context.peer.send_request(request))
             .await
-            .map_err(|_| ClientError::TimedOut { method, after: self.answer_within })?
+            .map_err(late)?
             .map_err(|error| match error {
                 ServiceError::McpError(error) => {
                     ClientError::Refused { method, message: error.message.into_owned() }
@@ -239,6 +301,14 @@ impl Caller {
 
 impl Client for Caller {
     fn progress(&self, progress: Progress) {
+        if let Some(task) = self.task() {
+            let figures = || match progress.total {
+                Some(total) => format!("{} of {total}", progress.done),
+                None => progress.done.to_string(),
+            };
+            task.say(progress.message.clone().unwrap_or_else(figures));
+            return;
+        }
         let Some(token) = self.context.meta.get_progress_token() else { return };
         let mut params = ProgressNotificationParam::new(token, progress.done);
         params.total = progress.total;
@@ -247,7 +317,8 @@ impl Client for Caller {
     }
 
     fn log(&self, level: Level, logger: &str, data: Value) {
-        if self.level.is_none_or(|least| level < least) {
+        // Beside a task there is no place for log messages.
+        if self.level.is_none_or(|least| level < least) || self.task().is_some() {
             return;
         }
         let mut params = LoggingMessageNotificationParam::new(wire::level_out(level), data);
@@ -272,6 +343,15 @@ impl Client for Caller {
                 return Err(self.unsupported(METHOD, lacking));
             }
             self.ask(None, METHOD, Value::Object(params), object).await
+        })
+    }
+
+    fn continue_as_task(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            if let Some(detaching) = self.detaching.as_ref().filter(|each| !each.decided.is_cancelled()) {
+                detaching.wanted.notify_one();
+                detaching.decided.cancelled().await;
+            }
         })
     }
 

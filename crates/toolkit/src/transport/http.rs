@@ -20,7 +20,7 @@ use http_body_util::{BodyExt, Full};
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::ServeError;
 use super::connection::Connection;
@@ -96,6 +96,8 @@ struct Inner {
     refusing: CancellationToken,
     /// Ends all streams.
     ended: CancellationToken,
+    /// Ends tasks that nobody can ask for any longer.
+    _tasks_end: DropGuard,
 }
 
 /// A server as a service, for an application that has an HTTP server already.
@@ -123,6 +125,7 @@ pub fn http_service(server: Server, options: HttpOptions) -> Result<HttpService,
         config,
     );
     let inner = Inner {
+        _tasks_end: shared.tasks.ended.clone().drop_guard(),
         sdk,
         sessions,
         opening: AtomicUsize::new(0),
@@ -154,7 +157,13 @@ impl HttpService {
         inner.shared.closing.cancel();
         let all = u32::try_from(inner.options.most_requests).unwrap_or(u32::MAX);
         // Every permit is back when every answer has left.
-        let _ = tokio::time::timeout(patience, inner.requests.acquire_many(all)).await;
+        let finished = async {
+            let _ = inner.requests.acquire_many(all).await;
+            // Tasks have no request any longer, and are calls in flight all the same.
+            inner.shared.answering.close();
+            inner.shared.answering.wait().await;
+        };
+        let _ = tokio::time::timeout(patience, finished).await;
         inner.shared.abandoned.cancel();
         inner.ended.cancel();
         inner.sessions.close_all().await;

@@ -1,17 +1,23 @@
 //! Serving a [`crate::Server`] over MCP: standard input and output, any stream, streamable HTTP.
 //!
-//! The SDK reads and writes messages and tells the revisions apart; `connection` answers them. Every revision from
+//! The SDK reads and writes messages and tells the revisions apart; `handler` answers them. Every revision from
 //! 2024-11-05 to 2026-07-28 is spoken on each transport.
 
 mod caller;
+mod calls; // tools
 mod connection;
+mod handler;
 mod http;
 mod listen;
+mod offered; // prompts, resources
 mod raw;
 mod rounds;
 mod sessions;
 mod shared;
 mod stream;
+mod subscribed;
+mod task_questions;
+mod tasks;
 
 use serde_json::Value;
 use toolwire_contract::{Content, ResourceLink};

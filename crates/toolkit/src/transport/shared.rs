@@ -6,13 +6,14 @@ use std::sync::Arc;
 use futures::StreamExt;
 use rmcp::model::{
     Implementation, JsonObject, PromptsCapability, ProtocolVersion, RequestStateCodec, ResourcesCapability,
-    ServerCapabilities, ServerConfig, ToolsCapability,
+    ServerCapabilities, ServerConfig, TASKS_EXTENSION_ID, ToolsCapability,
 };
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::ServeError;
+use super::tasks::Tasks;
 use crate::changes::Changes;
 use crate::server::Server;
 use crate::wire;
@@ -25,6 +26,7 @@ pub(crate) struct Shared {
     pub(super) typed_tools: HashMap<String, rmcp::model::Tool>,
     pub(super) signature: RequestStateCodec,
     pub(super) changes: Changes,
+    pub(super) tasks: Tasks,
     /// Counts what is being answered.
     pub(super) answering: TaskTracker,
     /// Ends what would not end by itself: the streams of those who wait for changes.
@@ -58,6 +60,8 @@ impl Shared {
             }
         };
         let signature = RequestStateCodec::try_new(key).expect("the builder takes no key that is too short");
+        let abandoned = CancellationToken::new();
+        let tasks = Tasks::new(server.offers.tasks.clone(), abandoned.child_token());
         Ok(Arc::new(Shared {
             info: info(&server, tools_change),
             typed_tools: server
@@ -68,9 +72,10 @@ impl Shared {
             server,
             signature,
             changes,
+            tasks,
             answering: TaskTracker::new(),
             closing: CancellationToken::new(),
-            abandoned: CancellationToken::new(),
+            abandoned,
             _forwarding: forwarding,
         }))
     }
@@ -85,6 +90,10 @@ fn info(server: &Server, tools_change: bool) -> ServerConfig {
         let mut tools = ToolsCapability::default();
         tools.list_changed = tools_change.then_some(true);
         capabilities.tools = Some(tools);
+    }
+    if server.registered().iter().any(|each| each.handler.task_support().is_some()) {
+        let extensions = capabilities.extensions.get_or_insert_default();
+        extensions.insert(TASKS_EXTENSION_ID.to_owned(), JsonObject::new());
     }
     if !offers.prompts.is_empty() {
         let mut prompts = PromptsCapability::default();

@@ -64,7 +64,10 @@ pub fn serve_stream(
     let transport = Exchanging::new(AsyncRwTransport::new_server(input, output), closing.clone());
     let connection = Connection::new(shared.clone());
     let given_up = abandon.clone();
+    // With its only client, the tasks of a stream have nobody left to ask for them.
+    let tasks_end = shared.tasks.ended.clone().drop_guard();
     let task = tokio::spawn(async move {
+        let _tasks_end = tasks_end;
         match serve_server_with_ct(connection, transport, given_up).await {
             Ok(running) => match running.waiting().await {
                 Ok(QuitReason::JoinError(error)) | Err(error) => {

@@ -18,8 +18,8 @@ use toolwire_testkit::Servers;
 use toolwire_toolkit::{HttpOptions, HttpServer, serve_http};
 
 /// Each revision with the number of checks that the scenarios which are run come to: fewer would mean that some were not
-/// made. Those of the tasks extension would be 45 more.
-const REVISIONS: [(&str, usize); 2] = [("2025-11-25", 83), ("2026-07-28", 152)];
+/// made. In 2026-07-28 there would be one more if single answers were streams: they are JSON, which the suite only notes.
+const REVISIONS: [(&str, usize); 2] = [("2025-11-25", 83), ("2026-07-28", 196)];
 
 /// This is for a suite that does not end.
 const LONGEST_SCENARIO: Duration = Duration::from_secs(120);

@@ -10,3 +10,4 @@ mod http;
 mod limits;
 mod stream;
 mod support;
+mod tasks;

@@ -1,0 +1,130 @@
+//! Who is told of which changes.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rmcp::model::{
+    ResourceUpdatedNotificationParam, SubscribeRequestMethod, SubscribeRequestParams, SubscriptionFilter,
+    UnsubscribeRequestParams,
+};
+use rmcp::service::SubscriptionContext;
+use rmcp::{ErrorData, Peer, RoleServer};
+use tokio::sync::broadcast::{self, error::RecvError};
+
+use super::connection::Connection;
+use crate::changes::Change;
+
+/// So many subscriptions can be between acknowledgement and start.
+const OPENED: usize = 16;
+
+/// How many resources one client may subscribe to.
+const SUBSCRIPTIONS: usize = 1024;
+
+pub(super) type Subscribed = Arc<Mutex<HashSet<String>>>;
+
+impl Connection {
+    pub(super) fn hand_on_changes(&self, peer: Peer<RoleServer>) {
+        let mut changes = self.shared.changes.subscribe();
+        let ended = self.ended.clone();
+        let subscribed = self.subscribed.clone();
+        let offered = self.shared.info.capabilities.clone();
+        tokio::spawn(async move {
+            while let Some(news) = tokio::select! {
+                news = next(&mut changes) => news,
+                () = ended.cancelled() => None,
+            } {
+                for change in news {
+                    let sent = match change {
+                        Change::Tools if offered.tools.is_some() => peer.notify_tool_list_changed().await,
+                        Change::Prompts if offered.prompts.is_some() => {
+                            peer.notify_prompt_list_changed().await
+                        }
+                        Change::Resources if offered.resources.is_some() => {
+                            peer.notify_resource_list_changed().await
+                        }
+                        Change::Resource(uri) if is_in(&subscribed, &uri) => {
+                            peer.notify_resource_updated(ResourceUpdatedNotificationParam::new(uri)).await
+                        }
+                        _ => Ok(()),
+                    };
+                    if let Err(error) = sent {
+                        tracing::debug!(%error, "a change was not handed on");
+                    }
+                }
+            }
+        });
+    }
+
+    pub(super) fn add_subscription(&self, request: SubscribeRequestParams) -> Result<(), ErrorData> {
+        let resources = self.shared.info.capabilities.resources.as_ref();
+        if resources.is_none_or(|resources| resources.subscribe.is_none()) {
+            return Err(ErrorData::method_not_found::<SubscribeRequestMethod>());
+        }
+        let mut subscribed = self.subscribed.lock().unwrap_or_else(PoisonError::into_inner);
+        if subscribed.len() >= SUBSCRIPTIONS {
+            let text = format!("there are {SUBSCRIPTIONS} subscriptions already");
+            return Err(ErrorData::invalid_request(text, None));
+        }
+        subscribed.insert(request.uri);
+        Ok(())
+    }
+
+    pub(super) fn end_subscription(&self, request: UnsubscribeRequestParams) -> Result<(), ErrorData> {
+        self.subscribed.lock().unwrap_or_else(PoisonError::into_inner).remove(&request.uri);
+        Ok(())
+    }
+
+    pub(super) fn subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        let offered = &self.shared.info.capabilities;
+        let can_change = [
+            offered.tools.as_ref().and_then(|tools| tools.list_changed),
+            offered.prompts.as_ref().and_then(|prompts| prompts.list_changed),
+            offered.resources.as_ref().and_then(|resources| resources.list_changed),
+        ];
+        if can_change.iter().all(Option::is_none) {
+            return None;
+        }
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        if opened.len() < OPENED {
+            opened.push_back(self.shared.changes.subscribe());
+        }
+        // The SDK cuts it down to what the server says it can tell.
+        Some(requested.clone())
+    }
+
+    pub(super) async fn tell_changes(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        let mut changes = opened.unwrap_or_else(|| self.shared.changes.subscribe());
+        loop {
+            let news = tokio::select! {
+                news = next(&mut changes) => news,
+                () = context.cancelled() => None,
+                () = self.shared.closing.cancelled() => None,
+            };
+            let Some(news) = news else { return Ok(()) };
+            for change in news {
+                let sink = context.sink();
+                // What the client did not ask for is refused by the sink, and that is well.
+                let _ = match change {
+                    Change::Tools => sink.notify_tool_list_changed().await,
+                    Change::Prompts => sink.notify_prompt_list_changed().await,
+                    Change::Resources => sink.notify_resource_list_changed().await,
+                    Change::Resource(uri) => sink.notify_resource_updated(uri).await,
+                };
+            }
+        }
+    }
+}
+
+fn is_in(subscribed: &Subscribed, uri: &str) -> bool {
+    subscribed.lock().unwrap_or_else(PoisonError::into_inner).contains(uri)
+}
+
+/// The next changes; `None` when there will be no more.
+async fn next(changes: &mut broadcast::Receiver<Change>) -> Option<Vec<Change>> {
+    match changes.recv().await {
+        Ok(change) => Some(vec![change]),
+        Err(RecvError::Lagged(_)) => Some(vec![Change::Tools, Change::Prompts, Change::Resources]),
+        Err(RecvError::Closed) => None,
+    }
+}

@@ -1,0 +1,97 @@
+//! Questions of a task: they stay open beside it until the client answers, and the tool waits meanwhile.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde_json::{Map, Value, json};
+use tokio::sync::oneshot;
+
+/// The questions of one task.
+#[derive(Default)]
+pub(super) struct Questions(Mutex<Asked>);
+
+#[derive(Default)]
+struct Asked {
+    count: usize,
+    /// Words that were keys once: no key comes twice in the life of a task.
+    words: HashSet<String>,
+    open: BTreeMap<String, (Value, oneshot::Sender<Value>)>,
+}
+
+impl Questions {
+    /// Those without answer, as MCP's `inputRequests`.
+    pub(super) fn open(&self) -> Map<String, Value> {
+        self.asked().open.iter().map(|(key, (question, _))| (key.clone(), question.clone())).collect()
+    }
+
+    pub(super) fn answer(&self, answers: impl IntoIterator<Item = (String, Value)>) {
+        let mut asked = self.asked();
+        for (key, answer) in answers {
+            if let Some((_, waiting)) = asked.open.remove(&key) {
+                // A tool that no longer waits has taken its question back.
+                let _ = waiting.send(answer);
+            }
+        }
+    }
+
+    /// Puts a question and waits for an answer that `read` can read; any other leaves it open.
+    pub(super) async fn ask<T>(
+        &self,
+        key: Option<&str>,
+        method: &str,
+        params: &Value,
+        read: impl Fn(&Value) -> Option<T>,
+        told: impl FnOnce(),
+    ) -> T {
+        let open = Open { questions: self, key: self.new_key(key) };
+        let mut told = Some(told);
+        loop {
+            let (waiting, answer) = oneshot::channel();
+            let question = json!({"method": method, "params": params});
+            self.asked().open.insert(open.key.clone(), (question, waiting));
+            if let Some(told) = told.take() {
+                told();
+            }
+            match answer.await.ok().as_ref().and_then(&read) {
+                Some(answer) => return answer,
+                None => tracing::debug!(key = %open.key, "the answer cannot be read"),
+            }
+        }
+    }
+
+    fn new_key(&self, word: Option<&str>) -> String {
+        let mut asked = self.asked();
+        if let Some(word) = word
+            && !asked.open.contains_key(word)
+            && asked.words.insert(word.to_owned())
+        {
+            return word.to_owned();
+        }
+        loop {
+            asked.count += 1;
+            let key = match word {
+                Some(word) => format!("{word}-{}", asked.count),
+                None => asked.count.to_string(),
+            };
+            if !asked.words.contains(&key) && !asked.open.contains_key(&key) {
+                return key;
+            }
+        }
+    }
+
+    fn asked(&self) -> MutexGuard<'_, Asked> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Takes a question back when nobody waits for its answer any longer.
+struct Open<'a> {
+    questions: &'a Questions,
+    key: String,
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.questions.asked().open.remove(&self.key);
+    }
+}

@@ -1,0 +1,250 @@
+//! The tasks of a served server: calls that go on after they were answered, and their results until they expire.
+//!
+//! The id is all that a client needs to reach a task, and the newer era has no sessions to bind it to: it is as long as a key,
+//! and there is no list.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rmcp::ErrorData;
+use rmcp::task_manager::current_timestamp;
+use serde_json::{Map, Value, json};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::task_questions::Questions;
+use crate::tasks::TaskOptions;
+
+/// What a call comes to: a result as JSON, or an error of the protocol.
+pub(super) type Ending = Result<Map<String, Value>, ErrorData>;
+
+/// A call under way, which can be moved from its request to a task.
+pub(super) type Work = Pin<Box<dyn Future<Output = Ending> + Send>>;
+
+/// All tasks of a served server.
+pub(super) struct Tasks {
+    options: TaskOptions,
+    kept: Mutex<Kept>,
+    /// Gives them all up.
+    pub(super) ended: CancellationToken,
+}
+
+#[derive(Default)]
+struct Kept {
+    by_id: HashMap<String, Arc<Task>>,
+    /// Of all results together.
+    bytes: usize,
+}
+
+/// Why there is no new task.
+#[derive(Debug)]
+pub(super) enum NoTask {
+    Full,
+    NoRandomness,
+}
+
+/// One call that goes on after it was answered.
+pub(super) struct Task {
+    id: String,
+    created_at: String,
+    expires: Instant,
+    /// The same as the tool's.
+    cancelled: CancellationToken,
+    state: Mutex<State>,
+    pub(super) questions: Questions,
+}
+
+struct State {
+    phase: Phase,
+    updated_at: String,
+    message: Option<String>,
+    /// What is set aside for the result.
+    bytes: usize,
+}
+
+enum Phase {
+    Working,
+    Completed(Map<String, Value>),
+    Failed(ErrorData),
+    Cancelled,
+}
+
+impl Tasks {
+    pub(super) fn new(options: TaskOptions, ended: CancellationToken) -> Tasks {
+        Tasks { options, kept: Mutex::default(), ended }
+    }
+
+    /// A new task, which can be found from now on. `cancelled` is what its tool listens to.
+    pub(super) fn open(&self, cancelled: CancellationToken) -> Result<Arc<Task>, NoTask> {
+        let mut key = [0_u8; 16];
+        getrandom::fill(&mut key).map_err(|_| NoTask::NoRandomness)?;
+        let now = current_timestamp();
+        let task = Arc::new(Task {
+            id: format!("{:032x}", u128::from_be_bytes(key)),
+            created_at: now.clone(),
+            expires: expires(self.options.lifetime),
+            cancelled,
+            state: Mutex::new(State { phase: Phase::Working, updated_at: now, message: None, bytes: 0 }),
+            questions: Questions::default(),
+        });
+        let mut kept = self.kept();
+        if kept.by_id.len() >= self.options.most || self.ended.is_cancelled() {
+            return Err(NoTask::Full);
+        }
+        kept.by_id.insert(task.id.clone(), task.clone());
+        Ok(task)
+    }
+
+    pub(super) fn find(&self, id: &str) -> Result<Arc<Task>, ErrorData> {
+        // What has expired is gone, even if it has not been cleared away yet.
+        let found = self.kept().by_id.get(id).filter(|task| Instant::now() < task.expires).cloned();
+        found.ok_or_else(|| ErrorData::invalid_params("there is no such task, or no longer", None))
+    }
+
+    /// Sees to the work of a task, keeps what comes of it, and forgets the task when it expires.
+    pub(super) async fn attend(&self, task: &Task, mut work: Work) {
+        let ending = tokio::select! {
+            biased;
+            () = task.cancelled.cancelled() => None,
+            () = self.ended.cancelled() => None,
+            () = tokio::time::sleep_until(task.expires) => None,
+            ending = &mut work => Some(ending),
+        };
+        match ending {
+            Some(ending) => self.settle(task, ending),
+            None => task.cancel(),
+        }
+        // What the tool holds is let go now, not when the task expires.
+        drop(work);
+        tokio::select! {
+            () = tokio::time::sleep_until(task.expires) => (),
+            () = self.ended.cancelled() => (),
+        }
+        let mut kept = self.kept();
+        kept.by_id.remove(&task.id);
+        kept.bytes -= task.state().bytes;
+    }
+
+    fn settle(&self, task: &Task, ending: Ending) {
+        let (phase, bytes) = match ending {
+            Err(error) => (Phase::Failed(error), 0),
+            Ok(result) => {
+                let bytes = serde_json::to_vec(&result).map_or(0, |text| text.len());
+                match self.set_aside(bytes) {
+                    true => (Phase::Completed(result), bytes),
+                    false => {
+                        let text = format!("the result has {bytes} bytes, for which there is no room");
+                        (Phase::Failed(ErrorData::internal_error(text, None)), 0)
+                    }
+                }
+            }
+        };
+        if !task.end(phase, bytes) {
+            self.kept().bytes -= bytes;
+        }
+    }
+
+    fn set_aside(&self, bytes: usize) -> bool {
+        let mut kept = self.kept();
+        let has_room = bytes <= self.options.most_bytes.saturating_sub(kept.bytes);
+        if has_room {
+            kept.bytes += bytes;
+        }
+        has_room
+    }
+
+    /// The answer to the call that became a task.
+    pub(super) fn created(&self, task: &Task) -> Map<String, Value> {
+        let mut fields = self.fields(task, &task.state(), "working");
+        fields.insert("resultType".to_owned(), json!("task"));
+        fields
+    }
+
+    /// How the task is.
+    pub(super) fn seen(&self, task: &Task) -> Map<String, Value> {
+        let state = task.state();
+        let open = task.questions.open();
+        let (status, detail) = match &state.phase {
+            Phase::Working if open.is_empty() => ("working", None),
+            Phase::Working => ("input_required", Some(("inputRequests", Value::Object(open)))),
+            Phase::Completed(result) => ("completed", Some(("result", Value::Object(result.clone())))),
+            Phase::Failed(error) => ("failed", Some(("error", json!(error)))),
+            Phase::Cancelled => ("cancelled", None),
+        };
+        let mut fields = self.fields(task, &state, status);
+        if let Some((key, value)) = detail {
+            fields.insert(key.to_owned(), value);
+        }
+        fields
+    }
+
+    fn fields(&self, task: &Task, state: &State, status: &str) -> Map<String, Value> {
+        let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let mut fields = Map::new();
+        fields.insert("taskId".to_owned(), json!(task.id));
+        fields.insert("status".to_owned(), json!(status));
+        if let Some(message) = &state.message {
+            fields.insert("statusMessage".to_owned(), json!(message));
+        }
+        fields.insert("createdAt".to_owned(), json!(task.created_at));
+        fields.insert("lastUpdatedAt".to_owned(), json!(state.updated_at));
+        fields.insert("ttlMs".to_owned(), json!(milliseconds(self.options.lifetime)));
+        fields.insert("pollIntervalMs".to_owned(), json!(milliseconds(self.options.poll_every).max(1)));
+        fields
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A lifetime that no clock can hold is a long one.
+fn expires(lifetime: Duration) -> Instant {
+    const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
+    Instant::now() + lifetime.min(YEAR)
+}
+
+impl Task {
+    /// Gives the task up, unless it has ended.
+    pub(super) fn cancel(&self) {
+        if self.end(Phase::Cancelled, 0) {
+            self.cancelled.cancel();
+        }
+    }
+
+    /// What the task is at, in words.
+    pub(super) fn say(&self, message: String) {
+        let mut state = self.state();
+        state.message = Some(message);
+        state.updated_at = current_timestamp();
+    }
+
+    /// Gives answers to the tool's questions. Those to none that is open are left aside.
+    pub(super) fn answer(&self, answers: impl IntoIterator<Item = (String, Value)>) {
+        self.questions.answer(answers);
+        self.touch();
+    }
+
+    /// Marks that something about the task has changed.
+    pub(super) fn touch(&self) {
+        self.state().updated_at = current_timestamp();
+    }
+
+    /// `false` when the task had ended before.
+    fn end(&self, phase: Phase, bytes: usize) -> bool {
+        let mut state = self.state();
+        let is_first = matches!(state.phase, Phase::Working);
+        if is_first {
+            state.phase = phase;
+            state.bytes = bytes;
+            state.updated_at = current_timestamp();
+        }
+        is_first
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
