@@ -2,6 +2,7 @@
 
 mod tools;
 
+use std::error::Error as _;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
@@ -32,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(crate) fn run(args: &DemoServerArgs) -> Result<ExitCode, Failure> {
     let address = args.http.as_deref().map(address).transpose()?;
-    let server = server(std::env::vars())?;
+    let server = server()?;
     servers::run(async {
         match address {
             None => {
@@ -67,13 +68,12 @@ pub(crate) fn as_configuration() -> io::Result<Config> {
     Ok(Config { servers: vec![ServerConfig::new(name, transport)], toolwire: None })
 }
 
-fn server(environment: impl IntoIterator<Item = (String, String)>) -> Result<Server, Failure> {
+fn server() -> Result<Server, Failure> {
     // The names of the tools are plain: they are the first ones that anybody sees.
     let server = Server::builder("toolwire-demo")
         .version(env!("CARGO_PKG_VERSION"))
         .instructions("Two tools to try things out with. The weather is made up.")
         .prefix("")
-        .environment(environment)
         .tool(tools::get_weather)
         .tool(tools::calculate)
         .build();
@@ -93,7 +93,8 @@ fn address(text: &str) -> Result<SocketAddr, Failure> {
 }
 
 fn not_served(error: toolwire_toolkit::ServeError) -> Failure {
-    let failure = Failure::work(error.to_string());
+    let why = error.source().map(|source| format!(": {source}")).unwrap_or_default();
+    let failure = Failure::work(format!("{error}{why}"));
     failure.with_hint("another port may be free: `--http 127.0.0.1:0` takes any")
 }
 
