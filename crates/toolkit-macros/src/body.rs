@@ -5,8 +5,11 @@
 
 use quote::quote_spanned;
 use syn::spanned::Spanned;
+use syn::visit::Visit;
 use syn::visit_mut::{self, VisitMut};
-use syn::{Block, Expr, ExprAsync, ExprClosure, ExprReturn, Item, Stmt, parse_quote, parse_quote_spanned};
+use syn::{
+    Block, Expr, ExprAsync, ExprBreak, ExprClosure, ExprReturn, Item, Stmt, parse_quote, parse_quote_spanned,
+};
 
 /// Wraps everything that the body returns in `Ok`.
 pub(crate) fn wrap_in_ok(body: &mut Block) {
@@ -29,14 +32,38 @@ fn ok(expression: &Expr) -> Expr {
     Expr::Verbatim(wrapped)
 }
 
-/// Whether nothing comes after it, so that a wrapper would only be code that is never reached.
+/// Whether nothing comes after it, so that a wrapper would only be code that is never reached, and be warned of.
 fn diverges(expression: &Expr) -> bool {
     match expression {
         Expr::Return(_) => true,
         Expr::Macro(call) => call.mac.path.segments.last().is_some_and(|name| {
             ["todo", "unimplemented", "unreachable", "panic"].iter().any(|known| name.ident == known)
         }),
+        Expr::Loop(endless) => {
+            let mut breaks = Breaks(false);
+            breaks.visit_block(&endless.body);
+            !breaks.0
+        }
+        Expr::Match(choice) => choice.arms.iter().all(|arm| diverges(&arm.body)),
+        Expr::If(choice) => match &choice.else_branch {
+            Some((_, otherwise)) => ends_elsewhere(&choice.then_branch) && diverges(otherwise),
+            None => false,
+        },
+        Expr::Block(block) => ends_elsewhere(&block.block),
         _ => false,
+    }
+}
+
+fn ends_elsewhere(block: &Block) -> bool {
+    matches!(block.stmts.last(), Some(Stmt::Expr(last, _)) if diverges(last))
+}
+
+/// Whether there is a `break` somewhere, whichever loop it ends.
+struct Breaks(bool);
+
+impl<'ast> Visit<'ast> for Breaks {
+    fn visit_expr_break(&mut self, _: &'ast ExprBreak) {
+        self.0 = true;
     }
 }
 

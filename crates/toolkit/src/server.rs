@@ -1,7 +1,7 @@
 //! A set of tools that can be served.
 
 use std::any::TypeId;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use futures_core::future::BoxFuture;
@@ -79,13 +79,16 @@ impl Server {
         &self.registered
     }
 
-    /// All tools: those of the builder first, then those of each toolbox.
+    /// All tools: those of the builder first, then those of each toolbox. Of two with one name the first is offered, as it is the
+    /// one that a call reaches.
     pub fn tools(&self) -> Arc<[Tool]> {
         if self.toolboxes.is_empty() {
             return self.tools.clone();
         }
+        let mut names = HashSet::new();
         let others = self.toolboxes.iter().flat_map(|toolbox| toolbox.tools().to_vec());
-        self.tools.iter().cloned().chain(others).collect()
+        let all = self.tools.iter().cloned().chain(others);
+        all.filter(|tool| names.insert(tool.name.clone())).collect()
     }
 
     /// Whether calls of a tool may become tasks. Those of toolboxes do not: they are not ours to hold on to.

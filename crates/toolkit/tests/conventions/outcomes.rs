@@ -326,3 +326,22 @@ fn the_function_stays_within_reach() {
     let document = crate::support::runtime().block_on(value::call(document, &Context::alone()));
     assert_eq!(document.title, "c!");
 }
+
+/// Roll until it is a six. Its body never comes to an end of its own, which nobody is to be warned of.
+#[deny(unreachable_code)]
+#[tool]
+async fn until_six() -> Outcome<u8> {
+    let mut seed = 1_u32;
+    loop {
+        seed = seed.wrapping_mul(1_103_515_245).wrapping_add(12_345);
+        if seed / 65_536 % 6 == 5 {
+            return Outcome::ok(6);
+        }
+    }
+}
+
+#[test]
+fn a_body_may_end_by_return_alone() {
+    let server = plain().tool(until_six).build().unwrap();
+    assert_eq!(said(&server, "until_six", json!({})), json!({"success": true, "value": 6}));
+}

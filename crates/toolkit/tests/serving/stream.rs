@@ -92,6 +92,22 @@ async fn unknown_things_are_refused_and_named() {
 }
 
 #[tokio::test]
+async fn parameters_of_another_form_are_called_that() {
+    let (stream, _server) = in_process(fixture::server()).unwrap();
+    let mut client = Lines::new(stream);
+    client.open("2025-11-25").await;
+    for (id, params) in [
+        (1, json!({"name": "echo", "arguments": [1]})),
+        (2, json!({"name": "echo", "arguments": "x"})),
+        (3, json!({"name": 5})),
+    ] {
+        let error = client.ask(request(id, "tools/call", params)).await["error"].clone();
+        assert_eq!(error["code"], -32602, "{error}");
+        assert!(error["message"].as_str().unwrap().contains("`tools/call`"), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn garbage_and_early_notifications_do_not_end_a_server() {
     let (stream, _server) = in_process(fixture::server()).unwrap();
     let mut client = Lines::new(stream);
@@ -271,6 +287,14 @@ impl Toolbox for Changing {
     ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
         Box::pin(async move { Ok(ToolResult::text(arguments.to_string())) })
     }
+}
+
+#[tokio::test]
+async fn of_two_tools_with_one_name_the_first_is_offered_and_called() {
+    let toolbox = || Arc::new(Changing { news: Mutex::default() });
+    let server = Server::builder("two").toolbox(toolbox()).toolbox(toolbox()).build().unwrap();
+    let names: Vec<String> = server.tools().iter().map(|tool| tool.name.clone()).collect();
+    assert_eq!(names, ["a"]);
 }
 
 #[tokio::test]
