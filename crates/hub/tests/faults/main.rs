@@ -57,6 +57,9 @@ const HARMLESS: Fault = Fault {
 /// Short enough to be over soon, for calls that are never answered in time.
 const SHORT: Duration = Duration::from_millis(300);
 
+/// Long enough for the session to begin, and short enough for a list that never ends.
+const LISTING: Duration = Duration::from_secs(3);
+
 /// Where a server is down or being brought back, with these words as the reason.
 fn is_away(status: &ServerStatus, words: &str) {
     let (Phase::Recovering { reason } | Phase::Down { reason }) = &status.phase else {
@@ -218,6 +221,32 @@ fn never_answers_initialize() {
         answer: "unknown_tool",
         says: "bad_echo",
         then: |status| is_away(status, "did not come up within 300ms"),
+        ..HARMLESS
+    });
+}
+
+#[test]
+fn never_answers_the_first_list() {
+    check(Fault {
+        server: Bad::Stdio(&["never-lists"]),
+        connect: LISTING,
+        call: SHORT,
+        answer: "unknown_tool",
+        says: "bad_echo",
+        then: |status| is_away(status, "did not list its tools within 3s"),
+        ..HARMLESS
+    });
+}
+
+#[test]
+fn has_always_one_more_page() {
+    check(Fault {
+        server: Bad::Stdio(&["drips-pages", "--delay", "100"]),
+        connect: LISTING,
+        call: SHORT,
+        answer: "unknown_tool",
+        says: "bad_echo",
+        then: |status| is_away(status, "did not list its tools within 3s"),
         ..HARMLESS
     });
 }

@@ -17,6 +17,8 @@ pub(crate) enum Behaviour {
     BadTools,
     ChangesTools,
     CursorLoop,
+    DripsPages,
+    NeverLists,
     // calls
     ExitsMidCall,
     ExitsMidAnswer,
@@ -94,6 +96,13 @@ pub(crate) const TABLE: &[(Behaviour, &str, Over, &str)] = {
             "after the first call: another description, a new tool, one gone, `list_changed`",
         ),
         (CursorLoop, "cursor-loop", Both, "each page of tools points to the same next page"),
+        (
+            DripsPages,
+            "drips-pages",
+            Stdio,
+            "each page of tools comes after --delay milliseconds (100) and points to one more",
+        ),
+        (NeverLists, "never-lists", Stdio, "never answers `tools/list`"),
         (
             ExitsMidCall,
             "exits-mid-call",

@@ -85,6 +85,10 @@ fn page(arguments: &Arguments, cursor: Option<&str>, changed: bool) -> Value {
         Behaviour::CursorLoop => {
             return json!({"tools": ordinary_tools(), "nextCursor": "again"});
         }
+        Behaviour::DripsPages => {
+            let number = cursor.and_then(|cursor| cursor.parse().ok()).unwrap_or(0);
+            return json!({"tools": [numbered_tool(number)], "nextCursor": (number + 1).to_string()});
+        }
         Behaviour::ManyTools => return page_of(cursor, arguments.count(1500), numbered_tool),
         Behaviour::ListsFile => {
             let tools = tools_in(arguments);
