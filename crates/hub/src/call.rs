@@ -45,7 +45,11 @@ pub(crate) async fn call(
             }
         };
         let Some(tool) = catalog.tool(&route.tool) else {
-            return Err(CallError::UnknownTool { tool: route.tool.clone(), nearest: Vec::new() });
+            return Err(CallError::UnknownTool {
+                tool: route.tool.clone(),
+                nearest: Vec::new(),
+                missing: Vec::new(),
+            });
         };
         let arguments: Map<String, Value> = catalog.check(tool, sent).map_err(|error| {
             CallError::InvalidArguments { tool: route.tool.clone(), problem: problem(&error.in_words()) }

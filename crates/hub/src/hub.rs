@@ -306,7 +306,11 @@ impl Toolbox for Hub {
             };
             let server = self.inner.servers.iter().find(|server| server.config.name == route.server);
             let Some(server) = server else {
-                return Err(CallError::UnknownTool { tool: tool.to_owned(), nearest: Vec::new() });
+                return Err(CallError::UnknownTool {
+                    tool: tool.to_owned(),
+                    nearest: Vec::new(),
+                    missing: Vec::new(),
+                });
             };
             match call::call(server, &route, arguments, options).await {
                 Ok(result) => Ok(self.inner.results.hand_on(result).await),
@@ -319,7 +323,8 @@ impl Toolbox for Hub {
 
 impl Hub {
     fn unknown(&self, tool: &str) -> CallError {
-        CallError::UnknownTool { tool: tool.to_owned(), nearest: self.inner.offer().nearest(tool) }
+        let nearest = self.inner.offer().nearest(tool);
+        CallError::UnknownTool { tool: tool.to_owned(), nearest, missing: self.missing() }
     }
 
     /// A tool that nobody offers yet may belong to a server that is still connecting.

@@ -181,7 +181,7 @@ fn exits_at_once() {
     check(Fault {
         server: Bad::Stdio(&["exits-at-once"]),
         answer: "unknown_tool",
-        says: "bad_echo",
+        says: "server `bad` is not there: the process ended with exit code 3",
         then: |status| {
             is_away(status, "exit code 3");
             assert_eq!(status.stderr, ["misbehaving-server: cannot open the database"]);
@@ -219,7 +219,7 @@ fn never_answers_initialize() {
         connect: SHORT,
         call: SHORT,
         answer: "unknown_tool",
-        says: "bad_echo",
+        says: "server `bad` is not there: the server did not come up within 300ms",
         then: |status| is_away(status, "did not come up within 300ms"),
         ..HARMLESS
     });
@@ -232,7 +232,7 @@ fn never_answers_the_first_list() {
         connect: LISTING,
         call: SHORT,
         answer: "unknown_tool",
-        says: "bad_echo",
+        says: "server `bad` is not there: it did not list its tools",
         then: |status| is_away(status, "did not list its tools within 3s"),
         ..HARMLESS
     });
@@ -245,7 +245,7 @@ fn has_always_one_more_page() {
         connect: LISTING,
         call: SHORT,
         answer: "unknown_tool",
-        says: "bad_echo",
+        says: "server `bad` is not there: it did not list its tools",
         then: |status| is_away(status, "did not list its tools within 3s"),
         ..HARMLESS
     });
@@ -257,7 +257,7 @@ fn neither_reads_nor_goes_while_it_is_connected() {
         server: Bad::Shell("trap '' TERM HUP INT; while :; do sleep 1; done"),
         call: SHORT,
         answer: "unknown_tool",
-        says: "bad_echo",
+        says: "server `bad` is not there: it is still connecting",
         then: |status| assert_eq!(status.phase, Phase::Connecting),
         ..HARMLESS
     });
@@ -365,7 +365,7 @@ fn http_401_for_everything() {
     check(Fault {
         server: Bad::Http(&["status-401", "--from", "initialize"]),
         answer: "unknown_tool",
-        says: "bad_echo",
+        says: "asks for authorization (HTTP 401)",
         then: |status| is_away(status, "asks for authorization (HTTP 401)"),
         ..HARMLESS
     });
@@ -426,7 +426,7 @@ fn http_that_hangs_from_the_start() {
         connect: SHORT,
         call: SHORT,
         answer: "unknown_tool",
-        says: "bad_echo",
+        says: "server `bad` is not there",
         then: |status| is_away(status, "did not come up within 300ms"),
         ..HARMLESS
     });
