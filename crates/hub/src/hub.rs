@@ -18,6 +18,7 @@ use crate::call;
 use crate::catalog::Catalog;
 use crate::config::{Auth, Config, ServerConfig, Transport};
 use crate::host::{Host, NoHost};
+use crate::last_words::with_last_words;
 use crate::memory::Memory;
 use crate::results::{READ_RESULT, Results};
 use crate::route::{Known, Route, Routes, ServerTools};
@@ -324,7 +325,13 @@ impl Toolbox for Hub {
 impl Hub {
     fn unknown(&self, tool: &str) -> CallError {
         let nearest = self.inner.offer().nearest(tool);
-        CallError::UnknownTool { tool: tool.to_owned(), nearest, missing: self.missing() }
+        let mut missing = self.missing();
+        for missing in &mut missing {
+            let server = self.inner.servers.iter().find(|each| each.config.name.as_str() == missing.server);
+            let stderr = server.map(|server| server.stderr()).unwrap_or_default();
+            missing.reason = with_last_words(std::mem::take(&mut missing.reason), &stderr);
+        }
+        CallError::UnknownTool { tool: tool.to_owned(), nearest, missing }
     }
 
     /// A tool that nobody offers yet may belong to a server that is still connecting.

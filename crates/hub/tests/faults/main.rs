@@ -181,7 +181,7 @@ fn exits_at_once() {
     check(Fault {
         server: Bad::Stdio(&["exits-at-once"]),
         answer: "unknown_tool",
-        says: "server `bad` is not there: the process ended with exit code 3",
+        says: "server `bad` is not there: the process ended with exit code 3 before the session began; it is being restarted; its last words on stderr: misbehaving-server: cannot open the database",
         then: |status| {
             is_away(status, "exit code 3");
             assert_eq!(status.stderr, ["misbehaving-server: cannot open the database"]);
@@ -195,7 +195,7 @@ fn exits_in_a_call() {
     check(Fault {
         server: Bad::Stdio(&["exits-mid-call"]),
         answer: "outcome_unknown",
-        says: "exit code 4",
+        says: "exit code 4; its last words on stderr: misbehaving-server: fatal: out of luck)",
         then: |status| assert!(status.restarts > 0),
         ..HARMLESS
     });
