@@ -61,6 +61,7 @@ pub struct Hub {
 
 struct Inner {
     servers: Vec<Arc<Server>>,
+    bearers: Vec<Arc<dyn Bearer>>,
     known: Mutex<Known>,
     /// What the list was put together from, server by server.
     listed: Mutex<Option<Vec<Weak<Catalog>>>>,
@@ -88,12 +89,15 @@ impl Hub {
         let environment: Arc<[(OsString, OsString)]> = options.environment.as_slice().into();
         let (changed, mut news) = mpsc::channel(1);
         let mut servers = Vec::new();
+        let mut bearers = Vec::new();
         let mut tasks = Vec::new();
         for config in config.servers.iter().filter(|server| !server.disabled) {
             let (server, inbox) = Server::new(config.clone());
+            let bearer = bearer(config, &options);
+            bearers.extend(bearer.clone());
             let outside = Outside {
                 host: options.host.clone(),
-                bearer: bearer(config, &options),
+                bearer,
                 environment: environment.clone(),
                 changed: changed.clone(),
             };
@@ -108,6 +112,7 @@ impl Hub {
         }
         let inner = Arc::new(Inner {
             servers,
+            bearers,
             known: Mutex::new(known),
             listed: Mutex::default(),
             memory: Mutex::new(memory),
@@ -193,6 +198,11 @@ impl Hub {
         let aborts: Vec<_> = tasks.iter().map(|task| task.abort_handle()).collect();
         if tokio::time::timeout(CLOSING, join_all(tasks)).await.is_err() {
             aborts.iter().for_each(tokio::task::AbortHandle::abort);
+        }
+        // A refresh that is under way may have used up the only token that could be used another time.
+        let bearers = join_all(self.inner.bearers.iter().map(|bearer| bearer.close()));
+        if tokio::time::timeout(CLOSING, bearers).await.is_err() {
+            tracing::warn!(target: "toolwire::hub", "a token was not ready when the hub was closed");
         }
     }
 }
