@@ -96,11 +96,16 @@ fn is_repeatable(tool: &Tool) -> bool {
 }
 
 fn read(route: &Route, raw: Value) -> Result<ToolResult, CallError> {
-    ToolResult::try_from(raw).map_err(|invalid| CallError::Malformed {
+    let malformed = |reason: String| CallError::Malformed {
         server: route.server.to_string(),
         tool: route.tool.clone(),
-        reason: invalid.to_string(),
-    })
+        reason,
+    };
+    // Read as it is, it would be an answer without content, and nobody would see that there was one.
+    if raw.get("content").is_some_and(|content| !content.is_array() && !content.is_null()) {
+        return Err(malformed("its `content` is no list".to_owned()));
+    }
+    ToolResult::try_from(raw).map_err(|invalid| malformed(invalid.to_string()))
 }
 
 /// A call without an answer.

@@ -310,6 +310,16 @@ fn sends_a_result_of_50_megabytes() {
 }
 
 #[test]
+fn answers_with_no_list_of_content() {
+    check(Fault {
+        server: Bad::Stdio(&["bad-result"]),
+        answer: "malformed",
+        says: "its `content` is no list",
+        ..HARMLESS
+    });
+}
+
+#[test]
 fn closes_stdout_and_lives_on() {
     check(Fault {
         server: Bad::Stdio(&["closes-stdout"]),

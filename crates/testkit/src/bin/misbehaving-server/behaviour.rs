@@ -28,6 +28,7 @@ pub(crate) enum Behaviour {
     HugeResult,
     DuplicateIds,
     ClosesStdout,
+    BadResult,
     Counts,
     Asks,
     // all the time
@@ -129,6 +130,7 @@ pub(crate) const TABLE: &[(Behaviour, &str, Over, &str)] = {
             "reports progress every --delay ms, --count times (10), then answers",
         ),
         (HugeResult, "huge-result", Both, "answers calls with --size bytes of text (50000000)"),
+        (BadResult, "bad-result", Both, "answers calls with a text where the list of content belongs"),
         (DuplicateIds, "duplicate-ids", Stdio, "answers everything twice, and requests that nobody made"),
         (ClosesStdout, "closes-stdout", Stdio, "closes stdout when a tool is called, and lives on"),
         (

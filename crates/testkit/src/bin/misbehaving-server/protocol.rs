@@ -221,6 +221,7 @@ fn called(arguments: &Arguments, params: &Value) -> Answer {
     match arguments.behaviour {
         Behaviour::HugeResult => return Answer::text("x".repeat(arguments.size(50_000_000))),
         Behaviour::PrintsEnvironment => return environment(),
+        Behaviour::BadResult => return Answer::Result(json!({"content": "no list"})),
         _ => (),
     }
     match params["name"].as_str().unwrap_or_default() {
