@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::Value;
-use toolwire_contract::{CallError, CallOptions, Content, ResourceBody, ToolResult, Toolbox};
+use toolwire_contract::{CallOptions, Content, ResourceBody, ToolResult, Toolbox};
 use toolwire_hub::{Hub, read_time};
 
 use crate::convert::json;
@@ -105,17 +105,6 @@ async fn ask(args: &CallArgs, hub: &Hub, arguments: &Value) -> Result<ExitCode, 
             Ok(if result.failed() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
         }
         Err(error) => {
-            let about_servers =
-                matches!(error, CallError::UnknownTool { .. } | CallError::Unavailable { .. });
-            for missing in hub.missing().into_iter().filter(|_| about_servers) {
-                if missing.reason != "it is still connecting" {
-                    say(&format!(
-                        "{NOTE}warning:{NOTE:#} server `{}` is missing: {}\n",
-                        shown(&missing.server),
-                        shown(&missing.reason)
-                    ));
-                }
-            }
             let failure = Failure::work(shown(&error.to_string()));
             Err(match error.hint() {
                 Some(hint) => failure.with_hint(shown(&hint)),

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use toolwire_hub::{Browser, Config, Hub, HubOptions, Phase, ServerStatus};
 
 use crate::demo_server;
 use crate::failure::{Failure, HINT, NOTE, say};
 use crate::log;
-use crate::shown::shown;
+use crate::shown::{shown, width};
 use crate::source::in_words;
 
 /// A configuration that was found.
@@ -170,15 +170,19 @@ impl Lines {
         {
             return Lines { bars: Vec::new() };
         }
-        let all = MultiProgress::new();
-        let width = servers.iter().map(|server| server.name.chars().count()).max().unwrap_or(0).min(32);
+        Lines::on(ProgressDrawTarget::stderr(), servers)
+    }
+
+    fn on(target: ProgressDrawTarget, servers: &[ServerStatus]) -> Lines {
+        let all = MultiProgress::with_draw_target(target);
+        let width = servers.iter().map(|server| width(&shown(&server.name))).max().unwrap_or(0).min(32);
         let bars = servers
             .iter()
             .map(|server| {
                 let style = ProgressStyle::with_template(&format!("{{spinner}} {{prefix:{width}}} {{msg}}"));
                 let bar = ProgressBar::new_spinner();
                 bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
-                let bar = all.add(bar).with_prefix(server.name.clone()).with_message("connecting");
+                let bar = all.add(bar).with_prefix(shown(&server.name)).with_message("connecting");
                 bar.enable_steady_tick(Duration::from_millis(100));
                 bar
             })
@@ -203,7 +207,7 @@ impl Lines {
                 Phase::Connecting => {}
                 Phase::Ready => bar.finish_with_message(format!("{} tools", server.tool_count)),
                 Phase::Recovering { reason } | Phase::Down { reason } => {
-                    bar.abandon_with_message(reason.clone())
+                    bar.abandon_with_message(shown(reason))
                 }
                 Phase::Stopped => bar.abandon_with_message("stopped"),
             }
@@ -226,5 +230,28 @@ pub(crate) fn trouble(server: &ServerStatus) -> Option<String> {
         Phase::Connecting => Some("it is still connecting".to_owned()),
         Phase::Recovering { reason } | Phase::Down { reason } => Some(reason.clone()),
         Phase::Stopped => Some("it was stopped".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_a_server_says_cannot_steer_the_terminal() {
+        let text = r#"{"mcpServers": {"a": {"command": "none"}}}"#;
+        let (config, _) = Config::parse(text, Path::new("mcp.json"), &|_| None).expect("it is valid");
+        let hub = Hub::start(&config, HubOptions::default());
+        let mut servers = hub.status();
+        hub.close().await;
+        servers[0].name = "a\u{1b}[2Jb".to_owned();
+        let lines = Lines::on(ProgressDrawTarget::hidden(), &servers);
+        let reason = "it said \u{1b}]0;title\u{7}".to_owned();
+        for phase in [Phase::Recovering { reason: reason.clone() }, Phase::Down { reason }] {
+            servers[0].phase = phase;
+            lines.draw(&servers);
+            assert_eq!(lines.bars[0].prefix(), "a\u{fffd}[2Jb");
+            assert_eq!(lines.bars[0].message(), "it said \u{fffd}]0;title\u{fffd}");
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Tools that can be called, wherever they are.
 
+use core::fmt;
 use core::time::Duration;
 use std::sync::Arc;
 
@@ -61,11 +62,18 @@ pub struct Missing {
     pub reason: String,
 }
 
+impl fmt::Display for Missing {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "server `{}` is not there: {}", self.server, self.reason)
+    }
+}
+
 /// Why a tool could not be asked.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum CallError {
-    #[error("no server offers a tool named `{tool}`")]
-    UnknownTool { tool: String, nearest: Vec<String> },
+    /// One of the servers that are missing may have it.
+    #[error("no server offers a tool named `{tool}`{}", listed(missing))]
+    UnknownTool { tool: String, nearest: Vec<String>, missing: Vec<Missing> },
     #[error("the arguments do not fit the tool `{tool}`: {problem}")]
     InvalidArguments { tool: String, problem: String },
     #[error("server `{server}` is not there: {reason}")]
@@ -105,6 +113,9 @@ impl CallError {
                 let names: Vec<String> = nearest.iter().map(|name| format!("`{name}`")).collect();
                 Some(format!("did you mean {}?", names.join(" or ")))
             }
+            CallError::UnknownTool { missing, .. } if !missing.is_empty() => {
+                Some("use one of the tools that are listed, or try again later".to_owned())
+            }
             CallError::UnknownTool { .. } => Some("use one of the tools that are listed".to_owned()),
             CallError::InvalidArguments { .. } => {
                 Some("call it again with arguments that fit its schema".to_owned())
@@ -131,19 +142,38 @@ impl CallError {
     }
 }
 
+fn listed(missing: &[Missing]) -> String {
+    missing.iter().map(|missing| format!("; {missing}")).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_model_reads_what_failed_and_what_to_try() {
-        let error =
-            CallError::UnknownTool { tool: "serch".into(), nearest: vec!["search".into(), "fetch".into()] };
+        let nearest = vec!["search".into(), "fetch".into()];
+        let error = CallError::UnknownTool { tool: "serch".into(), nearest, missing: Vec::new() };
         let result = error.to_result();
         assert!(result.failed());
         assert_eq!(
             result,
             ToolResult::error("no server offers a tool named `serch`. Did you mean `search` or `fetch`?")
+        );
+    }
+
+    #[test]
+    fn a_tool_that_nobody_offers_may_be_with_a_server_that_is_away() {
+        let away =
+            |server: &str, reason: &str| Missing { server: server.to_owned(), reason: reason.to_owned() };
+        let missing = vec![away("files", "it ended"), away("time", "it is still connecting")];
+        let error = CallError::UnknownTool { tool: "search".into(), nearest: Vec::new(), missing };
+        assert_eq!(
+            error.to_result(),
+            ToolResult::error(
+                "no server offers a tool named `search`; server `files` is not there: it ended; server `time` is not \
+                 there: it is still connecting. Use one of the tools that are listed, or try again later"
+            )
         );
     }
 }

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 use toolwire_contract::{CallError, CallOptions, Progress, Tool, ToolResult};
 
+use crate::last_words::with_last_words;
 use crate::route::Route;
 use crate::session::{self, SessionError};
 use crate::supervise::Server;
@@ -29,13 +30,13 @@ pub(crate) async fn call(
 ) -> Result<ToolResult, CallError> {
     let timeout = options.timeout.unwrap_or(server.config.call_timeout);
     let until = Instant::now() + timeout;
-    let mut last: Option<SessionError> = None;
+    let mut last: Option<Failed> = None;
     for _ in 0..ATTEMPTS {
         let (session, catalog) = match server.ready(until).await {
             Ok(ready) => ready,
             Err(reason) => {
                 return Err(match last {
-                    Some(error) if error.may_have_run() => lost(route, &error),
+                    Some(failed) if failed.error.may_have_run() => failed.lost(route),
                     _ => CallError::Unavailable {
                         server: route.server.to_string(),
                         tool: route.tool.clone(),
@@ -45,7 +46,11 @@ pub(crate) async fn call(
             }
         };
         let Some(tool) = catalog.tool(&route.tool) else {
-            return Err(CallError::UnknownTool { tool: route.tool.clone(), nearest: Vec::new() });
+            return Err(CallError::UnknownTool {
+                tool: route.tool.clone(),
+                nearest: Vec::new(),
+                missing: Vec::new(),
+            });
         };
         let arguments: Map<String, Value> = catalog.check(tool, sent).map_err(|error| {
             CallError::InvalidArguments { tool: route.tool.clone(), problem: problem(&error.in_words()) }
@@ -65,16 +70,19 @@ pub(crate) async fn call(
                     server.lost(&session);
                 }
                 let may_go_again = !error.may_have_run() || is_repeatable(tool);
-                if !(error.is_broken_off() && may_go_again) {
-                    return Err(failed(route, error, timeout));
+                let is_over = !(error.is_broken_off() && may_go_again);
+                tracing::debug!(target: "toolwire::hub", server = %route.server, tool = route.tool, is_over, "{error}");
+                let stderr = if error.is_lost() { session.stderr_tail() } else { Vec::new() };
+                let failed = Failed { error, stderr };
+                if is_over {
+                    return Err(failed.told(route, timeout));
                 }
-                tracing::debug!(target: "toolwire::hub", server = %route.server, tool = route.tool, "{error}; again");
-                last = Some(error);
+                last = Some(failed);
             }
         }
     }
     Err(match last {
-        Some(error) => lost(route, &error),
+        Some(failed) => failed.lost(route),
         None => CallError::Cancelled { tool: route.tool.clone() },
     })
 }
@@ -88,31 +96,45 @@ fn is_repeatable(tool: &Tool) -> bool {
 }
 
 fn read(route: &Route, raw: Value) -> Result<ToolResult, CallError> {
-    ToolResult::try_from(raw).map_err(|invalid| CallError::Malformed {
+    let malformed = |reason: String| CallError::Malformed {
         server: route.server.to_string(),
         tool: route.tool.clone(),
-        reason: invalid.to_string(),
-    })
-}
-
-fn failed(route: &Route, error: SessionError, timeout: Duration) -> CallError {
-    let (server, tool) = (route.server.to_string(), route.tool.clone());
-    match error {
-        SessionError::Refused { code, message, .. } => CallError::Refused { server, tool, code, message },
-        SessionError::TimedOut { .. } => CallError::TimedOut { server, tool, after: timeout },
-        SessionError::Cancelled => CallError::Cancelled { tool },
-        SessionError::Malformed { why } => CallError::Malformed { server, tool, reason: why },
-        error if error.may_have_run() => lost(route, &error),
-        error => CallError::Unavailable { server, tool, reason: error.to_string() },
+        reason,
+    };
+    // Read as it is, it would be an answer without content, and nobody would see that there was one.
+    if raw.get("content").is_some_and(|content| !content.is_array() && !content.is_null()) {
+        return Err(malformed("its `content` is no list".to_owned()));
     }
+    ToolResult::try_from(raw).map_err(|invalid| malformed(invalid.to_string()))
 }
 
-fn lost(route: &Route, error: &SessionError) -> CallError {
-    let (server, tool, reason) = (route.server.to_string(), route.tool.clone(), error.to_string());
-    if error.may_have_run() {
-        CallError::OutcomeUnknown { server, tool, reason }
-    } else {
-        CallError::Unavailable { server, tool, reason }
+/// A call without an answer.
+struct Failed {
+    error: SessionError,
+    /// What the server said last, if it went away.
+    stderr: Vec<String>,
+}
+
+impl Failed {
+    fn told(self, route: &Route, timeout: Duration) -> CallError {
+        let (server, tool) = (route.server.to_string(), route.tool.clone());
+        match self.error {
+            SessionError::Refused { code, message, .. } => CallError::Refused { server, tool, code, message },
+            SessionError::TimedOut { .. } => CallError::TimedOut { server, tool, after: timeout },
+            SessionError::Cancelled => CallError::Cancelled { tool },
+            SessionError::Malformed { why } => CallError::Malformed { server, tool, reason: why },
+            _ => self.lost(route),
+        }
+    }
+
+    fn lost(&self, route: &Route) -> CallError {
+        let (server, tool) = (route.server.to_string(), route.tool.clone());
+        let reason = with_last_words(self.error.to_string(), &self.stderr);
+        if self.error.may_have_run() {
+            CallError::OutcomeUnknown { server, tool, reason }
+        } else {
+            CallError::Unavailable { server, tool, reason }
+        }
     }
 }
 

@@ -18,6 +18,7 @@ use crate::call;
 use crate::catalog::Catalog;
 use crate::config::{Auth, Config, ServerConfig, Transport};
 use crate::host::{Host, NoHost};
+use crate::last_words::with_last_words;
 use crate::memory::Memory;
 use crate::results::{READ_RESULT, Results};
 use crate::route::{Known, Route, Routes, ServerTools};
@@ -60,6 +61,7 @@ pub struct Hub {
 
 struct Inner {
     servers: Vec<Arc<Server>>,
+    bearers: Vec<Arc<dyn Bearer>>,
     known: Mutex<Known>,
     /// What the list was put together from, server by server.
     listed: Mutex<Option<Vec<Weak<Catalog>>>>,
@@ -87,12 +89,15 @@ impl Hub {
         let environment: Arc<[(OsString, OsString)]> = options.environment.as_slice().into();
         let (changed, mut news) = mpsc::channel(1);
         let mut servers = Vec::new();
+        let mut bearers = Vec::new();
         let mut tasks = Vec::new();
         for config in config.servers.iter().filter(|server| !server.disabled) {
             let (server, inbox) = Server::new(config.clone());
+            let bearer = bearer(config, &options);
+            bearers.extend(bearer.clone());
             let outside = Outside {
                 host: options.host.clone(),
-                bearer: bearer(config, &options),
+                bearer,
                 environment: environment.clone(),
                 changed: changed.clone(),
             };
@@ -107,6 +112,7 @@ impl Hub {
         }
         let inner = Arc::new(Inner {
             servers,
+            bearers,
             known: Mutex::new(known),
             listed: Mutex::default(),
             memory: Mutex::new(memory),
@@ -192,6 +198,11 @@ impl Hub {
         let aborts: Vec<_> = tasks.iter().map(|task| task.abort_handle()).collect();
         if tokio::time::timeout(CLOSING, join_all(tasks)).await.is_err() {
             aborts.iter().for_each(tokio::task::AbortHandle::abort);
+        }
+        // A refresh that is under way may have used up the only token that could be used another time.
+        let bearers = join_all(self.inner.bearers.iter().map(|bearer| bearer.close()));
+        if tokio::time::timeout(CLOSING, bearers).await.is_err() {
+            tracing::warn!(target: "toolwire::hub", "a token was not ready when the hub was closed");
         }
     }
 }
@@ -306,7 +317,11 @@ impl Toolbox for Hub {
             };
             let server = self.inner.servers.iter().find(|server| server.config.name == route.server);
             let Some(server) = server else {
-                return Err(CallError::UnknownTool { tool: tool.to_owned(), nearest: Vec::new() });
+                return Err(CallError::UnknownTool {
+                    tool: tool.to_owned(),
+                    nearest: Vec::new(),
+                    missing: Vec::new(),
+                });
             };
             match call::call(server, &route, arguments, options).await {
                 Ok(result) => Ok(self.inner.results.hand_on(result).await),
@@ -319,7 +334,14 @@ impl Toolbox for Hub {
 
 impl Hub {
     fn unknown(&self, tool: &str) -> CallError {
-        CallError::UnknownTool { tool: tool.to_owned(), nearest: self.inner.offer().nearest(tool) }
+        let nearest = self.inner.offer().nearest(tool);
+        let mut missing = self.missing();
+        for missing in &mut missing {
+            let server = self.inner.servers.iter().find(|each| each.config.name.as_str() == missing.server);
+            let stderr = server.map(|server| server.stderr()).unwrap_or_default();
+            missing.reason = with_last_words(std::mem::take(&mut missing.reason), &stderr);
+        }
+        CallError::UnknownTool { tool: tool.to_owned(), nearest, missing }
     }
 
     /// A tool that nobody offers yet may belong to a server that is still connecting.

@@ -6,6 +6,7 @@ mod catalog;
 mod config;
 mod host;
 mod hub;
+mod last_words;
 mod memory;
 mod pins;
 mod private_file;

@@ -72,7 +72,11 @@ impl Results {
         let id = arguments["id"].as_str().unwrap_or_default().to_owned();
         let (offset, length) = (number("offset", 0), number("length", PAGE).min(LONGEST_PAGE));
         let Some(spill) = self.spill.clone() else {
-            return Err(CallError::UnknownTool { tool: READ_RESULT.to_owned(), nearest: Vec::new() });
+            return Err(CallError::UnknownTool {
+                tool: READ_RESULT.to_owned(),
+                nearest: Vec::new(),
+                missing: Vec::new(),
+            });
         };
         let (offset, length) = (usize::try_from(offset).unwrap_or(usize::MAX), length as usize);
         let page = tokio::task::spawn_blocking(move || spill.read(&id, offset, length)).await;

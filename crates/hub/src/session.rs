@@ -40,7 +40,7 @@ pub struct Session {
     peer: Peer<RoleClient>,
     link: Arc<Link>,
     abandoned: mpsc::Sender<(RequestId, &'static str)>,
-    page_timeout: Duration,
+    list_timeout: Duration,
     stop: CancellationToken,
     keeper: Mutex<Option<JoinHandle<()>>>,
 }

@@ -116,7 +116,8 @@ impl Server {
                 let tools = self.tools();
                 let nearest = names::nearest(tool, tools.iter().map(|tool| tool.name.as_str()));
                 let nearest = nearest.into_iter().map(str::to_owned).collect();
-                return Err(CallError::UnknownTool { tool: tool.to_owned(), nearest });
+                let missing = self.toolboxes.iter().flat_map(|toolbox| toolbox.missing()).collect();
+                return Err(CallError::UnknownTool { tool: tool.to_owned(), nearest, missing });
             };
             let client = context.client.clone();
             let options = CallOptions {

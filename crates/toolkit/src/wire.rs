@@ -89,9 +89,10 @@ pub(crate) fn listed_tool(tool: &Tool) -> Value {
 /// How a call that could not be made is answered: unknown tools are the protocol's business, all else the model's.
 pub(crate) fn call_error(error: &CallError) -> Result<ToolResult, ErrorData> {
     match error {
-        CallError::UnknownTool { tool, .. } => {
+        CallError::UnknownTool { tool, missing, .. } => {
+            let missing: String = missing.iter().map(|missing| format!("; {missing}")).collect();
             let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
-            Err(ErrorData::invalid_params(format!("unknown tool: `{tool}`{hint}"), None))
+            Err(ErrorData::invalid_params(format!("unknown tool: `{tool}`{missing}{hint}"), None))
         }
         CallError::Cancelled { .. } => Err(ErrorData::internal_error(error.to_string(), None)),
         _ => Ok(error.to_result()),

@@ -50,6 +50,11 @@ pub trait Bearer: Send + Sync {
         let _ = refused;
         self.token(Some(challenge))
     }
+
+    /// Lets what must not be lost come to its end, in bounded time. Nobody asks for a token any more.
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
 }
 
 /// Shows a login page to a person. The application gives one where there is a person to ask.

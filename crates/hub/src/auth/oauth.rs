@@ -173,6 +173,10 @@ impl Bearer for OAuth {
     fn replace<'a>(&'a self, refused: Option<&'a Secret>, challenge: &'a str) -> BoxFuture<'a, Landing> {
         Box::pin(self.after_refusal(refused.cloned(), challenge))
     }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(OAuth::close(self))
+    }
 }
 
 impl Drop for OAuth {

@@ -100,6 +100,7 @@ impl Session {
         let mut deadline = first;
         loop {
             let is_asking = *asking.borrow_and_update() > 0;
+            let limit = if is_asking { until } else { deadline };
             tokio::select! {
                 biased;
                 response = &mut handle.rx => {
@@ -124,9 +125,9 @@ impl Session {
                         deadline = until.min(Instant::now() + options.timeout);
                     }
                 }
-                () = sleep_until(if is_asking { until } else { deadline }) => {
+                () = sleep_until(limit) => {
                     waiting.given_up = Some("no answer in time");
-                    let after = if deadline < until { options.timeout } else { options.max_total };
+                    let after = if limit < until { options.timeout } else { options.max_total };
                     return Err(SessionError::TimedOut { after });
                 }
             }

@@ -52,7 +52,7 @@ pub struct ConnectContext {
     pub bearer: Option<Arc<dyn Bearer>>,
     /// Our own environment. A process sees no more of it than it needs to run.
     pub environment: Arc<[(OsString, OsString)]>,
-    /// How long connecting may take in all, and each page of the list of tools.
+    /// How long connecting may take in all, and likewise reading the whole list of tools.
     pub timeout: Duration,
     /// Ends the attempt early; like any that fails, it leaves no process behind.
     pub stop: CancellationToken,
@@ -240,7 +240,7 @@ impl Connected {
             peer,
             link,
             abandoned,
-            page_timeout: context.timeout,
+            list_timeout: context.timeout,
             stop,
             keeper: Mutex::new(Some(tokio::spawn(keeper.keep()))),
         }

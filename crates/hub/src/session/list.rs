@@ -34,15 +34,21 @@ pub struct LeftOut {
 impl Session {
     /// Reads the whole list.
     pub async fn list_tools(&self) -> Result<Listing, SessionError> {
+        self.list_tools_until(Instant::now() + self.list_timeout).await
+    }
+
+    /// The same for the first time: connecting and listing have one time limit between them, which ends at `until`.
+    pub(crate) async fn list_tools_until(&self, until: Instant) -> Result<Listing, SessionError> {
         let mut listing = Listing::default();
         let mut cursors = HashSet::new();
         let mut cursor: Option<String> = None;
-        let options = CallOptions { timeout: self.page_timeout, ..CallOptions::default() };
+        // However many pages there are: a server that never comes to an end must not take forever.
+        let (timeout, max_total) = (self.list_timeout, self.list_timeout);
+        let options = CallOptions { timeout, max_total, ..CallOptions::default() };
         loop {
             let params =
                 cursor.take().map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
             let request = ListToolsRequest { params, ..ListToolsRequest::default() };
-            let until = Instant::now() + self.page_timeout;
             let page = self.request(ClientRequest::ListToolsRequest(request), &options, until).await;
             let (mut page, shown) = match page {
                 // A server without tools need not know the method.

@@ -14,7 +14,7 @@ use crate::Bearer;
 use crate::catalog::Catalog;
 use crate::config::Transport;
 use crate::host::Host;
-use crate::session::{ConnectContext, Era, Session, SessionEvent};
+use crate::session::{ConnectContext, Era, Session, SessionError, SessionEvent};
 use crate::transport::Target;
 
 /// A list is not read again more often than this, whatever a server says.
@@ -102,11 +102,12 @@ async fn connect(
         stop: stop.clone(),
     };
     let target = target(&server.config.transport);
+    let until = tokio::time::Instant::now() + server.config.connect_timeout;
     let connecting = async {
         let session = Session::connect(&target, context)
             .await
             .map_err(|error| (error.to_string(), error.stderr().to_vec(), error.is_permanent()))?;
-        let listed = stop.run_until_cancelled(session.list_tools()).await;
+        let listed = stop.run_until_cancelled(session.list_tools_until(until)).await;
         Ok((session, listed))
     };
     tokio::pin!(connecting);
@@ -151,7 +152,10 @@ async fn connect(
         Err(error) => {
             let stderr = session.stderr_tail();
             session.close().await;
-            let reason = format!("its tools cannot be listed: {error}");
+            let reason = match error {
+                SessionError::TimedOut { after } => format!("it did not list its tools within {after:?}"),
+                error => format!("its tools cannot be listed: {error}"),
+            };
             Connected::Failed { reason, stderr, permanent: false }
         }
     }

@@ -13,6 +13,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::catalog::{Catalog, Quarantined};
 use crate::config::ServerConfig;
+use crate::last_words::with_last_words;
 use crate::session::{Facts, Session};
 
 pub(crate) use drive::{Outside, keep};
@@ -114,7 +115,9 @@ impl Server {
         };
         match (view.phase, view.session, view.catalog) {
             (Phase::Ready, Some(session), Some(catalog)) => Ok((session, catalog)),
-            (Phase::Down { reason } | Phase::Recovering { reason }, ..) => Err(reason),
+            (Phase::Down { reason } | Phase::Recovering { reason }, ..) => {
+                Err(with_last_words(reason, &self.stderr()))
+            }
             (Phase::Stopped, ..) => Err("it was stopped".to_owned()),
             _ => Err("it is still connecting".to_owned()),
         }
@@ -137,6 +140,12 @@ impl Server {
         let _ = self.orders.try_send(Order::Lost);
     }
 
+    /// The last lines it said on stderr.
+    pub(crate) fn stderr(&self) -> Vec<String> {
+        let view = self.view();
+        view.session.map_or(view.stderr, |session| session.stderr_tail())
+    }
+
     pub(crate) fn retry(&self) {
         let _ = self.orders.try_send(Order::Retry);
     }
@@ -155,7 +164,7 @@ impl Server {
             tool_count: view.catalog.as_ref().map_or(0, |catalog| catalog.tools.len()),
             quarantined: view.catalog.as_ref().map_or_else(Vec::new, |catalog| catalog.quarantined.clone()),
             cut: view.catalog.as_ref().and_then(|catalog| catalog.cut.clone()),
-            stderr: session.map_or(view.stderr, |session| session.stderr_tail()),
+            stderr: self.stderr(),
             noise: session.map(|session| session.noise()).unwrap_or_default(),
             restarts: view.restarts,
             drifts: Vec::new(),

@@ -75,9 +75,13 @@ pub(crate) fn spawn(
     let stop = CancellationToken::new();
     let mut pipes = JoinSet::new();
     pipes.spawn(write(stdin, outgoing, link.clone(), stop.clone()));
-    pipes.spawn(read(stdout, incoming, link.clone(), exited.subscribe()));
+    let (complaining, complained) = oneshot::channel::<()>();
+    pipes.spawn(read(stdout, incoming, link.clone(), exited.subscribe(), complained));
     let told = link.clone();
-    pipes.spawn(async move { told.stderr.follow(stderr).await });
+    pipes.spawn(async move {
+        told.stderr.follow(stderr).await;
+        drop(complaining);
+    });
     let (gone, is_gone) = watch::channel(false);
     tokio::spawn(tend(child, group, pipes, exited, stop.clone(), gone));
 
@@ -290,6 +294,7 @@ async fn read(
     incoming: mpsc::Sender<ServerJsonRpcMessage>,
     link: Arc<Link>,
     mut exited: watch::Receiver<Option<String>>,
+    complained: oneshot::Receiver<()>,
 ) {
     let mut lines = Lines::new(LONGEST_MESSAGE);
     let mut buffer = vec![0; 64 * 1024];
@@ -298,11 +303,15 @@ async fn read(
         let _ = last_words.wait_for(Option::is_some).await;
         sleep(LAST_WORDS).await;
     });
+    let mut is_over = false;
     loop {
         let count = tokio::select! {
             biased;
             count = stdout.read(&mut buffer) => count.unwrap_or(0),
-            () = &mut over => 0,
+            () = &mut over => {
+                is_over = true;
+                0
+            }
         };
         let heard: Vec<Line> = match count {
             // Half a message says less than how the process ended.
@@ -325,11 +334,18 @@ async fn read(
             break;
         }
     }
-    let how = timeout(LAST_WORDS, exited.wait_for(Option::is_some)).await;
-    link.end(match how {
+    let ending = match timeout(LAST_WORDS, exited.wait_for(Option::is_some)).await {
         Ok(Ok(how)) => Ending::Exited { how: how.clone().unwrap_or_default() },
         _ => Ending::StdoutClosed,
-    });
+    };
+    if ending != Ending::StdoutClosed && !is_over {
+        // Whoever is told of the end is told the reason, which stands on stderr more often than not.
+        tokio::select! {
+            _ = complained => {}
+            () = &mut over => {}
+        }
+    }
+    link.end(ending);
 }
 
 fn is_message(line: &Line) -> bool {

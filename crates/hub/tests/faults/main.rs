@@ -57,6 +57,9 @@ const HARMLESS: Fault = Fault {
 /// Short enough to be over soon, for calls that are never answered in time.
 const SHORT: Duration = Duration::from_millis(300);
 
+/// Long enough for the session to begin, and short enough for a list that never ends.
+const LISTING: Duration = Duration::from_secs(3);
+
 /// Where a server is down or being brought back, with these words as the reason.
 fn is_away(status: &ServerStatus, words: &str) {
     let (Phase::Recovering { reason } | Phase::Down { reason }) = &status.phase else {
@@ -178,7 +181,7 @@ fn exits_at_once() {
     check(Fault {
         server: Bad::Stdio(&["exits-at-once"]),
         answer: "unknown_tool",
-        says: "bad_echo",
+        says: "server `bad` is not there: the process ended with exit code 3 before the session began; it is being restarted; its last words on stderr: misbehaving-server: cannot open the database",
         then: |status| {
             is_away(status, "exit code 3");
             assert_eq!(status.stderr, ["misbehaving-server: cannot open the database"]);
@@ -192,7 +195,7 @@ fn exits_in_a_call() {
     check(Fault {
         server: Bad::Stdio(&["exits-mid-call"]),
         answer: "outcome_unknown",
-        says: "exit code 4",
+        says: "exit code 4; its last words on stderr: misbehaving-server: fatal: out of luck)",
         then: |status| assert!(status.restarts > 0),
         ..HARMLESS
     });
@@ -216,8 +219,34 @@ fn never_answers_initialize() {
         connect: SHORT,
         call: SHORT,
         answer: "unknown_tool",
-        says: "bad_echo",
+        says: "server `bad` is not there: the server did not come up within 300ms",
         then: |status| is_away(status, "did not come up within 300ms"),
+        ..HARMLESS
+    });
+}
+
+#[test]
+fn never_answers_the_first_list() {
+    check(Fault {
+        server: Bad::Stdio(&["never-lists"]),
+        connect: LISTING,
+        call: SHORT,
+        answer: "unknown_tool",
+        says: "server `bad` is not there: it did not list its tools",
+        then: |status| is_away(status, "did not list its tools within 3s"),
+        ..HARMLESS
+    });
+}
+
+#[test]
+fn has_always_one_more_page() {
+    check(Fault {
+        server: Bad::Stdio(&["drips-pages", "--delay", "100"]),
+        connect: LISTING,
+        call: SHORT,
+        answer: "unknown_tool",
+        says: "server `bad` is not there: it did not list its tools",
+        then: |status| is_away(status, "did not list its tools within 3s"),
         ..HARMLESS
     });
 }
@@ -228,7 +257,7 @@ fn neither_reads_nor_goes_while_it_is_connected() {
         server: Bad::Shell("trap '' TERM HUP INT; while :; do sleep 1; done"),
         call: SHORT,
         answer: "unknown_tool",
-        says: "bad_echo",
+        says: "server `bad` is not there: it is still connecting",
         then: |status| assert_eq!(status.phase, Phase::Connecting),
         ..HARMLESS
     });
@@ -278,6 +307,16 @@ fn answers_twice() {
 #[test]
 fn sends_a_result_of_50_megabytes() {
     check(Fault { server: Bad::Stdio(&["huge-result"]), says: "of 50000000 characters", ..HARMLESS });
+}
+
+#[test]
+fn answers_with_no_list_of_content() {
+    check(Fault {
+        server: Bad::Stdio(&["bad-result"]),
+        answer: "malformed",
+        says: "its `content` is no list",
+        ..HARMLESS
+    });
 }
 
 #[test]
@@ -336,7 +375,7 @@ fn http_401_for_everything() {
     check(Fault {
         server: Bad::Http(&["status-401", "--from", "initialize"]),
         answer: "unknown_tool",
-        says: "bad_echo",
+        says: "asks for authorization (HTTP 401)",
         then: |status| is_away(status, "asks for authorization (HTTP 401)"),
         ..HARMLESS
     });
@@ -397,7 +436,7 @@ fn http_that_hangs_from_the_start() {
         connect: SHORT,
         call: SHORT,
         answer: "unknown_tool",
-        says: "bad_echo",
+        says: "server `bad` is not there",
         then: |status| is_away(status, "did not come up within 300ms"),
         ..HARMLESS
     });

@@ -20,7 +20,10 @@ use issuer::{Client, Issuer, Rules};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::time::timeout;
-use toolwire_hub::{AuthConfig, AuthError, Bearer, Browser, GrantKind, OAuth, Secret};
+use toolwire_hub::{
+    Auth, AuthConfig, AuthError, Bearer, Browser, Config, GrantKind, HttpKind, Hub, HubOptions, OAuth, Phase,
+    Secret, ServerConfig, ServerName, Transport,
+};
 
 /// Goes where it is sent, as a browser of somebody who agrees to everything.
 #[derive(Default)]
@@ -322,6 +325,38 @@ async fn closing_lets_a_refresh_finish() {
     drop(process);
     assert_eq!(desk.call(&desk.lonely_process(), None).await.expect("kept"), StatusCode::OK);
     assert_eq!(desk.issuer.record().grants("refresh_token"), 1);
+}
+
+#[tokio::test]
+async fn closing_the_hub_lets_a_refresh_finish() {
+    let desk = Desk::with(Rules { expires_in: Some(0), ..Rules::default() }).await;
+    desk.call(&desk.process(AuthConfig::default()), None).await.expect("logged in");
+    desk.issuer.rules().expires_in = Some(3600);
+    let gate = desk.issuer.close_gate();
+    let transport = Transport::Http {
+        url: desk.issuer.mcp().parse().expect("a URL"),
+        headers: Vec::new(),
+        kind: HttpKind::Streamable,
+        auth: Auth::OAuth(Box::default()),
+    };
+    let server = ServerConfig::new(ServerName::new("notes").expect("a name"), transport);
+    let folder = Some(desk.folder.path().to_owned());
+    let hub = Hub::start(
+        &Config { servers: vec![server], toolwire: None },
+        HubOptions { folder, ..HubOptions::default() },
+    );
+    timeout(Duration::from_secs(60), gate.arrived.notified()).await.expect("it refreshes its token");
+    let answered_late = async {
+        while hub.status()[0].phase != Phase::Stopped {
+            tokio::task::yield_now().await;
+        }
+        gate.open.notify_one();
+    };
+    futures::join!(hub.close(), answered_late);
+    drop(hub);
+    assert_eq!(desk.call(&desk.lonely_process(), None).await.expect("kept"), StatusCode::OK);
+    assert_eq!(desk.issuer.record().grants("refresh_token"), 1);
+    desk.issuer.assert_no_offence();
 }
 
 #[tokio::test]

@@ -17,6 +17,8 @@ pub(crate) enum Behaviour {
     BadTools,
     ChangesTools,
     CursorLoop,
+    DripsPages,
+    NeverLists,
     // calls
     ExitsMidCall,
     ExitsMidAnswer,
@@ -26,6 +28,7 @@ pub(crate) enum Behaviour {
     HugeResult,
     DuplicateIds,
     ClosesStdout,
+    BadResult,
     Counts,
     Asks,
     // all the time
@@ -95,6 +98,13 @@ pub(crate) const TABLE: &[(Behaviour, &str, Over, &str)] = {
         ),
         (CursorLoop, "cursor-loop", Both, "each page of tools points to the same next page"),
         (
+            DripsPages,
+            "drips-pages",
+            Stdio,
+            "each page of tools comes after --delay milliseconds (100) and points to one more",
+        ),
+        (NeverLists, "never-lists", Stdio, "never answers `tools/list`"),
+        (
             ExitsMidCall,
             "exits-mid-call",
             Stdio,
@@ -120,6 +130,7 @@ pub(crate) const TABLE: &[(Behaviour, &str, Over, &str)] = {
             "reports progress every --delay ms, --count times (10), then answers",
         ),
         (HugeResult, "huge-result", Both, "answers calls with --size bytes of text (50000000)"),
+        (BadResult, "bad-result", Both, "answers calls with a text where the list of content belongs"),
         (DuplicateIds, "duplicate-ids", Stdio, "answers everything twice, and requests that nobody made"),
         (ClosesStdout, "closes-stdout", Stdio, "closes stdout when a tool is called, and lives on"),
         (

@@ -85,6 +85,10 @@ fn page(arguments: &Arguments, cursor: Option<&str>, changed: bool) -> Value {
         Behaviour::CursorLoop => {
             return json!({"tools": ordinary_tools(), "nextCursor": "again"});
         }
+        Behaviour::DripsPages => {
+            let number = cursor.and_then(|cursor| cursor.parse().ok()).unwrap_or(0);
+            return json!({"tools": [numbered_tool(number)], "nextCursor": (number + 1).to_string()});
+        }
         Behaviour::ManyTools => return page_of(cursor, arguments.count(1500), numbered_tool),
         Behaviour::ListsFile => {
             let tools = tools_in(arguments);
@@ -217,6 +221,7 @@ fn called(arguments: &Arguments, params: &Value) -> Answer {
     match arguments.behaviour {
         Behaviour::HugeResult => return Answer::text("x".repeat(arguments.size(50_000_000))),
         Behaviour::PrintsEnvironment => return environment(),
+        Behaviour::BadResult => return Answer::Result(json!({"content": "no list"})),
         _ => (),
     }
     match params["name"].as_str().unwrap_or_default() {

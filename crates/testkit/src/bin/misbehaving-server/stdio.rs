@@ -124,9 +124,13 @@ impl<'arguments> Server<'arguments> {
     /// A request that is no call.
     fn request(&self, id: &Value, method: &str, params: &Value) {
         let changed = self.shared.changed.load(Ordering::SeqCst);
+        if self.arguments.behaviour == Behaviour::DripsPages && method == "tools/list" {
+            thread::sleep(self.arguments.delay(100));
+        }
         let known = matches!(method, "initialize" | "ping" | "tools/list");
         match self.arguments.behaviour {
             Behaviour::NeverInitializes => (),
+            Behaviour::NeverLists if method == "tools/list" => (),
             Behaviour::IgnoresUnknown if !known => (),
             _ => self.send(&protocol::answer(self.arguments, method, params, changed).to(id)),
         }
