@@ -20,15 +20,8 @@ use serde_json::Value;
 use super::connection::{Connection, is_modern, only_page};
 use crate::wire;
 
-/// What is asked with parameters. A request of these that the SDK cannot read has the wrong ones.
-const WITH_PARAMETERS: [&str; 6] = [
-    "tools/call",
-    "prompts/get",
-    "resources/read",
-    "resources/subscribe",
-    "resources/unsubscribe",
-    "completion/complete",
-];
+/// What is asked with parameters in every revision. A request of these that the SDK cannot read has the wrong ones.
+const WITH_PARAMETERS: [&str; 4] = ["tools/call", "prompts/get", "resources/read", "completion/complete"];
 
 impl ServerHandler for Connection {
     async fn on_custom_request(
