@@ -1,5 +1,7 @@
 //! For tests only: servers that misbehave, real ones to run against, and a look at the processes they leave.
 
+pub mod conformance;
+
 mod misbehaving;
 mod processes;
 mod redis;
