@@ -6,6 +6,7 @@ mod conversation;
 mod conversations;
 mod fields; // the one way in which known and unknown fields are told apart
 mod message;
+mod model;
 mod result;
 mod tool;
 mod toolbox;
@@ -16,6 +17,10 @@ pub use content::{Content, ResourceBody, ResourceContents, ResourceLink};
 pub use conversation::{Conversation, ConversationId, Entry, InvalidId, Parent, Timestamp, Usage};
 pub use conversations::{Conversations, Cursor, Found, Hit, NewConversation, NewEntry, Page, StoreError};
 pub use message::{Block, InvalidMessage, Message, Role};
+pub use model::{
+    Answer, Model, ModelError, ModelEvent, ModelLimits, ModelRequest, StopReason, ToolChoice, UnusableCall,
+    Wait,
+};
 pub use result::{InvalidResult, ToolResult};
 pub use tool::{InvalidTool, Tool};
 pub use toolbox::{CallError, CallOptions, Missing, Progress, Toolbox};
