@@ -1,9 +1,11 @@
 //! OpenAI Responses.
 
+mod answer;
 mod calls;
 mod results;
 mod stream;
 
+pub(crate) use answer::Reader;
 pub(crate) use calls::{read_calls, write_calls};
 pub(crate) use results::{CARRIER, write_results};
 pub(crate) use stream::Stream;

@@ -1,0 +1,7 @@
+//! MCP itself, as a dialect: messages as sampling with tools writes them.
+
+mod answer;
+mod calls;
+
+pub(crate) use answer::Reader;
+pub(crate) use calls::{Stream, read_calls, write_calls, write_results};
