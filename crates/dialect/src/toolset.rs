@@ -196,6 +196,12 @@ impl Toolset {
         self.tools.get(index).map(|bound| bound.name.as_str())
     }
 
+    /// Where a tool stands in [`Toolset::definitions`], and the name a model knows it by.
+    pub(crate) fn place_of(&self, tool: &str) -> Option<(usize, &str)> {
+        let place = *self.by_own_name.get(tool)?;
+        Some((place, &self.tools[place].wire_name))
+    }
+
     fn find<'t>(
         &'t self,
         names: &HashMap<String, usize>,

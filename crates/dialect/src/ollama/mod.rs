@@ -2,6 +2,8 @@
 
 mod answer;
 mod calls;
+mod request;
 
 pub(crate) use answer::Reader;
 pub(crate) use calls::{CARRIER, Stream, read_calls, write_calls, write_results};
+pub(crate) use request::write_request;
