@@ -1,9 +1,17 @@
 //! Whole requests: a conversation with its tools, in an API's own JSON.
 
-use serde_json::{Map, Value};
-use toolwire_contract::ModelRequest;
+mod history;
 
-use crate::{Dialect, ResultOptions, Toolset};
+use serde_json::{Map, Value, json};
+use toolwire_contract::{ModelRequest, ToolChoice};
+
+use crate::results::{Carrier, Piece};
+use crate::{
+    Dialect, Family, ResultError, ResultOptions, Toolset, anthropic, bedrock, cohere, gemini, mcp, nearest,
+    ollama, openai_chat, openai_responses, write_results,
+};
+use history::{Ordering, alternates, answered};
+pub(crate) use history::{Said, Turn};
 
 /// How a request is written. The default is what the API's current models take.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,8 +84,155 @@ pub fn write_request(
     tools: &Toolset,
     options: &RequestOptions,
 ) -> Result<Value, RequestError> {
-    let _ = (dialect, request, tools, options);
-    unimplemented!("the signature comes first")
+    if tools.dialect() != dialect {
+        return Err(RequestError::OtherDialect { dialect, bound: tools.dialect() });
+    }
+    let family = dialect.family();
+    let user = match family {
+        Family::OpenAiChat => openai_chat::user_carrier(dialect, options.audio),
+        Family::OpenAiResponses => openai_responses::CARRIER,
+        Family::Anthropic => anthropic::CARRIER,
+        Family::Gemini => gemini::USER_CARRIER,
+        Family::Bedrock => bedrock::CARRIER,
+        Family::Cohere => cohere::USER_CARRIER,
+        Family::Ollama => ollama::CARRIER,
+        Family::Mcp => mcp::CARRIER,
+    };
+    let assistant = match family {
+        Family::Gemini | Family::Mcp => user,
+        _ => Carrier::TEXT,
+    };
+    let ordering = Ordering { dialect, tools, options, user, assistant };
+    let mut turns = ordering.turns(&request.messages);
+    if turns.is_empty() {
+        return Err(RequestError::NoMessages);
+    }
+    if alternates(family) && matches!(turns[0], Turn::Assistant(_)) {
+        turns.insert(0, Turn::User(vec![Piece::Text(OPENING.to_owned())]));
+    }
+    let (tools, choice) = choose(dialect, request, tools, options)?;
+    let instructions = request.instructions.as_deref().filter(|words| !words.trim().is_empty());
+    let temperature = request.temperature.filter(|temperature| temperature.is_finite());
+    let max_output_tokens = request.max_output_tokens;
+    let draft =
+        RequestDraft { dialect, options, instructions, turns, tools, choice, max_output_tokens, temperature };
+    let mut body = match family {
+        Family::OpenAiChat => openai_chat::write_request(&draft),
+        Family::OpenAiResponses => openai_responses::write_request(&draft),
+        Family::Anthropic => anthropic::write_request(&draft),
+        Family::Gemini => gemini::write_request(&draft),
+        Family::Bedrock => bedrock::write_request(&draft),
+        Family::Cohere => cohere::write_request(&draft),
+        Family::Ollama => ollama::write_request(&draft),
+        Family::Mcp => mcp::write_request(&draft),
+    }?;
+    merge(&mut body, &options.extra);
+    Ok(Value::Object(body))
+}
+
+/// What stands before an assistant who speaks first, where the API wants the user to.
+const OPENING: &str = "(the conversation begins with the assistant)";
+
+/// A request as every family sees it.
+pub(crate) struct RequestDraft<'a> {
+    pub(crate) dialect: Dialect,
+    pub(crate) options: &'a RequestOptions,
+    pub(crate) instructions: Option<&'a str>,
+    /// Never empty.
+    pub(crate) turns: Vec<Turn<'a>>,
+    /// The definitions to list.
+    pub(crate) tools: Vec<&'a Value>,
+    pub(crate) choice: Choice<'a>,
+    pub(crate) max_output_tokens: Option<u64>,
+    pub(crate) temperature: Option<f64>,
+}
+
+/// Whether the model calls tools, in words the API has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Choice<'a> {
+    Auto,
+    Required,
+    None,
+    /// By the name the model knows it by.
+    Tool(&'a str),
+}
+
+impl RequestDraft<'_> {
+    pub(crate) fn results(
+        &self,
+        turn: &[(crate::ReceivedCall, Option<&toolwire_contract::ToolResult>)],
+    ) -> Result<Vec<Value>, RequestError> {
+        write_results(self.dialect, &answered(turn), &self.options.results).map_err(|error| match error {
+            ResultError::InputRequired { name, id } => RequestError::InputRequired { name, id },
+        })
+    }
+
+    /// The names of the tools that the history calls, each once.
+    pub(crate) fn called(&self) -> Vec<&str> {
+        let mut names = Vec::new();
+        for turn in &self.turns {
+            if let Turn::Results(results) = turn {
+                for (call, _) in results {
+                    if !names.contains(&call.name.as_str()) {
+                        names.push(&call.name);
+                    }
+                }
+            }
+        }
+        names
+    }
+
+    /// `model` and `stream`, as most bodies begin.
+    pub(crate) fn head(&self) -> Map<String, Value> {
+        Map::from_iter([("model".to_owned(), json!(self.options.model))])
+    }
+}
+
+/// Which tools are listed, and what is said about calling them.
+fn choose<'a>(
+    dialect: Dialect,
+    request: &'a ModelRequest,
+    tools: &'a Toolset,
+    options: &RequestOptions,
+) -> Result<(Vec<&'a Value>, Choice<'a>), RequestError> {
+    let listed = tools.definitions();
+    let has_names = !matches!(dialect.family(), Family::Cohere | Family::Ollama | Family::Mcp);
+    // Mistral's models write raw calls as text when tools are listed and forbidden; the others have no word for it.
+    let has_none =
+        !(dialect == Dialect::Mistral || matches!(dialect.family(), Family::Ollama | Family::Bedrock));
+    let choice = match &request.tool_choice {
+        ToolChoice::Auto => Choice::Auto,
+        ToolChoice::None if listed.is_empty() => Choice::Auto,
+        ToolChoice::None if has_none => Choice::None,
+        ToolChoice::None => return Ok((Vec::new(), Choice::None)),
+        ToolChoice::Required if listed.is_empty() => return Err(RequestError::NoTools),
+        ToolChoice::Required => Choice::Required,
+        ToolChoice::Tool(tool) => {
+            let Some((place, name)) = tools.place_of(tool) else {
+                let known = request.tools.iter().map(|known| known.name.as_str());
+                return Err(RequestError::UnknownTool { tool: tool.clone(), nearest: nearest(tool, known) });
+            };
+            if !options.forced_choice || options.named_choice.unwrap_or(has_names) {
+                Choice::Tool(name)
+            } else {
+                return Ok((vec![listed[place]], Choice::Required));
+            }
+        }
+    };
+    let is_forced = matches!(choice, Choice::Required | Choice::Tool(_));
+    Ok((listed, if is_forced && !options.forced_choice { Choice::Auto } else { choice }))
+}
+
+/// Adds fields to a body, objects key by key.
+fn merge(body: &mut Map<String, Value>, extra: &Map<String, Value>) {
+    for (key, value) in extra {
+        match (body.get_mut(key), value) {
+            (Some(Value::Object(known)), Value::Object(more)) => merge(known, more),
+            _ => {
+                body.insert(key.clone(), value.clone());
+            }
+        }
+    }
 }
 
 impl Default for RequestOptions {
