@@ -14,6 +14,7 @@ use crate::last_words::with_last_words;
 use crate::route::Route;
 use crate::session::{self, SessionError};
 use crate::supervise::Server;
+use crate::transport::Failure;
 
 /// Progress may hold a call open for this many times its timeout.
 const PATIENCE: u32 = 10;
@@ -123,6 +124,10 @@ impl Failed {
             SessionError::TimedOut { .. } => CallError::TimedOut { server, tool, after: timeout },
             SessionError::Cancelled => CallError::Cancelled { tool },
             SessionError::Malformed { why } => CallError::Malformed { server, tool, reason: why },
+            // It is there and has answered: nobody went away.
+            SessionError::Failed(failure @ (Failure::TooLong { .. } | Failure::Unreadable { .. })) => {
+                CallError::Malformed { server, tool, reason: failure.to_string() }
+            }
             _ => self.lost(route),
         }
     }

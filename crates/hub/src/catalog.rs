@@ -1,6 +1,6 @@
 //! The tools of one server, read and checked: what can be offered, and what cannot and why.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use toolwire_contract::Tool;
 use toolwire_dialect::{ArgumentError, Checker, Dialect, Options, Status, Toolset};
 
 use crate::session::Listing;
+use crate::tee::UNREADABLE;
 
 /// The tools of one server.
 #[derive(Debug, Default)]
@@ -38,6 +39,8 @@ pub struct Quarantined {
 
 impl Catalog {
     pub(crate) fn read(listing: Listing) -> Catalog {
+        let refused: HashSet<String> =
+            listing.left_out.iter().map(|left_out| left_out.name.clone()).collect();
         let mut quarantined: Vec<Quarantined> = listing
             .left_out
             .into_iter()
@@ -45,8 +48,16 @@ impl Catalog {
             .collect();
         let mut tools = Vec::with_capacity(listing.tools.len());
         for (index, value) in listing.tools.into_iter().enumerate() {
+            if let Some(why) = value.get(UNREADABLE).and_then(Value::as_str) {
+                let name = value.get("name").and_then(Value::as_str).map(str::to_owned);
+                quarantined.push(Quarantined {
+                    tool: name.unwrap_or_else(|| format!("#{}", index + 1)),
+                    reason: format!("it cannot be read: {why}"),
+                });
+                continue;
+            }
             match Tool::try_from(value) {
-                Ok(tool) if quarantined.iter().any(|other| other.tool == tool.name) => {}
+                Ok(tool) if refused.contains(&tool.name) => {}
                 Ok(tool) => tools.push(tool),
                 Err(invalid) => {
                     quarantined
