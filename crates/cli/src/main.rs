@@ -8,9 +8,11 @@ mod demo_server;
 mod dialect_name;
 mod doctor;
 mod failure;
+mod interrupt;
 mod log;
 mod output;
 mod refused;
+mod screen;
 mod servers;
 mod shown;
 mod source;
@@ -18,8 +20,6 @@ mod tools;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use clap::{Parser, Subcommand};
 
@@ -73,7 +73,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    exit_130_when_interrupted();
+    interrupt::ends_the_process();
     let CommandLine { config, command } = CommandLine::parse();
     let config = config.as_deref();
     let outcome = match command {
@@ -87,11 +87,4 @@ fn main() -> ExitCode {
         Command::DemoServer(args) => demo_server::run(&args),
     };
     outcome.unwrap_or_else(|failure: Failure| failure.tell())
-}
-
-/// Scripts that look at the exit code itself should see 130, not a death by signal that only a shell translates.
-fn exit_130_when_interrupted() {
-    let always = Arc::new(AtomicBool::new(true));
-    // Where no handler can be set, the system's own way of ending the process is good enough.
-    let _ = signal_hook::flag::register_conditional_shutdown(signal_hook::consts::SIGINT, 130, always);
 }
