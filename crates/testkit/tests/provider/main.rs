@@ -1,5 +1,13 @@
 //! The scripted providers: each refuses what its API refuses and says what its API says.
 
+mod anthropic;
+mod bedrock;
 mod chat;
 mod client;
+mod cohere;
 mod delivery;
+mod flavours;
+mod gemini;
+mod ollama;
+mod rendered;
+mod responses;
