@@ -37,6 +37,12 @@ pub fn wire_name(api: Api, name: &str) -> String {
         Api::Groq => Dialect::Groq,
         Api::DeepSeek => Dialect::DeepSeek,
         Api::Xai => Dialect::Xai,
+        Api::Responses => Dialect::Responses,
+        Api::Anthropic => Dialect::Anthropic,
+        Api::Gemini => Dialect::Gemini,
+        Api::Bedrock => Dialect::Bedrock,
+        Api::Cohere => Dialect::Cohere,
+        Api::Ollama => Dialect::Ollama,
     };
     let toolset = toolwire_dialect::Toolset::new(&crate::setting::tools(), dialect, &Default::default());
     let report = toolset.reports().iter().find(|report| report.tool == name);

@@ -1,9 +1,11 @@
 //! Every provider, through the servers of the testkit that speak its API strictly.
 
 mod answers;
-// mod cuts;
+mod connections;
+mod cuts;
 mod deadlines;
 mod errors;
-// mod histories;
+mod histories;
 mod secrets;
 mod setting;
+mod signed;

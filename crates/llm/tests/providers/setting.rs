@@ -22,6 +22,12 @@ pub fn model_name(api: Api) -> &'static str {
         Api::Xai => "xai/m",
         Api::Vllm => "vllm/m",
         Api::LlamaCpp => "llamacpp/m",
+        Api::Responses => "responses/m",
+        Api::Anthropic => "anthropic/m",
+        Api::Gemini => "gemini/m",
+        Api::Bedrock => "bedrock/m",
+        Api::Cohere => "cohere/m",
+        Api::Ollama => "ollama/m",
     }
 }
 
