@@ -147,13 +147,19 @@ fn a_call_without_a_result_is_refused() {
 #[test]
 fn a_result_without_a_call_is_refused() {
     check(
-        |body| results(body)[0]["tool_use_id"] = "toolu_z".into(),
-        "messages.3.content.0: unexpected `tool_use_id` found in `tool_result` blocks: toolu_z. Each `tool_result` block must \
+        |body| {
+            let other = json!({"type": "tool_result", "tool_use_id": "toolu_z", "content": "three"});
+            results(body).insert(2, other);
+        },
+        "messages.3.content.2: unexpected `tool_use_id` found in `tool_result` blocks: toolu_z. Each `tool_result` block must \
          have a corresponding `tool_use` block in the previous message.",
     );
     check(
-        |body| results(body)[0]["tool_use_id"] = "toolu_a".into(),
-        "messages.3.content.1: each tool_use must have a single result. Found multiple `tool_result` blocks with id: toolu_a",
+        |body| {
+            let again = results(body)[0].clone();
+            results(body).insert(1, again);
+        },
+        "messages.3.content.1: each tool_use must have a single result. Found multiple `tool_result` blocks with id: toolu_b",
     );
 }
 

@@ -12,7 +12,11 @@ use crate::client::{Asked, JPEG, PNG, bearer, send};
 
 /// A turn with thinking, two calls and their results, as the server itself wrote it.
 fn good() -> Asked {
-    let said = Said::text("Let me see.").thinking("hm").call("tooluse_a", "get", "{}").call("tooluse_b", "get", "{}");
+    let said = Said::text("Let me see.").thinking("hm").call("tooluse_a", "get", "{}").call(
+        "tooluse_b",
+        "get",
+        "{}",
+    );
     let answer: Value = serde_json::from_slice(&render(Api::Bedrock, &said, false)[0]).unwrap();
     let body = json!({
         "system": [{"text": "Be brief."}],
@@ -93,7 +97,8 @@ fn signed(provider: &Provider, secret: &str, mut asked: Asked) -> Asked {
 #[tokio::test]
 async fn a_signature_is_computed_again() {
     let provider = Provider::start(Api::Bedrock, Script::from([Said::text("hello")])).await;
-    let refused = |kind: &'static str, message: &'static str| (403, kind.to_owned(), json!({"message": message}));
+    let refused =
+        |kind: &'static str, message: &'static str| (403, kind.to_owned(), json!({"message": message}));
     let answer = async |asked: Asked| {
         let response = send(&provider, &asked).await.unwrap();
         let kind = response.headers().get("x-amzn-errortype").map(|kind| kind.to_str().unwrap().to_owned());
@@ -177,7 +182,10 @@ fn user_and_assistant_take_turns() {
     );
     check(
         |body| {
-            body["messages"].as_array_mut().unwrap().insert(1, json!({"role": "user", "content": [{"text": "and?"}]}));
+            body["messages"]
+                .as_array_mut()
+                .unwrap()
+                .insert(1, json!({"role": "user", "content": [{"text": "and?"}]}));
         },
         "A conversation must alternate between user and assistant roles. Make sure the conversation alternates between user and \
          assistant roles and try again.",
@@ -221,7 +229,9 @@ fn calls_and_results_are_paired() {
 #[test]
 fn ids_fit() {
     let at = "messages.2.member.content.3.member.toolUse.toolUseId";
-    let id = |id: String| move |body: &mut Value| body["messages"][1]["content"][CALL]["toolUse"]["toolUseId"] = id.into();
+    let id = |id: String| {
+        move |body: &mut Value| body["messages"][1]["content"][CALL]["toolUse"]["toolUseId"] = id.into()
+    };
     check(
         id("a b".to_owned()),
         &format!(
@@ -242,7 +252,9 @@ fn ids_fit() {
 #[test]
 fn nothing_is_blank() {
     let blank = |way: &str| {
-        format!("The text field in the ContentBlock object at {way} is blank. Add text to the text field, and try again.")
+        format!(
+            "The text field in the ContentBlock object at {way} is blank. Add text to the text field, and try again."
+        )
     };
     check(|body| body["messages"][0]["content"][0]["text"] = " ".into(), &blank("messages.0.content.0"));
     check(
@@ -256,7 +268,8 @@ fn nothing_is_blank() {
     );
     check(
         |body| {
-            results(body)[0]["toolResult"] = json!({"toolUseId": "tooluse_b", "content": [], "status": "error"});
+            results(body)[0]["toolResult"] =
+                json!({"toolUseId": "tooluse_b", "content": [], "status": "error"});
         },
         "The content field at messages.2.content.0.toolResult cannot be empty when status value is error.",
     );
@@ -301,7 +314,9 @@ fn thinking_comes_back_unaltered() {
 
 #[test]
 fn tools_fit() {
-    let tool = |change: fn(&mut Value)| move |body: &mut Value| change(&mut body["toolConfig"]["tools"][0]["toolSpec"]);
+    let tool = |change: fn(&mut Value)| {
+        move |body: &mut Value| change(&mut body["toolConfig"]["tools"][0]["toolSpec"])
+    };
     check(
         |body| body["toolConfig"]["tools"] = json!([]),
         "1 validation error detected: Value '[]' at 'toolConfig.tools' failed to satisfy constraint: Member must have length \

@@ -1,4 +1,5 @@
 //! The scripted providers: each refuses what its API refuses and says what its API says.
+#![allow(clippy::unwrap_used)]
 
 mod anthropic;
 mod bedrock;

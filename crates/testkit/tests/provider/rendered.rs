@@ -69,7 +69,9 @@ fn a_chat_streams_deltas_and_is_done() {
     let expected = [
         chunk(json!({"role": "assistant", "content": ""}), Value::Null),
         chunk(json!({"content": "Hi"}), Value::Null),
-        call(json!({"index": 0, "id": "call_1", "type": "function", "function": {"name": "get", "arguments": ""}})),
+        call(
+            json!({"index": 0, "id": "call_1", "type": "function", "function": {"name": "get", "arguments": ""}}),
+        ),
         call(json!({"index": 0, "function": {"arguments": "{\"a\":"}})),
         call(json!({"index": 0, "function": {"arguments": "1}"}})),
         chunk(json!({}), "tool_calls".into()),
@@ -78,7 +80,9 @@ fn a_chat_streams_deltas_and_is_done() {
     ];
     assert_eq!(data(Api::OpenAiChat, &said()), expected);
     let events = render(Api::OpenAiChat, &said(), true);
-    assert!(events.iter().all(|event| event.starts_with(b"data: ") && event.ends_with(b"}\n\n") || event == b"data: [DONE]\n\n"));
+    assert!(events.iter().all(
+        |event| event.starts_with(b"data: ") && event.ends_with(b"}\n\n") || event == b"data: [DONE]\n\n"
+    ));
 }
 
 #[test]
@@ -135,7 +139,9 @@ fn responses_streams_named_and_numbered_events() {
         "response.completed",
     ];
     assert_eq!(names, expected);
-    for (number, (event, bytes)) in events.iter().zip(render(Api::Responses, &said().thinking("hm"), true)).enumerate() {
+    for (number, (event, bytes)) in
+        events.iter().zip(render(Api::Responses, &said().thinking("hm"), true)).enumerate()
+    {
         assert_eq!(event["sequence_number"], number);
         assert!(bytes.starts_with(format!("event: {}\ndata: ", names[number]).as_bytes()));
     }
@@ -151,7 +157,10 @@ fn responses_streams_named_and_numbered_events() {
 #[test]
 fn responses_that_are_cut_are_incomplete() {
     let cut = whole(Api::Responses, &Said::text("Hi").stop(Stop::Length));
-    assert_eq!((&cut["status"], &cut["incomplete_details"]), (&json!("incomplete"), &json!({"reason": "max_output_tokens"})));
+    assert_eq!(
+        (&cut["status"], &cut["incomplete_details"]),
+        (&json!("incomplete"), &json!({"reason": "max_output_tokens"}))
+    );
 }
 
 #[test]
@@ -174,18 +183,29 @@ fn anthropic_streams_blocks() {
     let call = |id: &str| format!(r#"{{"type":"tool_use","id":"{id}","name":"get","input":{{}}}}"#);
     let usage = r#"{"input_tokens":12,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":1}"#;
     let expected = [
-        event("message_start", &format!(r#","message":{{"id":"msg_1","type":"message","role":"assistant","model":"scripted","content":[],"stop_reason":null,"stop_sequence":null,"usage":{usage}}}"#)),
+        event(
+            "message_start",
+            &format!(
+                r#","message":{{"id":"msg_1","type":"message","role":"assistant","model":"scripted","content":[],"stop_reason":null,"stop_sequence":null,"usage":{usage}}}"#
+            ),
+        ),
         event("ping", ""),
         event("content_block_start", r#","index":0,"content_block":{"type":"text","text":""}"#),
         event("content_block_delta", r#","index":0,"delta":{"type":"text_delta","text":"Hi"}"#),
         event("content_block_stop", r#","index":0"#),
         event("content_block_start", &format!(r#","index":1,"content_block":{}"#, call("call_1"))),
-        event("content_block_delta", r#","index":1,"delta":{"type":"input_json_delta","partial_json":"{\"a\":"}"#),
+        event(
+            "content_block_delta",
+            r#","index":1,"delta":{"type":"input_json_delta","partial_json":"{\"a\":"}"#,
+        ),
         event("content_block_delta", r#","index":1,"delta":{"type":"input_json_delta","partial_json":"1}"}"#),
         event("content_block_stop", r#","index":1"#),
         event("content_block_start", &format!(r#","index":2,"content_block":{}"#, call("call_2"))),
         event("content_block_stop", r#","index":2"#),
-        event("message_delta", r#","delta":{"stop_reason":"tool_use","stop_sequence":null},"usage":{"output_tokens":5}"#),
+        event(
+            "message_delta",
+            r#","delta":{"stop_reason":"tool_use","stop_sequence":null},"usage":{"output_tokens":5}"#,
+        ),
         event("message_stop", ""),
     ];
     check_stream(Api::Anthropic, &said, &expected.concat());
@@ -241,11 +261,14 @@ fn bedrock_streams_frames() {
         })
         .collect();
     let event = |kind: &str, payload: Value| {
-        let headers = [(":event-type", kind), (":message-type", "event"), (":content-type", "application/json")];
+        let headers =
+            [(":event-type", kind), (":message-type", "event"), (":content-type", "application/json")];
         (headers.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(), payload)
     };
     let whole = whole(Api::Bedrock, &said());
-    let delta = |index: u64, delta: Value| event("contentBlockDelta", json!({"contentBlockIndex": index, "delta": delta}));
+    let delta = |index: u64, delta: Value| {
+        event("contentBlockDelta", json!({"contentBlockIndex": index, "delta": delta}))
+    };
     let expected = [
         event("messageStart", json!({"role": "assistant"})),
         delta(0, json!({"text": "Hi"})),
@@ -278,8 +301,14 @@ fn cohere_plans_its_calls() {
     ];
     assert_eq!(names, expected);
     let whole = whole(Api::Cohere, &said());
-    assert_eq!((&whole["message"]["tool_plan"], &whole["finish_reason"]), (&json!("Hi"), &json!("TOOL_CALL")));
-    assert_eq!(events.last().unwrap()["delta"], json!({"finish_reason": "TOOL_CALL", "usage": whole["usage"]}));
+    assert_eq!(
+        (&whole["message"]["tool_plan"], &whole["finish_reason"]),
+        (&json!("Hi"), &json!("TOOL_CALL"))
+    );
+    assert_eq!(
+        events.last().unwrap()["delta"],
+        json!({"finish_reason": "TOOL_CALL", "usage": whole["usage"]})
+    );
 }
 
 #[test]
@@ -291,7 +320,10 @@ fn ollama_streams_lines() {
     let call = call.replace(r#""id":"call_1","#, "").replace("}}}", r#"}},"id":"call_1"}"#);
     let expected = [
         format!("{}false}}\n", line(r#"{"role":"assistant","content":"Hi"}"#)),
-        format!("{}false}}\n", line(&format!(r#"{{"role":"assistant","content":"","tool_calls":[{call}]}}"#))),
+        format!(
+            "{}false}}\n",
+            line(&format!(r#"{{"role":"assistant","content":"","tool_calls":[{call}]}}"#))
+        ),
         format!(
             "{}true,\"done_reason\":\"stop\",\"total_duration\":1000000,\"prompt_eval_count\":12,\"eval_count\":5}}\n",
             line(r#"{"role":"assistant","content":""}"#)
@@ -328,7 +360,9 @@ fn question(api: Api, stream: bool) -> Asked {
     match api {
         Api::Azure | Api::Dial => Asked::new(deployment, &[("api-key", KEY)], chat),
         Api::Groq => Asked::new("/openai/v1/chat/completions", &key, chat),
-        Api::Responses => Asked::new("/v1/responses", &key, json!({"model": "m", "input": "hello", "stream": stream})),
+        Api::Responses => {
+            Asked::new("/v1/responses", &key, json!({"model": "m", "input": "hello", "stream": stream}))
+        }
         Api::Anthropic => {
             let mut body = chat;
             body["max_tokens"] = 10.into();
@@ -362,11 +396,17 @@ async fn each_server_says_it_whole_or_streamed_as_it_is_asked() {
                 (Api::Ollama, _) => "application/x-ndjson",
                 _ => "text/event-stream; charset=utf-8",
             };
-            assert_eq!((response.status().as_u16(), response.headers()["content-type"].to_str().unwrap()), (200, kind), "{api:?}");
+            assert_eq!(
+                (response.status().as_u16(), response.headers()["content-type"].to_str().unwrap()),
+                (200, kind),
+                "{api:?}"
+            );
             let (pieces, is_broken) = pieces(response).await;
             // A chat counts its tokens in a stream when it is asked to.
-            let is_chat = matches!(api, Api::OpenAiChat | Api::Azure | Api::Dial | Api::Mistral | Api::Groq | Api::DeepSeek)
-                || matches!(api, Api::Xai | Api::Vllm | Api::LlamaCpp);
+            let is_chat = matches!(
+                api,
+                Api::OpenAiChat | Api::Azure | Api::Dial | Api::Mistral | Api::Groq | Api::DeepSeek
+            ) || matches!(api, Api::Xai | Api::Vllm | Api::LlamaCpp);
             let expected = render(api, &said(), stream);
             if is_chat && stream {
                 assert_eq!((pieces.len(), is_broken), (expected.len() - 1, false), "{api:?}");
