@@ -52,6 +52,20 @@ fn the_store_knows_the_contract_and_its_engines() {
 }
 
 #[test]
+fn the_models_know_no_mcp_no_agent_and_no_store() {
+    assert_free_of("llm", &["hub", "agent", "store", "toolkit", "toolwire", "testkit"]);
+    assert_free_of("llm", &["rmcp", "axum", "rusqlite", "redis"]);
+    for member in ["contract", "dialect", "hub", "store", "toolkit"] {
+        assert_free_of(member, &["llm"]);
+    }
+}
+
+#[test]
+fn the_models_read_no_environment_and_no_files() {
+    assert_sources_free_of("llm", &["fs", "process", "env", "thread"]);
+}
+
+#[test]
 fn the_toolkit_knows_the_contract_and_its_macros_alone() {
     assert_free_of("toolkit", &["dialect", "hub", "toolwire", "axum", "rusqlite", "redis"]);
     let ours = ["toolwire-contract", "toolwire-toolkit-macros"];
