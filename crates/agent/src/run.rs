@@ -1,11 +1,8 @@
 //! What happens next in a run: decides, and never awaits.
 //!
-//! A [`Run`] is a value. [`Run::step`] says what is to be done, and whoever does it tells the run what came of it. It may be
-//! saved in between ([`Run::to_json`]) and go on in another process. Whatever it is told, in whatever order:
-//!
-//! - every call of the model has exactly one result, in the message after it, in the order of the calls;
-//! - messages of the user and of the assistant alternate;
-//! - nothing that was said is lost.
+//! A run may be saved at any point ([`Run::to_json`]) and go on in another process. `history` has the one way in which
+//! messages follow each other, `calls` the calls of one answer until each has its result, `offer` the tools that the model
+//! is shown.
 
 mod calls;
 mod history;
@@ -35,7 +32,11 @@ use offer::Offer;
 /// So many empty answers in a row, and the model is not asked again.
 const EMPTY_ANSWERS: u32 = 3;
 
-/// One conversation with a model and its tools, at any point of it. See the [module](self).
+/// One conversation with a model and its tools, at any point of it: a value that decides and never awaits.
+///
+/// [`Run::step`] says what is to be done, and whoever does it tells the run what came of it. Whatever it is told, in
+/// whatever order: every call of the model has exactly one result, in the message after it, in the order of the calls;
+/// messages of the user and of the assistant take turns; nothing that was said is lost.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Run {
