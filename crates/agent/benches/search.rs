@@ -17,19 +17,19 @@ fn main() {
     match corpus::tools(1_500) {
         Some(tools) => {
             let index = ToolIndex::new(tools);
-            let questions = corpus::questions();
-            let within = |limit: usize| {
-                let is_found = |(question, expected): &&(&str, Vec<&str>)| {
-                    index.search(question, limit).iter().any(|hit| expected.contains(&hit.tool.name.as_str()))
+            for (name, questions) in [("", corpus::questions()), ("later ", corpus::later_questions())] {
+                let within = |limit: usize| {
+                    let is_found = |(question, expected): &&(&str, Vec<&str>)| {
+                        index
+                            .search(question, limit)
+                            .iter()
+                            .any(|hit| expected.contains(&hit.tool.name.as_str()))
+                    };
+                    questions.iter().filter(is_found).count()
                 };
-                questions.iter().filter(is_found).count()
-            };
-            let count = questions.len();
-            println!(
-                "captured tools: of {count} questions {} find their tool first, {} within five",
-                within(1),
-                within(5)
-            );
+                let (count, first, five) = (questions.len(), within(1), within(5));
+                println!("of {count} {name}questions {first} find their tool first, {five} within five");
+            }
         }
         None => println!("no captured tools at hand: 1,500 tools without prose"),
     }
