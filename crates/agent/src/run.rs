@@ -430,12 +430,16 @@ impl Run {
     }
 
     fn request(&mut self) -> ModelRequest {
+        let is_first = self.turn.steps == 0;
+        if let (true, ToolChoice::Tool(name)) = (is_first, &self.settings.tool_choice) {
+            // What it must call, it must be shown.
+            self.offer.use_tool(&self.catalog, name);
+        }
         let tools = self.offer.tools(&self.catalog, &self.settings);
         let fixed =
             self.offer.tokens() + self.settings.instructions.as_deref().map_or(0, crate::estimate_tokens);
         let size = self.settings.context.tokens.or(self.catalog.limits().context_tokens);
         let messages = self.memory.view(&self.history, fixed, size, &self.settings);
-        let is_first = self.turn.steps == 0;
         ModelRequest {
             instructions: self.settings.instructions.clone(),
             messages,
