@@ -2,6 +2,7 @@
 
 mod arguments;
 mod call;
+mod chat;
 mod check;
 mod convert;
 mod demo_server;
