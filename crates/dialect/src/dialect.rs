@@ -169,6 +169,22 @@ impl Dialect {
     }
 }
 
+impl Family {
+    /// The key of `_meta` under which a message keeps what only this family understands.
+    pub const fn meta_key(self) -> &'static str {
+        match self {
+            Family::OpenAiChat => "toolwire/openai",
+            Family::OpenAiResponses => "toolwire/responses",
+            Family::Anthropic => "toolwire/anthropic",
+            Family::Gemini => "toolwire/gemini",
+            Family::Bedrock => "toolwire/bedrock",
+            Family::Cohere => "toolwire/cohere",
+            Family::Ollama => "toolwire/ollama",
+            Family::Mcp => "toolwire/mcp",
+        }
+    }
+}
+
 impl fmt::Display for Dialect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())

@@ -12,8 +12,11 @@ mod schema;
 mod source;
 mod toolset;
 
+mod answers;
 mod calls;
+mod explain;
 mod ids;
+mod requests;
 mod results;
 
 mod anthropic;
@@ -25,13 +28,16 @@ mod ollama;
 mod openai_chat;
 mod openai_responses;
 
+pub use answers::{AnswerError, AnswerStream, read_answer};
 pub use arguments::{ArgumentError, Checker, Decoded, Encoded, Repair, Violation};
 pub use calls::{CallError, CallId, CallKind, CallStream, ReceivedCall, read_calls, write_calls};
 pub use dialect::{Dialect, Family, UnknownDialect};
+pub use explain::{Explanation, explain};
 pub use ids::wire_id;
 pub use names::{is_legal_name, legal_name, marked_name, nearest};
 pub use options::{Defaults, Layout, Options};
 pub use report::{Change, Effect, Refusal, Report, Status};
+pub use requests::{OutputLimit, RequestError, RequestOptions, write_request};
 pub use results::{Answered, ResultError, ResultOptions, write_results};
 pub use toolset::{Conversion, ReadError, Toolset, convert};
 

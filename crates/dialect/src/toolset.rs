@@ -181,6 +181,27 @@ impl Toolset {
         Ok(Encoded { name: bound.wire_name.clone(), arguments })
     }
 
+    /// The tool's own name for the one a model of this dialect knows it by.
+    pub fn own_name(&self, wire_name: &str) -> Option<&str> {
+        self.by_wire_name.get(wire_name).map(|&index| self.tools[index].name.as_str())
+    }
+
+    /// The name a model of this dialect knows a tool by.
+    pub fn wire_name(&self, tool: &str) -> Option<&str> {
+        self.by_own_name.get(tool).map(|&index| self.tools[index].wire_name.as_str())
+    }
+
+    /// The tool's own name at a place of [`Toolset::definitions`].
+    pub fn name_at(&self, index: usize) -> Option<&str> {
+        self.tools.get(index).map(|bound| bound.name.as_str())
+    }
+
+    /// Where a tool stands in [`Toolset::definitions`], and the name a model knows it by.
+    pub(crate) fn place_of(&self, tool: &str) -> Option<(usize, &str)> {
+        let place = *self.by_own_name.get(tool)?;
+        Some((place, &self.tools[place].wire_name))
+    }
+
     fn find<'t>(
         &'t self,
         names: &HashMap<String, usize>,

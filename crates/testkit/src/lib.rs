@@ -1,6 +1,8 @@
-//! For tests only: servers that misbehave, real ones to run against, and a look at the processes they leave.
+//! For tests only: servers that misbehave, scripted providers, real servers to run against, and a look at the processes
+//! they leave.
 
 pub mod conformance;
+pub mod provider;
 
 mod misbehaving;
 mod processes;

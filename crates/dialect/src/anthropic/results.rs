@@ -48,7 +48,7 @@ fn result_block(reply: &Reply<'_>) -> Value {
     Value::Object(result)
 }
 
-fn block(piece: &Piece) -> Value {
+pub(super) fn block(piece: &Piece) -> Value {
     let (block_type, media) = match piece {
         Piece::Text(text) => return json!({"type": "text", "text": text}),
         Piece::Image(media) => ("image", media),

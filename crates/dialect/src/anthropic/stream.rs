@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::calls::{draft, ending};
-use crate::calls::{At, CallError, Drafts, Ending, ReceivedCall, conclude, failure_in};
+use crate::calls::{At, CallError, Draft, Drafts, Ending, ReceivedCall, conclude, failure_in};
 
 #[derive(Debug, Default)]
 pub(crate) struct Stream {
@@ -16,6 +16,10 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
+    pub(crate) fn drafts(&self) -> &[Draft] {
+        self.drafts.as_slice()
+    }
+
     pub(crate) fn push(&mut self, event: &Value) -> Result<(), CallError> {
         let event = At::root(event);
         event.object()?;

@@ -57,13 +57,19 @@ fn result_block(reply: &Reply<'_>, options: &ResultOptions) -> Value {
 fn block(reply: &Reply<'_>, place: usize, piece: &Piece) -> Value {
     match piece {
         Piece::Text(text) => json!({"text": text}),
-        Piece::Image(media) => json!({"image": {"format": format(media), "source": {"bytes": media.data}}}),
-        Piece::File(media) => json!({"document": {
-            "format": format(media),
-            "name": document_name(reply, place, media),
-            "source": {"bytes": media.data},
-        }}),
+        Piece::Image(media) => image(media),
+        Piece::File(media) => document(media, &format!("{}\n{place}", reply.id)),
     }
+}
+
+pub(super) fn image(media: &Media) -> Value {
+    json!({"image": {"format": format(media), "source": {"bytes": media.data}}})
+}
+
+/// A document; `place` is where it stands in the conversation and makes its name its own.
+pub(super) fn document(media: &Media, place: &str) -> Value {
+    let name = document_name(place, media);
+    json!({"document": {"format": format(media), "name": name, "source": {"bytes": media.data}}})
 }
 
 /// The subtype is Bedrock's word for every type it takes.
@@ -72,8 +78,8 @@ fn format(media: &Media) -> &str {
 }
 
 /// Letters, digits and hyphens, and no other document's name: two of one name in a conversation are refused.
-fn document_name(reply: &Reply<'_>, place: usize, media: &Media) -> String {
+fn document_name(place: &str, media: &Media) -> String {
     let stem = media.name.rsplit_once('.').map_or(media.name.as_str(), |(stem, _)| stem);
     let stem: String = stem.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
-    format!("{stem}-{}", &fingerprint(&format!("{}\n{place}", reply.id))[..8])
+    format!("{stem}-{}", &fingerprint(place)[..8])
 }

@@ -159,6 +159,11 @@ impl<Key: Ord> Drafts<Key> {
         self.drafts.is_empty()
     }
 
+    /// In the order in which they began.
+    pub(crate) fn as_slice(&self) -> &[Draft] {
+        &self.drafts
+    }
+
     pub(crate) fn into_vec(self) -> Vec<Draft> {
         self.drafts
     }

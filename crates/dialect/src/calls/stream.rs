@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{CallError, ReceivedCall};
+use super::{CallError, Draft, ReceivedCall};
 use crate::{
     Dialect, Family, anthropic, bedrock, cohere, gemini, mcp, ollama, openai_chat, openai_responses,
 };
@@ -80,6 +80,20 @@ impl CallStream {
         };
         self.error = outcome.as_ref().err().cloned();
         outcome
+    }
+
+    /// The calls that have begun, in their order.
+    pub(crate) fn drafts(&self) -> &[Draft] {
+        match &self.state {
+            State::OpenAiChat(stream) => stream.drafts(),
+            State::OpenAiResponses(stream) => stream.drafts(),
+            State::Anthropic(stream) => stream.drafts(),
+            State::Gemini(stream) => stream.drafts(),
+            State::Bedrock(stream) => stream.drafts(),
+            State::Cohere(stream) => stream.drafts(),
+            State::Ollama(stream) => stream.drafts(),
+            State::Mcp(stream) => stream.drafts(),
+        }
     }
 
     /// The calls, once the stream is over. A stream that broke off gives [`CallError::Cut`] when it held calls.

@@ -29,6 +29,10 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
+    pub(crate) fn drafts(&self) -> &[Draft] {
+        self.drafts.as_slice()
+    }
+
     pub(crate) fn push(&mut self, chunk: &Value) -> Result<(), CallError> {
         let chunk = At::root(chunk);
         chunk.object()?;

@@ -56,6 +56,6 @@ fn outcome(reply: &Reply<'_>, options: &ResultOptions) -> Value {
     }
 }
 
-fn inline(media: &Media) -> Value {
+pub(super) fn inline(media: &Media) -> Value {
     json!({"inlineData": {"mimeType": media.media_type, "data": media.data}})
 }

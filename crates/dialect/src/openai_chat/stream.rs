@@ -12,6 +12,10 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
+    pub(crate) fn drafts(&self) -> &[Draft] {
+        self.drafts.as_slice()
+    }
+
     pub(crate) fn push(&mut self, event: &Value) -> Result<(), CallError> {
         let event = At::root(event);
         event.object()?;

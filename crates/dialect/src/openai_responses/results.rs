@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::request::part;
 use crate::CallKind;
 use crate::results::{Carrier, NO_OUTPUT, Piece, Reply, error_text};
 
@@ -41,16 +42,5 @@ fn output(reply: &Reply<'_>) -> Value {
     if let [Piece::Text(text)] = pieces.as_slice() {
         return json!(text);
     }
-    pieces
-        .iter()
-        .map(|piece| match piece {
-            Piece::Text(text) => json!({"type": "input_text", "text": text}),
-            Piece::Image(media) => {
-                json!({"type": "input_image", "image_url": media.data_url(), "detail": "auto"})
-            }
-            Piece::File(media) => {
-                json!({"type": "input_file", "filename": media.name, "file_data": media.data_url()})
-            }
-        })
-        .collect()
+    pieces.iter().map(part).collect()
 }

@@ -11,8 +11,8 @@ use serde_json::Value;
 use toolwire_contract::ToolResult;
 
 pub(crate) use media::Media;
-pub(crate) use prepare::{Carrier, Piece, Prepared, Structured, error_text, note};
-pub(crate) use text::NO_OUTPUT;
+pub(crate) use prepare::{Carrier, Piece, Prepared, Structured, error_text, note, piece};
+pub(crate) use text::{NO_OUTPUT, clean};
 
 use crate::{
     Dialect, Family, ReceivedCall, anthropic, bedrock, cohere, gemini, mcp, ollama, openai_chat,

@@ -166,7 +166,8 @@ fn goes_as_value(value: &Value, carrier: &Carrier, budget: usize) -> bool {
     }
 }
 
-fn piece(block: &Content, carrier: &Carrier, options: &ResultOptions) -> Piece {
+/// One block, as far as the API can carry it.
+pub(crate) fn piece(block: &Content, carrier: &Carrier, options: &ResultOptions) -> Piece {
     match block {
         Content::Text { text, .. } => Piece::Text(clean(text)),
         Content::Image { data, mime_type, .. } | Content::Audio { data, mime_type, .. } => {

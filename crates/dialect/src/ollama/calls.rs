@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::calls::{At, CallError, Drafts, Ending, ReceivedCall, arguments_object, conclude, failure_in};
+use crate::calls::{
+    At, CallError, Draft, Drafts, Ending, ReceivedCall, arguments_object, conclude, failure_in,
+};
 use crate::openai_chat::draft;
 use crate::results::{Carrier, Reply, note};
 
@@ -22,6 +24,10 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
+    pub(crate) fn drafts(&self) -> &[Draft] {
+        self.drafts.as_slice()
+    }
+
     pub(crate) fn push(&mut self, chunk: &Value) -> Result<(), CallError> {
         let chunk = At::root(chunk);
         chunk.object()?;

@@ -23,6 +23,10 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
+    pub(crate) fn drafts(&self) -> &[Draft] {
+        self.drafts.as_slice()
+    }
+
     pub(crate) fn push(&mut self, message: &Value) -> Result<(), CallError> {
         let message = At::root(message);
         message.object()?;

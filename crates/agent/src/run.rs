@@ -1,0 +1,597 @@
+//! What happens next in a run: decides, and never awaits.
+//!
+//! A [`Run`] is a value. [`Run::step`] says what is to be done, and whoever does it tells the run what came of it. It may be
+//! saved in between ([`Run::to_json`]) and go on in another process. Whatever it is told, in whatever order:
+//!
+//! - every call of the model has exactly one result, in the message after it, in the order of the calls;
+//! - messages of the user and of the assistant alternate;
+//! - nothing that was said is lost.
+
+mod calls;
+mod history;
+mod offer;
+
+use std::collections::BTreeMap;
+use std::mem;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use toolwire_contract::{
+    Answer, Block, Content, ConversationId, Message, ModelLimits, ModelRequest, Role, StopReason, Tool,
+    ToolCall, ToolChoice, ToolResult, Usage,
+};
+
+use crate::approval::{Decision, PendingCall};
+use crate::event::ContextUse;
+use crate::memory::Memory;
+use crate::outcome::{Ending, Failure, Limit, Outcome, RunError};
+use crate::settings::Settings;
+use calls::{CallState, OpenCall};
+pub use history::mend;
+pub(crate) use offer::Catalog;
+use offer::Offer;
+
+/// So many empty answers in a row, and the model is not asked again.
+const EMPTY_ANSWERS: u32 = 3;
+
+/// One conversation with a model and its tools, at any point of it. See the [module](self).
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Run {
+    settings: Settings,
+    history: Vec<Message>,
+    state: State,
+    /// The calls of the last message, until all of them have results.
+    calls: Vec<OpenCall>,
+    turn: Turn,
+    usage: Usage,
+    /// Tools that a person allowed for good.
+    always: Vec<String>,
+    offer: Offer,
+    memory: Memory,
+    conversation: Option<ConversationId>,
+    /// How many messages of the conversation are kept.
+    position: u64,
+    unsaved: Vec<Unsaved>,
+    #[serde(skip)]
+    catalog: Catalog,
+    /// Calls that were answered without being made, for the driver to tell.
+    #[serde(skip)]
+    told: Vec<(String, String, ToolResult)>,
+}
+
+/// What is to be done next.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// Ask the model, tell each piece of its text to [`Run::model_wrote`], and its answer to [`Run::model_said`].
+    AskModel(ModelRequest),
+    /// Ask a person about these calls, and tell [`Run::person_said`].
+    Review(Vec<PendingCall>),
+    /// Make these calls, and tell [`Run::tools_returned`].
+    CallTools(Vec<(String, ToolCall)>),
+    /// Nothing, until somebody says something ([`Run::say`]).
+    Done(Outcome),
+}
+
+/// A message that is complete and not yet kept.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Unsaved {
+    pub message: Message,
+    pub usage: Option<Usage>,
+}
+
+/// Text that is no run.
+#[derive(Debug, thiserror::Error)]
+#[error("this is no saved run: {0}")]
+pub struct InvalidRun(#[from] serde_json::Error);
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum State {
+    /// Nobody has said anything that needs an answer.
+    Idle,
+    Working,
+    Done(Ending),
+}
+
+/// What belongs to one message of the person.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Turn {
+    steps: u32,
+    usage: Usage,
+    /// Tokens in and out, estimated where nobody counted.
+    tokens: u64,
+    /// What was paid for answers that are in no message; it goes with the next one.
+    unattributed: Usage,
+    empty: u32,
+    /// What the model has written of the answer that is under way.
+    partial: String,
+    text: String,
+    stop: Option<StopReason>,
+    /// How often the same call has failed.
+    failures: BTreeMap<String, u32>,
+}
+
+impl Run {
+    /// A run in which nothing has been said.
+    pub fn new(settings: Settings) -> Run {
+        Run {
+            settings,
+            history: Vec::new(),
+            state: State::Idle,
+            calls: Vec::new(),
+            turn: Turn::default(),
+            usage: Usage::default(),
+            always: Vec::new(),
+            offer: Offer::default(),
+            memory: Memory::default(),
+            conversation: None,
+            position: 0,
+            unsaved: Vec::new(),
+            catalog: Catalog::default(),
+            told: Vec::new(),
+        }
+    }
+
+    /// Goes on with messages that are kept already. Where they end in the middle of a step, so does the run: results that
+    /// are there count, a call without one is made again if its tool may be repeated (`readOnlyHint`, `idempotentHint`),
+    /// and else the model is told that its outcome is not known.
+    pub fn resume(
+        settings: Settings,
+        messages: Vec<Message>,
+        tools: Arc<[Tool]>,
+        limits: ModelLimits,
+    ) -> Run {
+        let mut run = Run { history: history::assemble(messages), ..Run::new(settings) };
+        run.set_tools(tools, limits);
+        run.offer.remember(&run.history);
+        run.open_last_calls();
+        if !run.calls.is_empty() || run.history.last().is_some_and(|message| message.role == Role::User) {
+            run.state = State::Working;
+        }
+        run.close_step();
+        run
+    }
+
+    /// The run as text, to be resumed wherever its tools are.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("a run is text, numbers and messages, which are always JSON")
+    }
+
+    /// Reads what [`Run::to_json`] wrote. A call that was being made then is dealt with as [`Run::resume`] says; one that
+    /// waited for a person still does.
+    pub fn from_json(text: &str) -> Result<Run, InvalidRun> {
+        let mut run: Run = serde_json::from_str(text)?;
+        run.turn.partial.clear();
+        for call in &mut run.calls {
+            if call.state == CallState::Started {
+                call.state =
+                    if call.repeatable { CallState::Ready } else { calls::outcome_unknown(&call.call.name) };
+            }
+        }
+        run.close_step();
+        Ok(run)
+    }
+
+    /// The tools as they are now, and what the model takes. They are not part of what is saved, so a run that was read
+    /// from JSON needs them first; without, it offers none.
+    pub fn set_tools(&mut self, tools: Arc<[Tool]>, limits: ModelLimits) {
+        self.catalog = self.catalog.updated(tools, limits);
+    }
+
+    pub(crate) fn set_catalog(&mut self, catalog: Catalog) {
+        self.catalog = catalog;
+    }
+
+    /// The person says something, and the model is to answer. Whatever is still open is cancelled first.
+    pub fn say(&mut self, text: impl Into<String>) {
+        self.say_message(Message::user(text));
+    }
+
+    /// The same, with whatever a message may hold. Its role is the user's; results in it are left out.
+    pub fn say_message(&mut self, mut message: Message) {
+        self.cancel();
+        message.role = Role::User;
+        message.content.retain(|block| matches!(block, Block::Content(_)));
+        self.turn = Turn::default();
+        self.add(message, None);
+        self.state = State::Working;
+    }
+
+    /// What is to be done next. The same until the run is told something.
+    pub fn step(&mut self) -> Step {
+        if let State::Idle | State::Done(_) = self.state {
+            return Step::Done(self.outcome());
+        }
+        let waiting = self.waiting();
+        if !waiting.is_empty() {
+            return Step::Review(waiting);
+        }
+        let mut ready = Vec::new();
+        for call in &mut self.calls {
+            if matches!(call.state, CallState::Ready | CallState::Started) {
+                call.state = CallState::Started;
+                ready.push((call.id.clone(), call.call.clone()));
+            }
+        }
+        if !ready.is_empty() {
+            return Step::CallTools(ready);
+        }
+        Step::AskModel(self.request())
+    }
+
+    /// A piece of the answer's text has come. It is kept if the answer never becomes whole.
+    pub fn model_wrote(&mut self, text: &str) {
+        if self.is_asking() {
+            self.turn.partial.push_str(text);
+        }
+    }
+
+    /// The answer has come. One that was not asked for is passed over.
+    pub fn model_said(&mut self, answer: Answer) {
+        if !self.is_asking() {
+            return;
+        }
+        let Answer { mut message, stop, usage, unusable } = answer;
+        message.role = Role::Assistant;
+        // By their places, as two calls may have come with the same id.
+        let problems: Vec<Option<String>> = message
+            .calls()
+            .map(|(id, _)| unusable.iter().find(|one| one.id == id).map(|one| one.problem.clone()))
+            .collect();
+        history::give_each_call_an_id(&mut message);
+        self.turn.partial.clear();
+        self.turn.steps += 1;
+        self.turn.stop = Some(stop.clone());
+        self.count(&message, usage);
+        let limit = self.limit_reached();
+        if history::says_nothing(&message) {
+            self.model_said_nothing(&stop, limit);
+            return;
+        }
+        self.turn.empty = 0;
+        self.turn.text = text_of(&message);
+        let calls: Vec<(String, ToolCall)> =
+            message.calls().map(|(id, call)| (id.to_owned(), call.clone())).collect();
+        let paid = mem::take(&mut self.turn.unattributed);
+        self.add(message, (paid != Usage::default()).then_some(paid));
+        if calls.is_empty() {
+            let was_cut = stop == StopReason::Length;
+            self.end(if was_cut { Ending::Stopped(Limit::Output) } else { Ending::Finished });
+            return;
+        }
+        for ((id, call), problem) in calls.into_iter().zip(problems) {
+            let open = self.judge(id, call, problem.as_deref(), limit);
+            self.calls.push(open);
+        }
+        self.close_step();
+        if let Some(limit) = limit {
+            self.end(Ending::Stopped(limit));
+        }
+    }
+
+    /// A person has decided. What nobody waits for is passed over.
+    pub fn person_said(&mut self, id: &str, decision: Decision) {
+        let Some(call) = self.calls.iter_mut().find(|call| call.id == id && call.is_waiting()) else {
+            return;
+        };
+        let name = call.call.name.clone();
+        match decision {
+            Decision::Once => call.state = CallState::Ready,
+            Decision::Always => {
+                if !self.always.contains(&name) {
+                    self.always.push(name.clone());
+                }
+                for call in self.calls.iter_mut().filter(|call| call.call.name == name && call.is_waiting()) {
+                    call.state = CallState::Ready;
+                }
+            }
+            Decision::No { because } => call.state = calls::refused(&name, because.as_deref()),
+        }
+        self.close_step();
+    }
+
+    /// Calls have their results; they may come in any order and in any number of parts. One for a call that is not being
+    /// made, or has its result, is passed over.
+    pub fn tools_returned(&mut self, results: impl IntoIterator<Item = (String, ToolResult)>) {
+        for (id, result) in results {
+            let Some(call) = self.calls.iter_mut().find(|call| call.id == id && call.is_being_made()) else {
+                continue;
+            };
+            let result = calls::with_note_on_repeated_failure(&call.call, result, &mut self.turn.failures);
+            call.state = CallState::Answered { result, is_told: true };
+        }
+        self.close_step();
+    }
+
+    /// Somebody stops it. What the model has written stays, as an interrupted message; each open call gets a result.
+    pub fn cancel(&mut self) {
+        if self.state == State::Working {
+            self.give_up(Ending::Cancelled);
+        }
+    }
+
+    /// It cannot go on. The history is as consistent as after [`Run::cancel`].
+    pub fn fail(&mut self, error: impl Into<RunError>) {
+        let failure = Failure::from(error.into());
+        if self.state == State::Working {
+            self.give_up(Ending::Failed(failure));
+        } else {
+            self.state = State::Done(Ending::Failed(failure));
+        }
+    }
+
+    /// All that was said, as the model would be shown it if its context had no end: users and assistants take turns, and
+    /// each call has its result in the next message, but for calls that are open now.
+    pub fn messages(&self) -> &[Message] {
+        &self.history
+    }
+
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// For changes in the middle, such as other approvals; they hold from the next answer on.
+    pub fn settings_mut(&mut self) -> &mut Settings {
+        &mut self.settings
+    }
+
+    /// What everything has cost since this run began.
+    pub fn usage(&self) -> Usage {
+        self.usage
+    }
+
+    /// How full the context window is.
+    pub fn context(&self) -> ContextUse {
+        let size = self.settings.context.tokens.or(self.catalog.limits().context_tokens);
+        ContextUse { used: self.memory.used(), size }
+    }
+
+    /// The tools that a person allowed for good, in the order in which that happened.
+    pub fn always_allowed(&self) -> &[String] {
+        &self.always
+    }
+
+    /// Allows a tool for good, as [`Decision::Always`] does.
+    pub fn allow_always(&mut self, tool: impl Into<String>) {
+        let tool = tool.into();
+        if !self.always.contains(&tool) {
+            self.always.push(tool);
+        }
+    }
+
+    /// Whether there is nothing to do until somebody says something.
+    pub fn is_done(&self) -> bool {
+        self.state != State::Working
+    }
+
+    pub(crate) fn has_open_calls(&self) -> bool {
+        !self.calls.is_empty()
+    }
+
+    /// The calls that wait for a person.
+    pub fn waiting(&self) -> Vec<PendingCall> {
+        self.calls.iter().filter_map(|call| call.pending(self.catalog.tool(&call.call.name))).collect()
+    }
+
+    /// How many answers there were to this message of the person.
+    pub fn steps(&self) -> u32 {
+        self.turn.steps
+    }
+
+    /// Where the messages are kept, and how many are.
+    pub fn kept(&self) -> Option<(&ConversationId, u64)> {
+        self.conversation.as_ref().map(|conversation| (conversation, self.position))
+    }
+
+    /// From now on messages are kept there, after this many that are.
+    pub fn keep_in(&mut self, conversation: ConversationId, position: u64) {
+        self.conversation = Some(conversation);
+        self.position = position;
+    }
+
+    /// The messages that are complete and not yet kept, in their order.
+    pub fn unsaved(&self) -> &[Unsaved] {
+        &self.unsaved
+    }
+
+    /// The first so many of [`Run::unsaved`] are kept now.
+    pub fn saved(&mut self, messages: usize) {
+        self.unsaved.drain(..messages.min(self.unsaved.len()));
+        self.position += messages as u64;
+    }
+
+    /// Calls that got a result without being made since this was last asked: id, name, result.
+    pub(crate) fn take_told(&mut self) -> Vec<(String, String, ToolResult)> {
+        mem::take(&mut self.told)
+    }
+
+    /// How it ended; while it works, what it waits for.
+    pub(crate) fn outcome(&self) -> Outcome {
+        let ending = match &self.state {
+            State::Idle => Ending::Finished,
+            State::Working => Ending::NeedsApproval(self.waiting()),
+            State::Done(ending) => ending.clone(),
+        };
+        Outcome {
+            ending,
+            text: self.turn.text.clone(),
+            stop: self.turn.stop.clone(),
+            usage: self.turn.usage,
+            steps: self.turn.steps,
+        }
+    }
+
+    fn is_asking(&self) -> bool {
+        self.state == State::Working && self.calls.is_empty()
+    }
+
+    fn request(&mut self) -> ModelRequest {
+        let tools = self.offer.tools(&self.catalog, &self.settings);
+        let fixed =
+            self.offer.tokens() + self.settings.instructions.as_deref().map_or(0, crate::estimate_tokens);
+        let size = self.settings.context.tokens.or(self.catalog.limits().context_tokens);
+        let messages = self.memory.view(&self.history, fixed, size, &self.settings);
+        let is_first = self.turn.steps == 0;
+        ModelRequest {
+            instructions: self.settings.instructions.clone(),
+            messages,
+            tool_choice: match &self.settings.tool_choice {
+                _ if tools.is_empty() => ToolChoice::Auto,
+                choice if is_first => choice.clone(),
+                ToolChoice::None => ToolChoice::None,
+                _ => ToolChoice::Auto,
+            },
+            tools,
+            max_output_tokens: self.settings.max_output_tokens,
+            temperature: self.settings.temperature,
+        }
+    }
+
+    /// What becomes of a call that the model wants made.
+    fn judge(&mut self, id: String, call: ToolCall, problem: Option<&str>, limit: Option<Limit>) -> OpenCall {
+        let tool = self.catalog.tool(&call.name);
+        let repeatable = tool.is_some_and(crate::approval::is_repeatable);
+        let state = if let Some(problem) = problem {
+            calls::answered(ToolResult::error(problem))
+        } else if let Some(limit) = limit {
+            calls::answered(ToolResult::error(format!("`{}` was not run: {limit}", call.name)))
+        } else if self.offer.is_search(&call.name) {
+            calls::answered(self.offer.search(&self.catalog, &call, &self.settings))
+        } else {
+            self.offer.use_tool(&self.catalog, &call.name);
+            calls::by_policy(&self.settings.approvals, &self.always, &call.name, tool)
+        };
+        OpenCall { id, call, repeatable, state, is_kept: false }
+    }
+
+    /// Puts what is known about open calls where it is kept, and ends the step when nothing is open any more.
+    fn close_step(&mut self) {
+        let mut known = Vec::new();
+        for call in &mut self.calls {
+            let CallState::Answered { result, is_told } = &mut call.state else { continue };
+            if !mem::replace(is_told, true) {
+                self.told.push((call.id.clone(), call.call.name.clone(), result.clone()));
+            }
+            if !mem::replace(&mut call.is_kept, true) {
+                known.push(Block::Result { id: call.id.clone(), result: result.clone() });
+            }
+        }
+        if !known.is_empty() {
+            let message = Message::new(Role::User, known);
+            self.unsaved.push(Unsaved { message, usage: None });
+        }
+        if self.calls.iter().all(|call| matches!(call.state, CallState::Answered { .. })) {
+            let results: Vec<Block> =
+                mem::take(&mut self.calls).into_iter().filter_map(OpenCall::result).collect();
+            if !results.is_empty() {
+                history::push(&mut self.history, Message::new(Role::User, results));
+            }
+        }
+    }
+
+    /// Adds a complete message to the history and to what is to be kept.
+    fn add(&mut self, message: Message, usage: Option<Usage>) {
+        history::push(&mut self.history, message.clone());
+        self.unsaved.push(Unsaved { message, usage });
+    }
+
+    fn end(&mut self, ending: Ending) {
+        self.state = State::Done(ending);
+    }
+
+    fn give_up(&mut self, ending: Ending) {
+        let partial = mem::take(&mut self.turn.partial);
+        if !partial.trim().is_empty() {
+            let mut message = Message::assistant(&*partial);
+            message.extra.insert("_meta".to_owned(), interrupted());
+            self.turn.text = partial;
+            let paid = mem::take(&mut self.turn.unattributed);
+            self.add(message, (paid != Usage::default()).then_some(paid));
+        }
+        for call in &mut self.calls {
+            call.give_up();
+        }
+        self.close_step();
+        self.end(ending);
+    }
+
+    fn model_said_nothing(&mut self, stop: &StopReason, limit: Option<Limit>) {
+        self.turn.empty += 1;
+        self.turn.text.clear();
+        match (stop, limit) {
+            (StopReason::Length, _) => self.end(Ending::Stopped(Limit::Output)),
+            (StopReason::Refusal, _) => self.end(Ending::Finished),
+            (_, Some(limit)) => self.end(Ending::Stopped(limit)),
+            _ if self.turn.empty >= EMPTY_ANSWERS => self.end(Ending::Stopped(Limit::EmptyAnswers)),
+            // It is asked once more: the same request often gets an answer the second time.
+            _ => {}
+        }
+    }
+
+    fn count(&mut self, message: &Message, usage: Option<Usage>) {
+        let answered = crate::memory::message_tokens(message);
+        self.turn.tokens += usage.map_or_else(
+            || self.memory.used() + answered,
+            |usage| usage.input_tokens.saturating_add(usage.output_tokens),
+        );
+        if let Some(usage) = usage {
+            self.memory.calibrate(usage.input_tokens);
+            self.usage = self.usage.plus(&usage);
+            self.turn.usage = self.turn.usage.plus(&usage);
+            self.turn.unattributed = self.turn.unattributed.plus(&usage);
+        }
+    }
+
+    fn limit_reached(&self) -> Option<Limit> {
+        if self.turn.steps >= self.settings.max_steps {
+            return Some(Limit::Steps);
+        }
+        let budget = self.settings.token_budget?;
+        (self.turn.tokens >= budget).then_some(Limit::Tokens)
+    }
+
+    /// Opens the calls at the end of a history again that have no result there.
+    fn open_last_calls(&mut self) {
+        let Some((asked, results)) = history::take_open_step(&mut self.history) else { return };
+        for (id, call) in asked {
+            let tool = self.catalog.tool(&call.name);
+            let repeatable = tool.is_some_and(crate::approval::is_repeatable);
+            let found = results.iter().find(|(of, _)| *of == id).map(|(_, result)| result.clone());
+            let is_kept = found.is_some();
+            let state = match found {
+                Some(result) => CallState::Answered { result, is_told: true },
+                None if self.offer.is_search(&call.name) => {
+                    calls::answered(self.offer.search(&self.catalog, &call, &self.settings))
+                }
+                None if repeatable => {
+                    calls::by_policy(&self.settings.approvals, &self.always, &call.name, tool)
+                }
+                None => calls::outcome_unknown(&call.name),
+            };
+            self.calls.push(OpenCall { id, call, repeatable, state, is_kept });
+        }
+    }
+}
+
+/// Two runs are the same when they would be saved the same: where their tools come from is not part of a run.
+impl PartialEq for Run {
+    fn eq(&self, other: &Run) -> bool {
+        self.to_json() == other.to_json()
+    }
+}
+
+fn interrupted() -> Value {
+    Value::Object(Map::from_iter([("toolwire/interrupted".to_owned(), Value::Bool(true))]))
+}
+
+/// The text of a message, without thinking.
+fn text_of(message: &Message) -> String {
+    let texts = message.content.iter().filter_map(|block| match block {
+        Block::Content(Content::Text { text, .. }) => Some(text.as_str()),
+        _ => None,
+    });
+    texts.collect()
+}

@@ -1,0 +1,143 @@
+//! Messages in the order that models take: users and assistants in turns, each call with its result in the next message.
+//!
+//! What is kept is what happened, message by message: results as they came, and whatever was said after an interruption.
+//! [`mend`] makes one of the other, always in the same way.
+
+use toolwire_contract::{Block, Content, Message, Role, ToolCall, ToolResult};
+
+use super::calls::outcome_unknown_result;
+
+/// Kept messages as models take them.
+///
+/// Messages of the same role become one; the results of a step stand in the order of its calls; a call that has no result
+/// gets one that says so; a result without a call is left out. Messages that are in order already stay as they are.
+pub fn mend(messages: Vec<Message>) -> Vec<Message> {
+    let mut mended = assemble(messages);
+    let results = missing_results(&mended, mended.len());
+    if !results.is_empty() {
+        push(&mut mended, Message::new(Role::User, results));
+    }
+    mended
+}
+
+/// The same, but for the last step: its calls may still get their results.
+pub(super) fn assemble(messages: Vec<Message>) -> Vec<Message> {
+    let mut assembled: Vec<Message> = Vec::with_capacity(messages.len());
+    for message in messages {
+        let is_open = assembled.last().is_some_and(|last| last.role == Role::User)
+            && message.role == Role::User
+            && message.content.iter().all(|block| matches!(block, Block::Result { .. }));
+        let follows_call = assembled.last().is_some_and(|last| last.role == Role::Assistant)
+            && message.content.iter().any(|block| matches!(block, Block::Result { .. }))
+            && message.role == Role::User;
+        // Somebody goes on: what has no result by now will never have one.
+        if !is_open && !follows_call {
+            let results = missing_results(&assembled, assembled.len());
+            if !results.is_empty() {
+                push(&mut assembled, Message::new(Role::User, results));
+            }
+        }
+        push(&mut assembled, message);
+    }
+    assembled
+}
+
+/// Adds a message, in the one way in which messages follow each other.
+pub(super) fn push(history: &mut Vec<Message>, message: Message) {
+    if message.content.is_empty() {
+        return;
+    }
+    match history.last_mut() {
+        Some(last) if last.role == message.role => {
+            last.content.extend(message.content);
+            for (key, value) in message.extra {
+                last.extra.entry(key).or_insert(value);
+            }
+        }
+        _ => history.push(message),
+    }
+    let (last, before) = history.split_last_mut().expect("it was just added to");
+    if last.role == Role::User && last.content.iter().any(|block| matches!(block, Block::Result { .. })) {
+        put_results_in_order(before.last(), last);
+        if last.content.is_empty() {
+            history.pop();
+        }
+    }
+}
+
+/// Results come first, one for each call, in the order of the calls; those without a call go.
+fn put_results_in_order(asked: Option<&Message>, answer: &mut Message) {
+    let (mut results, others): (Vec<Block>, Vec<Block>) = std::mem::take(&mut answer.content)
+        .into_iter()
+        .partition(|block| matches!(block, Block::Result { .. }));
+    let asked = asked.filter(|message| message.role == Role::Assistant);
+    for (id, _) in asked.into_iter().flat_map(Message::calls) {
+        let found =
+            results.iter().position(|block| matches!(block, Block::Result { id: of, .. } if of == id));
+        answer.content.extend(found.map(|found| results.remove(found)));
+    }
+    answer.content.extend(others);
+}
+
+/// Results for the calls of the last step before `end` that have none.
+fn missing_results(history: &[Message], end: usize) -> Vec<Block> {
+    let Some(asked) = history[..end].iter().rposition(|message| message.role == Role::Assistant) else {
+        return Vec::new();
+    };
+    let has_result = |id: &str| {
+        history.get(asked + 1).is_some_and(|message| {
+            message.content.iter().any(|block| matches!(block, Block::Result { id: of, .. } if of == id))
+        })
+    };
+    history[asked]
+        .calls()
+        .filter(|(id, _)| !has_result(id))
+        .map(|(id, call)| Block::Result { id: id.to_owned(), result: outcome_unknown_result(&call.name) })
+        .collect()
+}
+
+/// The last step, when a call of it has no result: its calls, and the results that are there, which leave the history.
+#[allow(clippy::type_complexity, reason = "a pair of lists of pairs is what it is")]
+pub(super) fn take_open_step(
+    history: &mut Vec<Message>,
+) -> Option<(Vec<(String, ToolCall)>, Vec<(String, ToolResult)>)> {
+    if missing_results(history, history.len()).is_empty() {
+        return None;
+    }
+    let answer = history.pop_if(|last| last.role == Role::User);
+    let results = answer.into_iter().flat_map(|message| message.content).filter_map(|block| match block {
+        Block::Result { id, result } => Some((id, result)),
+        _ => None,
+    });
+    let calls = history.last()?.calls().map(|(id, call)| (id.to_owned(), call.clone())).collect();
+    Some((calls, results.collect()))
+}
+
+/// Models name their calls, some of them two calls the same and some not at all. Within a message each has its own name.
+pub(super) fn give_each_call_an_id(message: &mut Message) {
+    let mut taken: Vec<String> = Vec::new();
+    for block in &mut message.content {
+        let Block::Call { id, .. } = block else { continue };
+        let wanted = if id.is_empty() { "call" } else { id.as_str() };
+        let mut free = id.clone();
+        let mut number = 1;
+        while free.is_empty() || taken.contains(&free) {
+            number += 1;
+            free = format!("{wanted}-{number}");
+        }
+        taken.push(free.clone());
+        *id = free;
+    }
+}
+
+/// Whether there is nothing in a message but thinking and blanks.
+pub(super) fn says_nothing(message: &Message) -> bool {
+    message.content.iter().all(|block| match block {
+        Block::Content(Content::Text { text, .. }) => text.trim().is_empty(),
+        Block::Content(Content::Other(value)) => {
+            value.get("type").and_then(|kind| kind.as_str()) == Some("thinking")
+        }
+        Block::Result { .. } => true,
+        Block::Content(_) | Block::Call { .. } => false,
+    })
+}

@@ -1,0 +1,172 @@
+//! `toolwire ask`: one question through the whole loop, made for scripts.
+
+mod attachment;
+mod report;
+
+use std::io::{self, IsTerminal};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Args;
+use futures::StreamExt;
+use toolwire_agent::{Agent, AgentEvent, Ending, Finished, Run};
+use toolwire_contract::{Block, ConversationId, Message, Role};
+
+use crate::assembly;
+use crate::failure::{Failure, say};
+use crate::interrupt;
+use crate::output;
+use crate::servers::{self, tell_of_failed};
+use crate::settings;
+use crate::shown::shown;
+use crate::storage;
+use report::Progress;
+
+/// Ask a model one question, with the tools of the configured servers
+///
+/// The answer goes to standard output; which tools are called goes to standard error when that is a terminal. What comes on
+/// standard input is attached to the question.
+#[derive(Args)]
+#[command(after_long_help = include_str!("help/ask.txt"))]
+pub(crate) struct AskArgs {
+    /// The question; `-` reads it from standard input
+    #[arg(value_name = "PROMPT")]
+    prompt: String,
+    /// The model to ask, such as openai/…, anthropic/… or ollama/…; otherwise `toolwire.model` of the configuration, or `demo`
+    #[arg(short, long, value_name = "M")]
+    model: Option<String>,
+    /// Print the whole run as JSON: the answer, how it ended, the messages with every call, what it cost
+    #[arg(long)]
+    json: bool,
+    /// Tools that may run though they may change things; a pattern, and may be given several times
+    #[arg(long, value_name = "TOOL")]
+    allow: Vec<String>,
+    /// Keep the conversation, so that `chat` or `--resume` can go on with it; its id goes to standard error
+    #[arg(long)]
+    keep: bool,
+    /// Go on with a conversation that was kept
+    #[arg(long, value_name = "ID")]
+    resume: Option<ConversationId>,
+}
+
+pub(crate) fn run(args: &AskArgs, config: Option<&Path>) -> Result<ExitCode, Failure> {
+    let message = question(args)?;
+    let found = servers::find(config)?;
+    let mut settings = settings::read(found.config.toolwire.as_ref(), &found.place)?;
+    settings.agent.approvals.allow.extend(args.allow.iter().cloned());
+    let models = assembly::models(&settings)?;
+    let model = assembly::model(&models, assembly::choose(args.model.as_deref(), &settings))?;
+    servers::run(async {
+        let interrupted = interrupt::awaited();
+        let hub = Arc::new(assembly::hub(&found));
+        let mut agent = assembly::agent(model, hub.clone(), &settings);
+        if args.keep || args.resume.is_some() {
+            agent = agent.conversations(storage::open(&settings.store).await?);
+        }
+        let agent = agent.build().map_err(|error| {
+            Failure::usage(format!("`toolwire.agent`: {error}")).with_hint(error.hint())
+        })?;
+        let asked = async {
+            servers::settled(&hub).await;
+            tell_of_failed(&hub.status());
+            let mut run = match &args.resume {
+                Some(id) => agent.load(id).await.map_err(storage::failure)?,
+                None => agent.new_run(),
+            };
+            run.say_message(message);
+            Ok(run)
+        };
+        tokio::pin!(interrupted);
+        let outcome = tokio::select! {
+            run = asked => match run {
+                Ok(run) => drive(args, &agent, run, interrupted.as_mut()).await,
+                Err(failure) => Err(failure),
+            },
+            () = &mut interrupted => Err(Failure::interrupted()),
+        };
+        servers::close(&hub).await;
+        outcome
+    })
+}
+
+fn question(args: &AskArgs) -> Result<Message, Failure> {
+    let mut blocks = Vec::new();
+    if args.prompt != "-" {
+        blocks.push(Block::Content(toolwire_contract::Content::text(args.prompt.clone())));
+    }
+    if !io::stdin().is_terminal() {
+        blocks.extend(attachment::read(io::stdin())?.map(Block::Content));
+    }
+    let says_something = blocks.iter().any(|block| match block {
+        Block::Content(toolwire_contract::Content::Text { text, .. }) => !text.trim().is_empty(),
+        _ => true,
+    });
+    if !says_something {
+        return Err(Failure::usage("the question is empty").with_hint(
+            "write it in quotes: toolwire ask \"What is the weather in Paris?\", or give - and pipe it in",
+        ));
+    }
+    Ok(Message::new(Role::User, blocks))
+}
+
+/// Runs it to its end, and stops it in good order when a person interrupts.
+async fn drive(
+    args: &AskArgs,
+    agent: &Agent,
+    run: Run,
+    mut interrupted: impl Future<Output = ()> + Unpin,
+) -> Result<ExitCode, Failure> {
+    let mut running = agent.drive(run);
+    let stop = running.cancelled();
+    let mut progress = Progress::new(args.json);
+    let finished = loop {
+        tokio::select! {
+            event = running.next() => match event {
+                Some(AgentEvent::Done(finished)) => break finished,
+                Some(event) => progress.tell(&event)?,
+                None => return Err(Failure::work("the run ended without saying how")),
+            },
+            () = &mut interrupted, if !stop.is_cancelled() => stop.cancel(),
+        }
+    };
+    progress.end()?;
+    if let Some((id, _)) = finished.run.kept() {
+        say(&format!("conversation {id}\n"));
+    }
+    conclude(args, agent, &finished, &progress)
+}
+
+/// Prints the answer, or says why there is none.
+fn conclude(
+    args: &AskArgs,
+    agent: &Agent,
+    finished: &Finished,
+    progress: &Progress,
+) -> Result<ExitCode, Failure> {
+    let outcome = &finished.outcome;
+    if args.json {
+        output::print(&report::as_json(agent.model().name(), finished))?;
+    } else if !outcome.text.is_empty() && !progress.has_shown_text() {
+        let text = &outcome.text;
+        output::print(&if text.ends_with('\n') { text.clone() } else { format!("{text}\n") })?;
+    }
+    match &outcome.ending {
+        Ending::Finished => Ok(ExitCode::SUCCESS),
+        Ending::Cancelled => Err(Failure::interrupted()),
+        Ending::Stopped(limit) => Err(Failure::work(format!("the answer is not finished: {limit}"))
+            .with_hint("`toolwire.agent` in the configuration sets the limits")),
+        Ending::NeedsApproval(calls) => {
+            let names: Vec<String> = calls.iter().map(|call| format!("`{}`", shown(&call.name))).collect();
+            Err(Failure::work(format!("{} must be allowed first", names.join(", ")))
+                .with_hint("`--allow TOOL` lets it run"))
+        }
+        Ending::Failed(failure) => {
+            let told = Failure::work(shown(&failure.message));
+            Err(match &failure.hint {
+                Some(hint) => told.with_hint(shown(hint)),
+                None => told,
+            })
+        }
+    }
+}

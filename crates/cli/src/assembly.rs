@@ -1,0 +1,57 @@
+//! The parts, put together: the model that is asked, and an agent with the servers' tools.
+
+use std::sync::Arc;
+
+use toolwire_agent::{Agent, AgentBuilder};
+use toolwire_contract::{Model, Toolbox};
+use toolwire_hub::{Budget, Hub, HubOptions};
+use toolwire_llm::{Demo, EndpointError, Models};
+
+use crate::failure::{Failure, HINT, NOTE, say};
+use crate::servers::Found;
+use crate::settings::Settings;
+use crate::shown::shown;
+
+/// The models that can be asked: those of the configuration and those of the providers, with the environment's keys.
+pub(crate) fn models(settings: &Settings) -> Result<Models, Failure> {
+    Models::new(settings.models.endpoints.clone(), |name| std::env::var(name).ok()).map_err(unusable)
+}
+
+/// The name of the model to ask: what the command line says, else the configuration; else the stand-in, which is told.
+pub(crate) fn choose<'a>(asked: Option<&'a str>, settings: &'a Settings) -> &'a str {
+    match asked.or(settings.model.as_deref()) {
+        Some(name) => name,
+        None => {
+            tell_of_demo();
+            Demo::NAME
+        }
+    }
+}
+
+/// The model of this name, ready to be asked.
+pub(crate) fn model(models: &Models, name: &str) -> Result<Arc<dyn Model>, Failure> {
+    models.model(name).map_err(unusable)
+}
+
+/// Says plainly what answers, and how to have a real model.
+fn tell_of_demo() {
+    say(&format!(
+        "{NOTE}note:{NOTE:#} no model is configured: `demo` answers, which picks tools by matching words and is no language model\n\
+         {HINT}hint:{HINT:#} for a real one, set its key and name it: OPENAI_API_KEY and openai/…, ANTHROPIC_API_KEY and anthropic/…, \
+         GEMINI_API_KEY and gemini/…; ollama/… needs no key\n",
+    ));
+}
+
+/// An agent that asks `model` and has the tools of `hub`. Whoever builds it adds who decides and where it is kept.
+pub(crate) fn agent(model: Arc<dyn Model>, hub: Arc<dyn Toolbox>, settings: &Settings) -> AgentBuilder {
+    Agent::builder().settings(settings.agent.clone()).model(model).tools(hub)
+}
+
+/// A hub whose results a model reads: what is too long for it is cut, and can be paged through.
+pub(crate) fn hub(found: &Found) -> Hub {
+    Hub::start(&found.config, HubOptions { budget: Some(Budget::default()), ..found.options() })
+}
+
+fn unusable(error: EndpointError) -> Failure {
+    Failure::usage(shown(&error.to_string())).with_hint(shown(&error.hint()))
+}

@@ -1,0 +1,396 @@
+//! Arguments for a tool out of the words of a question.
+
+use serde_json::{Map, Number, Value};
+
+use super::words::{Kind, Token, is_empty_word, operation, stem, stems};
+
+/// Arguments that were found, and the pieces of the question they came from.
+pub(super) struct Filled {
+    pub(super) arguments: Map<String, Value>,
+    pub(super) used: Vec<usize>,
+    /// Required, and not in the question.
+    pub(super) missing: Vec<String>,
+}
+
+/// Words before a name: `in Paris`, `for Anna`.
+const BEFORE_NAMES: [&str; 15] = [
+    "in", "for", "at", "of", "near", "to", "from", "about", "on", "by", "with", "called", "named", "around", "into",
+];
+
+/// Properties that take any words.
+const FREE_TEXT: [&str; 14] = [
+    "query", "q", "search", "text", "prompt", "message", "question", "input", "topic", "keyword", "term", "content",
+    "title", "thought",
+];
+
+/// Finds arguments for `schema` among `tokens`, leaving alone those that are `taken`.
+pub(super) fn fill(schema: &Value, tokens: &[Token], taken: &[bool]) -> Filled {
+    let mut filling = Filling { root: schema, tokens, taken: taken.to_vec(), used: Vec::new() };
+    let mut arguments = Map::new();
+    let empty = Map::new();
+    let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&empty);
+    let required: Vec<&str> = schema
+        .get("required")
+        .and_then(Value::as_array)
+        .map(|names| names.iter().filter_map(Value::as_str).collect())
+        .unwrap_or_default();
+    let is_required = |name: &str| required.contains(&name);
+    // What leaves the least doubt comes first: `limit: 5`, then words of a list, then numbers, then names.
+    type Way = for<'f> fn(&mut Filling<'f>, &str, &Value) -> Option<Value>;
+    let ways: [(Way, bool); 5] = [
+        (Filling::named, true),
+        (Filling::listed, true),
+        (Filling::number, false),
+        (Filling::texts, false),
+        (Filling::fallback, false),
+    ];
+    for (way, also_optional) in ways {
+        for (name, property) in properties {
+            if arguments.contains_key(name) || !(also_optional || is_required(name)) {
+                continue;
+            }
+            let property = resolve(schema, property);
+            if let Some(value) = way(&mut filling, name, &property) {
+                arguments.insert(name.clone(), value);
+            }
+        }
+    }
+    let missing =
+        required.iter().filter(|name| !arguments.contains_key(**name)).map(|name| (*name).to_owned()).collect();
+    Filled { arguments, used: filling.used, missing }
+}
+
+struct Filling<'f> {
+    root: &'f Value,
+    tokens: &'f [Token],
+    taken: Vec<bool>,
+    used: Vec<usize>,
+}
+
+impl Filling<'_> {
+    fn free(&self) -> impl Iterator<Item = (usize, &Token)> {
+        self.tokens.iter().enumerate().filter(|(index, _)| !self.taken[*index])
+    }
+
+    fn take(&mut self, indices: impl IntoIterator<Item = usize>) {
+        for index in indices {
+            self.taken[index] = true;
+            self.used.push(index);
+        }
+    }
+
+    /// `limit: 5`, `limit=5`, `limit is 5`.
+    fn named(&mut self, name: &str, property: &Value) -> Option<Value> {
+        let at = self.free().find_map(|(index, token)| {
+            let is_name = token.kind == Kind::Word && token.is(name);
+            let joined = self.tokens.get(index + 1).is_some_and(|next| [":", "=", "is"].iter().any(|word| next.is(word)));
+            (is_name && joined && index + 2 < self.tokens.len()).then_some(index)
+        });
+        if let Some(at) = at {
+            let value = typed(property, &self.tokens[at + 2])?;
+            self.take([at, at + 1, at + 2]);
+            return Some(value);
+        }
+        // A tokenizer keeps `limit=5` in one piece, as it does an address.
+        let (index, value) = self.free().find_map(|(index, token)| {
+            let (key, value) = token.text.split_once(['=', ':'])?;
+            let kind = if value.parse::<f64>().is_ok() { Kind::Number } else { Kind::Word };
+            let value = Token { text: value.to_owned(), kind };
+            (key.eq_ignore_ascii_case(name) && !value.text.is_empty()).then_some((index, typed(property, &value)?))
+        })?;
+        self.take([index]);
+        Some(value)
+    }
+
+    /// A word of a list of words, or what stands for it; `true` for a flag that is named.
+    fn listed(&mut self, name: &str, property: &Value) -> Option<Value> {
+        if let Some(constant) = property.get("const") {
+            return Some(constant.clone());
+        }
+        if type_of(property) == Some("boolean") {
+            let wanted = stems(name);
+            let index = self.free().find_map(|(index, token)| {
+                token.stem().is_some_and(|stem| wanted.contains(&stem)).then_some(index)
+            })?;
+            let before = index.checked_sub(1).map(|before| &self.tokens[before]);
+            let denied = before.is_some_and(|before| ["no", "not", "without"].iter().any(|word| before.is(word)));
+            self.take([index]);
+            return Some(Value::Bool(!denied));
+        }
+        let words = choices(self.root, property);
+        let (index, word) = self.free().find_map(|(index, token)| {
+            let operation = operation(self.tokens, index);
+            let is_it = |word: &&String| {
+                token.is(word)
+                    || operation.is_some_and(|operation| operation.eq_ignore_ascii_case(word))
+                    || (token.kind == Kind::Word && word.len() > 3 && stem(&token.text) == stem(word))
+            };
+            Some((index, words.iter().find(is_it)?.clone()))
+        })?;
+        self.take([index]);
+        Some(Value::String(word))
+    }
+
+    fn number(&mut self, _: &str, property: &Value) -> Option<Value> {
+        let wanted = type_of(property)?;
+        if wanted == "array" {
+            let items = resolve(self.root, property.get("items")?);
+            let whole = type_of(&items)?;
+            if !matches!(whole, "number" | "integer") {
+                return None;
+            }
+            let found: Vec<(usize, Value)> =
+                self.free().filter_map(|(index, token)| Some((index, number(token, whole)?))).collect();
+            self.take(found.iter().map(|(index, _)| *index));
+            let values: Vec<Value> = found.into_iter().map(|(_, value)| value).collect();
+            return (!values.is_empty()).then_some(Value::Array(values));
+        }
+        let (index, value) =
+            self.free().find_map(|(index, token)| Some((index, number(token, wanted)?)))?;
+        self.take([index]);
+        Some(value)
+    }
+
+    fn texts(&mut self, name: &str, property: &Value) -> Option<Value> {
+        if !choices(self.root, property).is_empty() {
+            return None;
+        }
+        match type_of(property)? {
+            "string" => self.text(name, property).map(Value::String),
+            "array" => {
+                let items = resolve(self.root, property.get("items")?);
+                if type_of(&items) != Some("string") || !choices(self.root, &items).is_empty() {
+                    return None;
+                }
+                let mut values = Vec::new();
+                while values.len() < 16
+                    && let Some(text) = self.text(name, &items)
+                {
+                    values.push(Value::String(text));
+                }
+                (!values.is_empty()).then_some(Value::Array(values))
+            }
+            _ => None,
+        }
+    }
+
+    fn text(&mut self, name: &str, property: &Value) -> Option<String> {
+        let quoted = self.free().find(|(_, token)| token.kind == Kind::Quoted).map(|(index, _)| index);
+        let found = quoted
+            .map(|index| vec![index])
+            .or_else(|| self.shaped(name, property))
+            .or_else(|| self.proper_noun())
+            .or_else(|| self.after_preposition())
+            .or_else(|| stems(name).iter().any(|word| FREE_TEXT.contains(&word.as_str())).then(|| self.rest())?)?;
+        let words: Vec<&str> = found.iter().map(|index| self.tokens[*index].text.as_str()).collect();
+        let text = words.join(" ");
+        self.take(found);
+        Some(text)
+    }
+
+    /// A path, an address, a date: what can be told by its looks, if that is what the property wants.
+    fn shaped(&self, name: &str, property: &Value) -> Option<Vec<usize>> {
+        let format = property.get("format").and_then(Value::as_str).unwrap_or_default();
+        let words = stems(&format!("{name} {format}"));
+        let wants = |some: &[&str]| some.iter().any(|word| words.contains(&stem(word)));
+        let looks: fn(&str) -> bool = if wants(&["url", "uri", "link"]) {
+            |text| text.contains("://")
+        } else if wants(&["email", "mail", "recipient"]) {
+            |text| text.contains('@')
+        } else if wants(&["date", "day", "time"]) {
+            |text| text.len() >= 8 && text.starts_with(|letter: char| letter.is_ascii_digit()) && text.contains(['-', ':'])
+        } else if wants(&["path", "file", "filename", "folder", "directory", "source", "destination"]) {
+            |text| text.contains('/') || (text.contains('.') && !text.contains('@'))
+        } else {
+            return None;
+        };
+        let found = self.free().find(|(_, token)| token.kind == Kind::Word && looks(&token.text));
+        found.map(|(index, _)| vec![index])
+    }
+
+    /// Words that begin with a capital, the first of a sentence only if nothing else is left.
+    fn proper_noun(&self) -> Option<Vec<usize>> {
+        let is_name = |index: usize| {
+            let token = &self.tokens[index];
+            !self.taken[index] && token.is_capitalised() && !is_empty_word(&token.text)
+        };
+        let is_after = |index: usize| {
+            let before = index.checked_sub(1).map(|before| &self.tokens[before]);
+            before.is_some_and(|before| BEFORE_NAMES.iter().any(|word| before.is(word)))
+        };
+        let starts: Vec<usize> = (0..self.tokens.len()).filter(|index| is_name(*index)).collect();
+        let start = starts
+            .iter()
+            .find(|index| is_after(**index))
+            .or_else(|| starts.iter().find(|index| **index > 0))
+            .copied()?;
+        Some((start..self.tokens.len()).take_while(|index| is_name(*index)).collect())
+    }
+
+    /// `weather in paris`: what follows the last such word.
+    fn after_preposition(&self) -> Option<Vec<usize>> {
+        let last = (0..self.tokens.len()).rev().find(|index| {
+            let next = index + 1;
+            BEFORE_NAMES.iter().any(|word| self.tokens[*index].is(word))
+                && self.tokens.get(next).is_some_and(|token| token.kind == Kind::Word && !is_empty_word(&token.text))
+                && !self.taken[next]
+        })?;
+        let is_part = |index: &usize| {
+            let token = &self.tokens[*index];
+            !self.taken[*index] && token.kind == Kind::Word && !is_empty_word(&token.text)
+        };
+        Some((last + 1..self.tokens.len()).take_while(is_part).collect())
+    }
+
+    /// All words that are left, from the first that says something.
+    fn rest(&self) -> Option<Vec<usize>> {
+        let says_something = |(_, token): &(usize, &Token)| token.kind != Kind::Mark && !is_empty_word(&token.text);
+        let (first, _) = self.free().find(says_something)?;
+        Some(self.free().map(|(index, _)| index).filter(|index| *index >= first).collect())
+    }
+
+    fn fallback(&mut self, _: &str, property: &Value) -> Option<Value> {
+        property.get("default").cloned()
+    }
+}
+
+/// A piece of the question as what the property wants.
+fn typed(property: &Value, token: &Token) -> Option<Value> {
+    match type_of(property) {
+        Some(wanted @ ("number" | "integer")) => number(token, wanted),
+        Some("boolean") => token.text.to_lowercase().parse().ok().map(Value::Bool),
+        Some("array" | "object") => None,
+        _ => Some(Value::String(token.text.clone())),
+    }
+}
+
+fn number(token: &Token, wanted: &str) -> Option<Value> {
+    if token.kind != Kind::Number {
+        return None;
+    }
+    match wanted {
+        "integer" => token.text.parse::<i64>().ok().map(Value::from),
+        "number" => token.text.parse::<Number>().ok().map(Value::Number),
+        _ => None,
+    }
+}
+
+/// What a property holds, the first that is not `null` where there are several.
+fn type_of(property: &Value) -> Option<&str> {
+    match property.get("type") {
+        Some(Value::String(name)) => Some(name),
+        Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).find(|name| *name != "null"),
+        _ if property.get("enum").is_some() => Some("string"),
+        _ => {
+            let branches = property.get("anyOf").or_else(|| property.get("oneOf"))?.as_array()?;
+            branches.iter().filter_map(type_of).find(|name| *name != "null")
+        }
+    }
+}
+
+/// The words that a property allows, if they are counted.
+pub(super) fn choices(root: &Value, property: &Value) -> Vec<String> {
+    let texts = |values: &[Value]| values.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+    if let Some(values) = property.get("enum").and_then(Value::as_array) {
+        return texts(values);
+    }
+    let branches = property.get("anyOf").or_else(|| property.get("oneOf")).and_then(Value::as_array);
+    let of_branch = |branch: &Value| match resolve(root, branch) {
+        branch if branch.get("const").is_some() => texts(std::slice::from_ref(&branch["const"])),
+        branch => branch.get("enum").and_then(Value::as_array).map(|values| texts(values)).unwrap_or_default(),
+    };
+    branches.into_iter().flatten().flat_map(of_branch).collect()
+}
+
+/// A schema, or what its reference within the tool points to.
+fn resolve(root: &Value, schema: &Value) -> Value {
+    let pointer = schema.get("$ref").and_then(Value::as_str).and_then(|reference| reference.strip_prefix('#'));
+    let Some(target) = pointer.and_then(|pointer| root.pointer(pointer)) else { return schema.clone() };
+    let mut target = target.clone();
+    if let (Value::Object(target), Value::Object(beside)) = (&mut target, schema) {
+        target.extend(beside.iter().filter(|(key, _)| *key != "$ref").map(|(key, value)| (key.clone(), value.clone())));
+    }
+    target
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::words::tokens;
+    use super::*;
+
+    #[track_caller]
+    fn check(properties: Value, required: &[&str], question: &str, expected: Value, missing: &[&str]) {
+        let schema = json!({"type": "object", "properties": properties, "required": required,
+            "$defs": {"Units": {"type": "string", "enum": ["celsius", "fahrenheit"]}}});
+        let tokens = tokens(question);
+        let filled = fill(&schema, &tokens, &vec![false; tokens.len()]);
+        assert_eq!((Value::Object(filled.arguments), filled.missing), (expected, missing.iter().map(|name| (*name).to_owned()).collect()));
+    }
+
+    #[test]
+    fn numbers_come_in_their_order_and_kind() {
+        let two = json!({"a": {"type": "number"}, "b": {"type": "integer"}});
+        check(two.clone(), &["a", "b"], "add 2.50 to 17", json!({"a": 2.50, "b": 17}), &[]);
+        check(two, &["a", "b"], "add 2.5", json!({"a": 2.5}), &["b"]);
+        let list = json!({"values": {"type": "array", "items": {"type": "number"}}});
+        check(list, &["values"], "the mean of 1, 2 and 3", json!({"values": [1, 2, 3]}), &[]);
+    }
+
+    #[test]
+    fn words_of_a_list_are_found_and_so_is_what_stands_for_them() {
+        let units = json!({"units": {"$ref": "#/$defs/Units", "default": "celsius"}});
+        check(units.clone(), &[], "in Fahrenheit", json!({"units": "fahrenheit"}), &[]);
+        check(units, &[], "in Paris", json!({}), &[]);
+        let operator = json!({"operator": {"oneOf": [{"const": "add"}, {"const": "multiply"}]}});
+        check(operator.clone(), &["operator"], "6 x 7", json!({"operator": "multiply"}), &[]);
+        check(operator, &["operator"], "6 - 7", json!({}), &["operator"]);
+    }
+
+    #[test]
+    fn names_are_found_by_their_capital_or_by_what_stands_before() {
+        let place = json!({"location": {"type": "string"}});
+        for (question, found) in [
+            ("What is it like in New York", "New York"),
+            ("Paris or what", "Paris"),
+            ("what is it like in new york now", "new york"),
+            ("say it for \"rue de Rivoli\" in Paris", "rue de Rivoli"),
+        ] {
+            let expected = if found == "Paris" { json!({}) } else { json!({"location": found}) };
+            let missing: &[&str] = if found == "Paris" { &["location"] } else { &[] };
+            check(place.clone(), &["location"], question, expected, missing);
+        }
+    }
+
+    #[test]
+    fn paths_and_addresses_are_found_by_their_looks() {
+        let both = json!({"path": {"type": "string"}, "url": {"type": "string"}});
+        check(
+            both,
+            &["path", "url"],
+            "save https://a.example/x to ./notes/today.md",
+            json!({"path": "https://a.example/x"}),
+            &["url"],
+        );
+        check(json!({"file_path": {"type": "string"}}), &["file_path"], "read README.md", json!({"file_path": "README.md"}), &[]);
+    }
+
+    #[test]
+    fn what_is_named_is_taken_at_its_word() {
+        let many = json!({"query": {"type": "string"}, "limit": {"type": "integer"}, "deep": {"type": "boolean"}});
+        check(
+            many.clone(),
+            &["query"],
+            "rust crates limit=5 deep",
+            json!({"limit": 5, "deep": true, "query": "rust crates"}),
+            &[],
+        );
+        check(many, &["query"], "limit: 5 not deep", json!({"limit": 5, "deep": false}), &["query"]);
+    }
+
+    #[test]
+    fn a_default_stands_in_for_what_is_not_said() {
+        check(json!({"n": {"type": "object", "default": {}}}), &["n"], "go", json!({"n": {}}), &[]);
+    }
+}

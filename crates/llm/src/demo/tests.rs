@@ -1,0 +1,192 @@
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use toolwire_contract::{Tool, ToolChoice, ToolResult};
+
+use super::*;
+use crate::collect;
+
+/// The tools of the demo server.
+fn demo_tools() -> Vec<Tool> {
+    let tool = |value: Value| Tool::try_from(value).expect("the case is a tool");
+    vec![
+        tool(json!({
+            "name": "get_weather",
+            "description": "Tell the weather at a place. The data is made up, and always the same for a place.",
+            "inputSchema": {"type": "object", "required": ["location"], "properties": {
+                "location": {"type": "string", "description": "City or address"},
+                "units": {"type": "string", "enum": ["celsius", "fahrenheit"], "default": "celsius"},
+            }},
+        })),
+        tool(json!({
+            "name": "calculate",
+            "description": "Work out a sum, a difference, a product or a quotient of two numbers.",
+            "inputSchema": {"type": "object", "required": ["operator", "argument1", "argument2"], "properties": {
+                "operator": {"$ref": "#/$defs/Operator"},
+                "argument1": {"type": "number"},
+                "argument2": {"type": "number"},
+            }, "$defs": {"Operator": {"type": "string", "enum": ["add", "subtract", "multiply", "divide"]}}},
+        })),
+    ]
+}
+
+fn request(tools: Vec<Tool>, messages: Vec<Message>) -> ModelRequest {
+    ModelRequest { messages, tools: tools.into(), ..ModelRequest::default() }
+}
+
+/// The calls that a question leads to.
+#[track_caller]
+fn check(tools: Vec<Tool>, question: &str, expected: &[(&str, Value)]) {
+    let answer = answer(&request(tools, vec![Message::user(question)]));
+    let calls: Vec<(&str, Value)> = answer
+        .message
+        .calls()
+        .map(|(_, call)| (call.name.as_str(), Value::Object(call.arguments.clone().unwrap_or_default())))
+        .collect();
+    assert_eq!(calls, expected, "{question}");
+}
+
+#[test]
+fn both_calls_of_the_first_question_are_made_at_once() {
+    let weather = |location: &str| ("get_weather", json!({"location": location}));
+    let sum = ("calculate", json!({"operator": "add", "argument1": 25, "argument2": 17}));
+    for question in [
+        "What is the weather in Paris, and what is 25 + 17?",
+        "what's the weather in paris and what is 25+17",
+        "Weather in Paris? 25 plus 17?",
+    ] {
+        let place = if question.contains("Paris") { "Paris" } else { "paris" };
+        check(demo_tools(), question, &[weather(place), sum.clone()]);
+    }
+}
+
+#[test]
+fn one_tool_may_be_called_for_two_places() {
+    check(
+        demo_tools(),
+        "What is the weather in New York in fahrenheit? And the weather in Oslo?",
+        &[
+            ("get_weather", json!({"units": "fahrenheit", "location": "New York"})),
+            ("get_weather", json!({"location": "Oslo"})),
+        ],
+    );
+    check(
+        demo_tools(),
+        "Divide 84 by 2.",
+        &[("calculate", json!({"operator": "divide", "argument1": 84, "argument2": 2}))],
+    );
+}
+
+#[test]
+fn other_tools_are_found_by_their_words() {
+    let tools = || {
+        vec![
+            Tool::new("read_file", json!({"type": "object", "required": ["path"], "properties": {"path": {"type": "string"}}})),
+            Tool::new("search_issues", json!({"type": "object", "required": ["query"], "properties": {
+                "query": {"type": "string"}, "limit": {"type": "integer"}}})),
+            Tool::new("ping", json!({"type": "object"})),
+        ]
+    };
+    check(tools(), "Please read the file src/main.rs", &[("read_file", json!({"path": "src/main.rs"}))]);
+    check(
+        tools(),
+        "search issues about \"memory leak\" limit=5",
+        &[("search_issues", json!({"limit": 5, "query": "memory leak"}))],
+    );
+    check(tools(), "ping!", &[("ping", json!({}))]);
+    check(tools(), "Good morning", &[]);
+}
+
+/// What is said to the last of these messages.
+#[track_caller]
+fn check_said(tools: Vec<Tool>, messages: Vec<Message>, expected: &str) {
+    let answer = answer(&request(tools, messages));
+    let label = "(I am `demo`, the built-in stand-in: no language model. I pick tools by matching words.)";
+    let expected = Message::assistant(format!("{expected}\n\n{label}"));
+    assert_eq!((answer.message, answer.stop), (expected, StopReason::End));
+}
+
+#[test]
+fn what_is_missing_is_told() {
+    check_said(
+        demo_tools(),
+        vec![Message::user("How is the weather?")],
+        "I would use `get_weather`, but I cannot find `location` in your question.",
+    );
+    check_said(
+        demo_tools(),
+        vec![Message::user("Good morning")],
+        "None of the tools fits these words. I can use `get_weather`, `calculate`.",
+    );
+    check_said(
+        vec![],
+        vec![Message::user("Good morning")],
+        "There are no tools here, and without them I have nothing to say.",
+    );
+}
+
+#[test]
+fn results_are_told_in_words_and_failures_too() {
+    let asked = answer(&request(demo_tools(), vec![Message::user("Weather in Paris, and what is 1 / 0?")]));
+    let ids: Vec<String> = asked.message.calls().map(|(id, _)| id.to_owned()).collect();
+    assert_eq!(ids, ["demo_1_1", "demo_1_2"]);
+    let weather = ToolResult::structured(
+        json!({"success": true, "value": {"location": "Paris", "temperature": 12, "units": "celsius"}}),
+    );
+    let failure = ToolResult::error("1 cannot be divided by zero");
+    let results = ids.into_iter().zip([weather, failure]).map(|(id, result)| Block::Result { id, result });
+    let messages =
+        vec![Message::user("…"), asked.message, Message::new(Role::User, results.collect())];
+    check_said(
+        demo_tools(),
+        messages,
+        "`get_weather` says: location Paris, temperature 12, units celsius\n\n`calculate` failed: 1 cannot be divided by zero",
+    );
+}
+
+#[test]
+fn the_choice_of_the_request_is_kept() {
+    let ask = |tool_choice: ToolChoice| {
+        let request = ModelRequest { tool_choice, ..request(demo_tools(), vec![Message::user("Weather in Paris?")]) };
+        let answer = answer(&request);
+        answer.message.calls().map(|(_, call)| call.name.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(ask(ToolChoice::None), [""; 0]);
+    assert_eq!(ask(ToolChoice::Required), ["get_weather"]);
+    assert_eq!(ask(ToolChoice::Tool("calculate".to_owned())), ["calculate"]);
+}
+
+#[tokio::test]
+async fn the_text_comes_in_pieces_and_then_whole() {
+    let request = request(vec![], vec![Message::user("hi")]);
+    let events: Vec<ModelEvent> = Demo.ask(request.clone()).map(|event| event.expect("it cannot fail")).collect().await;
+    let pieces: Vec<&str> = events
+        .iter()
+        .filter_map(|event| match event {
+            ModelEvent::Text(text) => Some(text.as_str()),
+            _ => None,
+        })
+        .collect();
+    let answer = collect(Demo.ask(request)).await.expect("it cannot fail");
+    assert!(pieces.len() > 10);
+    assert_eq!(answer.message, Message::assistant(pieces.concat()));
+    assert_eq!(events.last(), Some(&ModelEvent::Answer(answer)));
+}
+
+#[test]
+fn any_tools_and_words_are_borne() {
+    let odd = [
+        json!({"name": ""}),
+        json!({"name": "x", "inputSchema": null}),
+        json!({"name": "x", "inputSchema": {"properties": [], "required": {}}}),
+        json!({"name": "loop", "inputSchema": {"type": "object", "required": ["a"], "properties": {"a": {"$ref": "#/properties/a"}}}}),
+    ];
+    let tools: Vec<Tool> = odd.into_iter().map(|tool| Tool::try_from(tool).expect("a tool")).collect();
+    let tools: Arc<[Tool]> = tools.into();
+    for words in ["", "?", "x loop a", "\"", "'", "-", "1,", "...", "a=", "loop a: 5", "é\u{301}🦀 «»", "+ + +"] {
+        let request =
+            ModelRequest { messages: vec![Message::user(words)], tools: tools.clone(), ..ModelRequest::default() };
+        let answer = answer(&request);
+        assert!(!answer.message.content.is_empty(), "{words}");
+    }
+}

@@ -1,0 +1,236 @@
+//! A question as the words, numbers and quotations it is made of.
+
+/// One piece of a text.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Token {
+    /// As it stands there; without its marks, if it is quoted.
+    pub(super) text: String,
+    pub(super) kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A word; also a path, an address, a date.
+    Word,
+    Number,
+    Quoted,
+    Mark,
+}
+
+/// Words that say nothing about a tool.
+const EMPTY: [&str; 58] = [
+    "a", "about", "all", "am", "an", "and", "any", "are", "at", "be", "by", "can", "could", "do", "does", "for",
+    "from", "get", "give", "have", "how", "i", "in", "is", "it", "its", "me", "much", "my", "need", "now", "of",
+    "on", "or", "our", "out", "please", "tell", "that", "the", "then", "there", "these", "this", "those", "to", "us",
+    "want", "was", "what", "when", "where", "which", "who", "will", "with", "would", "you",
+];
+
+impl Token {
+    fn new(text: &str, kind: Kind) -> Token {
+        Token { text: text.to_owned(), kind }
+    }
+
+    /// What two words must share to be the same: `Files`, `file`.
+    pub(super) fn stem(&self) -> Option<String> {
+        let is_word = self.kind == Kind::Word && !is_empty_word(&self.text);
+        is_word.then(|| stem(&self.text))
+    }
+
+    pub(super) fn is(&self, text: &str) -> bool {
+        self.text.eq_ignore_ascii_case(text)
+    }
+
+    pub(super) fn is_capitalised(&self) -> bool {
+        self.kind == Kind::Word && self.text.chars().next().is_some_and(char::is_uppercase)
+    }
+}
+
+pub(super) fn is_empty_word(word: &str) -> bool {
+    EMPTY.contains(&word.to_lowercase().as_str())
+}
+
+pub(super) fn stem(word: &str) -> String {
+    let word = word.to_lowercase();
+    let word = word.strip_suffix("'s").unwrap_or(&word);
+    for ending in ["ing", "ed", "es", "s"] {
+        if let Some(root) = word.strip_suffix(ending)
+            && root.chars().count() >= 3
+            && !root.ends_with('s')
+        {
+            return root.trim_end_matches('e').to_owned();
+        }
+    }
+    word.trim_end_matches('e').to_owned()
+}
+
+/// The stems in the name of a tool or a property, however its words are joined.
+pub(super) fn stems(name: &str) -> Vec<String> {
+    let mut words: Vec<String> = vec![String::new()];
+    let mut before = ' ';
+    for letter in name.chars() {
+        let is_seam = !letter.is_alphanumeric() || (letter.is_uppercase() && before.is_lowercase());
+        if is_seam {
+            words.push(String::new());
+        }
+        if letter.is_alphanumeric()
+            && let Some(word) = words.last_mut()
+        {
+            word.push(letter);
+        }
+        before = letter;
+    }
+    words.into_iter().filter(|word| !word.is_empty() && !is_empty_word(word)).map(|word| stem(&word)).collect()
+}
+
+/// The pieces of a text, in order.
+pub(super) fn tokens(text: &str) -> Vec<Token> {
+    let mut tokens = Vec::new();
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let length = if first.is_whitespace() {
+            first.len_utf8()
+        } else if let Some((inside, length)) = quoted(rest) {
+            tokens.push(Token::new(inside, Kind::Quoted));
+            length
+        } else if let Some((number, length)) = number(rest, tokens.last()) {
+            tokens.push(Token { text: number, kind: Kind::Number });
+            length
+        } else if let Some(word) = word(rest) {
+            tokens.push(Token::new(word, Kind::Word));
+            word.len()
+        } else {
+            tokens.push(Token::new(&rest[..first.len_utf8()], Kind::Mark));
+            first.len_utf8()
+        };
+        rest = &rest[length..];
+    }
+    tokens
+}
+
+/// A quotation at the beginning: what is inside, and its length with the marks.
+fn quoted(text: &str) -> Option<(&str, usize)> {
+    let (open, close) = [('"', '"'), ('“', '”'), ('„', '“'), ('«', '»'), ('`', '`'), ('\'', '\'')]
+        .into_iter()
+        .find(|(open, _)| text.starts_with(*open))?;
+    let inside = &text[open.len_utf8()..];
+    let end = inside.find(close).filter(|end| *end > 0)?;
+    Some((&inside[..end], open.len_utf8() + end + close.len_utf8()))
+}
+
+/// A number at the beginning, without the commas between thousands, and its length. A minus belongs to it unless a
+/// number stands before.
+fn number(text: &str, before: Option<&Token>) -> Option<(String, usize)> {
+    let after_number = before.is_some_and(|token| token.kind == Kind::Number);
+    let sign = usize::from(text.starts_with('-') && !after_number);
+    let is_part = |letter: char| letter.is_ascii_digit() || letter == '.' || letter == ',';
+    let end = text[sign..].find(|letter| !is_part(letter)).map_or(text.len(), |end| sign + end);
+    let digits = text[sign..end].trim_end_matches(['.', ',']);
+    let length = sign + digits.len();
+    // A date, an address, a name such as `3d`.
+    let goes_on = text[length..].chars().next().is_some_and(|next| next.is_alphanumeric() || "-_:".contains(next))
+        && text[length..].chars().nth(1).is_some_and(char::is_alphanumeric)
+        || text[length..].starts_with(char::is_alphabetic);
+    let is_number = digits.starts_with(|letter: char| letter.is_ascii_digit()) && !goes_on;
+    let plain = format!("{}{}", &text[..sign], digits.replace(',', ""));
+    (is_number && plain.parse::<f64>().is_ok()).then_some((plain, length))
+}
+
+/// A word at the beginning, with what holds paths, addresses and dates together.
+fn word(text: &str) -> Option<&str> {
+    let starts_path = ["/", "./", "../", "~/"].iter().any(|start| {
+        text.strip_prefix(start).is_some_and(|rest| rest.starts_with(|next: char| next.is_alphanumeric()))
+    });
+    if !starts_path && !text.starts_with(|letter: char| letter.is_alphanumeric() || letter == '_') {
+        return None;
+    }
+    let end = text.find(|letter: char| !(letter.is_alphanumeric() || "_-./@:#~'?=&%".contains(letter)));
+    let word = &text[..end.unwrap_or(text.len())];
+    Some(word.trim_end_matches(['.', ':', '?', '\'', '/', '-', '&', '=']))
+}
+
+/// A word of a sum, in the word that tools use for it.
+pub(super) fn operation(tokens: &[Token], at: usize) -> Option<&'static str> {
+    let is_number = |index: Option<usize>| {
+        index.and_then(|index| tokens.get(index)).is_some_and(|token| token.kind == Kind::Number)
+    };
+    let between = is_number(at.checked_sub(1)) && is_number(Some(at + 1));
+    Some(match tokens[at].text.to_lowercase().as_str() {
+        "+" | "plus" if between => "add",
+        "-" | "−" | "–" | "minus" if between => "subtract",
+        "*" | "×" | "·" | "x" | "times" if between => "multiply",
+        "/" | "÷" | ":" if between => "divide",
+        "sum" | "total" | "added" => "add",
+        "difference" | "subtracted" => "subtract",
+        "product" | "multiplied" => "multiply",
+        "quotient" | "divided" => "divide",
+        _ => return None,
+    })
+}
+
+/// The parts of a question that may ask for different things.
+pub(super) fn clauses(tokens: &[Token]) -> Vec<&[Token]> {
+    let mut clauses = Vec::new();
+    let mut start = 0;
+    for (index, token) in tokens.iter().enumerate() {
+        let next = tokens.get(index + 1);
+        let ends = token.kind == Kind::Mark
+            && match token.text.as_str() {
+                "." | "?" | "!" | ";" => true,
+                "," => next.is_some_and(|next| ["and", "then", "also", "what", "how"].iter().any(|word| next.is(word))),
+                _ => false,
+            };
+        if ends {
+            clauses.push(&tokens[start..index]);
+            start = index + 1;
+        }
+    }
+    clauses.push(&tokens[start..]);
+    clauses.retain(|clause| !clause.is_empty());
+    clauses
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: &str) {
+        let shown: Vec<String> = tokens(text)
+            .iter()
+            .map(|token| match token.kind {
+                Kind::Word => token.text.clone(),
+                Kind::Number => format!("#{}", token.text),
+                Kind::Quoted => format!("[{}]", token.text),
+                Kind::Mark => format!("'{}", token.text),
+            })
+            .collect();
+        assert_eq!(shown.join(" "), expected);
+    }
+
+    #[test]
+    fn a_text_is_taken_apart() {
+        check("What is 25 + 17?", "What is #25 '+ #17 '?");
+        check("25+17, 1,000.5 - 3 and -4", "#25 '+ #17 ', #1000.5 '- #3 and #-4");
+        check("3-4 7/2 2*-3", "#3 '- #4 #7 '/ #2 #2 '* #-3");
+        check("read ./src/main.rs, then https://a.example/x?y=1.", "read ./src/main.rs ', then https://a.example/x?y=1 '.");
+        check("on 2026-11-16 mail a.b@example.org", "on 2026-11-16 mail a.b@example.org");
+        check("say \"hello there\" and `x` and 'y'", "say [hello there] and [x] and [y]");
+        check("don't rain on Zürich's parade", "don't rain on Zürich's parade");
+        check("", "");
+    }
+
+    #[test]
+    fn names_are_taken_apart_however_they_are_joined() {
+        assert_eq!(stems("get_weather"), ["weather"]);
+        assert_eq!(stems("github__listOpenIssues"), ["github", "list", "open", "issu"]);
+        assert_eq!(stems("files"), stems("file"));
+        assert_eq!(stems("calculate"), stems("calculating"));
+    }
+
+    #[test]
+    fn a_question_is_divided_where_it_asks_for_something_else() {
+        let tokens = tokens("Weather in Paris, France, and what is 25 + 17? Thanks");
+        let clauses: Vec<usize> = clauses(&tokens).iter().map(|clause| clause.len()).collect();
+        assert_eq!(clauses, [5, 6, 1]);
+    }
+}

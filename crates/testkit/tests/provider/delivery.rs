@@ -1,0 +1,172 @@
+//! How the bytes of an answer go out, and what a provider keeps of the requests.
+
+use serde_json::{Value, json};
+use toolwire_testkit::provider::{Api, Delivery, Gate, Provider, Reply, Said, Script, Split, render};
+
+use crate::client::{Asked, bearer, pieces, send};
+
+fn asked(stream: bool) -> Asked {
+    let body = json!({"model": "m", "stream": stream, "messages": [{"role": "user", "content": "hello"}]});
+    Asked::new("/v1/chat/completions", &[("authorization", &bearer())], body)
+}
+
+fn said() -> Said {
+    Said::text("A few words, then a call.").call("call_1", "get", r#"{"q":1}"#)
+}
+
+/// The stream as a request that asks for no usage gets it.
+fn events() -> Vec<Vec<u8>> {
+    let mut events: Vec<Vec<u8>> = render(Api::OpenAiChat, &said(), true)
+        .into_iter()
+        .map(|event| String::from_utf8(event).unwrap().replace(r#","usage":null"#, "").into_bytes())
+        .collect();
+    let usage = events.len() - 2;
+    events.remove(usage);
+    events
+}
+
+async fn delivered(delivery: Delivery) -> (Vec<Vec<u8>>, bool) {
+    let script = Script::new([Reply::Delivered(said(), delivery)]);
+    let provider = Provider::start(Api::OpenAiChat, script).await;
+    pieces(send(&provider, &asked(true)).await.unwrap()).await
+}
+
+#[tokio::test]
+async fn each_event_is_a_piece_of_its_own() {
+    assert_eq!(delivered(Delivery::default()).await, (events(), false));
+}
+
+#[tokio::test]
+async fn a_body_can_be_split_at_every_byte() {
+    let (pieces, is_broken) = delivered(Delivery { split: Split::EveryByte, ..Delivery::default() }).await;
+    let expected: Vec<Vec<u8>> = events().concat().into_iter().map(|byte| vec![byte]).collect();
+    assert_eq!((pieces, is_broken), (expected, false));
+}
+
+#[tokio::test]
+async fn a_body_can_be_split_into_sizes_across_events() {
+    let sizes = Split::Sizes(vec![7, 300]);
+    let (pieces, is_broken) = delivered(Delivery { split: sizes, ..Delivery::default() }).await;
+    assert_eq!((pieces.concat(), is_broken), (events().concat(), false));
+    assert_eq!(pieces[0].len(), 7);
+}
+
+#[tokio::test]
+async fn a_body_can_be_cut_after_any_event() {
+    for count in 0..=events().len() {
+        let delivery = Delivery { cut_after_events: Some(count), ..Delivery::default() };
+        assert_eq!(delivered(delivery).await, (events()[..count].to_vec(), true), "after {count}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_can_be_cut_after_any_byte() {
+    for count in [0, 1, 150, 151, 400] {
+        let delivery = Delivery { cut_after_bytes: Some(count), ..Delivery::default() };
+        let (pieces, is_broken) = delivered(delivery).await;
+        assert_eq!((pieces.concat(), is_broken), (events().concat()[..count].to_vec(), true), "after {count}");
+    }
+}
+
+#[tokio::test]
+async fn a_reply_waits_at_its_gates() {
+    let (headers, third) = (Gate::new(), Gate::new());
+    let delivery = Delivery {
+        before_headers: Some(headers.clone()),
+        gates: vec![(2, third.clone())],
+        ..Delivery::default()
+    };
+    let script = Script::new([Reply::Delivered(said(), delivery)]);
+    let provider = Provider::start(Api::OpenAiChat, script).await;
+    let sending = tokio::spawn({
+        let asked = asked(true);
+        let origin = provider.origin();
+        async move {
+            let client = reqwest::Client::new();
+            let request = client.post(format!("{origin}{}", asked.path)).headers(asked.headers);
+            request.body(asked.body.to_string()).send().await.unwrap()
+        }
+    });
+    headers.reached().await;
+    assert!(!sending.is_finished());
+    headers.open();
+    let mut response = sending.await.unwrap();
+    assert_eq!(response.chunk().await.unwrap().unwrap(), events()[0]);
+    assert_eq!(response.chunk().await.unwrap().unwrap(), events()[1]);
+    third.reached().await;
+    third.open();
+    let (rest, is_broken) = pieces(response).await;
+    assert_eq!((rest, is_broken), (events()[2..].to_vec(), false));
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_is_noticed() {
+    let gate = Gate::new();
+    let delivery = Delivery { gates: vec![(1, gate.clone())], ..Delivery::default() };
+    let script = Script::new([Reply::Delivered(said(), delivery), Reply::Hang]);
+    let provider = Provider::start(Api::OpenAiChat, script).await;
+    let response = send(&provider, &asked(true)).await.unwrap();
+    gate.reached().await;
+    drop(response);
+    provider.abandoned().await;
+}
+
+#[tokio::test]
+async fn a_connection_can_close_before_the_headers() {
+    let provider = Provider::start(Api::OpenAiChat, Script::new([Reply::CloseBeforeHeaders])).await;
+    assert!(send(&provider, &asked(false)).await.unwrap_err().is_request());
+}
+
+#[tokio::test]
+async fn an_error_has_its_status_its_headers_and_its_body() {
+    let error = Reply::Error {
+        status: 429,
+        headers: vec![("retry-after".into(), "7".into())],
+        body: json!({"error": {"message": "slow down"}}),
+    };
+    let provider = Provider::start(Api::OpenAiChat, Script::new([error])).await;
+    let response = send(&provider, &asked(false)).await.unwrap();
+    assert_eq!((response.status().as_u16(), response.headers()["retry-after"].to_str().unwrap()), (429, "7"));
+    assert_eq!(response.json::<Value>().await.unwrap(), json!({"error": {"message": "slow down"}}));
+}
+
+#[tokio::test]
+async fn a_script_that_runs_out_says_so() {
+    let provider = Provider::start(Api::OpenAiChat, Script::from([said()])).await;
+    assert_eq!(send(&provider, &asked(false)).await.unwrap().status(), 200);
+    let response = send(&provider, &asked(false)).await.unwrap();
+    assert_eq!(response.status(), 500);
+    let message = "the script of this provider has run out at request 2";
+    assert_eq!(
+        response.json::<Value>().await.unwrap(),
+        json!({"error": {"message": message, "type": "script_ran_out"}})
+    );
+}
+
+#[tokio::test]
+async fn a_refused_request_is_kept_and_uses_up_no_reply() {
+    let provider = Provider::start(Api::OpenAiChat, Script::from([said()])).await;
+    let mut wrong = asked(false);
+    wrong.body["messages"] = json!([]);
+    assert_eq!(send(&provider, &wrong).await.unwrap().status(), 400);
+    assert_eq!(send(&provider, &asked(false)).await.unwrap().status(), 200);
+    let seen: Vec<(String, Value, bool)> = provider
+        .requests()
+        .into_iter()
+        .map(|received| (received.path, received.body, received.refused.is_some()))
+        .collect();
+    let path = "/v1/chat/completions".to_owned();
+    assert_eq!(seen, [(path.clone(), wrong.body, true), (path, asked(false).body, false)]);
+    assert_eq!((provider.refusals().len(), provider.replies_left()), (1, 0));
+}
+
+#[tokio::test]
+async fn a_script_can_answer_by_the_request() {
+    let script = Script::answering(|received| {
+        Reply::Answer(Said::text(received.body["messages"][0]["content"].as_str().unwrap()))
+    });
+    let provider = Provider::start(Api::OpenAiChat, script.first([Reply::error(503, json!({}))])).await;
+    assert_eq!(send(&provider, &asked(false)).await.unwrap().status(), 503);
+    let answer: Value = send(&provider, &asked(false)).await.unwrap().json().await.unwrap();
+    assert_eq!(answer["choices"][0]["message"]["content"], "hello");
+}
