@@ -15,6 +15,7 @@ use std::ops::Range;
 
 use anstyle::Style;
 
+pub(crate) use guess::open_fence;
 pub(crate) use layout::QUIET;
 
 use crate::chat::line::{Line, Margin, Span, wrap};
