@@ -160,6 +160,13 @@ impl AgentBuilder {
         self
     }
 
+    /// All settings at once; what was set before is gone.
+    #[must_use]
+    pub fn settings(mut self, settings: Settings) -> AgentBuilder {
+        self.settings = settings;
+        self
+    }
+
     /// What the model is told before the conversation.
     #[must_use]
     pub fn instructions(mut self, instructions: impl Into<String>) -> AgentBuilder {

@@ -81,7 +81,7 @@ fn user_folder() -> Option<PathBuf> {
 }
 
 /// Where Toolwire keeps what must outlive it: tokens, known definitions.
-fn data_folder() -> Option<PathBuf> {
+pub(crate) fn data_folder() -> Option<PathBuf> {
     folder_of("XDG_DATA_HOME", "LOCALAPPDATA", ".local/share")
 }
 

@@ -1,0 +1,189 @@
+//! A real language model drives the whole path. `scripts/real-model` installs a small one, serves it and runs this.
+//!
+//! What may be relied on is the shape: a call that is required comes, fits its tool's schema and is executed. Which tool a
+//! model of this size picks, and whether its answer makes sense, is printed and not judged.
+
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use assert_cmd::Command;
+use flate2::read::GzDecoder;
+use serde_json::{Map, Value, json};
+use toolwire_agent::{Agent, AgentEvent, Functions, Policy};
+use toolwire_contract::{
+    Answer, CallOptions, Message, Model, ModelRequest, Tool, ToolChoice, ToolResult, Toolbox,
+};
+use toolwire_dialect::{Dialect, Options, Status, Toolset};
+use toolwire_llm::{Endpoint, EndpointConfigs, collect};
+
+fn url() -> String {
+    std::env::var("TOOLWIRE_REAL_MODEL_URL").expect("`scripts/real-model` says where the model is")
+}
+
+fn endpoint(streams: bool) -> Endpoint {
+    let configs = json!({"local": {
+        "provider": "llamacpp", "model": "local", "baseUrl": url(), "stream": streams, "maxOutputTokens": 512,
+    }});
+    let configs = EndpointConfigs::read(&configs).unwrap();
+    Endpoint::new("local", &configs.endpoints["local"], |_| None).unwrap()
+}
+
+/// Real tools that a model of this size can fill in: each of another server, with something required, and short.
+fn tools(count: usize) -> Vec<Tool> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus/shapes.jsonl.gz");
+    let mut text = String::new();
+    GzDecoder::new(fs::File::open(path).unwrap()).read_to_string(&mut text).unwrap();
+    let fits = |tool: &Tool| {
+        let schema = serde_json::to_string(&tool.input_schema).unwrap();
+        let properties = tool.input_schema.get("properties").and_then(Value::as_object).map_or(0, Map::len);
+        // The server is known to end at regular expressions that look ahead, and a small model at long schemas.
+        let required = tool.input_schema.get("required").and_then(Value::as_array).map_or(0, Vec::len);
+        required > 0 && properties <= 4 && schema.len() < 700 && !schema.contains("pattern")
+    };
+    let mut chosen: Vec<Tool> = Vec::new();
+    for line in text.lines() {
+        let line: Value = serde_json::from_str(line).unwrap();
+        let listed = line["tools"].as_array().unwrap();
+        let tool = listed.iter().filter_map(|tool| serde_json::from_value(tool.clone()).ok()).find(fits);
+        let is_new = |tool: &Tool| chosen.iter().all(|one| one.name != tool.name);
+        chosen.extend(tool.filter(is_new));
+    }
+    let step = chosen.len() / count;
+    chosen.into_iter().step_by(step).take(count).collect()
+}
+
+async fn asked(endpoint: &Endpoint, tool: &Tool, question: &str) -> Result<Answer, String> {
+    let request = ModelRequest {
+        messages: vec![Message::user(question)],
+        tools: Arc::new([tool.clone()]),
+        tool_choice: ToolChoice::Required,
+        ..ModelRequest::default()
+    };
+    collect(endpoint.ask(request)).await.map_err(|error| error.to_string())
+}
+
+#[test]
+#[ignore = "needs a model: scripts/real-model"]
+fn fifty_real_tools_are_each_taken_called_decoded_and_executed() {
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let tools = tools(50);
+        assert_eq!(tools.len(), 50);
+        let mut wrong = Vec::new();
+        for (streams, tool) in tools.iter().flat_map(|tool| [(true, tool), (false, tool)]) {
+            let conversion = Toolset::new(std::slice::from_ref(tool), Dialect::OpenAi, &Options::default());
+            assert_ne!(conversion.reports()[0].status, Status::Refused, "{}", tool.name);
+            let answer = match asked(&endpoint(streams), tool, "Use the tool with short values.").await {
+                Ok(answer) => answer,
+                Err(problem) => {
+                    wrong.push(format!("{} (streamed: {streams}): {problem}", tool.name));
+                    continue;
+                }
+            };
+            let executed = Arc::new(Mutex::new(Vec::new()));
+            let seen = executed.clone();
+            let toolbox = Functions::new().with(tool.clone(), move |arguments| {
+                seen.lock().unwrap().push(arguments);
+                async { ToolResult::text("done") }
+            });
+            let validator = jsonschema::validator_for(&Value::Object(tool.input_schema.clone().into())).unwrap();
+            if answer.message.calls().count() == 0 || !answer.unusable.is_empty() {
+                wrong.push(format!("{} (streamed: {streams}): {answer:?}", tool.name));
+            }
+            for (_, call) in answer.message.calls() {
+                let arguments = Value::Object(call.arguments.clone().unwrap_or_default());
+                if let Err(error) = validator.validate(&arguments) {
+                    wrong.push(format!("{} (streamed: {streams}): {arguments}: {error}", tool.name));
+                }
+                toolbox.call(&call.name, &arguments, CallOptions::default()).await.unwrap();
+            }
+            assert_eq!(executed.lock().unwrap().len(), answer.message.calls().count());
+        }
+        println!("{} of 100 answers were as they must be", 100 - wrong.len());
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    });
+}
+
+#[test]
+#[ignore = "needs a model: scripts/real-model"]
+fn an_agent_has_its_required_call_executed_and_goes_on_to_an_answer() {
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let tool: Tool = serde_json::from_value(json!({
+            "name": "get_weather", "description": "Get the current weather in a given location",
+            "inputSchema": {"type": "object", "properties": {"location": {"type": "string"}}, "required": ["location"]},
+        }))
+        .unwrap();
+        for streams in [true, false] {
+            let tools = Functions::new().with(tool.clone(), |arguments| async move {
+                assert!(arguments["location"].is_string());
+                ToolResult::text("sunny, 21 degrees")
+            });
+            let agent = Agent::builder()
+                .model(Arc::new(endpoint(streams)))
+                .tools(Arc::new(tools))
+                .approvals(Policy::allow_all())
+                .tool_choice(ToolChoice::Required)
+                .max_steps(3)
+                .build()
+                .unwrap();
+            let mut events = agent.stream("What is the weather in Paris?");
+            let mut finished_calls = 0;
+            let mut pieces = 0;
+            let finished = loop {
+                match futures::StreamExt::next(&mut events).await.unwrap() {
+                    AgentEvent::CallFinished { result, .. } => {
+                        finished_calls += 1;
+                        assert_eq!(result, ToolResult::text("sunny, 21 degrees"));
+                    }
+                    AgentEvent::Text(_) => pieces += 1,
+                    AgentEvent::Done(finished) => break finished,
+                    _ => {}
+                }
+            };
+            println!("streamed: {streams}: {pieces} pieces: {}", finished.outcome.text);
+            assert!(finished_calls >= 1);
+            assert!(finished.outcome.usage.input_tokens > 0, "{:?}", finished.outcome);
+        }
+    });
+}
+
+#[test]
+#[ignore = "needs a model: scripts/real-model"]
+fn ask_runs_the_demo_tools_through_the_model() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("real-model");
+    fs::create_dir_all(&folder).unwrap();
+    for streams in [true, false] {
+        let program = env!("CARGO_BIN_EXE_toolwire");
+        let config = json!({
+            "mcpServers": {"demo": {"command": program, "args": ["demo-server"]}},
+            "toolwire": {
+                "model": "local",
+                "models": {"local": {
+                    "provider": "llamacpp", "model": "local", "baseUrl": url(), "stream": streams, "maxOutputTokens": 256,
+                }},
+                "agent": {"toolChoice": "required", "maxSteps": 3},
+            },
+        });
+        fs::write(folder.join("mcp.json"), config.to_string()).unwrap();
+        for question in ["What is the weather in Paris?", "What is 25 + 17?", "Divide 100 by 8."] {
+            let output = Command::new(program)
+                .current_dir(&folder)
+                .env("XDG_DATA_HOME", folder.join("data"))
+                .args(["ask", "--json", question])
+                .output()
+                .unwrap();
+            let report: Value = serde_json::from_slice(&output.stdout)
+                .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
+            let messages: Vec<Message> = serde_json::from_value(report["messages"].clone()).unwrap();
+            let call = messages[1].calls().next().map(|(_, call)| call.clone()).expect("a call was required");
+            println!("{question} → {} {:?} → {}", call.name, call.arguments, report["answer"]);
+            let known = ["get_weather", "calculate"].contains(&call.name.as_str());
+            assert!(known, "{report:#}");
+            let result = &report["messages"][2]["content"][0];
+            assert_eq!(result["type"], "tool_result", "{report:#}");
+        }
+    }
+}
