@@ -65,8 +65,8 @@ impl Stream for Running {
             if let Poll::Ready(event) = self.events.poll_recv(context) {
                 return Poll::Ready(event);
             }
-            // The queue is empty now, so whatever the driver does next has room in it.
-            let Some(driving) = &mut self.driving else { return Poll::Ready(None) };
+            // A queue that is over says so by itself; until then it may only be that others are to have their turn.
+            let Some(driving) = &mut self.driving else { return Poll::Pending };
             match driving.as_mut().poll(context) {
                 Poll::Ready(()) => self.driving = None,
                 Poll::Pending => return self.events.poll_recv(context),

@@ -1,7 +1,9 @@
 //! Finds tools by what they do: BM25 over names, descriptions and parameters.
 
+mod alike;
 mod words;
 
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use bm25::{Embedder, EmbedderBuilder, Scorer, Tokenizer};
@@ -14,14 +16,23 @@ use words::words;
 const NAME: usize = 3;
 const TITLE: usize = 2;
 
+/// What a word counts that only means about the same as one that was asked for.
+const AKIN: f32 = 0.3;
+
+/// How many words that begin with a word stand for it.
+const LONGER: usize = 8;
+
 /// Descriptions run to forty thousand characters; what a tool does is said in the beginning.
-const DESCRIPTION: usize = 1_000;
+const DESCRIPTION: usize = 500;
 
 /// All tools, ready to be searched.
 pub struct ToolIndex {
     tools: Arc<[Tool]>,
     embedder: Embedder<u32, Ready>,
     scorer: Scorer<usize>,
+    /// All words there are, sorted.
+    vocabulary: Vec<String>,
+    alike: HashMap<String, Vec<String>>,
 }
 
 /// A tool that was found.
@@ -34,25 +45,64 @@ pub struct Hit<'a> {
 
 impl ToolIndex {
     pub fn new(tools: Arc<[Tool]>) -> ToolIndex {
-        let texts: Vec<String> = tools.iter().map(|tool| document(tool).join(" ")).collect();
+        let documents: Vec<Vec<String>> = tools.iter().map(document).collect();
+        let texts: Vec<String> = documents.iter().map(|words| words.join(" ")).collect();
+        let vocabulary: BTreeSet<String> = documents.into_iter().flatten().collect();
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         let embedder = EmbedderBuilder::with_tokenizer_and_fit_to_corpus(Ready, &texts).build();
         let mut scorer = Scorer::new();
         for (place, text) in texts.iter().enumerate() {
             scorer.upsert(&place, embedder.embed(text));
         }
-        ToolIndex { tools, embedder, scorer }
+        ToolIndex {
+            tools,
+            embedder,
+            scorer,
+            vocabulary: vocabulary.into_iter().collect(),
+            alike: alike::groups(),
+        }
     }
 
     /// The tools that fit best, the best first; of two that fit alike, the one that is listed first. Tools that share no
     /// word with the query are not found.
     pub fn search(&self, query: &str, limit: usize) -> Vec<Hit<'_>> {
-        let query: Vec<String> = words(query).collect();
-        let mut found = self.scorer.matches(&self.embedder.embed(&query.join(" ")));
-        found.sort_by(|one, other| other.score.total_cmp(&one.score).then(one.id.cmp(&other.id)));
+        let mut asked: Vec<String> = words(query).filter(|word| !is_number(word)).collect();
+        if asked.is_empty() {
+            asked = words(query).collect();
+        }
+        let mut scores: HashMap<usize, f32> = HashMap::new();
+        for (words, weight) in [(&asked, 1.0), (&self.akin(&asked), AKIN)] {
+            for found in self.scorer.matches(&self.embedder.embed(&words.join(" "))) {
+                *scores.entry(found.id).or_default() += found.score * weight;
+            }
+        }
+        let mut found: Vec<(usize, f32)> = scores.into_iter().collect();
+        found.sort_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0)));
         found.truncate(limit);
-        found.into_iter().map(|found| Hit { tool: &self.tools[found.id], score: found.score }).collect()
+        found.into_iter().map(|(place, score)| Hit { tool: &self.tools[place], score }).collect()
     }
+
+    /// Words that may stand for those of a query: they mean about the same, or begin with one.
+    fn akin(&self, asked: &[String]) -> Vec<String> {
+        let mut akin: Vec<String> = Vec::new();
+        for word in asked {
+            akin.extend(self.alike.get(word).into_iter().flatten().cloned());
+            if word.chars().count() >= 4 {
+                let first = self.vocabulary.partition_point(|known| known < word);
+                let longer =
+                    self.vocabulary[first..].iter().take_while(|known| known.starts_with(word.as_str()));
+                akin.extend(longer.take(LONGER).cloned());
+            }
+        }
+        akin.sort_unstable();
+        akin.dedup();
+        akin.retain(|word| !asked.contains(word));
+        akin
+    }
+}
+
+fn is_number(word: &str) -> bool {
+    word.chars().all(char::is_numeric)
 }
 
 /// The words a tool is found by, each as often as it counts.

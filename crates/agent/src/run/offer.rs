@@ -3,7 +3,7 @@
 //! All of them, in the toolbox's order, as long as they are few. Beyond that, a tool to search for tools, and the ones
 //! that were found or called: each is added at the end, so that what was there before stays byte for byte where it is.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
@@ -96,7 +96,7 @@ pub(super) struct Offer {
     /// The tools that were found or called, in the order in which they came into use.
     in_use: Vec<String>,
     /// When each was last called or found, counted in such events.
-    last_use: HashMap<String, u64>,
+    last_use: BTreeMap<String, u64>,
     uses: u64,
     /// What the search tool was called when it was last offered.
     search_name: Option<String>,

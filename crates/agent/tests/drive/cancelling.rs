@@ -1,0 +1,100 @@
+//! Stopping a run at any point.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use toolwire_agent::{AgentEvent, Decision, Ending, PendingCall, mend};
+use toolwire_contract::{Conversations, Message, ModelEvent};
+use toolwire_testkit::{Scripted, check_messages};
+
+use crate::support::{builder, events, model, next, results, store};
+
+fn script() -> Vec<Scripted> {
+    let first =
+        Scripted::calls([("1", "read", json!({})), ("2", "delete", json!({})), ("3", "fail", json!({}))]);
+    vec![
+        first,
+        Scripted::calls([("4", "read", json!({"x": 1}))]),
+        Scripted::says_in_pieces("That was all.", 3),
+    ]
+}
+
+#[tokio::test]
+async fn after_any_event_a_cancelled_run_is_consistent_and_goes_on() {
+    let mut cancelled_runs = 0;
+    for after in 0.. {
+        let (_folder, store) = store().await;
+        let model = model(script().into_iter().chain([Scripted::says("Going on.")]));
+        let person = Arc::new(|_: &PendingCall| Decision::Once);
+        let agent = builder(&model).conversations(store.clone()).person(person).build().unwrap();
+        let mut running = agent.stream("Go");
+        let mut seen = 0;
+        let finished = loop {
+            if seen == after {
+                running.cancelled().cancel();
+            }
+            match next(&mut running).await.unwrap() {
+                AgentEvent::Done(finished) => break finished,
+                _ => seen += 1,
+            }
+        };
+        let messages = finished.run.messages();
+        check_messages(messages).unwrap_or_else(|problem| panic!("after {after}: {problem}: {messages:#?}"));
+        let is_cancelled = finished.outcome.ending == Ending::Cancelled;
+        assert!(is_cancelled || finished.outcome.ending == Ending::Finished, "{:?}", finished.outcome);
+        let (conversation, position) = finished.run.kept().unwrap();
+        let kept = store.load(conversation, 0).await.unwrap();
+        assert_eq!(kept.conversation.messages, position);
+        let kept = mend(kept.entries.into_iter().map(|entry| entry.message).collect());
+        assert_eq!(kept, messages, "after {after}");
+        if is_cancelled {
+            cancelled_runs += 1;
+            // Whatever is left of the script, the strict model takes the history.
+            let mut run = agent.load(conversation).await.unwrap();
+            assert!(run.is_done() || run.messages() == messages);
+            run.say("And now?");
+            let again = agent.drive(run).finish().await;
+            assert_eq!(again.outcome.ending, Ending::Finished, "after {after}");
+        }
+        if seen < after {
+            break;
+        }
+    }
+    assert!(cancelled_runs > 20, "{cancelled_runs}");
+}
+
+#[tokio::test]
+async fn what_was_written_stays_as_an_interrupted_message() {
+    let hanging = Scripted {
+        pieces: vec![ModelEvent::Text("The answer ".into()), ModelEvent::Text("is".into())],
+        end: None,
+    };
+    let model = model([hanging]);
+    let agent = builder(&model).build().unwrap();
+    let mut running = agent.stream("Go");
+    while !matches!(next(&mut running).await.unwrap(), AgentEvent::Text(text) if text == "is") {}
+    running.cancelled().cancel();
+    let (_, finished) = events(running).await;
+    assert_eq!(finished.outcome.ending, Ending::Cancelled);
+    assert_eq!(finished.outcome.text, "The answer is");
+    let mut interrupted = Message::assistant("The answer is");
+    interrupted.extra.insert("_meta".into(), json!({"toolwire/interrupted": true}));
+    assert_eq!(finished.run.messages(), [Message::user("Go"), interrupted]);
+}
+
+#[tokio::test]
+async fn a_call_that_never_ends_is_cancelled_and_says_so() {
+    let model = model([Scripted::calls([("1", "hang", json!({})), ("2", "read", json!({}))])]);
+    let agent = builder(&model).build().unwrap();
+    let mut running = agent.stream("Go");
+    while !matches!(next(&mut running).await.unwrap(), AgentEvent::CallFinished { .. }) {}
+    running.cancelled().cancel();
+    let (_, finished) = events(running).await;
+    assert_eq!(
+        results(&finished.run.messages()[2]),
+        [
+            ("1".to_owned(), "the call of `hang` was cancelled while it was under way".to_owned()),
+            ("2".to_owned(), "{}".to_owned())
+        ]
+    );
+}

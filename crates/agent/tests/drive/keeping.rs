@@ -1,0 +1,93 @@
+//! What is kept, and how a conversation goes on from it.
+
+use serde_json::json;
+use toolwire_agent::{Ending, Policy, RunError};
+use toolwire_contract::{
+    Block, Conversations, Message, ModelError, NewConversation, Role, StoreError, ToolCall, ToolResult, Usage,
+};
+use toolwire_testkit::{Scripted, check_messages};
+
+use crate::support::{builder, model, results, store};
+
+fn calls(names: &[&str]) -> Message {
+    let block = |(place, name): (usize, &&str)| Block::Call {
+        id: place.to_string(),
+        call: ToolCall::new(*name, serde_json::Map::new()),
+    };
+    Message::new(Role::Assistant, names.iter().enumerate().map(block).collect())
+}
+
+#[tokio::test]
+async fn every_message_is_kept_with_its_model_and_its_cost() {
+    let (_folder, store) = store().await;
+    let model = model([Scripted::calls([("1", "read", json!({}))]), Scripted::says("Done.")]);
+    let agent = builder(&model).conversations(store.clone()).build().unwrap();
+    let finished = agent.run("Go").await;
+    let kept = store.load(finished.run.kept().unwrap().0, 0).await.unwrap();
+    let cost = Some(Usage { input_tokens: 10, output_tokens: 5, ..Usage::default() });
+    let models = [None, Some("scripted"), None, Some("scripted")];
+    assert_eq!(kept.entries.iter().map(|entry| entry.model.as_deref()).collect::<Vec<_>>(), models);
+    assert_eq!(kept.entries.iter().map(|entry| entry.usage).collect::<Vec<_>>(), [None, cost, None, cost]);
+    assert_eq!(
+        kept.entries.into_iter().map(|entry| entry.message).collect::<Vec<_>>(),
+        finished.run.messages()
+    );
+}
+
+#[tokio::test]
+async fn a_conversation_that_broke_off_in_its_calls_is_resumed() {
+    let (_folder, store) = store().await;
+    let id = store.begin(NewConversation::default()).await.unwrap().id;
+    let done = Block::Result { id: "1".into(), result: ToolResult::text("read before") };
+    let messages = [
+        Message::user("Go"),
+        // Nobody knows what became of the first; the second is there; the third may be made again.
+        calls(&["delete", "read", "read"]),
+        Message::new(Role::User, vec![done]),
+    ];
+    store.append(&id, messages.map(Into::into).to_vec(), None).await.unwrap();
+    let model = model([Scripted::says("Done.")]);
+    let agent = builder(&model).conversations(store.clone()).build().unwrap();
+    let run = agent.load(&id).await.unwrap();
+    let finished = agent.drive(run).finish().await;
+    assert_eq!(finished.outcome.ending, Ending::Finished);
+    let told = results(&model.requests()[0].messages[2]);
+    assert!(told[0].1.contains("whether it did its work is not known"), "{}", told[0].1);
+    assert_eq!([&*told[1].1, &*told[2].1], ["read before", "{}"]);
+    let again = agent.load(&id).await.unwrap();
+    assert_eq!(again.messages(), finished.run.messages());
+    assert!(again.is_done());
+}
+
+#[tokio::test]
+async fn another_writer_in_the_conversation_ends_the_run() {
+    let (_folder, store) = store().await;
+    let model = model([Scripted::says("First."), Scripted::says("Second.")]);
+    let agent = builder(&model).conversations(store.clone()).build().unwrap();
+    let mut run = agent.run("Go").await.run;
+    let (conversation, position) = run.kept().map(|(id, position)| (id.clone(), position)).unwrap();
+    store.append(&conversation, vec![Message::user("Me too").into()], None).await.unwrap();
+    run.say("Go on");
+    let finished = agent.drive(run).finish().await;
+    let Ending::Failed(failure) = finished.outcome.ending else { panic!("{:?}", finished.outcome) };
+    let expected = StoreError::Conflict { conversation, expected: position, found: position + 1 };
+    assert_eq!(failure.cause.as_deref(), Some(&RunError::Store(expected)));
+    assert_eq!(failure.code, "conflict");
+    // Nothing was asked after what could not be kept.
+    assert_eq!(model.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn a_model_that_fails_ends_the_run_and_its_error_is_whole() {
+    let error = ModelError::TimedOut {
+        model: "scripted".into(),
+        waiting_for: toolwire_contract::Wait::FirstToken,
+        after: std::time::Duration::from_secs(3),
+    };
+    let model = model([Scripted::calls([("1", "read", json!({}))]), Scripted::fails(error.clone())]);
+    let finished = builder(&model).approvals(Policy::allow_all()).build().unwrap().run("Go").await;
+    let Ending::Failed(failure) = &finished.outcome.ending else { panic!("{:?}", finished.outcome) };
+    assert_eq!(failure.cause.as_deref(), Some(&RunError::Model(error)));
+    assert_eq!(failure.hint.as_deref(), Some("ask again, or allow the model more time"));
+    check_messages(finished.run.messages()).unwrap();
+}

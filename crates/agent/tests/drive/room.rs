@@ -1,0 +1,130 @@
+//! Many tools, and long conversations.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use toolwire_agent::{Agent, Context, Functions, Search};
+use toolwire_contract::{ModelLimits, ModelRequest};
+use toolwire_testkit::{Scripted, ScriptedModel};
+
+use crate::support::{model, results, tool};
+
+fn many_tools() -> Functions {
+    let numbered = (0..100).map(|number| format!("number_{number}_of_the_row"));
+    let named = ["send_mail", "read_mail", "paint_picture"].map(str::to_owned);
+    let mut tools = Functions::new();
+    for name in numbered.chain(named) {
+        tools = tools.with(tool(&name, json!({"readOnlyHint": true})), |_| async { "done" });
+    }
+    tools
+}
+
+fn offered(request: &ModelRequest) -> Vec<&str> {
+    request.tools.iter().map(|tool| tool.name.as_str()).collect()
+}
+
+#[tokio::test]
+async fn a_model_with_many_tools_searches_and_is_offered_what_it_finds() {
+    let model = Arc::new(
+        ScriptedModel::new([
+            Scripted::calls([("1", "search_tools", json!({"query": "write an email"}))]),
+            // It knows a tool that it was not offered.
+            Scripted::calls([("2", "send_mail", json!({})), ("3", "paint_picture", json!({}))]),
+            Scripted::calls([("4", "search_tools", json!({}))]),
+            Scripted::says("Done."),
+        ])
+        .with_limits(ModelLimits { context_tokens: None, tools: Some(8) }),
+    );
+    let search = Search { hits: 2, ..Search::default() };
+    let agent =
+        Agent::builder().model(model.clone()).tools(Arc::new(many_tools())).search(search).build().unwrap();
+    let finished = agent.run("Write to Anna").await;
+    assert_eq!(finished.outcome.text, "Done.");
+    let requests = model.requests();
+    assert_eq!(offered(&requests[0]), ["search_tools"]);
+    assert_eq!(offered(&requests[1]), ["search_tools", "send_mail", "read_mail"]);
+    assert_eq!(offered(&requests[2]), ["search_tools", "send_mail", "read_mail", "paint_picture"]);
+    assert!(Arc::ptr_eq(&requests[2].tools, &requests[3].tools), "nothing changed, so nothing is made anew");
+    let told = finished.run.messages().iter().flat_map(results).collect::<Vec<_>>();
+    assert!(
+        told[0].1.starts_with("These tools can be called now:\n- send_mail: the tool send_mail\n"),
+        "{}",
+        told[0].1
+    );
+    assert_eq!([&*told[1].1, &*told[2].1], ["done", "done"]);
+    assert!(told[3].1.contains("`query` is missing"), "{}", told[3].1);
+}
+
+#[tokio::test]
+async fn never_more_tools_are_offered_than_the_provider_takes() {
+    let queries = (0..30).map(|number| format!("number {number}"));
+    let searches = queries.map(|query| Scripted::calls([("1", "search_tools", json!({"query": query}))]));
+    let model = Arc::new(
+        ScriptedModel::new(searches.chain([Scripted::says("Done.")]))
+            .with_limits(ModelLimits { context_tokens: None, tools: Some(9) }),
+    );
+    let agent = Agent::builder().model(model.clone()).tools(Arc::new(many_tools())).build().unwrap();
+    // The strict model refuses a request with more.
+    assert_eq!(agent.run("Go").await.outcome.text, "Done.");
+    let last = model.requests().pop().unwrap();
+    assert!(last.tools.len() > 1, "{:?}", offered(&last));
+}
+
+#[tokio::test]
+async fn few_tools_are_offered_as_they_are() {
+    let model = model([Scripted::says("One."), Scripted::says("Two.")]);
+    let agent = crate::support::agent(&model);
+    let mut run = agent.run("Go").await.run;
+    run.say("Go on");
+    agent.drive(run).finish().await;
+    let requests = model.requests();
+    assert_eq!(offered(&requests[0]), ["read", "delete", "fail", "panic", "hang"]);
+    assert!(Arc::ptr_eq(&requests[0].tools, &requests[1].tools));
+}
+
+/// A conversation that outgrows its window: what is sent stays below it, and between two cuts begins with the same bytes.
+#[tokio::test]
+async fn a_long_conversation_is_shortened_seldom_and_kept_whole() {
+    let long = "A long line of a long result. ".repeat(40);
+    let tools = Functions::new().with(tool("read", json!({"readOnlyHint": true})), move |_| {
+        let long = long.clone();
+        async move { long }
+    });
+    let steps = (0..60).flat_map(|number| {
+        let id = format!("c{number}");
+        [
+            Scripted::calls([(id.as_str(), "read", json!({"number": number}))]),
+            Scripted::says("I have read it."),
+        ]
+    });
+    let without_usage = steps.map(|mut scripted| {
+        if let Some(Ok(answer)) = &mut scripted.end {
+            answer.usage = None;
+        }
+        scripted
+    });
+    let model = Arc::new(
+        ScriptedModel::new(without_usage)
+            .with_limits(ModelLimits { context_tokens: Some(4_000), tools: None }),
+    );
+    let context = Context { result_characters: 300, ..Context::default() };
+    let agent =
+        Agent::builder().model(model.clone()).tools(Arc::new(tools)).context(context).build().unwrap();
+    let mut run = agent.new_run();
+    for number in 0..60 {
+        run.say(format!("Read number {number}"));
+        run = agent.drive(run).finish().await.run;
+        assert!(run.context().used <= 4_000 * 8 / 10, "{:?}", run.context());
+    }
+    // The history is whole.
+    assert_eq!(run.messages().len(), 240);
+    let requests = model.requests();
+    let breaks = requests.windows(2).filter(|pair| !pair[1].messages.starts_with(&pair[0].messages)).count();
+    assert!(breaks > 0, "it was shortened at all");
+    assert!(breaks * 5 < requests.len(), "{breaks} of {} requests begin anew", requests.len());
+    let last = requests.last().unwrap();
+    let text = json!(last.messages).to_string();
+    assert!(text.contains("Earlier parts of this conversation were left out"), "{text}");
+    assert!(text.contains("characters left out to save room"), "{text}");
+    assert!(text.contains("Read number 59"));
+}

@@ -1,0 +1,94 @@
+//! Tools and agents for the tests.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use serde_json::{Map, Value, json};
+use toolwire_agent::{Agent, AgentBuilder, AgentEvent, Finished, Functions, Policy, Running};
+use toolwire_contract::{Block, Message, Tool, ToolResult};
+use toolwire_store::{Sqlite, SqliteOptions};
+use toolwire_testkit::{Scripted, ScriptedModel};
+
+pub(crate) fn tool(name: &str, annotations: Value) -> Tool {
+    Tool {
+        description: Some(format!("the tool {name}")),
+        annotations: serde_json::from_value(annotations).unwrap(),
+        ..Tool::new(name, json!({"type": "object"}))
+    }
+}
+
+/// Tools of every kind: `read` gives back its arguments, `delete` destroys, `fail` fails, `panic` panics, `hang` never ends.
+pub(crate) fn functions() -> Functions {
+    let read_only = json!({"readOnlyHint": true});
+    Functions::new()
+        .with(
+            tool("read", read_only.clone()),
+            |arguments| async move { Value::Object(arguments).to_string() },
+        )
+        .with(tool("delete", json!({"destructiveHint": true})), |_| async { "deleted" })
+        .with(tool("fail", read_only.clone()), |_| async { Err::<String, _>("no such city") })
+        .with(tool("panic", read_only.clone()), panics)
+        .with(tool("hang", read_only), |_| std::future::pending::<String>())
+}
+
+async fn panics(_: Map<String, Value>) -> String {
+    panic!("index out of bounds")
+}
+
+pub(crate) fn builder(model: &Arc<ScriptedModel>) -> AgentBuilder {
+    Agent::builder().model(model.clone()).tools(Arc::new(functions()))
+}
+
+/// Everything runs.
+pub(crate) fn agent(model: &Arc<ScriptedModel>) -> Agent {
+    builder(model).approvals(Policy::allow_all()).build().unwrap()
+}
+
+pub(crate) fn model(script: impl IntoIterator<Item = Scripted>) -> Arc<ScriptedModel> {
+    Arc::new(ScriptedModel::new(script))
+}
+
+pub(crate) async fn store() -> (tempfile::TempDir, Arc<Sqlite>) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Sqlite::open(folder.path().join("conversations.db"), SqliteOptions::default()).await.unwrap();
+    (folder, Arc::new(store))
+}
+
+/// All events, and how it ended. A run that hangs is a failure of the test.
+pub(crate) async fn events(mut running: Running) -> (Vec<AgentEvent>, Finished) {
+    let mut events = Vec::new();
+    while let Some(event) = next(&mut running).await {
+        if let AgentEvent::Done(finished) = event {
+            return (events, *finished);
+        }
+        events.push(event);
+    }
+    panic!("it ended without saying so: {events:?}")
+}
+
+pub(crate) async fn next(running: &mut Running) -> Option<AgentEvent> {
+    tokio::time::timeout(Duration::from_secs(60), running.next())
+        .await
+        .expect("something happens within a minute")
+}
+
+/// The results in a message, as text.
+pub(crate) fn results(message: &Message) -> Vec<(String, String)> {
+    let text = |result: &ToolResult| {
+        result
+            .blocks()
+            .iter()
+            .map(|block| json!(block)["text"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+            .join("\n")
+    };
+    message
+        .content
+        .iter()
+        .filter_map(|block| match block {
+            Block::Result { id, result } => Some((id.clone(), text(result))),
+            _ => None,
+        })
+        .collect()
+}

@@ -1,0 +1,49 @@
+//! Real tools where they are at hand, and questions for them.
+
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "tests and benches use their own parts")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use toolwire_contract::Tool;
+
+/// The first so many captured tools: those of every fifth server, from the first on, then from the second, and so on.
+pub fn tools(count: usize) -> Option<Arc<[Tool]>> {
+    let named = std::env::var_os("TOOLWIRE_CORPUS").map(PathBuf::from);
+    let folder =
+        named.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus"));
+    let mut paths: Vec<PathBuf> = fs::read_dir(folder)
+        .ok()?
+        .map(|entry| entry.expect("the folder can be read").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
+        .collect();
+    paths.sort();
+    let in_turn = (0..5).flat_map(|first| paths.iter().skip(first).step_by(5));
+    let tools = in_turn.flat_map(|path| {
+        let text = fs::read_to_string(path).expect("the file can be read");
+        let mut captured: Value = serde_json::from_str(&text).expect("the file is JSON");
+        let tools: Vec<Tool> = serde_json::from_value(captured["tools"].take()).expect("they are tools");
+        tools
+    });
+    Some(tools.take(count).collect())
+}
+
+/// As many tools without a word of prose, for where there are no captured ones.
+pub fn plain_tools() -> Arc<[Tool]> {
+    let schema =
+        json!({"type": "object", "properties": {"name": {"type": "string"}, "count": {"type": "integer"}}});
+    (0..1_500).map(|number| Tool::new(format!("tool_{number}_does_work"), schema.clone())).collect()
+}
+
+/// Questions, each with the names of the tools that answer it.
+pub fn questions() -> Vec<(&'static str, Vec<&'static str>)> {
+    let lines = include_str!("../questions.tsv").lines();
+    lines
+        .map(|line| {
+            let (question, tools) = line.split_once('\t').expect("a question and its tools");
+            (question, tools.split(',').collect())
+        })
+        .collect()
+}
