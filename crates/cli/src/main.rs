@@ -1,6 +1,7 @@
 //! The `toolwire` command: reads the command line, runs one command, and turns its outcome into an exit code.
 
 mod arguments;
+mod assembly;
 mod call;
 mod chat;
 mod check;
@@ -13,8 +14,10 @@ mod log;
 mod output;
 mod refused;
 mod servers;
+mod settings;
 mod shown;
 mod source;
+mod storage;
 mod tools;
 
 use std::path::PathBuf;
@@ -69,13 +72,17 @@ enum Command {
     Check(check::CheckArgs),
     Tools(tools::ToolsArgs),
     Call(call::CallArgs),
+    Chat(chat::ChatArgs),
     Doctor(doctor::DoctorArgs),
     DemoServer(demo_server::DemoServerArgs),
 }
 
 fn main() -> ExitCode {
-    exit_130_when_interrupted();
     let CommandLine { config, command } = CommandLine::parse();
+    // The chat has its own use for Ctrl-C.
+    if !matches!(command, Command::Chat(_)) {
+        exit_130_when_interrupted();
+    }
     let config = config.as_deref();
     let outcome = match command {
         Command::Convert(args) => convert::run(&args),
@@ -84,6 +91,7 @@ fn main() -> ExitCode {
         Command::Check(args) => check::run(&args, config),
         Command::Tools(args) => tools::run(&args, config),
         Command::Call(args) => call::run(&args, config),
+        Command::Chat(args) => chat::run(&args, config),
         Command::Doctor(args) => doctor::run(&args, config),
         Command::DemoServer(args) => demo_server::run(&args),
     };

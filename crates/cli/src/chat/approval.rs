@@ -30,7 +30,9 @@ pub(crate) fn read(typed: &str) -> Option<Decision> {
     match word.to_lowercase().as_str() {
         "y" | "yes" | "o" | "once" if reason.is_empty() => Some(Decision::Once),
         "a" | "always" if reason.is_empty() => Some(Decision::Always),
-        "n" | "no" => Some(Decision::No { because: Some(reason.to_owned()).filter(|reason| !reason.is_empty()) }),
+        "n" | "no" => {
+            Some(Decision::No { because: Some(reason.to_owned()).filter(|reason| !reason.is_empty()) })
+        }
         _ => None,
     }
 }

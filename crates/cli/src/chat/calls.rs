@@ -76,18 +76,14 @@ impl Calls {
         }
     }
 
-    /// Whether none is still running.
-    pub(crate) fn are_done(&self) -> bool {
-        self.0.iter().all(|call| matches!(call.state, State::Done { .. }))
-    }
-
-    /// Whether nothing will change any more without another answer of the model.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     pub(crate) fn lines(&self, columns: usize, now: Instant) -> Vec<Line> {
         self.0.iter().flat_map(|call| call.lines(columns, now)).collect()
+    }
+
+    /// The lines of the calls that are done; what became of the others is told when it is known.
+    pub(crate) fn done_lines(&self, columns: usize, now: Instant) -> Vec<Line> {
+        let done = self.0.iter().filter(|call| matches!(call.state, State::Done { .. }));
+        done.flat_map(|call| call.lines(columns, now)).collect()
     }
 
     /// The line of a call that is done, without colours.
@@ -289,7 +285,6 @@ mod tests {
         let result = ToolResult::text("18 degrees\nand sunny");
         calls.finished("1", "get_weather", &result, Some(Duration::from_secs(75)), later);
         check(&calls, 70, later, &["✓ get_weather(location: \"Paris\")  1m 15s  18 degrees and sunny"]);
-        assert!(calls.are_done());
     }
 
     #[test]

@@ -36,7 +36,11 @@ pub(crate) const ENTRIES: [Entry; 12] = [
     entry("tools", "[WORDS]", "the tools, or those that have all the words"),
     entry("servers", "", "how each server is"),
     entry("model", "[MODEL]", "who answers; or another one from here on"),
-    entry("approve", "[TOOL]", "what may run without asking; or lets a tool or a pattern such as `read_*` run"),
+    entry(
+        "approve",
+        "[TOOL]",
+        "what may run without asking; or lets a tool or a pattern such as `read_*` run",
+    ),
     entry("retry", "", "asks the last message again"),
     entry("undo", "", "takes the last message and its answer back"),
     entry("save", "[FILE]", "writes the conversation to a file: Markdown, or JSON if it ends in .json"),
@@ -53,7 +57,10 @@ pub(crate) enum Typed {
     Message(String),
     Command(Command),
     /// Meant as a command, but none: what is wrong, and what to try.
-    Wrong { problem: String, hint: String },
+    Wrong {
+        problem: String,
+        hint: String,
+    },
 }
 
 /// Reads what was typed. A path such as `/etc/hosts` at the beginning makes no command.
@@ -90,7 +97,9 @@ pub(crate) fn read(text: &str) -> Typed {
     let takes = ENTRIES.iter().find(|entry| entry.name == name).map_or("", |entry| entry.argument);
     let words = argument.split_whitespace().count();
     match takes {
-        "" if words > 0 => wrong(format!("`/{name}` takes nothing behind it"), format!("type `/{name}` alone")),
+        "" if words > 0 => {
+            wrong(format!("`/{name}` takes nothing behind it"), format!("type `/{name}` alone"))
+        }
         "[MODEL]" | "[TOOL]" | "[NUMBER|ID]" if words > 1 => {
             wrong(format!("`/{name}` takes one word, not {words}"), format!("type `/{name} {takes}`"))
         }
@@ -106,7 +115,11 @@ fn unknown(name: &str) -> Typed {
         Some(entry) => format!("did you mean `/{}`? `/help` lists them all", entry.name),
         None => "`/help` lists them all".to_owned(),
     };
-    let problem = if name.is_empty() { "`/` alone is no command".to_owned() } else { format!("there is no command `/{name}`") };
+    let problem = if name.is_empty() {
+        "`/` alone is no command".to_owned()
+    } else {
+        format!("there is no command `/{name}`")
+    };
     wrong(problem, hint)
 }
 
@@ -149,7 +162,11 @@ mod tests {
 
     #[test]
     fn wrong_use_is_told_with_what_to_try() {
-        check_wrong("/modle x", "there is no command `/modle`", "did you mean `/model`? `/help` lists them all");
+        check_wrong(
+            "/modle x",
+            "there is no command `/modle`",
+            "did you mean `/model`? `/help` lists them all",
+        );
         check_wrong("/re", "there is no command `/re`", "did you mean `/retry`? `/help` lists them all");
         check_wrong("/xyzzy", "there is no command `/xyzzy`", "`/help` lists them all");
         check_wrong("/", "`/` alone is no command", "`/help` lists them all");

@@ -58,7 +58,10 @@ fn completions(names: &Names, typed: &str) -> (usize, Vec<Pair>) {
             .map(|entry| {
                 let space = if entry.argument.is_empty() { "" } else { " " };
                 let display = format!("/{} {}", entry.name, entry.argument);
-                Pair { display: display.trim_end().to_owned(), replacement: format!("/{}{space}", entry.name) }
+                Pair {
+                    display: display.trim_end().to_owned(),
+                    replacement: format!("/{}{space}", entry.name),
+                }
             })
             .collect(),
         Some(command) => match command.split_whitespace().next() {
@@ -87,7 +90,9 @@ fn completions(names: &Names, typed: &str) -> (usize, Vec<Pair>) {
 fn files(typed: &str) -> Vec<Pair> {
     let (folder, begin) = typed.rsplit_once('/').map_or(("", typed), |(folder, begin)| (folder, begin));
     let place = if typed.starts_with('/') && folder.is_empty() { "/" } else { folder };
-    let Ok(entries) = std::fs::read_dir(if place.is_empty() { "." } else { place }) else { return Vec::new() };
+    let Ok(entries) = std::fs::read_dir(if place.is_empty() { "." } else { place }) else {
+        return Vec::new();
+    };
     let mut found: Vec<Pair> = entries
         .filter_map(Result::ok)
         .filter_map(|entry| {

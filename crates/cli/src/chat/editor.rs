@@ -2,14 +2,16 @@
 
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 
 use rustyline::config::Configurer;
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{
-    Cmd, ColorMode, CompletionType, Config, Editor, ExternalPrinter, KeyCode, KeyEvent, Modifiers,
+    Cmd, ColorMode, CompletionType, ConditionalEventHandler, Config, Editor, Event, EventContext,
+    EventHandler, ExternalPrinter, KeyCode, KeyEvent, Modifiers, RepeatCount,
 };
 use tokio::sync::oneshot;
 
@@ -22,8 +24,10 @@ const HISTORY: usize = 1_000;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Line {
     Text(String),
-    /// Ctrl-C.
-    Interrupted,
+    /// Ctrl-C, and whether there was nothing on the line.
+    Interrupted {
+        was_empty: bool,
+    },
     /// Ctrl-D, or the end of the input.
     Ended,
     /// The terminal is gone.
@@ -70,6 +74,9 @@ impl LineEditor {
         let mut editor = Editor::<Assistant, FileHistory>::with_config(config)?;
         editor.set_helper(Some(Assistant { names, is_asking: false }));
         editor.bind_sequence(KeyEvent(KeyCode::Enter, Modifiers::ALT), Cmd::Newline);
+        let was_empty = Arc::new(AtomicBool::new(true));
+        let on_interrupt = EventHandler::Conditional(Box::new(OnInterrupt(was_empty.clone())));
+        editor.bind_sequence(KeyEvent::ctrl('C'), on_interrupt);
         editor.set_auto_add_history(false);
         let problem = history.as_deref().and_then(|path| load(&mut editor, path).err());
         let history = history.filter(|_| problem.is_none());
@@ -78,7 +85,12 @@ impl LineEditor {
         let thread = thread::Builder::new().name("line-editor".to_owned()).spawn(move || {
             // Ends when nobody can ask any more.
             while let Ok(Request { prompt, purpose, reply }) = inbox.recv() {
-                let line = read(&mut editor, &prompt, purpose, history.as_deref());
+                let line = match read(&mut editor, &prompt, purpose, history.as_deref()) {
+                    Line::Interrupted { .. } => {
+                        Line::Interrupted { was_empty: was_empty.load(Ordering::Relaxed) }
+                    }
+                    line => line,
+                };
                 let _ = reply.send(line);
             }
         })?;
@@ -99,6 +111,16 @@ impl LineEditor {
     pub(crate) fn print_above(&mut self, text: String) {
         // A terminal that is gone has nobody to tell.
         let _ = self.printer.print(text);
+    }
+}
+
+/// Notes what Ctrl-C clears: the editor itself does not say.
+struct OnInterrupt(Arc<AtomicBool>);
+
+impl ConditionalEventHandler for OnInterrupt {
+    fn handle(&self, _: &Event, _: RepeatCount, _: bool, context: &EventContext<'_>) -> Option<Cmd> {
+        self.0.store(context.line().trim().is_empty(), Ordering::Relaxed);
+        Some(Cmd::Interrupt)
     }
 }
 
@@ -132,7 +154,7 @@ fn read(
             }
             Line::Text(joined(&text))
         }
-        Err(ReadlineError::Interrupted) => Line::Interrupted,
+        Err(ReadlineError::Interrupted) => Line::Interrupted { was_empty: true },
         Err(ReadlineError::Eof) => Line::Ended,
         Err(error) => Line::Failed(error.to_string()),
     }

@@ -17,8 +17,15 @@ pub(crate) struct Field {
 
 #[derive(Clone, Debug, PartialEq)]
 enum Kind {
-    Text { least: Option<u64>, most: Option<u64> },
-    Number { is_whole: bool, least: Option<f64>, most: Option<f64> },
+    Text {
+        least: Option<u64>,
+        most: Option<u64>,
+    },
+    Number {
+        is_whole: bool,
+        least: Option<f64>,
+        most: Option<f64>,
+    },
     YesOrNo,
     /// One of these, each with what it is called.
     Choice(Vec<(String, String)>),
@@ -194,7 +201,8 @@ mod tests {
 
     fn field(property: Value, is_required: bool) -> Field {
         let required = if is_required { json!(["f"]) } else { json!([]) };
-        let mut fields = fields(&json!({"type": "object", "properties": {"f": property}, "required": required}));
+        let mut fields =
+            fields(&json!({"type": "object", "properties": {"f": property}, "required": required}));
         fields.remove(0)
     }
 
@@ -231,7 +239,8 @@ mod tests {
 
     #[test]
     fn the_prompt_says_what_is_wanted() {
-        let choice = field(json!({"title": "Colour", "description": "of the sky", "enum": ["blue", "grey"]}), true);
+        let choice =
+            field(json!({"title": "Colour", "description": "of the sky", "enum": ["blue", "grey"]}), true);
         assert_eq!(choice.about(), ["of the sky", "  1. blue", "  2. grey"]);
         assert_eq!(choice.prompt(), "Colour (its number): ");
         assert_eq!(field(json!({"type": "boolean", "default": true}), false).prompt(), "f (y or n) [true]: ");

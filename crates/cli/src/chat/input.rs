@@ -61,7 +61,9 @@ fn lines() -> Input {
             let mut bytes = Vec::new();
             let line = match input.read_until(b'\n', &mut bytes) {
                 Ok(0) => Line::Ended,
-                Ok(_) => Line::Text(String::from_utf8_lossy(&bytes).trim_end_matches(['\n', '\r']).to_owned()),
+                Ok(_) => {
+                    Line::Text(String::from_utf8_lossy(&bytes).trim_end_matches(['\n', '\r']).to_owned())
+                }
                 Err(error) => Line::Failed(error.to_string()),
             };
             let is_last = !matches!(line, Line::Text(_));

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use toolwire_agent::{Agent, ContextUse, Run, Unattended};
 use toolwire_contract::{
-    Block, Content, Conversation, ConversationId, Conversations, Entry, Message, Model, NewConversation, Role,
-    StoreError, Usage,
+    Block, Content, Conversation, ConversationId, Conversations, Entry, Message, Model, NewConversation,
+    Role, StoreError, Usage,
 };
 use toolwire_hub::Hub;
 use toolwire_llm::Models;
@@ -211,7 +211,10 @@ mod tests {
 
     #[test]
     fn the_title_is_the_first_line_that_says_something() {
-        assert_eq!(title(&Message::user("\n  What is\u{7} this?\nmore")), Some("What is\u{fffd} this?".to_owned()));
+        assert_eq!(
+            title(&Message::user("\n  What is\u{7} this?\nmore")),
+            Some("What is\u{fffd} this?".to_owned())
+        );
         assert_eq!(title(&Message::user(" \n")), None);
         assert_eq!(title(&Message::user("word ".repeat(40))).map(|title| title.chars().count()), Some(60));
     }

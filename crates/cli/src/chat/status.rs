@@ -49,7 +49,11 @@ fn cost(dollars: f64) -> String {
 pub(crate) fn short_number(number: u64) -> String {
     let tenths = |unit: u64| {
         let tenths = number / (unit / 10);
-        if tenths % 10 == 0 || tenths >= 1_000 { format!("{}", tenths / 10) } else { format!("{}.{}", tenths / 10, tenths % 10) }
+        if tenths % 10 == 0 || tenths >= 1_000 {
+            format!("{}", tenths / 10)
+        } else {
+            format!("{}.{}", tenths / 10, tenths % 10)
+        }
     };
     match number {
         0..1_000 => number.to_string(),
@@ -73,12 +77,17 @@ mod tests {
         let usage = Usage { input_tokens: 1_200, output_tokens: 34, ..Usage::default() };
         check(usage, ContextUse { used: 1_234, size: None }, "m · 1.2k tokens · context 1.2k");
         let usage = Usage { cost_nanodollars: Some(12_345_678), ..usage };
-        check(usage, ContextUse { used: 1_234, size: Some(128_000) }, "m · 1.2k tokens · 1% of 128k · $0.0123");
+        check(
+            usage,
+            ContextUse { used: 1_234, size: Some(128_000) },
+            "m · 1.2k tokens · 1% of 128k · $0.0123",
+        );
     }
 
     #[test]
     fn numbers_are_short() {
-        let short: Vec<String> = [0, 999, 1_000, 12_345, 128_000, 999_999, 1_048_576].map(short_number).into();
+        let short: Vec<String> =
+            [0, 999, 1_000, 12_345, 128_000, 999_999, 1_048_576].map(short_number).into();
         assert_eq!(short, ["0", "999", "1k", "12.3k", "128k", "999k", "1M"]);
     }
 }

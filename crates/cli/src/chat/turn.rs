@@ -28,6 +28,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum After {
     Prompt,
+    /// The person stopped it: once more means to leave.
+    Stopped,
     /// The person has had enough.
     Leave,
 }
@@ -44,12 +46,15 @@ impl Chat {
             self.session.run = run;
             self.view.settle()?;
             self.has_failed = !matches!(outcome.ending, Ending::Finished);
+            let after = if outcome.ending == Ending::Cancelled { After::Stopped } else { After::Prompt };
             match outcome.ending {
                 Ending::Finished => {}
-                Ending::Cancelled => self.view.say("stopped", NOTE, "")?,
+                Ending::Cancelled => self.view.say("stopped", NOTE, "· Ctrl-C again leaves")?,
                 Ending::Stopped(limit) => {
                     self.view.say("stopped:", NOTE, &limit.to_string())?;
-                    self.view.hint("type a message to go on; `toolwire.agent` in the configuration sets the limits")?;
+                    self.view.hint(
+                        "type a message to go on; `toolwire.agent` in the configuration sets the limits",
+                    )?;
                 }
                 Ending::Failed(failure) => {
                     self.view.say("error:", ERROR, &failure.message)?;
@@ -69,7 +74,7 @@ impl Chat {
                     continue;
                 }
             }
-            return Ok(After::Prompt);
+            return Ok(after);
         }
     }
 
@@ -125,12 +130,15 @@ impl Chat {
         self.view.lines(&approval::arguments(call))?;
         loop {
             let prompt = approval::PROMPT.to_owned();
-            match self.input.next((prompt.clone(), format!("{NOTE}{prompt}{NOTE:#}")), Purpose::Answer).await {
+            match self.input.next((prompt.clone(), format!("{NOTE}{prompt}{NOTE:#}")), Purpose::Answer).await
+            {
                 Line::Text(typed) => match approval::read(&typed) {
                     Some(decision) => return Ok(Some(decision)),
-                    None => self.view.hint("type y, a, or n; behind n a reason may follow, which the model reads")?,
+                    None => self
+                        .view
+                        .hint("type y, a, or n; behind n a reason may follow, which the model reads")?,
                 },
-                Line::Interrupted | Line::Failed(_) => return Ok(None),
+                Line::Interrupted { .. } | Line::Failed(_) => return Ok(None),
                 Line::Ended => return Ok(Some(Decision::No { because: None })),
             }
         }
@@ -164,7 +172,11 @@ impl Chat {
         Ok(())
     }
 
-    async fn elicit(&mut self, server: &str, request: &toolwire_hub::ElicitRequest) -> io::Result<ElicitAnswer> {
+    async fn elicit(
+        &mut self,
+        server: &str,
+        request: &toolwire_hub::ElicitRequest,
+    ) -> io::Result<ElicitAnswer> {
         let words = format!("server `{}` asks: {}", shown(server), request.message);
         self.view.say("question:", NOTE, &words)?;
         if !self.input.is_terminal() {
@@ -187,7 +199,9 @@ impl Chat {
                 for field in form::fields(schema) {
                     self.view.lines(&field.about())?;
                     loop {
-                        let Some(typed) = self.question(&field.prompt()).await else { return Ok(ElicitAnswer::Cancel) };
+                        let Some(typed) = self.question(&field.prompt()).await else {
+                            return Ok(ElicitAnswer::Cancel);
+                        };
                         if typed.trim() == "/decline" {
                             return Ok(ElicitAnswer::Decline);
                         }
@@ -210,7 +224,7 @@ impl Chat {
         let styled = format!("{NOTE}{prompt}{NOTE:#}");
         match self.input.next((prompt.to_owned(), styled), Purpose::Answer).await {
             Line::Text(typed) => Some(typed),
-            Line::Interrupted | Line::Ended | Line::Failed(_) => None,
+            Line::Interrupted { .. } | Line::Ended | Line::Failed(_) => None,
         }
     }
 
@@ -219,7 +233,10 @@ impl Chat {
     pub(crate) async fn wait_for_servers(&mut self) -> io::Result<bool> {
         let connecting = |chat: &Chat| -> Vec<String> {
             let servers = chat.session.hub.status().into_iter();
-            servers.filter(|server| server.phase == Phase::Connecting).map(|server| shown(&server.name)).collect()
+            servers
+                .filter(|server| server.phase == Phase::Connecting)
+                .map(|server| shown(&server.name))
+                .collect()
         };
         if connecting(self).is_empty() {
             return Ok(true);

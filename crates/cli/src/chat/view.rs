@@ -11,6 +11,7 @@ use super::calls::{Calls, frame, short_time};
 use super::canvas::{Canvas, Size};
 use super::line::{Line, Margin, Span, wrap};
 use super::markdown::{Kind, Markdown, QUIET};
+use crate::failure::HINT;
 use crate::shown::{cut, shown};
 
 /// Not more often than this is text drawn anew while it comes.
@@ -143,6 +144,54 @@ impl View {
             View::Terminal(drawn) => drawn.settle(),
             View::Plain(plain) => plain.end_line(),
         }
+    }
+
+    /// A new answer begins below what a person typed.
+    pub(crate) fn begin(&mut self) {
+        if let View::Terminal(drawn) = self {
+            drawn.needs_gap = false;
+        }
+    }
+
+    /// Something was printed past this view, below what it shows.
+    pub(crate) fn printed(&mut self) {
+        if let View::Terminal(drawn) = self {
+            drawn.needs_gap = true;
+        }
+    }
+
+    /// The quiet line above the prompt.
+    pub(crate) fn status(&mut self, line: &str) -> io::Result<()> {
+        match self {
+            View::Terminal(drawn) => {
+                drawn.begin_section()?;
+                let line = Line::ours(cut(line, drawn.canvas.columns()), QUIET);
+                drawn.canvas.draw(&[line], &[]).map(drop)
+            }
+            View::Plain(plain) => {
+                plain.end_line()?;
+                writeln!(io::stdout(), "{line}")
+            }
+        }
+    }
+
+    /// The next thing to try, below what was said.
+    pub(crate) fn hint(&mut self, text: &str) -> io::Result<()> {
+        match self {
+            View::Terminal(drawn) => drawn.below("hint:", HINT, text),
+            View::Plain(_) => self.say("hint:", HINT, text),
+        }
+    }
+
+    /// Lines that belong to what was said last.
+    pub(crate) fn lines(&mut self, lines: &[String]) -> io::Result<()> {
+        for line in lines {
+            match self {
+                View::Terminal(drawn) => drawn.below("", QUIET, line)?,
+                View::Plain(_) => self.say("", QUIET, line)?,
+            }
+        }
+        Ok(())
     }
 
     /// A remark of our own on a line of its own, below what is shown.
@@ -294,7 +343,7 @@ impl<W: Write> Drawn<W> {
                 self.needs_gap = true;
             }
             Showing::Calls(calls) => {
-                self.canvas.draw(&calls.lines(columns, Instant::now()), &[])?;
+                self.canvas.draw(&calls.done_lines(columns, Instant::now()), &[])?;
                 self.needs_gap = true;
             }
         }
@@ -304,6 +353,12 @@ impl<W: Write> Drawn<W> {
 
     fn say(&mut self, label: &str, style: Style, text: &str) -> io::Result<()> {
         self.begin_section()?;
+        self.below(label, style, text)
+    }
+
+    /// As [`Drawn::say`], without an empty line above.
+    fn below(&mut self, label: &str, style: Style, text: &str) -> io::Result<()> {
+        self.settle()?;
         let columns = self.canvas.columns();
         let mut spans = Vec::new();
         if !label.is_empty() {
