@@ -46,6 +46,11 @@ impl Failure {
         Self { hint: Some(hint.into()), ..self }
     }
 
+    /// What failed, and the next thing to try: for a command within which it is no end.
+    pub(crate) fn into_words(self) -> (String, Option<String>) {
+        (self.message, self.hint)
+    }
+
     /// Prints the failure to standard error and gives the exit code.
     pub(crate) fn tell(&self) -> ExitCode {
         if self.message.is_empty() {

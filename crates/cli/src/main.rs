@@ -1,7 +1,10 @@
 //! The `toolwire` command: reads the command line, runs one command, and turns its outcome into an exit code.
 
 mod arguments;
+mod ask;
+mod assembly;
 mod call;
+mod chat;
 mod check;
 mod convert;
 mod demo_server;
@@ -14,8 +17,10 @@ mod output;
 mod refused;
 mod screen;
 mod servers;
+mod settings;
 mod shown;
 mod source;
+mod storage;
 mod tools;
 
 use std::path::PathBuf;
@@ -68,13 +73,18 @@ enum Command {
     Check(check::CheckArgs),
     Tools(tools::ToolsArgs),
     Call(call::CallArgs),
+    Ask(ask::AskArgs),
+    Chat(chat::ChatArgs),
     Doctor(doctor::DoctorArgs),
     DemoServer(demo_server::DemoServerArgs),
 }
 
 fn main() -> ExitCode {
-    interrupt::ends_the_process();
     let CommandLine { config, command } = CommandLine::parse();
+    // The chat has its own use for Ctrl-C.
+    if !matches!(command, Command::Chat(_)) {
+        interrupt::ends_the_process();
+    }
     let config = config.as_deref();
     let outcome = match command {
         Command::Convert(args) => convert::run(&args),
@@ -83,6 +93,8 @@ fn main() -> ExitCode {
         Command::Check(args) => check::run(&args, config),
         Command::Tools(args) => tools::run(&args, config),
         Command::Call(args) => call::run(&args, config),
+        Command::Ask(args) => ask::run(&args, config),
+        Command::Chat(args) => chat::run(&args, config),
         Command::Doctor(args) => doctor::run(&args, config),
         Command::DemoServer(args) => demo_server::run(&args),
     };

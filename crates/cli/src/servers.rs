@@ -149,8 +149,7 @@ impl Found {
                     outcome
                 }
                 None => {
-                    // What is not gone by then, the watchdog ends.
-                    let _ = tokio::time::timeout(CLOSING, hub.close()).await;
+                    close(&hub).await;
                     Err(Failure::interrupted())
                 }
             }
@@ -166,6 +165,12 @@ pub(crate) async fn settled(hub: &Hub) {
         () = lines.show(hub) => {}
     }
     lines.finish(&hub.status());
+}
+
+/// Ends the servers, within a time that a person waits.
+pub(crate) async fn close(hub: &Hub) {
+    // What is not gone by then, the watchdog ends.
+    let _ = tokio::time::timeout(CLOSING, hub.close()).await;
 }
 
 /// How long servers may take to end after an interrupt: the steps that end a process, and a little.

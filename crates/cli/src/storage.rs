@@ -77,8 +77,10 @@ pub(crate) async fn open(settings: &StoreSettings) -> Result<Arc<dyn Conversatio
     match settings {
         StoreSettings::Usual => {
             let folder = data_folder().ok_or_else(|| {
-                Failure::work("there is no folder to keep conversations in: neither XDG_DATA_HOME nor HOME is set")
-                    .with_hint("set one of them, or name a file as `toolwire.store` in the configuration")
+                Failure::work(
+                    "there is no folder to keep conversations in: neither XDG_DATA_HOME nor HOME is set",
+                )
+                .with_hint("set one of them, or name a file as `toolwire.store` in the configuration")
             })?;
             open_file(folder.join("conversations.db")).await
         }
@@ -102,12 +104,12 @@ fn is_redis(place: &str) -> bool {
 /// A time that may be longer than a call's: days are written as `"30d"`.
 fn kept_for(text: &str) -> Result<Duration, Failure> {
     let days = text.strip_suffix('d').and_then(|days| days.trim().parse::<u32>().ok());
-    days.map(|days| Duration::from_secs(u64::from(days) * 24 * 60 * 60)).or_else(|| read_time(text)).ok_or_else(
-        || {
+    days.map(|days| Duration::from_secs(u64::from(days) * 24 * 60 * 60))
+        .or_else(|| read_time(text))
+        .ok_or_else(|| {
             Failure::usage(format!("`toolwire.store.timeToLive`: `{}` is no time", shown(text)))
                 .with_hint("write seconds, \"12h\" or \"30d\"")
-        },
-    )
+        })
 }
 
 async fn open_file(path: PathBuf) -> Result<Arc<dyn Conversations>, Failure> {

@@ -117,7 +117,8 @@ fn without_tools_the_model_just_answers() {
 
 #[test]
 fn one_tool_is_called_and_its_result_is_read() {
-    let script = [Said::default().call("call_1", "echo", r#"{"text":"high tide at nine"}"#), Said::text("At nine.")];
+    let script =
+        [Said::default().call("call_1", "echo", r#"{"text":"high tide at nine"}"#), Said::text("At nine.")];
     let world = World::new("one_tool", json!({"tides": server(&[])}), script);
     let (run, sent) = world.transcript(&["When is high tide?"], 0);
     assert_eq!(run["answer"], "At nine.");
@@ -223,10 +224,8 @@ fn a_server_that_dies_in_a_call_costs_that_call_alone() {
 
 #[test]
 fn the_answer_alone_is_on_standard_output() {
-    let script = [
-        Said::text("Looking…").call("call_1", "echo", r#"{"text":"x"}"#),
-        Said::text("Here it is."),
-    ];
+    let script =
+        [Said::text("Looking…").call("call_1", "echo", r#"{"text":"x"}"#), Said::text("Here it is.")];
     let world = World::new("plain", json!({"one": server(&[])}), script);
     let outcome = world.ask(&["Look."], b"");
     assert_eq!((outcome.code, outcome.stdout.as_str(), outcome.stderr.as_str()), (0, "Here it is.\n", ""));
@@ -273,7 +272,11 @@ fn what_a_provider_refuses_is_told_and_the_exit_code_says_so() {
     let outcome = world.ask(&["Hello?"], b"");
     assert_eq!((outcome.code, outcome.stdout.as_str()), (1, ""));
     assert!(outcome.stderr.contains("Incorrect API key provided"), "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("hint:") && outcome.stderr.contains("OPENAI_API_KEY"), "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.contains("hint:") && outcome.stderr.contains("OPENAI_API_KEY"),
+        "{}",
+        outcome.stderr
+    );
     assert!(!outcome.stderr.contains(KEY), "{}", outcome.stderr);
 }
 
@@ -301,7 +304,11 @@ fn with_nothing_configured_the_stand_in_makes_both_calls_in_one_step() {
     let outcome = bare("demo", &[question]);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     assert!(outcome.stdout.contains("42") && outcome.stdout.contains("Paris"), "{}", outcome.stdout);
-    assert!(outcome.stderr.contains("no language model") && outcome.stderr.contains("demo server"), "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.contains("no language model") && outcome.stderr.contains("demo server"),
+        "{}",
+        outcome.stderr
+    );
 
     let outcome = bare("demo", &[question, "--json"]);
     let run: Value = serde_json::from_str(&outcome.stdout).unwrap();
@@ -320,7 +327,11 @@ fn with_nothing_configured_the_stand_in_makes_both_calls_in_one_step() {
 #[test]
 fn wrong_usage_is_told_with_what_to_write() {
     for (arguments, problem, hint) in [
-        (vec!["Hi", "--model", "opnai/gpt-5.2"], "no provider is called `opnai`", "did you mean `openai/gpt-5.2`?"),
+        (
+            vec!["Hi", "--model", "opnai/gpt-5.2"],
+            "no provider is called `opnai`",
+            "did you mean `openai/gpt-5.2`?",
+        ),
         (vec!["Hi", "--model", "openai/gpt-5.2"], "needs a key", "OPENAI_API_KEY"),
         (vec!["  "], "the question is empty", "toolwire ask"),
         (vec!["Hi", "--resume", "last"], "is no conversation id", ""),

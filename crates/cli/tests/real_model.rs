@@ -89,7 +89,8 @@ fn fifty_real_tools_are_each_taken_called_decoded_and_executed() {
                 seen.lock().unwrap().push(arguments);
                 async { ToolResult::text("done") }
             });
-            let validator = jsonschema::validator_for(&Value::Object(tool.input_schema.clone().into())).unwrap();
+            let validator =
+                jsonschema::validator_for(&Value::Object(tool.input_schema.clone().into())).unwrap();
             if answer.message.calls().count() == 0 || !answer.unusable.is_empty() {
                 wrong.push(format!("{} (streamed: {streams}): {answer:?}", tool.name));
             }

@@ -1,0 +1,238 @@
+//! What people see of an answer while it comes and once it is whole.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::chat::canvas::{Canvas, Size};
+use crate::chat::testing::terminal;
+
+const ROWS: u16 = 200;
+
+/// Draws the text piece by piece and gives what is on the screen at the end, colours included.
+fn screen(pieces: &[&str], columns: u16) -> String {
+    let size = Size { columns: columns.into(), rows: ROWS.into() };
+    let mut terminal = terminal(ROWS, columns);
+    {
+        let mut canvas = Canvas::new(&mut terminal, size);
+        let mut markdown = Markdown::new(Kind::Markdown);
+        for piece in pieces {
+            markdown.push(piece);
+            let shown = markdown.lines(canvas.columns());
+            for line in shown.settled.iter().chain(&shown.open) {
+                assert!(line.width() <= canvas.columns(), "{line:?} is wider than {}", canvas.columns());
+            }
+            canvas.draw(&shown.settled, &shown.open).expect("it is written");
+        }
+        let columns = canvas.columns();
+        canvas.draw(&markdown.finish(columns), &[]).expect("it is written");
+    }
+    terminal.screen().contents_formatted()
+}
+
+fn plain(text: &str, columns: usize) -> String {
+    let lines = {
+        let mut markdown = Markdown::new(Kind::Markdown);
+        markdown.push(text);
+        markdown.finish(columns)
+    };
+    let lines: Vec<String> =
+        lines.iter().map(|line| line.spans.iter().map(|span| span.text.as_str()).collect()).collect();
+    lines.join("\n")
+}
+
+#[track_caller]
+fn check(text: &str, expected: &str) {
+    assert_eq!(plain(text, 40), expected.trim_matches('\n'));
+}
+
+#[test]
+fn headings_lists_and_quotes_are_laid_out() {
+    check(
+        "# Title\nSome *text* with **bold** and `code`\nthat goes on for longer than one line.\n\n- one\n- two that is quite long and needs a second line\n  1. nested\n  2. more\n     > said\n- [x] done\n\n---\n> quoted\n>\n> - in a list\n",
+        "
+Title
+
+Some text with bold and code that goes
+on for longer than one line.
+
+• one
+• two that is quite long and needs a
+  second line
+  1. nested
+  2. more
+     │ said
+• ☑ done
+
+────────────────────────────────────────
+
+│ quoted
+│
+│ • in a list
+",
+    );
+}
+
+#[test]
+fn loose_lists_stay_loose() {
+    check("1. one\n\n   more\n\n2. two\n", "1. one\n\n   more\n\n2. two");
+}
+
+#[test]
+fn code_keeps_its_spaces_and_is_broken_where_the_line_ends() {
+    check(
+        "```rust\nfn main() {\n\n    let a_rather_long_name = \"a text that is long\";\n}\n```\nafter",
+        "
+  rust
+  fn main() {
+  
+      let a_rather_long_name = \"a text t
+  hat is long\";
+  }
+
+after
+",
+    );
+}
+
+#[test]
+fn tables_are_aligned() {
+    check(
+        "| city | degrees |\n|---|---:|\n| Paris | 18 |\n| 東京 | 7 |\n",
+        "
+city  │ degrees
+──────┼────────
+Paris │      18
+東京  │       7
+",
+    );
+    check(
+        "| what | why |\n|---|---|\n| a | a cell that is much too long for the line |\n",
+        "
+what │ why
+─────┼──────────────────────────────────
+a    │ a cell that is much too long for
+     │ the line
+",
+    );
+    check(
+        "|a|b|c|d|e|f|g|h|i|\n|-|-|-|-|-|-|-|-|-|\n|1|2|3|4|5|6|7|8|9|\n",
+        "a │ b │ c │ d │ e │ f │ g │ h │ i\n1 │ 2 │ 3 │ 4 │ 5 │ 6 │ 7 │ 8 │ 9",
+    );
+}
+
+#[test]
+fn the_address_of_a_link_is_seen() {
+    check("[docs](https://a.b/c) and <https://d.e>", "docs (https://a.b/c) and https://d.e");
+    check("![a cat](cat.png)", "[image: a cat] (cat.png)");
+    check("see [docs][1]\n\n[1]: https://a.b\n", "see [docs][1]\n\n[1]: https://a.b");
+}
+
+#[test]
+fn what_could_steer_the_terminal_is_disarmed() {
+    check("a\u{1b}[31mb &#27;[2J `c\u{9b}d`", "a\u{fffd}[31mb \u{fffd}[2J c\u{fffd}d");
+    check("```\n\u{1b}]0;title\u{7}\n```", "  \u{fffd}]0;title\u{fffd}");
+}
+
+#[test]
+fn text_is_shown_as_it_comes() {
+    let mut markdown = Markdown::new(Kind::Markdown);
+    let mut seen = Vec::new();
+    for piece in ["The ", "ans", "wer is **for", "ty", "-two**", ".\n\n", "- o", "ne\n- "] {
+        markdown.push(piece);
+        let shown = markdown.lines(40);
+        let text: Vec<String> = shown
+            .settled
+            .iter()
+            .chain(&shown.open)
+            .map(|line| line.spans.iter().map(|span| span.text.as_str()).collect())
+            .collect();
+        seen.push(text.join("/"));
+    }
+    assert_eq!(
+        seen,
+        [
+            "The",
+            "The ans",
+            "The answer is for",
+            "The answer is forty",
+            "The answer is forty-two",
+            "The answer is forty-two.",
+            "The answer is forty-two.//• o",
+            "The answer is forty-two.//• one",
+        ]
+    );
+}
+
+#[test]
+fn after_a_resize_no_word_is_lost_or_said_twice() {
+    let text = "one two three four **five six** seven eight nine ten eleven `twelve` thirteen.\n\n- a\n- b c d e f g h i j k l m n\n";
+    for (cut, _) in text.char_indices() {
+        let mut terminal = terminal(60, 30);
+        let mut markdown = Markdown::new(Kind::Markdown);
+        {
+            let mut canvas = Canvas::new(&mut terminal, Size { columns: 30, rows: 60 });
+            markdown.push(&text[..cut]);
+            let shown = markdown.lines(canvas.columns());
+            canvas.draw(&shown.settled, &shown.open).expect("it is written");
+            if let Some(end) = canvas.resize(Size { columns: 12, rows: 60 }).expect("it is written") {
+                markdown.freeze(end);
+            }
+            markdown.push(&text[cut..]);
+            let columns = canvas.columns();
+            canvas.draw(&markdown.finish(columns), &[]).expect("it is written");
+        }
+        let shown: String = terminal.screen().contents().split_whitespace().collect();
+        assert_eq!(
+            shown, "onetwothreefourfivesixseveneightnineteneleventwelvethirteen.•a•bcdefghijklmn",
+            "cut at {cut}"
+        );
+    }
+}
+
+/// Text of the kind models write, and of the kind they should not.
+fn texts() -> impl Strategy<Value = String> {
+    let fragment = prop_oneof![
+        3 => "[a-z]{1,9} ",
+        2 => Just("\n".to_owned()),
+        1 => Just("\n\n".to_owned()),
+        1 => Just("**".to_owned()),
+        1 => Just("*".to_owned()),
+        1 => Just("`".to_owned()),
+        1 => Just("\n```\n".to_owned()),
+        1 => Just("\n- ".to_owned()),
+        1 => Just("\n  - ".to_owned()),
+        1 => Just("\n1. ".to_owned()),
+        1 => Just("\n> ".to_owned()),
+        1 => Just("\n## ".to_owned()),
+        1 => Just("\n---\n".to_owned()),
+        1 => Just("\n| a | b |\n|---|--:|\n| 1 | 2 |\n".to_owned()),
+        1 => Just("[x](http://y)".to_owned()),
+        1 => Just("\n[x]: http://y\n".to_owned()),
+        1 => Just("👩‍👩‍👧 天気 e\u{301}".to_owned()),
+        1 => Just("\u{1b}[31m\t&amp;\\*".to_owned()),
+        1 => Just("\n    indented\n".to_owned()),
+        1 => Just("<b>".to_owned()),
+    ];
+    prop::collection::vec(fragment, 0..20).prop_map(|fragments| fragments.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn however_the_text_is_cut_the_screen_ends_up_the_same(
+        text in texts(),
+        cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12),
+        columns in 16_u16..60,
+    ) {
+        let mut places: Vec<usize> = cuts.iter().map(|cut| cut.index(text.len() + 1)).collect();
+        places.retain(|place| text.is_char_boundary(*place));
+        places.extend([0, text.len()]);
+        places.sort_unstable();
+        let pieces: Vec<&str> = places.windows(2).map(|pair| &text[pair[0]..pair[1]]).collect();
+        prop_assert_eq!(screen(&pieces, columns), screen(&[text.as_str()], columns));
+        let characters: Vec<String> = text.chars().map(String::from).collect();
+        let characters: Vec<&str> = characters.iter().map(String::as_str).collect();
+        prop_assert_eq!(screen(&characters, columns), screen(&[text.as_str()], columns));
+    }
+}

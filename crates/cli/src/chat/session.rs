@@ -1,0 +1,229 @@
+//! The conversation that is going on: who answers, what was said, and where it is kept.
+
+use std::sync::Arc;
+
+use toolwire_agent::{Agent, ContextUse, Run, Unattended};
+use toolwire_contract::{
+    Block, Content, Conversation, ConversationId, Conversations, Entry, Message, Model, NewConversation,
+    Role, StoreError, Usage,
+};
+use toolwire_hub::Hub;
+use toolwire_llm::Models;
+
+use crate::assembly;
+use crate::failure::Failure;
+use crate::settings::Settings;
+use crate::shown::{cut, shown};
+
+/// How wide a title may be.
+const TITLE_COLUMNS: usize = 60;
+
+pub(crate) struct Session {
+    pub(crate) settings: Settings,
+    pub(crate) models: Models,
+    pub(crate) hub: Arc<Hub>,
+    /// Where conversations are kept, if they are.
+    pub(crate) store: Option<Arc<dyn Conversations>>,
+    pub(crate) agent: Agent,
+    pub(crate) run: Run,
+    /// What was spent before this run: on the part that was resumed, and on what was taken back.
+    before: Usage,
+}
+
+/// Why the conversation cannot be changed as asked.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ChangeError {
+    #[error("nothing has been said yet")]
+    NothingSaid,
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl ChangeError {
+    pub(crate) fn hint(&self) -> Option<&'static str> {
+        match self {
+            ChangeError::NothingSaid => Some("type a message first"),
+            ChangeError::Store(error) => error.hint(),
+        }
+    }
+}
+
+impl Session {
+    pub(crate) fn new(
+        settings: Settings,
+        models: Models,
+        model: Arc<dyn Model>,
+        hub: Arc<Hub>,
+        store: Option<Arc<dyn Conversations>>,
+    ) -> Result<Session, Failure> {
+        let agent = build(model, &hub, &settings, store.as_ref())?;
+        let run = agent.new_run();
+        Ok(Session { settings, models, hub, store, agent, run, before: Usage::default() })
+    }
+
+    pub(crate) fn model_name(&self) -> &str {
+        self.agent.model().name()
+    }
+
+    pub(crate) fn usage(&self) -> Usage {
+        self.before.plus(&self.run.usage())
+    }
+
+    pub(crate) fn context(&self) -> ContextUse {
+        self.run.context()
+    }
+
+    /// The conversation, once something was said in it and it is kept.
+    pub(crate) fn conversation(&self) -> Option<&ConversationId> {
+        self.run.kept().map(|(conversation, _)| conversation)
+    }
+
+    /// Adds a message of the person's; a conversation begins with the first one, which gives it its title.
+    pub(crate) async fn say(&mut self, message: Message) -> Result<(), StoreError> {
+        if let (Some(store), None) = (&self.store, self.run.kept()) {
+            let new = NewConversation { title: title(&message), model: Some(self.model_name().to_owned()) };
+            let conversation = store.begin(new).await?;
+            self.run.keep_in(conversation.id, 0);
+        }
+        self.run.say_message(message);
+        Ok(())
+    }
+
+    /// Another model answers from here on.
+    pub(crate) fn ask_model(&mut self, name: &str) -> Result<(), Failure> {
+        let model = assembly::model(&self.models, name)?;
+        self.agent = build(model, &self.hub, &self.settings, self.store.as_ref())?;
+        Ok(())
+    }
+
+    /// Lets a tool, or all tools that fit a pattern, run without asking.
+    pub(crate) fn approve(&mut self, pattern: &str) -> Result<(), Failure> {
+        let approvals = &mut self.settings.agent.approvals;
+        if !approvals.allow.iter().any(|allowed| allowed == pattern) {
+            approvals.allow.push(pattern.to_owned());
+        }
+        self.run.settings_mut().approvals = self.settings.agent.approvals.clone();
+        self.agent = build(self.agent.model().clone(), &self.hub, &self.settings, self.store.as_ref())?;
+        Ok(())
+    }
+
+    /// Begins anew.
+    pub(crate) fn clear(&mut self) {
+        let run = self.agent.new_run();
+        self.replace(run);
+        self.before = Usage::default();
+    }
+
+    /// Goes on with a conversation that is kept.
+    pub(crate) async fn resume(&mut self, id: &ConversationId) -> Result<Conversation, StoreError> {
+        let store = self.store.clone();
+        let unknown = || StoreError::UnknownConversation { conversation: id.clone() };
+        let conversation = store.ok_or_else(unknown)?.get(id).await?;
+        let run = self.agent.load(id).await?;
+        self.replace(run);
+        self.before = conversation.usage;
+        Ok(conversation)
+    }
+
+    /// Takes the last message of the person and everything after it back, and gives it. What was kept stays as it is: the
+    /// conversation goes on as a fork of it.
+    pub(crate) async fn undo(&mut self) -> Result<Message, ChangeError> {
+        let spent = self.usage();
+        let (message, run) = match (self.store.clone(), self.conversation().cloned()) {
+            (Some(store), Some(id)) => {
+                let entries = store.load(&id, 0).await?.entries;
+                let last = last_said(&entries).ok_or(ChangeError::NothingSaid)?;
+                let run = match last.sequence - 1 {
+                    0 => self.agent.new_run(),
+                    before => self.agent.load(&store.fork(&id, before).await?.id).await?,
+                };
+                (last.message.clone(), run)
+            }
+            _ => {
+                let messages = self.run.messages();
+                let place = messages.iter().rposition(is_said).ok_or(ChangeError::NothingSaid)?;
+                (messages[place].clone(), self.agent.resume(messages[..place].to_vec()))
+            }
+        };
+        self.replace(run);
+        self.before = spent;
+        Ok(message)
+    }
+
+    /// Another run, in which what the person allowed for good still is.
+    fn replace(&mut self, mut run: Run) {
+        for tool in self.run.always_allowed() {
+            run.allow_always(tool.clone());
+        }
+        self.run = run;
+    }
+}
+
+fn build(
+    model: Arc<dyn Model>,
+    hub: &Arc<Hub>,
+    settings: &Settings,
+    store: Option<&Arc<dyn Conversations>>,
+) -> Result<Agent, Failure> {
+    let mut agent = assembly::agent(model, settings).tools(hub.clone()).unattended(Unattended::Pause);
+    if let Some(store) = store {
+        agent = agent.conversations(store.clone());
+    }
+    agent
+        .build()
+        .map_err(|error| Failure::usage(format!("`toolwire.agent`: {error}")).with_hint(error.hint()))
+}
+
+fn last_said(entries: &[Entry]) -> Option<&Entry> {
+    entries.iter().rev().find(|entry| is_said(&entry.message))
+}
+
+/// Whether a person said it: messages of the user's that hold only results are the loop's.
+pub(crate) fn is_said(message: &Message) -> bool {
+    message.role == Role::User && message.content.iter().any(|block| matches!(block, Block::Content(_)))
+}
+
+/// What a message says, without calls and results.
+pub(crate) fn text_of(message: &Message) -> String {
+    let texts: Vec<&str> = message
+        .content
+        .iter()
+        .filter_map(|block| match block {
+            Block::Content(Content::Text { text, .. }) => Some(text.as_str()),
+            _ => None,
+        })
+        .collect();
+    texts.join("\n\n")
+}
+
+/// The beginning of the first line that says something.
+fn title(message: &Message) -> Option<String> {
+    let text = text_of(message);
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
+    Some(cut(&shown(line), TITLE_COLUMNS))
+}
+
+#[cfg(test)]
+mod tests {
+    use toolwire_contract::ToolResult;
+
+    use super::*;
+
+    #[test]
+    fn the_title_is_the_first_line_that_says_something() {
+        assert_eq!(
+            title(&Message::user("\n  What is\u{7} this?\nmore")),
+            Some("What is\u{fffd} this?".to_owned())
+        );
+        assert_eq!(title(&Message::user(" \n")), None);
+        assert_eq!(title(&Message::user("word ".repeat(40))).map(|title| title.chars().count()), Some(60));
+    }
+
+    #[test]
+    fn results_are_not_said_by_a_person() {
+        let result = Block::Result { id: "1".into(), result: ToolResult::text("x") };
+        assert!(!is_said(&Message::new(Role::User, vec![result])));
+        assert!(is_said(&Message::user("x")));
+        assert!(!is_said(&Message::assistant("x")));
+    }
+}

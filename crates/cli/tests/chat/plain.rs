@@ -1,0 +1,68 @@
+//! The chat without a terminal: lines in, answers out, nothing else.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use crate::terminal::Home;
+
+/// The exit code, standard output and standard error.
+fn run(home: &Home, variables: &[(&str, &str)], input: &str) -> (Option<i32>, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_toolwire"));
+    command.arg("chat").current_dir(home.path()).env("HOME", home.path());
+    command.env("XDG_DATA_HOME", home.path().join("data")).env("XDG_CONFIG_HOME", home.path().join("config"));
+    for name in ["TOOLWIRE_CONFIG", "OPENAI_BASE_URL", "OPENAI_API_KEY"] {
+        command.env_remove(name);
+    }
+    command.envs(variables.iter().copied());
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn a_script_gets_the_answers_and_no_escape_codes() {
+    let home = Home::new();
+    let (code, stdout, stderr) = run(&home, &[], "What is 25 + 17?\n\nWhat is 2 + 3?\n");
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(stdout.contains("42") && stdout.contains('5') && !stdout.contains('\u{1b}'), "{stdout}");
+    assert!(!stdout.contains("called:") && !stderr.contains('\u{1b}'), "{stdout}{stderr}");
+    assert!(stderr.contains("is no language model") && stderr.contains("called: calculate("), "{stderr}");
+    assert!(stdout.ends_with('\n'), "{stdout:?}");
+}
+
+#[test]
+fn commands_work_in_a_script_and_exit_ends_it() {
+    let home = Home::new();
+    let (code, stdout, _) = run(&home, &[], "/tools weather\nexit\nWhat is 1 + 1?\n");
+    assert_eq!(code, Some(0));
+    assert!(stdout.contains("get_weather") && !stdout.contains('2'), "{stdout}");
+}
+
+#[test]
+fn nobody_is_asked_in_a_script() {
+    let home = Home::new();
+    home.write(
+        "mcp.json",
+        &serde_json::json!({
+            "mcpServers": {"demo": {"command": env!("CARGO_BIN_EXE_toolwire"), "args": ["demo-server"]}},
+            "toolwire": {"agent": {"approvals": {"ask": ["calculate"]}}},
+        })
+        .to_string(),
+    );
+    let (_, _, stderr) = run(&home, &[], "What is 1 + 1?\n");
+    assert!(stderr.contains("denied:") && stderr.contains("\"allow\": [\"calculate\"]"), "{stderr}");
+}
+
+#[test]
+fn an_answer_that_fails_is_the_exit_code_of_a_script() {
+    let home = Home::new();
+    home.write("mcp.json", r#"{"mcpServers": {}, "toolwire": {"model": "nobody"}}"#);
+    // A port on which nothing listens.
+    let variables = [("OPENAI_BASE_URL", "http://127.0.0.1:9/v1"), ("OPENAI_API_KEY", "k")];
+    let (code, stdout, stderr) = run(&home, &variables, "hello\n");
+    assert_eq!((code, stdout.as_str()), (Some(1), ""), "{stderr}");
+    assert!(stderr.contains("error:") && stderr.contains("hint:"), "{stderr}");
+}
