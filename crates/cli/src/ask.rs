@@ -66,9 +66,10 @@ pub(crate) fn run(args: &AskArgs, config: Option<&Path>) -> Result<ExitCode, Fai
             agent = agent.conversations(storage::open(&settings.store).await?);
         }
         let hub = Arc::new(assembly::hub(&found));
-        let agent = agent.tools(hub.clone()).build().map_err(|error| {
-            Failure::usage(format!("`toolwire.agent`: {error}")).with_hint(error.hint())
-        })?;
+        let agent = agent
+            .tools(hub.clone())
+            .build()
+            .map_err(|error| Failure::usage(format!("`toolwire.agent`: {error}")).with_hint(error.hint()))?;
         let interrupted = pin!(interrupt::awaited());
         let outcome = ask(args, &agent, &hub, message, interrupted).await;
         servers::close(&hub).await;

@@ -26,9 +26,11 @@ fn id(api: Api, number: usize) -> String {
 
 /// What the model of an API says when it calls: with thinking, where the API shows some.
 fn calling(api: Api, words: &str) -> Said {
-    let said = Said::text(words)
-        .call(&id(api, 1), "get_weather", r#"{"location":"Bern"}"#)
-        .call(&id(api, 2), &wire_name(api, "files/look up"), r#"{"n":7}"#);
+    let said = Said::text(words).call(&id(api, 1), "get_weather", r#"{"location":"Bern"}"#).call(
+        &id(api, 2),
+        &wire_name(api, "files/look up"),
+        r#"{"n":7}"#,
+    );
     let said = if api == Api::OpenAiChat { said } else { said.thinking("They want to know two things.") };
     Said { hidden_thinking: matches!(api, Api::Anthropic | Api::Bedrock | Api::Responses), ..said }
 }
@@ -63,8 +65,10 @@ async fn check(first: Api, second: Api, stream: bool) {
     let other = Setting::new(second, script.into(), config).await;
 
     let picture = Block::Content(Content::image(IMAGE, "image/png"));
-    let mut messages =
-        vec![Message::new(Role::User, vec![Block::Content(Content::text("What is this, and where?")), picture])];
+    let mut messages = vec![Message::new(
+        Role::User,
+        vec![Block::Content(Content::text("What is this, and where?")), picture],
+    )];
     // The first calls and answers, the second goes on with calls of its own, and the first has the last word.
     for (setting, calls) in [(&one, true), (&one, false), (&other, true), (&other, false), (&one, false)] {
         let answer = ask(setting, &messages, &label).await;
