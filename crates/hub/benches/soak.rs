@@ -1,4 +1,5 @@
-//! Twenty servers, ten thousand calls, and servers that are killed while they work: no wrong answer, no lost answer, no growth.
+//! Twenty servers, ten thousand calls, and servers that are killed while they work: no wrong answer, no lost answer, no growth,
+//! and no effect twice that must not be: each server writes down what it does before it answers.
 //!
 //! `cargo bench -p toolwire-hub --bench soak`, with `-- --seed N --calls N` after it for another run. The order of calls and
 //! kills comes from the seed; when each of them happens is the machine's. The exit code is 1 on any violation.
@@ -8,7 +9,8 @@
 #[path = "../tests/hub/support.rs"]
 mod support;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -107,12 +109,16 @@ struct World {
     http: Mutex<Vec<RunningServer>>,
     kills: Mutex<Vec<(usize, Instant)>>,
     tally: Mutex<BTreeMap<&'static str, usize>>,
+    /// What was asked of each server, and whether it was answered.
+    asked: Mutex<Vec<(usize, String, bool)>>,
+    effects: PathBuf,
     violations: Mutex<Vec<String>>,
 }
 
 async fn soak(seed: u64, calls: usize) -> Vec<String> {
     let before = Held::now();
-    let (servers, http) = servers();
+    let effects = support::scratch().join("effects");
+    let (servers, http) = servers(&effects);
     let names: Vec<String> = servers.iter().map(|server| server.name.to_string()).collect();
     let started = Instant::now();
     let around = Around::start(servers, Arc::new(NoHost));
@@ -130,6 +136,8 @@ async fn soak(seed: u64, calls: usize) -> Vec<String> {
         http: Mutex::new(http),
         kills: Mutex::default(),
         tally: Mutex::default(),
+        asked: Mutex::default(),
+        effects,
         violations: Mutex::default(),
     });
     let mut numbers = Numbers(seed);
@@ -159,6 +167,7 @@ async fn soak(seed: u64, calls: usize) -> Vec<String> {
         format!("{} tasks ran, then {}", first.tasks, last.tasks),
     );
     println!("\nanswers: {tally:?}; {:.1?} in all", started.elapsed());
+    world.compare_effects();
     let world = Arc::into_inner(world).expect("all callers are done");
     // It looks for processes that are left, too.
     world.around.close().await;
@@ -176,11 +185,12 @@ async fn soak(seed: u64, calls: usize) -> Vec<String> {
     violations
 }
 
-fn servers() -> (Vec<ServerConfig>, Vec<RunningServer>) {
+fn servers(effects: &Path) -> (Vec<ServerConfig>, Vec<RunningServer>) {
     let stdio = STDIO.iter().enumerate().map(|(index, behaviour)| {
-        with_variable(misbehaving(&format!("s{index:02}"), behaviour), MARK, &mark(index))
+        let arguments = [behaviour, &["--effects", effects.to_str().unwrap()][..]].concat();
+        with_variable(misbehaving(&format!("s{index:02}"), &arguments), MARK, &mark(index))
     });
-    let running: Vec<RunningServer> = HTTP.iter().map(|behaviour| listen(behaviour, 0)).collect();
+    let running: Vec<RunningServer> = HTTP.iter().map(|behaviour| listen(behaviour, 0, effects)).collect();
     let http = running.iter().zip(HTTP).enumerate().map(|(index, (server, behaviour))| {
         let (path, kind) = match behaviour {
             "sse" => ("/sse", HttpKind::Sse),
@@ -195,10 +205,17 @@ fn servers() -> (Vec<ServerConfig>, Vec<RunningServer>) {
     (servers.collect(), running)
 }
 
-fn listen(behaviour: &str, port: u16) -> RunningServer {
+fn listen(behaviour: &str, port: u16, effects: &Path) -> RunningServer {
     let mut command = Command::new(misbehaving_server());
     command.args(["--http", &format!("127.0.0.1:{port}"), "--behaviour", behaviour, "--delay", "20"]);
+    command.arg("--effects").arg(effects);
     RunningServer::that_prints_its_port(command)
+}
+
+/// Whether the tools of a server say that they may be called twice.
+fn is_repeatable(server: usize) -> bool {
+    let behaviour = STDIO.get(server).map_or_else(|| HTTP[server - STDIO.len()], |words| words[0]);
+    behaviour != "unhinted"
 }
 
 fn mark(index: usize) -> String {
@@ -254,6 +271,7 @@ impl World {
         let kind = match answer {
             Err(_) => {
                 self.expect(false, format!("no answer to `{words}`"));
+                self.asked.lock().unwrap().push((server, words.to_owned(), false));
                 return;
             }
             Ok(Ok(result)) => {
@@ -266,7 +284,32 @@ impl World {
                 error.code()
             }
         };
+        self.asked.lock().unwrap().push((server, words.to_owned(), kind == "right"));
         *self.tally.lock().unwrap().entry(kind).or_default() += 1;
+    }
+
+    /// What the servers did, beside what they were asked and what they answered.
+    fn compare_effects(&self) {
+        let written = std::fs::read_to_string(&self.effects).unwrap();
+        let mut effects: HashMap<&str, usize> = HashMap::new();
+        for line in written.lines() {
+            *effects.entry(line).or_default() += 1;
+        }
+        let asked = self.asked.lock().unwrap();
+        let mut again = 0;
+        for (server, words, answered) in asked.iter() {
+            let count = effects.remove(words.as_str()).unwrap_or(0);
+            let most = if is_repeatable(*server) { 3 } else { 1 };
+            self.expect(count <= most, format!("`{words}` was done {count} times"));
+            self.expect(count > 0 || !answered, format!("`{words}` was answered and not done"));
+            again += count.saturating_sub(1);
+        }
+        self.expect(effects.is_empty(), format!("nobody asked for {effects:?}"));
+        let once = asked.iter().filter(|(server, ..)| !is_repeatable(*server)).count();
+        println!(
+            "{} effects; {again} calls that may be repeated were; none of {once} others",
+            written.lines().count()
+        );
     }
 
     fn is_told_of_a_kill(&self, server: usize, asked: Instant, words: &str, error: &CallError) {
@@ -284,7 +327,7 @@ impl World {
         if let Some(index) = server.checked_sub(STDIO.len()) {
             let mut http = self.http.lock().unwrap();
             http[index].kill();
-            http[index] = listen(HTTP[index], http[index].port());
+            http[index] = listen(HTTP[index], http[index].port(), &self.effects);
             return;
         }
         for process in marked(MARK, &mark(server)).iter().filter(|process| process.name != "sleep") {

@@ -28,7 +28,7 @@ use crate::transport::{Ending, Link};
 pub use call::CallOptions;
 pub use connect::ConnectContext;
 pub use error::{ConnectError, SessionError};
-pub(crate) use limit::Limit;
+use limit::Limit;
 pub use list::{LeftOut, Listing};
 
 /// How long closing may take before what is left is cut off: the steps that end a process, and the SDK's own.
@@ -43,6 +43,8 @@ pub struct Session {
     link: Arc<Link>,
     abandoned: mpsc::Sender<(RequestId, &'static str)>,
     list_timeout: Duration,
+    /// What is left of the time for connecting, which the first list is a part of.
+    limit: Limit,
     /// Whether a person is asked.
     asking: Option<watch::Receiver<bool>>,
     stop: CancellationToken,

@@ -138,7 +138,17 @@ impl Tee {
             let token = ProgressToken(NumberOrString::Number(id + 1));
             request.request.get_meta_mut().set_progress_token(token);
         }
-        self.state().asked.insert(id, Asked { method, delivered: false, refused: None, early: None });
+        let mut state = self.state();
+        if method == Method::Initialize {
+            // The SDK has not waited for the answer to its probe, and would not know it: a server may take long to start.
+            let probe =
+                state.asked.iter().find(|(_, asked)| asked.method == Method::Discover).map(|(id, _)| *id);
+            if let Some(probe) = probe {
+                state.asked.remove(&probe);
+                state.silent_probe = Some(probe);
+            }
+        }
+        state.asked.insert(id, Asked { method, delivered: false, refused: None, early: None });
         Some(id)
     }
 

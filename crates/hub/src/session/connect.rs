@@ -69,7 +69,8 @@ impl Session {
             Target::Stdio { .. } => attempt.process().await?,
             Target::Http { url, kind, .. } => attempt.http(url, *kind).await?,
         };
-        Ok(connected.into_session(context))
+        let Attempt { limit, .. } = attempt;
+        Ok(connected.into_session(context, limit))
     }
 }
 
@@ -241,7 +242,7 @@ impl Failed {
 }
 
 impl Connected {
-    fn into_session(self, context: ConnectContext) -> Session {
+    fn into_session(self, context: ConnectContext, limit: Limit) -> Session {
         let Connected { running, link, process } = self;
         let peer = running.peer().clone();
         let facts = facts(&link, peer.peer_info().map(|info| info.protocol_version.to_string()));
@@ -265,6 +266,7 @@ impl Connected {
             link,
             abandoned,
             list_timeout: context.timeout,
+            limit,
             asking: context.bearer.as_ref().and_then(|bearer| bearer.asking()),
             stop,
             keeper: Mutex::new(Some(tokio::spawn(keeper.keep()))),

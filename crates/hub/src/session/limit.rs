@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 /// The time that a server has, from now on. A login takes a person as long as it takes, and is none of the server's time.
-pub(crate) struct Limit {
+pub(super) struct Limit {
     time: Duration,
     until: Mutex<Instant>,
     /// Whether a person is asked.
@@ -17,22 +17,22 @@ pub(crate) struct Limit {
 }
 
 impl Limit {
-    pub(crate) fn new(time: Duration, asking: Option<watch::Receiver<bool>>) -> Limit {
+    pub(super) fn new(time: Duration, asking: Option<watch::Receiver<bool>>) -> Limit {
         Limit { time, until: Mutex::new(Instant::now() + time), asking, stood_still: AtomicBool::new(false) }
     }
 
     /// The whole of it.
-    pub(crate) fn time(&self) -> Duration {
+    pub(super) fn time(&self) -> Duration {
         self.time
     }
 
     /// Whether a person was asked since this was last asked for.
-    pub(crate) fn stood_still(&self) -> bool {
+    pub(super) fn stood_still(&self) -> bool {
         self.stood_still.swap(false, Ordering::Relaxed)
     }
 
     /// Waits until it is over. One at a time may wait.
-    pub(crate) async fn over(&self) {
+    pub(super) async fn over(&self) {
         let Some(mut asking) = self.asking.clone() else { return sleep_until(self.until()).await };
         loop {
             let is_asking = *asking.borrow_and_update();

@@ -41,7 +41,11 @@ impl Session {
     }
 
     /// The same for the first time: connecting and listing have one time limit between them.
-    pub(crate) async fn list_tools_within(&self, limit: &Limit) -> Result<Listing, SessionError> {
+    pub(crate) async fn first_list(&self) -> Result<Listing, SessionError> {
+        self.list_tools_within(&self.limit).await
+    }
+
+    async fn list_tools_within(&self, limit: &Limit) -> Result<Listing, SessionError> {
         tokio::select! {
             listing = self.list_pages() => listing,
             () = limit.over() => Err(SessionError::TimedOut { after: limit.time() }),

@@ -14,7 +14,7 @@ use crate::Bearer;
 use crate::catalog::Catalog;
 use crate::config::Transport;
 use crate::host::Host;
-use crate::session::{ConnectContext, Era, Limit, Session, SessionError, SessionEvent};
+use crate::session::{ConnectContext, Era, Session, SessionError, SessionEvent};
 use crate::transport::Target;
 
 /// A list is not read again more often than this, whatever a server says.
@@ -103,13 +103,11 @@ async fn connect(
         stop: stop.clone(),
     };
     let target = target(&server.config.transport);
-    let asking = outside.bearer.as_ref().and_then(|bearer| bearer.asking());
-    let limit = Limit::new(server.config.connect_timeout, asking);
     let connecting = async {
         let session = Session::connect(&target, context).await.map_err(|error| {
             (error.to_string(), error.stderr().to_vec(), error.is_permanent(), error.hint())
         })?;
-        let listed = stop.run_until_cancelled(session.list_tools_within(&limit)).await;
+        let listed = stop.run_until_cancelled(session.first_list()).await;
         Ok((session, listed))
     };
     tokio::pin!(connecting);

@@ -314,6 +314,22 @@ fn a_probe_that_is_answered_late_is_noticed() {
 }
 
 #[test]
+fn the_answer_to_a_probe_that_the_sdk_gave_up_is_not_shown_to_it() {
+    let discovered = json!({"supportedVersions": ["2026-07-28"]});
+    for (answer, is_modern) in [(json!({"result": discovered}), true), (json!({"error": {"code": 1}}), false)]
+    {
+        let tee = tee();
+        ask(&tee, 0, "server/discover");
+        ask(&tee, 1, "initialize");
+        let mut answer = answer;
+        answer["id"] = 0.into();
+        assert_eq!(tee.hear(answer.to_string().as_bytes()), Vec::<Value>::new());
+        assert_eq!((tee.woke_late(), tee.noise().strays), (is_modern, 0));
+        assert_eq!(tee.hear(br#"{"id":1,"result":{}}"#).len(), 1);
+    }
+}
+
+#[test]
 fn only_a_request_that_left_may_have_been_acted_on() {
     let tee = tee();
     ask(&tee, 1, "tools/call");
