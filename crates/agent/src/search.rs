@@ -6,7 +6,7 @@ mod words;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use bm25::{Embedder, EmbedderBuilder, Scorer, Tokenizer};
+use bm25::{Embedder, EmbedderBuilder, TokenEmbedder, Tokenizer};
 use serde_json::Value;
 use toolwire_contract::Tool;
 
@@ -26,10 +26,12 @@ const LONGER: usize = 8;
 const DESCRIPTION: usize = 500;
 
 /// All tools, ready to be searched.
+///
+/// `bm25` weighs the words of each tool; which tools have a word is kept by word, so that a search looks at those alone.
 pub struct ToolIndex {
     tools: Arc<[Tool]>,
-    embedder: Embedder<u32, Ready>,
-    scorer: Scorer<usize>,
+    /// For each word the tools that have it, with its weight there.
+    postings: HashMap<u32, Vec<(usize, f32)>>,
     /// All words there are, sorted.
     vocabulary: Vec<String>,
     alike: HashMap<String, Vec<String>>,
@@ -46,21 +48,21 @@ pub struct Hit<'a> {
 impl ToolIndex {
     pub fn new(tools: Arc<[Tool]>) -> ToolIndex {
         let documents: Vec<Vec<String>> = tools.iter().map(document).collect();
-        let texts: Vec<String> = documents.iter().map(|words| words.join(" ")).collect();
+        let words: usize = documents.iter().map(Vec::len).sum();
+        let average = words as f32 / documents.len().max(1) as f32;
+        let embedder: Embedder<u32, Ready> = EmbedderBuilder::with_avgdl(average).build();
+        let mut postings: HashMap<u32, Vec<(usize, f32)>> = HashMap::new();
+        for (place, words) in documents.iter().enumerate() {
+            for word in embedder.embed(&words.join(" ")).0 {
+                let tools = postings.entry(word.index).or_default();
+                // A word comes as often as it is there, with the same weight each time.
+                if tools.last().is_none_or(|(last, _)| *last != place) {
+                    tools.push((place, word.value));
+                }
+            }
+        }
         let vocabulary: BTreeSet<String> = documents.into_iter().flatten().collect();
-        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-        let embedder = EmbedderBuilder::with_tokenizer_and_fit_to_corpus(Ready, &texts).build();
-        let mut scorer = Scorer::new();
-        for (place, text) in texts.iter().enumerate() {
-            scorer.upsert(&place, embedder.embed(text));
-        }
-        ToolIndex {
-            tools,
-            embedder,
-            scorer,
-            vocabulary: vocabulary.into_iter().collect(),
-            alike: alike::groups(),
-        }
+        ToolIndex { tools, postings, vocabulary: vocabulary.into_iter().collect(), alike: alike::groups() }
     }
 
     /// The tools that fit best, the best first; of two that fit alike, the one that is listed first. Tools that share no
@@ -72,14 +74,24 @@ impl ToolIndex {
         }
         let mut scores: HashMap<usize, f32> = HashMap::new();
         for (words, weight) in [(&asked, 1.0), (&self.akin(&asked), AKIN)] {
-            for found in self.scorer.matches(&self.embedder.embed(&words.join(" "))) {
-                *scores.entry(found.id).or_default() += found.score * weight;
+            for word in words {
+                let Some(tools) = self.postings.get(&u32::embed(word)) else { continue };
+                let rarity = self.rarity(tools.len()) * weight;
+                for (place, value) in tools {
+                    *scores.entry(*place).or_default() += rarity * value;
+                }
             }
         }
         let mut found: Vec<(usize, f32)> = scores.into_iter().collect();
         found.sort_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0)));
         found.truncate(limit);
         found.into_iter().map(|(place, score)| Hit { tool: &self.tools[place], score }).collect()
+    }
+
+    /// BM25's inverse document frequency.
+    fn rarity(&self, having: usize) -> f32 {
+        let (all, having) = (self.tools.len() as f32, having as f32);
+        (1.0 + (all - having + 0.5) / (having + 0.5)).ln()
     }
 
     /// Words that may stand for those of a query: they mean about the same, or begin with one.
@@ -142,6 +154,7 @@ fn beginning(text: &str, characters: usize) -> &str {
 }
 
 /// The words are made before: what counts often is repeated as it is.
+#[derive(Default)]
 struct Ready;
 
 impl Tokenizer for Ready {
