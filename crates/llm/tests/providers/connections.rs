@@ -56,7 +56,8 @@ async fn one_connection_serves_many_requests_of_many_endpoints() {
             connections.spawn(answer(connection));
         }
     });
-    let config = EndpointConfig { base_url: Some(format!("http://{address}/v1")), ..EndpointConfig::default() };
+    let config =
+        EndpointConfig { base_url: Some(format!("http://{address}/v1")), ..EndpointConfig::default() };
     let configs = BTreeMap::from([("one".to_owned(), config.clone()), ("two".to_owned(), config)]);
     // A proxy that nobody listens at: this machine is never asked through one.
     let lookup = |name: &str| (name == "ALL_PROXY").then(|| "http://127.0.0.1:9".to_owned());
