@@ -247,7 +247,13 @@ impl Reading {
                     return self.cut(trouble);
                 }
                 Ok(None) => {
-                    let rest = self.frames.finish().map_err(|error| self.misframed(&error))?;
+                    let rest = match self.frames.finish() {
+                        Ok(rest) => rest,
+                        Err(error) => {
+                            let trouble = self.broken(error.to_string());
+                            return self.cut(trouble);
+                        }
+                    };
                     let events = self.push(rest)?;
                     let end = self.end.take().unwrap_or_else(|| self.finish());
                     if events.is_empty() {
