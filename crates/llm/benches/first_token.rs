@@ -135,6 +135,14 @@ async fn main() -> Result<(), Box<dyn Error>> {
         println!("processor time of the whole answer, server and client, p50:");
         println!("{:>6} {one:>12.1?} {other:>12.1?} {added:>12.1?}", "");
     }
+    let mut writing = Vec::new();
+    for _ in 0..ROUNDS {
+        let begun = Instant::now();
+        let body = write_request(Dialect::OpenAi, &request, &toolset, &options)?;
+        std::hint::black_box(serde_json::to_vec(&body)?);
+        writing.push(begun.elapsed());
+    }
+    println!("of which writing the request of {} bytes: {:.1?}", body.len(), middle(writing, 0.5));
     let verdict = if added_in_the_middle < GOAL { "kept" } else { "MISSED" };
     println!("goal: under {GOAL:?} added in the middle: {verdict}");
     Ok(())

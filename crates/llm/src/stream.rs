@@ -104,7 +104,8 @@ impl<'e> Asking<'e> {
         }
         let body = write_request(settings.dialect, &request, &toolset, &settings.options)
             .map_err(|error| unusable(error.to_string(), error.hint()))?;
-        let body = Bytes::from(body.to_string());
+        let body = serde_json::to_vec(&body).expect("a JSON value can be written");
+        let body = Bytes::from(body);
         // Where an API names no calls, what came before makes their names unlike those of other answers.
         let seed = request.messages.len().to_string();
         drop(request);
