@@ -10,7 +10,7 @@ use reqwest::{NoProxy, Proxy};
 use crate::settings::{EndpointError, Lookup};
 
 /// Connections, shared by all endpoints that want them alike.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Clients {
     proxies: Vec<Proxy>,
     /// By the time that connecting may take.

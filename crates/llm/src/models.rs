@@ -13,9 +13,11 @@ use crate::{Endpoint, EndpointConfig, ModelName};
 /// Models by name: those of a configuration, and all models of the providers in the table. They share connections.
 pub struct Models {
     configs: BTreeMap<String, EndpointConfig>,
-    lookup: Box<dyn Fn(&str) -> Option<String> + Send + Sync>,
+    lookup: Box<OwnedLookup>,
     clients: Clients,
 }
+
+type OwnedLookup = dyn Fn(&str) -> Option<String> + Send + Sync;
 
 impl Models {
     /// `lookup` stands for the environment, which is not read here.

@@ -82,7 +82,14 @@ fn hint(settings: &Settings, status: Option<u16>, message: &str, body: &Value) -
         return Some("the account is used up; add credit or wait for its next period".to_owned());
     }
     let key = &settings.key_place;
-    Some(match status? {
+    // Gemini says 400 for a wrong key, as for anything wrong.
+    let is_about_key =
+        message.to_lowercase().contains("api key") || message.to_lowercase().contains("api-key");
+    let status = match status? {
+        400 if is_about_key => 401,
+        status => status,
+    };
+    Some(match status {
         401 if matches!(settings.credentials, Credentials::None) => {
             format!("it wants a key: set {}", if key.is_empty() { "`apiKey`" } else { key })
         }
@@ -269,6 +276,12 @@ mod tests {
             Some("wait, or ask the provider for a higher limit"),
         );
         check(400, json!({"error": {"message": "what?"}}), "what?", None);
+        check(
+            400,
+            json!({"error": {"code": 400, "message": "API key not valid.", "status": "INVALID_ARGUMENT"}}),
+            "API key not valid.",
+            Some("check the key in `OPENAI_API_KEY`"),
+        );
     }
 
     #[test]

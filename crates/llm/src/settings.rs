@@ -184,7 +184,7 @@ impl Settings {
         }
 
         let retries = Retries::default();
-        let seen = ResultOptions::default();
+        let seen = results_of(dialect, &model);
         let usual = RequestOptions::default();
         Ok(Settings {
             name: name.to_owned(),
@@ -226,6 +226,28 @@ impl Settings {
     }
 }
 
+/// What results may hold where that depends on the model, as far as its name tells.
+fn results_of(dialect: Dialect, model: &str) -> ResultOptions {
+    let usual = ResultOptions::default();
+    let model = model.to_ascii_lowercase();
+    let is_any = |names: &[&str]| names.iter().any(|name| model.contains(name));
+    match dialect {
+        Dialect::Gemini | Dialect::GeminiOpenApi => {
+            let generation = model.rsplit("gemini-").next().and_then(|rest| rest.split(['.', '-']).next());
+            // Older models refuse media inside a result; all of them take it after the results.
+            let is_new =
+                generation.and_then(|number| number.parse().ok()).is_some_and(|number: u32| number >= 3);
+            ResultOptions { nested_media: usual.nested_media && is_new, ..usual }
+        }
+        Dialect::Bedrock if is_any(&["writer."]) => ResultOptions { error_flag: false, ..usual },
+        Dialect::Bedrock if is_any(&["mistral."]) => ResultOptions { images: false, ..usual },
+        Dialect::Bedrock if is_any(&["qwen.", "moonshot."]) => {
+            ResultOptions { images: false, files: false, ..usual }
+        }
+        _ => usual,
+    }
+}
+
 /// Whose endpoint it is, and what the model is called there.
 fn provider_and_model(
     name: &str,
@@ -263,11 +285,14 @@ fn provider_and_model(
     Ok((provider, model))
 }
 
+/// The first of these variables that is set, and its value.
+type First<'s> = &'s dyn Fn(&[&str]) -> Option<(String, String)>;
+
 fn credentials(
     name: &str,
     provider: &Provider,
     config: &EndpointConfig,
-    set: &dyn Fn(&[&str]) -> Option<(String, String)>,
+    set: First<'_>,
     region: Option<String>,
     has_own_address: bool,
 ) -> Result<(Credentials, String), EndpointError> {

@@ -294,3 +294,20 @@ fn no_key_shows() {
     let shown = format!("{:?}", settings("openai/m", json!({"headers": {"x-key": "sk-2"}}), &variables));
     assert!(shown.contains('…') && !shown.contains("sk-"), "{shown}");
 }
+
+#[test]
+fn what_results_may_hold_depends_on_the_model() {
+    let usual = ResultOptions::default();
+    for (dialect, model, expected) in [
+        (Dialect::Gemini, "gemini-3-pro-preview", ResultOptions { nested_media: true, ..usual.clone() }),
+        (Dialect::Gemini, "gemini-3.5-flash", ResultOptions { nested_media: true, ..usual.clone() }),
+        (Dialect::Gemini, "gemini-2.5-pro", ResultOptions { nested_media: false, ..usual.clone() }),
+        (Dialect::Gemini, "learnlm", ResultOptions { nested_media: false, ..usual.clone() }),
+        (Dialect::Bedrock, "eu.writer.palmyra-x5-v1:0", ResultOptions { error_flag: false, ..usual.clone() }),
+        (Dialect::Bedrock, "mistral.large", ResultOptions { images: false, ..usual.clone() }),
+        (Dialect::Bedrock, "anthropic.claude", usual.clone()),
+        (Dialect::OpenAi, "gemini-2", usual.clone()),
+    ] {
+        assert_eq!(results_of(dialect, model), expected, "{model}");
+    }
+}

@@ -12,7 +12,7 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use reqwest::Response;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 use toolwire_contract::{Answer, Block, Content, ModelError, ModelEvent, ModelRequest, Wait};
 use toolwire_dialect::{AnswerError, AnswerStream, Family, Toolset, read_answer, write_request};
@@ -104,7 +104,8 @@ impl<'e> Asking<'e> {
         }
         let body = write_request(settings.dialect, &request, &toolset, &settings.options)
             .map_err(|error| unusable(error.to_string(), error.hint()))?;
-        let body = Bytes::from(body.to_string());
+        let body = serde_json::to_vec(&body).expect("a JSON value can be written");
+        let body = Bytes::from(body);
         // Where an API names no calls, what came before makes their names unlike those of other answers.
         let seed = request.messages.len().to_string();
         drop(request);
@@ -150,6 +151,7 @@ impl<'e> Asking<'e> {
             body: response.bytes_stream().boxed(),
             frames: Frames::new(settings.framing),
             answer: Some(AnswerStream::new(settings.dialect, toolset.clone()).with_seed(seed)),
+            last: Value::Null,
             deadline,
             waiting_for: Wait::FirstToken,
             end: None,
@@ -224,6 +226,8 @@ struct Reading {
     frames: Frames,
     /// `None` once it is over.
     answer: Option<AnswerStream>,
+    /// What the provider sent last.
+    last: Value,
     deadline: Instant,
     waiting_for: Wait,
     /// How it ended, while events that came before are given.
@@ -244,8 +248,14 @@ impl Reading {
                     return self.cut(trouble);
                 }
                 Ok(None) => {
-                    let rest = self.frames.finish().map_err(|error| self.misframed(&error))?;
-                    let events = self.push(&rest)?;
+                    let rest = match self.frames.finish() {
+                        Ok(rest) => rest,
+                        Err(error) => {
+                            let trouble = self.broken(error.to_string());
+                            return self.cut(trouble);
+                        }
+                    };
+                    let events = self.push(rest)?;
                     let end = self.end.take().unwrap_or_else(|| self.finish());
                     if events.is_empty() {
                         return end.map(Part::Whole);
@@ -262,7 +272,7 @@ impl Reading {
             let patience = if values.iter().any(is_last) { LINGERING } else { self.settings.silence };
             self.deadline = Instant::now() + patience;
             self.waiting_for = Wait::NextToken;
-            let events = self.push(&values)?;
+            let events = self.push(values)?;
             if !events.is_empty() {
                 return Ok(Part::Events(events));
             }
@@ -270,11 +280,13 @@ impl Reading {
     }
 
     /// What can be shown of these values. Trouble that comes after something to show waits its turn.
-    fn push(&mut self, values: &[Value]) -> Result<Vec<ModelEvent>, Trouble> {
+    fn push(&mut self, values: Vec<Value>) -> Result<Vec<ModelEvent>, Trouble> {
         let mut events = Vec::new();
         for value in values {
             let Some(answer) = &mut self.answer else { break };
-            match answer.push(value) {
+            let pushed = answer.push(&value);
+            self.last = value;
+            match pushed {
                 Ok(more) => events.extend(more),
                 Err(error) => {
                     self.answer = None;
@@ -323,10 +335,11 @@ impl Reading {
             .map_err(|error| self.misframed(&FrameError::NotJson(error.to_string())))?;
         // These APIs give calls no ids, and a whole answer is one event of a stream, which makes ids that differ.
         if matches!(self.settings.dialect.family(), Family::Gemini | Family::Ollama) {
-            self.push(&[body])?;
+            self.push(vec![body])?;
             return self.end.take().unwrap_or_else(|| self.finish());
         }
         let answer = read_answer(self.settings.dialect, &body, &self.toolset);
+        self.last = body;
         let answer = answer.map_err(|error| self.unanswered(error))?;
         Ok(self.priced(answer))
     }
@@ -352,11 +365,18 @@ impl Reading {
                 Trouble { error: refused(&self.settings, &self.toolset, status, body), failure }
             }
             AnswerError::Cut { .. } => self.broken(error.to_string()),
-            AnswerError::Failed { ref reason, ref message } => {
-                let body = json!({"reason": reason, "message": message});
-                let (said, hint) = (error.to_string(), Some(error.hint().to_owned()));
-                let error = ModelError::Refused { model, status: None, message: said, hint, body };
-                Trouble { error, failure: None }
+            AnswerError::Failed { ref message, .. } => {
+                // Cohere says why beside its word for the end.
+                let beside = self.last.pointer("/delta/error").and_then(Value::as_str);
+                let message = match message.as_deref().or(beside) {
+                    Some(why) => format!("{error}: {why}"),
+                    None => error.to_string(),
+                };
+                let (hint, body) = (Some(error.hint().to_owned()), self.last.clone());
+                Trouble {
+                    error: ModelError::Refused { model, status: None, message, hint, body },
+                    failure: None,
+                }
             }
             AnswerError::Malformed { .. } => {
                 Trouble { error: ModelError::Malformed { model, problem: error.to_string() }, failure: None }

@@ -15,8 +15,10 @@ const MANY: usize = 100;
 #[derive(Debug, Default)]
 pub(crate) struct Toolsets {
     /// The newest last.
-    known: Mutex<Vec<(Arc<[Tool]>, Arc<Toolset>)>>,
+    known: Mutex<Vec<Known>>,
 }
+
+type Known = (Arc<[Tool]>, Arc<Toolset>);
 
 impl Toolsets {
     pub(crate) async fn bind(&self, tools: &Arc<[Tool]>, dialect: Dialect) -> Arc<Toolset> {

@@ -6,26 +6,32 @@ use toolwire_contract::{Tool, ToolChoice, ToolResult};
 use super::*;
 use crate::collect;
 
-/// The tools of the demo server.
+/// The tools of the demo server, as it lists them.
 fn demo_tools() -> Vec<Tool> {
     let tool = |value: Value| Tool::try_from(value).expect("the case is a tool");
     vec![
         tool(json!({
-            "name": "get_weather",
-            "description": "Tell the weather at a place. The data is made up, and always the same for a place.",
-            "inputSchema": {"type": "object", "required": ["location"], "properties": {
-                "location": {"type": "string", "description": "City or address"},
-                "units": {"type": "string", "enum": ["celsius", "fahrenheit"], "default": "celsius"},
-            }},
+            "name": "calculate",
+            "description": "Work out a sum, a difference, a product or a quotient of two numbers.\n\nArguments:\n\
+                - `operator`: string, required, one of `add`, `subtract`, `multiply`, `divide`\n\
+                - `argument1`: number, required\n- `argument2`: number, required",
+            "inputSchema": {"type": "object", "properties": {
+                "operator": {"type": "string", "enum": ["add", "subtract", "multiply", "divide"],
+                    "description": "What to do with the two"},
+                "argument1": {"type": "number", "description": "The first number"},
+                "argument2": {"type": "number", "description": "The second number"},
+            }, "required": ["operator", "argument1", "argument2"], "additionalProperties": false},
         })),
         tool(json!({
-            "name": "calculate",
-            "description": "Work out a sum, a difference, a product or a quotient of two numbers.",
-            "inputSchema": {"type": "object", "required": ["operator", "argument1", "argument2"], "properties": {
-                "operator": {"$ref": "#/$defs/Operator"},
-                "argument1": {"type": "number"},
-                "argument2": {"type": "number"},
-            }, "$defs": {"Operator": {"type": "string", "enum": ["add", "subtract", "multiply", "divide"]}}},
+            "name": "get_weather",
+            "description": "Tell the weather at a place. The data is made up, and always the same for a place.\n\n\
+                Arguments:\n- `location`: string, required\n\
+                - `units`: string, default `celsius`, one of `celsius`, `fahrenheit`",
+            "inputSchema": {"type": "object", "properties": {
+                "location": {"type": "string", "description": "City or address"},
+                "units": {"type": "string", "enum": ["celsius", "fahrenheit"], "default": "celsius",
+                    "description": "The unit of the temperature"},
+            }, "required": ["location"], "additionalProperties": false},
         })),
     ]
 }
@@ -54,6 +60,7 @@ fn both_calls_of_the_first_question_are_made_at_once() {
         "What is the weather in Paris, and what is 25 + 17?",
         "what's the weather in paris and what is 25+17",
         "Weather in Paris? 25 plus 17?",
+        "Please tell me the weather at Paris; and add 25 and 17.",
     ] {
         let place = if question.contains("Paris") { "Paris" } else { "paris" };
         check(demo_tools(), question, &[weather(place), sum.clone()]);
@@ -122,7 +129,7 @@ fn what_is_missing_is_told() {
     check_said(
         demo_tools(),
         vec![Message::user("Good morning")],
-        "None of the tools fits these words. I can use `get_weather`, `calculate`.",
+        "None of the tools fits these words. I can use `calculate`, `get_weather`.",
     );
     check_said(
         vec![],

@@ -28,7 +28,7 @@ fn cases(api: Api) -> Vec<(&'static str, Said)> {
     ]
 }
 
-pub fn wire_name(api: Api, name: &str) -> String {
+pub(crate) fn wire_name(api: Api, name: &str) -> String {
     let dialect = match api {
         Api::OpenAiChat | Api::Vllm | Api::LlamaCpp => Dialect::OpenAi,
         Api::Azure => Dialect::Azure,
@@ -57,6 +57,10 @@ fn plain(answer: &Answer) -> Value {
         .iter()
         .map(|block| match block {
             Block::Content(Content::Text { text, .. }) => json!({"text": text}),
+            // Cohere says what a model writes before its calls as its plan.
+            Block::Content(Content::Other(plan)) if plan["_meta"]["toolwire/cohere"].is_object() => {
+                json!({"text": plan["text"]})
+            }
             Block::Call { call, .. } => json!({"call": call.name, "arguments": call.arguments}),
             other => Value::from(other.clone()),
         })
@@ -98,7 +102,12 @@ async fn check(api: Api, case: &str, said: &Said) {
         let answer = answer.unwrap_or_else(|error| panic!("{label}, {way}: {error:?}"));
         assert_eq!(setting.provider.refusals(), [], "{label}, {way}");
         assert_eq!(plain(&answer), expected(said), "{label}, {way}");
-        assert_eq!(text_of(&shown), said.text.clone().unwrap_or_default(), "{label}, {way}");
+        let plan = shown.iter().filter_map(|event| match event {
+            ModelEvent::Thinking(plan) if api == Api::Cohere => Some(plan.as_str()),
+            _ => None,
+        });
+        let text = plan.collect::<String>() + &text_of(&shown);
+        assert_eq!(text, said.text.clone().unwrap_or_default(), "{label}, {way}");
         let begun: Vec<&str> = shown
             .iter()
             .filter_map(|event| match event {

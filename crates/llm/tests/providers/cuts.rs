@@ -61,7 +61,13 @@ async fn an_answer_that_breaks_off_is_not_asked_for_again() {
 #[tokio::test]
 async fn an_error_after_the_first_words_is_kept_whole_and_not_asked_again() {
     for api in Api::ALL {
-        let said = Said::text("Some words").fault("server_error", "the machine is on fire");
+        let kind = match api {
+            Api::Anthropic => "overloaded_error",
+            Api::Gemini => "UNAVAILABLE",
+            Api::Bedrock => "internalServerException",
+            _ => "server_error",
+        };
+        let said = Said::text("Some words").fault(kind, "the machine is on fire");
         let setting = Setting::repeating(api, Reply::Answer(said), json!({})).await;
         let (shown, ended) = setting.ask(question("hi")).await;
         let error = ended.expect_err("it ends with an error");

@@ -15,7 +15,6 @@ fn refusal(status: u16, headers: &[(&str, &str)], body: Value) -> Reply {
 }
 
 /// These replies and then an answer: how long was waited, and whether the answer was reached.
-#[track_caller]
 async fn check(replies: Vec<Reply>, waits: &[u64], is_answered: bool) -> Option<ModelError> {
     let count = replies.len();
     let script = Script::new(replies.into_iter().chain([Reply::Answer(Said::text("hi"))]));

@@ -11,7 +11,7 @@ use toolwire_llm::{Endpoint, EndpointConfig, Pacing};
 use toolwire_testkit::provider::{Api, KEY, Provider, Reply, Script};
 
 /// How a model of this API is written.
-pub fn model_name(api: Api) -> &'static str {
+pub(crate) fn model_name(api: Api) -> &'static str {
     match api {
         Api::OpenAiChat => "openai/m",
         Api::Azure => "azure/m",
@@ -24,7 +24,7 @@ pub fn model_name(api: Api) -> &'static str {
         Api::LlamaCpp => "llamacpp/m",
         Api::Responses => "responses/m",
         Api::Anthropic => "anthropic/m",
-        Api::Gemini => "gemini/m",
+        Api::Gemini => "gemini/gemini-3-pro",
         Api::Bedrock => "bedrock/m",
         Api::Cohere => "cohere/m",
         Api::Ollama => "ollama/m",
@@ -32,14 +32,14 @@ pub fn model_name(api: Api) -> &'static str {
 }
 
 /// A provider with its script, an endpoint that asks it, and how long the endpoint waited between attempts.
-pub struct Setting {
-    pub provider: Provider,
-    pub endpoint: Endpoint,
-    pub waits: Arc<Paced>,
+pub(crate) struct Setting {
+    pub(crate) provider: Provider,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) waits: Arc<Paced>,
 }
 
 impl Setting {
-    pub async fn new(api: Api, script: Script, config: Value) -> Setting {
+    pub(crate) async fn new(api: Api, script: Script, config: Value) -> Setting {
         let provider = Provider::start(api, script).await;
         let mut merged = json!({"baseUrl": provider.base_url(), "apiKey": KEY, "region": "us-east-1"});
         for (key, value) in config.as_object().expect("a configuration is an object") {
@@ -52,12 +52,12 @@ impl Setting {
     }
 
     /// A provider that always replies the same.
-    pub async fn repeating(api: Api, reply: Reply, config: Value) -> Setting {
+    pub(crate) async fn repeating(api: Api, reply: Reply, config: Value) -> Setting {
         Setting::new(api, Script::answering(move |_| reply.clone()), config).await
     }
 
     /// What came before the end, and the end.
-    pub async fn ask(&self, request: ModelRequest) -> (Vec<ModelEvent>, Result<Answer, ModelError>) {
+    pub(crate) async fn ask(&self, request: ModelRequest) -> (Vec<ModelEvent>, Result<Answer, ModelError>) {
         let mut shown = Vec::new();
         let mut events = self.endpoint.ask(request);
         while let Some(event) = events.next().await {
@@ -79,12 +79,12 @@ impl Setting {
 
 /// A clock on which waiting takes no time; it keeps how long was waited.
 #[derive(Default)]
-pub struct Paced {
+pub(crate) struct Paced {
     waits: Mutex<Vec<Duration>>,
 }
 
 impl Paced {
-    pub fn waits(&self) -> Vec<Duration> {
+    pub(crate) fn waits(&self) -> Vec<Duration> {
         self.waits.lock().expect("nobody panicked").clone()
     }
 }
@@ -104,7 +104,7 @@ impl Pacing for Paced {
     }
 }
 
-pub fn tools() -> Arc<[Tool]> {
+pub(crate) fn tools() -> Arc<[Tool]> {
     let tool = |value: Value| Tool::try_from(value).expect("the case is a tool");
     Arc::from([
         tool(json!({
@@ -123,7 +123,7 @@ pub fn tools() -> Arc<[Tool]> {
     ])
 }
 
-pub fn question(text: &str) -> ModelRequest {
+pub(crate) fn question(text: &str) -> ModelRequest {
     ModelRequest {
         instructions: Some("Be brief.".to_owned()),
         messages: vec![Message::user(text)],
@@ -133,7 +133,7 @@ pub fn question(text: &str) -> ModelRequest {
 }
 
 /// The text among events, as one.
-pub fn text_of(events: &[ModelEvent]) -> String {
+pub(crate) fn text_of(events: &[ModelEvent]) -> String {
     let texts = events.iter().filter_map(|event| match event {
         ModelEvent::Text(text) => Some(text.as_str()),
         _ => None,
