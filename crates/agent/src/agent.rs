@@ -23,6 +23,7 @@ pub(crate) struct World {
     pub(crate) tools: Arc<dyn Toolbox>,
     pub(crate) conversations: Option<Arc<dyn Conversations>>,
     pub(crate) person: Option<Arc<dyn Person>>,
+    pub(crate) person_timeout: Option<Duration>,
     pub(crate) unattended: Unattended,
     pub(crate) parallel: usize,
     pub(crate) call_timeout: Option<Duration>,
@@ -68,6 +69,7 @@ pub struct AgentBuilder {
     toolboxes: Vec<(String, Arc<dyn Toolbox>)>,
     conversations: Option<Arc<dyn Conversations>>,
     person: Option<Arc<dyn Person>>,
+    person_timeout: Option<Duration>,
     unattended: Unattended,
     parallel: Option<usize>,
     call_timeout: Option<Duration>,
@@ -221,7 +223,14 @@ impl AgentBuilder {
         self
     }
 
-    /// What becomes of such calls when nobody decides.
+    /// How long a person may take; then the answer is no. Unless set, the run waits until it is cancelled.
+    #[must_use]
+    pub fn person_timeout(mut self, timeout: Duration) -> AgentBuilder {
+        self.person_timeout = Some(timeout);
+        self
+    }
+
+    /// What becomes of such calls when there is no person.
     #[must_use]
     pub fn unattended(mut self, unattended: Unattended) -> AgentBuilder {
         self.unattended = unattended;
@@ -281,6 +290,7 @@ impl AgentBuilder {
             tools,
             conversations: self.conversations,
             person: self.person,
+            person_timeout: self.person_timeout,
             unattended: self.unattended,
             parallel,
             call_timeout: self.call_timeout,

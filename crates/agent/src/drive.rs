@@ -6,6 +6,7 @@ mod keep;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::{FutureExt, Stream, StreamExt};
@@ -72,6 +73,14 @@ impl Stream for Running {
                 Poll::Pending => return self.events.poll_recv(context),
             }
         }
+    }
+}
+
+/// Never, when there is no limit.
+async fn elapsed(limit: Option<Duration>) {
+    match limit {
+        Some(limit) => tokio::time::sleep(limit).await,
+        None => std::future::pending().await,
     }
 }
 
@@ -161,6 +170,9 @@ impl Driver {
                 biased;
                 () = self.cancelled.cancelled() => return self.run.cancel(),
                 decision = person.review(call) => decision,
+                () = elapsed(self.world.person_timeout) => {
+                    Decision::No { because: Some(format!("{}, and nobody answered in time", call.why)) }
+                }
             },
             None => Decision::No { because: Some(format!("{}, and nobody is there to allow it", call.why)) },
         };

@@ -1,11 +1,8 @@
 //! What happens next in a run: decides, and never awaits.
 //!
-//! A [`Run`] is a value. [`Run::step`] says what is to be done, and whoever does it tells the run what came of it. It may be
-//! saved in between ([`Run::to_json`]) and go on in another process. Whatever it is told, in whatever order:
-//!
-//! - every call of the model has exactly one result, in the message after it, in the order of the calls;
-//! - messages of the user and of the assistant alternate;
-//! - nothing that was said is lost.
+//! A run may be saved at any point ([`Run::to_json`]) and go on in another process. `history` has the one way in which
+//! messages follow each other, `calls` the calls of one answer until each has its result, `offer` the tools that the model
+//! is shown.
 
 mod calls;
 mod history;
@@ -35,7 +32,11 @@ use offer::Offer;
 /// So many empty answers in a row, and the model is not asked again.
 const EMPTY_ANSWERS: u32 = 3;
 
-/// One conversation with a model and its tools, at any point of it. See the [module](self).
+/// One conversation with a model and its tools, at any point of it: a value that decides and never awaits.
+///
+/// [`Run::step`] says what is to be done, and whoever does it tells the run what came of it. Whatever it is told, in
+/// whatever order: every call of the model has exactly one result, in the message after it, in the order of the calls;
+/// messages of the user and of the assistant take turns; nothing that was said is lost.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Run {
@@ -429,12 +430,16 @@ impl Run {
     }
 
     fn request(&mut self) -> ModelRequest {
+        let is_first = self.turn.steps == 0;
+        if let (true, ToolChoice::Tool(name)) = (is_first, &self.settings.tool_choice) {
+            // What it must call, it must be shown.
+            self.offer.use_tool(&self.catalog, name);
+        }
         let tools = self.offer.tools(&self.catalog, &self.settings);
         let fixed =
             self.offer.tokens() + self.settings.instructions.as_deref().map_or(0, crate::estimate_tokens);
         let size = self.settings.context.tokens.or(self.catalog.limits().context_tokens);
         let messages = self.memory.view(&self.history, fixed, size, &self.settings);
-        let is_first = self.turn.steps == 0;
         ModelRequest {
             instructions: self.settings.instructions.clone(),
             messages,

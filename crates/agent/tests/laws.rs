@@ -65,6 +65,7 @@ struct World {
     tools: Arc<[Tool]>,
     limits: ModelLimits,
     answers: u32,
+    said: u32,
 }
 
 impl World {
@@ -91,14 +92,16 @@ impl World {
         };
         let mut run = Run::new(settings);
         run.set_tools(tools.clone(), limits);
-        World { run, stored: Vec::new(), tools, limits, answers: 0 }
+        World { run, stored: Vec::new(), tools, limits, answers: 0, said: 0 }
     }
 
     fn happens(&mut self, event: &Event) {
         match event {
-            Event::Say(true) => self.run.say("Hello?"),
-            Event::Say(false) if self.run.is_done() => self.run.say("And now?"),
-            Event::Say(false) => {}
+            Event::Say(is_in_between) if *is_in_between || self.run.is_done() => {
+                self.said += 1;
+                self.run.say(format!("Question {}?", self.said));
+            }
+            Event::Say(_) => {}
             Event::Answer { .. } => {
                 let answer = self.answer(event);
                 self.run.model_said(answer);
@@ -234,6 +237,9 @@ impl World {
             check_messages(messages).unwrap_or_else(|problem| panic!("{problem}: {messages:#?}"));
             assert_eq!(messages.last().unwrap().role, Role::User);
             assert!(request.tools.len() <= 12, "{} tools", request.tools.len());
+            let text = json!(messages).to_string();
+            let question = format!("Question {}?", self.said);
+            assert!(self.said == 0 || text.contains(&question), "`{question}` is not in {text}");
         }
         if self.run.is_done() {
             assert_eq!(kept, self.run.messages(), "what is kept is what the model would be shown");

@@ -5,22 +5,25 @@ mod report;
 
 use std::io::{self, IsTerminal};
 use std::path::Path;
+use std::pin::{Pin, pin};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
 use futures::StreamExt;
 use toolwire_agent::{Agent, AgentEvent, Ending, Finished, Run};
-use toolwire_contract::{Block, ConversationId, Message, Role};
+use toolwire_contract::{Block, Content, ConversationId, Message, Role};
+use toolwire_hub::Hub;
 
 use crate::assembly;
 use crate::failure::{Failure, say};
 use crate::interrupt;
 use crate::output;
-use crate::servers::{self, tell_of_failed};
+use crate::servers;
 use crate::settings;
 use crate::shown::shown;
 use crate::storage;
+use crate::tools::tell_of_failed;
 use report::Progress;
 
 /// Ask a model one question, with the tools of the configured servers
@@ -58,48 +61,56 @@ pub(crate) fn run(args: &AskArgs, config: Option<&Path>) -> Result<ExitCode, Fai
     let models = assembly::models(&settings)?;
     let model = assembly::model(&models, assembly::choose(args.model.as_deref(), &settings))?;
     servers::run(async {
-        let interrupted = interrupt::awaited();
-        let hub = Arc::new(assembly::hub(&found));
-        let mut agent = assembly::agent(model, hub.clone(), &settings);
+        let mut agent = assembly::agent(model, &settings);
         if args.keep || args.resume.is_some() {
             agent = agent.conversations(storage::open(&settings.store).await?);
         }
-        let agent = agent.build().map_err(|error| {
-            Failure::usage(format!("`toolwire.agent`: {error}")).with_hint(error.hint())
-        })?;
-        let asked = async {
-            servers::settled(&hub).await;
-            tell_of_failed(&hub.status());
-            let mut run = match &args.resume {
-                Some(id) => agent.load(id).await.map_err(storage::failure)?,
-                None => agent.new_run(),
-            };
-            run.say_message(message);
-            Ok(run)
-        };
-        tokio::pin!(interrupted);
-        let outcome = tokio::select! {
-            run = asked => match run {
-                Ok(run) => drive(args, &agent, run, interrupted.as_mut()).await,
-                Err(failure) => Err(failure),
-            },
-            () = &mut interrupted => Err(Failure::interrupted()),
-        };
+        let hub = Arc::new(assembly::hub(&found));
+        let agent = agent
+            .tools(hub.clone())
+            .build()
+            .map_err(|error| Failure::usage(format!("`toolwire.agent`: {error}")).with_hint(error.hint()))?;
+        let interrupted = pin!(interrupt::awaited());
+        let outcome = ask(args, &agent, &hub, message, interrupted).await;
         servers::close(&hub).await;
         outcome
     })
 }
 
+async fn ask(
+    args: &AskArgs,
+    agent: &Agent,
+    hub: &Hub,
+    message: Message,
+    mut interrupted: Pin<&mut impl Future<Output = ()>>,
+) -> Result<ExitCode, Failure> {
+    let ready = async {
+        servers::settled(hub).await;
+        tell_of_failed(&hub.status());
+        match &args.resume {
+            Some(id) => agent.load(id).await.map_err(storage::failure),
+            None => Ok(agent.new_run()),
+        }
+    };
+    let mut run = tokio::select! {
+        run = ready => run?,
+        () = &mut interrupted => return Err(Failure::interrupted()),
+    };
+    run.say_message(message);
+    let finished = drive(args, agent, run, interrupted).await?;
+    conclude(args, agent, &finished.0, &finished.1)
+}
+
 fn question(args: &AskArgs) -> Result<Message, Failure> {
     let mut blocks = Vec::new();
     if args.prompt != "-" {
-        blocks.push(Block::Content(toolwire_contract::Content::text(args.prompt.clone())));
+        blocks.push(Block::Content(Content::text(args.prompt.clone())));
     }
     if !io::stdin().is_terminal() {
         blocks.extend(attachment::read(io::stdin())?.map(Block::Content));
     }
     let says_something = blocks.iter().any(|block| match block {
-        Block::Content(toolwire_contract::Content::Text { text, .. }) => !text.trim().is_empty(),
+        Block::Content(Content::Text { text, .. }) => !text.trim().is_empty(),
         _ => true,
     });
     if !says_something {
@@ -115,26 +126,24 @@ async fn drive(
     args: &AskArgs,
     agent: &Agent,
     run: Run,
-    mut interrupted: impl Future<Output = ()> + Unpin,
-) -> Result<ExitCode, Failure> {
+    mut interrupted: Pin<&mut impl Future<Output = ()>>,
+) -> Result<(Finished, Progress), Failure> {
     let mut running = agent.drive(run);
     let stop = running.cancelled();
     let mut progress = Progress::new(args.json);
-    let finished = loop {
+    loop {
         tokio::select! {
             event = running.next() => match event {
-                Some(AgentEvent::Done(finished)) => break finished,
+                Some(AgentEvent::Done(finished)) => {
+                    progress.end()?;
+                    return Ok((*finished, progress));
+                }
                 Some(event) => progress.tell(&event)?,
                 None => return Err(Failure::work("the run ended without saying how")),
             },
             () = &mut interrupted, if !stop.is_cancelled() => stop.cancel(),
         }
-    };
-    progress.end()?;
-    if let Some((id, _)) = finished.run.kept() {
-        say(&format!("conversation {id}\n"));
     }
-    conclude(args, agent, &finished, &progress)
 }
 
 /// Prints the answer, or says why there is none.
@@ -145,6 +154,9 @@ fn conclude(
     progress: &Progress,
 ) -> Result<ExitCode, Failure> {
     let outcome = &finished.outcome;
+    if let Some((id, _)) = finished.run.kept() {
+        say(&format!("conversation {id}\n"));
+    }
     if args.json {
         output::print(&report::as_json(agent.model().name(), finished))?;
     } else if !outcome.text.is_empty() && !progress.has_shown_text() {

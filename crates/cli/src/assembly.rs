@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use toolwire_agent::{Agent, AgentBuilder};
-use toolwire_contract::{Model, Toolbox};
+use toolwire_contract::Model;
 use toolwire_hub::{Budget, Hub, HubOptions};
 use toolwire_llm::{Demo, EndpointError, Models};
 
@@ -42,9 +42,9 @@ fn tell_of_demo() {
     ));
 }
 
-/// An agent that asks `model` and has the tools of `hub`. Whoever builds it adds who decides and where it is kept.
-pub(crate) fn agent(model: Arc<dyn Model>, hub: Arc<dyn Toolbox>, settings: &Settings) -> AgentBuilder {
-    Agent::builder().settings(settings.agent.clone()).model(model).tools(hub)
+/// An agent that asks `model`. Whoever builds it adds the tools, who decides and where it is kept.
+pub(crate) fn agent(model: Arc<dyn Model>, settings: &Settings) -> AgentBuilder {
+    Agent::builder().settings(settings.agent.clone()).model(model)
 }
 
 /// A hub whose results a model reads: what is too long for it is cut, and can be paged through.

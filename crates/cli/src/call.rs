@@ -17,6 +17,7 @@ use crate::output;
 use crate::servers;
 use crate::shown::shown;
 use crate::source::in_words;
+use crate::tools;
 
 /// Call one tool
 ///
@@ -49,12 +50,7 @@ fn time(text: &str) -> Result<Duration, String> {
 pub(crate) fn run(args: &CallArgs, config: Option<&Path>) -> Result<ExitCode, Failure> {
     let arguments = arguments(args)?;
     let found = servers::find(config)?.only(args.server.as_deref())?;
-    servers::run(async {
-        let hub = Hub::start(&found.config, found.options());
-        let outcome = ask(args, &hub, &arguments).await;
-        hub.close().await;
-        outcome
-    })
+    found.with_hub(async |hub| ask(args, hub, &arguments).await)
 }
 
 /// The arguments as text: what is wrong with them, the tool's own schema says best.
@@ -98,10 +94,12 @@ async fn ask(args: &CallArgs, hub: &Hub, arguments: &Value) -> Result<ExitCode, 
             })
         });
     let options = CallOptions { timeout: args.timeout, progress };
-    match hub.call(&tool, arguments, options).await {
+    let answer = hub.call(&tool, arguments, options).await;
+    tools::tell_of_changes(&hub.status());
+    match answer {
         Ok(result) => {
             let text = if args.json { json(&Value::from(result.clone()), false) } else { in_text(&result) };
-            output::print(&text)?;
+            output::print_of_strangers(&text)?;
             Ok(if result.failed() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
         }
         Err(error) => {

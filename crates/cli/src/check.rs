@@ -135,12 +135,11 @@ mod tests;
 /// The tools of the configured servers, as a list.
 fn of_servers(config: Option<&Path>) -> Result<String, Failure> {
     let found = servers::find(config)?;
-    servers::run(async {
-        let hub = found.connect().await;
+    found.with_hub(async |hub| {
+        servers::settled(hub).await;
         tools::tell_of_failed(&hub.status());
         let tools: Vec<serde_json::Value> =
             hub.tools().iter().cloned().map(serde_json::Value::from).collect();
-        hub.close().await;
         Ok(serde_json::Value::Array(tools).to_string())
     })
 }

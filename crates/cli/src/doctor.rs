@@ -8,12 +8,14 @@ use std::time::{Duration, Instant};
 use anstyle::{AnsiColor, Style};
 use clap::Args;
 use toolwire_dialect::{Dialect, Options, Status};
-use toolwire_hub::{DriftKind, Hub, Phase, ServerStatus};
+use toolwire_hub::{Hub, ServerStatus};
 
 use crate::failure::Failure;
 use crate::output;
 use crate::servers::{self, trouble};
-use crate::shown::shown;
+use crate::shown::{counted, shown};
+use crate::source::in_words;
+use crate::tools;
 
 const GOOD: Style = AnsiColor::Green.on_default().bold();
 const BAD: Style = AnsiColor::Red.on_default().bold();
@@ -26,20 +28,24 @@ const NAME: Style = Style::new().bold();
 /// Says what is wrong and how to mend it. The exit code is 1 when something is.
 #[derive(Args)]
 #[command(after_long_help = include_str!("help/doctor.txt"))]
-pub(crate) struct DoctorArgs {}
+pub(crate) struct DoctorArgs {
+    /// Accept the tools whose definition changed: from now on they are what later ones are compared with
+    #[arg(long)]
+    accept: bool,
+}
 
-pub(crate) fn run(_: &DoctorArgs, config: Option<&Path>) -> Result<ExitCode, Failure> {
+pub(crate) fn run(args: &DoctorArgs, config: Option<&Path>) -> Result<ExitCode, Failure> {
     let found = servers::find(config)?;
-    servers::run(async {
+    found.with_hub(async |hub| {
         let started = Instant::now();
-        let hub = found.connect().await;
+        servers::settled(hub).await;
         let took = started.elapsed();
         let status = hub.status();
         let mut text = String::new();
         let place = &found.place;
         let disabled = found.config.servers.iter().filter(|server| server.disabled).count();
         let enabled = found.config.servers.len() - disabled;
-        let _ = write!(text, "{GOOD}✓{GOOD:#} configuration  {QUIET}{place}, {enabled} servers");
+        let _ = write!(text, "{GOOD}✓{GOOD:#} configuration  {QUIET}{place}, {}", counted(enabled, "server"));
         if disabled > 0 {
             let _ = write!(text, ", {disabled} disabled");
         }
@@ -47,10 +53,15 @@ pub(crate) fn run(_: &DoctorArgs, config: Option<&Path>) -> Result<ExitCode, Fai
         let mut wrong = 0;
         for server in &status {
             wrong += tell_server(&mut text, server);
+            wrong += tell_changes(&mut text, server, args.accept);
         }
-        wrong += tell_schemas(&mut text, &hub);
+        if args.accept {
+            hub.accept_changes().map_err(|error| {
+                Failure::work(format!("the changes cannot be accepted: {}", in_words(&error)))
+            })?;
+        }
+        wrong += tell_schemas(&mut text, hub);
         let _ = writeln!(text, "\n{}", verdict(wrong, took));
-        hub.close().await;
         output::print_styled(&text)?;
         Ok(if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     })
@@ -73,16 +84,18 @@ fn tell_server(text: &mut String, server: &ServerStatus) -> usize {
                 .unwrap_or_default();
             let _ = writeln!(
                 text,
-                "{GOOD}✓{GOOD:#} {NAME}{name}{NAME:#}  {QUIET}{} tools, MCP {protocol}{}{QUIET:#}",
-                server.tool_count,
+                "{GOOD}✓{GOOD:#} {NAME}{name}{NAME:#}  {QUIET}{}{}, MCP {}{}{QUIET:#}",
+                counted(server.tool_count, "tool"),
+                if server.denied > 0 { format!(" ({} not admitted)", server.denied) } else { String::new() },
+                shown(protocol),
                 shown(&version)
             );
         }
         Some(reason) => {
             wrong += 1;
             let _ = writeln!(text, "{BAD}✗{BAD:#} {NAME}{name}{NAME:#}  {}", shown(&reason));
-            if let Some(hint) = hint(&reason, &server.phase) {
-                let _ = writeln!(text, "    {hint}");
+            if let Some(hint) = &server.hint {
+                let _ = writeln!(text, "    {}", shown(hint));
             }
         }
     }
@@ -99,23 +112,17 @@ fn tell_server(text: &mut String, server: &ServerStatus) -> usize {
         wrong += 1;
         let _ = writeln!(text, "  {ODD}!{ODD:#} {}", shown(cut));
     }
-    for drift in &server.drifts {
-        if let DriftKind::Changed(parts) = &drift.kind {
-            let parts: Vec<String> = parts.iter().map(|part| format!("{part:?}").to_lowercase()).collect();
-            let _ = writeln!(
-                text,
-                "  {ODD}!{ODD:#} tool `{}` is not what it was when last seen: its {} changed",
-                shown(&drift.tool),
-                parts.join(" and ")
-            );
-        }
+    for oddity in tools::oddities(server) {
+        wrong += 1;
+        let _ = writeln!(text, "  {ODD}!{ODD:#} {}", shown(&oddity));
     }
     if server.noise.unreadable > 0 {
         let last = server.noise.last.as_deref().unwrap_or_default();
         let _ = writeln!(
             text,
-            "  {ODD}!{ODD:#} {} lines on stdout are no messages; the last: {}",
-            server.noise.unreadable,
+            "  {ODD}!{ODD:#} {} on stdout that {} no message; the last: {}",
+            counted(usize::try_from(server.noise.unreadable).unwrap_or(usize::MAX), "line"),
+            if server.noise.unreadable == 1 { "is" } else { "are" },
             shown(last)
         );
         let _ = writeln!(text, "    logs belong on stderr: tell the server's author");
@@ -128,18 +135,18 @@ fn tell_server(text: &mut String, server: &ServerStatus) -> usize {
     wrong
 }
 
-fn hint(reason: &str, phase: &Phase) -> Option<&'static str> {
-    let has = |word: &str| reason.contains(word);
-    match () {
-        () if has("not found") || has("no such") => Some("install it, or give `command` with its whole path"),
-        () if has("did not come up within") => {
-            Some("raise its `timeout`, or run its command by hand and see what it waits for")
-        }
-        () if has("401") || has("403") => Some("give it a header with a token, or log in"),
-        () if has("the process ended") => Some("run its command by hand: what it says on stderr is below"),
-        () if matches!(phase, Phase::Down { .. }) => Some("look at its entry in the configuration"),
-        () => None,
+/// Tools that are not what they were when they were first seen or last accepted; how many are still to be accepted.
+fn tell_changes(text: &mut String, server: &ServerStatus, accept: bool) -> usize {
+    let changes = tools::changes(server);
+    for change in &changes {
+        let accepted = if accept { "; accepted" } else { "" };
+        let _ = writeln!(text, "  {ODD}!{ODD:#} {}{accepted}", shown(change));
     }
+    if accept || changes.is_empty() {
+        return 0;
+    }
+    let _ = writeln!(text, "    {}", tools::ACCEPT);
+    changes.len()
 }
 
 /// Tools that some dialect refuses although their server is fine.

@@ -1,10 +1,11 @@
 //! What went wrong, told as a person wants to read it: the error, the place, the next thing to try.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
+
+use crate::screen;
 
 pub(crate) const ERROR: Style = AnsiColor::Red.on_default().bold();
 pub(crate) const HINT: Style = AnsiColor::Cyan.on_default().bold();
@@ -30,6 +31,11 @@ impl Failure {
         Self { exit: 1, ..Self::usage(message) }
     }
 
+    /// A person ended it, and knows: exit code 130, and no words.
+    pub(crate) fn interrupted() -> Self {
+        Self { exit: 130, ..Self::usage("") }
+    }
+
     /// The place in the input, drawn.
     pub(crate) fn with_excerpt(self, excerpt: Option<String>) -> Self {
         Self { excerpt, ..self }
@@ -47,6 +53,9 @@ impl Failure {
 
     /// Prints the failure to standard error and gives the exit code.
     pub(crate) fn tell(&self) -> ExitCode {
+        if self.message.is_empty() {
+            return ExitCode::from(self.exit);
+        }
         let mut text = format!("{ERROR}error:{ERROR:#} {}\n", self.message);
         if let Some(excerpt) = &self.excerpt {
             text.push_str(excerpt);
@@ -61,5 +70,5 @@ impl Failure {
 
 /// Prints to standard error, coloured only where that is wanted. A closed standard error leaves nobody to tell.
 pub(crate) fn say(text: &str) {
-    let _ = anstream::stderr().lock().write_all(text.as_bytes());
+    let _ = screen::tell(text.as_bytes());
 }

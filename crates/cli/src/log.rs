@@ -7,9 +7,11 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::failure::{HINT, NOTE, say};
+use crate::screen;
 
-/// What is told when nothing is asked for. The SDK tells of every connection it opens.
-const USUAL: &str = "warn,rmcp=off";
+/// What is told when nothing is asked for. The SDK tells of every connection it opens, and how the servers are, each command
+/// says in its own words.
+const USUAL: &str = "warn,rmcp=off,toolwire::hub::status=off";
 
 /// Begins to tell what happens, as `TOOLWIRE_LOG` asks: `debug`, or `toolwire_toolkit=trace,warn`.
 pub(crate) fn begin() {
@@ -24,7 +26,7 @@ pub(crate) fn begin() {
     });
     let colours =
         io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr).with_ansi(colours);
+    let lines = tracing_subscriber::fmt::layer().with_writer(|| screen::Stderr).with_ansi(colours);
     // A second beginning, as in tests, leaves the first one in place.
     let _ = tracing_subscriber::registry().with(targets).with(lines).try_init();
 }

@@ -1,6 +1,7 @@
 //! The `toolwire` command: reads the command line, runs one command, and turns its outcome into an exit code.
 
 mod arguments;
+mod ask;
 mod assembly;
 mod call;
 mod chat;
@@ -10,9 +11,11 @@ mod demo_server;
 mod dialect_name;
 mod doctor;
 mod failure;
+mod interrupt;
 mod log;
 mod output;
 mod refused;
+mod screen;
 mod servers;
 mod settings;
 mod shown;
@@ -22,8 +25,6 @@ mod tools;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use clap::{Parser, Subcommand};
 
@@ -72,6 +73,7 @@ enum Command {
     Check(check::CheckArgs),
     Tools(tools::ToolsArgs),
     Call(call::CallArgs),
+    Ask(ask::AskArgs),
     Chat(chat::ChatArgs),
     Doctor(doctor::DoctorArgs),
     DemoServer(demo_server::DemoServerArgs),
@@ -81,7 +83,7 @@ fn main() -> ExitCode {
     let CommandLine { config, command } = CommandLine::parse();
     // The chat has its own use for Ctrl-C.
     if !matches!(command, Command::Chat(_)) {
-        exit_130_when_interrupted();
+        interrupt::ends_the_process();
     }
     let config = config.as_deref();
     let outcome = match command {
@@ -91,16 +93,10 @@ fn main() -> ExitCode {
         Command::Check(args) => check::run(&args, config),
         Command::Tools(args) => tools::run(&args, config),
         Command::Call(args) => call::run(&args, config),
+        Command::Ask(args) => ask::run(&args, config),
         Command::Chat(args) => chat::run(&args, config),
         Command::Doctor(args) => doctor::run(&args, config),
         Command::DemoServer(args) => demo_server::run(&args),
     };
     outcome.unwrap_or_else(|failure: Failure| failure.tell())
-}
-
-/// Scripts that look at the exit code itself should see 130, not a death by signal that only a shell translates.
-fn exit_130_when_interrupted() {
-    let always = Arc::new(AtomicBool::new(true));
-    // Where no handler can be set, the system's own way of ending the process is good enough.
-    let _ = signal_hook::flag::register_conditional_shutdown(signal_hook::consts::SIGINT, 130, always);
 }

@@ -1,17 +1,22 @@
 //! Results, written once and whole.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
-use crate::shown::shown;
+use crate::shown::{shown, shown_lines};
 use crate::source::in_words;
 
 /// Writes all of `text` to standard output.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).or_else(unless_nobody_reads)
+}
+
+/// Writes what a server said to standard output: as it is for a program, and so that it cannot steer a terminal.
+pub(crate) fn print_of_strangers(text: &str) -> Result<(), Failure> {
+    if io::stdout().is_terminal() { print(&shown_lines(text)) } else { print(text) }
 }
 
 /// Writes all of `text` to standard output, with its colours only where they are wanted.

@@ -8,12 +8,14 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use toolwire_hub::{Browser, Config, Hub, HubOptions, Phase, ServerStatus};
+use toolwire_hub::{Browser, Config, Hub, HubOptions, Phase, ServerName, ServerStatus};
 
 use crate::demo_server;
 use crate::failure::{Failure, HINT, NOTE, say};
+use crate::interrupt;
 use crate::log;
-use crate::shown::{shown, width};
+use crate::screen;
+use crate::shown::{counted, shown, width};
 use crate::source::in_words;
 
 /// A configuration that was found.
@@ -21,6 +23,8 @@ pub(crate) struct Found {
     /// Where it stands: the file, or what stands for one.
     pub(crate) place: String,
     pub(crate) config: Config,
+    /// The one server that is asked for. The others stay configured, so that its tools are called what they always are.
+    only: Option<ServerName>,
 }
 
 /// Finds and reads the configuration; what it warns of is told.
@@ -52,7 +56,7 @@ fn demo(no_places: &str) -> Result<Found, Failure> {
         "{NOTE}note:{NOTE:#} no servers are configured (there is no {no_places}): this is the demo server\n\
          {HINT}hint:{HINT:#} write an mcp.json such as {{\"mcpServers\": {{\"time\": {{\"command\": \"uvx\", \"args\": [\"mcp-server-time\"]}}}}}}\n",
     ));
-    Ok(Found { place: "none: the demo server".to_owned(), config })
+    Ok(Found { place: "none: the demo server".to_owned(), config, only: None })
 }
 
 fn read(file: &Path, text: &str) -> Result<Found, Failure> {
@@ -72,7 +76,7 @@ fn read(file: &Path, text: &str) -> Result<Found, Failure> {
             say(&format!("{HINT}hint:{HINT:#} {}\n", shown(&hint)));
         }
     }
-    Ok(Found { place: shown(&file.to_string_lossy()), config })
+    Ok(Found { place: shown(&file.to_string_lossy()), config, only: None })
 }
 
 /// Where this user's configuration of Toolwire lives.
@@ -95,7 +99,7 @@ fn folder_of(variable: &str, on_windows: &str, at_home: &str) -> Option<PathBuf>
 }
 
 impl Found {
-    /// Keeps only the server that was asked for.
+    /// Connects to no server but the one that is asked for.
     pub(crate) fn only(mut self, server: Option<&str>) -> Result<Found, Failure> {
         let Some(name) = server else { return Ok(self) };
         let Some(one) = self.config.server(name) else {
@@ -108,8 +112,7 @@ impl Found {
             return Err(Failure::usage(format!("server `{name}` is disabled in {}", self.place))
                 .with_hint("remove `disabled` there"));
         }
-        let one = one.clone();
-        self.config.servers = vec![one];
+        self.only = Some(one.name.clone());
         Ok(self)
     }
 
@@ -120,22 +123,58 @@ impl Found {
             browser: io::stderr().is_terminal().then(|| -> Arc<dyn Browser> { Arc::new(AtTerminal) }),
             // A person or a program reads the answer here, not a model: it gets everything.
             budget: None,
+            only: self.only.clone(),
             ..HubOptions::default()
         }
     }
 
-    /// Connects to all servers, with a line for each while that lasts.
-    pub(crate) async fn connect(&self) -> Hub {
-        let hub = Hub::start(&self.config, self.options());
-        let lines = Lines::new(&hub.status());
-        tokio::select! {
-            () = hub.settled() => {}
-            () = lines.show(&hub) => {}
-        }
-        lines.finish(&hub.status());
-        hub
+    /// Runs `work` on a hub that is about to connect to the servers, and ends them when it is done.
+    ///
+    /// An interrupt drops the work, which cancels the calls that it waits for, and ends the servers too; the next one does
+    /// not wait for them.
+    pub(crate) fn with_hub<T>(
+        &self,
+        work: impl AsyncFnOnce(&Hub) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        run(async {
+            let interrupted = interrupt::awaited();
+            let hub = Hub::start(&self.config, self.options());
+            let outcome = tokio::select! {
+                outcome = work(&hub) => Some(outcome),
+                () = interrupted => None,
+            };
+            match outcome {
+                Some(outcome) => {
+                    hub.close().await;
+                    outcome
+                }
+                None => {
+                    close(&hub).await;
+                    Err(Failure::interrupted())
+                }
+            }
+        })
     }
 }
+
+/// Waits until all servers are ready or have failed, with a line for each while that lasts.
+pub(crate) async fn settled(hub: &Hub) {
+    let lines = Lines::new(&hub.status());
+    tokio::select! {
+        () = hub.settled() => {}
+        () = lines.show(hub) => {}
+    }
+    lines.finish(&hub.status());
+}
+
+/// Ends the servers, within a time that a person waits.
+pub(crate) async fn close(hub: &Hub) {
+    // What is not gone by then, the watchdog ends.
+    let _ = tokio::time::timeout(CLOSING, hub.close()).await;
+}
+
+/// How long servers may take to end after an interrupt: the steps that end a process, and a little.
+const CLOSING: Duration = Duration::from_secs(6);
 
 /// Shows login pages as addresses: whoever sits at the terminal opens them.
 struct AtTerminal;
@@ -175,6 +214,7 @@ impl Lines {
 
     fn on(target: ProgressDrawTarget, servers: &[ServerStatus]) -> Lines {
         let all = MultiProgress::with_draw_target(target);
+        screen::share(&all);
         let width = servers.iter().map(|server| width(&shown(&server.name))).max().unwrap_or(0).min(32);
         let bars = servers
             .iter()
@@ -205,7 +245,7 @@ impl Lines {
         for (bar, server) in self.bars.iter().zip(servers) {
             match &server.phase {
                 Phase::Connecting => {}
-                Phase::Ready => bar.finish_with_message(format!("{} tools", server.tool_count)),
+                Phase::Ready => bar.finish_with_message(counted(server.tool_count, "tool")),
                 Phase::Recovering { reason } | Phase::Down { reason } => {
                     bar.abandon_with_message(shown(reason))
                 }
@@ -220,6 +260,12 @@ impl Lines {
         for bar in &self.bars {
             bar.finish_and_clear();
         }
+    }
+}
+
+impl Drop for Lines {
+    fn drop(&mut self) {
+        screen::release();
     }
 }
 

@@ -7,6 +7,17 @@ pub(crate) fn shown(text: &str) -> String {
     text.chars().map(|character| if disturbs(character) { '\u{fffd}' } else { character }).collect()
 }
 
+/// The same for text of many lines, which keeps its lines and tabs.
+pub(crate) fn shown_lines(text: &str) -> String {
+    let is_kept = |character: char| matches!(character, '\n' | '\t') || !disturbs(character);
+    text.chars().map(|character| if is_kept(character) { character } else { '\u{fffd}' }).collect()
+}
+
+/// `1 tool`, `2 tools`.
+pub(crate) fn counted(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
 /// How many columns `text` takes.
 pub(crate) fn width(text: &str) -> usize {
     UnicodeWidthStr::width(text)
@@ -90,6 +101,14 @@ mod tests {
     #[test]
     fn a_terminal_sequence_in_a_name_is_disarmed() {
         assert_eq!(shown("a\u{1b}[31mb\u{202e}c\n"), "a\u{fffd}[31mb\u{fffd}c\u{fffd}");
+    }
+
+    #[test]
+    fn lines_and_tabs_stay_and_nothing_else_steers() {
+        assert_eq!(
+            shown_lines("a\tb\r\nc\u{1b}]0;title\u{7}\u{9b}2J\u{8}"),
+            "a\tb\u{fffd}\nc\u{fffd}]0;title\u{fffd}\u{fffd}2J\u{fffd}"
+        );
     }
 
     #[test]

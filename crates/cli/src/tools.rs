@@ -9,23 +9,26 @@ use clap::Args;
 use serde_json::{Value, json};
 use toolwire_contract::{Tool, Toolbox};
 use toolwire_dialect::{Dialect, Options};
-use toolwire_hub::{Hub, ServerStatus};
+use toolwire_hub::{Change, DriftKind, Hub, ServerStatus};
 
 use crate::check;
 use crate::convert::json as to_json;
 use crate::dialect_name;
-use crate::failure::{ERROR, Failure, NOTE, say};
+use crate::failure::{ERROR, Failure, HINT, NOTE, say};
 use crate::output;
 use crate::refused::{self, Weight};
 use crate::servers::{self, trouble};
-use crate::shown::shown;
+use crate::shown::{counted, cut, shown};
 
 const NAME: Style = Style::new().bold();
+/// Longer names have a line of their own.
+const LONGEST_NAME: usize = 40;
 const QUIET: Style = AnsiColor::BrightBlack.on_default();
 
 /// List the tools of the configured servers
 ///
-/// Connects to all servers at once; one that fails is named with its reason, and the exit code is 1.
+/// Connects to all servers at once. One that fails is named with its reason, a tool that cannot be offered with its own, and
+/// the exit code is 1.
 #[derive(Args)]
 #[command(after_long_help = include_str!("help/tools.txt"))]
 pub(crate) struct ToolsArgs {
@@ -42,30 +45,33 @@ pub(crate) struct ToolsArgs {
 
 pub(crate) fn run(args: &ToolsArgs, config: Option<&Path>) -> Result<ExitCode, Failure> {
     let found = servers::find(config)?.only(args.server.as_deref())?;
-    servers::run(async {
-        let hub = found.connect().await;
+    found.with_hub(async |hub| {
+        servers::settled(hub).await;
         let status = hub.status();
-        let outcome = show(args, &hub, &status);
-        hub.close().await;
-        outcome?;
-        let failed = status.iter().filter(|server| trouble(server).is_some()).count();
-        Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        let refused = show(args, hub, &status)?;
+        let is_whole = |server: &ServerStatus| trouble(server).is_none() && server.quarantined.is_empty();
+        let is_well = refused == 0 && status.iter().all(is_whole);
+        Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     })
 }
 
-fn show(args: &ToolsArgs, hub: &Hub, status: &[ServerStatus]) -> Result<(), Failure> {
+/// How many tools the dialect that was asked for refuses.
+fn show(args: &ToolsArgs, hub: &Hub, status: &[ServerStatus]) -> Result<usize, Failure> {
+    tell_of_failed(status);
     if let Some(dialect) = args.dialect {
-        tell_of_failed(status);
         let toolset = hub.get_tools(dialect, &Options::default());
-        refused::tell(toolset.reports(), Weight::Warning, "`toolwire check` shows which dialects take them");
-        return output::print(&to_json(&toolset.request_tools(), false));
+        let hint = "`toolwire check` shows which dialects take them";
+        let refused = refused::tell(toolset.reports(), Weight::Error, hint);
+        output::print_of_strangers(&to_json(&toolset.request_tools(), false))?;
+        return Ok(refused);
     }
     if args.json {
         let servers: Vec<Value> = status.iter().map(|server| as_json(hub, server)).collect();
-        return output::print(&to_json(&servers, false));
+        output::print_of_strangers(&to_json(&servers, false))?;
+    } else {
+        output::print_styled(&page(hub, status, check::columns()))?;
     }
-    tell_of_failed(status);
-    output::print_styled(&page(hub, status, check::columns()))
+    Ok(0)
 }
 
 fn as_json(hub: &Hub, server: &ServerStatus) -> Value {
@@ -95,6 +101,9 @@ pub(crate) fn tell_of_failed(status: &[ServerStatus]) {
             for line in server.stderr.iter().rev().take(3).rev() {
                 say(&format!("  {QUIET}{}{QUIET:#}\n", shown(line)));
             }
+            if let Some(hint) = &server.hint {
+                say(&format!("{HINT}hint:{HINT:#} {}\n", shown(hint)));
+            }
         }
         for tool in &server.quarantined {
             say(&format!(
@@ -107,6 +116,61 @@ pub(crate) fn tell_of_failed(status: &[ServerStatus]) {
         if let Some(cut) = &server.cut {
             say(&format!("{NOTE}warning:{NOTE:#} server `{}`: {}\n", shown(&server.name), shown(cut)));
         }
+        for oddity in oddities(server) {
+            say(&format!("{NOTE}warning:{NOTE:#} server `{}`: {}\n", shown(&server.name), shown(&oddity)));
+        }
+    }
+    tell_of_changes(status);
+}
+
+/// What is odd about a server's tools, though they can be used.
+pub(crate) fn oddities(server: &ServerStatus) -> Vec<String> {
+    let doubled = server.doubled.iter();
+    let doubled = doubled.map(|tool| format!("tool `{tool}` is listed more than once; the first one counts"));
+    let idle = server.idle_patterns.iter();
+    let idle =
+        idle.map(|pattern| format!("`{pattern}` in `tools.allow` or `tools.deny` fits none of its tools"));
+    doubled.chain(idle).collect()
+}
+
+/// Each tool whose definition is not the one that was first seen, on standard error, until somebody accepts it.
+pub(crate) fn tell_of_changes(status: &[ServerStatus]) {
+    let mut any = false;
+    for server in status {
+        for change in changes(server) {
+            any = true;
+            say(&format!("{NOTE}warning:{NOTE:#} server `{}`: {}\n", shown(&server.name), shown(&change)));
+        }
+    }
+    if any {
+        say(&format!("{HINT}hint:{HINT:#} {ACCEPT}\n"));
+    }
+}
+
+pub(crate) const ACCEPT: &str =
+    "look at it with `toolwire tools --json`, and accept it with `toolwire doctor --accept`";
+
+/// The tools whose definition changed, and what of it.
+pub(crate) fn changes(server: &ServerStatus) -> Vec<String> {
+    let changed = server.drifts.iter().filter_map(|drift| match &drift.kind {
+        DriftKind::Changed(parts) => Some((drift, parts)),
+        DriftKind::New | DriftKind::Gone => None,
+    });
+    changed
+        .map(|(drift, parts)| {
+            let parts: Vec<&str> = parts.iter().map(part_name).collect();
+            format!("tool `{}` is not what it was: its {} changed", drift.tool, parts.join(" and "))
+        })
+        .collect()
+}
+
+fn part_name(part: &Change) -> &'static str {
+    match part {
+        Change::Title => "title",
+        Change::Description => "description",
+        Change::InputSchema => "input schema",
+        Change::OutputSchema => "output schema",
+        Change::Annotations => "annotations",
     }
 }
 
@@ -115,14 +179,22 @@ fn page(hub: &Hub, status: &[ServerStatus], width: usize) -> String {
     let total = hub.tools().len();
     for server in status.iter().filter(|server| trouble(server).is_none()) {
         let tools = hub.tools_of(&server.name).unwrap_or_default();
-        let about =
-            server.facts.as_ref().map_or_else(String::new, |facts| format!(", MCP {}", facts.protocol));
+        let about = server
+            .facts
+            .as_ref()
+            .map_or_else(String::new, |facts| format!(", MCP {}", shown(&facts.protocol)));
         let count = counted(tools.len(), "tool");
         let _ = writeln!(text, "{NAME}{}{NAME:#}  {QUIET}{count}{about}{QUIET:#}", shown(&server.name));
-        let longest = tools.iter().map(|tool| tool.name.len()).max().unwrap_or(0).min(40);
+        let longest = tools.iter().map(|tool| tool.name.len()).max().unwrap_or(0).min(LONGEST_NAME);
         for tool in &tools {
             let room = width.saturating_sub(longest + 5).max(20);
-            let _ = writeln!(text, "  {:longest$}  {QUIET}{}{QUIET:#}", tool.name, summary(tool, room));
+            let summary = summary(tool, room);
+            if tool.name.len() > longest {
+                // The name is what people copy: it is never cut, and its summary stands under the others.
+                let _ = writeln!(text, "  {}\n  {:longest$}  {QUIET}{summary}{QUIET:#}", tool.name, "");
+            } else {
+                let _ = writeln!(text, "  {:longest$}  {QUIET}{summary}{QUIET:#}", tool.name);
+            }
         }
         text.push('\n');
     }
@@ -132,17 +204,9 @@ fn page(hub: &Hub, status: &[ServerStatus], width: usize) -> String {
     text
 }
 
-fn counted(count: usize, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
-}
-
 /// The first sentence of the description, cut to fit.
 fn summary(tool: &Tool, room: usize) -> String {
     let words = tool.description.as_deref().or(tool.title.as_deref()).unwrap_or_default();
     let line = words.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
-    let line = shown(line);
-    match line.char_indices().nth(room.saturating_sub(1)) {
-        Some((end, _)) if line.chars().count() > room => format!("{}…", &line[..end]),
-        _ => line,
-    }
+    cut(&shown(line), room)
 }

@@ -52,6 +52,49 @@ fn the_store_knows_the_contract_and_its_engines() {
 }
 
 #[test]
+fn the_models_know_no_mcp_no_agent_and_no_store() {
+    assert_free_of("llm", &["hub", "agent", "store", "toolkit", "toolwire", "testkit"]);
+    assert_free_of("llm", &["rmcp", "axum", "rusqlite", "redis"]);
+    for member in ["contract", "dialect", "hub", "store", "toolkit"] {
+        assert_free_of(member, &["llm"]);
+    }
+}
+
+#[test]
+fn the_models_read_no_environment_and_no_files() {
+    assert_sources_free_of("llm", &["fs", "process", "env", "thread"]);
+}
+
+#[test]
+fn the_agent_knows_the_contract_alone() {
+    let outside = ["rmcp", "reqwest", "hyper", "axum", "rusqlite", "redis"];
+    assert_free_of("agent", &outside);
+    assert_free_of("agent", &["dialect", "llm", "hub", "store", "toolkit", "toolwire", "testkit"]);
+    for member in ["contract", "dialect", "hub", "store", "toolkit"] {
+        assert_free_of(member, &["agent"]);
+    }
+}
+
+#[test]
+fn a_run_decides_and_never_awaits() {
+    let folder = workspace().folder("agent").expect("`agent` is in the workspace").join("src");
+    let mut sources = vec![folder.join("run.rs"), folder.join("memory.rs"), folder.join("search.rs")];
+    for room in ["run", "memory", "search"] {
+        let entries = fs::read_dir(folder.join(room)).expect("sources can be listed");
+        sources.extend(entries.map(|entry| entry.expect("sources can be listed").path()));
+    }
+    for path in sources {
+        let text = fs::read_to_string(&path).expect("a source can be read");
+        for word in ["async ", ".await", "tokio", "futures"] {
+            assert!(!text.contains(word), "`{}` must not know `{word}`", path.display());
+        }
+        for module in ["fs", "net", "time", "process", "env", "thread"] {
+            assert!(!uses(&text, module), "`{}` must not use `std::{module}`", path.display());
+        }
+    }
+}
+
+#[test]
 fn the_toolkit_knows_the_contract_and_its_macros_alone() {
     assert_free_of("toolkit", &["dialect", "hub", "toolwire", "axum", "rusqlite", "redis"]);
     let ours = ["toolwire-contract", "toolwire-toolkit-macros"];

@@ -80,8 +80,8 @@ pub enum CallError {
     Unavailable { server: String, tool: String, reason: String },
     #[error("server `{server}` did not answer `{tool}` within {after:?}")]
     TimedOut { server: String, tool: String, after: Duration },
-    /// The connection broke after the call was sent, and the tool may not be repeated.
-    #[error("server `{server}` went away during `{tool}` ({reason}); whether it did its work is not known")]
+    /// The call was sent and brought no answer, and the tool may not be repeated.
+    #[error("server `{server}` gave no result for `{tool}` ({reason}); whether it did its work is not known")]
     OutcomeUnknown { server: String, tool: String, reason: String },
     #[error("server `{server}` refused `{tool}`: {message} (code {code})")]
     Refused { server: String, tool: String, code: i64, message: String },
@@ -128,7 +128,11 @@ impl CallError {
                 "do not simply call it again: look first whether the work was done, or ask the user"
                     .to_owned(),
             ),
-            CallError::Refused { .. } | CallError::Malformed { .. } | CallError::Cancelled { .. } => None,
+            CallError::Malformed { .. } => Some(
+                "the tool has run, only its answer is of no use: look at what it did before calling it again"
+                    .to_owned(),
+            ),
+            CallError::Refused { .. } | CallError::Cancelled { .. } => None,
         }
     }
 

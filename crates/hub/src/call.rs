@@ -14,6 +14,7 @@ use crate::last_words::with_last_words;
 use crate::route::Route;
 use crate::session::{self, SessionError};
 use crate::supervise::Server;
+use crate::transport::Failure;
 
 /// Progress may hold a call open for this many times its timeout.
 const PATIENCE: u32 = 10;
@@ -29,7 +30,9 @@ pub(crate) async fn call(
     options: CallOptions,
 ) -> Result<ToolResult, CallError> {
     let timeout = options.timeout.unwrap_or(server.config.call_timeout);
-    let until = Instant::now() + timeout;
+    let longest = timeout.saturating_mul(PATIENCE);
+    let begun = Instant::now();
+    let until = begun + timeout;
     let mut last: Option<Failed> = None;
     for _ in 0..ATTEMPTS {
         let (session, catalog) = match server.ready(until).await {
@@ -57,9 +60,14 @@ pub(crate) async fn call(
         })?;
         let cancel = CancellationToken::new();
         let _cancelled_when_dropped = cancel.clone().drop_guard();
+        // Made again, it has what is left of its time: whoever waits has waited through the first attempt too.
+        let left = if last.is_none() { timeout } else { until.saturating_duration_since(Instant::now()) };
+        if left.is_zero() {
+            break;
+        }
         let asked = session::CallOptions {
-            timeout,
-            max_total: timeout * PATIENCE,
+            timeout: left,
+            max_total: longest.saturating_sub(begun.elapsed()),
             progress: options.progress.clone().map(told),
             cancel,
         };
@@ -75,7 +83,8 @@ pub(crate) async fn call(
                 let stderr = if error.is_lost() { session.stderr_tail() } else { Vec::new() };
                 let failed = Failed { error, stderr };
                 if is_over {
-                    return Err(failed.told(route, timeout));
+                    let cap = matches!(failed.error, SessionError::TimedOut { after } if after > timeout);
+                    return Err(failed.told(route, if cap { longest } else { timeout }));
                 }
                 last = Some(failed);
             }
@@ -116,13 +125,18 @@ struct Failed {
 }
 
 impl Failed {
-    fn told(self, route: &Route, timeout: Duration) -> CallError {
+    /// `after`: how long it was waited for, if it was waited for in vain.
+    fn told(self, route: &Route, after: Duration) -> CallError {
         let (server, tool) = (route.server.to_string(), route.tool.clone());
         match self.error {
             SessionError::Refused { code, message, .. } => CallError::Refused { server, tool, code, message },
-            SessionError::TimedOut { .. } => CallError::TimedOut { server, tool, after: timeout },
+            SessionError::TimedOut { .. } => CallError::TimedOut { server, tool, after },
             SessionError::Cancelled => CallError::Cancelled { tool },
             SessionError::Malformed { why } => CallError::Malformed { server, tool, reason: why },
+            // It is there and has answered: nobody went away.
+            SessionError::Failed(failure @ (Failure::TooLong { .. } | Failure::Unreadable { .. })) => {
+                CallError::Malformed { server, tool, reason: failure.to_string() }
+            }
             _ => self.lost(route),
         }
     }

@@ -1,6 +1,6 @@
 //! The tools of one server, read and checked: what can be offered, and what cannot and why.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -8,7 +8,9 @@ use serde_json::Value;
 use toolwire_contract::Tool;
 use toolwire_dialect::{ArgumentError, Checker, Dialect, Options, Status, Toolset};
 
+use crate::config::ServerConfig;
 use crate::session::Listing;
+use crate::tee::UNREADABLE;
 
 /// The tools of one server.
 #[derive(Debug, Default)]
@@ -38,6 +40,8 @@ pub struct Quarantined {
 
 impl Catalog {
     pub(crate) fn read(listing: Listing) -> Catalog {
+        let refused: HashSet<String> =
+            listing.left_out.iter().map(|left_out| left_out.name.clone()).collect();
         let mut quarantined: Vec<Quarantined> = listing
             .left_out
             .into_iter()
@@ -45,8 +49,16 @@ impl Catalog {
             .collect();
         let mut tools = Vec::with_capacity(listing.tools.len());
         for (index, value) in listing.tools.into_iter().enumerate() {
+            if let Some(why) = value.get(UNREADABLE).and_then(Value::as_str) {
+                let name = value.get("name").and_then(Value::as_str).map(str::to_owned);
+                quarantined.push(Quarantined {
+                    tool: name.unwrap_or_else(|| format!("#{}", index + 1)),
+                    reason: format!("it cannot be read: {why}"),
+                });
+                continue;
+            }
             match Tool::try_from(value) {
-                Ok(tool) if quarantined.iter().any(|other| other.tool == tool.name) => {}
+                Ok(tool) if refused.contains(&tool.name) => {}
                 Ok(tool) => tools.push(tool),
                 Err(invalid) => {
                     quarantined
@@ -101,11 +113,58 @@ impl Catalog {
     }
 }
 
+/// What becomes of the tools that a server lists.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Census {
+    pub(crate) admitted: usize,
+    pub(crate) denied: usize,
+    pub(crate) doubled: Vec<String>,
+    /// Patterns that fit nothing: mistyped, or of another version of the server.
+    pub(crate) idle_patterns: Vec<String>,
+}
+
+impl Census {
+    pub(crate) fn of(catalog: &Catalog, config: &ServerConfig) -> Census {
+        let mut census = Census::default();
+        let mut names = HashSet::new();
+        for tool in &catalog.tools {
+            match (config.admits(&tool.name), names.insert(tool.name.as_str())) {
+                (false, _) => census.denied += 1,
+                (true, true) => census.admitted += 1,
+                (true, false) => census.doubled.push(tool.name.clone()),
+            }
+        }
+        let kept_back = catalog.quarantined.iter().map(|tool| tool.tool.as_str());
+        names.extend(kept_back);
+        let patterns = config.allow.iter().chain(&config.deny);
+        let idle = patterns.filter(|pattern| !names.iter().any(|name| pattern.matches(name)));
+        census.idle_patterns = idle.map(ToString::to_string).collect();
+        census
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn what_the_configuration_keeps_out_is_counted() {
+        let tool = |name: &str| json!({"name": name, "inputSchema": {"type": "object"}});
+        let tools = ["read", "write", "list", "read"].map(tool).into();
+        let catalog = Catalog::read(Listing { tools, ..Listing::default() });
+        let text = r#"{"mcpServers": {"s": {"command": "c", "tools": {"allow": ["r*", "wrote", "write"], "deny": ["write", "drop_*"]}}}}"#;
+        let parsed = crate::config::Config::parse(text, std::path::Path::new("mcp.json"), &|_| None);
+        let census = Census::of(&catalog, &parsed.expect("it is valid").0.servers[0]);
+        let expected = Census {
+            admitted: 1,
+            denied: 2,
+            doubled: vec!["read".to_owned()],
+            idle_patterns: vec!["wrote".to_owned(), "drop_*".to_owned()],
+        };
+        assert_eq!(census, expected);
+    }
 
     #[test]
     fn one_bad_tool_costs_that_tool_alone() {

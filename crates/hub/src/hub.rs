@@ -1,7 +1,10 @@
 //! Many servers as one toolbox.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
+use std::io;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::time::{Duration, Instant};
 
@@ -16,7 +19,7 @@ use toolwire_dialect::{Dialect, Options, Toolset};
 use crate::auth::{Bearer, Browser, OAuth};
 use crate::call;
 use crate::catalog::Catalog;
-use crate::config::{Auth, Config, ServerConfig, Transport};
+use crate::config::{Auth, Config, ServerConfig, ServerName, Transport};
 use crate::host::{Host, NoHost};
 use crate::last_words::with_last_words;
 use crate::memory::Memory;
@@ -39,6 +42,8 @@ pub struct HubOptions {
     pub browser: Option<Arc<dyn Browser>>,
     /// How much of a result is handed on; `None` hands on everything.
     pub budget: Option<Budget>,
+    /// Connects to this server alone. The others count for the names of its tools all the same.
+    pub only: Option<ServerName>,
 }
 
 impl Default for HubOptions {
@@ -49,6 +54,7 @@ impl Default for HubOptions {
             folder: None,
             browser: None,
             budget: Some(Budget::default()),
+            only: None,
         }
     }
 }
@@ -61,6 +67,12 @@ pub struct Hub {
 
 struct Inner {
     servers: Vec<Arc<Server>>,
+    /// Configured, and not connected to.
+    absent: Vec<ServerConfig>,
+    /// Never there in an earlier life: what their tools are called is not known before they are.
+    unseen: HashSet<ServerName>,
+    /// Whether every server was ready or had failed.
+    has_settled: AtomicBool,
     bearers: Vec<Arc<dyn Bearer>>,
     known: Mutex<Known>,
     /// What the list was put together from, server by server.
@@ -71,6 +83,9 @@ struct Inner {
     memory: Mutex<Memory>,
     results: Results,
 }
+
+/// How long a call waits for servers that were never seen, which may have a tool of the same name.
+const FIRST_SIGHT: Duration = Duration::from_secs(5);
 
 /// Closing waits this long for all servers together.
 const CLOSING: Duration = Duration::from_secs(15);
@@ -91,7 +106,11 @@ impl Hub {
         let mut servers = Vec::new();
         let mut bearers = Vec::new();
         let mut tasks = Vec::new();
-        for config in config.servers.iter().filter(|server| !server.disabled) {
+        let is_wanted =
+            |server: &&ServerConfig| options.only.as_ref().is_none_or(|only| server.name == *only);
+        let (wanted, absent): (Vec<&ServerConfig>, Vec<&ServerConfig>) =
+            config.servers.iter().filter(|server| !server.disabled).partition(is_wanted);
+        for config in wanted {
             let (server, inbox) = Server::new(config.clone());
             let bearer = bearer(config, &options);
             bearers.extend(bearer.clone());
@@ -107,11 +126,18 @@ impl Hub {
         drop(changed);
         let memory = Memory::open(options.folder.as_deref());
         let mut known = Known::default();
-        for server in &servers {
-            known.remember(&server.config.name, memory.tools(server.config.name.as_str()));
+        let mut unseen = HashSet::new();
+        for server in servers.iter().map(|server| &server.config).chain(absent.iter().copied()) {
+            known.remember(&server.name, memory.tools(server));
+            if !memory.knows(server) {
+                unseen.insert(server.name.clone());
+            }
         }
         let inner = Arc::new(Inner {
             servers,
+            absent: absent.into_iter().cloned().collect(),
+            unseen,
+            has_settled: AtomicBool::new(false),
             bearers,
             known: Mutex::new(known),
             listed: Mutex::default(),
@@ -137,6 +163,7 @@ impl Hub {
         });
         join_all(waiting).await;
         self.inner.offer_anew();
+        self.inner.has_settled.store(true, Ordering::Relaxed);
     }
 
     /// How each server is, in the order of the configuration.
@@ -144,11 +171,14 @@ impl Hub {
         let memory = self.inner.memory.lock().unwrap_or_else(PoisonError::into_inner);
         let servers = self.inner.servers.iter();
         servers
-            .map(|server| {
-                let drifts = memory.drifts(server.config.name.as_str());
-                ServerStatus { drifts, ..server.status() }
-            })
+            .map(|server| ServerStatus { drifts: memory.drifts(&server.config), ..server.status() })
             .collect()
+    }
+
+    /// Accepts the definitions that changed since they were first seen, as [`status`](Hub::status) tells of them: they are
+    /// what the next ones are compared with.
+    pub fn accept_changes(&self) -> io::Result<()> {
+        self.inner.memory.lock().unwrap_or_else(PoisonError::into_inner).accept()
     }
 
     /// The tools of one server under the names they are offered by; `None` if no such server is configured.
@@ -220,6 +250,20 @@ impl Inner {
         self.offer.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Whether a server that was never seen, and is on its way, may want the same name.
+    fn is_contestable(&self, route: &Route) -> bool {
+        if self.has_settled.load(Ordering::Relaxed) || self.unseen.is_empty() {
+            return false;
+        }
+        let mut servers = self.servers.iter();
+        servers.clone().any(|server| server.config.name == route.server && server.config.prefix.is_none())
+            && servers.any(|server| {
+                server.config.name != route.server
+                    && self.unseen.contains(&server.config.name)
+                    && server.view.borrow().phase == Phase::Connecting
+            })
+    }
+
     /// Puts the list together from what each server has now.
     fn offer_anew(&self) {
         // One at a time, so that the newest list is the one that stays.
@@ -246,17 +290,19 @@ impl Inner {
             return;
         }
         *listed = Some(catalogs);
+        let absent = self.absent.iter().map(|server| ServerTools { server, tools: None });
         let servers: Vec<ServerTools<'_>> = views
             .iter()
             .map(|(server, catalog)| ServerTools {
                 server: &server.config,
                 tools: catalog.as_ref().map(|catalog| catalog.tools.as_slice()),
             })
+            .chain(absent)
             .collect();
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         for (server, catalog) in &views {
             if let Some(catalog) = catalog {
-                memory.see(server.config.name.as_str(), catalog);
+                memory.see(&server.config, catalog);
             }
         }
         drop(memory);
@@ -315,14 +361,12 @@ impl Toolbox for Hub {
                 Some(route) => route.clone(),
                 None => self.late(tool, timeout).await?,
             };
-            let server = self.inner.servers.iter().find(|server| server.config.name == route.server);
-            let Some(server) = server else {
-                return Err(CallError::UnknownTool {
-                    tool: tool.to_owned(),
-                    nearest: Vec::new(),
-                    missing: Vec::new(),
-                });
+            let route = match self.inner.is_contestable(&route) {
+                true => self.uncontested(tool, timeout).await?,
+                false => route,
             };
+            let server = self.inner.servers.iter().find(|server| server.config.name == route.server);
+            let Some(server) = server else { return Err(self.unknown(tool)) };
             match call::call(server, &route, arguments, options).await {
                 Ok(result) => Ok(self.inner.results.hand_on(result).await),
                 Err(CallError::UnknownTool { .. }) => Err(self.unknown(tool)),
@@ -344,13 +388,24 @@ impl Hub {
         CallError::UnknownTool { tool: tool.to_owned(), nearest, missing }
     }
 
+    /// A name may turn out to be wanted by two: who comes first must not decide which of them is called.
+    async fn uncontested(&self, tool: &str, timeout: Option<Duration>) -> Result<Route, CallError> {
+        let patience = timeout.map_or(FIRST_SIGHT, |timeout| timeout.min(FIRST_SIGHT));
+        let _ = tokio::time::timeout(patience, self.settled()).await;
+        let offer = self.inner.offer();
+        let found = offer.offered().find(|(offered, _)| offered.name == tool);
+        found.map(|(_, route)| route.clone()).ok_or_else(|| self.unknown(tool))
+    }
+
     /// A tool that nobody offers yet may belong to a server that is still connecting.
     async fn late(&self, tool: &str, timeout: Option<Duration>) -> Result<Route, CallError> {
         let connecting = |server: &&Arc<Server>| server.view().phase == Phase::Connecting;
         let Some(longest) =
             self.inner.servers.iter().filter(connecting).map(|server| server.config.connect_timeout).max()
         else {
-            return Err(self.unknown(tool));
+            // One that has just become ready may not be in the list yet.
+            self.inner.offer_anew();
+            return self.inner.offer().lookup(tool).cloned().ok_or_else(|| self.unknown(tool));
         };
         let until = Instant::now() + timeout.unwrap_or(longest).min(longest);
         let mut changes = self.changes();

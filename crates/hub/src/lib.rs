@@ -28,7 +28,7 @@ pub use config::{
 };
 pub use host::{ElicitAnswer, ElicitKind, ElicitRequest, Host, NoHost, Refusal, Root};
 pub use hub::{Hub, HubOptions};
-pub use pins::{Change, Drift, DriftKind, Pins};
+pub use pins::{Change, Drift, DriftKind, Pins, ServerId};
 pub use route::{Known, RESERVED, Route, Routes, ServerTools};
 pub use secret::Secret;
 pub use session::{

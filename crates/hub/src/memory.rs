@@ -1,17 +1,19 @@
 //! What the hub remembers of its servers' tools: definitions that change behind a person's back are a known attack.
 
 use std::collections::HashMap;
+use std::io;
 use std::path::Path;
 use std::sync::{Arc, Weak};
 
 use crate::catalog::Catalog;
-use crate::pins::{Drift, DriftKind, Pins};
+use crate::config::ServerConfig;
+use crate::pins::{Drift, DriftKind, Pins, ServerId};
 
 /// Known definitions, and how those of now differ from them.
 pub(crate) struct Memory {
     pins: Option<Pins>,
     /// By server: the list that was looked at last, and what was found.
-    seen: HashMap<String, (Weak<Catalog>, Vec<Drift>)>,
+    seen: HashMap<ServerId, (Weak<Catalog>, Vec<Drift>)>,
 }
 
 impl Memory {
@@ -26,33 +28,52 @@ impl Memory {
         Memory { pins, seen: HashMap::new() }
     }
 
-    /// The tools that a server was last seen to have.
-    pub(crate) fn tools(&self, server: &str) -> impl Iterator<Item = &str> {
-        self.pins.iter().flat_map(move |pins| pins.tools(server))
+    /// Whether the server was there in an earlier life of the hub.
+    pub(crate) fn knows(&self, server: &ServerConfig) -> bool {
+        self.pins.as_ref().is_some_and(|pins| pins.knows(&ServerId::of(server)))
     }
 
-    /// Compares a list with the one before, once.
-    pub(crate) fn see(&mut self, server: &str, catalog: &Arc<Catalog>) {
+    /// The tools that a server was seen to have.
+    pub(crate) fn tools(&self, server: &ServerConfig) -> Vec<&str> {
+        let server = ServerId::of(server);
+        self.pins.iter().flat_map(|pins| pins.tools(&server)).collect()
+    }
+
+    /// Compares a list with what is known, once.
+    pub(crate) fn see(&mut self, server: &ServerConfig, catalog: &Arc<Catalog>) {
         let Some(pins) = &mut self.pins else { return };
-        if self.seen.get(server).is_some_and(|(last, _)| last.as_ptr() == Arc::as_ptr(catalog)) {
+        let server = ServerId::of(server);
+        if self.seen.get(&server).is_some_and(|(last, _)| last.as_ptr() == Arc::as_ptr(catalog)) {
             return;
         }
         // All tools of a server that was never seen are new, which is no news.
-        let drifts = if pins.knows(server) { pins.compare(server, &catalog.tools) } else { Vec::new() };
+        let drifts = if pins.knows(&server) { pins.compare(&server, &catalog.tools) } else { Vec::new() };
         for drift in &drifts {
             if let DriftKind::Changed(parts) = &drift.kind {
-                tracing::warn!(target: "toolwire::hub", server, tool = drift.tool, ?parts, "its definition changed");
+                tracing::warn!(target: "toolwire::hub::status", server = server.name, tool = drift.tool, ?parts, "its definition changed");
             }
         }
-        pins.accept(server, &catalog.tools);
+        pins.see(&server, &catalog.tools);
         if let Err(error) = pins.save() {
             tracing::warn!(target: "toolwire::hub", "the known definitions cannot be kept: {error}");
         }
-        self.seen.insert(server.to_owned(), (Arc::downgrade(catalog), drifts));
+        self.seen.insert(server, (Arc::downgrade(catalog), drifts));
     }
 
-    /// What is not as it was when the server was last seen.
-    pub(crate) fn drifts(&self, server: &str) -> Vec<Drift> {
-        self.seen.get(server).map_or_else(Vec::new, |(_, drifts)| drifts.clone())
+    /// What is not as it was when it was first seen or last accepted.
+    pub(crate) fn drifts(&self, server: &ServerConfig) -> Vec<Drift> {
+        self.seen.get(&ServerId::of(server)).map_or_else(Vec::new, |(_, drifts)| drifts.clone())
+    }
+
+    /// Makes the lists that were looked at last the ones to compare with.
+    pub(crate) fn accept(&mut self) -> io::Result<()> {
+        let Some(pins) = &mut self.pins else { return Ok(()) };
+        for (server, (catalog, drifts)) in &mut self.seen {
+            if let Some(catalog) = catalog.upgrade() {
+                pins.accept(server, &catalog.tools);
+                drifts.clear();
+            }
+        }
+        pins.save()
     }
 }

@@ -1,7 +1,8 @@
-//! What each tool was when it was last seen, so that one that was swapped is noticed.
+//! What each tool was when it was first seen or last accepted, so that one that was swapped is noticed.
 //!
 //! A server can change a tool's description after a person approved it. A hash per tool is kept on disk; [`Pins::compare`]
-//! says what is new, changed or gone, and [`Pins::accept`] makes that the state to compare with next time.
+//! says what is new, changed or gone. [`Pins::see`] takes over new tools alone: a change is told of until [`Pins::accept`] makes
+//! it the state to compare with, and a tool that is gone is remembered for the day it comes back as another.
 
 use std::collections::BTreeMap;
 use std::fs::{self, TryLockError};
@@ -13,15 +14,33 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use toolwire_contract::Tool;
 
+use crate::config::{ServerConfig, Transport};
 use crate::private_file;
 
 /// The known definitions of all servers, with the file in which they are kept.
 #[derive(Debug)]
 pub struct Pins {
     path: PathBuf,
-    servers: BTreeMap<String, Server>,
+    servers: BTreeMap<ServerId, Server>,
     /// Servers whose pins are to be written.
-    touched: Vec<String>,
+    touched: BTreeMap<ServerId, Touch>,
+}
+
+/// A server as the configuration calls it, and what it is: another program under the same name is another server.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ServerId {
+    pub name: String,
+    /// The hash of its command, arguments and folder, or of its address.
+    pub identity: String,
+}
+
+/// What is to be done to a server's pins on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Touch {
+    /// There are more than before.
+    Added,
+    /// They are others, because a person says so.
+    Accepted,
 }
 
 /// One tool that is not as it was.
@@ -62,7 +81,9 @@ const PARTS: [(Change, &str); 5] = [
     (Change::OutputSchema, "outputSchema"),
     (Change::Annotations, "annotations"),
 ];
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
+/// One server's pins; one that lists ever new names is remembered by its present ones alone.
+const MOST_TOOLS: usize = 10_000;
 /// Larger is no file of ours.
 const LARGEST_FILE: u64 = 64 << 20;
 /// How long another process may take to write the file; then both write, and the later one counts.
@@ -77,21 +98,21 @@ impl Pins {
             Err(error) if error.kind() == io::ErrorKind::NotFound => (BTreeMap::new(), None),
             Err(error) => (BTreeMap::new(), Some(error)),
         };
-        (Pins { path, servers, touched: Vec::new() }, error)
+        (Pins { path, servers, touched: BTreeMap::new() }, error)
     }
 
     /// Whether the server was seen before. All tools of one that was not are new, which is no news.
-    pub fn knows(&self, server: &str) -> bool {
+    pub fn knows(&self, server: &ServerId) -> bool {
         self.servers.contains_key(server)
     }
 
-    /// The server's own names of the tools it was last seen to have.
-    pub fn tools(&self, server: &str) -> impl Iterator<Item = &str> {
+    /// The server's own names of the tools it was seen to have.
+    pub fn tools(&self, server: &ServerId) -> impl Iterator<Item = &str> {
         self.servers.get(server).into_iter().flatten().map(|(tool, _)| tool.as_str())
     }
 
     /// What is not as it was, by the names of the tools. Of tools with one name the first counts.
-    pub fn compare(&self, server: &str, tools: &[Tool]) -> Vec<Drift> {
+    pub fn compare(&self, server: &ServerId, tools: &[Tool]) -> Vec<Drift> {
         let now = pin_all(tools);
         let nothing = Server::new();
         let before = self.servers.get(server).unwrap_or(&nothing);
@@ -112,19 +133,27 @@ impl Pins {
         drifts
     }
 
-    /// Makes these the tools to compare with.
-    pub fn accept(&mut self, server: &str, tools: &[Tool]) {
+    /// Takes over the tools that were never seen before. Others stay what they were, whatever they are now.
+    pub fn see(&mut self, server: &ServerId, tools: &[Tool]) {
         let now = pin_all(tools);
-        if self.servers.get(server) != Some(&now) {
-            self.servers.insert(server.to_owned(), now);
-            if !self.touched.iter().any(|touched| touched == server) {
-                self.touched.push(server.to_owned());
-            }
+        let is_new = !self.servers.contains_key(server);
+        let known = self.servers.entry(server.clone()).or_default();
+        if add(known, &now) || is_new {
+            self.touched.entry(server.clone()).or_insert(Touch::Added);
         }
     }
 
-    /// Writes what was accepted since the last time, and takes over what other processes wrote about other servers. Blocks
-    /// for a moment; nothing is written when nothing changed.
+    /// Makes these the tools to compare with: what changed is approved, what is gone is forgotten.
+    pub fn accept(&mut self, server: &ServerId, tools: &[Tool]) {
+        let now = pin_all(tools);
+        if self.servers.get(server) != Some(&now) {
+            self.servers.insert(server.clone(), now);
+            self.touched.insert(server.clone(), Touch::Accepted);
+        }
+    }
+
+    /// Writes what was seen and accepted since the last time, and takes over what other processes wrote. Blocks for a moment;
+    /// nothing is written when nothing changed.
     pub fn save(&mut self) -> io::Result<()> {
         if self.touched.is_empty() {
             return Ok(());
@@ -141,8 +170,17 @@ impl Pins {
             std::thread::sleep(Duration::from_millis(10));
         }
         let mut servers = read(&self.path).unwrap_or_default();
-        for server in &self.touched {
-            servers.extend(self.servers.get(server).map(|pins| (server.clone(), pins.clone())));
+        for (server, touch) in &self.touched {
+            let Some(pins) = self.servers.get(server) else { continue };
+            match touch {
+                Touch::Accepted => {
+                    servers.insert(server.clone(), pins.clone());
+                }
+                // What a person accepted in another process stands.
+                Touch::Added => {
+                    add(servers.entry(server.clone()).or_default(), pins);
+                }
+            }
         }
         private_file::replace(&self.path, &written(&servers))?;
         self.servers = servers;
@@ -171,6 +209,33 @@ impl Pin {
         let each = PARTS.iter().zip(self.0.iter().zip(&earlier.0));
         each.filter(|(_, (now, before))| now != before).map(|((change, _), _)| *change).collect()
     }
+}
+
+impl ServerId {
+    pub fn of(server: &ServerConfig) -> ServerId {
+        let identity = match &server.transport {
+            Transport::Stdio { command, args, cwd, .. } => json!([command, args, cwd]),
+            // A key in the query may change without the server being another.
+            Transport::Http { url, .. } => json!([url.origin().ascii_serialization(), url.path()]),
+        };
+        let mut identity = fingerprint(&identity);
+        // Enough to tell apart what one person calls by one name.
+        identity.truncate(16);
+        ServerId { name: server.name.to_string(), identity }
+    }
+}
+
+/// Adds what is not there; true if there was anything.
+fn add(known: &mut Server, now: &Server) -> bool {
+    let before = known.len();
+    for (tool, pin) in now {
+        known.entry(tool.clone()).or_insert_with(|| pin.clone());
+    }
+    let is_more = known.len() > before;
+    if known.len() > MOST_TOOLS {
+        known.retain(|tool, _| now.contains_key(tool));
+    }
+    is_more
 }
 
 fn pin_all(tools: &[Tool]) -> Server {
@@ -214,7 +279,7 @@ fn canonical(value: &Value, write: &mut dyn FnMut(&[u8])) {
     }
 }
 
-fn read(path: &Path) -> io::Result<BTreeMap<String, Server>> {
+fn read(path: &Path) -> io::Result<BTreeMap<ServerId, Server>> {
     if fs::metadata(path)?.len() > LARGEST_FILE {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "too large to be a file of pins"));
     }
@@ -223,13 +288,17 @@ fn read(path: &Path) -> io::Result<BTreeMap<String, Server>> {
     if file["version"] != json!(VERSION) {
         return Err(broken());
     }
-    let servers = file["servers"].as_object().ok_or_else(broken)?.iter().map(|(server, tools)| {
-        let tools = tools.as_object()?.iter();
-        let pins: Option<Server> =
-            tools.map(|(tool, parts)| Some((tool.clone(), read_pin(parts)?))).collect();
-        Some((server.clone(), pins?))
-    });
-    servers.collect::<Option<_>>().ok_or_else(broken)
+    let mut servers = BTreeMap::new();
+    for (name, identities) in file["servers"].as_object().ok_or_else(broken)? {
+        for (identity, tools) in identities.as_object().ok_or_else(broken)? {
+            let tools = tools.as_object().ok_or_else(broken)?.iter();
+            let pins: Option<Server> =
+                tools.map(|(tool, parts)| Some((tool.clone(), read_pin(parts)?))).collect();
+            let server = ServerId { name: name.clone(), identity: identity.clone() };
+            servers.insert(server, pins.ok_or_else(broken)?);
+        }
+    }
+    Ok(servers)
 }
 
 fn read_pin(parts: &Value) -> Option<Pin> {
@@ -242,7 +311,7 @@ fn read_pin(parts: &Value) -> Option<Pin> {
     Some(Pin([title?, description?, input?, output?, annotations?]))
 }
 
-fn written(servers: &BTreeMap<String, Server>) -> Vec<u8> {
+fn written(servers: &BTreeMap<ServerId, Server>) -> Vec<u8> {
     let pin = |Pin(parts): &Pin| {
         let there = PARTS.iter().zip(parts).filter(|(_, hash)| !hash.is_empty());
         there.map(|((_, key), hash)| ((*key).to_owned(), Value::from(hash.as_str()))).collect::<Map<_, _>>()
@@ -250,9 +319,11 @@ fn written(servers: &BTreeMap<String, Server>) -> Vec<u8> {
     let server = |tools: &Server| -> Map<String, Value> {
         tools.iter().map(|(tool, parts)| (tool.clone(), Value::Object(pin(parts)))).collect()
     };
-    let servers: Map<String, Value> =
-        servers.iter().map(|(name, tools)| (name.clone(), Value::Object(server(tools)))).collect();
-    let mut text = format!("{:#}", json!({"version": VERSION, "servers": servers}));
+    let mut all = json!({});
+    for (id, tools) in servers {
+        all[&id.name][&id.identity] = Value::Object(server(tools));
+    }
+    let mut text = format!("{:#}", json!({"version": VERSION, "servers": all}));
     text.push('\n');
     text.into_bytes()
 }
@@ -265,18 +336,22 @@ mod tests {
         serde_json::from_str(text).expect("the case is a tool")
     }
 
+    fn id(name: &str) -> ServerId {
+        ServerId { name: name.to_owned(), identity: "0".repeat(16) }
+    }
+
     fn pins(tools: &[Tool]) -> (tempfile::TempDir, Pins) {
         let folder = tempfile::tempdir().expect("a folder can be made");
         let (mut pins, error) = Pins::open(folder.path().join("store/pins.json"));
         assert!(error.is_none());
-        pins.accept("s", tools);
+        pins.see(&id("s"), tools);
         (folder, pins)
     }
 
     #[track_caller]
     fn check(before: &str, now: &str, expected: &[Change]) {
         let (_folder, pins) = pins(&[tool(before)]);
-        let drifts = pins.compare("s", &[tool(now)]);
+        let drifts = pins.compare(&id("s"), &[tool(now)]);
         let changed = Drift { tool: "f".to_owned(), kind: DriftKind::Changed(expected.to_vec()) };
         let expected = if expected.is_empty() { Vec::new() } else { vec![changed] };
         assert_eq!(drifts, expected, "{before} → {now}");
@@ -329,12 +404,68 @@ mod tests {
     #[test]
     fn tools_come_and_go() {
         let (_folder, pins) = pins(&[tool(r#"{"name":"a"}"#), tool(r#"{"name":"c"}"#)]);
-        assert!(pins.knows("s") && !pins.knows("t"));
-        assert_eq!(pins.tools("s").collect::<Vec<_>>(), ["a", "c"]);
+        assert!(pins.knows(&id("s")) && !pins.knows(&id("t")));
+        assert_eq!(pins.tools(&id("s")).collect::<Vec<_>>(), ["a", "c"]);
         let drift = |tool: &str, kind| Drift { tool: tool.to_owned(), kind };
-        let drifts = pins.compare("s", &[tool(r#"{"name":"b"}"#), tool(r#"{"name":"c"}"#)]);
+        let drifts = pins.compare(&id("s"), &[tool(r#"{"name":"b"}"#), tool(r#"{"name":"c"}"#)]);
         assert_eq!(drifts, [drift("a", DriftKind::Gone), drift("b", DriftKind::New)]);
-        assert_eq!(pins.compare("t", &[tool(r#"{"name":"b"}"#)]), [drift("b", DriftKind::New)]);
+        assert_eq!(pins.compare(&id("t"), &[tool(r#"{"name":"b"}"#)]), [drift("b", DriftKind::New)]);
+    }
+
+    #[test]
+    fn a_change_is_told_of_until_it_is_accepted() {
+        let before = tool(r#"{"name":"f","description":"a"}"#);
+        let after = [tool(r#"{"name":"f","description":"b"}"#)];
+        let changed = [Drift { tool: "f".to_owned(), kind: DriftKind::Changed(vec![Change::Description]) }];
+        let (folder, mut pins) = pins(&[before]);
+        let path = folder.path().join("store/pins.json");
+        // Gone for a while, and back as another.
+        pins.see(&id("s"), &[]);
+        pins.save().expect("the folder can be written");
+        for _ in 0..2 {
+            let (mut pins, _) = Pins::open(&path);
+            assert_eq!(pins.compare(&id("s"), &after), changed);
+            pins.see(&id("s"), &after);
+            pins.save().expect("the folder can be written");
+        }
+        // A process that has the old state in its hands does not undo what a person accepted.
+        let (mut late, _) = Pins::open(&path);
+        let (mut accepting, _) = Pins::open(&path);
+        accepting.accept(&id("s"), &after);
+        accepting.save().expect("the folder can be written");
+        late.see(&id("s"), &[tool(r#"{"name":"new"}"#)]);
+        late.save().expect("the folder can be written");
+        let (pins, _) = Pins::open(&path);
+        let new = Drift { tool: "new".to_owned(), kind: DriftKind::Gone };
+        assert_eq!(pins.compare(&id("s"), &after), [new]);
+    }
+
+    #[test]
+    fn another_program_under_the_same_name_is_another_server() {
+        let server = |json: &str| {
+            let text = format!(r#"{{"mcpServers": {{"s": {json}}}}}"#);
+            let parsed = crate::config::Config::parse(&text, Path::new("mcp.json"), &|_| None);
+            ServerId::of(&parsed.expect("it is valid").0.servers[0])
+        };
+        let one = server(r#"{"command": "a", "args": ["1"]}"#);
+        assert_eq!(one, server(r#"{"command": "a", "args": ["1"], "env": {"KEY": "k"}, "timeout": 5}"#));
+        assert_ne!(one, server(r#"{"command": "a", "args": ["2"]}"#));
+        assert_ne!(one, server(r#"{"command": "b", "args": ["1"]}"#));
+        let web = server(r#"{"url": "https://example.com/mcp?key=1"}"#);
+        assert_eq!(web, server(r#"{"url": "https://example.com/mcp?key=2"}"#));
+        assert_ne!(web, server(r#"{"url": "https://example.com/other"}"#));
+        assert_eq!(one.name, web.name);
+    }
+
+    #[test]
+    fn a_server_that_lists_ever_new_tools_is_not_remembered_forever() {
+        let (_folder, mut pins) = pins(&[]);
+        for round in 0..3 {
+            let tools: Vec<Tool> =
+                (0..4000).map(|number| tool(&format!(r#"{{"name":"t{round}-{number}"}}"#))).collect();
+            pins.see(&id("s"), &tools);
+        }
+        assert_eq!(pins.tools(&id("s")).count(), 4000);
     }
 
     #[test]
@@ -345,7 +476,7 @@ mod tests {
         let path = folder.path().join("store/pins.json");
         let (again, error) = Pins::open(&path);
         assert!(error.is_none());
-        assert_eq!(again.compare("s", &tools), []);
+        assert_eq!(again.compare(&id("s"), &tools), []);
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt;
@@ -361,11 +492,11 @@ mod tests {
         let (folder, mut one) = pins(&[tool(r#"{"name":"a"}"#)]);
         let path = folder.path().join("store/pins.json");
         let (mut other, _) = Pins::open(&path);
-        other.accept("t", &[tool(r#"{"name":"b"}"#)]);
+        other.see(&id("t"), &[tool(r#"{"name":"b"}"#)]);
         one.save().expect("the folder can be written");
         other.save().expect("the folder can be written");
         let (both, _) = Pins::open(&path);
-        assert!(both.knows("s") && both.knows("t") && other.knows("s"));
+        assert!(both.knows(&id("s")) && both.knows(&id("t")) && other.knows(&id("s")));
     }
 
     #[test]
@@ -374,17 +505,18 @@ mod tests {
             "",
             "{",
             "[]",
-            r#"{"version":2,"servers":{}}"#,
-            r#"{"version":1,"servers":{"s":{"a":{"title":1}}}}"#,
+            r#"{"version":1,"servers":{}}"#,
+            r#"{"version":2,"servers":{"s":{"a":7}}}"#,
+            r#"{"version":2,"servers":{"s":{"0000000000000000":{"a":{"title":1}}}}}"#,
         ] {
             let folder = tempfile::tempdir().expect("a folder can be made");
             let path = folder.path().join("pins.json");
             fs::write(&path, text).expect("the file can be written");
             let (mut pins, error) = Pins::open(&path);
-            assert!(error.is_some() && !pins.knows("s"), "{text}");
-            pins.accept("s", &[tool(r#"{"name":"a"}"#)]);
+            assert!(error.is_some() && !pins.knows(&id("s")), "{text}");
+            pins.see(&id("s"), &[tool(r#"{"name":"a"}"#)]);
             pins.save().expect("the file can be replaced");
-            assert!(Pins::open(&path).0.knows("s"), "{text}");
+            assert!(Pins::open(&path).0.knows(&id("s")), "{text}");
         }
     }
 }

@@ -8,6 +8,7 @@ mod call;
 mod connect;
 mod error;
 mod keep;
+mod limit;
 mod list;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,7 +18,7 @@ use rmcp::RoleClient;
 use rmcp::model::RequestId;
 use rmcp::service::Peer;
 use serde_json::Value;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -27,6 +28,7 @@ use crate::transport::{Ending, Link};
 pub use call::CallOptions;
 pub use connect::ConnectContext;
 pub use error::{ConnectError, SessionError};
+pub(crate) use limit::Limit;
 pub use list::{LeftOut, Listing};
 
 /// How long closing may take before what is left is cut off: the steps that end a process, and the SDK's own.
@@ -41,6 +43,8 @@ pub struct Session {
     link: Arc<Link>,
     abandoned: mpsc::Sender<(RequestId, &'static str)>,
     list_timeout: Duration,
+    /// Whether a person is asked.
+    asking: Option<watch::Receiver<bool>>,
     stop: CancellationToken,
     keeper: Mutex<Option<JoinHandle<()>>>,
 }

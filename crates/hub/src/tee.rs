@@ -5,9 +5,10 @@
 //! under the id of their request, and the SDK is handed a small stand-in that it can always read. The SDK keeps what it
 //! is good at (both lifecycles, sessions, resumption, headers), and nothing a server said is lost (ADR 0005).
 //!
-//! What cannot be read costs no more than itself: noise is counted, an answer nobody asked for is ignored, and an answer
-//! that is too long or no JSON fails its own call.
+//! What cannot be read costs no more than itself: noise is counted, an answer nobody asked for is ignored, a tool or a block
+//! that is no JSON is told apart from the others, and an answer that is too long or has no shape fails its own call.
 
+mod pieces;
 mod salvage;
 mod stand_in;
 
@@ -20,6 +21,7 @@ use tokio::sync::Notify;
 
 use crate::transport::Failure;
 use crate::wire;
+pub(crate) use pieces::UNREADABLE;
 pub(crate) use stand_in::Schemas;
 
 /// The longest message that is read whole.
@@ -172,7 +174,12 @@ impl Tee {
                 batch.into_iter().filter_map(|message| self.hear_message(message)).collect()
             }
             Ok(message) => self.hear_message(message).into_iter().collect(),
-            Err(error) => self.unreadable(text, text, &error.to_string()).into_iter().collect(),
+            Err(error) => match pieces::read(text) {
+                Some(messages) => {
+                    messages.into_iter().filter_map(|message| self.hear_message(message)).collect()
+                }
+                None => self.unreadable(text, text, &error.to_string()).into_iter().collect(),
+            },
         }
     }
 

@@ -30,8 +30,12 @@ mod tests {
 
     #[tokio::test]
     async fn the_answer_is_what_comes_last() {
-        let answer =
-            Answer { message: Message::assistant("hi"), stop: StopReason::End, usage: None, unusable: vec![] };
+        let answer = Answer {
+            message: Message::assistant("hi"),
+            stop: StopReason::End,
+            usage: None,
+            unusable: vec![],
+        };
         let events = [ModelEvent::Text("hi".to_owned()), ModelEvent::Answer(answer.clone())];
         assert_eq!(collect(stream::iter(events.map(Ok))).await, Ok(answer));
         assert!(matches!(collect(stream::iter([])).await, Err(ModelError::Broken { .. })));

@@ -59,6 +59,8 @@ pub struct EndpointConfig {
     pub parallel_calls: Option<bool>,
     /// Whether encrypted reasoning is asked for (Responses); models that do not reason refuse it.
     pub encrypted_reasoning: Option<bool>,
+    /// Whether a stream is asked for its usage; without, where the provider is known to take the question.
+    pub stream_usage: Option<bool>,
     /// Fields of every request, as the provider names them (`reasoning_effort`); they win.
     pub request: Map<String, Value>,
 }
@@ -128,10 +130,8 @@ impl EndpointConfigs {
         let mut note = |path: serde_ignored::Path<'_>| unknown_keys.push(path.to_string());
         let ignoring = serde_ignored::Deserializer::new(tracked, &mut note);
         let read = BTreeMap::<String, EndpointConfig>::deserialize(ignoring);
-        let endpoints = read.map_err(|error| ConfigError {
-            place: track.path().to_string(),
-            problem: error.to_string(),
-        })?;
+        let endpoints = read
+            .map_err(|error| ConfigError { place: track.path().to_string(), problem: error.to_string() })?;
         Ok(EndpointConfigs { endpoints, unknown_keys })
     }
 }
@@ -159,9 +159,9 @@ fn read_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Durati
         Some(Value::String(text)) => text,
         Some(other) => other.to_string(),
     };
-    parse_time(&text)
-        .map(Some)
-        .ok_or_else(|| D::Error::custom(format!("`{text}` is no time such as `30` (seconds), `\"500ms\"` or `\"2m\"`")))
+    parse_time(&text).map(Some).ok_or_else(|| {
+        D::Error::custom(format!("`{text}` is no time such as `30` (seconds), `\"500ms\"` or `\"2m\"`"))
+    })
 }
 
 fn parse_time(text: &str) -> Option<Duration> {
@@ -195,9 +195,11 @@ mod tests {
             "timeouts": {"connect": 1, "firstToken": "1.5m", "silence": "500ms"}, "retries": 0,
             "price": {"input": 1.25, "output": 10, "cachedInput": 0.125}, "contextTokens": 200000, "maxTools": 20,
             "maxOutputTokens": 4096, "images": false, "files": false, "audio": true, "forcedChoice": false,
-            "parallelCalls": false, "encryptedReasoning": false, "request": {"reasoning_effort": "low", "seed": 7}
+            "parallelCalls": false, "encryptedReasoning": false, "streamUsage": true,
+            "request": {"reasoning_effort": "low", "seed": 7}
         }}"#;
-        let read = EndpointConfigs::read(&serde_json::from_str(text).expect("JSON")).expect("a configuration");
+        let read =
+            EndpointConfigs::read(&serde_json::from_str(text).expect("JSON")).expect("a configuration");
         let expected = EndpointConfig {
             provider: Some("azure".to_owned()),
             model: Some("gpt".to_owned()),
@@ -226,6 +228,7 @@ mod tests {
             forced_choice: Some(false),
             parallel_calls: Some(false),
             encrypted_reasoning: Some(false),
+            stream_usage: Some(true),
             request: json!({"reasoning_effort": "low", "seed": 7}).as_object().cloned().expect("an object"),
         };
         assert_eq!(read.endpoints, BTreeMap::from([("work".to_owned(), expected)]));
@@ -266,7 +269,8 @@ mod tests {
 
     #[test]
     fn times_are_positive_and_no_longer_than_a_day() {
-        let cases = [("30", Some(30_000)), ("0.5", Some(500)), ("2m", Some(120_000)), ("1h", Some(3_600_000))];
+        let cases =
+            [("30", Some(30_000)), ("0.5", Some(500)), ("2m", Some(120_000)), ("1h", Some(3_600_000))];
         let wrong = ["0", "-1", "25h", "", "s", "NaN", "inf", "1 day"].map(|text| (text, None));
         for (text, milliseconds) in cases.into_iter().chain(wrong) {
             assert_eq!(parse_time(text), milliseconds.map(Duration::from_millis), "{text:?}");
@@ -275,7 +279,8 @@ mod tests {
 
     #[test]
     fn tokens_cost_what_they_cost() {
-        let usage = Usage { input_tokens: 1_000_000, output_tokens: 500, cached_tokens: 400_000, ..Usage::default() };
+        let usage =
+            Usage { input_tokens: 1_000_000, output_tokens: 500, cached_tokens: 400_000, ..Usage::default() };
         let price = Price { input: 2.5, output: 10.0, cached_input: Some(1.25) };
         assert_eq!(price.of(&usage), 1_500_000_000 + 500_000_000 + 5_000_000);
         assert_eq!(Price { cached_input: None, ..price }.of(&usage), 2_505_000_000);

@@ -112,8 +112,16 @@ mod tests {
             "no provider is called `antropic`",
             "did you mean `anthropic/claude-x`?",
         );
-        check_refused("openai/", "`openai/` names no model after its provider", "write the model after it: `openai/…`");
-        check_refused("  ", "the name of a model is empty", "write `provider/model`, such as `openai/gpt-5.2`");
+        check_refused(
+            "openai/",
+            "`openai/` names no model after its provider",
+            "write the model after it: `openai/…`",
+        );
+        check_refused(
+            "  ",
+            "the name of a model is empty",
+            "write `provider/model`, such as `openai/gpt-5.2`",
+        );
         let refused = ModelName::parse("zzz/q").expect_err("no provider has this name");
         assert!(refused.hint().contains("openai/zzz/q"), "{}", refused.hint());
     }

@@ -8,7 +8,12 @@ use crate::retry::{error_object, is_lasting};
 use crate::settings::{Credentials, Settings};
 
 /// The error for what a provider said. The body is kept whole, but for keys that it repeats.
-pub(crate) fn refused(settings: &Settings, toolset: &Toolset, status: Option<u16>, body: Value) -> ModelError {
+pub(crate) fn refused(
+    settings: &Settings,
+    toolset: &Toolset,
+    status: Option<u16>,
+    body: Value,
+) -> ModelError {
     let body = without_keys(body, settings);
     let said = message(&body).unwrap_or_else(|| "it does not say why".to_owned());
     let (message, hint) = match explain(settings.dialect, toolset, &said) {
@@ -45,7 +50,8 @@ fn message(body: &Value) -> Option<String> {
             // FastAPI servers say `detail`, AWS says `Message` for some.
             let named = ["message", "Message", "error", "detail", "error_msg"];
             let said = named.iter().find_map(|key| error.get(key).and_then(text));
-            let beside = error.get("metadata").and_then(|metadata| metadata.get("raw")).and_then(Value::as_str);
+            let beside =
+                error.get("metadata").and_then(|metadata| metadata.get("raw")).and_then(Value::as_str);
             match (said, beside) {
                 (Some(said), Some(raw)) => format!("{said}: {raw}"),
                 (Some(said), None) => said,
@@ -68,7 +74,9 @@ fn shorten(mut line: String) -> String {
 
 fn hint(settings: &Settings, status: Option<u16>, message: &str, body: &Value) -> Option<String> {
     if is_too_long(message, body) {
-        return Some("shorten the conversation, offer fewer tools, or take a model with a larger window".to_owned());
+        return Some(
+            "shorten the conversation, offer fewer tools, or take a model with a larger window".to_owned(),
+        );
     }
     if is_lasting(body) {
         return Some("the account is used up; add credit or wait for its next period".to_owned());
@@ -173,7 +181,8 @@ pub(crate) fn status_of(body: &Value) -> Option<u16> {
         let code = error.get(key)?;
         code.as_u64().or_else(|| code.as_str()?.parse().ok()).and_then(|code| u16::try_from(code).ok())
     };
-    let numbered = ["code", "status"].iter().find_map(|key| number(key)).filter(|code| (400..600).contains(code));
+    let numbered =
+        ["code", "status"].iter().find_map(|key| number(key)).filter(|code| (400..600).contains(code));
     let words = ["type", "code", "status"].iter().filter_map(|key| error.get(key)?.as_str());
     // Bedrock's errors are events that are named for them.
     let events = body.as_object().into_iter().flat_map(Map::keys).map(String::as_str);
@@ -208,7 +217,12 @@ mod tests {
         check(500, json!({"error": {"message": "oh", "type": "server_error"}}), "oh", later);
         check(500, json!({"message": "oh"}), "oh", later);
         check(500, json!({"error": "oh"}), "oh", later);
-        check(500, json!({"detail": [{"loc": ["body"], "msg": "oh"}]}), r#"[{"loc":["body"],"msg":"oh"}]"#, later);
+        check(
+            500,
+            json!({"detail": [{"loc": ["body"], "msg": "oh"}]}),
+            r#"[{"loc":["body"],"msg":"oh"}]"#,
+            later,
+        );
         check(500, json!([{"error": {"message": "oh"}}]), "oh", later);
         check(502, json!("<html>\n <h1>Bad\tGateway</h1>"), "<html> <h1>Bad Gateway</h1>", later);
         check(503, json!(""), "it does not say why", later);

@@ -122,8 +122,7 @@ pub(crate) fn is_lasting(body: &Value) -> bool {
     let says = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default();
     let is_daily = || {
         let details = error.get("details").and_then(Value::as_array).into_iter().flatten();
-        let mut violations =
-            details.filter_map(|detail| detail.get("violations")?.as_array()).flatten();
+        let mut violations = details.filter_map(|detail| detail.get("violations")?.as_array()).flatten();
         violations.any(|violation| {
             violation.get("quotaId").and_then(Value::as_str).is_some_and(|id| id.contains("PerDay"))
         })
@@ -149,11 +148,8 @@ mod tests {
 
     use super::*;
 
-    const RETRIES: Retries = Retries {
-        most: 3,
-        first_wait: Duration::from_millis(500),
-        longest_wait: Duration::from_secs(60),
-    };
+    const RETRIES: Retries =
+        Retries { most: 3, first_wait: Duration::from_millis(500), longest_wait: Duration::from_secs(60) };
 
     fn status(status: u16) -> Failure {
         Failure::Status { status, lasting: false, wait: None, again: None }

@@ -95,7 +95,9 @@ impl EndpointError {
             }
             EndpointError::NoSuchApi { .. } => "leave `api` out, or set it for an OpenAI endpoint".to_owned(),
             EndpointError::NotStrict { .. } => "leave `strict` out".to_owned(),
-            EndpointError::NoClient { .. } => "check `HTTPS_PROXY` and the certificates of this machine".to_owned(),
+            EndpointError::NoClient { .. } => {
+                "check `HTTPS_PROXY` and the certificates of this machine".to_owned()
+            }
         }
     }
 }
@@ -120,10 +122,14 @@ impl Settings {
         };
         let (provider, model) = provider_and_model(name, config, |variable| set(&[variable]).is_some())?;
         let provider = match (config.api, provider.dialect) {
-            (None, _) | (Some(Api::Chat), Dialect::OpenAi) | (Some(Api::Responses), Dialect::Responses) => provider,
+            (None, _) | (Some(Api::Chat), Dialect::OpenAi) | (Some(Api::Responses), Dialect::Responses) => {
+                provider
+            }
             (Some(Api::Responses), Dialect::OpenAi) => providers::find("responses").unwrap_or(provider),
             (Some(Api::Chat), Dialect::Responses) => providers::find("openai").unwrap_or(provider),
-            (Some(Api::Chat), _) => return Err(EndpointError::NoSuchApi { name: name.to_owned(), api: "chat" }),
+            (Some(Api::Chat), _) => {
+                return Err(EndpointError::NoSuchApi { name: name.to_owned(), api: "chat" });
+            }
             (Some(Api::Responses), _) => {
                 return Err(EndpointError::NoSuchApi { name: name.to_owned(), api: "responses" });
             }
@@ -138,10 +144,8 @@ impl Settings {
             .region
             .clone()
             .or_else(|| set(&["AWS_REGION", "AWS_DEFAULT_REGION"]).map(|(_, region)| region));
-        let own_address = config
-            .base_url
-            .clone()
-            .or_else(|| set(provider.base_url_variables).map(|(_, address)| address));
+        let own_address =
+            config.base_url.clone().or_else(|| set(provider.base_url_variables).map(|(_, address)| address));
         let has_own_address = own_address.is_some();
         let address = own_address.or_else(|| provider.base_url.map(str::to_owned));
         let address = address.ok_or_else(|| EndpointError::NoAddress {
@@ -210,6 +214,7 @@ impl Settings {
                 },
                 audio: config.audio,
                 output_limit: provider.output_limit,
+                stream_usage: config.stream_usage,
                 parallel_calls: config.parallel_calls,
                 forced_choice: config.forced_choice.unwrap_or(usual.forced_choice),
                 named_choice: provider.named_choice,
@@ -247,7 +252,10 @@ fn provider_and_model(
     let provider = match parsed.provider {
         Some(provider) => providers::find(provider).unwrap_or(&COMPATIBLE),
         // With a key and no other address, OpenAI's own is what its users expect.
-        None if !is_set("OPENAI_BASE_URL") && is_set("OPENAI_API_KEY") && providers::find(&model).is_none() => {
+        None if !is_set("OPENAI_BASE_URL")
+            && is_set("OPENAI_API_KEY")
+            && providers::find(&model).is_none() =>
+        {
             providers::find("openai").unwrap_or(&COMPATIBLE)
         }
         None => &COMPATIBLE,
@@ -313,11 +321,13 @@ fn url(
     let address = if provider.name == "ollama" { ollama_address(address) } else { address.to_owned() };
     let base = address.trim_end_matches('/');
     // Azure's newer addresses name the deployment in the body and need no version.
-    let path = if provider.name == "azure" && base.ends_with("/openai/v1") { "/chat/completions" } else { path };
+    let path =
+        if provider.name == "azure" && base.ends_with("/openai/v1") { "/chat/completions" } else { path };
     // An address is given with or without its first step; both mean the same.
-    let first = path.find('/').and_then(|_| path[1..].split('/').next()).unwrap_or_default();
-    let is_doubled = path[1..].contains('/') && base.ends_with(&format!("/{first}"));
-    let path = if is_doubled { &path[first.len() + 1..] } else { path };
+    let path = match path.trim_start_matches('/').split_once('/') {
+        Some((first, _)) if base.ends_with(&format!("/{first}")) => &path[first.len() + 1..],
+        _ => path,
+    };
     let path = path
         .replace("{model}", &encode(model))
         .replace("{api-version}", &encode(version.unwrap_or_default()));

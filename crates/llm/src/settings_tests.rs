@@ -4,7 +4,11 @@ use serde_json::json;
 
 use super::*;
 
-fn settings(name: &str, config: serde_json::Value, variables: &[(&str, &str)]) -> Result<Settings, EndpointError> {
+fn settings(
+    name: &str,
+    config: serde_json::Value,
+    variables: &[(&str, &str)],
+) -> Result<Settings, EndpointError> {
     let config: EndpointConfig = serde_json::from_value(config).expect("the case is a configuration");
     let variables: BTreeMap<&str, &str> = variables.iter().copied().collect();
     Settings::new(name, &config, &|variable| variables.get(variable).map(|value| (*value).to_owned()))
@@ -85,9 +89,27 @@ fn each_provider_is_asked_where_it_is_and_with_its_key() {
         "Api-Key k",
     );
     check("ollama/qwen3:8b", json!({}), &[], "http://127.0.0.1:11434/api/chat", "none");
-    check("mistral/m", json!({}), &[("MISTRAL_API_KEY", "k")], "https://api.mistral.ai/v1/chat/completions", "bearer k");
-    check("groq/m", json!({}), &[("GROQ_API_KEY", "k")], "https://api.groq.com/openai/v1/chat/completions", "bearer k");
-    check("deepseek/m", json!({}), &[("DEEPSEEK_API_KEY", "k")], "https://api.deepseek.com/chat/completions", "bearer k");
+    check(
+        "mistral/m",
+        json!({}),
+        &[("MISTRAL_API_KEY", "k")],
+        "https://api.mistral.ai/v1/chat/completions",
+        "bearer k",
+    );
+    check(
+        "groq/m",
+        json!({}),
+        &[("GROQ_API_KEY", "k")],
+        "https://api.groq.com/openai/v1/chat/completions",
+        "bearer k",
+    );
+    check(
+        "deepseek/m",
+        json!({}),
+        &[("DEEPSEEK_API_KEY", "k")],
+        "https://api.deepseek.com/chat/completions",
+        "bearer k",
+    );
     check("xai/m", json!({}), &[("XAI_API_KEY", "k")], "https://api.x.ai/v1/chat/completions", "bearer k");
     check("cohere/m", json!({}), &[("CO_API_KEY", "k")], "https://api.cohere.com/v2/chat", "bearer k");
     check("vllm/m", json!({}), &[], "http://127.0.0.1:8000/v1/chat/completions", "none");
@@ -96,7 +118,8 @@ fn each_provider_is_asked_where_it_is_and_with_its_key() {
 
 #[test]
 fn bedrock_takes_a_key_of_its_own_or_signs() {
-    let url = "https://bedrock-runtime.eu-central-1.amazonaws.com/model/anthropic.claude-v1%3A0/converse-stream";
+    let url =
+        "https://bedrock-runtime.eu-central-1.amazonaws.com/model/anthropic.claude-v1%3A0/converse-stream";
     let region = ("AWS_DEFAULT_REGION", "eu-central-1");
     let pair = [("AWS_ACCESS_KEY_ID", "a"), ("AWS_SECRET_ACCESS_KEY", "s")];
     let name = "bedrock/anthropic.claude-v1:0";
@@ -210,7 +233,13 @@ fn what_is_missing_is_told_with_what_to_set() {
         "`gpt-5.2` has no address",
         "set `OPENAI_BASE_URL` to an OpenAI-compatible endpoint, or write `provider/model`, such as `openai/gpt-5.2`",
     );
-    check_refused("anthropic", json!({}), &[], "`anthropic` has no address", "write the model after it: `anthropic/…`");
+    check_refused(
+        "anthropic",
+        json!({}),
+        &[],
+        "`anthropic` has no address",
+        "write the model after it: `anthropic/…`",
+    );
     check_refused(
         "opnai/gpt-5.2",
         json!({}),
@@ -250,7 +279,13 @@ fn what_is_wrong_in_the_configuration_is_told() {
         "`anthropic/m` cannot be asked by `responses`",
         "leave `api` out, or set it for an OpenAI endpoint",
     );
-    check_refused("ollama/m", json!({"strict": true}), &[], "`ollama/m` has no strict way to be offered tools", "leave `strict` out");
+    check_refused(
+        "ollama/m",
+        json!({"strict": true}),
+        &[],
+        "`ollama/m` has no strict way to be offered tools",
+        "leave `strict` out",
+    );
 }
 
 #[test]

@@ -15,7 +15,7 @@ use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValu
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 use toolwire_contract::{Answer, Block, Content, ModelError, ModelEvent, ModelRequest, Wait};
-use toolwire_dialect::{AnswerError, AnswerStream, Toolset, read_answer, write_request};
+use toolwire_dialect::{AnswerError, AnswerStream, Family, Toolset, read_answer, write_request};
 
 use crate::client::reason;
 use crate::frames::{FrameError, Frames, LONGEST_FRAME, is_last};
@@ -130,11 +130,12 @@ impl<'e> Asking<'e> {
     async fn attempt(&mut self, toolset: &Arc<Toolset>, seed: &str, body: Bytes) -> Result<State, Trouble> {
         let settings = &self.endpoint.settings;
         let deadline = Instant::now() + settings.first_token;
-        let response = self.send(body, deadline).await?;
+        let response = send(self.endpoint, body, deadline).await?;
         if !response.status().is_success() {
-            return Err(self.refusal(response, toolset).await);
+            return Err(refusal(self.endpoint, response, toolset).await);
         }
-        let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        let kind =
+            response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         if kind.starts_with("text/html") {
             let problem = "it is a web page".to_owned();
             let error = ModelError::Malformed { model: settings.name.clone(), problem };
@@ -170,53 +171,49 @@ impl<'e> Asking<'e> {
             }
         }
     }
+}
 
-    async fn send(&self, body: Bytes, deadline: Instant) -> Result<Response, Trouble> {
-        let Endpoint { settings, client, pacing, .. } = self.endpoint;
-        let headers = headers(settings, &body, pacing.now()).map_err(|problem| {
-            let hint = Some(format!("check {}", settings.key_place));
-            Trouble {
-                error: ModelError::Unusable { model: settings.name.clone(), problem, hint },
-                failure: None,
-            }
-        })?;
-        let sending = client.post(settings.url.clone()).headers(headers).body(body).send();
-        let sent = timeout_at(deadline, sending)
-            .await
-            .map_err(|_| timed_out(settings, Wait::FirstToken, None))?;
-        sent.map_err(|error| {
-            let error = error.without_url();
-            if error.is_connect() && error.is_timeout() {
-                return timed_out(settings, Wait::Connection, Some(Failure::Connection));
-            }
-            let error = ModelError::Unreachable { model: settings.name.clone(), problem: reason(&error) };
-            Trouble { error, failure: Some(Failure::Connection) }
-        })
-    }
-
-    /// What a response that is no answer says.
-    async fn refusal(&self, response: Response, toolset: &Toolset) -> Trouble {
-        let Endpoint { settings, pacing, .. } = self.endpoint;
-        let status = response.status().as_u16();
-        let headers = response.headers().clone();
-        let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-        let text = read_error(response).await;
-        let body = serde_json::from_slice(&text)
-            .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&text).into_owned()));
-        let failure = Failure::Status {
-            status,
-            lasting: is_lasting(&body),
-            wait: asked_wait(header, &body, pacing.now()),
-            again: header("x-should-retry").and_then(|word| word.parse().ok()),
-        };
-        let mut error = refused(settings, toolset, Some(status), body);
-        if let (ModelError::Refused { hint, .. }, Some(moved)) = (&mut error, header(LOCATION.as_str()))
-            && (300..400).contains(&status)
-        {
-            *hint = Some(format!("it has moved to {moved}; set its `baseUrl`"));
+async fn send(endpoint: &Endpoint, body: Bytes, deadline: Instant) -> Result<Response, Trouble> {
+    let Endpoint { settings, client, pacing, .. } = endpoint;
+    let headers = headers(settings, &body, pacing.now()).map_err(|problem| {
+        let hint = Some(format!("check {}", settings.key_place));
+        Trouble { error: ModelError::Unusable { model: settings.name.clone(), problem, hint }, failure: None }
+    })?;
+    let sending = client.post(settings.url.clone()).headers(headers).body(body).send();
+    let sent =
+        timeout_at(deadline, sending).await.map_err(|_| timed_out(settings, Wait::FirstToken, None))?;
+    sent.map_err(|error| {
+        let error = error.without_url();
+        if error.is_connect() && error.is_timeout() {
+            return timed_out(settings, Wait::Connection, Some(Failure::Connection));
         }
-        Trouble { error, failure: Some(failure) }
+        let error = ModelError::Unreachable { model: settings.name.clone(), problem: reason(&error) };
+        Trouble { error, failure: Some(Failure::Connection) }
+    })
+}
+
+/// What a response that is no answer says.
+async fn refusal(endpoint: &Endpoint, response: Response, toolset: &Toolset) -> Trouble {
+    let Endpoint { settings, pacing, .. } = endpoint;
+    let status = response.status().as_u16();
+    let headers = response.headers().clone();
+    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let text = read_error(response).await;
+    let body = serde_json::from_slice(&text)
+        .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&text).into_owned()));
+    let failure = Failure::Status {
+        status,
+        lasting: is_lasting(&body),
+        wait: asked_wait(header, &body, pacing.now()),
+        again: header("x-should-retry").and_then(|word| word.parse().ok()),
+    };
+    let mut error = refused(settings, toolset, Some(status), body);
+    if let (ModelError::Refused { hint, .. }, Some(moved)) = (&mut error, header(LOCATION.as_str()))
+        && (300..400).contains(&status)
+    {
+        *hint = Some(format!("it has moved to {moved}; set its `baseUrl`"));
     }
+    Trouble { error, failure: Some(failure) }
 }
 
 /// One answer on its way.
@@ -324,6 +321,11 @@ impl Reading {
         }
         let body: Value = serde_json::from_slice(&text)
             .map_err(|error| self.misframed(&FrameError::NotJson(error.to_string())))?;
+        // These APIs give calls no ids, and a whole answer is one event of a stream, which makes ids that differ.
+        if matches!(self.settings.dialect.family(), Family::Gemini | Family::Ollama) {
+            self.push(&[body])?;
+            return self.end.take().unwrap_or_else(|| self.finish());
+        }
         let answer = read_answer(self.settings.dialect, &body, &self.toolset);
         let answer = answer.map_err(|error| self.unanswered(error))?;
         Ok(self.priced(answer))
@@ -435,9 +437,7 @@ fn shown(answer: &Answer) -> Vec<ModelEvent> {
         Block::Content(Content::Other(other)) if other["type"] == "thinking" => {
             Some(ModelEvent::Thinking(other["text"].as_str()?.to_owned()))
         }
-        Block::Call { id, call } => {
-            Some(ModelEvent::CallBegan { id: id.clone(), name: call.name.clone() })
-        }
+        Block::Call { id, call } => Some(ModelEvent::CallBegan { id: id.clone(), name: call.name.clone() }),
         _ => None,
     };
     let is_something = |event: &ModelEvent| match event {

@@ -2,6 +2,7 @@
 //! processes they leave.
 
 pub mod conformance;
+#[cfg(feature = "provider")]
 pub mod provider;
 
 mod misbehaving;

@@ -36,7 +36,8 @@ fn build() -> PathBuf {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
     let built = Command::new(cargo)
-        .args(["build", "--quiet", "--offline", "--bin", "misbehaving-server", "--message-format", "json"])
+        .args(["build", "--quiet", "--offline", "--no-default-features", "--bin", "misbehaving-server"])
+        .args(["--message-format", "json"])
         .arg("--manifest-path")
         .arg(manifest)
         .output()

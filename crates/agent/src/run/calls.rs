@@ -132,10 +132,9 @@ pub(super) fn with_note_on_repeated_failure(
     *count += 1;
     if *count >= SAME_FAILURES {
         let note = format!(
-            "This was the same call for the {count}th time, and it failed each time. Do not repeat it: change the \
-             arguments, take another way, or tell the user what is wrong."
+            "The same call has now failed {count} times. Do not repeat it: change the arguments, take another way, or tell \
+             the user what is wrong."
         );
-        let note = if *count == 3 { note.replace("3th", "third") } else { note };
         result.content.get_or_insert_default().push(Content::text(note));
     }
     result

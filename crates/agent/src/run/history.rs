@@ -141,3 +141,98 @@ pub(super) fn says_nothing(message: &Message) -> bool {
         Block::Content(_) | Block::Call { .. } => false,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// Messages in short: `[role, block, …]`, where a block is text, `{"call": id}` or `{"result": id}`.
+    fn messages(short: Value) -> Vec<Message> {
+        let block = |block: &Value| match (block.as_str(), block["call"].as_str(), block["result"].as_str()) {
+            (Some(text), ..) => json!({"type": "text", "text": text}),
+            (_, Some(id), _) => json!({"type": "tool_use", "id": id, "name": "f", "input": {}}),
+            (.., Some(id)) => json!({"type": "tool_result", "toolUseId": id, "content": []}),
+            _ => panic!("no block: {block}"),
+        };
+        let message = |short: &Value| {
+            let (role, blocks) =
+                short.as_array().and_then(|short| short.split_first()).expect("a role and blocks");
+            let blocks: Vec<Value> = blocks.iter().map(block).collect();
+            serde_json::from_value(json!({"role": role, "content": blocks})).expect("it is a message")
+        };
+        short.as_array().expect("a list of messages").iter().map(message).collect()
+    }
+
+    #[track_caller]
+    fn check(kept: Value, expected: Value) {
+        let mut mended = mend(messages(kept));
+        // Results that were made up are told by what they say.
+        for block in mended.iter_mut().flat_map(|message| &mut message.content) {
+            if let Block::Result { id, result } = block
+                && result.failed()
+            {
+                *id = format!("{id} unknown");
+                *result = ToolResult { content: Some(Vec::new()), ..ToolResult::default() };
+            }
+        }
+        assert_eq!(mended, messages(expected));
+    }
+
+    #[test]
+    fn what_is_in_order_stays() {
+        let history = json!([
+            ["user", "a"],
+            ["assistant", "b", {"call": "1"}, {"call": "2"}],
+            ["user", {"result": "1"}, {"result": "2"}],
+            ["assistant", "c"]
+        ]);
+        check(history.clone(), history);
+    }
+
+    #[test]
+    fn results_that_came_one_by_one_are_one_message_in_the_order_of_the_calls() {
+        check(
+            json!([
+                ["user", "a"], ["assistant", {"call": "1"}, {"call": "2"}], ["user", {"result": "2"}],
+                ["user", {"result": "1"}], ["user", "and?"]
+            ]),
+            json!([
+                ["user", "a"],
+                ["assistant", {"call": "1"}, {"call": "2"}],
+                ["user", {"result": "1"}, {"result": "2"}, "and?"]
+            ]),
+        );
+    }
+
+    #[test]
+    fn a_call_without_a_result_gets_one_wherever_it_is() {
+        check(
+            json!([
+                ["user", "a"], ["assistant", {"call": "1"}, {"call": "2"}], ["user", {"result": "2"}], ["user", "b"],
+                ["assistant", {"call": "3"}], ["assistant", {"call": "4"}]
+            ]),
+            json!([
+                ["user", "a"],
+                ["assistant", {"call": "1"}, {"call": "2"}],
+                ["user", {"result": "1 unknown"}, {"result": "2"}, "b"],
+                ["assistant", {"call": "3"}],
+                ["user", {"result": "3 unknown"}],
+                ["assistant", {"call": "4"}],
+                ["user", {"result": "4 unknown"}]
+            ]),
+        );
+    }
+
+    #[test]
+    fn a_result_without_a_call_is_left_out_and_so_is_a_second_one() {
+        check(
+            json!([
+                ["user", {"result": "0"}, "a"], ["assistant", {"call": "1"}],
+                ["user", {"result": "1"}, {"result": "1"}, {"result": "2"}]
+            ]),
+            json!([["user", "a"], ["assistant", {"call": "1"}], ["user", {"result": "1"}]]),
+        );
+    }
+}

@@ -1,9 +1,11 @@
 //! Calls that a person must decide about.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use futures::future::BoxFuture;
 use serde_json::json;
-use toolwire_agent::{Decision, Ending, PendingCall, Run, Unattended};
+use toolwire_agent::{Decision, Ending, PendingCall, Person, Run, Unattended};
 use toolwire_testkit::Scripted;
 
 use crate::support::{builder, model, results};
@@ -56,6 +58,25 @@ async fn without_a_person_a_call_that_needs_one_does_not_run_and_the_model_is_to
         "`delete` was not run: the user said no, because: it may change or delete things, and nobody is there to allow it"
     );
     assert_eq!(finished.outcome.ending, Ending::Finished);
+}
+
+/// Never answers.
+struct Absent;
+
+impl Person for Absent {
+    fn review<'a>(&'a self, _: &'a PendingCall) -> BoxFuture<'a, Decision> {
+        Box::pin(std::future::pending())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_person_who_does_not_answer_in_time_has_said_no() {
+    let model = model([two_deletions(), Scripted::says("Done.")]);
+    let waiting = builder(&model).person(Arc::new(Absent)).person_timeout(Duration::from_secs(60));
+    let finished = waiting.build().unwrap().run("Clean up").await;
+    let told = results(&finished.run.messages()[2]);
+    assert!(told[0].1.ends_with("and nobody answered in time"), "{}", told[0].1);
+    assert_eq!(told[2].1, "{}");
 }
 
 #[tokio::test]

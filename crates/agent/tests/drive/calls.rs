@@ -129,7 +129,7 @@ async fn the_third_failure_of_the_same_call_comes_with_a_note() {
         .messages()
         .iter()
         .flat_map(results)
-        .map(|(_, text)| text.contains("the same call for the third time"))
+        .map(|(_, text)| text.contains("The same call has now failed 3 times"))
         .collect();
     assert_eq!(told, [false, false, true, false]);
 }

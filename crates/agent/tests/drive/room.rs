@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 use toolwire_agent::{Agent, Context, Functions, Search};
-use toolwire_contract::{ModelLimits, ModelRequest};
+use toolwire_contract::{ModelLimits, ModelRequest, ToolChoice};
 use toolwire_testkit::{Scripted, ScriptedModel};
 
 use crate::support::{model, results, tool};
@@ -68,6 +68,18 @@ async fn never_more_tools_are_offered_than_the_provider_takes() {
     assert_eq!(agent.run("Go").await.outcome.text, "Done.");
     let last = model.requests().pop().unwrap();
     assert!(last.tools.len() > 1, "{:?}", offered(&last));
+}
+
+#[tokio::test]
+async fn a_tool_that_must_be_called_is_offered_without_a_search() {
+    let model = model([Scripted::calls([("1", "read_mail", json!({}))]), Scripted::says("Done.")]);
+    let choice = ToolChoice::Tool("read_mail".into());
+    let agent =
+        Agent::builder().model(model.clone()).tools(Arc::new(many_tools())).tool_choice(choice.clone());
+    agent.build().unwrap().run("Go").await;
+    let requests = model.requests();
+    assert_eq!(offered(&requests[0]), ["search_tools", "read_mail"]);
+    assert_eq!([&requests[0].tool_choice, &requests[1].tool_choice], [&choice, &ToolChoice::Auto]);
 }
 
 #[tokio::test]

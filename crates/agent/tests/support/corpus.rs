@@ -38,9 +38,19 @@ pub fn plain_tools() -> Arc<[Tool]> {
 }
 
 /// Questions, each with the names of the tools that answer it.
-pub fn questions() -> Vec<(&'static str, Vec<&'static str>)> {
-    let lines = include_str!("../questions.tsv").lines();
-    lines
+pub type Questions = Vec<(&'static str, Vec<&'static str>)>;
+
+pub fn questions() -> Questions {
+    read(include_str!("../questions.tsv"))
+}
+
+/// Fifty more, written after the search was what it is.
+pub fn later_questions() -> Questions {
+    read(include_str!("../later_questions.tsv"))
+}
+
+fn read(text: &'static str) -> Questions {
+    text.lines()
         .map(|line| {
             let (question, tools) = line.split_once('\t').expect("a question and its tools");
             (question, tools.split(',').collect())

@@ -55,8 +55,10 @@ fn content(bytes: Vec<u8>) -> Result<Option<Content>, Failure> {
         Ok(text) => Ok(Some(Content::text(text.strip_prefix('\u{feff}').unwrap_or(&text)))),
         Err(error) => {
             let place = error.utf8_error().valid_up_to();
-            Err(Failure::usage(format!("standard input is neither text in UTF-8 (byte {place}) nor an image"))
-                .with_hint("attach text, or a PNG, JPEG, GIF or WebP image"))
+            Err(Failure::usage(format!(
+                "standard input is neither text in UTF-8 (byte {place}) nor an image"
+            ))
+            .with_hint("attach text, or a PNG, JPEG, GIF or WebP image"))
         }
     }
 }

@@ -52,12 +52,19 @@ impl Progress {
             AgentEvent::CallStarted { name, arguments, .. } if self.tells_calls => {
                 self.end()?;
                 let arguments = cut(&shown(&Value::Object(arguments.clone()).to_string()), 80);
-                say(&format!("{QUIET}→{QUIET:#} {NAME}{}{NAME:#} {QUIET}{arguments}{QUIET:#}\n", shown(name)));
+                say(&format!(
+                    "{QUIET}→{QUIET:#} {NAME}{}{NAME:#} {QUIET}{arguments}{QUIET:#}\n",
+                    shown(name)
+                ));
                 Ok(())
             }
             AgentEvent::CallFinished { name, result, elapsed, .. } if self.tells_calls => {
                 self.end()?;
-                let mark = if result.failed() { format!("{ERROR}✗{ERROR:#}") } else { format!("{GOOD}✓{GOOD:#}") };
+                let mark = if result.failed() {
+                    format!("{ERROR}✗{ERROR:#}")
+                } else {
+                    format!("{GOOD}✓{GOOD:#}")
+                };
                 let took = elapsed.map(|elapsed| format!(" {} ms", elapsed.as_millis())).unwrap_or_default();
                 let text = cut(&shown(&in_short(result)), 80);
                 say(&format!("{mark} {NAME}{}{NAME:#}{QUIET}{took}{QUIET:#} {text}\n", shown(name)));
@@ -80,7 +87,9 @@ impl Progress {
 /// The first line that says something.
 fn in_short(result: &ToolResult) -> String {
     let mut texts = result.blocks().iter().map(|block| match block {
-        Content::Text { text, .. } => text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().to_owned(),
+        Content::Text { text, .. } => {
+            text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().to_owned()
+        }
         other => format!("[{}]", other.type_name().unwrap_or("something")),
     });
     let first = texts.find(|text| !text.trim().is_empty());
@@ -95,10 +104,9 @@ pub(super) fn as_json(model: &str, finished: &Finished) -> String {
         Ending::Stopped(limit) => ("stopped", Some(json!({"limit": limit, "message": limit.to_string()}))),
         Ending::Cancelled => ("cancelled", None),
         Ending::NeedsApproval(calls) => ("needs_approval", Some(json!({ "calls": calls }))),
-        Ending::Failed(failure) => (
-            "failed",
-            Some(json!({"code": failure.code, "message": failure.message, "hint": failure.hint})),
-        ),
+        Ending::Failed(failure) => {
+            ("failed", Some(json!({"code": failure.code, "message": failure.message, "hint": failure.hint})))
+        }
     };
     let mut report = Map::new();
     report.insert("answer".into(), json!(outcome.text));

@@ -165,7 +165,7 @@ fn build(
     settings: &Settings,
     store: Option<&Arc<dyn Conversations>>,
 ) -> Result<Agent, Failure> {
-    let mut agent = assembly::agent(model, hub.clone(), settings).unattended(Unattended::Pause);
+    let mut agent = assembly::agent(model, settings).tools(hub.clone()).unattended(Unattended::Pause);
     if let Some(store) = store {
         agent = agent.conversations(store.clone());
     }

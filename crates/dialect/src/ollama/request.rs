@@ -15,7 +15,7 @@ pub(crate) fn write_request(draft: &RequestDraft<'_>) -> Result<Map<String, Valu
     }
     for turn in &draft.turns {
         match turn {
-            Turn::User(pieces) => messages.push(user_message(pieces)),
+            Turn::User(pieces) => push_user(&mut messages, user_message(pieces)),
             Turn::Assistant(said) => messages.extend(assistant_message(said)),
             Turn::Results(results) => messages.extend(draft.results(results)?),
         }
@@ -34,6 +34,20 @@ pub(crate) fn write_request(draft: &RequestDraft<'_>) -> Result<Map<String, Valu
         body.insert("options".to_owned(), Value::Object(options));
     }
     Ok(body)
+}
+
+/// Images of results stand in a message of the user's, and chat templates want no two of those in a row.
+fn push_user(messages: &mut Vec<Value>, message: Value) {
+    let Some(last) = messages.last_mut().filter(|last| last["role"] == "user") else {
+        return messages.push(message);
+    };
+    let text = |message: &Value| message["content"].as_str().unwrap_or_default().to_owned();
+    last["content"] = json!(format!("{}\n{}", text(last), text(&message)));
+    let images = [last.get("images"), message.get("images")];
+    let images: Vec<&Value> = images.into_iter().flatten().filter_map(Value::as_array).flatten().collect();
+    if !images.is_empty() {
+        last["images"] = json!(images);
+    }
 }
 
 fn user_message(pieces: &[Piece]) -> Value {

@@ -103,16 +103,37 @@ impl Reader {
         }
         if let Some(custom) = message.get("custom_content") {
             for (key, value) in custom.object()? {
-                match (self.custom_content.get_mut(key), value) {
-                    (Some(Value::Object(known)), Value::Object(more)) => known.extend(more.clone()),
-                    (_, Value::Null) => {}
-                    (_, other) => {
-                        self.custom_content.insert(key.clone(), other.clone());
-                    }
-                }
+                self.take_custom(key, value);
             }
         }
         Ok(())
+    }
+
+    /// DIAL's state goes back as it came, and attachments with it. Stages are for people to watch.
+    fn take_custom(&mut self, key: &str, value: &Value) {
+        match (self.custom_content.get_mut(key), value) {
+            (_, Value::Null) => {}
+            _ if key == "stages" => {}
+            (Some(Value::Object(known)), Value::Object(more)) => known.extend(more.clone()),
+            (known, Value::Array(more)) => {
+                // The place in the list is a word of streams alone.
+                let items = more.iter().cloned().map(|mut item| {
+                    if let Value::Object(fields) = &mut item {
+                        fields.shift_remove("index");
+                    }
+                    item
+                });
+                match known {
+                    Some(Value::Array(known)) => known.extend(items),
+                    _ => {
+                        self.custom_content.insert(key.to_owned(), items.collect());
+                    }
+                }
+            }
+            (_, other) => {
+                self.custom_content.insert(key.to_owned(), other.clone());
+            }
+        }
     }
 
     fn take_text(&mut self, piece: &str, shown: &mut Vec<ModelEvent>) {

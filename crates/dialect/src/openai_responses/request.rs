@@ -83,9 +83,10 @@ fn items(draft: &RequestDraft<'_>, block: &Said<'_>) -> Vec<Value> {
         }
         // What the provider did not keep and cannot read back would be looked for in vain.
         Said::Own { value, is_thinking: true } if !is_encrypted(value) => Vec::new(),
-        Said::Own { value, .. } => {
+        Said::Own { value, is_thinking } => {
             let mut item = (*value).clone();
-            if let Value::Object(fields) = &mut item {
+            if *is_thinking && let Value::Object(fields) = &mut item {
+                // It is told and not taken.
                 fields.shift_remove("status");
             }
             vec![item]

@@ -128,7 +128,9 @@ impl<'a> Ordering<'a> {
         match content {
             Content::Text { text, extra } => {
                 let own = own_of(extra, key);
-                let is_kept = !text.trim().is_empty() || own.is_some();
+                // Gemini signs empty texts too.
+                let is_signed = own.is_some() && self.dialect.family() == Family::Gemini;
+                let is_kept = !text.trim().is_empty() || is_signed;
                 is_kept.then(|| Said::Text { text: clean(text), own })
             }
             Content::Other(value) if is_someones(content) => {

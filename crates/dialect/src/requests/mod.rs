@@ -3,12 +3,12 @@
 mod history;
 
 use serde_json::{Map, Value, json};
-use toolwire_contract::{ModelRequest, ToolChoice};
+use toolwire_contract::{Block, Message, ModelRequest, ToolChoice, ToolResult};
 
 use crate::results::{Carrier, Piece};
 use crate::{
-    Dialect, Family, ResultError, ResultOptions, Toolset, anthropic, bedrock, cohere, gemini, mcp, nearest,
-    ollama, openai_chat, openai_responses, write_results,
+    Dialect, Family, ReceivedCall, ResultError, ResultOptions, Toolset, anthropic, bedrock, cohere, gemini,
+    mcp, nearest, ollama, openai_chat, openai_responses, write_results,
 };
 use history::{Ordering, alternates, answered};
 pub(crate) use history::{Said, Turn};
@@ -116,7 +116,7 @@ pub fn write_request(
     let max_output_tokens = request.max_output_tokens;
     let draft =
         RequestDraft { dialect, options, instructions, turns, tools, choice, max_output_tokens, temperature };
-    let mut body = match family {
+    let written = match family {
         Family::OpenAiChat => openai_chat::write_request(&draft),
         Family::OpenAiResponses => openai_responses::write_request(&draft),
         Family::Anthropic => anthropic::write_request(&draft),
@@ -125,9 +125,27 @@ pub fn write_request(
         Family::Cohere => cohere::write_request(&draft),
         Family::Ollama => ollama::write_request(&draft),
         Family::Mcp => mcp::write_request(&draft),
-    }?;
+    };
+    let mut body = written.map_err(|error| match error {
+        RequestError::InputRequired { .. } => asking(&request.messages).unwrap_or(error),
+        other => other,
+    })?;
     merge(&mut body, &options.extra);
     Ok(Value::Object(body))
+}
+
+/// The tool that asks, by the name and the id that the history has for its call.
+fn asking(messages: &[Message]) -> Option<RequestError> {
+    let blocks = || messages.iter().flat_map(|message| &message.content);
+    let id = blocks().find_map(|block| match block {
+        Block::Result { id, result } if result.needs_input() => Some(id),
+        _ => None,
+    })?;
+    let name = blocks().find_map(|block| match block {
+        Block::Call { id: known, call } if known == id => Some(call.name.clone()),
+        _ => None,
+    })?;
+    Some(RequestError::InputRequired { name, id: id.clone() })
 }
 
 /// What stands before an assistant who speaks first, where the API wants the user to.
@@ -158,9 +176,10 @@ pub(crate) enum Choice<'a> {
 }
 
 impl RequestDraft<'_> {
+    /// The results of a turn, in the API's own messages.
     pub(crate) fn results(
         &self,
-        turn: &[(crate::ReceivedCall, Option<&toolwire_contract::ToolResult>)],
+        turn: &[(ReceivedCall, Option<&ToolResult>)],
     ) -> Result<Vec<Value>, RequestError> {
         write_results(self.dialect, &answered(turn), &self.options.results).map_err(|error| match error {
             ResultError::InputRequired { name, id } => RequestError::InputRequired { name, id },
@@ -182,7 +201,7 @@ impl RequestDraft<'_> {
         names
     }
 
-    /// `model` and `stream`, as most bodies begin.
+    /// The model, as most bodies begin.
     pub(crate) fn head(&self) -> Map<String, Value> {
         Map::from_iter([("model".to_owned(), json!(self.options.model))])
     }

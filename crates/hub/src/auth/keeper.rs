@@ -80,6 +80,10 @@ impl Keeper {
         *self.asking.borrow()
     }
 
+    pub(super) fn asking(&self) -> watch::Receiver<bool> {
+        self.asking.subscribe()
+    }
+
     /// Returns once a person is asked.
     pub(super) async fn until_asking(&self) {
         // The sender is a field of what is borrowed here, so it cannot be gone.

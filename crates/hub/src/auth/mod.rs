@@ -22,6 +22,7 @@ mod store;
 use std::io;
 
 use futures::future::BoxFuture;
+use tokio::sync::watch;
 
 use crate::Secret;
 
@@ -49,6 +50,11 @@ pub trait Bearer: Send + Sync {
     ) -> BoxFuture<'a, Result<Option<Secret>, AuthError>> {
         let _ = refused;
         self.token(Some(challenge))
+    }
+
+    /// Whether a person is asked at the moment, where one can be: what waits for it does not count that time.
+    fn asking(&self) -> Option<watch::Receiver<bool>> {
+        None
     }
 
     /// Lets what must not be lost come to its end, in bounded time. Nobody asks for a token any more.

@@ -12,7 +12,7 @@ use futures::{
     future::{BoxFuture, Shared},
 };
 use reqwest::Url;
-use tokio::{task::AbortHandle, time::timeout};
+use tokio::{sync::watch, task::AbortHandle, time::timeout};
 
 use super::{
     AuthConfig, AuthError, Bearer, Browser, GrantKind,
@@ -172,6 +172,10 @@ impl Bearer for OAuth {
 
     fn replace<'a>(&'a self, refused: Option<&'a Secret>, challenge: &'a str) -> BoxFuture<'a, Landing> {
         Box::pin(self.after_refusal(refused.cloned(), challenge))
+    }
+
+    fn asking(&self) -> Option<watch::Receiver<bool>> {
+        Some(self.keeper.asking())
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

@@ -16,11 +16,11 @@ use rmcp::service::{
 use rmcp::transport::Transport;
 use serde_json::Value;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::keep::Keeper;
-use super::{ConnectError, Era, Facts, Session, SessionEvent};
+use super::{ConnectError, Era, Facts, Limit, Session, SessionEvent};
 use crate::auth::Bearer;
 use crate::host::Host;
 use crate::tee::Schemas;
@@ -52,7 +52,8 @@ pub struct ConnectContext {
     pub bearer: Option<Arc<dyn Bearer>>,
     /// Our own environment. A process sees no more of it than it needs to run.
     pub environment: Arc<[(OsString, OsString)]>,
-    /// How long connecting may take in all, and likewise reading the whole list of tools.
+    /// How long connecting may take in all, and likewise reading the whole list of tools; what a person takes to log in
+    /// does not count.
     pub timeout: Duration,
     /// Ends the attempt early; like any that fails, it leaves no process behind.
     pub stop: CancellationToken,
@@ -61,7 +62,9 @@ pub struct ConnectContext {
 impl Session {
     /// Connects. What comes back is ready for calls; what fails leaves no process behind.
     pub async fn connect(target: &Target, context: ConnectContext) -> Result<Session, ConnectError> {
-        let attempt = Attempt { target, context: &context, until: Instant::now() + context.timeout };
+        let asking = context.bearer.as_ref().and_then(|bearer| bearer.asking());
+        let limit = Limit::new(context.timeout, asking);
+        let attempt = Attempt { target, context: &context, limit };
         let connected = match target {
             Target::Stdio { .. } => attempt.process().await?,
             Target::Http { url, kind, .. } => attempt.http(url, *kind).await?,
@@ -73,7 +76,7 @@ impl Session {
 struct Attempt<'a> {
     target: &'a Target,
     context: &'a ConnectContext,
-    until: Instant,
+    limit: Limit,
 }
 
 struct Connected {
@@ -146,13 +149,33 @@ impl Attempt<'_> {
             ConnectError::Failed(Failure::Status { status: 400 | 404 | 405 | 406 | 415 | 422, .. })
         );
         if kind == HttpKind::Auto && is_older {
-            // If this fails too, what the newer transport was told is the better reason.
-            return self.sse(&client).await.map_err(|_| failed.error);
+            return self.sse(&client).await.map_err(|older| match older.error {
+                // It has no stream of events: what the newer transport was told is the better reason.
+                ConnectError::Failed(Failure::Status { .. } | Failure::WrongContent { .. }) => failed.error,
+                reason => reason,
+            });
         }
         Err(failed.error)
     }
 
     async fn streamable(&self, client: &http::Client, era: Option<Era>) -> Result<Connected, Failed> {
+        match self.streamable_once(client, era).await {
+            // The SDK does not wait for a person: it has long asked in the other way when the answer to its first question
+            // comes, and then understands neither. Now that there is a token, nobody needs to be waited for.
+            Err(failed)
+                if self.limit.stood_still()
+                    && matches!(
+                        failed.error,
+                        ConnectError::Protocol { .. } | ConnectError::Refused { .. }
+                    ) =>
+            {
+                self.streamable_once(client, era).await
+            }
+            connected => connected,
+        }
+    }
+
+    async fn streamable_once(&self, client: &http::Client, era: Option<Era>) -> Result<Connected, Failed> {
         let link = Link::new(&self.context.server, Schemas::Needed);
         let transport = http::streamable(client.clone(), PROBE_HTTP, link.clone());
         let running = self.establish(transport, lifecycle(era), &link).await?;
@@ -202,9 +225,10 @@ impl Attempt<'_> {
     async fn in_time<T>(&self, step: impl Future<Output = T>) -> Result<T, Failed> {
         let stderr = Vec::new();
         tokio::select! {
-            done = timeout_at(self.until, step) => done.map_err(|_| {
-                Failed::plain(ConnectError::TimedOut { after: self.context.timeout, stderr })
-            }),
+            done = step => Ok(done),
+            () = self.limit.over() => {
+                Err(Failed::plain(ConnectError::TimedOut { after: self.limit.time(), stderr }))
+            }
             () = self.context.stop.cancelled() => Err(Failed::plain(ConnectError::Stopped)),
         }
     }
@@ -241,6 +265,7 @@ impl Connected {
             link,
             abandoned,
             list_timeout: context.timeout,
+            asking: context.bearer.as_ref().and_then(|bearer| bearer.asking()),
             stop,
             keeper: Mutex::new(Some(tokio::spawn(keeper.keep()))),
         }

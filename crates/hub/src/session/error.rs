@@ -40,6 +40,34 @@ impl ConnectError {
         }
     }
 
+    /// The next thing to try, in one line.
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            ConnectError::Spawn(SpawnError::NotFound { command, .. }) => {
+                format!("install `{command}`, or give `command` with its whole path")
+            }
+            ConnectError::Spawn(SpawnError::NotExecutable { path }) => {
+                format!("`chmod +x {}`, or name the program that runs it", path.display())
+            }
+            ConnectError::Spawn(SpawnError::NoFolder { .. }) => {
+                "make the folder, or correct `cwd`".to_owned()
+            }
+            ConnectError::Spawn(SpawnError::Failed { .. }) => "run its command by hand".to_owned(),
+            ConnectError::BadAddress { .. } => "correct its `url`".to_owned(),
+            ConnectError::TimedOut { .. } => {
+                "raise its `timeout`, or run its command by hand and see what it waits for".to_owned()
+            }
+            ConnectError::Ended { .. } => {
+                "run its command by hand: what it said on stderr tells why".to_owned()
+            }
+            ConnectError::Failed(failure) => return failure.hint(),
+            ConnectError::Refused { .. } | ConnectError::Protocol { .. } => {
+                "is it an MCP server, and are its arguments right?".to_owned()
+            }
+            ConnectError::Stopped => return None,
+        })
+    }
+
     /// The last lines the process said on stderr.
     pub fn stderr(&self) -> &[String] {
         match self {

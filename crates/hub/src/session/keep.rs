@@ -49,6 +49,13 @@ impl Keeper {
                 _ = &mut over => break,
                 () = stop.cancelled(), if !ending => {
                     ending = true;
+                    // Calls that were given up before are still told of: they may be why there is an end.
+                    let rest = async {
+                        while let Ok((id, reason)) = abandoned.try_recv() {
+                            tell(&peer, id, reason).await;
+                        }
+                    };
+                    let _ = timeout(TELLING, rest).await;
                     link.end(Ending::Closed);
                     if let Some(cancel) = cancel.take() {
                         cancel.cancel();
@@ -61,10 +68,7 @@ impl Keeper {
                     }
                 }
                 Some((id, reason)) = abandoned.recv(), if !ending => {
-                    let params = CancelledNotificationParam::new(Some(id), Some(reason.into()));
-                    let notification = CancelledNotification::new(params);
-                    // The caller has long gone on; all that is lost is a hint.
-                    let _ = timeout(TELLING, peer.send_notification(notification.into())).await;
+                    let _ = timeout(TELLING, tell(&peer, id, reason)).await;
                 }
                 () = &mut listening, if !ending => {}
             }
@@ -74,6 +78,13 @@ impl Keeper {
             process.stop().await;
         }
     }
+}
+
+/// Tells the server that nobody waits for an answer any more.
+async fn tell(peer: &Peer<RoleClient>, id: RequestId, reason: &str) {
+    let params = CancelledNotificationParam::new(Some(id), Some(reason.into()));
+    // The caller has long gone on; all that is lost is a hint.
+    let _ = peer.send_notification(CancelledNotification::new(params).into()).await;
 }
 
 /// Subscribes to changes of the tools, for as long as the server lets us. Returns when it does not know how.

@@ -7,10 +7,13 @@ use rmcp::model::{ClientRequest, ListToolsRequest, PaginatedRequestParams, Serve
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{CallOptions, Session, SessionError};
+use super::{CallOptions, Limit, Session, SessionError};
 
 /// No server has this many pages; one that says so runs in circles.
 const MOST_PAGES: usize = 1000;
+
+/// Longer than any limit that can be set.
+const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// The tools of a server.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -34,17 +37,25 @@ pub struct LeftOut {
 impl Session {
     /// Reads the whole list.
     pub async fn list_tools(&self) -> Result<Listing, SessionError> {
-        self.list_tools_until(Instant::now() + self.list_timeout).await
+        self.list_tools_within(&Limit::new(self.list_timeout, self.asking.clone())).await
     }
 
-    /// The same for the first time: connecting and listing have one time limit between them, which ends at `until`.
-    pub(crate) async fn list_tools_until(&self, until: Instant) -> Result<Listing, SessionError> {
+    /// The same for the first time: connecting and listing have one time limit between them.
+    pub(crate) async fn list_tools_within(&self, limit: &Limit) -> Result<Listing, SessionError> {
+        tokio::select! {
+            listing = self.list_pages() => listing,
+            () = limit.over() => Err(SessionError::TimedOut { after: limit.time() }),
+        }
+    }
+
+    /// However many pages there are: whoever waits for them sets the limit.
+    async fn list_pages(&self) -> Result<Listing, SessionError> {
         let mut listing = Listing::default();
         let mut cursors = HashSet::new();
         let mut cursor: Option<String> = None;
-        // However many pages there are: a server that never comes to an end must not take forever.
-        let (timeout, max_total) = (self.list_timeout, self.list_timeout);
-        let options = CallOptions { timeout, max_total, ..CallOptions::default() };
+        let options = CallOptions { timeout: self.list_timeout, ..CallOptions::default() };
+        // It is the silence within a page that counts here.
+        let until = Instant::now() + LONGEST;
         loop {
             let params =
                 cursor.take().map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));

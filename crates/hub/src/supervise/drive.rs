@@ -14,7 +14,7 @@ use crate::Bearer;
 use crate::catalog::Catalog;
 use crate::config::Transport;
 use crate::host::Host;
-use crate::session::{ConnectContext, Era, Session, SessionError, SessionEvent};
+use crate::session::{ConnectContext, Era, Limit, Session, SessionError, SessionEvent};
 use crate::transport::Target;
 
 /// A list is not read again more often than this, whatever a server says.
@@ -39,16 +39,16 @@ pub(crate) async fn keep(server: Arc<Server>, mut inbox: mpsc::Receiver<Order>, 
     let (mut machine, _) = Machine::start(Policy::default());
     let mut era = None;
     loop {
-        let (event, stderr) = match connect(&server, &outside, &mut era, &mut inbox).await {
+        let (event, stderr, hint) = match connect(&server, &outside, &mut era, &mut inbox).await {
             Connected::Stopped => break,
-            Connected::Failed { reason, stderr, permanent } => {
-                (Event::ConnectFailed { reason, permanent }, stderr)
+            Connected::Failed { reason, stderr, permanent, hint } => {
+                (Event::ConnectFailed { reason, permanent }, stderr, hint)
             }
             Connected::Ready(session, events) => {
                 machine.step(Event::Connected, Instant::now(), luck());
                 match serve(&server, &outside, session, events, &mut inbox).await {
                     None => break,
-                    Some((reason, stderr)) => (Event::Died { reason }, stderr),
+                    Some((reason, stderr)) => (Event::Died { reason }, stderr, None),
                 }
             }
         };
@@ -58,11 +58,12 @@ pub(crate) async fn keep(server: Arc<Server>, mut inbox: mpsc::Receiver<Order>, 
             State::Broken { reason, .. } => Phase::Down { reason: reason.clone() },
             _ => break,
         };
-        tracing::warn!(target: "toolwire::hub", server = %server.config.name, ?phase);
+        tracing::warn!(target: "toolwire::hub::status", server = %server.config.name, ?phase);
         server.view.send_modify(|view| {
             view.phase = phase;
             view.session = None;
             view.stderr = stderr;
+            view.hint = hint;
             view.restarts += 1;
         });
         told(&outside);
@@ -79,7 +80,7 @@ pub(crate) async fn keep(server: Arc<Server>, mut inbox: mpsc::Receiver<Order>, 
 
 enum Connected {
     Ready(Arc<Session>, mpsc::Receiver<SessionEvent>),
-    Failed { reason: String, stderr: Vec<String>, permanent: bool },
+    Failed { reason: String, stderr: Vec<String>, permanent: bool, hint: Option<String> },
     Stopped,
 }
 
@@ -102,12 +103,13 @@ async fn connect(
         stop: stop.clone(),
     };
     let target = target(&server.config.transport);
-    let until = tokio::time::Instant::now() + server.config.connect_timeout;
+    let asking = outside.bearer.as_ref().and_then(|bearer| bearer.asking());
+    let limit = Limit::new(server.config.connect_timeout, asking);
     let connecting = async {
-        let session = Session::connect(&target, context)
-            .await
-            .map_err(|error| (error.to_string(), error.stderr().to_vec(), error.is_permanent()))?;
-        let listed = stop.run_until_cancelled(session.list_tools_until(until)).await;
+        let session = Session::connect(&target, context).await.map_err(|error| {
+            (error.to_string(), error.stderr().to_vec(), error.is_permanent(), error.hint())
+        })?;
+        let listed = stop.run_until_cancelled(session.list_tools_within(&limit)).await;
         Ok((session, listed))
     };
     tokio::pin!(connecting);
@@ -130,10 +132,10 @@ async fn connect(
         }
         Ok((_, None)) => return Connected::Stopped,
         Ok((session, Some(listed))) => (session, listed),
-        Err((reason, stderr, permanent)) => {
+        Err((reason, stderr, permanent, hint)) => {
             // What was remembered may be what is wrong.
             *era = None;
-            return Connected::Failed { reason, stderr, permanent };
+            return Connected::Failed { reason, stderr, permanent, hint };
         }
     };
     match listed {
@@ -145,6 +147,7 @@ async fn connect(
                 view.session = Some(session.clone());
                 view.catalog = Some(catalog);
                 view.stderr = Vec::new();
+                view.hint = None;
             });
             told(outside);
             Connected::Ready(session, received)
@@ -152,11 +155,17 @@ async fn connect(
         Err(error) => {
             let stderr = session.stderr_tail();
             session.close().await;
-            let reason = match error {
-                SessionError::TimedOut { after } => format!("it did not list its tools within {after:?}"),
-                error => format!("its tools cannot be listed: {error}"),
+            let (reason, hint) = match error {
+                SessionError::TimedOut { after } => (
+                    format!("it did not list its tools within {after:?}"),
+                    Some("raise its `timeout`".to_owned()),
+                ),
+                SessionError::Failed(failure) => {
+                    (format!("its tools cannot be listed: {failure}"), failure.hint())
+                }
+                error => (format!("its tools cannot be listed: {error}"), None),
             };
-            Connected::Failed { reason, stderr, permanent: false }
+            Connected::Failed { reason, stderr, permanent: false, hint }
         }
     }
 }

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use tokio::sync::{mpsc, watch};
 
-use crate::catalog::{Catalog, Quarantined};
+use crate::catalog::{Catalog, Census, Quarantined};
 use crate::config::ServerConfig;
 use crate::last_words::with_last_words;
 use crate::session::{Facts, Session};
@@ -33,6 +33,8 @@ pub(crate) struct View {
     /// What it listed last; kept while it is brought back.
     pub(crate) catalog: Option<Arc<Catalog>>,
     pub(crate) stderr: Vec<String>,
+    /// What may help against why it is not there.
+    pub(crate) hint: Option<String>,
     /// How often it was brought back.
     pub(crate) restarts: u32,
 }
@@ -73,10 +75,19 @@ pub struct ServerStatus {
     pub name: String,
     pub phase: Phase,
     pub facts: Option<Facts>,
+    /// Tools that it lists and that the configuration admits.
     pub tool_count: usize,
+    /// Tools that it lists and that `tools.allow` or `tools.deny` keeps out.
+    pub denied: usize,
+    /// Patterns of `tools.allow` and `tools.deny` that fit none of its tools.
+    pub idle_patterns: Vec<String>,
+    /// Tools that it lists more than once; the first of each counts.
+    pub doubled: Vec<String>,
     pub quarantined: Vec<Quarantined>,
     /// Why its list of tools may not be whole.
     pub cut: Option<String>,
+    /// What to try, where something is wrong.
+    pub hint: Option<String>,
     /// The last lines it said on stderr.
     pub stderr: Vec<String>,
     /// Lines on stdout that were no messages, and the last of them.
@@ -157,11 +168,17 @@ impl Server {
     pub(crate) fn status(&self) -> ServerStatus {
         let view = self.view();
         let session = view.session.as_ref();
+        let Census { admitted, denied, doubled, idle_patterns } =
+            view.catalog.as_ref().map(|catalog| Census::of(catalog, &self.config)).unwrap_or_default();
         ServerStatus {
             name: self.config.name.to_string(),
             phase: view.phase,
             facts: session.map(|session| session.facts().clone()),
-            tool_count: view.catalog.as_ref().map_or(0, |catalog| catalog.tools.len()),
+            tool_count: admitted,
+            denied,
+            idle_patterns,
+            doubled,
+            hint: view.hint,
             quarantined: view.catalog.as_ref().map_or_else(Vec::new, |catalog| catalog.quarantined.clone()),
             cut: view.catalog.as_ref().and_then(|catalog| catalog.cut.clone()),
             stderr: self.stderr(),

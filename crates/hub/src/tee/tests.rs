@@ -211,11 +211,10 @@ fn noise_is_skipped_counted_and_shown() {
 
 #[test]
 fn an_answer_that_cannot_be_read_fails_its_own_call() {
-    let deep = format!("{}{}", "[".repeat(500), "]".repeat(500));
     let cases = [
-        format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"content":{deep}}}}}"#),
-        format!(r#"{{"result":{{"content":{deep}}},"jsonrpc":"2.0","id":1}}"#),
-        r#"{"result":{"text":"\ud800\uzzzz"},"jsonrpc":"2.0","id":1}"#.to_owned(),
+        r#"{"jsonrpc":"2.0","id":1,"result":{"content":[{]}}"#,
+        r#"{"result":{"content":[}},"jsonrpc":"2.0","id":1}"#,
+        r#"{"result":{"text":"\ud800\uzzzz"},"jsonrpc":"2.0","id":1}"#,
     ];
     for text in cases {
         let tee = tee();
@@ -224,6 +223,20 @@ fn an_answer_that_cannot_be_read_fails_its_own_call() {
         assert_eq!(heard[0]["error"]["code"], -32603, "{text}");
         assert!(matches!(tee.take(1), Some(Answer::Failure(Failure::Unreadable { .. }))), "{text}");
     }
+}
+
+#[test]
+fn a_part_that_cannot_be_read_costs_that_part_alone() {
+    let deep = format!("{}{}", "[".repeat(500), "]".repeat(500));
+    let text = format!(
+        r#"{{"jsonrpc":"2.0","id":1,"result":{{"content":[{deep},{{"type":"text","text":"\ud800"}}]}}}}"#
+    );
+    let note = "[a part of the answer cannot be read: recursion limit exceeded at byte 128]";
+    let content = json!([{"type": "text", "text": note}, {"type": "text", "text": "\u{fffd}"}]);
+    let tee = tee();
+    ask(&tee, 1, "tools/call");
+    assert_eq!(tee.hear(text.as_bytes()), [json!({"jsonrpc": "2.0", "id": 1, "result": {}})]);
+    assert_eq!(tee.take(1), Some(Answer::Result(json!({"content": content}))));
 }
 
 #[test]

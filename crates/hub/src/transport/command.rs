@@ -7,7 +7,25 @@ use crate::secret::Secret;
 
 /// Variables that a process needs to run at all. The rest of our environment is none of a server's business.
 const PASSED_ON: &[&str] = &[
-    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TERM", "TMPDIR", "TZ", "LC_*", "XDG_*",
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "LANGUAGE",
+    "TERM",
+    "TMPDIR",
+    "TZ",
+    "LC_*",
+    // Where programs find and keep their files; what else begins like this tells of the desktop.
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_DIRS",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_DIRS",
+    "XDG_DATA_HOME",
+    "XDG_RUNTIME_DIR",
+    "XDG_STATE_HOME",
 ];
 #[cfg(windows)]
 const PASSED_ON_BY_WINDOWS: &[&str] = &[
@@ -156,6 +174,8 @@ mod tests {
             "HOME",
             "LC_ALL",
             "XDG_RUNTIME_DIR",
+            "XDG_SESSION_ID",
+            "XDG_API_TOKEN",
             "AWS_SECRET_ACCESS_KEY",
             "OPENAI_API_KEY",
             "PATHOLOGY",

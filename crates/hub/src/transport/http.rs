@@ -111,7 +111,8 @@ impl StreamableHttpClient for Adapter {
         custom_headers: Headers,
     ) -> Result<(), Error> {
         let headers = headers(custom_headers, Some(&session_id), None)?;
-        let sent = self.client.send(Method::DELETE, self.client.url(), headers, None, None).await;
+        let sent =
+            self.client.send_for(&self.link, Method::DELETE, self.client.url(), headers, None, None).await;
         // A server that keeps its sessions loses nothing but memory.
         sent.map(|_| ()).map_err(StreamableHttpError::Client)
     }
@@ -125,7 +126,8 @@ impl StreamableHttpClient for Adapter {
         custom_headers: Headers,
     ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Error> {
         let headers = headers(custom_headers, session_id.as_deref(), last_event_id.as_deref())?;
-        let sent = self.client.send(Method::GET, self.client.url(), headers, None, None).await;
+        let sent =
+            self.client.send_for(&self.link, Method::GET, self.client.url(), headers, None, None).await;
         if let (Some(session), None) = (&session_id, &last_event_id) {
             self.opening.answered(session);
         }
@@ -182,7 +184,10 @@ impl Adapter {
             self.link.tee.delivered(id);
         }
         let patience = post.is_probe.then_some(self.probe);
-        let sent = self.client.send(Method::POST, self.client.url(), headers, Some(body), patience).await;
+        let sent = self
+            .client
+            .send_for(&self.link, Method::POST, self.client.url(), headers, Some(body), patience)
+            .await;
         let response = sent.map_err(StreamableHttpError::Client)?;
         let status = response.status();
         if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {

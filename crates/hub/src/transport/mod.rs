@@ -58,7 +58,7 @@ pub enum Failure {
     #[error("the server asks for authorization (HTTP {status})")]
     Unauthorized { status: u16, challenge: String },
     #[error("no token for the server: {reason}")]
-    NoToken { reason: String },
+    NoToken { reason: String, hint: Option<String> },
     #[error("the server answered HTTP {status}{}", shown(excerpt))]
     Status { status: u16, excerpt: String },
     #[error("the server answered with {}, not with JSON or events{}", content_type.as_deref().unwrap_or("no content type"), shown(excerpt))]
@@ -66,6 +66,25 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// The next thing to try, in one line.
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Failure::NoToken { hint, .. } => return hint.clone(),
+            Failure::Unauthorized { status: 401, .. } => {
+                "give it a header with a token, or log in with `toolwire doctor` on a terminal".to_owned()
+            }
+            Failure::Unauthorized { .. } => {
+                "the token lacks a right: name it in `oauth.scopes`, or ask for it".to_owned()
+            }
+            Failure::Unreachable { .. } => "is it running, and is its `url` right?".to_owned(),
+            Failure::Status { status: 400..=499, .. } | Failure::WrongContent { .. } => {
+                "check its `url`: this is not how an MCP server answers".to_owned()
+            }
+            Failure::Status { .. } => "look into the server's own log".to_owned(),
+            Failure::TooLong { .. } | Failure::Unreadable { .. } | Failure::Broken { .. } => return None,
+        })
+    }
+
     /// Whether the server may have acted on the request all the same.
     pub fn may_have_run(&self) -> bool {
         match self {

@@ -26,7 +26,7 @@ const QUEUE: usize = 64;
 pub(crate) async fn open(client: Client, link: Arc<Link>) -> Result<SseTransport, Failure> {
     let mut headers = HeaderMap::new();
     headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
-    let response = client.send(Method::GET, client.url(), headers, None, None).await?;
+    let response = client.send_for(&link, Method::GET, client.url(), headers, None, None).await?;
     let status = response.status();
     if !status.is_success() {
         return Err(Failure::Status { status: status.as_u16(), excerpt: excerpt(response).await });
@@ -76,7 +76,7 @@ impl Transport<RoleClient> for SseTransport {
             if let Some(id) = id {
                 link.tee.delivered(id);
             }
-            let posted = post(&client, &endpoint, &message).await;
+            let posted = post(&client, &link, &endpoint, &message).await;
             if let Err(failure) = &posted {
                 link.failed(failure);
                 if let Some(id) = id {
@@ -104,12 +104,17 @@ impl Drop for SseTransport {
     }
 }
 
-async fn post(client: &Client, endpoint: &Url, message: &ClientJsonRpcMessage) -> Result<(), Failure> {
+async fn post(
+    client: &Client,
+    link: &Arc<Link>,
+    endpoint: &Url,
+    message: &ClientJsonRpcMessage,
+) -> Result<(), Failure> {
     let body =
         serde_json::to_vec(message).map_err(|error| Failure::Unreachable { reason: error.to_string() })?;
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    let response = client.send(Method::POST, endpoint, headers, Some(body), None).await?;
+    let response = client.send_for(link, Method::POST, endpoint, headers, Some(body), None).await?;
     let status = response.status();
     if status.is_success() {
         return Ok(());

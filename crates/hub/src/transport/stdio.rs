@@ -60,10 +60,10 @@ pub(crate) fn spawn(
     if let Some(cwd) = cwd {
         program.current_dir(cwd);
     }
-    #[cfg(unix)]
-    program.process_group(0);
+    let mut group = Group::open();
+    group.take_in(&mut program);
     let mut child = program.spawn().map_err(failed)?;
-    let group = Group::of(&child).map_err(failed)?;
+    group.started(&child).map_err(failed)?;
     let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
         return Err(failed(io::Error::other("its pipes are missing")));
@@ -201,12 +201,13 @@ impl Drop for StdioTransport {
 /// Waits for the end of the process, or brings it about.
 async fn tend(
     mut child: Child,
-    group: Group,
+    mut group: Group,
     mut pipes: JoinSet<()>,
     exited: watch::Sender<Option<String>>,
     stop: CancellationToken,
     gone: watch::Sender<bool>,
 ) {
+    group.release().await;
     let by_itself = tokio::select! {
         status = child.wait() => Some(status),
         () = stop.cancelled() => timeout(PATIENCE, child.wait()).await.ok(),

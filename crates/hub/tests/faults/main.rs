@@ -39,6 +39,8 @@ struct Fault {
 enum Bad {
     Stdio(&'static [&'static str]),
     Http(&'static [&'static str]),
+    /// The same where it is not said which of the two transports it speaks.
+    Auto(&'static [&'static str]),
     /// Not waited for: it is still connecting in the end.
     Shell(&'static str),
 }
@@ -72,12 +74,15 @@ fn check(fault: Fault) {
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let http = match fault.server {
-        Bad::Http(arguments) => Some(misbehaving_http(&[&["--behaviour"], arguments].concat())),
+        Bad::Http(arguments) | Bad::Auto(arguments) => {
+            Some(misbehaving_http(&[&["--behaviour"], arguments].concat()))
+        }
         _ => None,
     };
     let bad = match fault.server {
         Bad::Stdio(arguments) => misbehaving("bad", arguments),
         Bad::Http(_) => listening("bad", &http.as_ref().unwrap().url("/mcp"), HttpKind::Streamable),
+        Bad::Auto(_) => listening("bad", &http.as_ref().unwrap().url("/sse"), HttpKind::Auto),
         Bad::Shell(script) => {
             let args = vec!["-c".to_owned(), script.to_owned()];
             launched("bad", Launch { command: "/bin/sh".to_owned(), args })
@@ -307,6 +312,88 @@ fn answers_twice() {
 #[test]
 fn sends_a_result_of_50_megabytes() {
     check(Fault { server: Bad::Stdio(&["huge-result"]), says: "of 50000000 characters", ..HARMLESS });
+}
+
+#[test]
+fn makes_progress_for_ever() {
+    check(Fault {
+        server: Bad::Stdio(&["slow-progress", "--delay", "50", "--count", "1000"]),
+        call: SHORT,
+        answer: "timed_out",
+        says: "did not answer `echo` within 3s",
+        ..HARMLESS
+    });
+}
+
+/// A call that is made again has no more time than one that is made once: the third attempt runs out of it.
+#[test]
+fn cuts_each_stream_late() {
+    check(Fault {
+        server: Bad::Http(&["cut-stream", "--delay", "2000"]),
+        call: Duration::from_secs(5),
+        answer: "timed_out",
+        says: "did not answer `echo` within 5s",
+        ..HARMLESS
+    });
+}
+
+#[test]
+fn names_an_endpoint_elsewhere() {
+    check(Fault {
+        server: Bad::Auto(&["sse-foreign-endpoint"]),
+        call: SHORT,
+        answer: "unknown_tool",
+        says: "the endpoint `http://other.example/messages?session=0` is on another origin",
+        then: |status| is_away(status, "is on another origin"),
+        ..HARMLESS
+    });
+}
+
+#[test]
+fn lists_tools_that_are_no_json() {
+    fn then(status: &ServerStatus) {
+        assert_eq!((&status.phase, status.tool_count), (&Phase::Ready, 4));
+        let kept_back: Vec<(&str, &str)> =
+            status.quarantined.iter().map(|tool| (tool.tool.as_str(), tool.reason.as_str())).collect();
+        let [surrogate, utf8, number, deep] = &kept_back[..] else { panic!("{kept_back:?}") };
+        assert!(surrogate.0 == "lone_surrogate" && surrogate.1.contains("hex escape"), "{surrogate:?}");
+        assert_eq!(*utf8, ("no_utf8", "it cannot be read: it is not UTF-8"));
+        assert!(number.0 == "no_number" && number.1.contains("expected value"), "{number:?}");
+        assert!(deep.0 == "too_deep" && deep.1.contains("recursion limit exceeded"), "{deep:?}");
+    }
+    let says = "half a pair: \u{fffd}, a byte: \u{fffd}";
+    check(Fault { server: Bad::Stdio(&["unreadable-tools"]), says, then, ..HARMLESS });
+    check(Fault { server: Bad::Http(&["unreadable-tools"]), says, then, ..HARMLESS });
+}
+
+#[test]
+fn answers_with_what_is_no_json() {
+    check(Fault {
+        server: Bad::Stdio(&["unreadable-result"]),
+        answer: "malformed",
+        says: "answered `echo` with something that is no result: the answer cannot be read: expected",
+        ..HARMLESS
+    });
+}
+
+#[test]
+fn answers_with_more_than_is_read() {
+    check(Fault {
+        server: Bad::Stdio(&["huge-result", "--size", "70000000"]),
+        answer: "malformed",
+        says: "the answer is longer than 67108864 bytes",
+        ..HARMLESS
+    });
+}
+
+#[test]
+fn http_502() {
+    check(Fault {
+        server: Bad::Http(&["status-502"]),
+        answer: "outcome_unknown",
+        says: "server `bad` gave no result for `echo` (the server answered HTTP 502",
+        ..HARMLESS
+    });
 }
 
 #[test]

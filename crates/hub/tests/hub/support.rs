@@ -137,7 +137,8 @@ impl Around {
 fn options(host: Arc<dyn Host>) -> HubOptions {
     let mut environment: Vec<_> = std::env::vars_os().collect();
     environment.push(("TOOLWIRE_TEST_SECRET".into(), "hidden".into()));
-    HubOptions { host, environment, folder: Some(scratch()), browser: None, budget: Some(Budget::default()) }
+    let (folder, budget) = (Some(scratch()), Some(Budget::default()));
+    HubOptions { host, environment, folder, budget, ..HubOptions::default() }
 }
 
 /// The names that a hub offers.

@@ -359,6 +359,41 @@ async fn closing_the_hub_lets_a_refresh_finish() {
     desk.issuer.assert_no_offence();
 }
 
+/// Takes longer over the login than a server may take to come up.
+struct Thinker(Visitor);
+
+impl Browser for Thinker {
+    fn open<'a>(&'a self, server: &'a str, url: &'a str) -> BoxFuture<'a, io::Result<()>> {
+        Box::pin(async move {
+            tokio::time::sleep(2 * CONNECTING + Duration::from_secs(1)).await;
+            self.0.open(server, url).await
+        })
+    }
+}
+
+const CONNECTING: Duration = Duration::from_secs(5);
+
+#[tokio::test]
+async fn the_time_a_person_takes_is_not_the_servers() {
+    let desk = Desk::with(Rules::default()).await;
+    let transport = Transport::Http {
+        url: desk.issuer.mcp().parse().expect("a URL"),
+        headers: Vec::new(),
+        kind: HttpKind::Streamable,
+        auth: Auth::OAuth(Box::default()),
+    };
+    let mut server = ServerConfig::new(ServerName::new("notes").expect("a name"), transport);
+    server.connect_timeout = CONNECTING;
+    let folder = Some(desk.folder.path().to_owned());
+    let browser: Option<Arc<dyn Browser>> = Some(Arc::new(Thinker(Visitor::default())));
+    let config = Config { servers: vec![server], toolwire: None };
+    let hub = Hub::connect(&config, HubOptions { folder, browser, ..HubOptions::default() }).await;
+    let status = &hub.status()[0];
+    assert_eq!((&status.phase, status.restarts), (&Phase::Ready, 0));
+    hub.close().await;
+    desk.issuer.assert_no_offence();
+}
+
 #[tokio::test]
 async fn a_refused_refresh_token_means_a_login_when_the_server_asks_for_it() {
     let desk = Desk::with(Rules { expires_in: Some(0), ..Rules::default() }).await;

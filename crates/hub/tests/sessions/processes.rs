@@ -86,19 +86,24 @@ async fn giving_up_on_a_connection_leaves_no_process() {
     until("the end of the server", || processes_with(&mark).is_empty()).await;
 }
 
-#[tokio::test]
-async fn a_process_that_is_killed_takes_its_servers_along() {
-    let mark = mark(6);
-    let _cleaning = Cleaning(&mark);
-    let mut holder = tokio::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "processes::hold_a_session", "--nocapture"])
-        .env("TOOLWIRE_TEST_HOLD", &mark)
+/// This program once more, with one of the tests below that are none.
+fn another(test: &str, mark: &str) -> tokio::process::Child {
+    tokio::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture"])
+        .env("TOOLWIRE_TEST_HOLD", mark)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .kill_on_drop(true)
         .spawn()
-        .unwrap();
+        .unwrap()
+}
+
+#[tokio::test]
+async fn a_process_that_is_killed_takes_its_servers_along() {
+    let mark = mark(6);
+    let _cleaning = Cleaning(&mark);
+    let mut holder = another("processes::hold_a_session", &mark);
     // The server, with the mark in its script, and its child.
     until("a session in the other process", || processes_with(&mark).len() == 2).await;
     holder.start_kill().unwrap();
@@ -114,4 +119,38 @@ async fn hold_a_session() {
     let first = format!("trap '' TERM; sleep {mark} <&- >&- 2>&- &");
     let session = connect(&shell_server(&first, "while :; do sleep 1000; done")).await;
     call(&session, "one", json!({})).await;
+}
+
+#[tokio::test]
+async fn a_process_that_is_killed_while_it_starts_a_server_takes_it_along() {
+    // The first thing that the server does is to kill whoever started it.
+    for attempt in 0..5 {
+        let mark = mark(70 + attempt);
+        let _cleaning = Cleaning(&mark);
+        let status = another("processes::start_a_murderer", &mark).wait().await.unwrap();
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(9), "{status:?}");
+        until("the end of the server", || processes_with(&mark).is_empty()).await;
+    }
+}
+
+/// Not a test: the process that is killed in the test above.
+#[tokio::test]
+async fn start_a_murderer() {
+    let Ok(mark) = std::env::var("TOOLWIRE_TEST_HOLD") else { return };
+    let server = shell(&format!("kill -KILL $PPID; trap '' TERM; while :; do sleep {mark}; done"));
+    let _ = Connecting::default().to(&server).await;
+}
+
+#[tokio::test]
+async fn a_server_with_a_session_of_its_own_ends_too() {
+    let mark = mark(8);
+    let _cleaning = Cleaning(&mark);
+    let Target::Stdio { args, .. } = stubborn(&mark) else { unreachable!("it is a process") };
+    let args = ["sh".to_owned()].into_iter().chain(args).collect();
+    let server = Target::Stdio { command: "setsid".into(), args, env: Vec::new(), cwd: None };
+    let session = connect(&server).await;
+    call(&session, "one", json!({})).await;
+    until("the child", || processes_with(&format!("sleep\0{mark}")).len() == 1).await;
+    session.close().await;
+    until("the end of the server and its child", || processes_with(&mark).is_empty()).await;
 }

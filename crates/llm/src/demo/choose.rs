@@ -70,7 +70,8 @@ fn choose_for(clause: &[Token], offered: &[&Tool], index: &Index, chosen: &mut C
         let mut for_arguments = taken.clone();
         for at in &matched {
             // A word that stands for one of a list is both: it led here and is the argument.
-            for_arguments[*at] |= operation(clause, *at).is_none() && !index.tools[best].listed.contains(&stem(&clause[*at].text));
+            for_arguments[*at] |= operation(clause, *at).is_none()
+                && !index.tools[best].listed.contains(&stem(&clause[*at].text));
         }
         let schema = tool.input_schema.as_ref().unwrap_or(&Value::Null);
         let filled = fill(schema, clause, &for_arguments);
@@ -159,7 +160,8 @@ impl ToolWords {
         let schema = tool.input_schema.as_ref().unwrap_or(&Value::Null);
         for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
             words.add(stems(name), IN_TEXT);
-            let pointer = property.get("$ref").and_then(Value::as_str).and_then(|pointer| pointer.strip_prefix('#'));
+            let pointer =
+                property.get("$ref").and_then(Value::as_str).and_then(|pointer| pointer.strip_prefix('#'));
             let property = pointer.and_then(|pointer| schema.pointer(pointer)).unwrap_or(property);
             let listed: Vec<String> = choices(schema, property).iter().map(|word| stem(word)).collect();
             words.listed.extend(listed.iter().cloned());

@@ -14,17 +14,18 @@ pub(super) struct Filled {
 
 /// Words before a name: `in Paris`, `for Anna`.
 const BEFORE_NAMES: [&str; 15] = [
-    "in", "for", "at", "of", "near", "to", "from", "about", "on", "by", "with", "called", "named", "around", "into",
+    "in", "for", "at", "of", "near", "to", "from", "about", "on", "by", "with", "called", "named", "around",
+    "into",
 ];
 
 /// Properties that take any words.
 const FREE_TEXT: [&str; 14] = [
-    "query", "q", "search", "text", "prompt", "message", "question", "input", "topic", "keyword", "term", "content",
-    "title", "thought",
+    "query", "q", "search", "text", "prompt", "message", "question", "input", "topic", "keyword", "term",
+    "content", "title", "thought",
 ];
 
 /// Finds arguments for `schema` among `tokens`, leaving alone those that are `taken`.
-pub(super) fn fill(schema: &Value, tokens: &[Token], taken: &[bool]) -> Filled {
+pub(super) fn fill<'f>(schema: &'f Value, tokens: &'f [Token], taken: &[bool]) -> Filled {
     let mut filling = Filling { root: schema, tokens, taken: taken.to_vec(), used: Vec::new() };
     let mut arguments = Map::new();
     let empty = Map::new();
@@ -36,8 +37,8 @@ pub(super) fn fill(schema: &Value, tokens: &[Token], taken: &[bool]) -> Filled {
         .unwrap_or_default();
     let is_required = |name: &str| required.contains(&name);
     // What leaves the least doubt comes first: `limit: 5`, then words of a list, then numbers, then names.
-    type Way = for<'f> fn(&mut Filling<'f>, &str, &Value) -> Option<Value>;
-    let ways: [(Way, bool); 5] = [
+    type Way<'f> = fn(&mut Filling<'f>, &str, &Value) -> Option<Value>;
+    let ways: [(Way<'f>, bool); 5] = [
         (Filling::named, true),
         (Filling::listed, true),
         (Filling::number, false),
@@ -55,8 +56,11 @@ pub(super) fn fill(schema: &Value, tokens: &[Token], taken: &[bool]) -> Filled {
             }
         }
     }
-    let missing =
-        required.iter().filter(|name| !arguments.contains_key(**name)).map(|name| (*name).to_owned()).collect();
+    let missing = required
+        .iter()
+        .filter(|name| !arguments.contains_key(**name))
+        .map(|name| (*name).to_owned())
+        .collect();
     Filled { arguments, used: filling.used, missing }
 }
 
@@ -83,7 +87,10 @@ impl Filling<'_> {
     fn named(&mut self, name: &str, property: &Value) -> Option<Value> {
         let at = self.free().find_map(|(index, token)| {
             let is_name = token.kind == Kind::Word && token.is(name);
-            let joined = self.tokens.get(index + 1).is_some_and(|next| [":", "=", "is"].iter().any(|word| next.is(word)));
+            let joined = self
+                .tokens
+                .get(index + 1)
+                .is_some_and(|next| [":", "=", "is"].iter().any(|word| next.is(word)));
             (is_name && joined && index + 2 < self.tokens.len()).then_some(index)
         });
         if let Some(at) = at {
@@ -96,7 +103,8 @@ impl Filling<'_> {
             let (key, value) = token.text.split_once(['=', ':'])?;
             let kind = if value.parse::<f64>().is_ok() { Kind::Number } else { Kind::Word };
             let value = Token { text: value.to_owned(), kind };
-            (key.eq_ignore_ascii_case(name) && !value.text.is_empty()).then_some((index, typed(property, &value)?))
+            (key.eq_ignore_ascii_case(name) && !value.text.is_empty())
+                .then_some((index, typed(property, &value)?))
         })?;
         self.take([index]);
         Some(value)
@@ -113,7 +121,8 @@ impl Filling<'_> {
                 token.stem().is_some_and(|stem| wanted.contains(&stem)).then_some(index)
             })?;
             let before = index.checked_sub(1).map(|before| &self.tokens[before]);
-            let denied = before.is_some_and(|before| ["no", "not", "without"].iter().any(|word| before.is(word)));
+            let denied =
+                before.is_some_and(|before| ["no", "not", "without"].iter().any(|word| before.is(word)));
             self.take([index]);
             return Some(Value::Bool(!denied));
         }
@@ -145,8 +154,7 @@ impl Filling<'_> {
             let values: Vec<Value> = found.into_iter().map(|(_, value)| value).collect();
             return (!values.is_empty()).then_some(Value::Array(values));
         }
-        let (index, value) =
-            self.free().find_map(|(index, token)| Some((index, number(token, wanted)?)))?;
+        let (index, value) = self.free().find_map(|(index, token)| Some((index, number(token, wanted)?)))?;
         self.take([index]);
         Some(value)
     }
@@ -181,7 +189,9 @@ impl Filling<'_> {
             .or_else(|| self.shaped(name, property))
             .or_else(|| self.proper_noun())
             .or_else(|| self.after_preposition())
-            .or_else(|| stems(name).iter().any(|word| FREE_TEXT.contains(&word.as_str())).then(|| self.rest())?)?;
+            .or_else(|| {
+                stems(name).iter().any(|word| FREE_TEXT.contains(&word.as_str())).then(|| self.rest())?
+            })?;
         let words: Vec<&str> = found.iter().map(|index| self.tokens[*index].text.as_str()).collect();
         let text = words.join(" ");
         self.take(found);
@@ -198,9 +208,13 @@ impl Filling<'_> {
         } else if wants(&["email", "mail", "recipient"]) {
             |text| text.contains('@')
         } else if wants(&["date", "day", "time"]) {
-            |text| text.len() >= 8 && text.starts_with(|letter: char| letter.is_ascii_digit()) && text.contains(['-', ':'])
+            |text| {
+                text.len() >= 8
+                    && text.starts_with(|letter: char| letter.is_ascii_digit())
+                    && text.contains(['-', ':'])
+            }
         } else if wants(&["path", "file", "filename", "folder", "directory", "source", "destination"]) {
-            |text| text.contains('/') || (text.contains('.') && !text.contains('@'))
+            |text| (text.contains('/') || text.contains('.')) && !text.contains("://") && !text.contains('@')
         } else {
             return None;
         };
@@ -232,7 +246,10 @@ impl Filling<'_> {
         let last = (0..self.tokens.len()).rev().find(|index| {
             let next = index + 1;
             BEFORE_NAMES.iter().any(|word| self.tokens[*index].is(word))
-                && self.tokens.get(next).is_some_and(|token| token.kind == Kind::Word && !is_empty_word(&token.text))
+                && self
+                    .tokens
+                    .get(next)
+                    .is_some_and(|token| token.kind == Kind::Word && !is_empty_word(&token.text))
                 && !self.taken[next]
         })?;
         let is_part = |index: &usize| {
@@ -244,7 +261,8 @@ impl Filling<'_> {
 
     /// All words that are left, from the first that says something.
     fn rest(&self) -> Option<Vec<usize>> {
-        let says_something = |(_, token): &(usize, &Token)| token.kind != Kind::Mark && !is_empty_word(&token.text);
+        let says_something =
+            |(_, token): &(usize, &Token)| token.kind != Kind::Mark && !is_empty_word(&token.text);
         let (first, _) = self.free().find(says_something)?;
         Some(self.free().map(|(index, _)| index).filter(|index| *index >= first).collect())
     }
@@ -297,18 +315,23 @@ pub(super) fn choices(root: &Value, property: &Value) -> Vec<String> {
     let branches = property.get("anyOf").or_else(|| property.get("oneOf")).and_then(Value::as_array);
     let of_branch = |branch: &Value| match resolve(root, branch) {
         branch if branch.get("const").is_some() => texts(std::slice::from_ref(&branch["const"])),
-        branch => branch.get("enum").and_then(Value::as_array).map(|values| texts(values)).unwrap_or_default(),
+        branch => {
+            branch.get("enum").and_then(Value::as_array).map(|values| texts(values)).unwrap_or_default()
+        }
     };
     branches.into_iter().flatten().flat_map(of_branch).collect()
 }
 
 /// A schema, or what its reference within the tool points to.
 fn resolve(root: &Value, schema: &Value) -> Value {
-    let pointer = schema.get("$ref").and_then(Value::as_str).and_then(|reference| reference.strip_prefix('#'));
+    let pointer =
+        schema.get("$ref").and_then(Value::as_str).and_then(|reference| reference.strip_prefix('#'));
     let Some(target) = pointer.and_then(|pointer| root.pointer(pointer)) else { return schema.clone() };
     let mut target = target.clone();
     if let (Value::Object(target), Value::Object(beside)) = (&mut target, schema) {
-        target.extend(beside.iter().filter(|(key, _)| *key != "$ref").map(|(key, value)| (key.clone(), value.clone())));
+        target.extend(
+            beside.iter().filter(|(key, _)| *key != "$ref").map(|(key, value)| (key.clone(), value.clone())),
+        );
     }
     target
 }
@@ -326,13 +349,16 @@ mod tests {
             "$defs": {"Units": {"type": "string", "enum": ["celsius", "fahrenheit"]}}});
         let tokens = tokens(question);
         let filled = fill(&schema, &tokens, &vec![false; tokens.len()]);
-        assert_eq!((Value::Object(filled.arguments), filled.missing), (expected, missing.iter().map(|name| (*name).to_owned()).collect()));
+        assert_eq!(
+            (Value::Object(filled.arguments), filled.missing),
+            (expected, missing.iter().map(|name| (*name).to_owned()).collect())
+        );
     }
 
     #[test]
     fn numbers_come_in_their_order_and_kind() {
         let two = json!({"a": {"type": "number"}, "b": {"type": "integer"}});
-        check(two.clone(), &["a", "b"], "add 2.50 to 17", json!({"a": 2.50, "b": 17}), &[]);
+        check(two.clone(), &["a", "b"], "add 2.5 to 17", json!({"a": 2.5, "b": 17}), &[]);
         check(two, &["a", "b"], "add 2.5", json!({"a": 2.5}), &["b"]);
         let list = json!({"values": {"type": "array", "items": {"type": "number"}}});
         check(list, &["values"], "the mean of 1, 2 and 3", json!({"values": [1, 2, 3]}), &[]);
@@ -370,15 +396,22 @@ mod tests {
             both,
             &["path", "url"],
             "save https://a.example/x to ./notes/today.md",
-            json!({"path": "https://a.example/x"}),
-            &["url"],
+            json!({"path": "./notes/today.md", "url": "https://a.example/x"}),
+            &[],
         );
-        check(json!({"file_path": {"type": "string"}}), &["file_path"], "read README.md", json!({"file_path": "README.md"}), &[]);
+        check(
+            json!({"file_path": {"type": "string"}}),
+            &["file_path"],
+            "read README.md",
+            json!({"file_path": "README.md"}),
+            &[],
+        );
     }
 
     #[test]
     fn what_is_named_is_taken_at_its_word() {
-        let many = json!({"query": {"type": "string"}, "limit": {"type": "integer"}, "deep": {"type": "boolean"}});
+        let many =
+            json!({"query": {"type": "string"}, "limit": {"type": "integer"}, "deep": {"type": "boolean"}});
         check(
             many.clone(),
             &["query"],

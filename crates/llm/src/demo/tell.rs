@@ -41,7 +41,8 @@ fn words_of(result: &ToolResult) -> String {
         other => in_words(other),
     });
     let words = structured.unwrap_or_else(|| {
-        let blocks: Vec<String> = result.blocks().iter().filter(|block| block.is_for_model()).map(block_in_words).collect();
+        let blocks: Vec<String> =
+            result.blocks().iter().filter(|block| block.is_for_model()).map(block_in_words).collect();
         blocks.join("\n")
     });
     if words.trim().is_empty() { "nothing".to_owned() } else { shorten(words) }
@@ -71,7 +72,8 @@ fn in_words(value: &Value) -> String {
         Value::String(text) => text.clone(),
         Value::Array(items) => items.iter().map(in_words).collect::<Vec<_>>().join("; "),
         Value::Object(fields) => {
-            let said = fields.iter().map(|(key, value)| format!("{} {}", key.replace('_', " "), in_words(value)));
+            let said =
+                fields.iter().map(|(key, value)| format!("{} {}", key.replace('_', " "), in_words(value)));
             said.collect::<Vec<_>>().join(", ")
         }
         other => other.to_string(),

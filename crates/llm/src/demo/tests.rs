@@ -81,9 +81,15 @@ fn one_tool_may_be_called_for_two_places() {
 fn other_tools_are_found_by_their_words() {
     let tools = || {
         vec![
-            Tool::new("read_file", json!({"type": "object", "required": ["path"], "properties": {"path": {"type": "string"}}})),
-            Tool::new("search_issues", json!({"type": "object", "required": ["query"], "properties": {
-                "query": {"type": "string"}, "limit": {"type": "integer"}}})),
+            Tool::new(
+                "read_file",
+                json!({"type": "object", "required": ["path"], "properties": {"path": {"type": "string"}}}),
+            ),
+            Tool::new(
+                "search_issues",
+                json!({"type": "object", "required": ["query"], "properties": {
+                "query": {"type": "string"}, "limit": {"type": "integer"}}}),
+            ),
             Tool::new("ping", json!({"type": "object"})),
         ]
     };
@@ -135,8 +141,7 @@ fn results_are_told_in_words_and_failures_too() {
     );
     let failure = ToolResult::error("1 cannot be divided by zero");
     let results = ids.into_iter().zip([weather, failure]).map(|(id, result)| Block::Result { id, result });
-    let messages =
-        vec![Message::user("…"), asked.message, Message::new(Role::User, results.collect())];
+    let messages = vec![Message::user("…"), asked.message, Message::new(Role::User, results.collect())];
     check_said(
         demo_tools(),
         messages,
@@ -147,7 +152,8 @@ fn results_are_told_in_words_and_failures_too() {
 #[test]
 fn the_choice_of_the_request_is_kept() {
     let ask = |tool_choice: ToolChoice| {
-        let request = ModelRequest { tool_choice, ..request(demo_tools(), vec![Message::user("Weather in Paris?")]) };
+        let request =
+            ModelRequest { tool_choice, ..request(demo_tools(), vec![Message::user("Weather in Paris?")]) };
         let answer = answer(&request);
         answer.message.calls().map(|(_, call)| call.name.clone()).collect::<Vec<_>>()
     };
@@ -159,7 +165,8 @@ fn the_choice_of_the_request_is_kept() {
 #[tokio::test]
 async fn the_text_comes_in_pieces_and_then_whole() {
     let request = request(vec![], vec![Message::user("hi")]);
-    let events: Vec<ModelEvent> = Demo.ask(request.clone()).map(|event| event.expect("it cannot fail")).collect().await;
+    let events: Vec<ModelEvent> =
+        Demo.ask(request.clone()).map(|event| event.expect("it cannot fail")).collect().await;
     let pieces: Vec<&str> = events
         .iter()
         .filter_map(|event| match event {
@@ -183,9 +190,14 @@ fn any_tools_and_words_are_borne() {
     ];
     let tools: Vec<Tool> = odd.into_iter().map(|tool| Tool::try_from(tool).expect("a tool")).collect();
     let tools: Arc<[Tool]> = tools.into();
-    for words in ["", "?", "x loop a", "\"", "'", "-", "1,", "...", "a=", "loop a: 5", "é\u{301}🦀 «»", "+ + +"] {
-        let request =
-            ModelRequest { messages: vec![Message::user(words)], tools: tools.clone(), ..ModelRequest::default() };
+    for words in
+        ["", "?", "x loop a", "\"", "'", "-", "1,", "...", "a=", "loop a: 5", "é\u{301}🦀 «»", "+ + +"]
+    {
+        let request = ModelRequest {
+            messages: vec![Message::user(words)],
+            tools: tools.clone(),
+            ..ModelRequest::default()
+        };
         let answer = answer(&request);
         assert!(!answer.message.content.is_empty(), "{words}");
     }

@@ -18,11 +18,12 @@ pub(super) enum Kind {
 }
 
 /// Words that say nothing about a tool.
-const EMPTY: [&str; 58] = [
-    "a", "about", "all", "am", "an", "and", "any", "are", "at", "be", "by", "can", "could", "do", "does", "for",
-    "from", "get", "give", "have", "how", "i", "in", "is", "it", "its", "me", "much", "my", "need", "now", "of",
-    "on", "or", "our", "out", "please", "tell", "that", "the", "then", "there", "these", "this", "those", "to", "us",
-    "want", "was", "what", "when", "where", "which", "who", "will", "with", "would", "you",
+const EMPTY: [&str; 60] = [
+    "a", "about", "all", "am", "an", "and", "any", "are", "at", "be", "by", "can", "could", "do", "does",
+    "for", "from", "get", "give", "have", "how", "i", "in", "is", "it", "its", "me", "much", "my", "need",
+    "no", "not", "now", "of", "on", "or", "our", "out", "please", "tell", "that", "the", "then", "there",
+    "these", "this", "those", "to", "us", "want", "was", "what", "when", "where", "which", "who", "will",
+    "with", "would", "you",
 ];
 
 impl Token {
@@ -79,7 +80,11 @@ pub(super) fn stems(name: &str) -> Vec<String> {
         }
         before = letter;
     }
-    words.into_iter().filter(|word| !word.is_empty() && !is_empty_word(word)).map(|word| stem(&word)).collect()
+    words
+        .into_iter()
+        .filter(|word| !word.is_empty() && !is_empty_word(word))
+        .map(|word| stem(&word))
+        .collect()
 }
 
 /// The pieces of a text, in order.
@@ -95,7 +100,7 @@ pub(super) fn tokens(text: &str) -> Vec<Token> {
         } else if let Some((number, length)) = number(rest, tokens.last()) {
             tokens.push(Token { text: number, kind: Kind::Number });
             length
-        } else if let Some(word) = word(rest) {
+        } else if let Some(word) = word(rest, tokens.last()) {
             tokens.push(Token::new(word, Kind::Word));
             word.len()
         } else {
@@ -126,20 +131,24 @@ fn number(text: &str, before: Option<&Token>) -> Option<(String, usize)> {
     let end = text[sign..].find(|letter| !is_part(letter)).map_or(text.len(), |end| sign + end);
     let digits = text[sign..end].trim_end_matches(['.', ',']);
     let length = sign + digits.len();
-    // A date, an address, a name such as `3d`.
-    let goes_on = text[length..].chars().next().is_some_and(|next| next.is_alphanumeric() || "-_:".contains(next))
-        && text[length..].chars().nth(1).is_some_and(char::is_alphanumeric)
-        || text[length..].starts_with(char::is_alphabetic);
+    // A date, a time, a name such as `3d`.
+    let mut after = text[length..].chars();
+    let (next, second) = (after.next().unwrap_or(' '), after.next().unwrap_or(' '));
+    let is_date = next == '-' && digits.len() == 4 && text[length + 1..].contains('-');
+    let goes_on = next.is_alphabetic() || ((is_date || "_:".contains(next)) && second.is_alphanumeric());
     let is_number = digits.starts_with(|letter: char| letter.is_ascii_digit()) && !goes_on;
     let plain = format!("{}{}", &text[..sign], digits.replace(',', ""));
     (is_number && plain.parse::<f64>().is_ok()).then_some((plain, length))
 }
 
 /// A word at the beginning, with what holds paths, addresses and dates together.
-fn word(text: &str) -> Option<&str> {
-    let starts_path = ["/", "./", "../", "~/"].iter().any(|start| {
-        text.strip_prefix(start).is_some_and(|rest| rest.starts_with(|next: char| next.is_alphanumeric()))
-    });
+fn word<'t>(text: &'t str, before: Option<&Token>) -> Option<&'t str> {
+    // After a number it divides.
+    let after_number = before.is_some_and(|token| token.kind == Kind::Number);
+    let starts_path = !after_number
+        && ["/", "./", "../", "~/"].iter().any(|start| {
+            text.strip_prefix(start).is_some_and(|rest| rest.starts_with(|next: char| next.is_alphanumeric()))
+        });
     if !starts_path && !text.starts_with(|letter: char| letter.is_alphanumeric() || letter == '_') {
         return None;
     }
@@ -176,7 +185,9 @@ pub(super) fn clauses(tokens: &[Token]) -> Vec<&[Token]> {
         let ends = token.kind == Kind::Mark
             && match token.text.as_str() {
                 "." | "?" | "!" | ";" => true,
-                "," => next.is_some_and(|next| ["and", "then", "also", "what", "how"].iter().any(|word| next.is(word))),
+                "," => next.is_some_and(|next| {
+                    ["and", "then", "also", "what", "how"].iter().any(|word| next.is(word))
+                }),
                 _ => false,
             };
         if ends {
@@ -212,7 +223,10 @@ mod tests {
         check("What is 25 + 17?", "What is #25 '+ #17 '?");
         check("25+17, 1,000.5 - 3 and -4", "#25 '+ #17 ', #1000.5 '- #3 and #-4");
         check("3-4 7/2 2*-3", "#3 '- #4 #7 '/ #2 #2 '* #-3");
-        check("read ./src/main.rs, then https://a.example/x?y=1.", "read ./src/main.rs ', then https://a.example/x?y=1 '.");
+        check(
+            "read ./src/main.rs, then https://a.example/x?y=1.",
+            "read ./src/main.rs ', then https://a.example/x?y=1 '.",
+        );
         check("on 2026-11-16 mail a.b@example.org", "on 2026-11-16 mail a.b@example.org");
         check("say \"hello there\" and `x` and 'y'", "say [hello there] and [x] and [y]");
         check("don't rain on Zürich's parade", "don't rain on Zürich's parade");

@@ -26,7 +26,8 @@ impl Decoder {
                 Ok(DecodedFrame::Incomplete) => return Ok(()),
                 Ok(DecodedFrame::Complete(message)) => {
                     let header = |name: &str| {
-                        let header = message.headers().iter().find(|header| header.name().as_str() == name)?;
+                        let header =
+                            message.headers().iter().find(|header| header.name().as_str() == name)?;
                         Some(header.value().as_string().ok()?.as_str().to_owned())
                     };
                     let name = header(":event-type")
@@ -34,7 +35,9 @@ impl Decoder {
                         .or_else(|| header(":error-code"))
                         .ok_or_else(|| FrameError::Damaged("a frame has no name".to_owned()))?;
                     let payload = match header(":error-message") {
-                        Some(message) => Value::Object(Map::from_iter([("message".to_owned(), message.into())])),
+                        Some(message) => {
+                            Value::Object(Map::from_iter([("message".to_owned(), message.into())]))
+                        }
                         None if message.payload().is_empty() => Value::Object(Map::new()),
                         None => serde_json::from_slice(message.payload())
                             .map_err(|error| FrameError::NotJson(error.to_string()))?,
@@ -75,8 +78,7 @@ mod tests {
     fn frames_are_read_however_they_are_split() {
         let event = [(":event-type", "messageStart"), (":message-type", "event")];
         let exception = [(":exception-type", "throttlingException"), (":message-type", "exception")];
-        let error =
-            [(":error-code", "InternalError"), (":error-message", "oh"), (":message-type", "error")];
+        let error = [(":error-code", "InternalError"), (":error-message", "oh"), (":message-type", "error")];
         let bytes = [
             frame(&event, r#"{"role":"assistant"}"#),
             frame(&exception, r#"{"message":"slow down"}"#),

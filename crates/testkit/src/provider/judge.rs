@@ -3,7 +3,7 @@
 use http::HeaderMap;
 use serde_json::Value;
 
-use super::{Api, chat};
+use super::{Api, anthropic, bedrock, chat, cohere, gemini, ollama, responses};
 
 /// What an API answers to a request it does not take.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,7 +25,15 @@ impl Refusal {
 /// The signature of a request to Bedrock is looked at for its form only; a [`super::Provider`] also checks it.
 pub fn judge(api: Api, headers: &HeaderMap, path: &str, body: &Value) -> Result<(), Refusal> {
     let request = Request { headers, target: Target::of(path), body };
-    chat::judge(api, &request)
+    match api {
+        Api::Responses => responses::judge(&request),
+        Api::Anthropic => anthropic::judge(&request),
+        Api::Gemini => gemini::judge(&request),
+        Api::Bedrock => bedrock::judge(&request),
+        Api::Cohere => cohere::judge(&request),
+        Api::Ollama => ollama::judge(&request),
+        of_the_chat_family => chat::judge(of_the_chat_family, &request),
+    }
 }
 
 /// A request as it is judged.

@@ -25,11 +25,17 @@
 //!
 //! Every key is [`KEY`].
 
+mod anthropic;
+mod bedrock;
 mod chat;
+mod cohere;
+mod gemini;
 mod json;
 mod judge;
 mod media;
+mod ollama;
 mod render;
+mod responses;
 mod said;
 mod schema;
 mod script;
@@ -61,11 +67,17 @@ pub enum Api {
     Xai,
     Vllm,
     LlamaCpp,
+    Responses,
+    Anthropic,
+    Gemini,
+    Bedrock,
+    Cohere,
+    Ollama,
 }
 
 impl Api {
     /// All of them.
-    pub const ALL: [Api; 9] = [
+    pub const ALL: [Api; 15] = [
         Api::OpenAiChat,
         Api::Azure,
         Api::Dial,
@@ -75,5 +87,11 @@ impl Api {
         Api::Xai,
         Api::Vllm,
         Api::LlamaCpp,
+        Api::Responses,
+        Api::Anthropic,
+        Api::Gemini,
+        Api::Bedrock,
+        Api::Cohere,
+        Api::Ollama,
     ];
 }

@@ -70,8 +70,9 @@ fn admit(request: &Request<'_>) -> Result<(), Refusal> {
     }
     if !request.is_json() {
         let kind = request.header("content-type").unwrap_or_default();
-        let message =
-            format!("Unsupported content type: '{kind}'. This API method only accepts 'application/json' requests.");
+        let message = format!(
+            "Unsupported content type: '{kind}'. This API method only accepts 'application/json' requests."
+        );
         return Err(refuse(&message, None, Some("unsupported_content_type")));
     }
     Ok(())
@@ -84,7 +85,15 @@ fn tool(way: &str, tool: &Value) -> Result<(), Refusal> {
         return Ok(());
     }
     let known = [
-        "type", "name", "description", "parameters", "strict", "defer_loading", "output_schema", "allowed_callers", "async",
+        "type",
+        "name",
+        "description",
+        "parameters",
+        "strict",
+        "defer_loading",
+        "output_schema",
+        "allowed_callers",
+        "async",
     ];
     if let Some(key) = stranger(tool, &known) {
         return Err(unknown(&format!("{way}.{key}")));
@@ -155,7 +164,8 @@ fn choice(body: &Value) -> Result<(), Refusal> {
 }
 
 fn refuse(message: &str, parameter: Option<&str>, code: Option<&str>) -> Refusal {
-    let error = json!({"message": message, "type": "invalid_request_error", "param": parameter, "code": code});
+    let error =
+        json!({"message": message, "type": "invalid_request_error", "param": parameter, "code": code});
     Refusal::new(400, json!({"error": error}))
 }
 

@@ -15,7 +15,8 @@ use super::json::{self, is_name};
 pub(super) fn openai(schema: &Value) -> Option<String> {
     let kind = schema.get("type");
     if kind != Some(&"object".into()) {
-        let kind = kind.map_or("None".to_owned(), |kind| kind.as_str().map_or_else(|| kind.to_string(), str::to_owned));
+        let kind = kind
+            .map_or("None".to_owned(), |kind| kind.as_str().map_or_else(|| kind.to_string(), str::to_owned));
         return Some(format!("schema must be a JSON Schema of 'type: \"object\"', got 'type: \"{kind}\"'."));
     }
     if ["oneOf", "anyOf", "allOf", "enum", "not"].iter().any(|&key| schema.get(key).is_some()) {
@@ -41,9 +42,29 @@ pub(super) fn openai(schema: &Value) -> Option<String> {
 
 /// Keywords that strict mode names as not permitted.
 const NOT_STRICT: [&str; 24] = [
-    "allOf", "oneOf", "not", "if", "then", "else", "default", "dependentRequired", "dependentSchemas", "patternProperties",
-    "propertyNames", "minProperties", "maxProperties", "unevaluatedProperties", "unevaluatedItems", "prefixItems",
-    "additionalItems", "uniqueItems", "contains", "minContains", "maxContains", "contentEncoding", "contentMediaType",
+    "allOf",
+    "oneOf",
+    "not",
+    "if",
+    "then",
+    "else",
+    "default",
+    "dependentRequired",
+    "dependentSchemas",
+    "patternProperties",
+    "propertyNames",
+    "minProperties",
+    "maxProperties",
+    "unevaluatedProperties",
+    "unevaluatedItems",
+    "prefixItems",
+    "additionalItems",
+    "uniqueItems",
+    "contains",
+    "minContains",
+    "maxContains",
+    "contentEncoding",
+    "contentMediaType",
     "$anchor",
 ];
 const STRICT_FORMATS: [&str; 9] =
@@ -81,7 +102,9 @@ pub(super) fn openai_strict(schema: &Value) -> Option<String> {
         }
         if types(node).any(|kind| kind == "object") {
             if node.get("additionalProperties") != Some(&Value::Bool(false)) {
-                return Some(format!("{at}, 'additionalProperties' is required to be supplied and to be false."));
+                return Some(format!(
+                    "{at}, 'additionalProperties' is required to be supplied and to be false."
+                ));
             }
             let required = node.get("required").and_then(Value::as_array);
             let is_required = |key: &str| {
@@ -104,7 +127,9 @@ pub(super) fn openai_strict(schema: &Value) -> Option<String> {
 pub(super) fn anthropic(schema: &Value) -> Option<String> {
     match schema.get("type") {
         None => return Some("input_schema.type: Field required".to_owned()),
-        Some(kind) if kind != "object" => return Some("input_schema.type: Input should be 'object'".to_owned()),
+        Some(kind) if kind != "object" => {
+            return Some("input_schema.type: Input should be 'object'".to_owned());
+        }
         Some(_) => {}
     }
     if ["oneOf", "allOf", "anyOf"].iter().any(|&key| schema.get(key).is_some()) {
@@ -176,8 +201,16 @@ fn places(node: &Map<String, Value>) -> Vec<(Vec<String>, &Value)> {
                 let listed = value.as_array().into_iter().flatten().enumerate();
                 places.extend(listed.map(|(index, inner)| (vec![key.clone(), index.to_string()], inner)));
             }
-            "items" | "additionalProperties" | "propertyNames" | "contains" | "not" | "if" | "then" | "else"
-            | "unevaluatedItems" | "unevaluatedProperties" => places.push((vec![key.clone()], value)),
+            "items"
+            | "additionalProperties"
+            | "propertyNames"
+            | "contains"
+            | "not"
+            | "if"
+            | "then"
+            | "else"
+            | "unevaluatedItems"
+            | "unevaluatedProperties" => places.push((vec![key.clone()], value)),
             _ => {}
         }
     }
@@ -187,7 +220,8 @@ fn places(node: &Map<String, Value>) -> Vec<(Vec<String>, &Value)> {
 /// How deep objects stand inside of objects.
 fn levels(schema: &Value) -> usize {
     let Some(node) = schema.as_object() else { return 0 };
-    let inner = places(node).into_iter().filter(|(way, _)| !way[0].ends_with("efs")).map(|(_, inner)| levels(inner));
+    let inner =
+        places(node).into_iter().filter(|(way, _)| !way[0].ends_with("efs")).map(|(_, inner)| levels(inner));
     usize::from(types(node).any(|kind| kind == "object")) + inner.max().unwrap_or(0)
 }
 

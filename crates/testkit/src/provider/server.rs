@@ -21,7 +21,7 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use super::judge::Target;
 use super::script::Step;
-use super::{Api, Delivery, Refusal, Reply, Script, judge, render};
+use super::{Api, Delivery, Refusal, Reply, Script, bedrock, judge, render};
 
 /// A scripted provider on a port of this machine; dropping it ends it and every connection to it.
 pub struct Provider {
@@ -73,9 +73,9 @@ impl Provider {
     /// What one writes as the base URL of this API; see the table of the module.
     pub fn base_url(&self) -> String {
         let path = match self.state.api {
-            Api::OpenAiChat | Api::Mistral | Api::Xai | Api::Vllm | Api::LlamaCpp => "/v1",
+            Api::OpenAiChat | Api::Responses | Api::Mistral | Api::Xai | Api::Vllm | Api::LlamaCpp => "/v1",
             Api::Groq => "/openai/v1",
-            Api::Azure | Api::Dial | Api::DeepSeek => "",
+            _ => "",
         };
         format!("{}{path}", self.origin())
     }
@@ -192,9 +192,13 @@ impl State {
         reply: Reply,
         received: &Received,
     ) -> Result<Response<Delivered>, io::Error> {
+        let said = |said, delivery| {
+            let (kind, events) = render::answer(self.api, &said, received);
+            (200, vec![("content-type".to_owned(), kind.to_owned())], events, delivery)
+        };
         let (status, headers, events, delivery) = match reply {
-            Reply::Answer(said) => self.said(&said, received, Delivery::default()),
-            Reply::Delivered(said, delivery) => self.said(&said, received, delivery),
+            Reply::Answer(answer) => said(answer, Delivery::default()),
+            Reply::Delivered(answer, delivery) => said(answer, delivery),
             Reply::Error { status, mut headers, body } => {
                 headers.push(("content-type".into(), "application/json".into()));
                 (status, headers, vec![body.to_string().into_bytes()], Delivery::default())
@@ -210,22 +214,15 @@ impl State {
         if let Some(gate) = &delivery.before_headers {
             gate.pass().await;
         }
-        let mut response = Response::builder().status(StatusCode::from_u16(status).map_err(io::Error::other)?);
+        let mut response =
+            Response::builder().status(StatusCode::from_u16(status).map_err(io::Error::other)?);
         for (name, value) in headers {
             response = response.header(name, value);
         }
         let steps = delivery.steps(&events);
-        response.body(Delivered { steps, delivery, passing: None, unfinished }).map_err(io::Error::other)
-    }
-
-    fn said(
-        &self,
-        said: &super::Said,
-        received: &Received,
-        delivery: Delivery,
-    ) -> (u16, Vec<(String, String)>, Vec<Vec<u8>>, Delivery) {
-        let (kind, events) = render::answer(self.api, said, received);
-        (200, vec![("content-type".into(), kind.into())], events, delivery)
+        response
+            .body(Delivered { steps, delivery, passing: None, is_written: false, unfinished })
+            .map_err(io::Error::other)
     }
 }
 
@@ -245,7 +242,13 @@ impl Received {
             let message = format!("the providers of this testkit take `POST` only, not `{}`", self.method);
             return Err(Refusal::new(405, json!({"error": {"message": message}})));
         }
-        judge(api, &self.headers, &self.target(), &self.body)
+        judge(api, &self.headers, &self.target(), &self.body)?;
+        match api {
+            Api::Bedrock => {
+                bedrock::verify(&self.method, &self.path, &self.query, &self.headers, &self.bytes)
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -270,6 +273,7 @@ struct Delivered {
     steps: VecDeque<Step>,
     delivery: Delivery,
     passing: Option<Passing>,
+    is_written: bool,
     unfinished: Unfinished,
 }
 
@@ -282,6 +286,12 @@ impl Body for Delivered {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         let this = &mut *self;
+        // The server writes out what it has when there is no more at once. So each piece goes its own way, and those before
+        // a break are not lost with it.
+        if !std::mem::replace(&mut this.is_written, true) {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         loop {
             if let Some(passing) = &mut this.passing {
                 std::task::ready!(passing.as_mut().poll(context));
@@ -293,7 +303,10 @@ impl Body for Delivered {
                     this.passing = Some(Box::pin(async move { gate.pass().await }));
                     continue;
                 }
-                Some(Step::Send(piece)) => Some(Ok(Frame::data(piece.into()))),
+                Some(Step::Send(piece)) => {
+                    this.is_written = false;
+                    Some(Ok(Frame::data(piece.into())))
+                }
                 Some(Step::Break) => {
                     this.unfinished.is_over = true;
                     Some(Err(io::Error::other("the script breaks off here")))

@@ -64,7 +64,11 @@ async fn a_body_can_be_cut_after_any_byte() {
     for count in [0, 1, 150, 151, 400] {
         let delivery = Delivery { cut_after_bytes: Some(count), ..Delivery::default() };
         let (pieces, is_broken) = delivered(delivery).await;
-        assert_eq!((pieces.concat(), is_broken), (events().concat()[..count].to_vec(), true), "after {count}");
+        assert_eq!(
+            (pieces.concat(), is_broken),
+            (events().concat()[..count].to_vec(), true),
+            "after {count}"
+        );
     }
 }
 

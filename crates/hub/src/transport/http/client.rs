@@ -10,7 +10,7 @@ use reqwest::{Method, Response, StatusCode, Url};
 
 use crate::auth::{AuthError, Bearer};
 use crate::secret::Secret;
-use crate::transport::{Failure, Target};
+use crate::transport::{Failure, Link, Target};
 
 /// How long a server may take to accept a connection.
 const CONNECTING: Duration = Duration::from_secs(10);
@@ -58,9 +58,36 @@ impl Client {
         &self.url
     }
 
+    /// As [`send`](Client::send), with the time that a person takes to log in noted on the link: it is not the server's.
+    pub(crate) async fn send_for(
+        &self,
+        link: &Arc<Link>,
+        method: Method,
+        url: &Url,
+        headers: HeaderMap,
+        body: Option<Vec<u8>>,
+        patience: Option<Duration>,
+    ) -> Result<Response, Failure> {
+        let mut sending = std::pin::pin!(self.send(method, url, headers, body, patience));
+        let Some(mut asking) = self.bearer.as_ref().and_then(|bearer| bearer.asking()) else {
+            return sending.await;
+        };
+        loop {
+            let _asked = asking.borrow_and_update().then(|| link.application_answers());
+            tokio::select! {
+                sent = &mut sending => return sent,
+                changed = asking.changed() => {
+                    if changed.is_err() {
+                        return sending.await;
+                    }
+                }
+            }
+        }
+    }
+
     /// Sends a request, with a token if there is one; a second time if the server does not take the token and there is
     /// a better one. `patience` is how long the server may take to answer, beside the time that tokens take.
-    pub(crate) async fn send(
+    async fn send(
         &self,
         method: Method,
         url: &Url,
@@ -107,7 +134,8 @@ impl Client {
         }
         if let Some(token) = token {
             let value = HeaderValue::from_str(&format!("Bearer {}", token.expose()));
-            let mut value = value.map_err(|_| Failure::NoToken { reason: "it is no header value".into() })?;
+            let mut value =
+                value.map_err(|_| Failure::NoToken { reason: "it is no header value".into(), hint: None })?;
             value.set_sensitive(true);
             all.insert(AUTHORIZATION, value);
         }
@@ -130,7 +158,7 @@ impl Client {
 }
 
 fn no_token(error: AuthError) -> Failure {
-    Failure::NoToken { reason: error.to_string() }
+    Failure::NoToken { reason: error.to_string(), hint: error.hint() }
 }
 
 /// Reads a body of at most `longest` bytes.

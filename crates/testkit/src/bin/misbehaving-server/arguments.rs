@@ -23,6 +23,8 @@ pub(crate) struct Arguments {
     count: Option<usize>,
     size: Option<usize>,
     pub(crate) file: Option<PathBuf>,
+    /// Where each call leaves a line.
+    effects: Option<PathBuf>,
 }
 
 impl Arguments {
@@ -36,6 +38,7 @@ impl Arguments {
             count: None,
             size: None,
             file: None,
+            effects: None,
         };
         let mut over = Over::Both;
         while let Some(word) = words.next() {
@@ -54,6 +57,7 @@ impl Arguments {
                 "--count" => arguments.count = Some(number(&word, &value)?),
                 "--size" => arguments.size = Some(number(&word, &value)?),
                 "--file" => arguments.file = Some(value.into()),
+                "--effects" => arguments.effects = Some(value.into()),
                 _ => return Err(format!("`{word}` is not an option")),
             }
         }
@@ -61,6 +65,17 @@ impl Arguments {
             (Over::Stdio, Some(_)) => Err("this behaviour is for stdio: leave `--http` out".into()),
             (Over::Http, None) => Err("this behaviour is for HTTP: give `--http 127.0.0.1:0`".into()),
             _ => Ok(Request::Serve(arguments)),
+        }
+    }
+
+    /// The effect of a call, which is there before its answer: a line with its `text`.
+    pub(crate) fn has_effect(&self, params: &serde_json::Value) {
+        let Some(path) = &self.effects else { return };
+        let line = format!("{}\n", params["arguments"]["text"].as_str().unwrap_or_default());
+        let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+        // One write, so that lines of several processes do not mix.
+        if let Err(error) = file.and_then(|mut file| std::io::Write::write_all(&mut file, line.as_bytes())) {
+            eprintln!("misbehaving-server: no effect: {error}");
         }
     }
 
@@ -93,7 +108,8 @@ pub(crate) fn help() -> String {
          \x20 --delay MS        see the behaviours\n\
          \x20 --count N         see the behaviours\n\
          \x20 --size BYTES      see the behaviours\n\
-         \x20 --file PATH       see the behaviours\n",
+         \x20 --file PATH       see the behaviours\n\
+         \x20 --effects PATH    each call first adds a line with its `text` there\n",
     );
     help.push_str(
         "\nTools, where the behaviour says nothing else: `echo` {text}, `wait` {milliseconds}, `fail` (an error result),\n\

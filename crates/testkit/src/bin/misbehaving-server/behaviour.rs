@@ -15,6 +15,7 @@ pub(crate) enum Behaviour {
     ManyTools,
     ListsFile,
     BadTools,
+    UnreadableTools,
     ChangesTools,
     CursorLoop,
     DripsPages,
@@ -29,6 +30,7 @@ pub(crate) enum Behaviour {
     DuplicateIds,
     ClosesStdout,
     BadResult,
+    UnreadableResult,
     Counts,
     Asks,
     // all the time
@@ -42,6 +44,7 @@ pub(crate) enum Behaviour {
     // HTTP
     Streams,
     Status500,
+    Status502,
     Status401,
     SessionGone,
     SessionUnknown,
@@ -91,6 +94,12 @@ pub(crate) const TABLE: &[(Behaviour, &str, Over, &str)] = {
             "lists malformed tools between good ones; `odd_content` answers with unknown content",
         ),
         (
+            UnreadableTools,
+            "unreadable-tools",
+            Both,
+            "lists tools that are no JSON between good ones; answers calls with text that is none",
+        ),
+        (
             ChangesTools,
             "changes-tools",
             Stdio,
@@ -120,7 +129,8 @@ pub(crate) const TABLE: &[(Behaviour, &str, Over, &str)] = {
             NeverAnswers,
             "never-answers",
             Stdio,
-            "never answers calls, but for `cancelled`: the ids of the calls that were cancelled",
+            "never answers calls, but for `cancelled`: the ids of the calls that were cancelled; a line in --file for \
+             each call, each that is cancelled, and the end of input",
         ),
         (AnswersLate, "answers-late", Both, "answers calls after --delay milliseconds (1000)"),
         (
@@ -131,6 +141,7 @@ pub(crate) const TABLE: &[(Behaviour, &str, Over, &str)] = {
         ),
         (HugeResult, "huge-result", Both, "answers calls with --size bytes of text (50000000)"),
         (BadResult, "bad-result", Both, "answers calls with a text where the list of content belongs"),
+        (UnreadableResult, "unreadable-result", Both, "answers calls with an object that is not closed"),
         (DuplicateIds, "duplicate-ids", Stdio, "answers everything twice, and requests that nobody made"),
         (ClosesStdout, "closes-stdout", Stdio, "closes stdout when a tool is called, and lives on"),
         (
@@ -173,6 +184,7 @@ pub(crate) const TABLE: &[(Behaviour, &str, Over, &str)] = {
         ),
         (Streams, "streams", Http, "answers every request with an event stream"),
         (Status500, "status-500", Http, "500 with a JSON body that is no message"),
+        (Status502, "status-502", Http, "502 with a page of HTML, as a proxy whose server is gone"),
         (Status401, "status-401", Http, "401 with a challenge"),
         (SessionGone, "session-gone", Http, "404: the first session is forgotten; a new one works"),
         (
@@ -185,7 +197,7 @@ pub(crate) const TABLE: &[(Behaviour, &str, Over, &str)] = {
             CutStream,
             "cut-stream",
             Http,
-            "starts an event stream and cuts the connection within an event; not for `wait`",
+            "starts an event stream and cuts the connection within an event, --delay milliseconds later (0); not for `wait`",
         ),
         (HtmlBody, "html-body", Http, "200 with a page of HTML"),
         (Hangs, "hangs", Http, "accepts the request and never answers"),

@@ -128,12 +128,16 @@ impl Server<'_> {
                 connection.event(&answer.to_string())?;
                 connection.end_stream()
             }
-            _ => connection.json(200, &headers, &answer),
+            _ => {
+                headers.push(("Content-Type", "application/json"));
+                connection.bytes(200, &headers, &protocol::spoilt(self.arguments, &answer))
+            }
         }
     }
 
     fn answer(&self, method: &str, params: &Value) -> Answer {
         if method == "tools/call" {
+            self.arguments.has_effect(params);
             match self.arguments.behaviour {
                 Behaviour::AnswersLate => thread::sleep(self.arguments.delay(1000)),
                 Behaviour::Unhinted => thread::sleep(self.arguments.delay(0)),
@@ -152,6 +156,11 @@ impl Server<'_> {
     fn misbehave(&self, connection: &mut Connection) -> Option<io::Result<()>> {
         Some(match self.arguments.behaviour {
             Behaviour::Status500 => connection.json(500, &[], &json!({"oops": "the database is down"})),
+            Behaviour::Status502 => connection.respond(
+                502,
+                &[("Content-Type", "text/html")],
+                "<html><body><h1>502 Bad Gateway</h1></body></html>",
+            ),
             Behaviour::Status401 => connection.respond(
                 401,
                 &[("WWW-Authenticate", r#"Bearer error="invalid_token", error_description="the token is no longer good""#)],
@@ -167,7 +176,7 @@ impl Server<'_> {
             Behaviour::SessionUnknown => {
                 connection.json(400, &[], &refusal("Bad Request: No valid session ID provided"))
             }
-            Behaviour::CutStream => cut_stream(connection),
+            Behaviour::CutStream => cut_stream(connection, self.arguments.delay(0)),
             Behaviour::HtmlBody => connection.respond(
                 200,
                 &[("Content-Type", "text/html; charset=utf-8")],
@@ -225,8 +234,9 @@ fn refusal(message: &str) -> Value {
     Answer::Error(-32000, message.into()).to(&Value::Null)
 }
 
-fn cut_stream(connection: &mut Connection) -> io::Result<()> {
+fn cut_stream(connection: &mut Connection, after: Duration) -> io::Result<()> {
     connection.start_stream(&[])?;
+    thread::sleep(after);
     connection.write(b": the answer is on its way\n\n")?;
     connection.write(b"event: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":")?;
     Err(io::Error::other("cut on purpose"))

@@ -95,6 +95,7 @@ fn page(arguments: &Arguments, cursor: Option<&str>, changed: bool) -> Value {
             return page_of(cursor, tools.len(), |number| tools[number].clone());
         }
         Behaviour::BadTools => bad_tools(),
+        Behaviour::UnreadableTools => unreadable_tools(),
         Behaviour::ChangesTools => changing_tools(changed),
         Behaviour::Counts => counting_tools(),
         Behaviour::NeverAnswers => vec![
@@ -190,6 +191,41 @@ fn bad_tools() -> Vec<Value> {
     ]
 }
 
+/// Each is valid here, and none is once [`spoilt`] has been at it.
+fn unreadable_tools() -> Vec<Value> {
+    let mut deep = json!({"type": "object"});
+    for _ in 0..300 {
+        deep = json!({"properties": {"a": deep}});
+    }
+    let mut tools = ordinary_tools();
+    tools.insert(1, tool("lone_surrogate", "<lone surrogate>", json!({})));
+    tools.insert(2, tool("no_utf8", "<no utf8>", json!({})));
+    tools.insert(3, tool("no_number", "fine", json!({"a": {"maximum": "<no number>"}})));
+    tools.insert(4, json!({"name": "too_deep", "inputSchema": deep}));
+    tools
+}
+
+/// The bytes of a message, with what no JSON has where `unreadable-tools` and `unreadable-result` want it.
+pub(crate) fn spoilt(arguments: &Arguments, message: &Value) -> Vec<u8> {
+    let text = message.to_string();
+    match arguments.behaviour {
+        Behaviour::UnreadableTools => {
+            let text = text.replace("<lone surrogate>", "\\ud83d").replace("\"<no number>\"", "NaN");
+            let mut parts = text.split("<no utf8>").map(str::as_bytes);
+            let mut bytes = parts.next().unwrap_or_default().to_vec();
+            for part in parts {
+                bytes.push(0xff);
+                bytes.extend_from_slice(part);
+            }
+            bytes
+        }
+        Behaviour::UnreadableResult if message.pointer("/result/content").is_some() => {
+            text.strip_suffix("]}}").map_or(text.clone(), |open| format!("{open}}}}}")).into_bytes()
+        }
+        _ => text.into_bytes(),
+    }
+}
+
 fn changing_tools(changed: bool) -> Vec<Value> {
     match changed {
         false => vec![
@@ -225,6 +261,9 @@ fn called(arguments: &Arguments, params: &Value) -> Answer {
         _ => (),
     }
     match params["name"].as_str().unwrap_or_default() {
+        "echo" if arguments.behaviour == Behaviour::UnreadableTools => {
+            Answer::text("half a pair: <lone surrogate>, a byte: <no utf8>")
+        }
         "echo" => Answer::text(params["arguments"]["text"].as_str().unwrap_or_default()),
         "fail" => {
             Answer::Result(json!({"content": [{"type": "text", "text": "it failed"}], "isError": true}))

@@ -41,11 +41,13 @@ pub(crate) fn serve(arguments: &Arguments) -> io::Result<()> {
                 Incoming::Request { id, method, params } => server.request(&id, &method, &params),
                 Incoming::Notification { method, params } if method == "notifications/cancelled" => {
                     server.shared.cancelled().push(params["requestId"].clone());
+                    server.note("cancelled");
                 }
                 Incoming::Notification { .. } => (),
                 Incoming::Response { id, body } => server.shared.answered(&id, body),
             }
         }
+        server.note("closed");
         if arguments.behaviour == Behaviour::IgnoresSigterm {
             thread::sleep(LONGEST_LIFE);
         }
@@ -138,6 +140,7 @@ impl<'arguments> Server<'arguments> {
 
     fn call(&self, id: &Value, params: &Value) {
         let arguments = self.arguments;
+        arguments.has_effect(params);
         let name = params["name"].as_str().unwrap_or_default();
         match arguments.behaviour {
             Behaviour::NeverInitializes => return,
@@ -156,6 +159,8 @@ impl<'arguments> Server<'arguments> {
                 if name == "cancelled" {
                     let cancelled = Value::from(self.shared.cancelled().clone());
                     self.send(&Answer::text(cancelled.to_string()).to(id));
+                } else {
+                    self.note("called");
                 }
                 return;
             }
@@ -183,6 +188,16 @@ impl<'arguments> Server<'arguments> {
         if arguments.behaviour == Behaviour::ChangesTools && !self.shared.changed.swap(true, Ordering::SeqCst)
         {
             self.send(&protocol::notification("notifications/tools/list_changed", json!({})));
+        }
+    }
+
+    /// A line in the file of `never-answers`, for whoever cannot ask.
+    fn note(&self, what: &str) {
+        if self.arguments.behaviour == Behaviour::NeverAnswers
+            && let Some(path) = &self.arguments.file
+            && let Ok(mut file) = OpenOptions::new().create(true).append(true).open(path)
+        {
+            let _ = writeln!(file, "{what}");
         }
     }
 
@@ -249,7 +264,7 @@ impl<'arguments> Server<'arguments> {
     }
 
     fn send(&self, message: &Value) {
-        let mut bytes = message.to_string().into_bytes();
+        let mut bytes = protocol::spoilt(self.arguments, message);
         bytes.push(b'\n');
         match self.arguments.behaviour {
             Behaviour::DuplicateIds => self.write(&twice(message, &bytes)),

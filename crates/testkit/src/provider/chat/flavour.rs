@@ -125,7 +125,8 @@ impl Flavour {
         match self.api {
             Api::Azure => {
                 path == "/openai/v1/chat/completions"
-                    || deployment && request.target.query("api-version").is_some_and(|version| !version.is_empty())
+                    || deployment
+                        && request.target.query("api-version").is_some_and(|version| !version.is_empty())
             }
             Api::Dial => deployment,
             Api::Groq => path == "/openai/v1/chat/completions",
@@ -146,7 +147,9 @@ impl Flavour {
             Api::Mistral => json!({
                 "object": "error", "message": message, "type": "invalid_request_error", "param": parameter, "code": code,
             }),
-            Api::Dial => json!({"error": {"message": message, "type": "invalid_request_error", "code": "400"}}),
+            Api::Dial => {
+                json!({"error": {"message": message, "type": "invalid_request_error", "code": "400"}})
+            }
             Api::Vllm | Api::LlamaCpp => {
                 json!({"error": {"message": message, "type": "invalid_request_error", "param": null, "code": 400}})
             }
@@ -170,7 +173,8 @@ impl Flavour {
                 let mut way: Vec<Value> = vec!["body".into()];
                 way.extend(steps(place.unwrap_or_default()));
                 way.push(key.into());
-                let detail = json!([{"type": "extra_forbidden", "loc": way, "msg": "Extra inputs are not permitted"}]);
+                let detail =
+                    json!([{"type": "extra_forbidden", "loc": way, "msg": "Extra inputs are not permitted"}]);
                 let body = json!({"object": "error", "message": {"detail": detail}, "type": "invalid_request_error"});
                 Refusal::new(422, body)
             }
@@ -181,7 +185,9 @@ impl Flavour {
                     .collect();
                 way.push(key.to_owned());
                 let path = way.join(".");
-                let message = format!("Your request contained invalid structure on path {path}. extra fields not permitted");
+                let message = format!(
+                    "Your request contained invalid structure on path {path}. extra fields not permitted"
+                );
                 self.refuse(&message, None, None)
             }
             Api::Groq => match place {

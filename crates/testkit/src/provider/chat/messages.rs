@@ -72,8 +72,7 @@ impl Open {
             let message = "Not the same number of function calls and responses";
             return Err(flavour.mistral(message, "invalid_request_message_order", "3230"));
         }
-        let message =
-            "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with 'tool_calls'.";
+        let message = "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with 'tool_calls'.";
         Err(flavour.refuse(message, Some(&format!("messages.[{index}].role")), None))
     }
 
@@ -122,7 +121,8 @@ fn assistant(flavour: &Flavour, way: &str, message: &Value) -> Result<(), Refusa
     let calls = present(message, "tool_calls");
     if present(message, "content").is_some() {
         content(flavour, way, "assistant", message, &["text", "refusal"])?;
-    } else if calls.is_none() && present(message, "refusal").is_none() && present(message, "audio").is_none() {
+    } else if calls.is_none() && present(message, "refusal").is_none() && present(message, "audio").is_none()
+    {
         let message = "Invalid value for 'content': expected a string, got null.";
         return Err(flavour.refuse(message, Some(&format!("{way}.content")), None));
     }
@@ -162,9 +162,9 @@ fn call(flavour: &Flavour, way: &str, call: &Value) -> Result<(), Refusal> {
     match function.get("arguments") {
         None => Err(flavour.missing(&way)),
         Some(Value::Object(_)) if matches!(flavour.api, Api::Mistral) => Ok(()),
-        Some(Value::String(empty)) if empty.is_empty() && matches!(flavour.api, Api::Xai) => {
-            Err(flavour.refuse("Invalid request content: Invalid arguments for function call.", Some(&way), None))
-        }
+        Some(Value::String(empty)) if empty.is_empty() && matches!(flavour.api, Api::Xai) => Err(
+            flavour.refuse("Invalid request content: Invalid arguments for function call.", Some(&way), None)
+        ),
         Some(Value::String(_)) => Ok(()),
         Some(other) => Err(flavour.wrong_type(&way, "string", other)),
     }
@@ -252,7 +252,8 @@ fn part(flavour: &Flavour, way: &str, kind: &str, part: &Value) -> Result<(), Re
         }
         // Mistral also takes the bare text of the address.
         "image_url" => {
-            let url = text(inner, "url").or_else(|| inner.as_str().filter(|_| matches!(flavour.api, Api::Mistral)));
+            let url =
+                text(inner, "url").or_else(|| inner.as_str().filter(|_| matches!(flavour.api, Api::Mistral)));
             let url = url.ok_or_else(|| flavour.missing(&format!("{way}.image_url.url")))?;
             image(flavour, url)
         }
@@ -278,7 +279,8 @@ fn image(flavour: &Flavour, url: &str) -> Result<(), Refusal> {
 
 /// DIAL's attachments.
 fn attachments(flavour: &Flavour, way: &str, message: &Value) -> Result<(), Refusal> {
-    let attachments = message.get("custom_content").map(|content| list(content, "attachments")).unwrap_or_default();
+    let attachments =
+        message.get("custom_content").map(|content| list(content, "attachments")).unwrap_or_default();
     for (index, attachment) in attachments.iter().enumerate() {
         let way = format!("{way}.custom_content.attachments[{index}]");
         let known = ["index", "type", "title", "data", "url", "reference_type", "reference_url"];

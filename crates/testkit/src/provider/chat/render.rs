@@ -2,7 +2,6 @@
 
 use serde_json::{Value, json};
 
-use crate::provider::render::data;
 use crate::provider::said::{Call, Stop, pieces};
 use crate::provider::{Api, Said, Tokens};
 
@@ -19,19 +18,23 @@ pub(in crate::provider) fn whole(api: Api, said: &Said) -> Value {
     if let (Some(thinking), Some(key)) = (&said.thinking, thinking_key(api)) {
         message[key] = json!(thinking);
     }
-    if api == Api::Mistral && let Some(thinking) = &said.thinking {
+    if api == Api::Mistral
+        && let Some(thinking) = &said.thinking
+    {
         message["content"] = mistral_content(thinking, said.text.as_deref());
     }
     if !said.calls.is_empty() {
         message["tool_calls"] = said.calls.iter().map(call).collect();
     }
-    let mut choice = json!({"index": 0, "message": message, "logprobs": null, "finish_reason": finish(api, said)});
+    let mut choice =
+        json!({"index": 0, "message": message, "logprobs": null, "finish_reason": finish(api, said)});
     let mut completion = json!({
         "id": ID, "object": "chat.completion", "created": CREATED, "model": MODEL,
     });
     if api == Api::Azure {
         choice["content_filter_results"] = filter();
-        completion["prompt_filter_results"] = json!([{"prompt_index": 0, "content_filter_results": filter()}]);
+        completion["prompt_filter_results"] =
+            json!([{"prompt_index": 0, "content_filter_results": filter()}]);
     }
     completion["choices"] = json!([choice]);
     completion["usage"] = usage(api, said.usage);
@@ -54,11 +57,17 @@ pub(in crate::provider) fn stream(api: Api, said: &Said, with_usage: bool) -> Ve
             deltas.push(json!({"content": mistral_content(piece, None)}));
         }
     }
-    deltas.extend(pieces(said.text.as_deref().unwrap_or_default()).iter().map(|piece| json!({"content": piece})));
-    deltas.extend(pieces(said.refusal.as_deref().unwrap_or_default()).iter().map(|piece| json!({"refusal": piece})));
+    deltas.extend(
+        pieces(said.text.as_deref().unwrap_or_default()).iter().map(|piece| json!({"content": piece})),
+    );
+    deltas.extend(
+        pieces(said.refusal.as_deref().unwrap_or_default()).iter().map(|piece| json!({"refusal": piece})),
+    );
     deltas.extend(calls(api, said));
     chunks.extend(
-        deltas.into_iter().map(|delta| chunk(json!([{"index": 0, "delta": delta, "logprobs": null, "finish_reason": null}]))),
+        deltas.into_iter().map(|delta| {
+            chunk(json!([{"index": 0, "delta": delta, "logprobs": null, "finish_reason": null}]))
+        }),
     );
     if let Some(fault) = &said.fault {
         let mut events: Vec<Vec<u8>> = chunks.iter().map(data).collect();
@@ -67,7 +76,9 @@ pub(in crate::provider) fn stream(api: Api, said: &Said, with_usage: bool) -> Ve
         }})));
         return events;
     }
-    chunks.push(chunk(json!([{"index": 0, "delta": {}, "logprobs": null, "finish_reason": finish(api, said)}])));
+    chunks.push(chunk(
+        json!([{"index": 0, "delta": {}, "logprobs": null, "finish_reason": finish(api, said)}]),
+    ));
     match api {
         // These put it into the last chunk, asked or not.
         Api::Mistral | Api::DeepSeek => {
@@ -93,6 +104,11 @@ pub(in crate::provider) fn stream(api: Api, said: &Said, with_usage: bool) -> Ve
     let mut events: Vec<Vec<u8>> = chunks.iter().map(data).collect();
     events.push(b"data: [DONE]\n\n".to_vec());
     events
+}
+
+/// An event without a name.
+fn data(value: &Value) -> Vec<u8> {
+    format!("data: {value}\n\n").into_bytes()
 }
 
 fn chunk(choices: Value) -> Value {
@@ -185,7 +201,8 @@ fn usage(api: Api, tokens: Tokens) -> Value {
         }
         _ => {
             usage["prompt_tokens_details"] = json!({"cached_tokens": tokens.cached, "audio_tokens": 0});
-            usage["completion_tokens_details"] = json!({"reasoning_tokens": tokens.thinking, "audio_tokens": 0});
+            usage["completion_tokens_details"] =
+                json!({"reasoning_tokens": tokens.thinking, "audio_tokens": 0});
         }
     }
     usage

@@ -44,7 +44,8 @@ fn without(flavour: &Flavour, body: &Value) -> Result<(), Refusal> {
         }
         return Err(match flavour.api {
             Api::OpenAiChat | Api::Azure | Api::Dial => {
-                let message = format!("Invalid value for '{key}': '{key}' is only allowed when 'tools' are specified.");
+                let message =
+                    format!("Invalid value for '{key}': '{key}' is only allowed when 'tools' are specified.");
                 flavour.refuse(&message, Some(key), None)
             }
             Api::Vllm if key == "tool_choice" => {
@@ -64,7 +65,9 @@ fn tool(flavour: &Flavour, way: &str, tool: &Value) -> Result<(), Refusal> {
         (other, Api::Dial) => {
             return Err(flavour.wrong_value(&format!("{way}.type"), other, &["function", "static_function"]));
         }
-        (other, _) => return Err(flavour.wrong_value(&format!("{way}.type"), other, &["function", "custom"])),
+        (other, _) => {
+            return Err(flavour.wrong_value(&format!("{way}.type"), other, &["function", "custom"]));
+        }
     }
     let own = matches!(flavour.api, Api::Dial).then_some("custom_fields");
     if flavour.is_closed
@@ -82,7 +85,8 @@ fn tool(flavour: &Flavour, way: &str, tool: &Value) -> Result<(), Refusal> {
     let name_way = format!("{way}.name");
     let name = text(function, "name").ok_or_else(|| flavour.missing(&name_way))?;
     name_fits(flavour, &name_way, name)?;
-    if let Some(description) = present(function, "description").filter(|description| !description.is_string()) {
+    if let Some(description) = present(function, "description").filter(|description| !description.is_string())
+    {
         return Err(flavour.wrong_type(&format!("{way}.description"), "string", description));
     }
     parameters(flavour, &way, name, function)
@@ -101,7 +105,9 @@ fn parameters(flavour: &Flavour, way: &str, name: &str, function: &Value) -> Res
     }
     let is_object = text(parameters, "type") == Some("object");
     let problem = match flavour.api {
-        Api::OpenAiChat | Api::Azure | Api::Dial if flag(function, "strict") => schema::openai_strict(parameters),
+        Api::OpenAiChat | Api::Azure | Api::Dial if flag(function, "strict") => {
+            schema::openai_strict(parameters)
+        }
         Api::OpenAiChat | Api::Azure | Api::Dial => schema::openai(parameters),
         Api::Groq | Api::DeepSeek if !is_object => {
             let kind = text(parameters, "type").unwrap_or("None");
@@ -182,7 +188,13 @@ fn named(flavour: &Flavour, choice: &Value, tools: &[Value]) -> Result<(), Refus
     match kind {
         "allowed_tools" | "custom" if matches!(flavour.api, Api::OpenAiChat | Api::Azure) => return Ok(()),
         "function" => {}
-        other => return Err(flavour.wrong_value("tool_choice.type", other, &["allowed_tools", "function", "custom"])),
+        other => {
+            return Err(flavour.wrong_value(
+                "tool_choice.type",
+                other,
+                &["allowed_tools", "function", "custom"],
+            ));
+        }
     }
     if let Some(key) = stranger(choice, &["type", "function"]) {
         return Err(flavour.unknown(key, Some("tool_choice")));

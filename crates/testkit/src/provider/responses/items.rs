@@ -37,7 +37,8 @@ pub(super) fn judge(body: &Value) -> Result<(), Refusal> {
                     Some(found) => drop(open.remove(found)),
                     None if goes_on => {}
                     None => {
-                        let message = format!("No tool call found for function call output with call_id {id}.");
+                        let message =
+                            format!("No tool call found for function call output with call_id {id}.");
                         return Err(refuse(&message, Some("input"), None));
                     }
                 }
@@ -116,7 +117,8 @@ fn image(way: &str, part: &Value) -> Result<(), Refusal> {
     let way = format!("{way}.image_url");
     let url = url.as_str().ok_or_else(|| wrong_type(&way, "an image URL", url))?;
     let Some((kind, data)) = media::data_url(url) else { return Ok(()) };
-    let found = media::decode(data).as_deref().and_then(media::kind).filter(|found| found.starts_with("image/"));
+    let found =
+        media::decode(data).as_deref().and_then(media::kind).filter(|found| found.starts_with("image/"));
     if kind.starts_with("image/") && found.is_some() {
         return Ok(());
     }
@@ -126,7 +128,8 @@ fn image(way: &str, part: &Value) -> Result<(), Refusal> {
 }
 
 fn call(way: &str, item: &Value) -> Result<(), Refusal> {
-    if let Some(key) = stranger(item, &["type", "id", "call_id", "name", "arguments", "status", "namespace"]) {
+    if let Some(key) = stranger(item, &["type", "id", "call_id", "name", "arguments", "status", "namespace"])
+    {
         return Err(unknown(&format!("{way}.{key}")));
     }
     id(way, item, "fc")?;
@@ -191,7 +194,8 @@ fn reasoning(body: &Value, way: &str, item: &Value, next: Option<&Value>) -> Res
     if is_followed {
         return Ok(());
     }
-    let message = format!("Item '{name}' of type 'reasoning' was provided without its required following item.");
+    let message =
+        format!("Item '{name}' of type 'reasoning' was provided without its required following item.");
     Err(refuse(&message, Some("input"), None))
 }
 

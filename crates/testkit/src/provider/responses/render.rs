@@ -73,7 +73,13 @@ impl Events {
                 let parts = item["summary"].as_array().into_iter().flatten();
                 for (index, part) in parts.enumerate() {
                     let at = json!({"item_id": id, "output_index": output, "summary_index": index});
-                    self.part("response.reasoning_summary_part", "response.reasoning_summary_text", "text", &at, part);
+                    self.part(
+                        "response.reasoning_summary_part",
+                        "response.reasoning_summary_text",
+                        "text",
+                        &at,
+                        part,
+                    );
                 }
             }
             _ => {
@@ -130,9 +136,11 @@ fn items(said: &Said, with_encrypted: bool) -> Vec<Value> {
         items.push(item);
     }
     let mut content: Vec<Value> = Vec::new();
-    content.extend(said.text.iter().map(|text| {
-        json!({"type": "output_text", "text": text, "annotations": [], "logprobs": []})
-    }));
+    content.extend(
+        said.text
+            .iter()
+            .map(|text| json!({"type": "output_text", "text": text, "annotations": [], "logprobs": []})),
+    );
     content.extend(said.refusal.iter().map(|refusal| json!({"type": "refusal", "refusal": refusal})));
     let (status, _) = status(said);
     if !content.is_empty() {

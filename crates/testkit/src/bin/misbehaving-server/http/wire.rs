@@ -74,10 +74,13 @@ impl Connection {
     }
 
     pub(super) fn respond(&mut self, status: u16, headers: &[(&str, &str)], body: &str) -> io::Result<()> {
+        self.bytes(status, headers, body.as_bytes())
+    }
+
+    pub(super) fn bytes(&mut self, status: u16, headers: &[(&str, &str)], body: &[u8]) -> io::Result<()> {
         let mut response = head(status, headers);
         response.push_str(&format!("Content-Length: {}\r\n\r\n", body.len()));
-        response.push_str(body);
-        self.writer.write_all(response.as_bytes())
+        self.writer.write_all(&[response.as_bytes(), body].concat())
     }
 
     /// An event stream in chunks, so that a cut is told from an end.
@@ -119,6 +122,7 @@ fn head(status: u16, headers: &[(&str, &str)]) -> String {
         401 => "Unauthorized",
         404 => "Not Found",
         405 => "Method Not Allowed",
+        502 => "Bad Gateway",
         _ => "Internal Server Error",
     };
     let mut head = format!("HTTP/1.1 {status} {reason}\r\n");

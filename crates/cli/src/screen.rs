@@ -1,0 +1,122 @@
+//! Standard error, which lines that are redrawn share with everything else that is told.
+
+use std::io::{self, Write};
+use std::sync::{Mutex, PoisonError};
+
+use indicatif::MultiProgress;
+
+/// The lines that are redrawn at the moment.
+static LINES: Mutex<Option<MultiProgress>> = Mutex::new(None);
+
+/// Has `lines` make room for what is told, until [`release`].
+pub(crate) fn share(lines: &MultiProgress) {
+    *LINES.lock().unwrap_or_else(PoisonError::into_inner) = Some(lines.clone());
+}
+
+pub(crate) fn release() {
+    *LINES.lock().unwrap_or_else(PoisonError::into_inner) = None;
+}
+
+/// Prints to standard error, coloured only where that is wanted. What is printed stays: no line is drawn over it.
+pub(crate) fn tell(text: &[u8]) -> io::Result<()> {
+    apart(|| anstream::stderr().lock().write_all(text))
+}
+
+/// Runs `write` while no line is drawn.
+fn apart<T>(write: impl FnOnce() -> T) -> T {
+    let lines = LINES.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    match lines {
+        Some(lines) => lines.suspend(write),
+        None => write(),
+    }
+}
+
+/// The same for those who write.
+pub(crate) struct Stderr;
+
+impl Write for Stderr {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        tell(text).map(|()| text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
+
+    use super::*;
+
+    /// A terminal of a few rows.
+    #[derive(Clone, Debug, Default)]
+    struct Terminal(Arc<Mutex<(Vec<String>, usize)>>);
+
+    impl Terminal {
+        fn rows(&self) -> Vec<String> {
+            let (rows, _) = &*self.0.lock().expect("no test failed");
+            rows.iter().filter(|row| !row.trim().is_empty()).map(|row| row.trim_end().to_owned()).collect()
+        }
+
+        fn change(&self, change: impl FnOnce(&mut Vec<String>, &mut usize)) -> io::Result<()> {
+            let (rows, row) = &mut *self.0.lock().expect("no test failed");
+            change(rows, row);
+            let least = rows.len().max(*row + 1);
+            rows.resize(least, String::new());
+            Ok(())
+        }
+    }
+
+    impl TermLike for Terminal {
+        fn width(&self) -> u16 {
+            80
+        }
+        fn move_cursor_up(&self, count: usize) -> io::Result<()> {
+            self.change(|_, row| *row = row.saturating_sub(count))
+        }
+        fn move_cursor_down(&self, count: usize) -> io::Result<()> {
+            self.change(|_, row| *row += count)
+        }
+        fn move_cursor_right(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_left(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn write_line(&self, text: &str) -> io::Result<()> {
+            self.write_str(text)?;
+            self.change(|_, row| *row += 1)
+        }
+        fn write_str(&self, text: &str) -> io::Result<()> {
+            self.change(|_, _| ())?;
+            self.change(|rows, row| rows[*row].push_str(text))
+        }
+        fn clear_line(&self) -> io::Result<()> {
+            self.change(|_, _| ())?;
+            self.change(|rows, row| rows[*row].clear())
+        }
+        fn flush(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_is_told_is_not_drawn_over() {
+        let terminal = Terminal::default();
+        let target = ProgressDrawTarget::term_like(Box::new(terminal.clone()));
+        let lines = MultiProgress::with_draw_target(target);
+        share(&lines);
+        let style = ProgressStyle::with_template("{msg}").expect("it is valid");
+        let line = lines.add(ProgressBar::new_spinner().with_style(style).with_message("connecting"));
+        line.tick();
+        apart(|| terminal.write_line("open https://example.com/").expect("it is memory"));
+        line.set_message("still connecting");
+        line.tick();
+        release();
+        assert_eq!(terminal.rows(), ["open https://example.com/", "still connecting"]);
+    }
+}

@@ -1,0 +1,158 @@
+//! Histories that no one should send: each gives a body that keeps the rules, or an error that says why not.
+
+use std::sync::{Arc, LazyLock};
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use toolwire_contract::{Block, Message, ModelRequest, Role};
+use toolwire_dialect::{
+    AnswerStream, Dialect, Options, RequestError, RequestOptions, Toolset, read_answer, write_request,
+};
+
+use crate::{rules, tools, toolset};
+
+/// Few ids, so that calls and results meet, repeat and miss each other.
+fn id() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec!["a", "b", "functions.get:0", "", "käse", "call_123456789"])
+}
+
+fn block() -> impl Strategy<Value = Value> {
+    let text = prop::sample::select(vec!["hi", "", "  ", "\0", "ü"]);
+    let own = prop::sample::select(vec![
+        "openai",
+        "responses",
+        "anthropic",
+        "gemini",
+        "bedrock",
+        "cohere",
+        "ollama",
+        "mcp",
+    ]);
+    let name = prop::sample::select(vec!["get_weather", "db.query", "gone", "no tool at all!"]);
+    prop_oneof![
+        text.prop_map(|text| json!({"type": "text", "text": text})),
+        Just(json!({"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"})),
+        Just(json!({"type": "audio", "data": "AAAA", "mimeType": "audio/wav"})),
+        Just(json!({"type": "resource", "resource": {"uri": "a:b", "mimeType": "application/pdf", "blob": "JVBERi0="}})),
+        Just(json!({"type": "resource_link", "uri": "a:b", "name": "n"})),
+        Just(json!({"type": "later", "x": [1]})),
+        Just(json!({"type": "text", "text": "secret", "annotations": {"audience": ["user"]}})),
+        own.clone().prop_map(|own| json!({"type": "thinking", "text": "t", "_meta": {format!("toolwire/{own}"): {"own": own}}})),
+        own.prop_map(|own| json!({"type": "text", "text": "", "_meta": {format!("toolwire/{own}"): {"thoughtSignature": "s"}}})),
+        (id(), name.clone()).prop_map(|(id, name)| json!({"type": "tool_use", "id": id, "name": name, "input": {"city": 5, "$filter": "x"}})),
+        (id(), name).prop_map(|(id, name)| {
+            json!({"type": "tool_use", "id": id, "name": name, "_meta": {"toolwire/arguments": "{\"a", "toolwire/gemini": {"id": null}}})
+        }),
+        id().prop_map(|id| json!({"type": "tool_result", "toolUseId": id, "content": [{"type": "text", "text": "r"}]})),
+        id().prop_map(|id| json!({"type": "tool_result", "toolUseId": id, "isError": true, "content": [{"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"}]})),
+    ]
+}
+
+fn message() -> impl Strategy<Value = Message> {
+    let role = prop_oneof![Just(Role::User), Just(Role::Assistant)];
+    (role, prop::collection::vec(block(), 0..5))
+        .prop_map(|(role, blocks)| Message::new(role, blocks.into_iter().map(Block::from).collect()))
+}
+
+/// The tools of every dialect, and none, bound once.
+fn bound(dialect: Dialect, has_tools: bool) -> &'static Arc<Toolset> {
+    static BOUND: LazyLock<Vec<[Arc<Toolset>; 2]>> = LazyLock::new(|| {
+        let none = |dialect| Toolset::new(&[], dialect, &Options::default());
+        Dialect::ALL.map(|dialect| [Arc::new(none(dialect)), Arc::new(toolset(dialect))]).into()
+    });
+    let place = Dialect::ALL.iter().position(|known| *known == dialect).unwrap();
+    &BOUND[place][usize::from(has_tools)]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn every_call_in_a_body_has_exactly_one_result(messages in prop::collection::vec(message(), 0..8), has_tools: bool) {
+        for dialect in Dialect::ALL {
+            let tools = if has_tools { tools() } else { Vec::new() };
+            let toolset = bound(dialect, has_tools);
+            let request = ModelRequest { messages: messages.clone(), tools: tools.into(), ..ModelRequest::default() };
+            match write_request(dialect, &request, toolset, &RequestOptions::default()) {
+                Ok(body) => {
+                    let calls = rules::check(dialect, &body);
+                    let expected = messages.iter().filter(|message| message.role == Role::Assistant);
+                    assert_eq!(calls, expected.map(|message| message.calls().count()).sum::<usize>(), "{dialect}");
+                }
+                Err(error) => assert_eq!(error, RequestError::NoMessages),
+            }
+        }
+    }
+
+    #[test]
+    fn no_answer_makes_it_panic(events in prop::collection::vec(mangled(), 0..6)) {
+        for dialect in Dialect::ALL {
+            let tools = bound(dialect, true);
+            let mut stream = AnswerStream::new(dialect, tools.clone());
+            for event in &events {
+                let _ = read_answer(dialect, event, tools);
+                let _ = stream.push(event);
+            }
+            let _ = stream.finish();
+        }
+    }
+}
+
+/// Events of all APIs, with one place in them replaced.
+fn mangled() -> impl Strategy<Value = Value> {
+    let names = [
+        "openai",
+        "responses",
+        "anthropic",
+        "gemini",
+        "bedrock",
+        "cohere",
+        "ollama",
+        "mcp",
+        "mistral",
+        "dial",
+    ];
+    let mut all: Vec<Value> = Vec::new();
+    for name in names {
+        for transcript in crate::read(&format!("answers/{name}.json")).as_object().unwrap().values() {
+            all.extend(transcript["events"].as_array().unwrap().clone());
+            all.push(transcript["whole"].clone());
+        }
+    }
+    let junk = prop::sample::select(vec![
+        json!(null),
+        json!(-1),
+        json!("x"),
+        json!([]),
+        json!([5]),
+        json!({}),
+        json!({"type": 5}),
+    ]);
+    (prop::sample::select(all), any::<prop::sample::Index>(), junk).prop_map(|(mut event, place, junk)| {
+        let count = places(&event);
+        if let Some(target) = nth(&mut event, &mut place.index(count + 1)) {
+            *target = junk;
+        }
+        event
+    })
+}
+
+fn places(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => items.iter().map(|item| 1 + places(item)).sum(),
+        Value::Object(fields) => fields.values().map(|field| 1 + places(field)).sum(),
+        _ => 0,
+    }
+}
+
+fn nth<'v>(value: &'v mut Value, left: &mut usize) -> Option<&'v mut Value> {
+    if *left == 0 {
+        return Some(value);
+    }
+    *left -= 1;
+    match value {
+        Value::Array(items) => items.iter_mut().find_map(|item| nth(item, left)),
+        Value::Object(fields) => fields.iter_mut().find_map(|(_, field)| nth(field, left)),
+        _ => None,
+    }
+}

@@ -1,0 +1,139 @@
+//! Cases of requests: one file each, and beside it what every family makes of it.
+
+use serde_json::{Value, json};
+use toolwire_contract::{ModelRequest, Tool, ToolChoice};
+use toolwire_dialect::{Dialect, Options, OutputLimit, RequestError, RequestOptions, Toolset, write_request};
+
+use crate::{check_file, folder, read, rules, tools, toolset};
+
+/// The dialects whose requests differ from each other.
+const COLUMNS: [Dialect; 12] = [
+    Dialect::OpenAi,
+    Dialect::Responses,
+    Dialect::Anthropic,
+    Dialect::Gemini,
+    Dialect::Bedrock,
+    Dialect::Mistral,
+    Dialect::Cohere,
+    Dialect::Ollama,
+    Dialect::DeepSeek,
+    Dialect::Xai,
+    Dialect::Dial,
+    Dialect::Mcp,
+];
+
+struct Case {
+    name: String,
+    request: ModelRequest,
+    options: RequestOptions,
+}
+
+fn cases() -> Vec<Case> {
+    let paths = std::fs::read_dir(folder().join("requests")).unwrap().map(|entry| entry.unwrap().path());
+    let mut names: Vec<String> = paths
+        .filter(|path| path.is_file())
+        .map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned())
+        .collect();
+    names.sort();
+    names.into_iter().map(case).collect()
+}
+
+fn case(name: String) -> Case {
+    let file = read(&format!("requests/{name}.json"));
+    let listed: Vec<Tool> = match &file["tools"] {
+        Value::Null => tools(),
+        tools => tools.as_array().unwrap().iter().map(|tool| Tool::try_from(tool.clone()).unwrap()).collect(),
+    };
+    let tool_choice = match &file["tool_choice"] {
+        Value::Null => ToolChoice::Auto,
+        choice => serde_json::from_value(choice.clone()).unwrap(),
+    };
+    let request = ModelRequest {
+        instructions: file["instructions"].as_str().map(str::to_owned),
+        messages: serde_json::from_value(file["messages"].clone()).unwrap(),
+        tools: listed.into(),
+        tool_choice,
+        max_output_tokens: file["max_output_tokens"].as_u64(),
+        temperature: file["temperature"].as_f64(),
+    };
+    let mut options = RequestOptions { model: "m".to_owned(), ..RequestOptions::default() };
+    for (key, value) in file["options"].as_object().into_iter().flatten() {
+        match key.as_str() {
+            "stream" => options.stream = value.as_bool().unwrap(),
+            "audio" => options.audio = value.as_bool().unwrap(),
+            "parallel_calls" => options.parallel_calls = value.as_bool(),
+            "forced_choice" => options.forced_choice = value.as_bool().unwrap(),
+            "named_choice" => options.named_choice = value.as_bool(),
+            "max_tokens" => options.output_limit = Some(OutputLimit::MaxTokens),
+            "extra" => options.extra = value.as_object().unwrap().clone(),
+            other => panic!("{name}: the option {other}"),
+        }
+    }
+    Case { name, request, options }
+}
+
+fn written(case: &Case, dialect: Dialect) -> Result<Value, RequestError> {
+    let tools = Toolset::new(&case.request.tools, dialect, &Options::default());
+    write_request(dialect, &case.request, &tools, &case.options)
+}
+
+#[test]
+fn every_case_comes_out_as_written() {
+    let cases = cases();
+    assert!(cases.len() >= 10);
+    for case in cases {
+        let bodies: Value = COLUMNS
+            .iter()
+            .map(|&dialect| {
+                let outcome = match written(&case, dialect) {
+                    Ok(mut body) => {
+                        // The definitions have cases of their own; here their number is enough.
+                        for place in ["/tools/0/functionDeclarations", "/toolConfig/tools", "/tools"] {
+                            if let Some(tools) = body
+                                .pointer_mut(place)
+                                .filter(|tools| tools.as_array().is_some_and(|tools| tools.len() == 2))
+                            {
+                                *tools = json!("both");
+                                break;
+                            }
+                        }
+                        body
+                    }
+                    Err(error) => json!({"error": error.to_string(), "hint": error.hint()}),
+                };
+                (dialect.name(), outcome)
+            })
+            .collect();
+        check_file(&format!("requests/expected/{}.json", case.name), &bodies);
+    }
+}
+
+#[test]
+fn every_body_keeps_the_rules_of_its_api() {
+    for case in cases() {
+        for dialect in Dialect::ALL {
+            if let Ok(body) = written(&case, dialect) {
+                rules::check(dialect, &body);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_same_request_is_the_same_to_the_byte() {
+    for case in cases() {
+        for dialect in Dialect::ALL {
+            let text = |body: Result<Value, RequestError>| body.map(|body| body.to_string());
+            assert_eq!(text(written(&case, dialect)), text(written(&case, dialect)));
+        }
+    }
+}
+
+#[test]
+fn tools_of_another_dialect_are_refused() {
+    let request =
+        ModelRequest { messages: vec![toolwire_contract::Message::user("hi")], ..ModelRequest::default() };
+    let error =
+        write_request(Dialect::Gemini, &request, &toolset(Dialect::OpenAi), &RequestOptions::default());
+    assert_eq!(error, Err(RequestError::OtherDialect { dialect: Dialect::Gemini, bound: Dialect::OpenAi }),);
+}

@@ -1,0 +1,179 @@
+//! Answers of every provider: whole, streamed, and torn at every byte.
+
+use serde_json::{Value, json};
+use toolwire_contract::{Answer, Block, Content, ModelEvent, Role, StopReason, Usage};
+use toolwire_dialect::Dialect;
+use toolwire_testkit::provider::{Api, Delivery, Reply, Said, Split, Stop, Tokens};
+
+use crate::setting::{Setting, question, text_of};
+
+/// What a model may say, in words for a failure.
+fn cases(api: Api) -> Vec<(&'static str, Said)> {
+    let usage = Tokens { input: 120, cached: 20, output: 30, thinking: 0 };
+    let weather = r#"{"location":"Zürich 😀","units":"celsius"}"#;
+    // Each API shows tools under names of its own making.
+    let look_up = wire_name(api, "files/look up");
+    vec![
+        ("text", Said::text("Grüezi, \"world\" 😀\n\nAll is well.").usage(usage)),
+        ("one call", Said::default().call("call00001", "get_weather", weather)),
+        (
+            "text and two calls",
+            Said::text("Let me see.").call("call00001", "get_weather", weather).call(
+                "call00002",
+                &look_up,
+                r#"{"n":9007199254740993}"#,
+            ),
+        ),
+        ("cut off by its limit", Said::text("It is a long").stop(Stop::Length)),
+    ]
+}
+
+pub fn wire_name(api: Api, name: &str) -> String {
+    let dialect = match api {
+        Api::OpenAiChat | Api::Vllm | Api::LlamaCpp => Dialect::OpenAi,
+        Api::Azure => Dialect::Azure,
+        Api::Dial => Dialect::Dial,
+        Api::Mistral => Dialect::Mistral,
+        Api::Groq => Dialect::Groq,
+        Api::DeepSeek => Dialect::DeepSeek,
+        Api::Xai => Dialect::Xai,
+        Api::Responses => Dialect::Responses,
+        Api::Anthropic => Dialect::Anthropic,
+        Api::Gemini => Dialect::Gemini,
+        Api::Bedrock => Dialect::Bedrock,
+        Api::Cohere => Dialect::Cohere,
+        Api::Ollama => Dialect::Ollama,
+    };
+    let toolset = toolwire_dialect::Toolset::new(&crate::setting::tools(), dialect, &Default::default());
+    let report = toolset.reports().iter().find(|report| report.tool == name);
+    report.expect("the tool is among them").name.clone()
+}
+
+/// What the answer is in MCP's words, without what only the provider understands.
+fn plain(answer: &Answer) -> Value {
+    let blocks: Vec<Value> = answer
+        .message
+        .content
+        .iter()
+        .map(|block| match block {
+            Block::Content(Content::Text { text, .. }) => json!({"text": text}),
+            Block::Call { call, .. } => json!({"call": call.name, "arguments": call.arguments}),
+            other => Value::from(other.clone()),
+        })
+        .collect();
+    json!({"blocks": blocks, "stop": format!("{:?}", answer.stop)})
+}
+
+fn expected(said: &Said) -> Value {
+    let mut blocks = Vec::new();
+    blocks.extend(said.text.iter().map(|text| json!({"text": text})));
+    blocks.extend(said.calls.iter().map(|call| {
+        let name = if call.name == "get_weather" { "get_weather" } else { "files/look up" };
+        let arguments: Value = serde_json::from_str(&call.arguments).expect("the case is JSON");
+        json!({"call": name, "arguments": arguments})
+    }));
+    let stop = match (&said.stop, said.calls.is_empty()) {
+        (Some(_), _) => StopReason::Length,
+        (None, true) => StopReason::End,
+        (None, false) => StopReason::Calls,
+    };
+    json!({"blocks": blocks, "stop": format!("{stop:?}")})
+}
+
+/// The same answer whichever way it comes, and a request that the provider takes.
+async fn check(api: Api, case: &str, said: &Said) {
+    let label = format!("{api:?}, {case}");
+    let torn = Delivery { split: Split::EveryByte, ..Delivery::default() };
+    let lumps = Delivery { split: Split::Sizes(vec![7, 1, 400]), ..Delivery::default() };
+    let ways = [
+        ("whole", json!({"stream": false}), Reply::Answer(said.clone())),
+        ("streamed", json!({}), Reply::Answer(said.clone())),
+        ("torn", json!({}), Reply::Delivered(said.clone(), torn)),
+        ("in lumps", json!({}), Reply::Delivered(said.clone(), lumps)),
+    ];
+    let mut answers = Vec::new();
+    for (way, config, reply) in ways {
+        let setting = Setting::repeating(api, reply, config).await;
+        let (shown, answer) = setting.ask(question("How is it in Zürich?")).await;
+        let answer = answer.unwrap_or_else(|error| panic!("{label}, {way}: {error:?}"));
+        assert_eq!(setting.provider.refusals(), [], "{label}, {way}");
+        assert_eq!(plain(&answer), expected(said), "{label}, {way}");
+        assert_eq!(text_of(&shown), said.text.clone().unwrap_or_default(), "{label}, {way}");
+        let begun: Vec<&str> = shown
+            .iter()
+            .filter_map(|event| match event {
+                ModelEvent::CallBegan { name, .. } => Some(name.as_str()),
+                _ => None,
+            })
+            .collect();
+        let called: Vec<&str> = answer.message.calls().map(|(_, call)| call.name.as_str()).collect();
+        assert_eq!(begun, called, "{label}, {way}");
+        assert_eq!(answer.message.role, Role::Assistant);
+        assert_eq!(answer.unusable, [], "{label}, {way}");
+        let tokens = answer.usage.map(|usage| (usage.input_tokens, usage.output_tokens));
+        // DIAL's streams are not asked for it: not every model behind it knows the question.
+        let expected = (api != Api::Dial || way == "whole").then_some((said.usage.input, said.usage.output));
+        assert_eq!(tokens, expected, "{label}, {way}");
+        answers.push((way, answer));
+    }
+    for (way, answer) in &answers[2..] {
+        assert_eq!(answer, &answers[1].1, "{label}, {way}: another answer than streamed");
+    }
+}
+
+#[tokio::test]
+async fn every_provider_is_understood_whole_and_streamed_and_torn() {
+    for api in Api::ALL {
+        for (case, said) in cases(api) {
+            check(api, case, &said).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_price_is_worked_out_where_the_provider_names_none() {
+    let said = Said::text("hi").usage(Tokens { input: 1000, cached: 400, output: 100, thinking: 0 });
+    let config = json!({"price": {"input": 2.0, "cachedInput": 0.5, "output": 10.0}});
+    let setting = Setting::repeating(Api::OpenAiChat, Reply::Answer(said), config).await;
+    let (_, answer) = setting.ask(question("hi")).await;
+    let usage = answer.expect("an answer").usage;
+    let expected = Usage {
+        input_tokens: 1000,
+        output_tokens: 100,
+        cached_tokens: 400,
+        reasoning_tokens: 0,
+        cost_nanodollars: Some(600 * 2000 + 400 * 500 + 100 * 10_000),
+    };
+    assert_eq!(usage, Some(expected));
+}
+
+#[tokio::test]
+async fn an_endpoint_that_does_not_stream_when_asked_to_is_understood() {
+    let body = json!({"id": "1", "object": "chat.completion", "choices": [
+        {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "hi"}}]});
+    let reply = Reply::Raw {
+        status: 200,
+        headers: vec![("content-type".to_owned(), "application/json; charset=utf-8".to_owned())],
+        body: vec![body.to_string().into_bytes()],
+        delivery: Delivery::default(),
+    };
+    let setting = Setting::repeating(Api::OpenAiChat, reply, json!({})).await;
+    let (shown, answer) = setting.ask(question("hi")).await;
+    assert_eq!((text_of(&shown).as_str(), answer.expect("an answer").stop), ("hi", StopReason::End));
+}
+
+#[tokio::test]
+async fn more_tools_than_the_provider_takes_are_not_sent() {
+    let setting =
+        Setting::repeating(Api::OpenAiChat, Reply::Answer(Said::text("hi")), json!({"maxTools": 1})).await;
+    let (_, refused) = setting.ask(question("hi")).await;
+    let refused = refused.expect_err("two tools are offered");
+    assert_eq!(
+        (refused.to_string().as_str(), refused.hint()),
+        (
+            "`openai/m` cannot be asked: it takes 1 tools in one request, and 2 are offered",
+            Some("offer fewer tools, or let the model search for them")
+        )
+    );
+    assert_eq!(setting.provider.requests(), []);
+}

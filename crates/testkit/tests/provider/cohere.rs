@@ -1,0 +1,92 @@
+//! What Cohere's chat takes and refuses.
+
+use serde_json::{Value, json};
+use toolwire_testkit::provider::{Api, Said, render};
+
+use crate::client::{Asked, PNG, bearer};
+
+fn good() -> Asked {
+    let said = Said::text("I will look.").call("call_a", "get", "{}").call("call_b", "get", "{}");
+    let answer: Value = serde_json::from_slice(&render(Api::Cohere, &said, false)[0]).unwrap();
+    let body = json!({
+        "model": "command-a",
+        "messages": [
+            {"role": "system", "content": "Be brief."},
+            {"role": "user", "content": "hello"},
+            answer["message"],
+            {"role": "tool", "tool_call_id": "call_a", "content": "one"},
+            {"role": "tool", "tool_call_id": "call_b", "content": [{"type": "document", "document": {"data": "two"}}]},
+        ],
+        "tools": [{"type": "function", "function": {
+            "name": "get", "description": "Gets.", "parameters": {"type": "object", "properties": {}},
+        }}],
+        "tool_choice": "REQUIRED",
+    });
+    Asked::new("/v2/chat", &[("authorization", &bearer())], body)
+}
+
+#[track_caller]
+fn check_refused(change: impl FnOnce(&mut Asked), status: u16, message: &str) {
+    let mut asked = good();
+    change(&mut asked);
+    assert_eq!(asked.judged(Api::Cohere), Some((status, json!({"id": "1", "message": message}))));
+}
+
+#[track_caller]
+fn check(change: impl FnOnce(&mut Value), message: &str) {
+    check_refused(|asked| change(&mut asked.body), 400, &format!("invalid request: {message}"));
+}
+
+#[test]
+fn a_good_request_is_taken() {
+    assert_eq!(good().judged(Api::Cohere), None);
+}
+
+#[test]
+fn a_key_is_asked_for() {
+    check_refused(|asked| drop(asked.headers.remove("authorization")), 401, "no api key supplied");
+    check_refused(|asked| asked.header("authorization", "Bearer x"), 401, "invalid api token");
+}
+
+#[test]
+fn unknown_fields_are_refused_at_every_level() {
+    for (pointer, key) in
+        [("", "max_completion_tokens"), ("/messages/3", "name"), ("/tools/0/function", "strict")]
+    {
+        let change = |asked: &mut Asked| asked.body.pointer_mut(pointer).unwrap()[key] = 1.into();
+        let message = format!(
+            "unknown field: parameter '{key}' is not a valid field. For proper usage, please refer to \
+             https://docs.cohere.com/reference/chat"
+        );
+        check_refused(change, 422, &message);
+    }
+}
+
+#[test]
+fn calls_and_results_are_paired() {
+    let change = |body: &mut Value| drop(body["messages"].as_array_mut().unwrap().pop());
+    check(change, "tool calls without a tool message: call_b");
+    let change = |body: &mut Value| body["messages"][3]["tool_call_id"] = "call_z".into();
+    check(change, "messages[3].tool_call_id `call_z` has no preceding tool call");
+}
+
+#[test]
+fn a_result_holds_no_image_and_arguments_are_text() {
+    let image = json!([{"type": "image_url", "image_url": {"url": format!("data:image/png;base64,{PNG}")}}]);
+    let change = |body: &mut Value| body["messages"][3]["content"] = image;
+    check(change, "messages[3].content type `image_url` must be one of text, document");
+    let change = |body: &mut Value| body["messages"][2]["tool_calls"][0]["function"]["arguments"] = json!({});
+    check(
+        change,
+        "messages[2].tool_calls need an id, the type `function`, a name, and arguments as a string",
+    );
+}
+
+#[test]
+fn a_choice_has_one_of_its_forms() {
+    let change = |body: &mut Value| body["tool_choice"] = "required".into();
+    check(change, "tool_choice \"required\" must be REQUIRED or NONE");
+    check(|body| body["tools"] = json!([]), "tool_choice needs tools");
+    let change = |body: &mut Value| body["strict_tools"] = true.into();
+    check(change, "tools[0] must have at least one required parameter with strict_tools");
+}

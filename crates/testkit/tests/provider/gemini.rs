@@ -1,0 +1,306 @@
+//! What Gemini takes and refuses.
+
+use serde_json::{Value, json};
+use toolwire_testkit::provider::{Api, KEY, Said, render};
+
+use crate::client::{Asked, PNG};
+
+/// A turn with two calls and their results, as the server itself wrote it.
+fn good() -> Asked {
+    let said = Said::text("Let me see.").thinking("hm").call("a", "get", "{}").call("b", "put", "{}");
+    let answer: Value = serde_json::from_slice(&render(Api::Gemini, &said, false)[0]).unwrap();
+    let body = json!({
+        "systemInstruction": {"parts": [{"text": "Be brief."}]},
+        "contents": [
+            {"role": "user", "parts": [{"text": "hello"}, {"inlineData": {"mimeType": "image/png", "data": PNG}}]},
+            answer["candidates"][0]["content"],
+            {"role": "user", "parts": [
+                {"functionResponse": {"id": "a", "name": "get", "response": {"output": "one"}}},
+                {"functionResponse": {"id": "b", "name": "put", "response": {"output": "two"}, "parts": [
+                    {"inlineData": {"mimeType": "image/png", "data": PNG}},
+                ]}},
+            ]},
+        ],
+        "tools": [{"functionDeclarations": [
+            {"name": "get", "description": "Gets.", "parametersJsonSchema": {"type": "object", "properties": {"q": {}}}},
+            {"name": "put", "parameters": {"type": "OBJECT", "properties": {"q": {"type": "STRING"}}}},
+        ]}],
+        "generationConfig": {"maxOutputTokens": 100},
+    });
+    Asked::new("/v1beta/models/gemini-3-pro:generateContent", &[("x-goog-api-key", KEY)], body)
+}
+
+// Where the first call is in the answer, behind the thought and the text.
+const CALL: usize = 2;
+
+fn error(code: u16, status: &str, message: &str) -> Value {
+    json!({"error": {"code": code, "message": message, "status": status}})
+}
+
+#[track_caller]
+fn check_refused(change: impl FnOnce(&mut Asked), status: u16, expected: Value) {
+    let mut asked = good();
+    change(&mut asked);
+    assert_eq!(asked.judged(Api::Gemini), Some((status, expected)));
+}
+
+#[track_caller]
+fn check(change: impl FnOnce(&mut Value), message: &str) {
+    check_refused(|asked| change(&mut asked.body), 400, error(400, "INVALID_ARGUMENT", message));
+}
+
+#[track_caller]
+fn check_taken(change: impl FnOnce(&mut Asked)) {
+    let mut asked = good();
+    change(&mut asked);
+    assert_eq!(asked.judged(Api::Gemini), None);
+}
+
+fn older(asked: &mut Asked) {
+    asked.path = "/v1beta/models/gemini-2.5-flash:streamGenerateContent?alt=sse".to_owned();
+    asked.body["contents"][2]["parts"][1]["functionResponse"].as_object_mut().unwrap().remove("parts");
+}
+
+#[test]
+fn a_good_request_is_taken_in_either_spelling() {
+    check_taken(|_| {});
+    check_taken(older);
+    check_taken(|asked| {
+        let body = asked
+            .body
+            .to_string()
+            .replace("functionResponse", "function_response")
+            .replace("mimeType", "mime_type");
+        asked.body = serde_json::from_str(&body).unwrap();
+    });
+}
+
+#[test]
+fn a_key_is_asked_for() {
+    let message = "Method doesn't allow unregistered callers (callers without established identity). Please use API Key or other \
+                   form of API consumer identity to call this API.";
+    let expected = error(403, "PERMISSION_DENIED", message);
+    check_refused(|asked| drop(asked.headers.remove("x-goog-api-key")), 403, expected);
+    let expected = error(400, "INVALID_ARGUMENT", "API key not valid. Please pass a valid API key.");
+    check_refused(|asked| asked.header("x-goog-api-key", "x"), 400, expected);
+    check_taken(|asked| {
+        asked.headers.remove("x-goog-api-key");
+        asked.path.push_str(&format!("?key={KEY}"));
+    });
+    let expected = error(404, "NOT_FOUND", "Requested entity was not found.");
+    check_refused(|asked| asked.path = "/v1beta/models/m:generate".to_owned(), 404, expected);
+}
+
+#[test]
+fn unknown_fields_are_refused_at_every_level() {
+    for (pointer, way) in [
+        ("", ""),
+        ("/contents/0", "contents[0]"),
+        ("/contents/0/parts/0", "contents[0].parts[0]"),
+        ("/contents/1/parts/2/functionCall", "contents[1].parts[2].function_call"),
+        ("/contents/2/parts/0/functionResponse", "contents[2].parts[0].function_response"),
+        ("/generationConfig", "generation_config"),
+        ("/tools/0/functionDeclarations/0", "tools[0].function_declarations[0]"),
+        ("/tools/0/functionDeclarations/1/parameters", "tools[0].function_declarations[1].parameters"),
+    ] {
+        let at = if way.is_empty() { String::new() } else { format!(" at '{way}'") };
+        let message = format!("Invalid JSON payload received. Unknown name \"foo\"{at}: Cannot find field.");
+        let mut expected = error(400, "INVALID_ARGUMENT", &message);
+        let violation = json!({"field": way, "description": message});
+        expected["error"]["details"] =
+            json!([{"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": [violation]}]);
+        let change = |asked: &mut Asked| asked.body.pointer_mut(pointer).unwrap()["foo"] = 1.into();
+        check_refused(change, 400, expected);
+    }
+}
+
+#[test]
+fn a_role_is_a_users_or_a_models() {
+    let change = |body: &mut Value| body["contents"][1]["role"] = "assistant".into();
+    check(change, "Please use a valid role: user, model.");
+}
+
+#[test]
+fn nothing_is_empty() {
+    let change = |body: &mut Value| body["contents"] = json!([]);
+    check(change, "* GenerateContentRequest.contents: contents is not specified\n");
+    let change = |body: &mut Value| body["contents"][0]["parts"] = json!([]);
+    check(change, "* GenerateContentRequest.contents[0].parts: contents.parts must not be empty.\n");
+    let change = |body: &mut Value| body["contents"][0]["parts"][0] = json!({});
+    check(
+        change,
+        "* GenerateContentRequest.contents[0].parts[0].data: required oneof field 'data' must have one initialized field\n",
+    );
+    let change = |body: &mut Value| body["contents"][1]["parts"][CALL]["text"] = "a".into();
+    check(
+        change,
+        "Invalid value at 'contents[1].parts[2]' (oneof), oneof field 'data' is already set. Cannot set 'functionCall'",
+    );
+}
+
+#[test]
+fn calls_and_results_take_turns() {
+    let change = |body: &mut Value| drop(body["contents"].as_array_mut().unwrap().remove(0));
+    check(
+        change,
+        "Please ensure that function call turn comes immediately after a user turn or after a function response turn.",
+    );
+    let many = "Please ensure that the number of function response parts is equal to the number of function call parts of the \
+                function call turn.";
+    check(|body| drop(body["contents"][2]["parts"].as_array_mut().unwrap().pop()), many);
+    check(|body| drop(body["contents"].as_array_mut().unwrap().pop()), many);
+    let orphan = |body: &mut Value| {
+        let results = body["contents"][2].clone();
+        body["contents"].as_array_mut().unwrap().push(results);
+    };
+    check(orphan, "Please ensure that function response turn comes immediately after a function call turn.");
+    let unmatched = "* GenerateContentRequest.contents[2].parts[0].function_response: the function response does not match a \
+                     function call of the previous turn.\n";
+    check(|body| body["contents"][2]["parts"][0]["functionResponse"]["id"] = "z".into(), unmatched);
+    check(|body| body["contents"][2]["parts"][0]["functionResponse"]["name"] = "a".into(), unmatched);
+}
+
+#[test]
+fn a_response_is_an_object() {
+    check(
+        |body| body["contents"][2]["parts"][0]["functionResponse"]["response"] = "one".into(),
+        "Invalid value at 'contents[2].parts[0].function_response.response' (type.googleapis.com/google.protobuf.Struct), \
+         \"one\"",
+    );
+    let reference = json!({"output": {"$ref": "#/$defs/X"}});
+    check(
+        |body| body["contents"][2]["parts"][0]["functionResponse"]["response"] = reference,
+        "The referenced name `#/$defs/X` in function_response.response does not match to a display_name in the \
+         function_response.parts.",
+    );
+}
+
+#[test]
+fn the_third_generation_wants_signatures_back() {
+    let message = "Function call is missing a thought_signature in functionCall parts. This is required for tools to work \
+                   correctly, and missing thought_signature may lead to degraded model performance. Additional data, function \
+                   call `default_api:get` , position 2. Please refer to \
+                   https://ai.google.dev/gemini-api/docs/thought-signatures for more details.";
+    let unsigned = |body: &mut Value| {
+        drop(body["contents"][1]["parts"][CALL].as_object_mut().unwrap().remove("thoughtSignature"))
+    };
+    check(unsigned, message);
+    let signed = |signature: &'static str| {
+        move |body: &mut Value| body["contents"][1]["parts"][CALL]["thoughtSignature"] = signature.into()
+    };
+    check(signed("c2lnbmF0dXJl"), "Corrupted thought signature.");
+    check_taken(|asked| signed("skip_thought_signature_validator")(&mut asked.body));
+    // Earlier generations and earlier turns may do without.
+    check_taken(|asked| {
+        unsigned(&mut asked.body);
+        older(asked);
+    });
+    check_taken(|asked| {
+        unsigned(&mut asked.body);
+        let contents = asked.body["contents"].as_array_mut().unwrap();
+        contents.push(json!({"role": "model", "parts": [{"text": "Done."}]}));
+        contents.push(json!({"role": "user", "parts": [{"text": "Thanks."}]}));
+    });
+}
+
+#[test]
+fn media_are_of_the_kinds_it_takes() {
+    let change =
+        |body: &mut Value| body["contents"][0]["parts"][1]["inlineData"]["mimeType"] = "image/svg+xml".into();
+    check(change, "Unsupported MIME type: image/svg+xml");
+    let change = |body: &mut Value| body["contents"][0]["parts"][1]["inlineData"]["data"] = "aGVsbG8=".into();
+    check(change, "Unable to process input image.");
+    let expected =
+        error(400, "INVALID_ARGUMENT", "Multimodal function responses are not supported by this model.");
+    let change = |asked: &mut Asked| asked.path = "/v1beta/models/gemini-2.5-pro:generateContent".to_owned();
+    check_refused(change, 400, expected);
+}
+
+#[test]
+fn declarations_fit() {
+    let first = |change: fn(&mut Value)| {
+        move |body: &mut Value| change(&mut body["tools"][0]["functionDeclarations"][0])
+    };
+    check(
+        first(|declaration| declaration["name"] = "2fa".into()),
+        "* GenerateContentRequest.tools[0].function_declarations[0].name: Invalid function name. Must start with a letter or an \
+         underscore. Must be a-z, A-Z, 0-9, or contain underscores (_), dots (.), colons (:), or dashes (-), with a maximum \
+         length of 64.\n",
+    );
+    check(
+        first(|declaration| declaration["name"] = "put".into()),
+        "Duplicate function declaration found: put",
+    );
+    let many = |body: &mut Value| {
+        let declaration = body["tools"][0]["functionDeclarations"][0].clone();
+        body["tools"][0]["functionDeclarations"] = vec![declaration; 513].into();
+    };
+    check(
+        many,
+        "tools[0].function_declarations: [FIELD_INVALID] At most 512 function declarations can be specified.",
+    );
+    check(
+        first(|declaration| declaration["parameters"] = json!({"type": "OBJECT"})),
+        "* GenerateContentRequest.tools[0].function_declarations[0]: only one of `parameters` and `parametersJsonSchema` may be \
+         set.\n",
+    );
+    check(
+        first(|declaration| declaration["parametersJsonSchema"]["required"] = json!(["model"])),
+        "* GenerateContentRequest.tools[0].function_declarations[0].parameters_json_schema.required: required fields ['model'] \
+         are not defined in the schema properties\n",
+    );
+}
+
+#[test]
+fn parameters_keep_to_the_proto() {
+    let with = |property: Value| {
+        move |body: &mut Value| {
+            body["tools"][0]["functionDeclarations"][1]["parameters"]["properties"]["q"] = property;
+        }
+    };
+    let way = "tools[0].function_declarations[1].parameters";
+    let at = |what: &str| format!("* GenerateContentRequest.{way}.properties[q]{what}\n");
+    check(
+        with(json!({"type": ["string", "null"]})),
+        &format!(
+            "Invalid JSON payload received. Unknown name \"type\" at '{way}.properties[q]': Proto field is not repeating, cannot \
+             start list."
+        ),
+    );
+    check(with(json!({"type": "array"})), &at(".items: missing field."));
+    check(with(json!({"type": "object"})), &at(".properties: should be non-empty for OBJECT type"));
+    check(
+        with(json!({"type": "string", "format": "uri"})),
+        &at(".format: only 'enum' and 'date-time' are supported for STRING type"),
+    );
+    check(with(json!({"type": "integer", "enum": ["1"]})), &at(".enum: only allowed for STRING type"));
+    check(
+        with(json!({"type": "string", "items": {"type": "string"}})),
+        &at(".items: field predicate failed: == Type.ARRAY"),
+    );
+    check(
+        with(json!({"type": "integer", "enum": [0]})),
+        &format!("Invalid value at '{way}.properties[q].enum[0]' (TYPE_STRING), 0"),
+    );
+}
+
+#[test]
+fn a_choice_has_one_of_its_forms() {
+    let config =
+        |config: Value| move |body: &mut Value| body["toolConfig"] = json!({"functionCallingConfig": config});
+    check_taken(|asked| config(json!({"mode": "ANY", "allowedFunctionNames": ["get"]}))(&mut asked.body));
+    check(
+        config(json!({"mode": "REQUIRED"})),
+        "Invalid value at 'tool_config.function_calling_config.mode' \
+         (type.googleapis.com/google.ai.generativelanguage.v1beta.FunctionCallingConfig.Mode), \"REQUIRED\"",
+    );
+    check(
+        config(json!({"mode": "AUTO", "allowedFunctionNames": ["get"]})),
+        "Allowed function names should only be set when function calling mode is ANY or VALIDATED.",
+    );
+    let without_tools = |body: &mut Value| {
+        config(json!({"mode": "ANY"}))(body);
+        body["tools"] = json!([]);
+    };
+    check(without_tools, "Function calling config is set without function_declarations.");
+}
