@@ -257,6 +257,7 @@ impl Chat {
             let line = status::line(session.model_name(), &session.usage(), session.context());
             self.view.status(&line).or_else(unless_nobody_reads)?;
         }
+        let is_script = !self.input.is_terminal();
         let mut typed = match &mut self.input {
             Input::Terminal(editor) => {
                 let bold = anstyle::AnsiColor::Cyan.on_default().bold();
@@ -273,7 +274,7 @@ impl Chat {
                         (None, Input::Terminal(_)) => Line::Ended,
                     }
                 } => return Ok(line),
-                () = self.interrupts.next() => return Ok(Line::Interrupted { was_empty: true }),
+                () = self.interrupts.next(), if is_script => return Ok(Line::Interrupted { was_empty: true }),
                 Some(Question { server, reply, .. }) = self.questions.recv() => {
                     // Nobody expects a question at the prompt, and the next line is not its answer.
                     let _ = reply.send(ElicitAnswer::Decline);

@@ -269,6 +269,12 @@ impl Chat {
                 let _ = writeln!(text, "{QUIET}{mark}{}{QUIET:#}", shown(line));
             }
         }
+        if !self.session.run.is_done() {
+            let _ = writeln!(
+                text,
+                "{HINT}hint:{HINT:#} the last message was not answered: `/retry` asks it again"
+            );
+        }
         Ok(text)
     }
 

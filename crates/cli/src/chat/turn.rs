@@ -16,7 +16,7 @@ use super::form;
 use super::person::Question;
 use super::quiet::Quiet;
 use super::view::View;
-use crate::failure::{ERROR, HINT, NOTE};
+use crate::failure::{ERROR, NOTE};
 use crate::shown::shown;
 
 /// How often the spinner turns.

@@ -200,7 +200,16 @@ impl View {
             View::Terminal(drawn) => drawn.say(label, style, text),
             View::Plain(plain) => {
                 plain.end_line()?;
-                writeln!(io::stderr(), "{label}{}{}", if label.is_empty() { "" } else { " " }, shown(text))
+                let space = if label.is_empty() { "" } else { " " };
+                let lines: Vec<String> = text.lines().map(shown).collect();
+                writeln!(
+                    io::stderr(),
+                    "{label}{space}{}",
+                    lines.join(
+                        "
+"
+                    )
+                )
             }
         }
     }
