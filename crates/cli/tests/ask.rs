@@ -58,7 +58,7 @@ impl World {
         let outcome = self.ask(&[&["--json"], arguments].concat(), b"");
         assert_eq!(outcome.code, code, "{}", outcome.stderr);
         let run: Value = serde_json::from_str(&outcome.stdout).unwrap();
-        let sent = self.provider.requests().iter().map(|request| {
+        let sent = self.provider.requests().into_iter().map(|request| {
             assert_eq!(request.refused, None, "the provider took every request");
             request.body["messages"].clone()
         });
