@@ -11,7 +11,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use serde_json::json;
 use toolwire_testkit::misbehaving_server;
-use toolwire_testkit::provider::{Gate, Reply, Said};
+use toolwire_testkit::provider::{Api, Gate, KEY, Reply, Said};
 
 use scripted::{Scripted, gated};
 use terminal::{ALT_ENTER, CTRL_C, CTRL_D, ENTER, Home, TAB, Terminal, UP};
@@ -192,6 +192,25 @@ fn an_answer_is_rendered_while_it_comes() {
     assert!(!screen.contains("**") && times(&screen, "Title") == 1, "{screen}");
     let screen = terminal.wait_for_prompt();
     assert!(screen.contains("scripted · 17 tokens"), "{screen}");
+}
+
+#[test]
+fn thinking_is_dimmed_and_the_answer_is_not() {
+    let said = Said::text("Forty-two.").thinking("Let me see.");
+    let scripted = Scripted::of(Api::DeepSeek, [Reply::Answer(said)]);
+    let home = Home::new();
+    let endpoint =
+        json!({"provider": "deepseek", "model": "m", "apiKey": KEY, "baseUrl": scripted.provider.base_url()});
+    home.write(
+        "mcp.json",
+        &json!({"mcpServers": {}, "toolwire": {"models": {"thinker": endpoint}}}).to_string(),
+    );
+    let terminal = Terminal::start(&home, &["thinker"], &[]);
+    terminal.wait_for_prompt();
+    terminal.enter("what is it?");
+    terminal.wait_for("Forty-two.");
+    terminal.wait_for_prompt();
+    assert_eq!((terminal.is_dim("Let me see."), terminal.is_dim("Forty-two.")), (true, false));
 }
 
 #[test]
@@ -391,7 +410,7 @@ fn waiting_for_a_server_can_be_stopped() {
 }
 
 #[test]
-fn progress_of_a_call_is_seen() {
+fn ctrl_c_stops_a_call_and_the_history_stays_whole() {
     let scripted =
         Scripted::new([Said::default().call("call_1", "echo", r#"{"text": "hi"}"#), Said::text("Done.")]);
     let home = Home::new();
@@ -406,6 +425,19 @@ fn progress_of_a_call_is_seen() {
     terminal.enter("never mind");
     terminal.wait_for("Done.");
     assert_eq!(scripted.provider.refusals(), []);
+}
+
+#[test]
+fn the_progress_of_a_call_is_seen() {
+    let scripted =
+        Scripted::new([Said::default().call("call_1", "echo", r#"{"text": "hi"}"#), Said::text("Done.")]);
+    let home = Home::new();
+    home.write("mcp.json", &misbehaving("slow-progress", allowed()));
+    let terminal = scripted.chat(&home);
+    terminal.enter("say hi");
+    terminal.wait_for(" of 10");
+    terminal.wait_for("✓ echo(text: \"hi\")");
+    terminal.wait_for("Done.");
 }
 
 #[test]

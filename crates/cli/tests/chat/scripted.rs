@@ -18,9 +18,13 @@ impl Scripted {
     }
 
     pub(crate) fn playing(replies: impl IntoIterator<Item = Reply>) -> Scripted {
+        Scripted::of(Api::OpenAiChat, replies)
+    }
+
+    pub(crate) fn of(api: Api, replies: impl IntoIterator<Item = Reply>) -> Scripted {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let provider = runtime.block_on(Provider::start(Api::OpenAiChat, Script::new(replies)));
+        let provider = runtime.block_on(Provider::start(api, Script::new(replies)));
         Scripted { runtime, provider }
     }
 

@@ -117,6 +117,17 @@ impl Terminal {
         text(&mut self.shown.0.lock().unwrap_or_else(PoisonError::into_inner).parser)
     }
 
+    /// Whether the text, which must be on the screen, is written dimly.
+    #[track_caller]
+    pub(crate) fn is_dim(&self, text: &str) -> bool {
+        let shown = self.shown.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let screen = shown.parser.screen();
+        let (_, columns) = screen.size();
+        let rows: Vec<String> = screen.rows(0, columns.get()).collect();
+        let row = rows.iter().position(|row| row.starts_with(text)).expect("it begins a line of the screen");
+        screen.cell(u16::try_from(row).unwrap(), 0).is_some_and(vt100::Cell::dim)
+    }
+
     /// Waits until the screen is as wanted, and gives it.
     #[track_caller]
     pub(crate) fn wait(&self, what: &str, is_so: impl Fn(&str) -> bool) -> String {
