@@ -138,7 +138,7 @@ impl Validator for Assistant {
 /// Whether the message can be sent: it does not end with a backslash, nor in the middle of fenced code.
 pub(crate) fn is_whole(text: &str) -> bool {
     let backslashes = text.chars().rev().take_while(|last| *last == '\\').count();
-    backslashes % 2 == 0 && !open_fence(&format!("{text}\n"))
+    backslashes.is_multiple_of(2) && !open_fence(&format!("{text}\n"))
 }
 
 /// The message as it was meant: a backslash before a newline was there to get the newline.

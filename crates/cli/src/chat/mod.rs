@@ -175,10 +175,14 @@ impl Chat {
             let servers: Vec<String> =
                 self.session.hub.status().iter().map(|server| shown(&server.name)).collect();
             let model = shown(self.session.model_name());
-            let servers = if servers.is_empty() { "no servers".to_owned() } else { servers.join(", ") };
+            let servers = match servers.len() {
+                0 => "no servers".to_owned(),
+                1 => format!("server {}", servers[0]),
+                _ => format!("servers {}", servers.join(", ")),
+            };
             let bold = anstyle::Style::new().bold();
             output::print_styled(&format!(
-                "{bold}toolwire{bold:#} {QUIET}·{QUIET:#} {model} {QUIET}· {servers} · /help lists the commands{QUIET:#}\n"
+                "{bold}toolwire{bold:#} {QUIET}·{QUIET:#} {model} {QUIET}answers · {servers} · /help lists the commands{QUIET:#}\n"
             ))?;
         }
         Ok(())
@@ -255,7 +259,10 @@ impl Chat {
         if self.input.is_terminal() {
             let session = &self.session;
             let line = status::line(session.model_name(), &session.usage(), session.context());
-            self.view.status(&line).or_else(unless_nobody_reads)?;
+            // Before anything was said, the line above says who answers.
+            if line != session.model_name() {
+                self.view.status(&line).or_else(unless_nobody_reads)?;
+            }
         }
         let is_script = !self.input.is_terminal();
         let mut typed = match &mut self.input {

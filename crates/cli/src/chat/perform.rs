@@ -14,7 +14,7 @@ use super::session::text_of;
 use super::status;
 use super::transcript;
 use crate::failure::{ERROR, Failure, HINT, NOTE};
-use crate::output;
+use crate::output::{self, unless_nobody_reads};
 use crate::servers::trouble;
 use crate::shown::{cut, padded, shown, width};
 
@@ -51,6 +51,11 @@ impl From<Failure> for Trouble {
 impl Chat {
     /// Carries a command out; what goes wrong is told and ends nothing.
     pub(crate) async fn perform(&mut self, command: Command) -> Result<Next, Failure> {
+        // A script does not see servers come, so what is said about tools waits for them.
+        let is_about_tools = matches!(command, Command::Tools(_) | Command::Approve(Some(_)));
+        if is_about_tools && !self.input.is_terminal() {
+            self.wait_for_servers().await.or_else(|error| unless_nobody_reads(error).map(|()| false))?;
+        }
         let outcome = match command {
             Command::Leave => return Ok(Next::Leave),
             Command::Help => Ok(help()),
@@ -115,6 +120,9 @@ impl Chat {
             let line = description.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
             let line = cut(&shown(line.trim()), columns.saturating_sub(wide + 3));
             let _ = writeln!(text, "{BOLD}{name}{BOLD:#}  {QUIET}{line}{QUIET:#}");
+        }
+        for missing in self.session.hub.missing() {
+            let _ = writeln!(text, "{NOTE}note:{NOTE:#} {}", shown(&missing.to_string()));
         }
         Ok(text)
     }

@@ -16,6 +16,8 @@ impl Quiet {
         if let Some(before) = &before {
             let mut quiet = before.clone();
             quiet.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON);
+            // Ctrl-C would throw away what was typed, and what we have written and the terminal has not shown yet.
+            quiet.local_modes.insert(LocalModes::NOFLSH);
             // `Now`: what was typed ahead is not thrown away.
             let _ = tcsetattr(&stdin, OptionalActions::Now, &quiet);
         }

@@ -49,7 +49,7 @@ fn cost(dollars: f64) -> String {
 pub(crate) fn short_number(number: u64) -> String {
     let tenths = |unit: u64| {
         let tenths = number / (unit / 10);
-        if tenths % 10 == 0 || tenths >= 1_000 {
+        if tenths.is_multiple_of(10) || tenths >= 1_000 {
             format!("{}", tenths / 10)
         } else {
             format!("{}.{}", tenths / 10, tenths % 10)

@@ -239,6 +239,8 @@ impl Chat {
                 .collect()
         };
         if connecting(self).is_empty() {
+            // A server is ready a moment before its tools are offered; this comes back at once, with them.
+            self.session.hub.settled().await;
             return Ok(true);
         }
         let _quiet = self.input.is_terminal().then(Quiet::begin);

@@ -6,43 +6,47 @@ use toolwire_testkit::provider::{Api, Delivery, Gate, KEY, Provider, Reply, Said
 
 use crate::terminal::{Home, Terminal};
 
-pub struct Scripted {
+pub(crate) struct Scripted {
     runtime: Runtime,
-    pub provider: Provider,
+    pub(crate) provider: Provider,
 }
 
 impl Scripted {
     /// Answers with these, one after the other.
-    pub fn new(answers: impl IntoIterator<Item = Said>) -> Scripted {
+    pub(crate) fn new(answers: impl IntoIterator<Item = Said>) -> Scripted {
         Scripted::playing(answers.into_iter().map(Reply::Answer))
     }
 
-    pub fn playing(replies: impl IntoIterator<Item = Reply>) -> Scripted {
+    pub(crate) fn playing(replies: impl IntoIterator<Item = Reply>) -> Scripted {
+        Scripted::of(Api::OpenAiChat, replies)
+    }
+
+    pub(crate) fn of(api: Api, replies: impl IntoIterator<Item = Reply>) -> Scripted {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let provider = runtime.block_on(Provider::start(Api::OpenAiChat, Script::new(replies)));
+        let provider = runtime.block_on(Provider::start(api, Script::new(replies)));
         Scripted { runtime, provider }
     }
 
     /// A chat with this model, at its first prompt.
-    pub fn chat(&self, home: &Home) -> Terminal {
+    pub(crate) fn chat(&self, home: &Home) -> Terminal {
         let variables = [("OPENAI_BASE_URL", &*self.provider.base_url()), ("OPENAI_API_KEY", KEY)];
         let terminal = Terminal::start(home, &["scripted"], &variables);
         terminal.wait_for_prompt();
         terminal
     }
 
-    pub fn wait_until<T>(&self, event: impl Future<Output = T>) -> T {
+    pub(crate) fn wait_until<T>(&self, event: impl Future<Output = T>) -> T {
         self.runtime.block_on(event)
     }
 
     /// What the model was asked last.
-    pub fn last_request(&self) -> Value {
+    pub(crate) fn last_request(&self) -> Value {
         self.provider.requests().last().unwrap().body.clone()
     }
 
     /// What the person said, as the model was told last.
-    pub fn said(&self) -> Vec<String> {
+    pub(crate) fn said(&self) -> Vec<String> {
         let request = self.last_request();
         let messages = request["messages"].as_array().unwrap().iter();
         messages
@@ -61,6 +65,6 @@ fn text(content: &Value) -> String {
 }
 
 /// An answer that waits before one of its events.
-pub fn gated(said: Said, event: usize, gate: &Gate) -> Reply {
+pub(crate) fn gated(said: Said, event: usize, gate: &Gate) -> Reply {
     Reply::Delivered(said, Delivery { gates: vec![(event, gate.clone())], ..Delivery::default() })
 }

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::Child;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -14,30 +14,30 @@ use pty_process::blocking::{Command, Pty, open};
 /// How long a screen is waited for before the test fails. A loaded machine may need long; nothing is measured by it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-pub const ENTER: &str = "\r";
-pub const ALT_ENTER: &str = "\x1b\r";
-pub const TAB: &str = "\t";
-pub const UP: &str = "\x1b[A";
-pub const CTRL_C: &str = "\x03";
-pub const CTRL_D: &str = "\x04";
+pub(crate) const ENTER: &str = "\r";
+pub(crate) const ALT_ENTER: &str = "\x1b\r";
+pub(crate) const TAB: &str = "\t";
+pub(crate) const UP: &str = "\x1b[A";
+pub(crate) const CTRL_C: &str = "\x03";
+pub(crate) const CTRL_D: &str = "\x04";
 
 /// A folder of its own for each test: what is kept, what is configured.
-pub struct Home(tempfile::TempDir);
+pub(crate) struct Home(tempfile::TempDir);
 
 impl Home {
-    pub fn new() -> Home {
+    pub(crate) fn new() -> Home {
         Home(tempfile::tempdir().unwrap())
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.0.path()
     }
 
-    pub fn data(&self) -> PathBuf {
+    pub(crate) fn data(&self) -> PathBuf {
         self.path().join("data").join("toolwire")
     }
 
-    pub fn write(&self, name: &str, text: &str) {
+    pub(crate) fn write(&self, name: &str, text: &str) {
         std::fs::write(self.path().join(name), text).unwrap();
     }
 }
@@ -51,7 +51,7 @@ struct Shown {
 }
 
 /// A chat on a terminal.
-pub struct Terminal {
+pub(crate) struct Terminal {
     pty: Arc<Pty>,
     shown: Arc<(Mutex<Shown>, Condvar)>,
     child: Child,
@@ -64,7 +64,7 @@ fn size(number: u16) -> NonZero<u16> {
 
 impl Terminal {
     /// `toolwire chat` in this folder, with these variables.
-    pub fn start(home: &Home, arguments: &[&str], variables: &[(&str, &str)]) -> Terminal {
+    pub(crate) fn start(home: &Home, arguments: &[&str], variables: &[(&str, &str)]) -> Terminal {
         let (pty, pts) = open().unwrap();
         pty.resize(Size::new(24, 80)).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_toolwire"))
@@ -91,31 +91,48 @@ impl Terminal {
         Terminal { pty, shown, child, reading: Some(reading) }
     }
 
-    pub fn send(&self, keys: &str) {
+    pub(crate) fn send(&self, keys: &str) {
         (&*self.pty).write_all(keys.as_bytes()).unwrap();
     }
 
     /// Types a line and sends it.
-    pub fn enter(&self, text: &str) {
+    pub(crate) fn enter(&self, text: &str) {
         self.send(text);
         self.send(ENTER);
     }
 
-    pub fn resize(&self, rows: u16, columns: u16) {
-        self.shown.0.lock().unwrap().parser.screen_mut().set_size(size(rows), size(columns));
+    pub(crate) fn resize(&self, rows: u16, columns: u16) {
+        self.shown
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .parser
+            .screen_mut()
+            .set_size(size(rows), size(columns));
         self.pty.resize(Size::new(rows, columns)).unwrap();
     }
 
     /// The screen as text, with what has scrolled out of it above.
-    pub fn screen(&self) -> String {
-        text(&mut self.shown.0.lock().unwrap().parser)
+    pub(crate) fn screen(&self) -> String {
+        text(&mut self.shown.0.lock().unwrap_or_else(PoisonError::into_inner).parser)
+    }
+
+    /// Whether the text, which must be on the screen, is written dimly.
+    #[track_caller]
+    pub(crate) fn is_dim(&self, text: &str) -> bool {
+        let shown = self.shown.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let screen = shown.parser.screen();
+        let (_, columns) = screen.size();
+        let rows: Vec<String> = screen.rows(0, columns.get()).collect();
+        let row = rows.iter().position(|row| row.starts_with(text)).expect("it begins a line of the screen");
+        screen.cell(u16::try_from(row).unwrap(), 0).is_some_and(vt100::Cell::dim)
     }
 
     /// Waits until the screen is as wanted, and gives it.
     #[track_caller]
-    pub fn wait(&self, what: &str, is_so: impl Fn(&str) -> bool) -> String {
+    pub(crate) fn wait(&self, what: &str, is_so: impl Fn(&str) -> bool) -> String {
         let deadline = Instant::now() + PATIENCE;
-        let mut shown = self.shown.0.lock().unwrap();
+        let mut shown = self.shown.0.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             let screen = text(&mut shown.parser);
             if is_so(&screen) {
@@ -124,31 +141,31 @@ impl Terminal {
             let left = deadline.saturating_duration_since(Instant::now());
             assert!(!shown.has_ended, "the program ended before {what}:\n{screen}");
             assert!(!left.is_zero(), "no {what} after {PATIENCE:?} and {} bytes:\n{screen}", shown.bytes);
-            shown = self.shown.1.wait_timeout(shown, left).unwrap().0;
+            shown = self.shown.1.wait_timeout(shown, left).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
     /// Waits until the text is on the screen.
     #[track_caller]
-    pub fn wait_for(&self, wanted: &str) -> String {
+    pub(crate) fn wait_for(&self, wanted: &str) -> String {
         self.wait(&format!("`{wanted}`"), |screen| screen.contains(wanted))
     }
 
     /// Waits until the prompt is the last line, with nothing behind it.
     #[track_caller]
-    pub fn wait_for_prompt(&self) -> String {
+    pub(crate) fn wait_for_prompt(&self) -> String {
         self.wait("prompt", |screen| screen.trim_end().ends_with("\n>") || screen.trim() == ">")
     }
 
     /// Waits until the program has ended, and gives its exit code.
     #[track_caller]
-    pub fn wait_for_end(&mut self) -> Option<i32> {
+    pub(crate) fn wait_for_end(&mut self) -> Option<i32> {
         let deadline = Instant::now() + PATIENCE;
-        let mut shown = self.shown.0.lock().unwrap();
+        let mut shown = self.shown.0.lock().unwrap_or_else(PoisonError::into_inner);
         while !shown.has_ended {
             let left = deadline.saturating_duration_since(Instant::now());
             assert!(!left.is_zero(), "it has not ended:\n{}", text(&mut shown.parser));
-            shown = self.shown.1.wait_timeout(shown, left).unwrap().0;
+            shown = self.shown.1.wait_timeout(shown, left).unwrap_or_else(PoisonError::into_inner).0;
         }
         drop(shown);
         self.child.wait().unwrap().code()
@@ -170,7 +187,7 @@ fn read(pty: &Pty, shown: &(Mutex<Shown>, Condvar)) {
     loop {
         // The end of the program closes the other side, which some systems tell as an error.
         let count = Read::read(&mut &*pty, &mut buffer).unwrap_or(0);
-        let mut state = shown.0.lock().unwrap();
+        let mut state = shown.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.parser.process(&buffer[..count]);
         state.bytes += count;
         state.has_ended = count == 0;

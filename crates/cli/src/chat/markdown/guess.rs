@@ -64,9 +64,8 @@ pub(crate) fn open_fence(text: &str) -> bool {
         let length = line.bytes().take_while(|byte| *byte == mark).count();
         match open {
             Some((opened, least)) => {
-                if is_whole && mark == opened && length >= least && line.len() == length {
-                    open = None;
-                }
+                let closes = is_whole && mark == opened && length >= least && line.len() == length;
+                open = open.filter(|_| !closes);
             }
             None if length >= 3 && is_whole && !(mark == b'`' && line[length..].contains('`')) => {
                 open = Some((mark, length));
