@@ -65,6 +65,7 @@ impl Handler for Guarded {
 impl Guarded {
     async fn logged(&self, arguments: Map<String, Value>, context: &Context) -> ToolResult {
         if tracing::enabled!(Level::TRACE) {
+            let arguments = Value::Object(arguments.clone());
             tracing::trace!(arguments = %redacted(&arguments, &self.schema), "called");
         }
         let mut unfinished = Unfinished { since: Instant::now(), is_done: false };

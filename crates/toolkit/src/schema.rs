@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 
-pub(crate) use walk::{resolve, subschemas};
+pub(crate) use walk::{each, resolve, subschemas};
 
 /// A tool's arguments, as they are served and as they are checked.
 #[derive(Clone, Debug)]

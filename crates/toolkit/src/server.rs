@@ -16,6 +16,7 @@ use crate::handler::{Handler, Registered};
 use crate::lint::{Lint, lint_tool};
 use crate::names;
 use crate::offers::Offers;
+use crate::secret::has_secrets;
 use crate::tasks::TaskSupport;
 
 /// A set of tools that can be served: the builder names them, nothing else adds any.
@@ -29,6 +30,7 @@ pub struct Server {
     pub instructions: Option<String>,
     tools: Arc<[Tool]>,
     registered: Vec<Registered>,
+    has_secrets: bool,
     pub(crate) toolboxes: Vec<Arc<dyn Toolbox>>,
     pub(crate) lints: Vec<Lint>,
     /// What is served beside tools.
@@ -63,6 +65,7 @@ impl Server {
                 instructions: None,
                 tools: Arc::default(),
                 registered: Vec::new(),
+                has_secrets: false,
                 toolboxes: Vec::new(),
                 lints: Vec::new(),
                 offers: Offers::default(),
@@ -94,6 +97,21 @@ impl Server {
     /// Whether calls of a tool may become tasks. Those of toolboxes do not: they are not ours to hold on to.
     pub(crate) fn task_support(&self, tool: &str) -> Option<TaskSupport> {
         self.registered.iter().find(|each| each.tool.name == tool)?.handler.task_support()
+    }
+
+    /// Whether there may be arguments that must not be seen. What toolboxes have is known only when one looks.
+    pub(crate) fn may_have_secrets(&self) -> bool {
+        self.has_secrets || !self.toolboxes.is_empty()
+    }
+
+    /// What the arguments of a tool look like, if there is such a tool.
+    pub(crate) fn input_schema(&self, tool: &str) -> Option<Value> {
+        let among = |tools: &[Tool]| {
+            let found = tools.iter().find(|each| each.name == tool)?;
+            Some(found.input_schema.clone().unwrap_or_default())
+        };
+        let others = || self.toolboxes.iter().find_map(|toolbox| among(&toolbox.tools()));
+        among(&self.tools).or_else(others)
     }
 
     /// Calls a tool by the name it is served under.
@@ -223,6 +241,8 @@ impl ServerBuilder {
             self.server.registered.push(registered);
         }
         self.server.tools = self.server.registered.iter().map(|each| each.tool.clone()).collect();
+        self.server.has_secrets =
+            self.server.tools.iter().any(|tool| tool.input_schema.as_ref().is_some_and(has_secrets));
         Ok(self.server)
     }
 

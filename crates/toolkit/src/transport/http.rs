@@ -27,6 +27,7 @@ use super::connection::Connection;
 use super::raw::Answers;
 use super::sessions::Sessions;
 use super::shared::Shared;
+use super::veil::veil;
 use crate::server::Server;
 
 /// How a server is served over HTTP. The default is for clients on the same machine.
@@ -235,7 +236,17 @@ impl Inner {
         parts.extensions.insert(permit.clone());
         let answers = Answers::default();
         parts.extensions.insert(answers.clone());
-        let response = self.sdk.handle(Request::from_parts(parts, Full::new(body.clone()))).await;
+        let seen = match veil(&self.shared.server, &body) {
+            Some((message, veiled)) => {
+                if let Some(veiled) = veiled {
+                    parts.extensions.insert(veiled);
+                }
+                parts.headers.remove(header::CONTENT_LENGTH);
+                Bytes::from(message.to_string())
+            }
+            None => body.clone(),
+        };
+        let response = self.sdk.handle(Request::from_parts(parts, Full::new(seen))).await;
         drop(opening);
         // The SDK's word for a body that is no message, where the header is as it should be.
         if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE && says_json {

@@ -6,8 +6,10 @@
 mod caller;
 mod calls; // tools
 mod connection;
+mod envelope;
 mod handler;
 mod http;
+mod lines;
 mod listen;
 mod offered; // prompts, resources
 mod raw;
@@ -18,6 +20,7 @@ mod stream;
 mod subscribed;
 mod task_questions;
 mod tasks;
+mod veil;
 
 use serde_json::Value;
 use toolwire_contract::{Content, ResourceLink};

@@ -8,6 +8,8 @@ mod fixture;
 mod faults;
 mod http;
 mod limits;
+mod lines;
+mod secrets;
 mod stream;
 mod support;
 mod tasks;
