@@ -10,6 +10,7 @@ mod http;
 mod limits;
 mod lines;
 mod secrets;
+mod stateless;
 mod stream;
 mod support;
 mod tasks;
