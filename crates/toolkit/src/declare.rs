@@ -12,16 +12,33 @@ use crate::schema::Arguments;
 use crate::tasks::TaskSupport;
 
 /// A function that `#[tool]` made a tool of. The attribute implements it; a server's builder takes it.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a tool",
-    label = "not a tool",
-    note = "put `#[tool]` on the function and give its name, without parentheses"
-)]
 pub trait ToolFunction: Send + Sync + 'static {
     fn declaration(&self) -> Declaration;
 
     /// Runs the function. The arguments fit the schema of the declaration.
     fn run<'a>(&'a self, arguments: Map<String, Value>, context: &'a Context) -> BoxFuture<'a, Answered>;
+}
+
+/// What names a tool to a server's builder: the function that has `#[tool]`, or what it gives.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a tool",
+    label = "not a tool",
+    note = "put `#[tool]` on the function and give its name"
+)]
+pub trait IntoTool<Way> {
+    fn into_tool(self) -> Box<dyn ToolFunction>;
+}
+
+impl<F: FnOnce() -> T, T: ToolFunction> IntoTool<fn() -> T> for F {
+    fn into_tool(self) -> Box<dyn ToolFunction> {
+        Box::new(self())
+    }
+}
+
+impl<T: ToolFunction> IntoTool<()> for T {
+    fn into_tool(self) -> Box<dyn ToolFunction> {
+        Box::new(self)
+    }
 }
 
 /// What `#[tool]` says of a function.

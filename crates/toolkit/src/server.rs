@@ -10,7 +10,7 @@ use toolwire_contract::{CallError, CallOptions, Tool, ToolResult, Toolbox};
 
 use crate::check::Checker;
 use crate::context::{Context, States};
-use crate::declare::{BuildError, ToolFunction};
+use crate::declare::{BuildError, IntoTool, ToolFunction};
 use crate::guard::{Guarded, Runs};
 use crate::handler::{Handler, Registered};
 use crate::lint::{Lint, lint_tool};
@@ -149,8 +149,8 @@ impl Server {
 
 impl ServerBuilder {
     /// A function that has `#[tool]`, by its name.
-    pub fn tool<T: ToolFunction>(mut self, tool: impl FnOnce() -> T) -> ServerBuilder {
-        self.entries.push(Entry::Function(Box::new(tool())));
+    pub fn tool<Way>(mut self, tool: impl IntoTool<Way>) -> ServerBuilder {
+        self.entries.push(Entry::Function(tool.into_tool()));
         self
     }
 
