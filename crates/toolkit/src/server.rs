@@ -16,6 +16,7 @@ use crate::handler::{Handler, Registered};
 use crate::lint::{Lint, lint_tool};
 use crate::names;
 use crate::offers::Offers;
+use crate::schema::Arguments;
 use crate::secret::has_secrets;
 use crate::tasks::TaskSupport;
 
@@ -211,16 +212,17 @@ impl ServerBuilder {
             let registered = match entry {
                 Entry::Function(function) => {
                     let declaration = function.declaration();
-                    let (tool, checked) = declaration.tool(&prefix)?;
+                    let (tool, arguments) = declaration.tool(&prefix)?;
+                    let Arguments { checked, aliases, unshown_defaults, .. } = arguments;
                     self.server.lints.extend(lint_tool(
                         &tool,
                         declaration.name,
                         declaration.description,
                         &checked,
+                        &unshown_defaults,
                     ));
-                    let checker = Checker::new(checked).map_err(|reason| BuildError::InvalidSchema {
-                        tool: declaration.name.to_owned(),
-                        reason,
+                    let checker = Checker::new(checked, aliases).map_err(|reason| {
+                        BuildError::InvalidSchema { tool: declaration.name.to_owned(), reason }
                     })?;
                     let (explicit, task) = (declaration.explicit, declaration.task);
                     let runs = Runs::Function { function, checker, explicit, task };
@@ -230,7 +232,7 @@ impl ServerBuilder {
                     let Registered { tool, plain_name, handler } = *registered;
                     let description = tool.description.clone().unwrap_or_default();
                     let arguments = tool.input_schema.clone().unwrap_or_default();
-                    self.server.lints.extend(lint_tool(&tool, &plain_name, &description, &arguments));
+                    self.server.lints.extend(lint_tool(&tool, &plain_name, &description, &arguments, &[]));
                     guarded(tool, plain_name, Runs::Handler(handler), &states)
                 }
             };
@@ -258,7 +260,15 @@ impl ServerBuilder {
             },
         };
         let own = || names::prefix_of(&self.server.name);
-        Ok(variable.or_else(|| self.prefix.clone()).unwrap_or_else(own))
+        let (prefix, given_by) = match (variable, &self.prefix) {
+            (Some(prefix), _) => (prefix, "the variable `MCP_TOOL_PREFIX`"),
+            (None, Some(prefix)) => (prefix.clone(), "the server's builder"),
+            (None, None) => (own(), "the server's name"),
+        };
+        match prefix.is_empty() || names::is_legal(&prefix) {
+            true => Ok(prefix),
+            false => Err(BuildError::IllegalPrefix { prefix, given_by }),
+        }
     }
 }
 
