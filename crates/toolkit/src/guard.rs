@@ -19,7 +19,7 @@ use crate::failure::Failure;
 use crate::handler::Handler;
 use crate::instruction::Instruction;
 use crate::reply::{Answered, Reply};
-use crate::secret::redacted;
+use crate::secret::{Secrets, redacted};
 use crate::tasks::TaskSupport;
 use crate::violation::Violation;
 
@@ -28,6 +28,7 @@ pub(crate) struct Guarded {
     pub(crate) plain_name: String,
     /// Says which arguments are secret.
     pub(crate) schema: Value,
+    pub(crate) has_secrets: bool,
     pub(crate) states: Arc<States>,
     pub(crate) runs: Runs,
 }
@@ -66,6 +67,7 @@ impl Handler for Guarded {
 
 impl Guarded {
     async fn logged(&self, arguments: Map<String, Value>, context: &Context) -> ToolResult {
+        let secrets = self.has_secrets.then(|| Secrets::of(&Value::Object(arguments.clone()), &self.schema));
         if tracing::enabled!(Level::TRACE) {
             let arguments = Value::Object(arguments.clone());
             tracing::trace!(arguments = %redacted(&arguments, &self.schema), "called");
@@ -86,10 +88,16 @@ impl Guarded {
         };
         Span::current().record("outcome", outcome);
         if let Some(failed) = &answered.failed {
+            let said = |text: String| match &secrets {
+                Some(secrets) => secrets.hide(text),
+                None => text,
+            };
+            let error = said(failed.error.clone());
             if failed.cause.is_known() {
-                tracing::error!(error_type = %failed.error_type, error = %failed.error, cause = %failed.cause, "failed");
+                let cause = said(failed.cause.to_string());
+                tracing::error!(error_type = %failed.error_type, %error, %cause, "failed");
             } else {
-                tracing::error!(error_type = %failed.error_type, error = %failed.error, "failed");
+                tracing::error!(error_type = %failed.error_type, %error, "failed");
             }
         }
         tracing::debug!(outcome, duration = ?unfinished.since.elapsed(), "outcome");

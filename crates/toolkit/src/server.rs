@@ -274,7 +274,9 @@ impl ServerBuilder {
 
 fn guarded(mut tool: Tool, plain_name: String, runs: Runs, states: &Arc<States>) -> Registered {
     let schema = tool.input_schema.clone().unwrap_or_default();
-    let handler = Guarded { plain_name: plain_name.clone(), schema, states: states.clone(), runs };
+    let has_secrets = has_secrets(&schema);
+    let handler =
+        Guarded { plain_name: plain_name.clone(), schema, has_secrets, states: states.clone(), runs };
     if let Some(support) = handler.task_support() {
         tool.extra.insert("execution".to_owned(), json!({"taskSupport": support.word()}));
     }

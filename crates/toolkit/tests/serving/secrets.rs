@@ -37,6 +37,11 @@ struct Key {
 /// Log in.
 #[tool]
 async fn login(args: Login) -> Outcome<String> {
+    match args.account.as_str() {
+        "panic" => panic!("{} is wrong", args.password.reveal()),
+        "fail" => Err(format!("{} is wrong", args.password.reveal()))?,
+        _ => (),
+    }
     let known = args.password.reveal() == PASSWORD && args.keys.iter().all(|key| key.code == PASSWORD);
     Outcome::ok(format!("{} {known}", args.account))
 }
@@ -73,6 +78,8 @@ fn calls() -> Vec<(Value, Value)> {
         (json!({"name": "login", "arguments": {"account": "a", "passwort": PASSWORD}}), Value::Null),
         (json!({"name": "login", "arguments": {"account": "a", "password": [PASSWORD]}}), Value::Null),
         (json!({"name": "login", "arguments": PASSWORD}), Value::Null),
+        (json!({"name": "login", "arguments": {"account": "panic", "password": PASSWORD}}), Value::Null),
+        (json!({"name": "login", "arguments": {"account": "fail", "password": PASSWORD}}), Value::Null),
         (json!({"name": "logn", "arguments": {"password": PASSWORD}}), Value::Null),
         (json!({"arguments": {"password": PASSWORD}}), Value::Null),
         (json!([PASSWORD]), Value::Null),
