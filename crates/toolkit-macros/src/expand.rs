@@ -1,7 +1,7 @@
 //! Puts the tool together.
 
-use proc_macro2::{TokenStream, TokenTree};
-use quote::{quote, quote_spanned};
+use proc_macro2::{Span, TokenStream, TokenTree};
+use quote::{format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Attribute, Error, Ident, Item, ItemFn, LitStr, Result, Signature};
@@ -25,6 +25,8 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> Result<TokenS
     let returns = Returns::read(&function.sig.output)?;
 
     let (ident, visibility) = (&function.sig.ident, &function.vis);
+    // Of another name than the tool: a module may be called like the tool that it holds.
+    let hidden = format_ident!("__tool_{}", ident.unraw());
     let (outer, inner): (Vec<&Attribute>, Vec<&Attribute>) = function
         .attrs
         .iter()
@@ -35,23 +37,42 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> Result<TokenS
     let declaration = declaration(ident, &attributes, &function.attrs, &returns);
     let (arguments, made) = parameters.arguments();
     let values = parameters.values();
-    let answer = returns.reply(&quote!(#ident::call(#values).await));
+    // Where an error is about the function as a whole, its name is the token to point at.
+    let at_name = Span::call_site().located_at(ident.span());
+    let answer = returns.reply(&quote_spanned!(at_name=> self.call(#values).await));
     let alias_check = returns.alias_check();
+    // The type of the arguments, where it is written.
+    let at_arguments = Span::call_site().located_at(parameters.arguments_span());
+    let schema = quote_spanned!(at_arguments=> ::toolwire_toolkit::macro_support::arguments::<#arguments>());
+    let read =
+        quote_spanned!(at_arguments=> ::toolwire_toolkit::macro_support::read::<#arguments>(__arguments));
+    let run = quote_spanned! {at_name=>
+        ::std::boxed::Box::pin(async move {
+            let __arguments = match #read {
+                ::core::result::Result::Ok(arguments) => arguments,
+                ::core::result::Result::Err(failure) => {
+                    return ::core::convert::From::<::toolwire_toolkit::Failure>::from(failure);
+                }
+            };
+            ::toolwire_toolkit::Reply::answer(#answer)
+        })
+    };
     let warnings = warnings(ident, &function.attrs, &parameters);
 
     Ok(quote! {
-        #(#outer)*
+        #(#conditions)*
+        #[doc(hidden)]
         #[allow(non_camel_case_types)]
         #[derive(Clone, Copy, Debug)]
-        #visibility struct #ident {}
+        #visibility struct #hidden {}
 
         #(#outer)*
-        #visibility fn #ident() -> #ident {
-            #ident {}
+        #visibility fn #ident() -> #hidden {
+            #hidden {}
         }
 
         #(#conditions)*
-        impl #ident {
+        impl #hidden {
             #call
         }
 
@@ -62,9 +83,9 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> Result<TokenS
 
             #alias_check
 
-            impl ::toolwire_toolkit::ToolFunction for #ident {
+            impl ::toolwire_toolkit::ToolFunction for #hidden {
                 fn declaration(&self) -> ::toolwire_toolkit::Declaration {
-                    let arguments = ::toolwire_toolkit::macro_support::arguments::<#arguments>();
+                    let arguments = #schema;
                     #declaration
                 }
 
@@ -76,15 +97,7 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> Result<TokenS
                     >,
                     __context: &'a ::toolwire_toolkit::Context,
                 ) -> ::toolwire_toolkit::macro_support::BoxFuture<'a, ::toolwire_toolkit::Answered> {
-                    ::std::boxed::Box::pin(async move {
-                        let __arguments: #arguments = match ::toolwire_toolkit::macro_support::read(__arguments) {
-                            ::core::result::Result::Ok(arguments) => arguments,
-                            ::core::result::Result::Err(failure) => {
-                                return ::core::convert::From::<::toolwire_toolkit::Failure>::from(failure);
-                            }
-                        };
-                        ::toolwire_toolkit::Reply::answer(#answer)
-                    })
+                    #run
                 }
             }
         };
@@ -137,7 +150,7 @@ fn call(
         return quote! {
             #[doc = #doc]
             #(#attributes)*
-            #visibility async fn call(#inner_signature) -> #written #body
+            #visibility async fn call(self, #inner_signature) -> #written #body
         };
     }
     let mut body = (*function.block).clone();
@@ -145,7 +158,7 @@ fn call(
     let (signature, names) = (parameters.signature(), parameters.names());
     quote! {
         #[doc = #doc]
-        #visibility async fn call(#signature) -> #written {
+        #visibility async fn call(self, #signature) -> #written {
             #(#attributes)*
             async fn __body(#inner_signature) -> ::core::result::Result<#written, ::toolwire_toolkit::Failure> #body
             __body(#names).await.unwrap_or_else(::core::convert::From::from)

@@ -11,15 +11,15 @@ use proc_macro::TokenStream;
 
 /// Makes a tool of an `async fn`; a server's builder takes it by its name.
 ///
-/// The name then stands for a type and for the function that makes it, and the function that was written is that type's
-/// `call`: `name::call(..)`, with the parameters it was written with. Variables may be called like tools.
+/// The name then stands for a function that makes the tool, and the function that was written is the tool's `call`:
+/// `name().call(..)`, with the parameters it was written with. Variables and modules may be called like tools.
 ///
 /// # Parameters
 ///
 /// - `cx: &Context`, anywhere or nowhere: what the tool knows of its call. It is never part of the schema.
 /// - One parameter named `args` is the whole set of arguments: a struct that derives `serde::Deserialize` and
 ///   `schemars::JsonSchema`, with a doc comment on each field.
-/// - Otherwise every parameter is one argument, described by its doc comment. An `Option` may be left out;
+/// - Otherwise every parameter is one argument, described by its doc comment and without the `_` that its name may begin with. An `Option` may be left out;
 ///   `#[tool(default = 10)]` gives a default, `#[tool(default)]` the one of the type. `#[serde(..)]` and `#[schemars(..)]` work
 ///   as on a field.
 ///

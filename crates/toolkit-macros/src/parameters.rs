@@ -115,6 +115,12 @@ impl Parameters {
         (quote!(__Arguments), made)
     }
 
+    /// Where the arguments are written.
+    pub(crate) fn arguments_span(&self) -> Span {
+        let written = self.0.iter().find(|one| one.kind != Kind::Context);
+        written.map_or_else(Span::call_site, |one| one.written.span())
+    }
+
     /// What the function is called with, when `arguments` and `context` are there.
     pub(crate) fn values(&self) -> TokenStream {
         let values = self.0.iter().map(|Parameter { name, kind, .. }| match kind {
@@ -200,7 +206,19 @@ impl Parameter {
             }
             None => TokenStream::new(),
         };
-        quote!(#(#attributes)* #default #name: #written)
+        let rename = self.rename();
+        quote!(#(#attributes)* #rename #default #name: #written)
+    }
+
+    /// In Rust, `_` at the beginning says that the variable is not used; to a model it says nothing.
+    fn rename(&self) -> Option<TokenStream> {
+        let plain = self.name.unraw().to_string();
+        let served = plain.trim_start_matches('_');
+        let is_renamed = self.attributes.iter().any(|attribute| {
+            ["serde", "schemars"].iter().any(|name| attribute.path().is_ident(name)) && says_rename(attribute)
+        });
+        let is_kept = is_renamed || served.is_empty() || served == plain;
+        (!is_kept).then(|| quote!(#[serde(rename = #served)]))
     }
 
     fn default_name(&self) -> Ident {
@@ -243,6 +261,21 @@ fn kind_of(name: &Ident, written: &Type) -> Result<Kind> {
 
 fn is_context(written: &Type) -> bool {
     matches!(written, Type::Path(path) if path.path.segments.last().is_some_and(|name| name.ident == "Context"))
+}
+
+fn says_rename(attribute: &Attribute) -> bool {
+    let mut found = false;
+    // What it cannot read, serde will complain of.
+    let _ = attribute.parse_nested_meta(|meta| {
+        found |= meta.path.is_ident("rename");
+        if meta.input.peek(Token![=]) {
+            meta.value()?.parse::<Expr>()?;
+        } else if meta.input.peek(syn::token::Paren) {
+            meta.input.parse::<proc_macro2::Group>()?;
+        }
+        Ok(())
+    });
+    found
 }
 
 /// Whether an attribute speaks of the argument, not of the variable.

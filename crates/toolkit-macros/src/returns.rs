@@ -1,6 +1,6 @@
 //! What kind of answer a function gives, by the type as it is written.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Error, GenericArgument, PathArguments, PathSegment, Result, ReturnType, Type, parse_quote};
@@ -84,10 +84,14 @@ impl Returns {
 
     /// What was returned, as something that implements `Reply`.
     pub(crate) fn reply(&self, returned: &TokenStream) -> TokenStream {
+        // What cannot be answered with is the type's fault, not the attribute's.
+        let at_type = Span::call_site().located_at(self.written.span());
         match self.kind {
             Kind::Outcome | Kind::Reply => returned.clone(),
-            Kind::Value => quote!(::toolwire_toolkit::Outcome::ok(#returned)),
-            Kind::ResultOfValue(_) => quote!(#returned.map(::toolwire_toolkit::Outcome::ok)),
+            Kind::Value => quote_spanned!(at_type=> ::toolwire_toolkit::Outcome::ok(#returned)),
+            Kind::ResultOfValue(_) => {
+                quote_spanned!(at_type=> #returned.map(::toolwire_toolkit::Outcome::ok))
+            }
         }
     }
 }

@@ -13,31 +13,47 @@ use crate::violation::{Violation, violations};
 pub(crate) struct Checker {
     schema: Value,
     validator: Validator,
+    /// Other names of arguments, each with the argument's own.
+    aliases: Vec<(String, String)>,
 }
 
 impl Checker {
-    pub(crate) fn new(schema: Value) -> Result<Checker, String> {
+    pub(crate) fn new(schema: Value, aliases: Vec<(String, String)>) -> Result<Checker, String> {
         let built = jsonschema::options().offline().should_validate_formats(true).build(&schema);
         let validator = built.map_err(|error| error.to_string())?;
-        Ok(Checker { schema, validator })
+        Ok(Checker { schema, validator, aliases })
     }
 
     /// The arguments in the form that the struct reads, or every reason why they do not fit.
-    pub(crate) fn check(&self, arguments: Map<String, Value>) -> Result<Map<String, Value>, Failure> {
-        let mut arguments = Value::Object(arguments);
+    pub(crate) fn check(&self, arguments: Map<String, Value>) -> Result<Map<String, Value>, Vec<Violation>> {
+        let mut arguments = Value::Object(self.by_own_names(arguments));
         settle(&mut arguments, &self.schema, &self.schema);
         if !self.validator.is_valid(&arguments) {
-            return Err(refused(&violations(&self.validator, &self.schema, &arguments)));
+            return Err(violations(&self.validator, &self.schema, &arguments));
         }
         match arguments {
-            Value::Object(arguments) => Ok(arguments),
-            _ => Err(Failure::internal()),
+            Value::Object(fields) => Ok(fields),
+            _ => Err(Vec::new()),
         }
+    }
+}
+
+impl Checker {
+    /// The arguments, each under its own name. What is given under two names is left as it is, and refused.
+    fn by_own_names(&self, mut arguments: Map<String, Value>) -> Map<String, Value> {
+        for (alias, name) in &self.aliases {
+            if !arguments.contains_key(name)
+                && let Some(value) = arguments.shift_remove(alias)
+            {
+                arguments.insert(name.clone(), value);
+            }
+        }
+        arguments
     }
 }
 
 /// The failure that names every violation.
-fn refused(violations: &[Violation]) -> Failure {
+pub(crate) fn refused(violations: &[Violation]) -> Failure {
     let mut fields: Vec<String> =
         violations.iter().map(|violation| format!("`{}`", violation.field)).collect();
     fields.dedup();
@@ -146,18 +162,44 @@ fn requires(schema: &Value, name: &str) -> bool {
     required.is_some_and(|required| required.iter().any(|each| each == name))
 }
 
-/// The largest whole numbers that a float holds exactly.
-const EXACT: f64 = 9_007_199_254_740_992.0;
+/// More digits than any integer of Rust's.
+const MOST_DIGITS: usize = 40;
 
+/// A whole number without fraction and exponent, if it is one to the last digit. A float would round.
 fn whole(number: &Number) -> Option<Number> {
-    if number.is_i64() || number.is_u64() {
+    let text = number.to_string();
+    let (sign, digits) = text.strip_prefix('-').map_or(("", text.as_str()), |digits| ("-", digits));
+    if digits.bytes().all(|byte| byte.is_ascii_digit()) && text != "-0" {
         return None;
     }
-    let float = number.as_f64()?;
-    (float.fract() == 0.0 && float.abs() <= EXACT).then(|| Number::from(float as i64))
+    let (digits, exponent) = digits.split_once(['e', 'E']).unwrap_or((digits, "0"));
+    let exponent: i32 = exponent.parse().ok()?;
+    let (integer, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let fraction = fraction.trim_end_matches('0');
+    let all = format!("{integer}{fraction}");
+    let shift = exponent.checked_sub(i32::try_from(fraction.len()).ok()?)?;
+    let significant = all.trim_start_matches('0');
+    let whole = match usize::try_from(shift) {
+        Ok(zeros) if significant.is_empty() || zeros <= MOST_DIGITS => {
+            format!("{significant}{}", "0".repeat(zeros.min(MOST_DIGITS)))
+        }
+        Ok(_) => return None,
+        Err(_) => {
+            let cut = usize::try_from(shift.unsigned_abs()).ok()?;
+            let kept = significant.len().saturating_sub(cut);
+            if significant[kept..].bytes().any(|digit| digit != b'0') {
+                return None;
+            }
+            significant[..kept].to_owned()
+        }
+    };
+    match whole.trim_start_matches('0') {
+        "" => Some(Number::from(0)),
+        whole => format!("{sign}{whole}").parse().ok(),
+    }
 }
 
-fn allows_null(schema: &Value) -> bool {
+pub(crate) fn allows_null(schema: &Value) -> bool {
     let Some(fields) = schema.as_object() else { return schema == true };
     let list = |key: &str| fields.get(key).and_then(Value::as_array);
     if let Some(kind) = fields.get("type") {

@@ -38,6 +38,12 @@ pub trait Client: Send + Sync {
         Box::pin(std::future::ready(()))
     }
 
+    /// Whether the call ends with questions that the client answers by calling again. It is what tells such an end from a call
+    /// that was given up.
+    fn ends_with_questions(&self) -> bool {
+        false
+    }
+
     /// The folders the client works in, as MCP's `roots/list` answers.
     fn roots(&self) -> BoxFuture<'_, Result<Value, ClientError>>;
 }

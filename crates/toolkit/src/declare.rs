@@ -12,16 +12,33 @@ use crate::schema::Arguments;
 use crate::tasks::TaskSupport;
 
 /// A function that `#[tool]` made a tool of. The attribute implements it; a server's builder takes it.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a tool",
-    label = "not a tool",
-    note = "put `#[tool]` on the function and give its name, without parentheses"
-)]
 pub trait ToolFunction: Send + Sync + 'static {
     fn declaration(&self) -> Declaration;
 
     /// Runs the function. The arguments fit the schema of the declaration.
     fn run<'a>(&'a self, arguments: Map<String, Value>, context: &'a Context) -> BoxFuture<'a, Answered>;
+}
+
+/// What names a tool to a server's builder: the function that has `#[tool]`, or what it gives.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a tool",
+    label = "not a tool",
+    note = "put `#[tool]` on the function and give its name"
+)]
+pub trait IntoTool<Way> {
+    fn into_tool(self) -> Box<dyn ToolFunction>;
+}
+
+impl<F: FnOnce() -> T, T: ToolFunction> IntoTool<fn() -> T> for F {
+    fn into_tool(self) -> Box<dyn ToolFunction> {
+        Box::new(self())
+    }
+}
+
+impl<T: ToolFunction> IntoTool<()> for T {
+    fn into_tool(self) -> Box<dyn ToolFunction> {
+        Box::new(self)
+    }
 }
 
 /// What `#[tool]` says of a function.
@@ -62,6 +79,8 @@ pub enum BuildError {
     DuplicateName { name: String },
     #[error("the tool `{tool}` would be served as `{name}`, which is no legal name")]
     IllegalName { tool: String, name: String },
+    #[error("the prefix `{prefix}`, which {given_by} gives, cannot stand in a name")]
+    IllegalPrefix { prefix: String, given_by: &'static str },
     #[error("the variable `{variable}` is not text")]
     UnreadableVariable { variable: &'static str },
     #[error("the arguments of the tool `{tool}` are no struct with named fields")]
@@ -80,6 +99,9 @@ impl BuildError {
             BuildError::IllegalName { .. } => {
                 format!("use letters, digits, `_` and `-`, at most {} in all", names::LONGEST)
             }
+            BuildError::IllegalPrefix { given_by, .. } => {
+                format!("let {given_by} give letters, digits, `_` and `-`, or an empty text for no prefix")
+            }
             BuildError::UnreadableVariable { variable } => {
                 format!("set `{variable}` to letters, digits, `_` and `-`")
             }
@@ -97,8 +119,8 @@ impl BuildError {
 }
 
 impl Declaration {
-    /// The tool as it is listed under this prefix, and the schema that its arguments are checked against.
-    pub(crate) fn tool(&self, prefix: &str) -> Result<(Tool, Value), BuildError> {
+    /// The tool as it is listed under this prefix, and its arguments.
+    pub(crate) fn tool(&self, prefix: &str) -> Result<(Tool, Arguments), BuildError> {
         let tool = self.name.to_owned();
         let name = names::served(self.prefix.unwrap_or(prefix), self.name);
         if !names::is_legal(&name) {
@@ -119,12 +141,12 @@ impl Declaration {
             name,
             title: self.title.map(str::to_owned),
             description: Some(description(self.description, self.explicit, &arguments.served)),
-            input_schema: Some(arguments.served),
+            input_schema: Some(arguments.served.clone()),
             output_schema: self.output.clone(),
             annotations: self.annotations(),
             ..Tool::default()
         };
-        Ok((tool, arguments.checked))
+        Ok((tool, arguments))
     }
 
     fn annotations(&self) -> Option<Map<String, Value>> {

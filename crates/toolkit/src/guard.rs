@@ -11,21 +11,24 @@ use serde_json::{Map, Value};
 use toolwire_contract::ToolResult;
 use tracing::{Instrument, Level, Span};
 
-use crate::check::Checker;
+use crate::check::{Checker, refused};
+use crate::client::Client;
 use crate::context::{Context, States};
 use crate::declare::{EXPLICIT_ACTION, ToolFunction};
 use crate::failure::Failure;
 use crate::handler::Handler;
 use crate::instruction::Instruction;
 use crate::reply::{Answered, Reply};
-use crate::secret::redacted;
+use crate::secret::{Secrets, redacted};
 use crate::tasks::TaskSupport;
+use crate::violation::Violation;
 
 /// A tool as it is called: whatever runs it, the rest is the same.
 pub(crate) struct Guarded {
     pub(crate) plain_name: String,
     /// Says which arguments are secret.
     pub(crate) schema: Value,
+    pub(crate) has_secrets: bool,
     pub(crate) states: Arc<States>,
     pub(crate) runs: Runs,
 }
@@ -64,10 +67,12 @@ impl Handler for Guarded {
 
 impl Guarded {
     async fn logged(&self, arguments: Map<String, Value>, context: &Context) -> ToolResult {
+        let secrets = self.has_secrets.then(|| Secrets::of(&Value::Object(arguments.clone()), &self.schema));
         if tracing::enabled!(Level::TRACE) {
+            let arguments = Value::Object(arguments.clone());
             tracing::trace!(arguments = %redacted(&arguments, &self.schema), "called");
         }
-        let mut unfinished = Unfinished { since: Instant::now(), is_done: false };
+        let mut unfinished = Unfinished { since: Instant::now(), is_done: false, client: &*context.client };
         let answered = match unpanicked(self.answered(arguments, context)).await {
             Ok(answered) => answered,
             Err(panic) => {
@@ -76,13 +81,23 @@ impl Guarded {
             }
         };
         unfinished.is_done = true;
-        let outcome = answered.failed.as_ref().map_or("success", |failed| failed.error_type.as_str());
+        let outcome = match &answered.failed {
+            Some(failed) => failed.error_type.as_str(),
+            None if answered.result.needs_input() => INPUT_REQUIRED,
+            None => "success",
+        };
         Span::current().record("outcome", outcome);
         if let Some(failed) = &answered.failed {
+            let said = |text: String| match &secrets {
+                Some(secrets) => secrets.hide(text),
+                None => text,
+            };
+            let error = said(failed.error.clone());
             if failed.cause.is_known() {
-                tracing::error!(error_type = %failed.error_type, error = %failed.error, cause = %failed.cause, "failed");
+                let cause = said(failed.cause.to_string());
+                tracing::error!(error_type = %failed.error_type, %error, %cause, "failed");
             } else {
-                tracing::error!(error_type = %failed.error_type, error = %failed.error, "failed");
+                tracing::error!(error_type = %failed.error_type, %error, "failed");
             }
         }
         tracing::debug!(outcome, duration = ?unfinished.since.elapsed(), "outcome");
@@ -94,47 +109,63 @@ impl Guarded {
         match &self.runs {
             Runs::Handler(handler) => handler.run(arguments, context).await.answer(),
             Runs::Function { function, checker, explicit, .. } => {
-                match admitted(arguments, *explicit, &self.plain_name)
-                    .and_then(|arguments| checker.check(arguments))
-                {
-                    Ok(arguments) => function.run(arguments, context).await,
-                    Err(failure) => failure.into(),
+                let (arguments, refusal) = admitted(arguments, *explicit);
+                match (refusal, checker.check(arguments)) {
+                    (None, Ok(arguments)) => function.run(arguments, context).await,
+                    (None, Err(violations)) => refused(&violations).into(),
+                    (Some(violation), checked) => {
+                        let others = checked.err().unwrap_or_default();
+                        without_consent(&self.plain_name, violation, others).into()
+                    }
                 }
             }
         }
     }
 }
 
-/// The arguments without the word of consent, if it is there as it must be.
+/// The arguments without the word of consent, and what is wrong with that.
 fn admitted(
     mut arguments: Map<String, Value>,
     explicit: Option<&str>,
-    tool: &str,
-) -> Result<Map<String, Value>, Failure> {
-    let Some(action) = explicit else { return Ok(arguments) };
+) -> (Map<String, Value>, Option<Violation>) {
+    let Some(action) = explicit else { return (arguments, None) };
     let problem = match arguments.shift_remove(EXPLICIT_ACTION) {
-        Some(given) if given == action => return Ok(arguments),
+        Some(given) if given == action => return (arguments, None),
         Some(_) => "names another action",
         None => "is missing",
     };
-    let error = format!(
-        "`{tool}` runs only when the user has explicitly asked for it, and `{EXPLICIT_ACTION}`, which says so, {problem}; \
-         nothing was done"
-    );
-    Err(Failure::new("explicit_action_required", error).with_instruction(Instruction::require_consent()))
+    (arguments, Some(Violation { field: EXPLICIT_ACTION.to_owned(), message: problem.to_owned() }))
 }
 
-/// A call that ends without an answer was given up: its future was dropped.
-struct Unfinished {
+/// The failure of a call without consent. What else is wrong is said too, so that it is mended before the user is asked.
+fn without_consent(tool: &str, consent: Violation, others: Vec<Violation>) -> Failure {
+    let error = format!(
+        "`{tool}` runs only when the user has explicitly asked for it, and `{EXPLICIT_ACTION}`, which says so, {}; \
+         nothing was done",
+        consent.message
+    );
+    let violations: Vec<Violation> = others.into_iter().chain([consent]).collect();
+    Failure::new("explicit_action_required", error)
+        .with_instruction(Instruction::require_consent())
+        .with_data("validation_errors", violations)
+}
+
+/// The outcome of a call that the client makes again with answers, in MCP's word.
+const INPUT_REQUIRED: &str = "input_required";
+
+/// A call that ends without an answer: its future was dropped, as it was given up or asked something.
+struct Unfinished<'a> {
     since: Instant,
     is_done: bool,
+    client: &'a dyn Client,
 }
 
-impl Drop for Unfinished {
+impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
         if !self.is_done {
-            Span::current().record("outcome", "cancelled");
-            tracing::debug!(outcome = "cancelled", duration = ?self.since.elapsed(), "outcome");
+            let outcome = if self.client.ends_with_questions() { INPUT_REQUIRED } else { "cancelled" };
+            Span::current().record("outcome", outcome);
+            tracing::debug!(outcome, duration = ?self.since.elapsed(), "outcome");
         }
     }
 }

@@ -36,7 +36,7 @@ pub mod macro_support;
 pub use changes::Changes;
 pub use client::{Answer, Client, ClientError, Form, Level, NoClient};
 pub use context::Context;
-pub use declare::{BuildError, Declaration, Hints, ToolFunction};
+pub use declare::{BuildError, Declaration, Hints, IntoTool, ToolFunction};
 pub use failure::{Failure, OrFailure};
 pub use handler::{Handler, Registered};
 pub use instruction::{Instruction, Mode};

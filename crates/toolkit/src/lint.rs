@@ -38,7 +38,11 @@ pub enum Breach {
     },
     /// It says that it destroys, and asks nobody first.
     DestructiveWithoutConsent,
-    /// Some models cannot be told of it, or not exactly.
+    /// It may be left out, and nobody is told what it is then: its type has no JSON.
+    UnshownDefault {
+        argument: String,
+    },
+    /// Some models cannot be told of it, or not exactly. Without a name, it is the arguments as a whole.
     HardToSay {
         argument: String,
         what: &'static str,
@@ -67,7 +71,13 @@ const LONGEST_NAME: usize = 64;
 const LONGEST_DESCRIPTION: usize = 1024;
 
 /// What is wrong with a tool; `doc` and `arguments` are what its author said, without what was generated.
-pub(crate) fn lint_tool(tool: &Tool, plain_name: &str, doc: &str, arguments: &Value) -> Vec<Lint> {
+pub(crate) fn lint_tool(
+    tool: &Tool,
+    plain_name: &str,
+    doc: &str,
+    arguments: &Value,
+    unshown_defaults: &[String],
+) -> Vec<Lint> {
     let mut breaches = Vec::new();
     if doc.trim().is_empty() {
         breaches.push(Breach::NoDescription);
@@ -91,6 +101,17 @@ pub(crate) fn lint_tool(tool: &Tool, plain_name: &str, doc: &str, arguments: &Va
         breaches.push(Breach::DestructiveWithoutConsent);
     }
     fields(arguments, arguments, "", &mut breaches);
+    for argument in unshown_defaults {
+        breaches.push(Breach::UnshownDefault { argument: argument.clone() });
+    }
+    let served = tool.input_schema.as_ref();
+    if served.is_some_and(|served| {
+        served.get("properties").is_some()
+            && ["oneOf", "anyOf", "allOf"].iter().any(|key| served.get(key).is_some())
+    }) {
+        breaches
+            .push(Breach::HardToSay { argument: String::new(), what: "a choice between sets of arguments" });
+    }
     breaches.into_iter().map(|breach| Lint { tool: plain_name.to_owned(), breach }).collect()
 }
 
@@ -105,7 +126,7 @@ fn fields(schema: &Value, root: &Value, path: &str, breaches: &mut Vec<Breach>) 
     if schema.get("prefixItems").is_some() {
         breaches.push(hard("a tuple"));
     }
-    if schema.get("additionalProperties").is_some_and(Value::is_object) {
+    if schema.get("additionalProperties").is_some_and(|others| *others != false) {
         breaches.push(hard("a map"));
     }
     let properties = schema.get("properties").and_then(Value::as_object);
@@ -166,6 +187,18 @@ impl fmt::Display for Lint {
                 write!(
                     formatter,
                     "the tool `{tool}` destroys and asks nobody first: give it an `explicit` action"
+                )
+            }
+            Breach::UnshownDefault { argument } => {
+                write!(
+                    formatter,
+                    "the default of the argument `{argument}` of `{tool}` is not shown: let its type derive `Serialize`"
+                )
+            }
+            Breach::HardToSay { argument, what } if argument.is_empty() => {
+                write!(
+                    formatter,
+                    "the arguments of `{tool}` are {what}, which some models cannot be told exactly"
                 )
             }
             Breach::HardToSay { argument, what } => {

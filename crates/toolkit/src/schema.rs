@@ -4,35 +4,45 @@
 //! which many dialects cannot say, are words in the description. What is **checked** has them all: the server refuses what
 //! does not keep to them (ADR 0008).
 
+mod aliases;
+mod flatten;
 mod limits;
 mod tidy;
 mod walk;
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-pub(crate) use walk::{resolve, subschemas};
+pub(crate) use walk::{each, resolve, subschemas};
 
 /// A tool's arguments, as they are served and as they are checked.
 #[derive(Clone, Debug)]
 pub struct Arguments {
     pub(crate) served: Value,
     pub(crate) checked: Value,
+    /// Other names of the fields, each with the field's own.
+    pub(crate) aliases: Vec<(String, String)>,
+    /// Fields that have a default which cannot be shown, as its type has no JSON.
+    pub(crate) unshown_defaults: Vec<String>,
 }
 
 /// The schema of a struct of arguments.
-pub fn arguments<T: JsonSchema>() -> Arguments {
+pub fn arguments<T: JsonSchema + DeserializeOwned>() -> Arguments {
     let settings = SchemaSettings::draft2020_12().for_deserialize();
     let mut schema = generate::<T>(settings);
     tidy::root(&mut schema);
+    let aliases = aliases::aliases::<T>(&schema);
+    let unshown_defaults = tidy::unshown_defaults(&schema);
     tidy::arguments(&mut schema, true);
     let (mut served, mut checked) = (schema.clone(), schema);
+    flatten::to_fields(&mut served);
     limits::to_words(&mut served);
     limits::to_bounds(&mut checked);
     tidy::formats(&mut served);
     tidy::formats(&mut checked);
-    Arguments { served, checked }
+    Arguments { served, checked, aliases, unshown_defaults }
 }
 
 /// The schema of what a tool returns.

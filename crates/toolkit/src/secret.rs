@@ -74,9 +74,52 @@ fn is_secret(schema: &Value) -> bool {
 
 /// Arguments for the log: what the schema calls secret is hidden, and so is, where there are secrets, all that the schema
 /// does not know, as it may be a secret under a wrong name or in a wrong place.
-pub(crate) fn redacted(arguments: &Map<String, Value>, schema: &Value) -> Value {
-    let arguments = Value::Object(arguments.clone());
-    if has_secrets(schema) { hide(&arguments, &[schema], schema) } else { arguments }
+pub(crate) fn redacted(arguments: &Value, schema: &Value) -> Value {
+    if has_secrets(schema) { hide(arguments, &[schema], schema) } else { arguments.clone() }
+}
+
+/// The secrets of one call, to be kept out of what else is said of it.
+pub(crate) struct Secrets(Vec<String>);
+
+/// What is shorter is found everywhere.
+const SHORTEST: usize = 4;
+
+impl Secrets {
+    pub(crate) fn of(arguments: &Value, schema: &Value) -> Secrets {
+        let mut texts = Vec::new();
+        gather(arguments, &redacted(arguments, schema), &mut texts);
+        texts.retain(|text| text.chars().count() >= SHORTEST);
+        // Of two that begin alike, the longer one is looked for first.
+        texts.sort_by_key(|text| std::cmp::Reverse(text.len()));
+        Secrets(texts)
+    }
+
+    /// A text with each secret in it hidden: an error or a panic may quote what it was about.
+    pub(crate) fn hide(&self, text: String) -> String {
+        self.0.iter().fold(text, |text, secret| text.replace(secret.as_str(), HIDDEN))
+    }
+}
+
+/// The texts that are not shown.
+fn gather(value: &Value, shown: &Value, texts: &mut Vec<String>) {
+    match (value, shown) {
+        (Value::Object(fields), Value::Object(others)) => {
+            fields
+                .iter()
+                .for_each(|(key, value)| gather(value, others.get(key).unwrap_or(&Value::Null), texts));
+        }
+        (Value::Array(items), Value::Array(others)) => {
+            items.iter().zip(others).for_each(|(value, shown)| gather(value, shown, texts));
+        }
+        (value, shown) if value == shown => (),
+        (Value::String(text), _) => texts.push(text.clone()),
+        (Value::Number(number), _) => texts.push(number.to_string()),
+        (Value::Object(fields), _) => {
+            fields.values().for_each(|value| gather(value, &Value::Null, texts));
+        }
+        (Value::Array(items), _) => items.iter().for_each(|value| gather(value, &Value::Null, texts)),
+        _ => (),
+    }
 }
 
 /// Hides parts of a value that `schemas` all speak of.
@@ -161,7 +204,6 @@ mod tests {
             },
             "$defs": {"key": {"type": "object", "properties": {"secret": {"writeOnly": true}, "more": {"$ref": "#/$defs/key"}}}}
         });
-        let Value::Object(arguments) = arguments else { panic!("arguments are an object") };
         assert_eq!(redacted(&arguments, &schema), expected);
     }
 
@@ -181,6 +223,19 @@ mod tests {
     fn what_the_schema_does_not_know_is_hidden_with_them() {
         check(json!({"tokn": "t", "user": ["u"]}), json!({"tokn": "…", "user": ["…"]}));
         check(json!({"login": "{\"password\":\"p\"}"}), json!({"login": "…"}));
+    }
+
+    #[test]
+    fn a_text_that_quotes_a_secret_hides_it() {
+        let schema = json!({"type": "object", "properties": {
+            "user": {"type": "string"},
+            "key": {"type": "object", "writeOnly": true},
+        }});
+        let arguments =
+            json!({"user": "somebody", "key": {"parts": ["open", "open sesame", "no"], "pin": 12345}});
+        let secrets = Secrets::of(&arguments, &schema);
+        let text = "somebody said `open sesame`, open, no and 12345".to_owned();
+        assert_eq!(secrets.hide(text), "somebody said `…`, …, no and …");
     }
 
     #[test]

@@ -10,12 +10,14 @@ use toolwire_contract::{CallError, CallOptions, Tool, ToolResult, Toolbox};
 
 use crate::check::Checker;
 use crate::context::{Context, States};
-use crate::declare::{BuildError, ToolFunction};
+use crate::declare::{BuildError, IntoTool, ToolFunction};
 use crate::guard::{Guarded, Runs};
 use crate::handler::{Handler, Registered};
 use crate::lint::{Lint, lint_tool};
 use crate::names;
 use crate::offers::Offers;
+use crate::schema::Arguments;
+use crate::secret::has_secrets;
 use crate::tasks::TaskSupport;
 
 /// A set of tools that can be served: the builder names them, nothing else adds any.
@@ -29,6 +31,7 @@ pub struct Server {
     pub instructions: Option<String>,
     tools: Arc<[Tool]>,
     registered: Vec<Registered>,
+    has_secrets: bool,
     pub(crate) toolboxes: Vec<Arc<dyn Toolbox>>,
     pub(crate) lints: Vec<Lint>,
     /// What is served beside tools.
@@ -63,6 +66,7 @@ impl Server {
                 instructions: None,
                 tools: Arc::default(),
                 registered: Vec::new(),
+                has_secrets: false,
                 toolboxes: Vec::new(),
                 lints: Vec::new(),
                 offers: Offers::default(),
@@ -94,6 +98,21 @@ impl Server {
     /// Whether calls of a tool may become tasks. Those of toolboxes do not: they are not ours to hold on to.
     pub(crate) fn task_support(&self, tool: &str) -> Option<TaskSupport> {
         self.registered.iter().find(|each| each.tool.name == tool)?.handler.task_support()
+    }
+
+    /// Whether there may be arguments that must not be seen. What toolboxes have is known only when one looks.
+    pub(crate) fn may_have_secrets(&self) -> bool {
+        self.has_secrets || !self.toolboxes.is_empty()
+    }
+
+    /// What the arguments of a tool look like, if there is such a tool.
+    pub(crate) fn input_schema(&self, tool: &str) -> Option<Value> {
+        let among = |tools: &[Tool]| {
+            let found = tools.iter().find(|each| each.name == tool)?;
+            Some(found.input_schema.clone().unwrap_or_default())
+        };
+        let others = || self.toolboxes.iter().find_map(|toolbox| among(&toolbox.tools()));
+        among(&self.tools).or_else(others)
     }
 
     /// Calls a tool by the name it is served under.
@@ -131,8 +150,8 @@ impl Server {
 
 impl ServerBuilder {
     /// A function that has `#[tool]`, by its name.
-    pub fn tool<T: ToolFunction>(mut self, tool: impl FnOnce() -> T) -> ServerBuilder {
-        self.entries.push(Entry::Function(Box::new(tool())));
+    pub fn tool<Way>(mut self, tool: impl IntoTool<Way>) -> ServerBuilder {
+        self.entries.push(Entry::Function(tool.into_tool()));
         self
     }
 
@@ -193,16 +212,17 @@ impl ServerBuilder {
             let registered = match entry {
                 Entry::Function(function) => {
                     let declaration = function.declaration();
-                    let (tool, checked) = declaration.tool(&prefix)?;
+                    let (tool, arguments) = declaration.tool(&prefix)?;
+                    let Arguments { checked, aliases, unshown_defaults, .. } = arguments;
                     self.server.lints.extend(lint_tool(
                         &tool,
                         declaration.name,
                         declaration.description,
                         &checked,
+                        &unshown_defaults,
                     ));
-                    let checker = Checker::new(checked).map_err(|reason| BuildError::InvalidSchema {
-                        tool: declaration.name.to_owned(),
-                        reason,
+                    let checker = Checker::new(checked, aliases).map_err(|reason| {
+                        BuildError::InvalidSchema { tool: declaration.name.to_owned(), reason }
                     })?;
                     let (explicit, task) = (declaration.explicit, declaration.task);
                     let runs = Runs::Function { function, checker, explicit, task };
@@ -212,7 +232,7 @@ impl ServerBuilder {
                     let Registered { tool, plain_name, handler } = *registered;
                     let description = tool.description.clone().unwrap_or_default();
                     let arguments = tool.input_schema.clone().unwrap_or_default();
-                    self.server.lints.extend(lint_tool(&tool, &plain_name, &description, &arguments));
+                    self.server.lints.extend(lint_tool(&tool, &plain_name, &description, &arguments, &[]));
                     guarded(tool, plain_name, Runs::Handler(handler), &states)
                 }
             };
@@ -223,6 +243,8 @@ impl ServerBuilder {
             self.server.registered.push(registered);
         }
         self.server.tools = self.server.registered.iter().map(|each| each.tool.clone()).collect();
+        self.server.has_secrets =
+            self.server.tools.iter().any(|tool| tool.input_schema.as_ref().is_some_and(has_secrets));
         Ok(self.server)
     }
 
@@ -238,13 +260,23 @@ impl ServerBuilder {
             },
         };
         let own = || names::prefix_of(&self.server.name);
-        Ok(variable.or_else(|| self.prefix.clone()).unwrap_or_else(own))
+        let (prefix, given_by) = match (variable, &self.prefix) {
+            (Some(prefix), _) => (prefix, "the variable `MCP_TOOL_PREFIX`"),
+            (None, Some(prefix)) => (prefix.clone(), "the server's builder"),
+            (None, None) => (own(), "the server's name"),
+        };
+        match prefix.is_empty() || names::is_legal(&prefix) {
+            true => Ok(prefix),
+            false => Err(BuildError::IllegalPrefix { prefix, given_by }),
+        }
     }
 }
 
 fn guarded(mut tool: Tool, plain_name: String, runs: Runs, states: &Arc<States>) -> Registered {
     let schema = tool.input_schema.clone().unwrap_or_default();
-    let handler = Guarded { plain_name: plain_name.clone(), schema, states: states.clone(), runs };
+    let has_secrets = has_secrets(&schema);
+    let handler =
+        Guarded { plain_name: plain_name.clone(), schema, has_secrets, states: states.clone(), runs };
     if let Some(support) = handler.task_support() {
         tool.extra.insert("execution".to_owned(), json!({"taskSupport": support.word()}));
     }

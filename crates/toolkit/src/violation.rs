@@ -21,8 +21,25 @@ pub(crate) struct Violation {
 /// Everything that is wrong, in the order of the schema's fields; what the schema does not know comes last.
 pub(crate) fn violations(validator: &Validator, schema: &Value, arguments: &Value) -> Vec<Violation> {
     let mut found = Vec::new();
-    for error in validator.iter_errors(arguments) {
-        explain(&error, schema, &mut found);
+    let errors: Vec<ValidationError<'_>> = validator.iter_errors(arguments).collect();
+    // Where no alternative fits, their fields count as unknown, which is not what is wrong with them.
+    let is_undecided = |error: &ValidationError<'_>| {
+        matches!(error.kind(), ValidationErrorKind::UnevaluatedProperties { .. })
+            && errors.iter().any(|other| {
+                use ValidationErrorKind as Kind;
+                matches!(other.kind(), Kind::AnyOf { .. } | Kind::OneOfNotValid { .. })
+                    && other.instance_path() == error.instance_path()
+            })
+    };
+    for error in &errors {
+        let mut explained = Vec::new();
+        explain(error, schema, &mut explained);
+        if is_undecided(error) {
+            let names = known_names(error, schema);
+            let here = field(error);
+            explained.retain(|violation| !names.iter().any(|name| violation.field == inside(&here, name)));
+        }
+        found.extend(explained);
     }
     let names: Vec<&String> = schema
         .get("properties")
@@ -86,7 +103,14 @@ fn explain(error: &ValidationError<'_>, schema: &Value, found: &mut Vec<Violatio
 fn wanted(error: &ValidationError<'_>) -> String {
     use ValidationErrorKind as Kind;
     match error.kind() {
-        Kind::Type { kind } => format!("{}, not {}", type_names(kind), kind_of(error.instance())),
+        Kind::Type { kind } => {
+            let given = match kind_of(error.instance()) {
+                // An integer is a number too; what is wrong is its fraction.
+                "a number" if type_names(kind).contains("an integer") => "a number with a fraction",
+                given => given,
+            };
+            format!("{}, not {given}", type_names(kind))
+        }
         Kind::Enum { options } => {
             let options: Vec<String> = options.as_array().into_iter().flatten().map(plain).collect();
             let hint = error.instance().as_str().and_then(|text| {
@@ -196,9 +220,26 @@ fn alternatives(context: &[Vec<ValidationError<'static>>]) -> String {
 fn known_names(error: &ValidationError<'_>, schema: &Value) -> Vec<String> {
     let pointer = error.schema_path().as_str();
     let holder = pointer.rsplit_once('/').map_or("", |(holder, _)| holder);
-    let properties =
-        schema.pointer(holder).and_then(|holder| holder.get("properties")).and_then(Value::as_object);
-    properties.into_iter().flat_map(|properties| properties.keys().cloned()).collect()
+    let mut names = Vec::new();
+    if let Some(holder) = schema.pointer(holder) {
+        gather_names(holder, &mut names);
+    }
+    names
+}
+
+/// The names of an object's fields, those of its alternatives too.
+fn gather_names(schema: &Value, names: &mut Vec<String>) {
+    let properties = schema.get("properties").and_then(Value::as_object);
+    for name in properties.into_iter().flat_map(|properties| properties.keys()) {
+        if !names.contains(name) {
+            names.push(name.clone());
+        }
+    }
+    for key in ["oneOf", "anyOf", "allOf"] {
+        for part in schema.get(key).and_then(Value::as_array).into_iter().flatten() {
+            gather_names(part, names);
+        }
+    }
 }
 
 fn field(error: &ValidationError<'_>) -> String {

@@ -14,6 +14,7 @@ use toolwire_contract::{CallError, Content, Tool, ToolResult};
 
 use crate::client::{Answer, Form, Level};
 use crate::offers::OfferError;
+use crate::schema::each;
 
 /// How a result leaves: in the SDK's type when nothing in it would be lost there, else as the JSON it is.
 #[derive(Debug)]
@@ -73,7 +74,16 @@ fn raw_result(mut result: ToolResult) -> Map<String, Value> {
 
 /// What the SDK compares the `Mcp-Param-…` headers of a call with.
 pub(crate) fn typed_tool(tool: &Tool) -> rmcp::model::Tool {
-    let schema = tool.input_schema.as_ref().and_then(Value::as_object).cloned();
+    let mut schema = tool.input_schema.clone().unwrap_or_default();
+    // The SDK does not get to see secrets, so it has nothing to compare their headers with.
+    each(&mut schema, &mut |schema| {
+        if let Some(fields) =
+            schema.as_object_mut().filter(|fields| fields.get("writeOnly") == Some(&true.into()))
+        {
+            fields.shift_remove("x-mcp-header");
+        }
+    });
+    let schema = schema.as_object().cloned();
     rmcp::model::Tool::new(tool.name.clone(), "", Arc::<JsonObject>::new(schema.unwrap_or_default()))
 }
 

@@ -132,8 +132,8 @@ mod tests {
 
     #[tokio::test]
     async fn the_weather_of_a_place_is_always_the_same() {
-        let told = get_weather::call(" oslo".to_owned(), Units::Celsius).await.value.expect("it is told");
-        let again = get_weather::call("Oslo".to_owned(), Units::Fahrenheit).await.value.expect("it is told");
+        let told = get_weather().call(" oslo".to_owned(), Units::Celsius).await.value.expect("it is told");
+        let again = get_weather().call("Oslo".to_owned(), Units::Fahrenheit).await.value.expect("it is told");
         assert_eq!(told.temperature * 9 / 5 + 32, again.temperature);
         assert_eq!((told.conditions, told.humidity), (again.conditions, again.humidity));
     }

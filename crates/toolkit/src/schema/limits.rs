@@ -94,6 +94,9 @@ fn range(format: &str) -> Option<(Value, Value)> {
         "uint32" => (0.into(), u32::MAX.into()),
         "uint64" => (0.into(), u64::MAX.into()),
         "uint" => (0.into(), usize::MAX.into()),
+        // Beyond these, a float would be infinite.
+        "float" => (f32::MIN.into(), f32::MAX.into()),
+        "double" => (f64::MIN.into(), f64::MAX.into()),
         _ => return None,
     })
 }

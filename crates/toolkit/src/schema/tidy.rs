@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::walk::{each, subschemas_mut};
-use crate::check::settle;
+use crate::check::{allows_null, settle};
 
 /// Takes out the names of Rust's types: the tool has a name and a description of its own.
 pub(super) fn root(schema: &mut Value) {
@@ -78,6 +78,37 @@ pub(super) fn arguments(schema: &mut Value, is_whole: bool) {
     if let Some(mut default) = fields.get("default").cloned() {
         settle(&mut default, schema, schema);
         schema["default"] = default;
+    }
+}
+
+/// The fields that may be left out, though they are not optional, and whose default nobody sees: it has no JSON.
+///
+/// A secret's default is not shown either, and on purpose.
+pub(super) fn unshown_defaults(schema: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    gather_unshown(schema, "", &mut found);
+    found
+}
+
+fn gather_unshown(schema: &Value, path: &str, found: &mut Vec<String>) {
+    let required: Vec<String> = schema.get("required").map(texts).unwrap_or_default();
+    let properties = schema.get("properties").and_then(Value::as_object);
+    for (name, property) in properties.into_iter().flatten() {
+        let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+        let is_shown = property.get("default").is_some() || property.get("writeOnly").is_some();
+        if !required.contains(name) && !is_shown && !allows_null(property) {
+            found.push(path.clone());
+        }
+        gather_unshown(property, &path, found);
+    }
+    for key in ["items", "anyOf", "oneOf", "allOf"] {
+        match schema.get(key) {
+            Some(Value::Array(branches)) => {
+                branches.iter().for_each(|branch| gather_unshown(branch, path, found))
+            }
+            Some(inside) => gather_unshown(inside, path, found),
+            None => (),
+        }
     }
 }
 

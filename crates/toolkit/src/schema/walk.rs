@@ -56,7 +56,7 @@ pub(super) fn subschemas_mut(schema: &mut Value) -> Vec<&mut Value> {
 }
 
 /// Changes a schema and all schemas inside it, from the outside in.
-pub(super) fn each(schema: &mut Value, change: &mut impl FnMut(&mut Value)) {
+pub(crate) fn each(schema: &mut Value, change: &mut impl FnMut(&mut Value)) {
     change(schema);
     for inside in subschemas_mut(schema) {
         each(inside, change);

@@ -355,6 +355,10 @@ impl Client for Caller {
         })
     }
 
+    fn ends_with_questions(&self) -> bool {
+        self.task().is_none() && self.rounds.as_ref().is_some_and(Rounds::has_questions)
+    }
+
     fn roots(&self) -> BoxFuture<'_, Result<Value, ClientError>> {
         const METHOD: &str = "roots/list";
         Box::pin(async move {

@@ -16,6 +16,7 @@ use toolwire_contract::{CallError, ToolResult};
 use super::caller::{Desk, End};
 use super::connection::{Bound, Connection, given_up, is_modern, panicked};
 use super::tasks::{NoTask, Task, Work};
+use super::veil::Veiled;
 use crate::tasks::{TaskStart, TaskSupport};
 use crate::wire::{self, Outgoing};
 
@@ -40,6 +41,7 @@ impl Connection {
             _ => None,
         };
         let CallToolRequestParams { name, arguments, input_responses, request_state, .. } = request;
+        let arguments = Veiled::of(&context).or(arguments);
         // Kept for the questions: the tool takes the arguments themselves.
         let kept = is_modern(&context).then(|| arguments.clone()).flatten();
         let bound = Bound { method: "tools/call", name: &name, arguments: kept.as_ref() };

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures_core::future::BoxFuture;
 use http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use http_body::{Body, Frame, SizeHint};
@@ -23,10 +23,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::ServeError;
+use super::body::read_body;
 use super::connection::Connection;
 use super::raw::Answers;
 use super::sessions::Sessions;
 use super::shared::Shared;
+use super::veil::veil;
 use crate::server::Server;
 
 /// How a server is served over HTTP. The default is for clients on the same machine.
@@ -44,6 +46,9 @@ pub struct HttpOptions {
     pub read_within: Duration,
     /// How many requests are answered at once; more are refused with 503.
     pub most_requests: usize,
+    /// Whether clients before 2026-07-28 get a session. Without sessions each of their requests stands alone, so that it may
+    /// reach any of several processes; they can then be asked nothing, and are told of no changes.
+    pub sessions: bool,
     /// How many may wait for changes at the same time, and how many sessions there may be.
     pub most_sessions: usize,
     /// A session in which nothing happens for this long ends, and with it whatever it was still waiting for.
@@ -69,6 +74,7 @@ impl Default for HttpOptions {
             largest_body: 4 * 1024 * 1024,
             read_within: Duration::from_secs(30),
             most_requests: 1024,
+            sessions: true,
             most_sessions: 1024,
             session_idle: Duration::from_secs(30 * 60),
             keep_alive: Duration::from_secs(15),
@@ -76,7 +82,7 @@ impl Default for HttpOptions {
     }
 }
 
-type Answer = Response<BoxBody<Bytes, Infallible>>;
+pub(super) type Answer = Response<BoxBody<Bytes, Infallible>>;
 
 /// A server as a `tower` service, to be mounted at a path. Clones are the same server.
 #[derive(Clone)]
@@ -85,7 +91,10 @@ pub struct HttpService {
 }
 
 struct Inner {
+    /// Answers with JSON where one message is all there is to say.
     sdk: StreamableHttpService<Connection, Sessions>,
+    /// Answers with a stream, for those who would rather have one.
+    streaming: StreamableHttpService<Connection, Sessions>,
     sessions: Arc<Sessions>,
     /// Sessions that are being opened.
     opening: AtomicUsize,
@@ -113,20 +122,24 @@ pub fn http_service(server: Server, options: HttpOptions) -> Result<HttpService,
         .with_allowed_hosts(options.hosts.clone())
         .with_allowed_origins(options.origins.clone())
         .enforce_origin_validation()
-        .with_json_response(true)
+        .with_legacy_session_mode(options.sessions)
         .with_sse_keep_alive(Some(options.keep_alive))
         // The body that the SDK gets was read and measured here.
         .with_max_request_body_bytes(usize::MAX)
         .with_cancellation_token(ended.clone());
-    let for_connections = shared.clone();
-    let sdk = StreamableHttpService::new(
-        move || Ok(Connection::new(for_connections.clone())),
-        sessions.clone(),
-        config,
-    );
+    let service = |with_json: bool| {
+        let shared = shared.clone();
+        StreamableHttpService::new(
+            move || Ok(Connection::new(shared.clone())),
+            sessions.clone(),
+            config.clone().with_json_response(with_json),
+        )
+    };
+    let (sdk, streaming) = (service(true), service(false));
     let inner = Inner {
         _tasks_end: shared.tasks.ended.clone().drop_guard(),
         sdk,
+        streaming,
         sessions,
         opening: AtomicUsize::new(0),
         shared,
@@ -212,7 +225,7 @@ impl Inner {
         let Ok(permit) = limit.clone().try_acquire_owned() else {
             return come_back("too many requests at once");
         };
-        let opening = match opens_session(request.headers()) {
+        let opening = match self.options.sessions && opens_session(request.headers()) {
             true => match self.open().await {
                 Some(opening) => Some(opening),
                 None => return come_back("too many sessions"),
@@ -235,7 +248,18 @@ impl Inner {
         parts.extensions.insert(permit.clone());
         let answers = Answers::default();
         parts.extensions.insert(answers.clone());
-        let response = self.sdk.handle(Request::from_parts(parts, Full::new(body.clone()))).await;
+        let seen = match veil(&self.shared.server, &body) {
+            Some((message, veiled)) => {
+                if let Some(veiled) = veiled {
+                    parts.extensions.insert(veiled);
+                }
+                parts.headers.remove(header::CONTENT_LENGTH);
+                Bytes::from(message.to_string())
+            }
+            None => body.clone(),
+        };
+        let sdk = if prefers_stream(&parts.headers) { &self.streaming } else { &self.sdk };
+        let response = sdk.handle(Request::from_parts(parts, Full::new(seen))).await;
         drop(opening);
         // The SDK's word for a body that is no message, where the header is as it should be.
         if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE && says_json {
@@ -269,43 +293,18 @@ fn opens_session(headers: &HeaderMap) -> bool {
     !headers.contains_key("mcp-session-id") && revision.is_none_or(|revision| revision < "2026-07-28")
 }
 
-fn header_is(headers: &HeaderMap, name: &str, value: &str) -> bool {
-    headers.get(name).is_some_and(|found| found.as_bytes() == value.as_bytes())
+/// Whether a stream stands before JSON in what the client accepts. It has to accept both.
+fn prefers_stream(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let kinds =
+        accepted.flat_map(|value| value.split(',')).map(|kind| kind.split(';').next().unwrap_or(kind).trim());
+    let first =
+        kinds.into_iter().find(|kind| ["text/event-stream", "application/json", "*/*"].contains(kind));
+    first == Some("text/event-stream")
 }
 
-async fn read_body<B>(body: B, largest: usize) -> Result<Bytes, Answer>
-where
-    B: Body<Data = Bytes>,
-    B::Error: std::fmt::Display,
-{
-    let too_large = || {
-        let text = format!("the body is larger than {largest} bytes");
-        refusal(StatusCode::PAYLOAD_TOO_LARGE, -32600, &text)
-    };
-    if body.size_hint().lower() > largest as u64 {
-        return Err(too_large());
-    }
-    let mut body = std::pin::pin!(body);
-    let mut first = Bytes::new();
-    let mut whole = BytesMut::new();
-    while let Some(frame) = body.as_mut().frame().await {
-        let frame = frame.map_err(|error| {
-            let text = format!("the body broke off: {error}");
-            refusal(StatusCode::BAD_REQUEST, -32600, &text)
-        })?;
-        let Ok(data) = frame.into_data() else { continue };
-        if first.len() + whole.len() + data.len() > largest {
-            return Err(too_large());
-        }
-        // Most bodies come in one piece, which is then not copied.
-        if first.is_empty() && whole.is_empty() {
-            first = data;
-        } else {
-            whole.extend_from_slice(&std::mem::take(&mut first));
-            whole.extend_from_slice(&data);
-        }
-    }
-    Ok(if whole.is_empty() { first } else { whole.freeze() })
+fn header_is(headers: &HeaderMap, name: &str, value: &str) -> bool {
+    headers.get(name).is_some_and(|found| found.as_bytes() == value.as_bytes())
 }
 
 fn come_back(why: &str) -> Answer {
@@ -314,7 +313,7 @@ fn come_back(why: &str) -> Answer {
     answer
 }
 
-fn refusal(status: StatusCode, code: i64, message: &str) -> Answer {
+pub(super) fn refusal(status: StatusCode, code: i64, message: &str) -> Answer {
     let body = json!({"jsonrpc": "2.0", "id": null, "error": {"code": code, "message": message}});
     let mut answer = Response::new(Full::new(Bytes::from(body.to_string())).boxed());
     *answer.status_mut() = status;

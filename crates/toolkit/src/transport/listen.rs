@@ -1,7 +1,7 @@
 //! An HTTP server of our own, for servers that are nothing but MCP.
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -74,9 +74,16 @@ impl HttpServer {
         self.address
     }
 
-    /// What clients are given.
+    /// What clients of the same machine are given.
     pub fn url(&self) -> String {
-        format!("http://{}{PATH}", self.address)
+        let mut address = self.address;
+        // Every address of the machine is none that one could name.
+        match address.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
+            IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
+            _ => (),
+        }
+        format!("http://{address}{PATH}")
     }
 
     /// Accepts nothing more, finishes the calls in flight, and ends. After `patience` they are cancelled.

@@ -3,11 +3,14 @@
 //! The SDK reads and writes messages and tells the revisions apart; `handler` answers them. Every revision from
 //! 2024-11-05 to 2026-07-28 is spoken on each transport.
 
+mod body;
 mod caller;
 mod calls; // tools
 mod connection;
+mod envelope;
 mod handler;
 mod http;
+mod lines;
 mod listen;
 mod offered; // prompts, resources
 mod raw;
@@ -18,6 +21,7 @@ mod stream;
 mod subscribed;
 mod task_questions;
 mod tasks;
+mod veil;
 
 use serde_json::Value;
 use toolwire_contract::{Content, ResourceLink};

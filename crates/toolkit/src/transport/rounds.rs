@@ -65,6 +65,11 @@ impl Rounds {
         answer
     }
 
+    /// Whether a question has no answer yet.
+    pub(super) fn has_questions(&self) -> bool {
+        !self.asked.lock().unwrap_or_else(PoisonError::into_inner).open.is_empty()
+    }
+
     /// The result that puts the open questions.
     pub(super) fn questions(
         &self,

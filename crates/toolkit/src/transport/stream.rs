@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use rmcp::service::{QuitReason, serve_server_with_ct};
-use rmcp::transport::async_rw::AsyncRwTransport;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::ServeError;
 use super::connection::Connection;
+use super::lines::Lines;
 use super::raw::{Closing, Exchanging};
 use super::shared::Shared;
 use crate::server::Server;
@@ -48,7 +48,8 @@ pub fn in_process(server: Server) -> Result<(DuplexStream, StreamServer), ServeE
     Ok((theirs, serve_stream(server, input, output)?))
 }
 
-/// Serves on any pair of streams, one message per line.
+/// Serves on any pair of streams, one message per line. A line that cannot be read, or is longer than 16 MiB, is refused, and the
+/// server goes on.
 ///
 /// # Errors
 ///
@@ -61,7 +62,7 @@ pub fn serve_stream(
     let shared = Shared::new(server)?;
     let closing = Closing::default();
     let abandon = CancellationToken::new();
-    let transport = Exchanging::new(AsyncRwTransport::new_server(input, output), closing.clone());
+    let transport = Exchanging::new(Lines::new(input, output, shared.clone()), closing.clone());
     let connection = Connection::new(shared.clone());
     let given_up = abandon.clone();
     // With its only client, the tasks of a stream have nobody left to ask for them.

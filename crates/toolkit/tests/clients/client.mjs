@@ -30,6 +30,8 @@ const seen = {
   tools: tools.length,
   extra: tools.find((tool) => tool.name === 'json_schema_2020_12_tool').inputSchema.$defs.address.$anchor,
   echo: (await call('echo', { text: 'grüß dich' })).content,
+  ordered: (await call('order', { thing: 'tea', count: 2, explicit_action: 'ORDER' })).structuredContent,
+  refused: (await call('order', { count: 10, explicit_action: 'ORDER' })).structuredContent.data.validation_errors,
   failed: (await call('test_error_handling')).isError,
   panicked: (await call('test_panic')).isError,
   unknown: await failure(call('no_such_tool')),

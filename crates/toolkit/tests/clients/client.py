@@ -28,6 +28,9 @@ async def main(era, command, *args):
             result = await client.call_tool(name, arguments or {})
             return [block.model_dump(include={"type", "text"}) for block in result.content]
 
+        async def said(name, arguments):
+            return (await client.call_tool(name, arguments)).structured_content
+
         async def fails(name):
             return (await client.call_tool(name, {})).is_error
 
@@ -53,6 +56,8 @@ async def main(era, command, *args):
             "tools": len(tools),
             "extra": with_schema.input_schema["$defs"]["address"]["$anchor"],
             "echo": await text("echo", {"text": "grüß dich"}),
+            "ordered": await said("order", {"thing": "tea", "count": 2, "explicit_action": "ORDER"}),
+            "refused": (await said("order", {"count": 10, "explicit_action": "ORDER"}))["data"]["validation_errors"],
             "failed": await fails("test_error_handling"),
             "panicked": await fails("test_panic"),
             "unknown": await refused("no_such_tool"),

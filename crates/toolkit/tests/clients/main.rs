@@ -10,22 +10,51 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output};
 use std::time::Duration;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use toolwire_testkit::Servers;
-use toolwire_toolkit::{HttpOptions, serve_http, serve_stdio};
+use toolwire_toolkit::{Context, HttpOptions, Instruction, Outcome, Server, serve_http, serve_stdio, tool};
 
 /// Set for the server that a client starts.
 const SERVE: &str = "TOOLWIRE_SERVE_FIXTURE";
 
 const REVISIONS: [(&str, &str); 2] = [("legacy", "2025-11-25"), ("2026-07-28", "2026-07-28")];
 
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+struct Order {
+    /// What to order
+    thing: String,
+    /// How many
+    #[serde(default = "one")]
+    #[schemars(range(min = 1, max = 9))]
+    count: u8,
+}
+
+fn one() -> u8 {
+    1
+}
+
+/// Order something.
+#[tool(explicit = "ORDER", prefix = "")]
+async fn order(args: Order, cx: &Context) -> Outcome<Order> {
+    if cx.cancelled.is_cancelled() {
+        return Outcome::failure("cancelled", "nobody waits for it");
+    }
+    Outcome::ok(args).with_instruction(Instruction::present_and_stop())
+}
+
+/// The fixture, and a tool as people write them.
+fn server() -> Server {
+    fixture::builder().tool(order).build().expect("each name comes once")
+}
+
 fn main() -> ExitCode {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime can be made");
     // One of the tools panics on purpose.
     std::panic::set_hook(Box::new(|panic| eprintln!("{panic}")));
     if std::env::var_os(SERVE).is_some() {
-        runtime
-            .block_on(async { serve_stdio(fixture::server()).expect("it can be served").finished().await });
+        runtime.block_on(async { serve_stdio(server()).expect("it can be served").finished().await });
         return ExitCode::SUCCESS;
     }
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -34,7 +63,7 @@ fn main() -> ExitCode {
     }
     let chosen: Vec<&String> = words.iter().filter(|word| !word.starts_with('-')).collect();
     let address = ([127, 0, 0, 1], 0).into();
-    let served = serve_http(fixture::server(), address, HttpOptions::default());
+    let served = serve_http(server(), address, HttpOptions::default());
     let server = runtime.block_on(served).expect("a free port can be listened on");
     let ourselves = std::env::current_exe().expect("a running program has a path");
     let ourselves = ourselves.to_str().expect("the path of this program is text").to_owned();
@@ -104,14 +133,18 @@ impl Client {
                     .flatten()
                     .filter_map(|tool| tool["name"].as_str())
                     .collect();
-                let ours = fixture::server().tools();
+                let ours = server().tools();
                 let expected: Vec<&str> = ours.iter().map(|tool| tool.name.as_str()).collect();
                 if names != expected {
                     return Err(format!("it sees other tools: {names:?}"));
                 }
                 let said =
                     ask(&["--method", "tools/call", "--tool-name", "echo", "--tool-arg", "text=hello"])?;
-                same(&said["content"], &json!([{"type": "text", "text": "hello"}]))
+                same(&said["content"], &json!([{"type": "text", "text": "hello"}]))?;
+                let ordered = ["--tool-arg", "thing=tea", "count=2", "explicit_action=ORDER"];
+                let ordered =
+                    ask(&[&["--method", "tools/call", "--tool-name", "order"], &ordered[..]].concat())?;
+                same(&ordered["structuredContent"], &everything(revision)["ordered"])
             }
         }
     }
@@ -123,9 +156,18 @@ fn everything(revision: &str) -> Value {
     json!({
         "revision": revision,
         "server": "toolkit-fixture",
-        "tools": fixture::server().tools().len(),
+        "tools": server().tools().len(),
         "extra": "addressDef",
         "echo": text("grüß dich"),
+        "ordered": {
+            "success": true,
+            "value": {"thing": "tea", "count": 2},
+            "instruction": Instruction::present_and_stop(),
+        },
+        "refused": [
+            {"field": "thing", "message": "is required and missing"},
+            {"field": "count", "message": "must be at most 9"},
+        ],
         "failed": true,
         "panicked": true,
         "unknown": -32602,

@@ -271,7 +271,7 @@ fn the_range_of_an_integer_type_is_checked_with_the_rest() {
         &[
             ("verbose", "must be true or false, not text"),
             ("limit", "must be at most 255"),
-            ("page", "must be an integer, not a number"),
+            ("page", "must be an integer, not a number with a fraction"),
             ("share", "must be at least 0.0"),
         ],
     );
@@ -482,4 +482,218 @@ fn the_schema_says_what_every_reader_understands() {
         now.input_schema.clone().unwrap(),
         json!({"type": "object", "properties": {}, "additionalProperties": false})
     );
+}
+
+/// Put something somewhere.
+#[tool]
+async fn put(args: Put) -> Value {
+    json!(args)
+}
+
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+struct Put {
+    /// What
+    thing: String,
+    #[serde(flatten)]
+    place: Place,
+}
+
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+enum Place {
+    /// On a shelf.
+    Shelf {
+        /// How high
+        height: u32,
+        /// Which one
+        number: Option<u8>,
+    },
+    /// In a box
+    Box {
+        /// Its colour
+        colour: String,
+    },
+}
+
+fn flattened() -> Server {
+    plain().tool(put).build().unwrap()
+}
+
+#[test]
+fn a_flattened_choice_is_served_as_plain_fields() {
+    let tool = list(&flattened()).remove(0);
+    assert_eq!(
+        tool.input_schema.unwrap(),
+        json!({
+            "type": "object",
+            "properties": {
+                "thing": {"description": "What", "type": "string"},
+                "kind": {"type": "string", "enum": ["shelf", "box"], "description": "`shelf`: On a shelf\n`box`: In a box"},
+                "height": {"description": "How high. Needed when `kind` is `shelf`. At least 0", "type": "integer"},
+                "number": {"description": "Which one. Only when `kind` is `shelf`. At least 0, at most 255", "type": "integer"},
+                "colour": {"description": "Its colour. Needed when `kind` is `box`", "type": "string"}
+            },
+            "required": ["thing", "kind"],
+            "additionalProperties": false
+        })
+    );
+    assert_eq!(
+        tool.description.unwrap(),
+        "Put something somewhere.\n\nArguments:\n- `thing`: string, required\n\
+         - `kind`: string, required, one of `shelf`, `box`\n- `height`: integer, optional\n\
+         - `number`: integer, optional\n- `colour`: string, optional"
+    );
+    assert_eq!(toolwire_toolkit::lint(&flattened()), []);
+}
+
+#[test]
+fn a_flattened_choice_is_checked_as_what_it_is() {
+    let violations =
+        |arguments: Value| said(&flattened(), "put", arguments)["data"]["validation_errors"].clone();
+    let value = |arguments: Value| said(&flattened(), "put", arguments)["value"].clone();
+    assert_eq!(
+        value(json!({"thing": "a", "kind": "shelf", "height": 2.0, "number": null})),
+        json!({"thing": "a", "kind": "shelf", "height": 2, "number": null})
+    );
+    assert_eq!(value(json!({"thing": "a", "kind": "box", "colour": "red"}))["colour"], "red");
+    assert_eq!(
+        violations(json!({"thing": "a", "kind": "shelf", "height": "high", "nmber": 1})),
+        json!([
+            {"field": "height", "message": "must be an integer, not text"},
+            {"field": "nmber", "message": "is not known; did you mean `number`?"},
+        ])
+    );
+    assert_eq!(
+        violations(json!({"kind": "shelf", "colour": "red"})),
+        json!([
+            {"field": "thing", "message": "is required and missing"},
+            {"field": "height", "message": "is required and missing"},
+        ])
+    );
+    assert_eq!(
+        violations(json!({"thing": "a", "kind": "shelf", "height": 1, "colour": "red"})),
+        json!([{"field": "colour", "message": "is not known; did you mean `colour`?"}])
+    );
+    assert_eq!(
+        violations(json!({"thing": "a", "kind": "bag"})),
+        json!([{"field": "kind", "message": "must be one of `shelf`, `box`"}])
+    );
+    assert_eq!(
+        violations(json!({"thing": "a", "height": 1})),
+        json!([{"field": "kind", "message": "is required and missing"}])
+    );
+}
+
+/// Take what has two names.
+#[tool]
+async fn aliased(args: Aliased) -> Value {
+    json!(args)
+}
+
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+struct Aliased {
+    /// Where
+    #[serde(alias = "location", alias = "place")]
+    city: String,
+    /// How warm
+    #[serde(default, alias = "temperature")]
+    units: Option<Scope>,
+    /// How often
+    #[serde(alias = "times")]
+    count: Way,
+}
+
+#[test]
+fn an_argument_answers_to_its_aliases() {
+    let server = plain().tool(aliased).build().unwrap();
+    let count = json!({"kind": "slow", "years": 1});
+    let expected = json!({"city": "Oslo", "units": "folder", "count": count});
+    for arguments in [
+        json!({"city": "Oslo", "units": "folder", "count": count}),
+        json!({"location": "Oslo", "temperature": "folder", "count": count}),
+        json!({"times": count, "place": "Oslo", "units": "folder"}),
+    ] {
+        assert_eq!(said(&server, "aliased", arguments)["value"], expected);
+    }
+    assert_eq!(
+        said(&server, "aliased", json!({"city": "Oslo", "place": "Bergen", "times": count}))["data"]["validation_errors"]
+            [0]["field"],
+        "place"
+    );
+}
+
+/// Take numbers.
+#[tool]
+async fn exact(args: Exact) -> Value {
+    json!({"whole": args.whole.map(|whole| whole.to_string()), "signed": args.signed, "float": args.float, "short": args.short})
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Exact {
+    /// Whole
+    whole: Option<u64>,
+    /// Signed
+    signed: Option<i64>,
+    /// Any
+    float: Option<f64>,
+    /// A shorter one
+    short: Option<f32>,
+}
+
+#[test]
+fn numbers_are_what_was_sent_or_refused() {
+    let server = plain().tool(exact).build().unwrap();
+    let read = |text: &str| said(&server, "exact", serde_json::from_str(text).unwrap());
+    for (text, field, expected) in [
+        (r#"{"whole":-0}"#, "whole", json!("0")),
+        (r#"{"whole":-0.0}"#, "whole", json!("0")),
+        (r#"{"whole":5.0}"#, "whole", json!("5")),
+        (r#"{"whole":1.5e1}"#, "whole", json!("15")),
+        (r#"{"whole":1e2}"#, "whole", json!("100")),
+        (r#"{"whole":1200e-2}"#, "whole", json!("12")),
+        (r#"{"whole":9007199254740993.0}"#, "whole", json!("9007199254740993")),
+        (r#"{"whole":18446744073709551615}"#, "whole", json!("18446744073709551615")),
+        (r#"{"signed":-9223372036854775808}"#, "signed", json!(i64::MIN)),
+        (r#"{"signed":-5.00}"#, "signed", json!(-5)),
+        (r#"{"float":1e308}"#, "float", json!(1e308)),
+    ] {
+        assert_eq!(read(text)["value"][field], expected, "{text}");
+    }
+    for (text, field) in [
+        (r#"{"whole":5.00000000000000000001}"#, "whole"),
+        (r#"{"whole":5.5}"#, "whole"),
+        (r#"{"whole":18446744073709551616}"#, "whole"),
+        (r#"{"whole":1e400}"#, "whole"),
+        (r#"{"whole":-1}"#, "whole"),
+        (r#"{"signed":9223372036854775808}"#, "signed"),
+        (r#"{"float":1e400}"#, "float"),
+        (r#"{"float":-1e400}"#, "float"),
+        (r#"{"short":1e39}"#, "short"),
+    ] {
+        let said = read(text);
+        let errors = said["data"]["validation_errors"].as_array().cloned().unwrap_or_default();
+        let fields: Vec<&Value> = errors.iter().map(|error| &error["field"]).collect();
+        assert_eq!(fields, [field], "{text}: {said}");
+    }
+    assert_eq!(
+        read(r#"{"whole":5.5}"#)["data"]["validation_errors"][0]["message"],
+        "must be an integer, not a number with a fraction"
+    );
+}
+
+/// Say it quietly or not.
+#[tool]
+async fn unused(
+    /// Whether to say more
+    _verbose: bool,
+    /// How loud
+    #[serde(rename = "_level")]
+    _level: u8,
+) {
+}
+
+#[test]
+fn a_parameter_that_is_not_used_is_served_without_the_mark() {
+    let tool = list(&plain().tool(unused).build().unwrap()).remove(0);
+    assert_eq!(tool.input_schema.unwrap()["required"], json!(["verbose", "_level"]));
 }

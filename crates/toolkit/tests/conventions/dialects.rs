@@ -122,6 +122,51 @@ async fn everything(args: Everything) {
     drop(args);
 }
 
+/// Take one of several sets of arguments.
+#[tool]
+async fn flattened(args: Flattened) {
+    drop(args);
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[allow(dead_code)]
+struct Flattened {
+    /// A name
+    name: String,
+    #[serde(flatten)]
+    place: Place,
+    #[serde(flatten)]
+    size: Size,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(tag = "place", rename_all = "snake_case")]
+#[allow(dead_code)]
+enum Place {
+    /// Somewhere near.
+    Near {
+        /// How far
+        metres: u32,
+    },
+    Far {
+        /// Which way
+        direction: String,
+        /// How far
+        metres: f64,
+    },
+    Nowhere,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[allow(dead_code)]
+enum Size {
+    /// In pieces
+    Count(u32),
+    /// In grams
+    Weight(f64),
+}
+
 /// Take nothing.
 #[tool]
 async fn nothing() {}
@@ -147,8 +192,26 @@ async fn hard(
     tuple: (u8, String),
     /// A tree
     tree: Tree,
+    /// What is not known
+    unknown: serde_json::Map<String, Value>,
 ) {
-    drop((map, tuple, tree));
+    drop((map, tuple, tree, unknown));
+}
+
+/// Take anything.
+#[tool]
+async fn open(args: Open) {
+    drop(args);
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[allow(dead_code)]
+struct Open {
+    /// A name
+    name: String,
+    /// All else
+    #[serde(flatten)]
+    rest: BTreeMap<String, Value>,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -172,12 +235,12 @@ fn check(tools: &[Tool]) {
 
 #[test]
 fn every_definition_is_exact_or_rewritten_in_every_dialect() {
-    check(&list(&plain().tool(everything).tool(nothing).tool(few).build().unwrap()));
+    check(&list(&plain().tool(everything).tool(nothing).tool(few).tool(flattened).build().unwrap()));
 }
 
 #[test]
 fn what_some_models_cannot_be_told_is_a_lint() {
-    let server = plain().tool(hard).build().unwrap();
+    let server = plain().tool(hard).tool(open).build().unwrap();
     let hard: Vec<(String, &str)> = lint(&server)
         .into_iter()
         .filter_map(|lint| match lint.breach {
@@ -185,6 +248,12 @@ fn what_some_models_cannot_be_told_is_a_lint() {
             _ => None,
         })
         .collect();
-    let expected = [("map", "a map"), ("tuple", "a tuple"), ("tree.branches", "a type that contains itself")];
+    let expected = [
+        ("map", "a map"),
+        ("tuple", "a tuple"),
+        ("tree.branches", "a type that contains itself"),
+        ("unknown", "a map"),
+        ("", "a map"),
+    ];
     assert_eq!(hard, expected.map(|(argument, what)| (argument.to_owned(), what)));
 }

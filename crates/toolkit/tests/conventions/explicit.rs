@@ -51,7 +51,7 @@ fn server(runs: &Runs) -> Server {
 }
 
 #[track_caller]
-fn check_refused(arguments: Value, problem: &str) {
+fn check_refused(arguments: Value, problem: &str, others: &[(&str, &str)]) {
     let runs = Runs::default();
     let expected = json!({
         "success": false,
@@ -61,6 +61,11 @@ fn check_refused(arguments: Value, problem: &str) {
         ),
         "error_type": "explicit_action_required",
         "instruction": Instruction::require_consent(),
+        "data": {"validation_errors": others
+            .iter()
+            .chain(&[("explicit_action", problem)])
+            .map(|(field, message)| json!({"field": field, "message": message}))
+            .collect::<Vec<Value>>()},
     });
     assert_eq!(said(&server(&runs), "delete", arguments), expected);
     assert_eq!(runs.load(Ordering::SeqCst), 0, "the function ran");
@@ -68,8 +73,7 @@ fn check_refused(arguments: Value, problem: &str) {
 
 #[test]
 fn without_the_word_nothing_runs() {
-    check_refused(json!({"name": "a"}), "is missing");
-    check_refused(json!({}), "is missing");
+    check_refused(json!({"name": "a"}), "is missing", &[]);
     for wrong in [
         json!("delete_document"),
         json!("DELETE"),
@@ -78,8 +82,18 @@ fn without_the_word_nothing_runs() {
         json!(null),
         json!(["DELETE_DOCUMENT"]),
     ] {
-        check_refused(json!({"name": "a", "explicit_action": wrong}), "names another action");
+        check_refused(json!({"name": "a", "explicit_action": wrong}), "names another action", &[]);
     }
+}
+
+#[test]
+fn what_else_is_wrong_is_said_with_it() {
+    check_refused(json!({}), "is missing", &[("name", "is required and missing")]);
+    check_refused(
+        json!({"name": 1, "nam": "a", "explicit_action": "DELETE"}),
+        "names another action",
+        &[("name", "must be text, not a number"), ("nam", "is not known; did you mean `name`?")],
+    );
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use serde_json::json;
 use toolwire_toolkit::{Context, Server, tool};
 
-use crate::support::{list, runtime, said, try_call};
+use crate::support::{list, plain, runtime, said, try_call};
 
 struct Place(&'static str);
 
@@ -52,4 +52,23 @@ fn the_builder_lists_what_is_registered() {
     let context = Context::alone();
     let result = runtime().block_on(server.registered()[0].handler.run(serde_json::Map::new(), &context));
     assert_eq!(result.structured_content, Some(json!({"success": true, "value": "here"})));
+}
+
+/// A module may be called like the tool in it, and a variable too.
+mod greet {
+    /// Say hello.
+    #[toolwire_toolkit::tool]
+    pub(crate) async fn greet() -> String {
+        "hello".to_owned()
+    }
+}
+use greet::greet;
+
+#[test]
+fn a_tool_s_name_is_free_for_other_things() {
+    let server = plain().tool(greet).build().unwrap();
+    let greet = said(&server, "greet", json!({}));
+    assert_eq!(greet["value"], "hello");
+    // What the function gives is the tool as well.
+    assert_eq!(list(&plain().tool(greet::greet()).build().unwrap()), list(&server));
 }

@@ -36,6 +36,33 @@ async fn undescribed(args: Undescribed) {
     drop(args);
 }
 
+/// Take what has a default that cannot be shown.
+#[tool]
+async fn hidden(args: Hidden) {
+    drop(args);
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[allow(dead_code)]
+struct Hidden {
+    /// Which one
+    #[serde(default)]
+    kind: Kind,
+    /// Perhaps another
+    other: Option<Kind>,
+    /// How many
+    #[serde(default)]
+    count: u8,
+}
+
+#[derive(Default, Deserialize, JsonSchema)]
+#[allow(dead_code)]
+enum Kind {
+    #[default]
+    Plain,
+    Fine,
+}
+
 /// Destroy without asking.
 #[tool(destructive)]
 async fn destroy() {}
@@ -58,6 +85,7 @@ fn what_breaks_the_conventions_is_found() {
     let server = plain()
         .tool(silent::silent)
         .tool(undescribed)
+        .tool(hidden)
         .tool(destroy)
         .tool(kept)
         .tool(a_tool_whose_name_is_longer_than_what_some_of_the_models_can_take)
@@ -72,6 +100,8 @@ fn what_breaks_the_conventions_is_found() {
             "the argument `number` of `silent` has no description: give it a doc comment".to_owned(),
             "the argument `name` of `undescribed` has no description: give it a doc comment".to_owned(),
             "the argument `parts.size` of `undescribed` has no description: give it a doc comment".to_owned(),
+            "the default of the argument `kind` of `hidden` is not shown: let its type derive `Serialize`"
+                .to_owned(),
             "the tool `destroy` destroys and asks nobody first: give it an `explicit` action".to_owned(),
             format!("the tool `{long}` is served as `{long}`, longer than 64 characters"),
         ]

@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::sync::Notify;
-use toolwire_toolkit::{Outcome, Secret, Server, tool};
+use toolwire_toolkit::{Context, Form, Outcome, Secret, Server, in_process, tool};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Subscriber};
@@ -204,6 +205,44 @@ fn a_call_that_is_given_up_says_so() {
         json!({}),
         &["DEBUG outcome outcome=cancelled duration=…", "span tool=wait request_id=… outcome=cancelled"],
     );
+}
+
+/// Ask for a name.
+#[tool]
+async fn ask(cx: &Context) -> Outcome<()> {
+    let schema = json!({"type": "object", "properties": {"name": {"type": "string"}}});
+    cx.client.elicit(Form::Fields { message: "Who are you?".to_owned(), schema }).await?;
+    Outcome::ok(())
+}
+
+/// In 2026-07-28 a question ends the call, which is no cancellation.
+#[test]
+fn a_call_that_asks_says_so() {
+    let server = Server::builder("docs").environment::<&str, &str>([]).tool(ask).build().unwrap();
+    let log = Log { level: Level::DEBUG, lines: Arc::default() };
+    let lines = log.lines.clone();
+    tracing::subscriber::with_default(tracing_subscriber::registry().with(log), || {
+        runtime().block_on(async {
+            let (stream, _server) = in_process(server).unwrap();
+            let (input, mut output) = tokio::io::split(stream);
+            let request = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+                "name": "docs_ask",
+                "_meta": {
+                    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                    "io.modelcontextprotocol/clientInfo": {"name": "by-hand", "version": "1"},
+                    "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
+                },
+            }});
+            output.write_all(format!("{request}\n").as_bytes()).await.unwrap();
+            let answer = BufReader::new(input).lines().next_line().await.unwrap().unwrap();
+            assert!(answer.contains(r#""resultType":"input_required""#), "{answer}");
+        });
+    });
+    let expected = [
+        "DEBUG outcome outcome=input_required duration=…",
+        "span tool=ask request_id=… outcome=input_required",
+    ];
+    assert_eq!(*lines.lock().unwrap(), expected);
 }
 
 /// Keeps what the toolkit logs, as lines; a span is one when it closes.

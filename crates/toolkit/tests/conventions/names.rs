@@ -1,7 +1,7 @@
 //! Names with a prefix: from the variable, else from the builder, else the server's name; a tool's own stands above all.
 
 use serde_json::json;
-use toolwire_toolkit::{BuildError, Server, tool};
+use toolwire_toolkit::{BuildError, Server, ServerBuilder, tool};
 
 use crate::support::{list, said, try_call};
 
@@ -78,13 +78,40 @@ fn two_tools_of_one_name_make_no_server() {
 
 #[test]
 fn an_illegal_name_makes_no_server() {
-    let error =
-        Server::builder("a").environment([("MCP_TOOL_PREFIX", "a b")]).tool(plain_one).build().err().unwrap();
+    let long = "a".repeat(120);
+    let error = Server::builder("a")
+        .environment([("MCP_TOOL_PREFIX", long.as_str())])
+        .tool(plain_one)
+        .build()
+        .err()
+        .unwrap();
     assert_eq!(
         error.to_string(),
-        "the tool `plain_one` would be served as `a b_plain_one`, which is no legal name"
+        format!("the tool `plain_one` would be served as `{long}_plain_one`, which is no legal name")
     );
     assert_eq!(error.hint(), "use letters, digits, `_` and `-`, at most 128 in all");
+}
+
+#[test]
+fn an_illegal_prefix_is_traced_to_where_it_came_from() {
+    let error = |builder: ServerBuilder| {
+        let error = builder.tool(plain_one).build().err().unwrap();
+        [error.to_string(), error.hint()]
+    };
+    assert_eq!(
+        error(Server::builder("a").prefix("b").environment([("MCP_TOOL_PREFIX", "a b")])),
+        [
+            "the prefix `a b`, which the variable `MCP_TOOL_PREFIX` gives, cannot stand in a name",
+            "let the variable `MCP_TOOL_PREFIX` give letters, digits, `_` and `-`, or an empty text for no prefix",
+        ]
+    );
+    assert_eq!(
+        error(Server::builder("a").prefix("b.c").environment::<&str, &str>([])),
+        [
+            "the prefix `b.c`, which the server's builder gives, cannot stand in a name",
+            "let the server's builder give letters, digits, `_` and `-`, or an empty text for no prefix",
+        ]
+    );
 }
 
 #[test]

@@ -320,10 +320,10 @@ fn the_output_schema_is_generated_and_holds() {
 
 #[test]
 fn the_function_stays_within_reach() {
-    let outcome = crate::support::runtime().block_on(fail::call("early".to_owned()));
+    let outcome = crate::support::runtime().block_on(fail().call("early".to_owned()));
     assert_eq!(outcome, Outcome::ok(9));
     let document = Document { title: "c".into(), size: None };
-    let document = crate::support::runtime().block_on(value::call(document, &Context::alone()));
+    let document = crate::support::runtime().block_on(value().call(document, &Context::alone()));
     assert_eq!(document.title, "c!");
 }
 

@@ -1,12 +1,17 @@
-//! How the tests reach a server: through a real client, over lines and over HTTP, which must say the same.
+//! How the tests reach a server: through a real client, over lines, over HTTP and over the pipes of a process of its own, which
+//! must all say the same.
+
+use std::cell::Cell;
+use std::process::Stdio;
 
 use rmcp::model::CallToolRequestParams;
 use rmcp::service::{RoleClient, RunningService};
-use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::{StreamableHttpClientTransport, TokioChildProcess};
 use serde_json::{Map, Value};
 use toolwire_contract::Tool;
 use toolwire_toolkit::{
     HttpOptions, HttpServer, Server, ServerBuilder, StreamServer, ToolResult, in_process, serve_http,
+    serve_stdio,
 };
 
 /// A builder that no variable of the machine reaches, without prefix.
@@ -30,8 +35,14 @@ pub(crate) struct Client {
 
 /// Held: it ends with the client.
 enum Served {
-    Lines { _server: StreamServer },
-    Http { _server: HttpServer },
+    Lines {
+        _server: StreamServer,
+    },
+    Http {
+        _server: HttpServer,
+    },
+    /// The process ends when its input does.
+    Pipes,
 }
 
 impl Client {
@@ -52,6 +63,17 @@ impl Client {
         }
     }
 
+    /// At the server of this same test, in another process: see [`each_way`].
+    async fn at_another_process(number: usize) -> Client {
+        let thread = std::thread::current();
+        let test =
+            thread.name().filter(|name| *name != "main").expect("tests run in threads with their names");
+        let mut command = tokio::process::Command::new(std::env::current_exe().unwrap());
+        command.args([test, "--exact", "--include-ignored", "--nocapture"]).env(SERVE, number.to_string());
+        let (process, _) = TokioChildProcess::builder(command).stderr(Stdio::null()).spawn().unwrap();
+        Client { client: rmcp::serve_client((), process).await.unwrap(), _served: Served::Pipes }
+    }
+
     /// The result, or the error of the protocol in words.
     pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Result<Value, String> {
         let arguments: Option<Map<String, Value>> = serde_json::from_value(arguments).unwrap();
@@ -68,12 +90,33 @@ impl Client {
     }
 }
 
+/// Set for the process that serves what a test asks about; its value is which question of the test it is for.
+const SERVE: &str = "TOOLWIRE_CONVENTIONS_SERVE";
+
+thread_local! {
+    /// How many questions this test has asked.
+    static ASKED: Cell<usize> = const { Cell::new(0) };
+}
+
 /// What is asked of a client each way, which must be the same.
+///
+/// A server cannot be handed to another process. So the same test is run there, up to the same question, and there the server is
+/// served on standard input and output instead.
 #[track_caller]
 fn each_way<T: PartialEq + std::fmt::Debug>(server: &Server, ask: impl AsyncFn(&Client) -> T) -> T {
-    let [lines, http] =
-        WAYS.map(|way| runtime().block_on(async { ask(&Client::at(server, way).await).await }));
-    assert_eq!(lines, http, "over lines and over HTTP");
+    let number = ASKED.replace(ASKED.get() + 1);
+    let served: Option<usize> = std::env::var(SERVE).ok().map(|number| number.parse().unwrap());
+    if served == Some(number) {
+        runtime().block_on(async { serve_stdio(server.clone()).unwrap().finished().await });
+        std::process::exit(0);
+    }
+    let lines = runtime().block_on(async { ask(&Client::at(server, Way::Lines).await).await });
+    if served.is_none() {
+        let http = runtime().block_on(async { ask(&Client::at(server, Way::Http).await).await });
+        assert_eq!(lines, http, "over lines and over HTTP");
+        let pipes = runtime().block_on(async { ask(&Client::at_another_process(number).await).await });
+        assert_eq!(lines, pipes, "over lines and over the pipes of another process");
+    }
     lines
 }
 

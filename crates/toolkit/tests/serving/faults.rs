@@ -159,3 +159,18 @@ async fn in_a_session_a_lost_connection_cancels_nothing_and_a_word_does() {
     assert_eq!(answered(http.in_session(&session, &word)).await.status, 202);
     soon(waiting.cancelled.recv()).await.unwrap();
 }
+
+/// The client is still writing when the answer is known, and must get to see it.
+#[tokio::test]
+async fn a_body_that_is_too_large_is_read_to_its_end_before_it_is_refused() {
+    let mut options = HttpOptions::default();
+    options.largest_body = 1024;
+    let http = Http::serve(fixture::server(), options).await;
+    let large = "x".repeat(8 * 1024 * 1024);
+    let announced = answered(http.post(&json!(null)).body(large.clone())).await;
+    assert_eq!((announced.status, &announced.body["error"]["code"]), (413, &json!(-32600)));
+    let chunks = large.as_bytes().chunks(64 * 1024).map(|chunk| Ok::<_, std::io::Error>(chunk.to_vec()));
+    let body = reqwest::Body::wrap_stream(futures::stream::iter(chunks.collect::<Vec<_>>()));
+    let unannounced = answered(http.post(&json!(null)).body(body)).await;
+    assert_eq!((unannounced.status, &unannounced.body["error"]["code"]), (413, &json!(-32600)));
+}

@@ -99,3 +99,28 @@ async fn a_server_is_mounted_in_an_application() {
     assert_eq!(answered(post).await.body["result"]["tools"][0]["name"], "echo");
     serving.abort();
 }
+
+/// Where a client would rather have a stream, it gets one, though one message is all there is.
+#[tokio::test]
+async fn what_the_client_names_first_is_what_it_gets() {
+    let http = Http::serve(fixture::server(), HttpOptions::default()).await;
+    for (accepted, expected) in [
+        ("application/json, text/event-stream", "application/json"),
+        ("text/event-stream, application/json", "text/event-stream"),
+    ] {
+        let mut post = http.call("test_unknown_content").build().unwrap();
+        post.headers_mut().insert("accept", accepted.parse().unwrap());
+        let response = soon(http.client.execute(post)).await.unwrap();
+        assert_eq!(response.headers()["content-type"], expected, "{accepted}");
+        assert!(soon(response.text()).await.unwrap().contains(r#""later":{"a":1}"#), "{accepted}");
+    }
+}
+
+/// All addresses of the machine are no address that a client could name.
+#[tokio::test]
+async fn the_url_of_every_address_is_one_that_is_answered() {
+    let served =
+        toolwire_toolkit::serve_http(fixture::server(), ([0, 0, 0, 0], 0).into(), HttpOptions::default());
+    let http = Http { server: served.await.unwrap(), client: reqwest::Client::new() };
+    assert_eq!(answered(http.modern("tools/list", json!({}))).await.status, 200, "{}", http.server.url());
+}

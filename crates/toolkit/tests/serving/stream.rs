@@ -112,11 +112,13 @@ async fn garbage_and_early_notifications_do_not_end_a_server() {
     let (stream, _server) = in_process(fixture::server()).unwrap();
     let mut client = Lines::new(stream);
     client.write("this is not JSON").await;
+    assert_eq!(client.next().await["error"]["code"], -32700);
     client
         .send(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 9}}))
         .await;
     client.open("2025-11-25").await;
     client.write("{\"half\":").await;
+    assert_eq!(client.next().await["error"]["code"], -32700);
     // A batch, which MCP had for a while.
     client.write(&json!([request(1, "ping", json!({}))]).to_string()).await;
     assert_eq!(client.next().await["error"]["code"], -32600);

@@ -40,7 +40,7 @@ pub(crate) fn initialize(revision: &str) -> Value {
 /// A client on a stream of lines.
 pub(crate) struct Lines {
     input: BufReader<ReadHalf<DuplexStream>>,
-    output: WriteHalf<DuplexStream>,
+    pub(crate) output: WriteHalf<DuplexStream>,
 }
 
 impl Lines {

@@ -1,0 +1,56 @@
+//! Reading the body of a request, up to a limit.
+
+use bytes::{Bytes, BytesMut};
+use http::StatusCode;
+use http_body::Body;
+use http_body_util::BodyExt;
+
+use super::http::{Answer, refusal};
+
+/// How much of a body that is refused anyway is read: a client that is still writing does not see the answer.
+const DRAINED: u64 = 64 * 1024 * 1024;
+
+/// The whole body, or what to answer instead.
+pub(super) async fn read_body<B>(body: B, largest: usize) -> Result<Bytes, Answer>
+where
+    B: Body<Data = Bytes>,
+    B::Error: std::fmt::Display,
+{
+    let too_large = || {
+        let text = format!("the body is larger than {largest} bytes");
+        Err(refusal(StatusCode::PAYLOAD_TOO_LARGE, -32600, &text))
+    };
+    if body.size_hint().lower() > DRAINED.max(largest as u64) {
+        return too_large();
+    }
+    let mut body = std::pin::pin!(body);
+    let mut length = 0;
+    let mut first = Bytes::new();
+    let mut whole = BytesMut::new();
+    while let Some(frame) = body.as_mut().frame().await {
+        let frame = frame.map_err(|error| {
+            let text = format!("the body broke off: {error}");
+            refusal(StatusCode::BAD_REQUEST, -32600, &text)
+        })?;
+        let Ok(data) = frame.into_data() else { continue };
+        length += data.len() as u64;
+        if length > largest as u64 {
+            if length > DRAINED.max(largest as u64) {
+                return too_large();
+            }
+            (first, whole) = (Bytes::new(), BytesMut::new());
+            continue;
+        }
+        // Most bodies come in one piece, which is then not copied.
+        if first.is_empty() && whole.is_empty() {
+            first = data;
+        } else {
+            whole.extend_from_slice(&std::mem::take(&mut first));
+            whole.extend_from_slice(&data);
+        }
+    }
+    if length > largest as u64 {
+        return too_large();
+    }
+    Ok(if whole.is_empty() { first } else { whole.freeze() })
+}

@@ -1,0 +1,90 @@
+//! The id of a request that cannot be read: its refusal should reach the one who waits for it.
+
+use std::fmt;
+
+use serde::Deserializer;
+use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
+use serde_json::Value;
+
+/// The id of the request, as far as the text can be read; `Null` when there is none.
+///
+/// What stands beside it is passed over without being looked at, so that it may be too deep, or no text. An answer has an id too,
+/// which is one of ours: a refusal must not come under it.
+pub(super) fn id_of(text: &[u8]) -> Value {
+    let mut found = Found::default();
+    let mut reader = serde_json::Deserializer::from_slice(text);
+    // It ends with an error more often than not; what was found until then counts.
+    let _ = Envelope(&mut found).deserialize(&mut reader);
+    match found {
+        Found { id: Some(id @ (Value::String(_) | Value::Number(_))), is_request: true } => id,
+        _ => Value::Null,
+    }
+}
+
+#[derive(Default)]
+struct Found {
+    id: Option<Value>,
+    is_request: bool,
+}
+
+struct Envelope<'a>(&'a mut Found);
+
+impl<'de> DeserializeSeed<'de> for Envelope<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Envelope<'_> {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a message")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<(), A::Error> {
+        while let Some(name) = fields.next_key::<String>()? {
+            match name.as_str() {
+                "id" => self.0.id = Some(fields.next_value()?),
+                "method" => {
+                    self.0.is_request = true;
+                    fields.next_value::<IgnoredAny>()?;
+                }
+                _ => {
+                    fields.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &[u8], expected: Value) {
+        assert_eq!(id_of(text), expected, "{}", String::from_utf8_lossy(text));
+    }
+
+    #[test]
+    fn an_id_is_found_beside_what_cannot_be_read() {
+        check(br#"{"id":7,"method":"m","params":"\ud800"}"#, json!(7));
+        check(b"{\"method\":\"m\",\"params\":\"\xff\",\"id\":\"a\"}", json!("a"));
+        let deep = format!(r#"{{"params":{}{},"method":"m","id":7}}"#, "[".repeat(300), "]".repeat(300));
+        check(deep.as_bytes(), json!(7));
+        check(br#"{"id":7,"method":"m","params":{"a":"cut o"#, json!(7));
+    }
+
+    #[test]
+    fn what_is_no_request_has_none() {
+        for text in ["", "nonsense", "[1]", r#"{"id":7,"result":"\ud800"}"#, r#"{"id":[7],"method":"m"}"#] {
+            check(text.as_bytes(), Value::Null);
+        }
+    }
+}
