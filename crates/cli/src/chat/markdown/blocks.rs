@@ -93,9 +93,9 @@ mod tests {
     fn only_what_another_block_follows_is_closed() {
         let nothing: [Range<usize>; 0] = [];
         assert_eq!(closed("a\n#"), nothing);
-        assert_eq!(closed("a\n# b\n"), [0..2]);
+        assert_eq!(closed("a\n# b\n"), [Range { start: 0, end: 2 }]);
         assert_eq!(closed("a\n\nb"), nothing);
-        assert_eq!(closed("a\n\nb\n"), [0..3]);
+        assert_eq!(closed("a\n\nb\n"), [Range { start: 0, end: 3 }]);
         assert_eq!(closed("```\na\n\nb\n"), nothing);
     }
 }
