@@ -149,6 +149,7 @@ fn call(
         let body = &function.block;
         return quote! {
             #[doc = #doc]
+            #[allow(clippy::too_many_arguments)] // one of them is not the author's
             #(#attributes)*
             #visibility async fn call(self, #inner_signature) -> #written #body
         };
@@ -158,6 +159,7 @@ fn call(
     let (signature, names) = (parameters.signature(), parameters.names());
     quote! {
         #[doc = #doc]
+        #[allow(clippy::too_many_arguments)]
         #visibility async fn call(self, #signature) -> #written {
             #(#attributes)*
             async fn __body(#inner_signature) -> ::core::result::Result<#written, ::toolwire_toolkit::Failure> #body

@@ -18,10 +18,10 @@ where
 {
     let too_large = || {
         let text = format!("the body is larger than {largest} bytes");
-        Err(refusal(StatusCode::PAYLOAD_TOO_LARGE, -32600, &text))
+        refusal(StatusCode::PAYLOAD_TOO_LARGE, -32600, &text)
     };
     if body.size_hint().lower() > DRAINED.max(largest as u64) {
-        return too_large();
+        return Err(too_large());
     }
     let mut body = std::pin::pin!(body);
     let mut length = 0;
@@ -36,7 +36,7 @@ where
         length += data.len() as u64;
         if length > largest as u64 {
             if length > DRAINED.max(largest as u64) {
-                return too_large();
+                return Err(too_large());
             }
             (first, whole) = (Bytes::new(), BytesMut::new());
             continue;
@@ -50,7 +50,7 @@ where
         }
     }
     if length > largest as u64 {
-        return too_large();
+        return Err(too_large());
     }
     Ok(if whole.is_empty() { first } else { whole.freeze() })
 }

@@ -39,7 +39,7 @@ async fn undescribed(args: Undescribed) {
 /// Take what has a default that cannot be shown.
 #[tool]
 async fn hidden(args: Hidden) {
-    drop(args);
+    let _ = args;
 }
 
 #[derive(Deserialize, JsonSchema)]
