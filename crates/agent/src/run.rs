@@ -15,8 +15,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use toolwire_contract::{
-    Answer, Block, Content, ConversationId, Message, ModelLimits, ModelRequest, Role, StopReason, Tool,
-    ToolCall, ToolChoice, ToolResult, Usage,
+    Answer, Block, Content, ConversationId, Message, Missing, ModelLimits, ModelRequest, Role, StopReason,
+    Tool, ToolCall, ToolChoice, ToolResult, Usage,
 };
 
 use crate::approval::{Decision, PendingCall};
@@ -57,6 +57,9 @@ pub struct Run {
     unsaved: Vec<Unsaved>,
     #[serde(skip)]
     catalog: Catalog,
+    /// Servers that are away, by name.
+    #[serde(skip)]
+    away: Vec<String>,
     /// Calls that were answered without being made, for the driver to tell.
     #[serde(skip)]
     told: Vec<(String, String, ToolResult)>,
@@ -132,6 +135,7 @@ impl Run {
             position: 0,
             unsaved: Vec::new(),
             catalog: Catalog::default(),
+            away: Vec::new(),
             told: Vec::new(),
         }
     }
@@ -184,6 +188,12 @@ impl Run {
 
     pub(crate) fn set_catalog(&mut self, catalog: Catalog) {
         self.catalog = catalog;
+    }
+
+    /// Which parts of the toolbox are away. The model is told, by name alone: the reasons change from one moment to the
+    /// next, and a request that changes is read anew by the provider.
+    pub fn set_missing(&mut self, missing: &[Missing]) {
+        self.away = missing.iter().map(|missing| missing.server.clone()).collect();
     }
 
     /// The person says something, and the model is to answer. Whatever is still open is cancelled first.
@@ -436,12 +446,12 @@ impl Run {
             self.offer.use_tool(&self.catalog, name);
         }
         let tools = self.offer.tools(&self.catalog, &self.settings);
-        let fixed =
-            self.offer.tokens() + self.settings.instructions.as_deref().map_or(0, crate::estimate_tokens);
+        let instructions = self.instructions();
+        let fixed = self.offer.tokens() + instructions.as_deref().map_or(0, crate::estimate_tokens);
         let size = self.settings.context.tokens.or(self.catalog.limits().context_tokens);
         let messages = self.memory.view(&self.history, fixed, size, &self.settings);
         ModelRequest {
-            instructions: self.settings.instructions.clone(),
+            instructions,
             messages,
             tool_choice: match &self.settings.tool_choice {
                 _ if tools.is_empty() => ToolChoice::Auto,
@@ -453,6 +463,20 @@ impl Run {
             max_output_tokens: self.settings.max_output_tokens,
             temperature: self.settings.temperature,
         }
+    }
+
+    /// What the model is told before the conversation: the settings' own words, and which servers are away.
+    fn instructions(&self) -> Option<String> {
+        let own = self.settings.instructions.clone();
+        if self.away.is_empty() {
+            return own;
+        }
+        let names: Vec<String> = self.away.iter().map(|name| format!("`{name}`")).collect();
+        let note = format!(
+            "The tools of {} are not there at the moment. Where they are needed, say so instead of guessing.",
+            names.join(", ")
+        );
+        Some(own.map_or(note.clone(), |own| format!("{own}\n\n{note}")))
     }
 
     /// What becomes of a call that the model wants made.

@@ -1,5 +1,7 @@
 //! `toolwire doctor`: what is wrong, and how to mend it.
 
+mod endpoint;
+
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
@@ -13,6 +15,7 @@ use toolwire_hub::{Hub, ServerStatus};
 use crate::failure::Failure;
 use crate::output;
 use crate::servers::{self, trouble};
+use crate::settings;
 use crate::shown::{counted, shown};
 use crate::source::in_words;
 use crate::tools;
@@ -23,9 +26,10 @@ const ODD: Style = AnsiColor::Yellow.on_default().bold();
 const QUIET: Style = AnsiColor::BrightBlack.on_default();
 const NAME: Style = Style::new().bold();
 
-/// Check the configuration, the servers and their tools
+/// Check the configuration, the servers and their tools, and the model
 ///
-/// Says what is wrong and how to mend it. The exit code is 1 when something is.
+/// Says what is wrong and how to mend it. The configured model is asked for one word. The exit code is 1 when something is
+/// wrong.
 #[derive(Args)]
 #[command(after_long_help = include_str!("help/doctor.txt"))]
 pub(crate) struct DoctorArgs {
@@ -36,6 +40,7 @@ pub(crate) struct DoctorArgs {
 
 pub(crate) fn run(args: &DoctorArgs, config: Option<&Path>) -> Result<ExitCode, Failure> {
     let found = servers::find(config)?;
+    let settings = settings::read(found.config.toolwire.as_ref(), &found.place)?;
     found.with_hub(async |hub| {
         let started = Instant::now();
         servers::settled(hub).await;
@@ -61,6 +66,7 @@ pub(crate) fn run(args: &DoctorArgs, config: Option<&Path>) -> Result<ExitCode, 
             })?;
         }
         wrong += tell_schemas(&mut text, hub);
+        wrong += endpoint::tell_model(&mut text, &settings).await?;
         let _ = writeln!(text, "\n{}", verdict(wrong, took));
         output::print_styled(&text)?;
         Ok(if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -38,18 +38,21 @@ impl World {
     }
 
     fn ask(&self, arguments: &[&str], stdin: &[u8]) -> Outcome {
-        outcome(
-            Command::new(env!("CARGO_BIN_EXE_toolwire"))
-                .current_dir(&self.folder)
-                .env("XDG_DATA_HOME", self.folder.join("data"))
-                .env("OPENAI_BASE_URL", self.provider.base_url())
-                .env("OPENAI_API_KEY", KEY)
-                .env("NO_COLOR", "1")
-                .env_remove("TOOLWIRE_CONFIG")
-                .args(["ask", "--model", "openai/gpt-5.2"])
-                .args(arguments)
-                .write_stdin(stdin),
-        )
+        let mut command = self.command("ask");
+        outcome(command.args(["--model", "openai/gpt-5.2"]).args(arguments).write_stdin(stdin))
+    }
+
+    fn command(&self, name: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_toolwire"));
+        command
+            .current_dir(&self.folder)
+            .env("XDG_DATA_HOME", self.folder.join("data"))
+            .env("OPENAI_BASE_URL", self.provider.base_url())
+            .env("OPENAI_API_KEY", KEY)
+            .env("NO_COLOR", "1")
+            .env_remove("TOOLWIRE_CONFIG")
+            .arg(name);
+        command
     }
 
     /// Asks, and gives the whole run with what the provider was sent.
@@ -278,6 +281,21 @@ fn what_a_provider_refuses_is_told_and_the_exit_code_says_so() {
         outcome.stderr
     );
     assert!(!outcome.stderr.contains(KEY), "{}", outcome.stderr);
+}
+
+#[test]
+fn doctor_asks_the_configured_model_for_a_word() {
+    let body = json!({"error": {"message": "The model `gpt-5.2` does not exist", "code": "model_not_found"}});
+    let script = Script::new([Reply::Answer(Said::text("OK")), Reply::error(404, body)]);
+    let world = World::new("doctor", json!({}), script);
+    let config = json!({"mcpServers": {}, "toolwire": {"model": "openai/gpt-5.2"}});
+    fs::write(world.folder.join("mcp.json"), config.to_string()).unwrap();
+    let well = outcome(&mut world.command("doctor"));
+    assert_eq!(well.code, 0, "{}{}", well.stdout, well.stderr);
+    assert!(well.stdout.contains("model  openai/gpt-5.2 answers"), "{}", well.stdout);
+    let ill = outcome(&mut world.command("doctor"));
+    assert_eq!(ill.code, 1, "{}{}", ill.stdout, ill.stderr);
+    assert!(ill.stdout.contains("The model `gpt-5.2` does not exist"), "{}", ill.stdout);
 }
 
 /// Runs `ask` where nothing is configured.

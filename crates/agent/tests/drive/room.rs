@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
-use serde_json::json;
+use futures::future::BoxFuture;
+use serde_json::{Value, json};
 use toolwire_agent::{Agent, Context, Functions, Search};
-use toolwire_contract::{ModelLimits, ModelRequest, ToolChoice};
+use toolwire_contract::{
+    CallError, CallOptions, Missing, ModelLimits, ModelRequest, Tool, ToolChoice, ToolResult, Toolbox,
+};
 use toolwire_testkit::{Scripted, ScriptedModel};
 
-use crate::support::{model, results, tool};
+use crate::support::{functions, model, results, tool};
 
 fn many_tools() -> Functions {
     let numbered = (0..100).map(|number| format!("number_{number}_of_the_row"));
@@ -139,4 +142,47 @@ async fn a_long_conversation_is_shortened_seldom_and_kept_whole() {
     assert!(text.contains("Earlier parts of this conversation were left out"), "{text}");
     assert!(text.contains("characters left out to save room"), "{text}");
     assert!(text.contains("Read number 59"));
+}
+
+/// Tools of which a part is away.
+struct Partly(Functions);
+
+impl Toolbox for Partly {
+    fn tools(&self) -> Arc<[Tool]> {
+        self.0.tools()
+    }
+
+    fn missing(&self) -> Vec<Missing> {
+        ["files", "git"]
+            .map(|server| Missing { server: server.to_owned(), reason: "it ended".to_owned() })
+            .into()
+    }
+
+    fn call<'a>(
+        &'a self,
+        tool: &'a str,
+        arguments: &'a Value,
+        options: CallOptions,
+    ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
+        self.0.call(tool, arguments, options)
+    }
+}
+
+#[tokio::test]
+async fn a_model_is_told_which_servers_are_away() {
+    let model = model([Scripted::says("I cannot see files.")]);
+    let agent = Agent::builder()
+        .model(model.clone())
+        .tools(Arc::new(Partly(functions())))
+        .instructions("Be brief.")
+        .build()
+        .unwrap();
+    agent.run("Which files are there?").await;
+    assert_eq!(
+        model.requests()[0].instructions.as_deref(),
+        Some(
+            "Be brief.\n\nThe tools of `files`, `git` are not there at the moment. Where they are needed, say so instead \
+             of guessing."
+        )
+    );
 }

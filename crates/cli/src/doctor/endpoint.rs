@@ -1,0 +1,49 @@
+//! Whether the configured model answers.
+
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use toolwire_contract::{Message, ModelRequest};
+use toolwire_llm::collect;
+
+use super::{BAD, GOOD, NAME, QUIET};
+use crate::assembly;
+use crate::failure::Failure;
+use crate::settings::Settings;
+use crate::shown::shown;
+
+/// A person waits no longer for a word.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Asks the configured model for a word; how many things are wrong with it.
+pub(super) async fn tell_model(text: &mut String, settings: &Settings) -> Result<usize, Failure> {
+    let Some(name) = &settings.model else {
+        let _ = writeln!(
+            text,
+            "{GOOD}✓{GOOD:#} model  {QUIET}none is configured: `demo` answers, which is no language model{QUIET:#}"
+        );
+        return Ok(0);
+    };
+    let model = assembly::model(&assembly::models(settings)?, name)?;
+    let request = ModelRequest {
+        messages: vec![Message::user("Answer with the word OK.")],
+        max_output_tokens: Some(64),
+        ..ModelRequest::default()
+    };
+    let started = Instant::now();
+    let name = shown(name);
+    let (problem, hint) = match tokio::time::timeout(PATIENCE, collect(model.ask(request))).await {
+        Ok(Ok(_)) => {
+            let took = started.elapsed().as_secs_f64();
+            let _ = writeln!(text, "{GOOD}✓{GOOD:#} model  {QUIET}{name} answers ({took:.1} s){QUIET:#}");
+            return Ok(0);
+        }
+        Ok(Err(error)) => (error.to_string(), error.hint().map(str::to_owned)),
+        Err(_) => (format!("`{name}` did not answer within {PATIENCE:?}"), None),
+    };
+    let _ = writeln!(text, "{BAD}✗{BAD:#} model {NAME}{name}{NAME:#}  {}", shown(&problem));
+    if let Some(hint) = hint {
+        let _ = writeln!(text, "    {}", shown(&hint));
+    }
+    Ok(1)
+}
