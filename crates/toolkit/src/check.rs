@@ -66,6 +66,10 @@ pub(crate) fn refused(violations: &[Violation]) -> Failure {
 /// Reads checked arguments into the struct. What only its own code can refuse is refused in the same words.
 pub fn read<T: DeserializeOwned>(arguments: Map<String, Value>) -> Result<T, Failure> {
     let arguments = Value::Object(arguments);
+    // Where something is wrong is worked out only when something is.
+    if let Ok(read) = T::deserialize(&arguments) {
+        return Ok(read);
+    }
     serde_path_to_error::deserialize(&arguments).or_else(|error| {
         // Exact digits reach flattened and untagged types in a form they cannot read: those get plain numbers.
         let plain = plain_numbers(&arguments);

@@ -81,12 +81,34 @@ impl<T> Outcome<T> {
         self
     }
 
+    pub(crate) fn with_value<U>(self, value: Option<U>) -> Outcome<U> {
+        let Outcome { success, value: _, error, error_type, message, instruction, data, cause } = self;
+        Outcome { success, value, error, error_type, message, instruction, data, cause }
+    }
+
     pub fn is_ok(&self) -> bool {
         self.success
     }
 
     pub fn is_failure(&self) -> bool {
         !self.success
+    }
+}
+
+impl Outcome<Value> {
+    /// As JSON, just as it is serialised, with nothing copied.
+    pub(crate) fn into_json(self) -> Map<String, Value> {
+        let mut fields = Map::new();
+        fields.insert("success".to_owned(), self.success.into());
+        fields.extend(self.value.filter(|value| !value.is_null()).map(|value| ("value".to_owned(), value)));
+        let texts = [("error", self.error), ("error_type", self.error_type), ("message", self.message)];
+        for (name, text) in texts {
+            fields.extend(text.map(|text| (name.to_owned(), Value::String(text))));
+        }
+        let instruction = self.instruction.map(|instruction| Value::String(instruction.to_string()));
+        fields.extend(instruction.map(|text| ("instruction".to_owned(), text)));
+        fields.extend(self.data.map(|data| ("data".to_owned(), Value::Object(data))));
+        fields
     }
 }
 

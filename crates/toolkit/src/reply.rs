@@ -42,10 +42,11 @@ impl<T: Serialize + JsonSchema> Reply for Outcome<T> {
     }
 
     fn answer(self) -> Answered {
-        match serde_json::to_value(&self) {
-            Ok(value) => Answered::new(value, &self),
-            Err(error) => Failure::internal().caused_by(error).into(),
-        }
+        let value = match self.value.as_ref().map(serde_json::to_value).transpose() {
+            Ok(value) => value,
+            Err(error) => return Failure::internal().caused_by(error).into(),
+        };
+        Answered::new(self.with_value(value))
     }
 }
 
@@ -84,21 +85,22 @@ impl<R: Reply, E: Into<Failure>> Reply for Result<R, E> {
 }
 
 impl Answered {
-    fn new<T>(value: Value, outcome: &Outcome<T>) -> Answered {
+    fn new(outcome: Outcome<Value>) -> Answered {
         let failed = outcome.is_failure().then(|| Failed {
             error_type: outcome.error_type.clone().unwrap_or_else(|| INTERNAL.to_owned()),
             error: outcome.error.clone().unwrap_or_default(),
             cause: outcome.cause.clone(),
         });
-        let result = ToolResult { is_error: Some(failed.is_some()), ..ToolResult::structured(value) };
+        let structured = Value::Object(outcome.into_json());
+        let text = ToolResult::text(structured.to_string());
+        let result =
+            ToolResult { is_error: Some(failed.is_some()), structured_content: Some(structured), ..text };
         Answered { result, failed }
     }
 }
 
 impl From<Failure> for Answered {
     fn from(failure: Failure) -> Answered {
-        let outcome = Outcome::<()>::from(failure);
-        let value = serde_json::to_value(&outcome).unwrap_or_default();
-        Answered::new(value, &outcome)
+        Answered::new(Outcome::from(failure))
     }
 }
