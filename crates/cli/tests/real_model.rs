@@ -183,7 +183,7 @@ fn ask_runs_the_demo_tools_through_the_model() {
             let messages: Vec<Message> = serde_json::from_value(report["messages"].clone()).unwrap();
             let call = messages[1].calls().next().map(|(_, call)| call.clone()).expect("a call was required");
             println!("{question} → {} {:?} → {}", call.name, call.arguments, report["answer"]);
-            let known = ["get_weather", "calculate"].contains(&call.name.as_str());
+            let known = ["get_weather", "calculate", "read_result"].contains(&call.name.as_str());
             assert!(known, "{report:#}");
             let result = &report["messages"][2]["content"][0];
             assert_eq!(result["type"], "tool_result", "{report:#}");
