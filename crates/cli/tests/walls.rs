@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::LazyLock;
 
 use serde_json::Value;
 
@@ -269,7 +270,13 @@ struct Workspace {
     members: BTreeSet<String>,
 }
 
-fn workspace() -> Workspace {
+fn workspace() -> &'static Workspace {
+    // Asking Cargo takes seconds, and its answer is the same for all tests.
+    static WORKSPACE: LazyLock<Workspace> = LazyLock::new(read_workspace);
+    &WORKSPACE
+}
+
+fn read_workspace() -> Workspace {
     let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .args(["metadata", "--format-version", "1", "--all-features", "--locked"])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
