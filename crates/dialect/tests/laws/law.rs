@@ -20,10 +20,10 @@ use serde_json::{Map, Value, json};
 use toolwire_dialect::{ArgumentError, Dialect, Effect, Options, Report, Toolset};
 
 /// Draws per tool, dialect and direction. `TOOLWIRE_LAW_DRAWS` asks for more of them.
-const DRAWS: usize = 3;
+const DRAWS: usize = 2;
 
 /// Generated schemas; `TOOLWIRE_LAW_CASES` asks for more of them.
-const CASES: usize = 600;
+const CASES: usize = 400;
 
 fn setting(name: &str, usual: usize) -> usize {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
