@@ -19,8 +19,11 @@ use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRu
 use serde_json::{Map, Value, json};
 use toolwire_dialect::{ArgumentError, Dialect, Effect, Options, Report, Toolset};
 
-/// Draws per tool, dialect and direction. `TOOLWIRE_LAW_DRAWS` asks for more of them.
+/// Draws per real tool, dialect and direction. `TOOLWIRE_LAW_DRAWS` asks for more of them.
 const DRAWS: usize = 2;
+
+/// Draws per generated schema, dialect and direction.
+const DRAWS_OF_A_CASE: usize = 3;
 
 /// Generated schemas; `TOOLWIRE_LAW_CASES` asks for more of them.
 const CASES: usize = 400;
@@ -461,7 +464,7 @@ fn the_law_holds_for_generated_schemas() {
         let Some(original) = Source::new(&tool["inputSchema"]) else { return Ok(()) };
         for dialect in Dialect::ALL {
             for reshape in [false, true] {
-                match judge(&tool, &original, dialect, reshape, DRAWS) {
+                match judge(&tool, &original, dialect, reshape, DRAWS_OF_A_CASE) {
                     Ok(judged) => *tally.lock().expect("no judge panicked") += judged,
                     Err(broken) => return Err(TestCaseError::fail(broken.to_string())),
                 }
