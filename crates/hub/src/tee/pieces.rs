@@ -135,7 +135,7 @@ fn with_whole_pairs(text: &str) -> String {
     whole
 }
 
-/// The code unit that `\uXXXX` at the beginning of `text` stands for.
+/// The code unit that an escape with `\u` and four digits at the beginning of `text` stands for.
 fn unit(text: &str) -> Option<u32> {
     let digits = text.strip_prefix("\\u")?.get(..4)?;
     digits.bytes().all(|digit| digit.is_ascii_hexdigit()).then(|| u32::from_str_radix(digits, 16).ok())?
