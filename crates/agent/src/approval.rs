@@ -6,9 +6,7 @@
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use toolwire_contract::{Tool, ToolCall};
-
-use crate::glob::fits;
+use toolwire_contract::{Glob, Tool, ToolCall};
 
 /// Which calls run.
 ///
@@ -96,7 +94,9 @@ impl Policy {
     /// What holds for a call of this name. By annotation a tool that was never listed is allowed: its call fails by
     /// itself, with an answer that tells the model what there is.
     pub fn verdict(&self, name: &str, tool: Option<&Tool>) -> Verdict {
-        let listed = |patterns: &[String]| patterns.iter().find(|pattern| fits(pattern, name)).cloned();
+        let listed = |patterns: &[String]| {
+            patterns.iter().find(|pattern| Glob::new(pattern.as_str()).matches(name)).cloned()
+        };
         if let Some(pattern) = listed(&self.deny) {
             return Verdict::Deny(format!("`{pattern}` is denied by the configuration"));
         }

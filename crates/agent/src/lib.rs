@@ -8,7 +8,6 @@ mod combined;
 mod drive; // makes it happen: awaits and decides nothing
 mod event;
 mod functions;
-mod glob;
 mod memory;
 mod outcome;
 mod search;

@@ -5,9 +5,11 @@ mod content;
 mod conversation;
 mod conversations;
 mod fields; // the one way in which known and unknown fields are told apart
+mod glob;
 mod message;
 mod model;
 mod result;
+mod secret;
 mod tool;
 mod toolbox;
 mod transcript;
@@ -16,12 +18,14 @@ pub use call::{InvalidCall, ToolCall};
 pub use content::{Content, ResourceBody, ResourceContents, ResourceLink};
 pub use conversation::{Conversation, ConversationId, Entry, InvalidId, Parent, Timestamp, Usage};
 pub use conversations::{Conversations, Cursor, Found, Hit, NewConversation, NewEntry, Page, StoreError};
+pub use glob::Glob;
 pub use message::{Block, InvalidMessage, Message, Role};
 pub use model::{
     Answer, Model, ModelError, ModelEvent, ModelLimits, ModelRequest, StopReason, ToolChoice, UnusableCall,
     Wait,
 };
 pub use result::{InvalidResult, ToolResult};
+pub use secret::Secret;
 pub use tool::{InvalidTool, Tool};
 pub use toolbox::{CallError, CallOptions, Missing, Progress, Toolbox};
 pub use transcript::{InvalidTranscript, Transcript};

@@ -12,7 +12,6 @@ mod pins;
 mod private_file;
 mod results;
 mod route;
-mod secret;
 mod session;
 mod spill;
 mod supervise;
@@ -23,14 +22,13 @@ mod wire; // ours ⇄ the SDK's
 pub use auth::{AuthConfig, AuthError, Bearer, Browser, GrantKind, OAuth};
 pub use catalog::Quarantined;
 pub use config::{
-    Auth, CALL_TIMEOUT, CONNECT_TIMEOUT, Candidate, Concern, Config, ConfigError, Fault, Glob, Origin, Place,
+    Auth, CALL_TIMEOUT, CONNECT_TIMEOUT, Candidate, Concern, Config, ConfigError, Fault, Origin, Place,
     ServerConfig, ServerName, Transport, Warning, read_time, shown_url,
 };
 pub use host::{ElicitAnswer, ElicitKind, ElicitRequest, Host, NoHost, Refusal, Root};
 pub use hub::{Hub, HubOptions};
 pub use pins::{Change, Drift, DriftKind, Pins, ServerId};
 pub use route::{Known, RESERVED, Route, Routes, ServerTools};
-pub use secret::Secret;
 pub use session::{
     CallOptions, ConnectContext, ConnectError, Era, Facts, LeftOut, Listing, Session, SessionError,
     SessionEvent,
@@ -39,4 +37,5 @@ pub use spill::{Budget, Fitted, Page, ReadError, Spill, SpillId, fit};
 pub use supervise::state::{Action, Event, Machine, Policy, State};
 pub use supervise::{Phase, ServerStatus};
 pub use tee::{Noise, Progress};
+pub use toolwire_contract::{Glob, Secret};
 pub use transport::{Ending, Failure, HttpKind, SpawnError, Target};

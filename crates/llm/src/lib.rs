@@ -5,7 +5,6 @@
 mod config;
 mod name;
 mod providers;
-mod secret;
 mod settings; // name + configuration + variables
 
 mod client;
@@ -33,5 +32,5 @@ pub use name::{InvalidModelName, ModelName};
 pub use pacing::{Clock, Pacing};
 pub use providers::{Auth, Key, PROVIDERS, Provider};
 pub use retry::Retries;
-pub use secret::Secret;
 pub use settings::EndpointError;
+pub use toolwire_contract::Secret;

@@ -4,15 +4,15 @@ use serde_json::{Map, Value, json};
 
 use super::calls::write_calls;
 use super::results::block;
-use crate::requests::{Choice, RequestDraft, RequestError, Said, Turn};
+use crate::requests::{Choice, RequestDraft, RequestError, Said, Turn, add_content};
 
 pub(crate) fn write_request(draft: &RequestDraft<'_>) -> Result<Map<String, Value>, RequestError> {
     let mut messages: Vec<Value> = Vec::new();
     for turn in &draft.turns {
         match turn {
-            Turn::User(pieces) => push(&mut messages, "user", pieces.iter().map(block).collect()),
+            Turn::User(pieces) => add_content(&mut messages, "user", pieces.iter().map(block).collect()),
             Turn::Assistant(said) => {
-                push(
+                add_content(
                     &mut messages,
                     "assistant",
                     said.iter().filter_map(|said| written(draft, said)).collect(),
@@ -20,7 +20,11 @@ pub(crate) fn write_request(draft: &RequestDraft<'_>) -> Result<Map<String, Valu
             }
             Turn::Results(results) => {
                 for message in draft.results(results)? {
-                    push(&mut messages, "user", message["content"].as_array().cloned().unwrap_or_default());
+                    add_content(
+                        &mut messages,
+                        "user",
+                        message["content"].as_array().cloned().unwrap_or_default(),
+                    );
                 }
             }
         }
@@ -40,21 +44,6 @@ pub(crate) fn write_request(draft: &RequestDraft<'_>) -> Result<Map<String, Valu
         body.insert("stream".to_owned(), json!(true));
     }
     Ok(body)
-}
-
-/// Adds to the last message, or begins one: user and assistant alternate.
-fn push(messages: &mut Vec<Value>, role: &str, content: Vec<Value>) {
-    if content.is_empty() {
-        return;
-    }
-    if let Some(last) = messages.last_mut()
-        && last["role"] == role
-        && let Some(known) = last["content"].as_array_mut()
-    {
-        known.extend(content);
-        return;
-    }
-    messages.push(json!({"role": role, "content": content}));
 }
 
 fn written(draft: &RequestDraft<'_>, said: &Said<'_>) -> Option<Value> {

@@ -5,16 +5,16 @@ use serde_json::{Map, Value, json};
 use super::calls::write_calls;
 use super::results::{document, image};
 use crate::anthropic::GONE;
-use crate::requests::{Choice, RequestDraft, RequestError, Said, Turn};
+use crate::requests::{Choice, RequestDraft, RequestError, Said, Turn, add_content};
 use crate::results::Piece;
 
 pub(crate) fn write_request(draft: &RequestDraft<'_>) -> Result<Map<String, Value>, RequestError> {
     let mut messages: Vec<Value> = Vec::new();
     for (number, turn) in draft.turns.iter().enumerate() {
         match turn {
-            Turn::User(pieces) => push(&mut messages, "user", user_blocks(number, pieces)),
+            Turn::User(pieces) => add_content(&mut messages, "user", user_blocks(number, pieces)),
             Turn::Assistant(said) => {
-                push(
+                add_content(
                     &mut messages,
                     "assistant",
                     said.iter().filter_map(|said| written(draft, said)).collect(),
@@ -22,7 +22,11 @@ pub(crate) fn write_request(draft: &RequestDraft<'_>) -> Result<Map<String, Valu
             }
             Turn::Results(results) => {
                 for message in draft.results(results)? {
-                    push(&mut messages, "user", message["content"].as_array().cloned().unwrap_or_default());
+                    add_content(
+                        &mut messages,
+                        "user",
+                        message["content"].as_array().cloned().unwrap_or_default(),
+                    );
                 }
             }
         }
@@ -42,21 +46,6 @@ pub(crate) fn write_request(draft: &RequestDraft<'_>) -> Result<Map<String, Valu
         body.insert("inferenceConfig".to_owned(), Value::Object(inference));
     }
     Ok(body)
-}
-
-/// Adds to the last message, or begins one: user and assistant alternate.
-fn push(messages: &mut Vec<Value>, role: &str, content: Vec<Value>) {
-    if content.is_empty() {
-        return;
-    }
-    if let Some(last) = messages.last_mut()
-        && last["role"] == role
-        && let Some(known) = last["content"].as_array_mut()
-    {
-        known.extend(content);
-        return;
-    }
-    messages.push(json!({"role": role, "content": content}));
 }
 
 fn user_blocks(number: usize, pieces: &[Piece]) -> Vec<Value> {

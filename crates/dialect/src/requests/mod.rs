@@ -295,3 +295,18 @@ impl RequestError {
         }
     }
 }
+
+/// Adds to the last message, or begins one: user and assistant alternate.
+pub(crate) fn add_content(messages: &mut Vec<Value>, role: &str, content: Vec<Value>) {
+    if content.is_empty() {
+        return;
+    }
+    if let Some(last) = messages.last_mut()
+        && last["role"] == role
+        && let Some(known) = last["content"].as_array_mut()
+    {
+        known.extend(content);
+        return;
+    }
+    messages.push(json!({"role": role, "content": content}));
+}

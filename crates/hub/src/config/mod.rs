@@ -5,7 +5,6 @@
 
 mod expand;
 mod fault;
-mod glob;
 mod json;
 mod oauth;
 mod places;
@@ -20,12 +19,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use fault::{Concern, ConfigError, Fault, Place, Warning};
-pub use glob::Glob;
 pub use oauth::Auth;
 pub use places::{Candidate, Origin};
 use reqwest::Url;
 use serde_json::Value;
 pub use timeout::read as read_time;
+
+use toolwire_contract::Glob;
 
 use crate::{HttpKind, Secret};
 

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use crate::secret::Secret;
+use crate::Secret;
 
 /// Variables that a process needs to run at all. The rest of our environment is none of a server's business.
 const PASSED_ON: &[&str] = &[

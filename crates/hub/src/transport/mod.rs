@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::watch;
 
-use crate::secret::Secret;
+use crate::Secret;
 use crate::tee::{Schemas, Tee};
 pub use command::SpawnError;
 pub(crate) use tail::Tail;

@@ -8,8 +8,8 @@ use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, Header
 use reqwest::redirect::Policy;
 use reqwest::{Method, Response, StatusCode, Url};
 
+use crate::Secret;
 use crate::auth::{AuthError, Bearer};
-use crate::secret::Secret;
 use crate::transport::{Failure, Link, Target};
 
 /// How long a server may take to accept a connection.

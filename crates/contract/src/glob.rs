@@ -1,4 +1,4 @@
-//! Patterns of tool names, for `tools.allow` and `tools.deny`.
+//! Patterns of tool names, wherever tools are allowed or denied.
 
 use std::fmt;
 

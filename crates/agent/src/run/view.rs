@@ -1,0 +1,114 @@
+//! What others may know of a run, and what its keeper tells it.
+
+use std::mem;
+
+use toolwire_contract::{ConversationId, Message, ToolResult, Usage};
+
+use super::{Run, State, Unsaved};
+use crate::approval::PendingCall;
+use crate::event::ContextUse;
+use crate::outcome::{Ending, Outcome};
+use crate::settings::Settings;
+
+impl Run {
+    /// All that was said, as the model would be shown it if its context had no end: users and assistants take turns, and
+    /// each call has its result in the next message, but for calls that are open now.
+    pub fn messages(&self) -> &[Message] {
+        &self.history
+    }
+
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// For changes in the middle, such as other approvals; they hold from the next answer on.
+    pub fn settings_mut(&mut self) -> &mut Settings {
+        &mut self.settings
+    }
+
+    /// What everything has cost since this run began.
+    pub fn usage(&self) -> Usage {
+        self.usage
+    }
+
+    /// How full the context window is.
+    pub fn context(&self) -> ContextUse {
+        let size = self.settings.context.tokens.or(self.catalog.limits().context_tokens);
+        ContextUse { used: self.memory.used(), size }
+    }
+
+    /// The tools that a person allowed for good, in the order in which that happened.
+    pub fn always_allowed(&self) -> &[String] {
+        &self.always
+    }
+
+    /// Allows a tool for good, as [`Decision::Always`] does.
+    pub fn allow_always(&mut self, tool: impl Into<String>) {
+        let tool = tool.into();
+        if !self.always.contains(&tool) {
+            self.always.push(tool);
+        }
+    }
+
+    /// Whether there is nothing to do until somebody says something.
+    pub fn is_done(&self) -> bool {
+        self.state != State::Working
+    }
+
+    pub(crate) fn has_open_calls(&self) -> bool {
+        !self.calls.is_empty()
+    }
+
+    /// The calls that wait for a person.
+    pub fn waiting(&self) -> Vec<PendingCall> {
+        self.calls.iter().filter_map(|call| call.pending(self.catalog.tool(&call.call.name))).collect()
+    }
+
+    /// How many answers there were to this message of the person.
+    pub fn steps(&self) -> u32 {
+        self.turn.steps
+    }
+
+    /// Where the messages are kept, and how many are.
+    pub fn kept(&self) -> Option<(&ConversationId, u64)> {
+        self.conversation.as_ref().map(|conversation| (conversation, self.position))
+    }
+
+    /// From now on messages are kept there, after this many that are.
+    pub fn keep_in(&mut self, conversation: ConversationId, position: u64) {
+        self.conversation = Some(conversation);
+        self.position = position;
+    }
+
+    /// The messages that are complete and not yet kept, in their order.
+    pub fn unsaved(&self) -> &[Unsaved] {
+        &self.unsaved
+    }
+
+    /// The first so many of [`Run::unsaved`] are kept now.
+    pub fn saved(&mut self, messages: usize) {
+        self.unsaved.drain(..messages.min(self.unsaved.len()));
+        self.position += messages as u64;
+    }
+
+    /// Calls that got a result without being made since this was last asked: id, name, result.
+    pub(crate) fn take_told(&mut self) -> Vec<(String, String, ToolResult)> {
+        mem::take(&mut self.told)
+    }
+
+    /// How it ended; while it works, what it waits for.
+    pub(crate) fn outcome(&self) -> Outcome {
+        let ending = match &self.state {
+            State::Idle => Ending::Finished,
+            State::Working => Ending::NeedsApproval(self.waiting()),
+            State::Done(ending) => ending.clone(),
+        };
+        Outcome {
+            ending,
+            text: self.turn.text.clone(),
+            stop: self.turn.stop.clone(),
+            usage: self.turn.usage,
+            steps: self.turn.steps,
+        }
+    }
+}
