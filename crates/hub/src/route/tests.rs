@@ -5,7 +5,7 @@ use serde_json::json;
 use toolwire_dialect::{Dialect, Options, Toolset, is_legal_name};
 
 use super::*;
-use crate::config::{Glob, Transport};
+use crate::{Glob, config::Transport};
 
 fn server(name: &str) -> ServerConfig {
     let transport =
