@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::Value;
-use toolwire_contract::{CallOptions, Content, ResourceBody, ToolResult, Toolbox};
-use toolwire_hub::{Hub, read_time};
+use toolwire_contract::{CallOptions, Content, ResourceBody, ToolResult, Toolbox, read_time};
+use toolwire_hub::Hub;
 
 use crate::convert::json;
 use crate::failure::{Failure, NOTE, say};

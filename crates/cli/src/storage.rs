@@ -8,8 +8,7 @@ use std::time::Duration;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use toolwire_contract::{Conversations, StoreError};
-use toolwire_hub::read_time;
+use toolwire_contract::{Conversations, StoreError, read_time};
 use toolwire_store::{Redis, RedisOptions, Sqlite, SqliteOptions};
 
 use crate::failure::Failure;

@@ -10,6 +10,7 @@ mod message;
 mod model;
 mod result;
 mod secret;
+mod time;
 mod tool;
 mod toolbox;
 mod transcript;
@@ -26,6 +27,7 @@ pub use model::{
 };
 pub use result::{InvalidResult, ToolResult};
 pub use secret::Secret;
+pub use time::read_time;
 pub use tool::{InvalidTool, Tool};
 pub use toolbox::{CallError, CallOptions, Missing, Progress, Toolbox};
 pub use transcript::{InvalidTranscript, Transcript};

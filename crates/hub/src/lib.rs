@@ -23,7 +23,7 @@ pub use auth::{AuthConfig, AuthError, Bearer, Browser, GrantKind, OAuth};
 pub use catalog::Quarantined;
 pub use config::{
     Auth, CALL_TIMEOUT, CONNECT_TIMEOUT, Candidate, Concern, Config, ConfigError, Fault, Origin, Place,
-    ServerConfig, ServerName, Transport, Warning, read_time, shown_url,
+    ServerConfig, ServerName, Transport, Warning, shown_url,
 };
 pub use host::{ElicitAnswer, ElicitKind, ElicitRequest, Host, NoHost, Refusal, Root};
 pub use hub::{Hub, HubOptions};

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
-use toolwire_contract::Usage;
+use toolwire_contract::{Usage, read_time as parse_time};
 
 use crate::Secret;
 
@@ -57,6 +57,8 @@ pub struct EndpointConfig {
     pub forced_choice: Option<bool>,
     /// Whether several calls at once are allowed; without, as the provider likes.
     pub parallel_calls: Option<bool>,
+    /// Whether reasoning of earlier answers goes back (Chat Completions); without, where the provider is known to want it.
+    pub reasoning: Option<bool>,
     /// Whether encrypted reasoning is asked for (Responses); models that do not reason refuse it.
     pub encrypted_reasoning: Option<bool>,
     /// Whether a stream is asked for its usage; without, where the provider is known to take the question.
@@ -150,9 +152,6 @@ impl Price {
     }
 }
 
-/// Longer is a mistake, or milliseconds.
-const LONGEST_TIME: Duration = Duration::from_secs(24 * 60 * 60);
-
 fn read_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
     let text = match Option::<Value>::deserialize(deserializer)? {
         None | Some(Value::Null) => return Ok(None),
@@ -162,22 +161,6 @@ fn read_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Durati
     parse_time(&text).map(Some).ok_or_else(|| {
         D::Error::custom(format!("`{text}` is no time such as `30` (seconds), `\"500ms\"` or `\"2m\"`"))
     })
-}
-
-fn parse_time(text: &str) -> Option<Duration> {
-    let text = text.trim();
-    let digits = text.find(|letter: char| letter.is_ascii_alphabetic()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let seconds = match unit {
-        "ms" => 0.001,
-        "" | "s" => 1.0,
-        "m" | "min" => 60.0,
-        "h" => 3600.0,
-        _ => return None,
-    };
-    let number: f64 = number.trim().parse().ok()?;
-    let time = Duration::try_from_secs_f64(number * seconds).ok()?;
-    (time > Duration::ZERO && time <= LONGEST_TIME).then_some(time)
 }
 
 #[cfg(test)]
@@ -195,7 +178,7 @@ mod tests {
             "timeouts": {"connect": 1, "firstToken": "1.5m", "silence": "500ms"}, "retries": 0,
             "price": {"input": 1.25, "output": 10, "cachedInput": 0.125}, "contextTokens": 200000, "maxTools": 20,
             "maxOutputTokens": 4096, "images": false, "files": false, "audio": true, "forcedChoice": false,
-            "parallelCalls": false, "encryptedReasoning": false, "streamUsage": true,
+            "parallelCalls": false, "reasoning": true, "encryptedReasoning": false, "streamUsage": true,
             "request": {"reasoning_effort": "low", "seed": 7}
         }}"#;
         let read =
@@ -227,6 +210,7 @@ mod tests {
             audio: true,
             forced_choice: Some(false),
             parallel_calls: Some(false),
+            reasoning: Some(true),
             encrypted_reasoning: Some(false),
             stream_usage: Some(true),
             request: json!({"reasoning_effort": "low", "seed": 7}).as_object().cloned().expect("an object"),
@@ -265,16 +249,6 @@ mod tests {
         let value = json!({"work": {"apiKey": "sk-1", "headers": {"x-key": "sk-2"}}});
         let shown = format!("{:?}", EndpointConfigs::read(&value).expect("a configuration"));
         assert!(shown.contains('…') && !shown.contains("sk-"), "{shown}");
-    }
-
-    #[test]
-    fn times_are_positive_and_no_longer_than_a_day() {
-        let cases =
-            [("30", Some(30_000)), ("0.5", Some(500)), ("2m", Some(120_000)), ("1h", Some(3_600_000))];
-        let wrong = ["0", "-1", "25h", "", "s", "NaN", "inf", "1 day"].map(|text| (text, None));
-        for (text, milliseconds) in cases.into_iter().chain(wrong) {
-            assert_eq!(parse_time(text), milliseconds.map(Duration::from_millis), "{text:?}");
-        }
     }
 
     #[test]

@@ -36,6 +36,8 @@ pub struct Provider {
     pub output_limit: Option<OutputLimit>,
     /// Whether one tool may be demanded by its name, where it is not as the dialect says.
     pub named_choice: Option<bool>,
+    /// Whether reasoning of earlier answers goes back, where it is not as the dialect says.
+    pub reasoning: Option<bool>,
 }
 
 /// Whether a key is asked for.
@@ -76,6 +78,7 @@ const CHAT: Provider = Provider {
     most_tools: Some(128),
     output_limit: None,
     named_choice: None,
+    reasoning: None,
 };
 
 /// An OpenAI-compatible endpoint that nothing else is known of: what a bare name means.
@@ -246,6 +249,7 @@ pub static PROVIDERS: [Provider; 16] = [
         base_url: Some("https://openrouter.ai/api/v1"),
         base_url_variables: &["OPENROUTER_BASE_URL"],
         key_variables: &["OPENROUTER_API_KEY"],
+        reasoning: Some(true),
         ..CHAT
     },
 ];

@@ -218,6 +218,7 @@ impl Settings {
                 parallel_calls: config.parallel_calls,
                 forced_choice: config.forced_choice.unwrap_or(usual.forced_choice),
                 named_choice: provider.named_choice,
+                reasoning: config.reasoning.or(provider.reasoning),
                 encrypted_reasoning: config.encrypted_reasoning.unwrap_or(usual.encrypted_reasoning),
                 extra: config.request.clone(),
                 ..usual

@@ -15,7 +15,7 @@ use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValu
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 use toolwire_contract::{Answer, Block, Content, ModelError, ModelEvent, ModelRequest, Wait};
-use toolwire_dialect::{AnswerError, AnswerStream, Family, Toolset, read_answer, write_request};
+use toolwire_dialect::{AnswerError, AnswerStream, Toolset, read_answer, write_request};
 
 use crate::client::reason;
 use crate::frames::{FrameError, Frames, LONGEST_FRAME, is_last};
@@ -157,7 +157,7 @@ impl<'e> Asking<'e> {
             end: None,
         };
         if is_whole {
-            let answer = reading.whole().await?;
+            let answer = reading.whole(seed).await?;
             self.ready.extend(shown(&answer));
             self.ready.push_back(ModelEvent::Answer(answer));
             return Ok(State::Over);
@@ -316,7 +316,7 @@ impl Reading {
     }
 
     /// The answer of a body that comes in one piece.
-    async fn whole(&mut self) -> Result<Answer, Trouble> {
+    async fn whole(&mut self, seed: &str) -> Result<Answer, Trouble> {
         let mut text = Vec::new();
         loop {
             match timeout_at(self.deadline, self.body.next()).await {
@@ -333,12 +333,7 @@ impl Reading {
         }
         let body: Value = serde_json::from_slice(&text)
             .map_err(|error| self.misframed(&FrameError::NotJson(error.to_string())))?;
-        // These APIs give calls no ids, and a whole answer is one event of a stream, which makes ids that differ.
-        if matches!(self.settings.dialect.family(), Family::Gemini | Family::Ollama) {
-            self.push(vec![body])?;
-            return self.end.take().unwrap_or_else(|| self.finish());
-        }
-        let answer = read_answer(self.settings.dialect, &body, &self.toolset);
+        let answer = read_answer(self.settings.dialect, &body, &self.toolset, seed);
         self.last = body;
         let answer = answer.map_err(|error| self.unanswered(error))?;
         Ok(self.priced(answer))
@@ -366,9 +361,7 @@ impl Reading {
             }
             AnswerError::Cut { .. } => self.broken(error.to_string()),
             AnswerError::Failed { ref message, .. } => {
-                // Cohere says why beside its word for the end.
-                let beside = self.last.pointer("/delta/error").and_then(Value::as_str);
-                let message = match message.as_deref().or(beside) {
+                let message = match message {
                     Some(why) => format!("{error}: {why}"),
                     None => error.to_string(),
                 };

@@ -138,13 +138,18 @@ impl AnswerStream {
     }
 }
 
-/// Reads an answer that came whole: the body of the response.
-pub fn read_answer(dialect: Dialect, answer: &Value, tools: &Toolset) -> Result<Answer, AnswerError> {
+/// Reads an answer that came whole: the body of the response. The `seed` is that of [`AnswerStream::with_seed`].
+pub fn read_answer(
+    dialect: Dialect,
+    answer: &Value,
+    tools: &Toolset,
+    seed: &str,
+) -> Result<Answer, AnswerError> {
     let (calls, cut) = settle(read_calls(dialect, answer), answer)?;
     let mut reader = Reader::new(dialect);
     let read = reader.whole(&At::root(answer), &mut Vec::new());
     read.map_err(|error| AnswerError::from_call_error(error, answer))?;
-    Ok(Assembly { dialect, tools, seed: "", cut }.assemble(reader.finish(), calls))
+    Ok(Assembly { dialect, tools, seed, cut }.assemble(reader.finish(), calls))
 }
 
 /// The calls, and why none of them may run.

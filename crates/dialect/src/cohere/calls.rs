@@ -11,7 +11,7 @@ pub(crate) fn read_calls(answer: &Value) -> Result<Vec<ReceivedCall>, CallError>
     let answer = At::root(answer);
     answer.object()?;
     failure_in(&answer)?;
-    let ending = ending(answer.text("finish_reason")?);
+    let ending = ending(&answer)?;
     let message = answer.get("message");
     let message = message.as_ref().unwrap_or(&answer);
     let Some(calls) = message.get("tool_calls") else { return conclude(Vec::new(), ending) };
@@ -19,12 +19,16 @@ pub(crate) fn read_calls(answer: &Value) -> Result<Vec<ReceivedCall>, CallError>
     conclude(drafts, ending)
 }
 
-fn ending(finish_reason: Option<&str>) -> Ending {
-    match finish_reason {
+fn ending(holder: &At<'_>) -> Result<Ending, CallError> {
+    Ok(match holder.text("finish_reason")? {
         Some(reason @ ("MAX_TOKENS" | "TIMEOUT")) => Ending::Cut(reason.to_owned()),
-        Some(reason @ "ERROR") => Ending::Failed { reason: reason.to_owned(), message: None },
+        Some(reason @ "ERROR") => {
+            // A stream says why beside its word for the end.
+            let message = holder.text("error")?.map(str::to_owned);
+            Ending::Failed { reason: reason.to_owned(), message }
+        }
         _ => Ending::Done,
-    }
+    })
 }
 
 #[derive(Debug, Default)]
@@ -46,12 +50,10 @@ impl Stream {
             Some("tool-call-start") => self.take(&event, true),
             Some("tool-call-delta") => self.take(&event, false),
             Some("message-end") => {
-                let delta = event.get("delta");
-                let reason = match &delta {
-                    Some(delta) => delta.text("finish_reason")?,
-                    None => None,
-                };
-                self.ending = Some(ending(reason));
+                self.ending = Some(match event.get("delta") {
+                    Some(delta) => ending(&delta)?,
+                    None => Ending::Done,
+                });
                 Ok(())
             }
             _ => Ok(()),

@@ -60,7 +60,7 @@ fn whole_answers_come_out_as_written() {
         let outcomes = transcripts().into_iter().filter(|(dialect, ..)| dialect.name() == name);
         let outcomes: Value = outcomes
             .map(|(dialect, case, whole, _)| {
-                (case, outcome(&read_answer(dialect, &whole, &toolset(dialect))))
+                (case, outcome(&read_answer(dialect, &whole, &toolset(dialect), "")))
             })
             .collect();
         check_file(&format!("answers/expected/{name}.json"), &outcomes);
@@ -70,7 +70,7 @@ fn whole_answers_come_out_as_written() {
 #[test]
 fn streams_give_what_whole_answers_give() {
     for (dialect, case, whole, events) in transcripts() {
-        let whole = read_answer(dialect, &whole, &toolset(dialect));
+        let whole = read_answer(dialect, &whole, &toolset(dialect), "");
         assert_eq!(outcome(&stream(dialect, &events).1), outcome(&whole), "{dialect}: {case}");
     }
 }
@@ -139,7 +139,8 @@ fn the_provider_s_error_is_kept_whole() {
         if case != "error" {
             continue;
         }
-        let Err(AnswerError::Provider { message, body }) = read_answer(dialect, &whole, &toolset(dialect))
+        let Err(AnswerError::Provider { message, body }) =
+            read_answer(dialect, &whole, &toolset(dialect), "")
         else {
             panic!("{dialect}");
         };

@@ -90,7 +90,7 @@ proptest! {
             let tools = bound(dialect, true);
             let mut stream = AnswerStream::new(dialect, tools.clone());
             for event in &events {
-                let _ = read_answer(dialect, event, tools);
+                let _ = read_answer(dialect, event, tools, "");
                 let _ = stream.push(event);
             }
             let _ = stream.finish();

@@ -19,7 +19,7 @@ fn whole(source: Dialect) -> Value {
 
 /// A conversation whose calls `source` made: one gave an image, the other failed.
 fn history(source: Dialect) -> Vec<Message> {
-    let answer = read_answer(source, &whole(source), &toolset(source)).unwrap();
+    let answer = read_answer(source, &whole(source), &toolset(source), "").unwrap();
     let ids: Vec<String> = answer.message.calls().map(|(id, _)| id.to_owned()).collect();
     let picture = ToolResult {
         content: Some(vec![Content::text("12 °C"), Content::image(PNG, "image/png")]),

@@ -12,7 +12,6 @@ mod read;
 mod reader;
 #[cfg(test)]
 mod tests;
-mod timeout;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -23,7 +22,6 @@ pub use oauth::Auth;
 pub use places::{Candidate, Origin};
 use reqwest::Url;
 use serde_json::Value;
-pub use timeout::read as read_time;
 
 use toolwire_contract::Glob;
 

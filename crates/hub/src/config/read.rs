@@ -11,7 +11,6 @@ use super::json::{members, parse, scalar, start, without_mark};
 use super::reader::{Reader, Spot, field};
 use super::{
     Auth, Concern, Config, ConfigError, Fault, Glob, HttpKind, ServerConfig, ServerName, Transport, Warning,
-    timeout,
 };
 use crate::{AuthConfig, GrantKind, Secret};
 
@@ -312,7 +311,7 @@ impl<'t> Reader<'t> {
             Node::StringLit(_) => self.text(spot, node)?,
             _ => return Err(self.wrong_type(spot, "a number of seconds or a text such as \"30s\"", node)),
         };
-        let time = timeout::read(&text);
+        let time = toolwire_contract::read_time(&text);
         let time = time.ok_or_else(|| self.fault(spot, Fault::BadTimeout { text }))?;
         if matches!(node, Node::NumberLit(_)) && time.as_secs() >= LONG_TIMEOUT {
             self.warn(spot, Concern::LongTimeout { seconds: time.as_secs() });

@@ -7,7 +7,7 @@ const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A time such as `30`, `"30s"`, `"500ms"`, `"2m"` or `"1h"`; a number alone is seconds. `None` if it is none of these, is
 /// not positive, or is more than a day.
-pub fn read(text: &str) -> Option<Duration> {
+pub fn read_time(text: &str) -> Option<Duration> {
     let text = text.trim();
     let digits =
         text.find(|letter: char| letter.is_ascii_alphabetic() && letter != 'e').unwrap_or(text.len());
@@ -54,7 +54,7 @@ mod tests {
             ("30S", None),
         ];
         for (text, milliseconds) in cases {
-            assert_eq!(read(text), milliseconds.map(Duration::from_millis), "{text:?}");
+            assert_eq!(read_time(text), milliseconds.map(Duration::from_millis), "{text:?}");
         }
     }
 }
