@@ -41,13 +41,16 @@ fn tools(count: usize) -> Vec<Tool> {
         let Some(input) = &tool.input_schema else { return false };
         let schema = input.to_string();
         let properties = input.get("properties").and_then(Value::as_object).map_or(0, Map::len);
-        // The server is known to end at regular expressions that look ahead, and a small model at long schemas.
+        // The server is known to end at regular expressions that look ahead, and a small model at long schemas. What its
+        // grammar does not bound is left out too: it lets a list grow until the model's limit, and a number pass `maximum`.
+        let unbounded = ["\"pattern\"", "\"array\"", "\"minimum\"", "\"maximum\""];
         let required = input.get("required").and_then(Value::as_array).map_or(0, Vec::len);
         let can_be_said = || {
             let conversion = Toolset::new(std::slice::from_ref(tool), Dialect::OpenAi, &Options::default());
             conversion.reports()[0].status != Status::Refused
         };
-        required > 0 && properties <= 4 && schema.len() < 700 && !schema.contains("pattern") && can_be_said()
+        let is_bounded = !unbounded.iter().any(|keyword| schema.contains(keyword));
+        required > 0 && properties <= 4 && schema.len() < 700 && is_bounded && can_be_said()
     };
     let mut chosen: Vec<Tool> = Vec::new();
     for line in text.lines() {

@@ -1,4 +1,4 @@
-//! Ctrl-C, each time it is pressed.
+//! Ctrl-C, each time it is pressed; and being told to end.
 
 use std::io;
 
@@ -35,4 +35,25 @@ impl Interrupts {
     pub(crate) fn forget(&mut self) {
         while self.signals.recv().now_or_never().flatten().is_some() {}
     }
+}
+
+/// Waits until the process is told to end, by a signal or because its terminal is gone; and says the exit code for it.
+#[cfg(unix)]
+pub(crate) fn told_to_end() -> io::Result<impl Future<Output = u8>> {
+    use tokio::signal::unix::{SignalKind, signal};
+
+    let (mut end, mut hang_up) = (signal(SignalKind::terminate())?, signal(SignalKind::hangup())?);
+    Ok(async move {
+        let signal = tokio::select! {
+            _ = end.recv() => SignalKind::terminate(),
+            _ = hang_up.recv() => SignalKind::hangup(),
+        };
+        // As a shell writes a death by this signal.
+        u8::try_from(128 + signal.as_raw_value()).unwrap_or(u8::MAX)
+    })
+}
+
+#[cfg(windows)]
+pub(crate) fn told_to_end() -> io::Result<impl Future<Output = u8>> {
+    Ok(std::future::pending())
 }

@@ -50,6 +50,7 @@ use interrupts::Interrupts;
 use markdown::QUIET;
 use perform::Next;
 use person::Question;
+use quiet::Modes;
 use session::Session;
 use turn::After;
 use view::View;
@@ -97,15 +98,27 @@ pub(crate) fn run(args: &ChatArgs, config: Option<&Path>) -> Result<ExitCode, Fa
     let models = assembly::models(&settings)?;
     let model = assembly::model(&models, assembly::choose(model.as_deref(), &settings))?;
     servers::run(async {
-        let interrupts = Interrupts::begin()
-            .map_err(|error| Failure::work(format!("cannot listen for Ctrl-C: {}", in_words(&error))))?;
+        let deaf =
+            |error: io::Error| Failure::work(format!("cannot listen for signals: {}", in_words(&error)));
+        let interrupts = Interrupts::begin().map_err(deaf)?;
+        let told_to_end = interrupts::told_to_end().map_err(deaf)?;
+        let terminal = Modes::now();
         let (store, unkept) = open_store(&settings).await;
         let (host, questions) = person::asked();
         let hub = Arc::new(start(&found, host));
         let session = Session::new(settings, models, model, hub.clone(), store)?;
         let mut chat = Chat::new(session, interrupts, questions)?;
         chat.begin(unkept.as_deref())?;
-        let outcome = chat.converse().await;
+        let is_terminal = chat.input.is_terminal();
+        let outcome = tokio::select! {
+            outcome = chat.converse() => outcome,
+            code = told_to_end => {
+                if is_terminal {
+                    terminal.take_back();
+                }
+                Ok(ExitCode::from(code))
+            }
+        };
         let Chat { mut interrupts, .. } = chat;
         tokio::select! {
             () = hub.close() => {}

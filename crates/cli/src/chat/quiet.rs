@@ -1,41 +1,70 @@
-//! The terminal while an answer comes: what is typed is not shown, and waits for the next prompt.
+//! The terminal while an answer comes: what is typed is not shown, and waits for the next prompt. And the terminal as it
+//! was found, for whoever has it next.
 
-/// Keeps the terminal from showing what is typed, until it is dropped. Ctrl-C still interrupts.
-pub(crate) struct Quiet {
+/// How the terminal takes what is typed.
+#[derive(Clone)]
+pub(crate) struct Modes {
     #[cfg(unix)]
-    before: Option<rustix::termios::Termios>,
+    modes: Option<rustix::termios::Termios>,
 }
 
-impl Quiet {
+impl Modes {
     #[cfg(unix)]
-    pub(crate) fn begin() -> Quiet {
-        use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
-
-        let stdin = std::io::stdin();
-        let before = tcgetattr(&stdin).ok();
-        if let Some(before) = &before {
-            let mut quiet = before.clone();
-            quiet.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON);
-            // Ctrl-C would throw away what was typed, and what we have written and the terminal has not shown yet.
-            quiet.local_modes.insert(LocalModes::NOFLSH);
-            // `Now`: what was typed ahead is not thrown away.
-            let _ = tcsetattr(&stdin, OptionalActions::Now, &quiet);
-        }
-        Quiet { before }
+    pub(crate) fn now() -> Modes {
+        Modes { modes: rustix::termios::tcgetattr(std::io::stdin()).ok() }
     }
 
     #[cfg(not(unix))]
-    pub(crate) fn begin() -> Quiet {
-        Quiet {}
+    pub(crate) fn now() -> Modes {
+        Modes {}
+    }
+
+    #[cfg(unix)]
+    fn restore(&self) {
+        use rustix::termios::{OptionalActions, tcsetattr};
+
+        if let Some(modes) = &self.modes {
+            // `Now`: what was typed ahead is not thrown away.
+            let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, modes);
+        }
+    }
+
+    #[cfg(not(unix))]
+    fn restore(&self) {}
+
+    /// Takes the terminal from an editor that waits for keys and never returns.
+    pub(crate) fn take_back(&self) {
+        use std::io::Write;
+
+        self.restore();
+        // The editor asked to be told what is pasted; a terminal that is gone has nobody to tell.
+        let mut stdout = std::io::stdout();
+        let _ = stdout.write_all(b"\x1b[?2004l\r\n").and_then(|()| stdout.flush());
     }
 }
 
-#[cfg(unix)]
+/// Keeps the terminal from showing what is typed, until it is dropped. Ctrl-C still interrupts.
+pub(crate) struct Quiet(Modes);
+
+impl Quiet {
+    pub(crate) fn begin() -> Quiet {
+        let found = Modes::now();
+        #[cfg(unix)]
+        if let Some(modes) = &found.modes {
+            use rustix::termios::LocalModes;
+
+            let mut quiet = modes.clone();
+            quiet.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON);
+            // Ctrl-C would throw away what was typed, and what we have written and the terminal has not shown yet.
+            quiet.local_modes.insert(LocalModes::NOFLSH);
+            Modes { modes: Some(quiet) }.restore();
+        }
+        Quiet(found)
+    }
+}
+
 impl Drop for Quiet {
     fn drop(&mut self) {
-        if let Some(before) = &self.before {
-            let now = rustix::termios::OptionalActions::Now;
-            let _ = rustix::termios::tcsetattr(std::io::stdin(), now, before);
-        }
+        self.0.restore();
     }
 }

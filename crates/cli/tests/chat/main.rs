@@ -255,6 +255,34 @@ fn ctrl_c_twice_leaves_an_answer() {
 }
 
 #[test]
+fn ctrl_c_while_an_answer_is_being_stopped_leaves_at_once() {
+    // A server that does not end its call when it is told to.
+    let scripted = Scripted::new([Said::default().call("call_1", "echo", r#"{"text": "hi"}"#)]);
+    let home = Home::new();
+    home.write("mcp.json", &misbehaving("never-answers", allowed()));
+    let mut terminal = scripted.chat(&home);
+    terminal.enter("say hi");
+    terminal.wait_for("echo(text: \"hi\")");
+    // Both at once: the second comes before the first has stopped the answer, or at the prompt.
+    terminal.send(CTRL_C);
+    terminal.send(CTRL_C);
+    assert_eq!(terminal.wait_for_end(), Some(130));
+}
+
+#[test]
+fn being_told_to_end_gives_the_terminal_back_as_it_was() {
+    let home = Home::new();
+    let mut terminal = demo(&home);
+    let found = terminal.modes_before();
+    assert_ne!(terminal.modes(), found, "the line editor takes the keys one by one");
+    terminal.send("half a messa");
+    terminal.wait_for("> half a messa");
+    terminal.signal("TERM");
+    assert_eq!(terminal.wait_for_end(), Some(143));
+    assert_eq!(terminal.modes(), found);
+}
+
+#[test]
 fn a_resize_while_an_answer_comes_loses_and_repeats_nothing() {
     let words: Vec<String> = (1..=60).map(|number| format!("word{number:02}")).collect();
     let text = words.join(" ");
@@ -465,6 +493,83 @@ fn a_server_can_ask_the_person() {
     terminal.wait_for("Booked.");
     let result = scripted.last_request()["messages"].to_string();
     assert!(result.contains("Oslo") && result.contains("accept"), "{result}");
+}
+
+#[test]
+fn a_server_can_send_the_person_to_a_page() {
+    let ask = |id: &str| {
+        let params = json!({
+            "mode": "url", "message": "Sign in first.", "elicitationId": id, "url": "https://example.com/sign-in",
+        });
+        let arguments = json!({"method": "elicitation/create", "params": params}).to_string();
+        Said::default().call(&format!("call_{id}"), "ask", &arguments)
+    };
+    let scripted = Scripted::new([ask("1"), Said::text("Signed in."), ask("2"), Said::text("Then not.")]);
+    let home = Home::new();
+    home.write("mcp.json", &misbehaving("asks", allowed()));
+    let terminal = scripted.chat(&home);
+    for (answer, action, end) in [("y", "accept", "Signed in."), ("n", "decline", "Then not.")] {
+        terminal.enter("go there");
+        let screen = terminal.wait_for("open this page yourself; done? y or n:");
+        assert!(
+            screen.contains("server `odd` asks: Sign in first.")
+                && screen.contains("https://example.com/sign-in"),
+            "{screen}"
+        );
+        terminal.enter(answer);
+        terminal.wait_for(end);
+        terminal.wait_for_prompt();
+        let result = scripted.last_request()["messages"].to_string();
+        assert!(result.contains(action), "{result}");
+    }
+}
+
+#[test]
+fn another_model_goes_on_and_a_new_conversation_begins() {
+    let first = Scripted::new([Said::text("I am the first."), Said::text("Begun anew.")]);
+    let second = Scripted::of(Api::Anthropic, [Reply::Answer(Said::text("I am the second."))]);
+    let home = Home::new();
+    let models = json!({
+        "one": {"provider": "openai", "model": "m", "apiKey": KEY, "baseUrl": first.provider.base_url()},
+        "two": {"provider": "anthropic", "model": "m", "apiKey": KEY, "baseUrl": second.provider.base_url()},
+    });
+    let servers = json!({
+        "demo": {"command": env!("CARGO_BIN_EXE_toolwire"), "args": ["demo-server"]},
+        "gone": {"command": "there-is-no-such-program"},
+    });
+    home.write(
+        "mcp.json",
+        &json!({"mcpServers": servers, "toolwire": {"model": "one", "models": models}}).to_string(),
+    );
+    let terminal = Terminal::start(&home, &[], &[]);
+    terminal.wait_for("demo is ready");
+    terminal.enter("/servers");
+    terminal
+        .wait("both servers", |screen| screen.contains("demo  ready, 2 tools") && screen.contains("gone  "));
+    terminal.wait_for_prompt();
+    terminal.enter("who are you?");
+    terminal.wait_for("I am the first.");
+    terminal.wait_for_prompt();
+    terminal.enter("/model");
+    terminal.wait_for("configured: `one`, `two`");
+    terminal.wait_for_prompt();
+    terminal.enter("/model two");
+    terminal.wait_for("two answers from here on");
+    terminal.wait_for_prompt();
+    terminal.enter("and now?");
+    terminal.wait_for("I am the second.");
+    terminal.wait_for_prompt();
+    assert_eq!(second.said(), ["who are you?", "and now?"]);
+    terminal.enter("/clear");
+    terminal.wait_for("a new conversation");
+    terminal.wait_for_prompt();
+    terminal.enter("/model one");
+    terminal.wait_for("one answers from here on");
+    terminal.wait_for_prompt();
+    terminal.enter("hello again");
+    terminal.wait_for("Begun anew.");
+    assert_eq!(first.said(), ["hello again"]);
+    assert_eq!((first.provider.refusals(), second.provider.refusals()), (vec![], vec![]));
 }
 
 #[test]

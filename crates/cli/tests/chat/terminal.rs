@@ -55,7 +55,14 @@ pub(crate) struct Terminal {
     pty: Arc<Pty>,
     shown: Arc<(Mutex<Shown>, Condvar)>,
     child: Child,
+    /// How the terminal took keys before the program had it.
+    before: String,
     reading: Option<JoinHandle<()>>,
+}
+
+fn modes(pty: &Pty) -> String {
+    let modes = rustix::termios::tcgetattr(pty).unwrap();
+    format!("{:?} {:?} {:?}", modes.input_modes, modes.output_modes, modes.local_modes)
 }
 
 fn size(number: u16) -> NonZero<u16> {
@@ -67,6 +74,7 @@ impl Terminal {
     pub(crate) fn start(home: &Home, arguments: &[&str], variables: &[(&str, &str)]) -> Terminal {
         let (pty, pts) = open().unwrap();
         pty.resize(Size::new(24, 80)).unwrap();
+        let before = modes(&pty);
         let mut command = Command::new(env!("CARGO_BIN_EXE_toolwire"))
             .arg("chat")
             .args(arguments)
@@ -88,7 +96,7 @@ impl Terminal {
             let (pty, shown) = (pty.clone(), shown.clone());
             move || read(&pty, &shown)
         });
-        Terminal { pty, shown, child, reading: Some(reading) }
+        Terminal { pty, shown, child, before, reading: Some(reading) }
     }
 
     pub(crate) fn send(&self, keys: &str) {
@@ -99,6 +107,21 @@ impl Terminal {
     pub(crate) fn enter(&self, text: &str) {
         self.send(text);
         self.send(ENTER);
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        let process = self.child.id().to_string();
+        let kill = std::process::Command::new("kill").args(["-s", name, &process]).status().unwrap();
+        assert!(kill.success());
+    }
+
+    /// How the terminal takes keys: line by line or one by one, shown or not.
+    pub(crate) fn modes(&self) -> String {
+        modes(&self.pty)
+    }
+
+    pub(crate) fn modes_before(&self) -> String {
+        self.before.clone()
     }
 
     pub(crate) fn resize(&self, rows: u16, columns: u16) {
