@@ -281,10 +281,6 @@ fn a_hundred_thousand_nodes_are_survived() {
     let properties =
         parts(100_000, |number| format!(r#""k{number}":{{"type":"string","default":"{number}"}}"#));
     survives("properties", &format!(r#"{{"type":"object","properties":{{{properties}}}}}"#));
-    survives(
-        "nested properties",
-        &with_property(&format!(r#"{{"type":"object","properties":{{{properties}}}}}"#)),
-    );
 }
 
 #[test]
