@@ -1,6 +1,6 @@
 //! Times as people write them.
 
-use std::time::Duration;
+use core::time::Duration;
 
 /// Longer is a mistake, or milliseconds.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
