@@ -67,6 +67,8 @@ pub enum Decision {
     Always,
     /// It does not run. The model is told, with the reason.
     No { because: Option<String> },
+    /// It does not run, since nobody has decided: nobody is there, or nobody answered in time. The model is told so.
+    Nobody { why: String },
 }
 
 /// Whoever decides about calls.

@@ -171,10 +171,10 @@ impl Driver {
                 () = self.cancelled.cancelled() => return self.run.cancel(),
                 decision = person.review(call) => decision,
                 () = elapsed(self.world.person_timeout) => {
-                    Decision::No { because: Some(format!("{}, and nobody answered in time", call.why)) }
+                    Decision::Nobody { why: format!("{}, and nobody answered in time", call.why) }
                 }
             },
-            None => Decision::No { because: Some(format!("{}, and nobody is there to allow it", call.why)) },
+            None => Decision::Nobody { why: format!("{}, and nobody is there to allow it", call.why) },
         };
         self.run.person_said(&call.id, decision);
     }

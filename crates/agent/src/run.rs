@@ -300,6 +300,7 @@ impl Run {
                 }
             }
             Decision::No { because } => call.state = calls::refused(&name, because.as_deref()),
+            Decision::Nobody { why } => call.state = calls::undecided(&name, &why),
         }
         self.close_step();
     }

@@ -11,12 +11,12 @@ use std::sync::Arc;
 
 use clap::Args;
 use futures::StreamExt;
-use toolwire_agent::{Agent, AgentEvent, Ending, Finished, Run};
-use toolwire_contract::{Block, Content, ConversationId, Message, Role};
+use toolwire_agent::{Agent, AgentEvent, Ending, Finished, Limit, Run};
+use toolwire_contract::{Block, Content, ConversationId, Message, Role, StopReason};
 use toolwire_hub::Hub;
 
 use crate::assembly;
-use crate::failure::{Failure, say};
+use crate::failure::{Failure, REFUSED, say};
 use crate::interrupt;
 use crate::output;
 use crate::servers;
@@ -158,14 +158,18 @@ fn conclude(
         say(&format!("conversation {id}\n"));
     }
     if args.json {
-        output::print(&report::as_json(agent.model().name(), finished))?;
+        output::print_of_strangers(&report::as_json(agent.model().name(), finished))?;
     } else if !outcome.text.is_empty() && !progress.has_shown_text() {
         let text = &outcome.text;
         output::print(&if text.ends_with('\n') { text.clone() } else { format!("{text}\n") })?;
     }
     match &outcome.ending {
+        Ending::Finished if outcome.stop == Some(StopReason::Refusal) => Err(Failure::work(REFUSED)),
         Ending::Finished => Ok(ExitCode::SUCCESS),
         Ending::Cancelled => Err(Failure::interrupted()),
+        Ending::Stopped(limit @ Limit::EmptyAnswers) => {
+            Err(Failure::work(limit.to_string()).with_hint("ask again, or ask another model"))
+        }
         Ending::Stopped(limit) => Err(Failure::work(format!("the answer is not finished: {limit}"))
             .with_hint("`toolwire.agent` in the configuration sets the limits")),
         Ending::NeedsApproval(calls) => {

@@ -11,6 +11,9 @@ pub(crate) const ERROR: Style = AnsiColor::Red.on_default().bold();
 pub(crate) const HINT: Style = AnsiColor::Cyan.on_default().bold();
 pub(crate) const NOTE: Style = AnsiColor::Yellow.on_default().bold();
 
+/// What is said of an answer that is none.
+pub(crate) const REFUSED: &str = "the model would not answer, or a filter of its provider stepped in";
+
 /// Why a command could not do its work.
 #[derive(Debug)]
 pub(crate) struct Failure {

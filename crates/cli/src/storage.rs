@@ -134,6 +134,9 @@ async fn connect(addresses: &Addresses, options: RedisOptions) -> Result<Arc<dyn
 /// What a store says, as the failure of a command.
 pub(crate) fn failure(error: StoreError) -> Failure {
     let failure = Failure::work(shown(&error.to_string()));
+    if matches!(error, StoreError::UnknownConversation { .. }) {
+        return failure.with_hint("`/resume` in `toolwire chat` lists the conversations");
+    }
     match error.hint() {
         Some(hint) => failure.with_hint(shown(hint)),
         None => failure,

@@ -10,7 +10,7 @@ use assert_cmd::Command;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use toolwire_testkit::misbehaving_server;
-use toolwire_testkit::provider::{Api, KEY, Provider, Reply, Said, Script};
+use toolwire_testkit::provider::{Api, KEY, Provider, Reply, Said, Script, Stop};
 
 /// A folder with an `mcp.json`, and a provider behind it.
 struct World {
@@ -111,7 +111,7 @@ fn without_tools_the_model_just_answers() {
     assert_eq!(
         run,
         json!({
-            "answer": "Hello to you.", "ending": "finished", "model": "openai/gpt-5.2", "steps": 1, "usage": usage,
+            "answer": "Hello to you.", "ending": "finished", "stop": "end", "model": "openai/gpt-5.2", "steps": 1, "usage": usage,
             "messages": [user(&[said("Hello?")]), assistant(&[said("Hello to you.")])],
         })
     );
@@ -251,6 +251,31 @@ fn a_tool_that_may_change_things_does_not_run_unless_it_is_allowed() {
     let result = &run["messages"][2]["content"][0];
     assert_eq!(result["isError"], true, "{run:#}");
     assert!(!result.to_string().contains("wait was called"), "{run:#}");
+    let world = World::new(
+        "approval-told",
+        json!({"one": server(&[])}),
+        [Said::default().call("call_1", "wait", "{}"), Said::text("I may not.")],
+    );
+    let outcome = world.ask(&["Wait."], b"");
+    let words =
+        ["note: `wait` is not run: it may change or delete things", "hint: `--allow wait` lets it run"];
+    assert!(words.iter().all(|words| outcome.stderr.contains(words)), "{}", outcome.stderr);
+}
+
+#[test]
+fn an_answer_that_is_refused_is_no_answer() {
+    let refused = Said { text: None, stop: Some(Stop::Refusal), ..Said::text("") };
+    let half = Said { stop: Some(Stop::Refusal), ..Said::text("One begins by") };
+    let world = World::new("refused-answer", json!({}), [refused.clone(), half, refused]);
+    for printed in ["", "One begins by\n"] {
+        let outcome = world.ask(&["How does one do that?"], b"");
+        assert_eq!((outcome.code, &*outcome.stdout), (1, printed), "{}", outcome.stderr);
+        let words = "error: the model would not answer, or a filter of its provider stepped in";
+        assert!(outcome.stderr.contains(words), "{}", outcome.stderr);
+    }
+    let outcome = world.ask(&["--json", "How does one do that?"], b"");
+    let run: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    assert_eq!((outcome.code, &run["stop"], &run["answer"]), (1, &json!("refusal"), &json!("")), "{run}");
 }
 
 #[test]

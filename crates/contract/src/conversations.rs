@@ -214,7 +214,9 @@ impl StoreError {
         Some(match self {
             StoreError::UnknownConversation { .. } => "list the conversations to see which there are",
             StoreError::UnknownPosition { .. } => "load the conversation to see its messages",
-            StoreError::Conflict { .. } => "load what was added, and decide again",
+            StoreError::Conflict { .. } => {
+                "somebody else has added to it: read what was added, and go on from there"
+            }
             StoreError::Exists { .. } => "remove it first, or go on with the one that is there",
             StoreError::InvalidTranscript(InvalidTranscript::OtherVersion { .. }) => {
                 "import it with the version of the program that exported it, or a newer one"

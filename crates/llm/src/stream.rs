@@ -18,7 +18,7 @@ use toolwire_contract::{Answer, Block, Content, ModelError, ModelEvent, ModelReq
 use toolwire_dialect::{AnswerError, AnswerStream, Toolset, read_answer, write_request};
 
 use crate::client::reason;
-use crate::frames::{FrameError, Frames, LONGEST_FRAME, is_last};
+use crate::frames::{FrameError, Frames, LONGEST_FRAME, LONGEST_STREAM, is_last};
 use crate::refusal::{refused, status_of};
 use crate::retry::{Attempts, Failure, Next, asked_wait, is_lasting};
 use crate::settings::{Credentials, Settings};
@@ -150,6 +150,7 @@ impl<'e> Asking<'e> {
             toolset: toolset.clone(),
             body: response.bytes_stream().boxed(),
             frames: Frames::new(settings.framing),
+            received: 0,
             answer: Some(AnswerStream::new(settings.dialect, toolset.clone()).with_seed(seed)),
             last: Value::Null,
             deadline,
@@ -224,6 +225,8 @@ struct Reading {
     toolset: Arc<Toolset>,
     body: BoxStream<'static, reqwest::Result<Bytes>>,
     frames: Frames,
+    /// How many bytes have come.
+    received: usize,
     /// `None` once it is over.
     answer: Option<AnswerStream>,
     /// What the provider sent last.
@@ -263,7 +266,13 @@ impl Reading {
                     self.end = Some(end);
                     return Ok(Part::Events(events));
                 }
-                Ok(Some(Ok(bytes))) => self.frames.push(&bytes).map_err(|error| self.misframed(&error))?,
+                Ok(Some(Ok(bytes))) => {
+                    self.received += bytes.len();
+                    if self.received > LONGEST_STREAM {
+                        return Err(self.misframed(&FrameError::Endless));
+                    }
+                    self.frames.push(&bytes).map_err(|error| self.misframed(&error))?
+                }
             };
             if values.is_empty() {
                 continue;

@@ -40,6 +40,10 @@ pub(super) enum CallState {
 }
 
 impl OpenCall {
+    pub(super) fn is_of_unknown_outcome(&self) -> bool {
+        matches!(&self.state, CallState::Answered { result, .. } if *result == outcome_unknown_result(&self.call.name))
+    }
+
     pub(super) fn is_waiting(&self) -> bool {
         matches!(self.state, CallState::Waiting { .. })
     }
@@ -104,6 +108,12 @@ pub(super) fn refused(name: &str, because: Option<&str>) -> CallState {
             format!("`{name}` was not run: the user said no. Go on without it, or ask what they want instead")
         }
     }))
+}
+
+pub(super) fn undecided(name: &str, why: &str) -> CallState {
+    answered(ToolResult::error(format!(
+        "`{name}` was not run: {why}. Go on without it, and say that it was not run"
+    )))
 }
 
 pub(super) fn outcome_unknown(name: &str) -> CallState {

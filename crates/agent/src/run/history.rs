@@ -113,6 +113,18 @@ pub(super) fn take_open_step(
     Some((calls, results.collect()))
 }
 
+/// The tools called in a message whose results, in the next one, say that the outcome is not known.
+pub(super) fn of_unknown_outcome<'a>(
+    asked: &'a Message,
+    answered: &'a Message,
+) -> impl Iterator<Item = &'a str> {
+    asked.calls().map(|(id, call)| (id, call.name.as_str())).filter(move |(id, name)| {
+        let unknown = outcome_unknown_result(name);
+        let is_it = |block: &Block| matches!(block, Block::Result { id: of, result } if of == id && *result == unknown);
+        answered.content.iter().any(is_it)
+    }).map(|(_, name)| name)
+}
+
 /// Models name their calls, some of them two calls the same and some not at all. Within a message each has its own name.
 pub(super) fn give_each_call_an_id(message: &mut Message) {
     let mut taken: Vec<String> = Vec::new();

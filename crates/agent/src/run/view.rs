@@ -4,7 +4,7 @@ use std::mem;
 
 use toolwire_contract::{ConversationId, Message, ToolResult, Usage};
 
-use super::{Run, State, Unsaved};
+use super::{Run, State, Unsaved, history};
 use crate::approval::PendingCall;
 use crate::event::ContextUse;
 use crate::outcome::{Ending, Outcome};
@@ -62,6 +62,18 @@ impl Run {
     /// The calls that wait for a person.
     pub fn waiting(&self) -> Vec<PendingCall> {
         self.calls.iter().filter_map(|call| call.pending(self.catalog.tool(&call.call.name))).collect()
+    }
+
+    /// The tools whose calls had begun when the program that made them ended: whether they did their work is not known,
+    /// and when the run goes on, the model is told so.
+    pub fn interrupted_calls(&self) -> impl Iterator<Item = &str> {
+        let open = self.calls.iter().filter(|call| call.is_of_unknown_outcome());
+        let open = open.map(|call| call.call.name.as_str());
+        let closed = match &self.history[..] {
+            [.., asked, answered] => Some(history::of_unknown_outcome(asked, answered)),
+            _ => None,
+        };
+        open.chain(closed.into_iter().flatten())
     }
 
     /// How many answers there were to this message of the person.

@@ -55,7 +55,7 @@ async fn without_a_person_a_call_that_needs_one_does_not_run_and_the_model_is_to
     let finished = builder(&model).build().unwrap().run("Clean up").await;
     assert_eq!(
         results(&finished.run.messages()[2])[0].1,
-        "`delete` was not run: the user said no, because: it may change or delete things, and nobody is there to allow it"
+        "`delete` was not run: it may change or delete things, and nobody is there to allow it. Go on without it, and say that it was not run"
     );
     assert_eq!(finished.outcome.ending, Ending::Finished);
 }
@@ -70,12 +70,12 @@ impl Person for Absent {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_person_who_does_not_answer_in_time_has_said_no() {
+async fn a_person_who_does_not_answer_in_time_has_not_allowed_it() {
     let model = model([two_deletions(), Scripted::says("Done.")]);
     let waiting = builder(&model).person(Arc::new(Absent)).person_timeout(Duration::from_secs(60));
     let finished = waiting.build().unwrap().run("Clean up").await;
     let told = results(&finished.run.messages()[2]);
-    assert!(told[0].1.ends_with("and nobody answered in time"), "{}", told[0].1);
+    assert!(told[0].1.contains("and nobody answered in time"), "{}", told[0].1);
     assert_eq!(told[2].1, "{}");
 }
 

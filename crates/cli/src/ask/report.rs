@@ -8,9 +8,9 @@ use toolwire_agent::{AgentEvent, Ending, Finished};
 use toolwire_contract::{Content, ToolResult};
 
 use crate::convert::json as to_json;
-use crate::failure::{ERROR, Failure, say};
+use crate::failure::{ERROR, Failure, HINT, NOTE, say};
 use crate::output::unless_nobody_reads;
-use crate::shown::{cut, shown};
+use crate::shown::{cut, shown, shown_lines};
 
 const GOOD: Style = AnsiColor::Green.on_default().bold();
 const NAME: Style = Style::new().bold();
@@ -45,9 +45,16 @@ impl Progress {
             AgentEvent::Text(text) if self.streams => {
                 self.has_shown = true;
                 self.is_in_line = !text.ends_with('\n');
-                let safe: String = text.split('\n').map(shown).collect::<Vec<_>>().join("\n");
+                let safe = shown_lines(text);
                 let mut stdout = io::stdout().lock();
                 stdout.write_all(safe.as_bytes()).and_then(|()| stdout.flush()).or_else(unless_nobody_reads)
+            }
+            AgentEvent::ApprovalNeeded(call) => {
+                self.end()?;
+                let name = shown(&call.name);
+                say(&format!("{NOTE}note:{NOTE:#} `{name}` is not run: {}\n", shown(&call.why)));
+                say(&format!("{HINT}hint:{HINT:#} `--allow {name}` lets it run\n"));
+                Ok(())
             }
             AgentEvent::CallStarted { name, arguments, .. } if self.tells_calls => {
                 self.end()?;
@@ -113,6 +120,9 @@ pub(super) fn as_json(model: &str, finished: &Finished) -> String {
     report.insert("ending".into(), json!(ending));
     if let Some(detail) = detail {
         report.insert("detail".into(), detail);
+    }
+    if let Some(stop) = &outcome.stop {
+        report.insert("stop".into(), json!(stop));
     }
     report.insert("model".into(), json!(model));
     report.insert("steps".into(), json!(outcome.steps));

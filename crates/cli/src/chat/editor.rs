@@ -1,6 +1,7 @@
 //! The line editor, on a thread of its own: it waits for keys, and everything else goes on meanwhile.
 
 use std::fs::OpenOptions;
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -16,6 +17,7 @@ use rustyline::{
 use tokio::sync::oneshot;
 
 use super::completion::{Assistant, SharedNames, joined};
+use super::quiet::typed_ahead;
 
 /// How many messages are remembered.
 const HISTORY: usize = 1_000;
@@ -46,6 +48,8 @@ pub(crate) enum Purpose {
 struct Request {
     prompt: (String, String),
     purpose: Purpose,
+    /// What stands on the line already.
+    typed: String,
     reply: oneshot::Sender<Line>,
 }
 
@@ -54,6 +58,8 @@ pub(crate) struct LineEditor {
     requests: Option<mpsc::Sender<Request>>,
     thread: Option<JoinHandle<()>>,
     printer: Box<dyn ExternalPrinter + Send>,
+    /// What was typed before a question that it cannot have been the answer to.
+    ahead: String,
 }
 
 impl LineEditor {
@@ -84,8 +90,8 @@ impl LineEditor {
         let (requests, inbox) = mpsc::channel::<Request>();
         let thread = thread::Builder::new().name("line-editor".to_owned()).spawn(move || {
             // Ends when nobody can ask any more.
-            while let Ok(Request { prompt, purpose, reply }) = inbox.recv() {
-                let line = match read(&mut editor, &prompt, purpose, history.as_deref()) {
+            while let Ok(Request { prompt, purpose, typed, reply }) = inbox.recv() {
+                let line = match read(&mut editor, &prompt, purpose, &typed, history.as_deref()) {
                     Line::Interrupted { .. } => {
                         Line::Interrupted { was_empty: was_empty.load(Ordering::Relaxed) }
                     }
@@ -94,17 +100,24 @@ impl LineEditor {
                 let _ = reply.send(line);
             }
         })?;
-        Ok((LineEditor { requests: Some(requests), thread: Some(thread), printer }, problem))
+        let ahead = String::new();
+        Ok((LineEditor { requests: Some(requests), thread: Some(thread), printer, ahead }, problem))
     }
 
     /// Shows a prompt (plain, and with colours) and waits for a line.
-    pub(crate) fn ask(&self, prompt: (String, String), purpose: Purpose) -> oneshot::Receiver<Line> {
+    pub(crate) fn ask(&mut self, prompt: (String, String), purpose: Purpose) -> oneshot::Receiver<Line> {
+        let typed = if purpose == Purpose::Message { mem::take(&mut self.ahead) } else { String::new() };
         let (reply, line) = oneshot::channel();
         if let Some(requests) = &self.requests {
             // A thread that is gone drops the reply, and that is seen at the other end.
-            let _ = requests.send(Request { prompt, purpose, reply });
+            let _ = requests.send(Request { prompt, purpose, typed, reply });
         }
         line
+    }
+
+    /// What was typed until now waits for the next message: whoever typed it had not seen what is asked next.
+    pub(crate) fn put_aside(&mut self) {
+        self.ahead.push_str(&typed_ahead());
     }
 
     /// Prints lines above the prompt.
@@ -138,12 +151,13 @@ fn read(
     editor: &mut Editor<Assistant, FileHistory>,
     prompt: &(String, String),
     purpose: Purpose,
+    typed: &str,
     history: Option<&Path>,
 ) -> Line {
     if let Some(assistant) = editor.helper_mut() {
         assistant.is_asking = purpose == Purpose::Answer;
     }
-    match editor.readline(prompt) {
+    match editor.readline_with_initial(prompt, (typed, "")) {
         Ok(text) => {
             if purpose == Purpose::Message && !text.trim().is_empty() {
                 let is_new = editor.add_history_entry(text.as_str()).unwrap_or(false);

@@ -40,6 +40,13 @@ impl Input {
         matches!(self, Input::Terminal(_))
     }
 
+    /// What was typed until now is no answer to what is asked next; it waits for the next message.
+    pub(crate) fn put_aside(&mut self) {
+        if let Input::Terminal(editor) = self {
+            editor.put_aside();
+        }
+    }
+
     /// The next line. Whoever stops waiting for it has not lost it, but for one of the terminal's.
     pub(crate) async fn next(&mut self, prompt: (String, String), purpose: Purpose) -> Line {
         match self {

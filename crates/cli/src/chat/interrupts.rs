@@ -31,9 +31,14 @@ impl Interrupts {
         }
     }
 
+    /// Whether one has come that nobody has waited for.
+    pub(crate) fn has_come(&mut self) -> bool {
+        self.signals.recv().now_or_never().flatten().is_some()
+    }
+
     /// Those that came while nothing was to be stopped are forgotten.
     pub(crate) fn forget(&mut self) {
-        while self.signals.recv().now_or_never().flatten().is_some() {}
+        while self.has_come() {}
     }
 }
 

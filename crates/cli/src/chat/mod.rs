@@ -242,6 +242,8 @@ impl Chat {
             };
             match after {
                 After::Prompt => {}
+                // The second may have come while the first was being obeyed.
+                After::Stopped if self.interrupts.has_come() => return Ok(ExitCode::from(130)),
                 After::Stopped => was_interrupted = true,
                 After::Leave => return Ok(ExitCode::from(130)),
             }

@@ -278,10 +278,23 @@ impl Chat {
             }
         }
         if !self.session.run.is_done() {
-            let _ = writeln!(
-                text,
-                "{HINT}hint:{HINT:#} the last message was not answered: `/retry` asks it again"
-            );
+            let mut calls: Vec<String> =
+                self.session.run.interrupted_calls().map(|name| format!("`{}`", shown(name))).collect();
+            calls.dedup();
+            let _ = if calls.is_empty() {
+                writeln!(
+                    text,
+                    "{HINT}hint:{HINT:#} the last message was not answered: `/retry` asks it again"
+                )
+            } else {
+                writeln!(
+                    text,
+                    "{NOTE}note:{NOTE:#} {} had begun and may have done its work\n\
+                     {HINT}hint:{HINT:#} type a message to go on, and the model is told so; \
+                     `/retry` asks from the beginning and may do it again",
+                    calls.join(", ")
+                )
+            };
         }
         Ok(text)
     }

@@ -43,6 +43,27 @@ impl Modes {
     }
 }
 
+/// What was typed and nobody has read yet, as text to go on with. Keys that are no text are gone.
+#[cfg(unix)]
+pub(crate) fn typed_ahead() -> String {
+    let stdin = std::io::stdin();
+    let waiting = rustix::io::ioctl_fionread(&stdin).ok().and_then(|count| usize::try_from(count).ok());
+    let mut bytes = vec![0; waiting.unwrap_or(0)];
+    if bytes.is_empty() {
+        return String::new();
+    }
+    // It is there, so this does not wait.
+    let count = rustix::io::read(&stdin, &mut bytes[..]).unwrap_or(0);
+    let text = String::from_utf8_lossy(&bytes[..count]).replace('\r', "\n");
+    let text = anstream::adapter::strip_str(&text).to_string();
+    text.chars().filter(|key| *key == '\n' || !key.is_control()).collect::<String>().trim_end().to_owned()
+}
+
+#[cfg(not(unix))]
+pub(crate) fn typed_ahead() -> String {
+    String::new()
+}
+
 /// Keeps the terminal from showing what is typed, until it is dropped. Ctrl-C still interrupts.
 pub(crate) struct Quiet(Modes);
 

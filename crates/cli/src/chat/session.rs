@@ -5,7 +5,7 @@ use std::sync::Arc;
 use toolwire_agent::{Agent, ContextUse, Run, Unattended};
 use toolwire_contract::{
     Block, Content, Conversation, ConversationId, Conversations, Entry, Message, Model, NewConversation,
-    Role, StoreError, Usage,
+    NewEntry, Role, StoreError, Usage,
 };
 use toolwire_hub::Hub;
 use toolwire_llm::Models;
@@ -123,6 +123,26 @@ impl Session {
         self.replace(run);
         self.before = conversation.usage;
         Ok(conversation)
+    }
+
+    /// Keeps all that was said here as a conversation of its own: the one it was kept in has gone, or has gone on without
+    /// this one.
+    pub(crate) async fn keep_anew(&mut self) -> Result<(), StoreError> {
+        let Some(store) = self.store.clone() else { return Ok(()) };
+        let messages = self.run.messages().to_vec();
+        let new = NewConversation {
+            title: messages.iter().find(|message| is_said(message)).and_then(title),
+            model: Some(self.model_name().to_owned()),
+        };
+        let entries: Vec<NewEntry> = messages.iter().cloned().map(NewEntry::from).collect();
+        let conversation = store.begin(new).await?.id;
+        let position = store.append(&conversation, entries, Some(0)).await?;
+        let spent = self.usage();
+        let mut run = self.agent.resume(messages);
+        run.keep_in(conversation, position);
+        self.replace(run);
+        self.before = spent;
+        Ok(())
     }
 
     /// Takes the last message of the person and everything after it back, and gives it. What was kept stays as it is: the

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout_at};
-use toolwire_agent::{AgentEvent, Decision, Ending, Finished, PendingCall, Running};
+use toolwire_agent::{AgentEvent, Decision, Ending, Finished, PendingCall, RunError, Running};
+use toolwire_contract::{StopReason, StoreError};
 use toolwire_hub::{ElicitAnswer, ElicitKind, Phase};
 
 use super::Chat;
@@ -16,7 +17,7 @@ use super::form;
 use super::person::Question;
 use super::quiet::Quiet;
 use super::view::View;
-use crate::failure::{ERROR, NOTE};
+use crate::failure::{ERROR, NOTE, REFUSED};
 use crate::shown::shown;
 
 /// How often the spinner turns.
@@ -45,9 +46,11 @@ impl Chat {
             let Some(Finished { outcome, run }) = self.drive(run).await? else { return Ok(After::Leave) };
             self.session.run = run;
             self.view.settle()?;
-            self.has_failed = !matches!(outcome.ending, Ending::Finished);
+            let is_refused = outcome.is_finished() && outcome.stop == Some(StopReason::Refusal);
+            self.has_failed = is_refused || !outcome.is_finished();
             let after = if outcome.ending == Ending::Cancelled { After::Stopped } else { After::Prompt };
             match outcome.ending {
+                Ending::Finished if is_refused => self.view.say("refused:", NOTE, REFUSED)?,
                 Ending::Finished => {}
                 Ending::Cancelled => self.view.say("stopped", NOTE, "· Ctrl-C again leaves")?,
                 Ending::Stopped(limit) => {
@@ -55,6 +58,17 @@ impl Chat {
                     self.view.hint(
                         "type a message to go on; `toolwire.agent` in the configuration sets the limits",
                     )?;
+                }
+                Ending::Failed(failure) if is_about_place(&failure) => {
+                    self.view.say("error:", ERROR, &failure.message)?;
+                    match self.session.keep_anew().await {
+                        Ok(()) => self.view.hint(
+                            "this conversation is now kept as one of its own, with all that was said here: `/retry` asks again",
+                        )?,
+                        Err(error) => self.view.hint(&format!(
+                            "nor can it be kept as one of its own ({error}); `/save` writes it to a file"
+                        ))?,
+                    }
                 }
                 Ending::Failed(failure) => {
                     self.view.say("error:", ERROR, &failure.message)?;
@@ -121,13 +135,14 @@ impl Chat {
     /// Asks whether a call may run; nothing when the person would rather stop.
     async fn review(&mut self, call: &PendingCall) -> io::Result<Option<Decision>> {
         if !self.input.is_terminal() {
-            let because = Some(format!("{}, and nobody is there to allow it", call.why));
+            let why = format!("{}, and nobody is there to allow it", call.why);
             self.view.say("denied:", NOTE, &approval::question(call))?;
             self.view.hint(&format!("allow it in the configuration: \"toolwire\": {{\"agent\": {{\"approvals\": {{\"allow\": [\"{}\"]}}}}}}", call.name))?;
-            return Ok(Some(Decision::No { because }));
+            return Ok(Some(Decision::Nobody { why }));
         }
         self.view.say("approve:", NOTE, &approval::question(call))?;
         self.view.lines(&approval::arguments(call))?;
+        self.input.put_aside();
         loop {
             let prompt = approval::PROMPT.to_owned();
             match self.input.next((prompt.clone(), format!("{NOTE}{prompt}{NOTE:#}")), Purpose::Answer).await
@@ -183,6 +198,7 @@ impl Chat {
             self.view.hint("nobody is there to answer: declined")?;
             return Ok(ElicitAnswer::Decline);
         }
+        self.input.put_aside();
         match &request.kind {
             ElicitKind::Url { url, .. } => {
                 self.view.lines(&[format!("  {}", shown(url))])?;
@@ -274,6 +290,15 @@ impl Chat {
         self.tell_of_servers(true)?;
         Ok(is_sent)
     }
+}
+
+/// Whether the conversation is no longer where it was kept, or no longer as it was left.
+fn is_about_place(failure: &toolwire_agent::Failure) -> bool {
+    let cause = failure.cause.as_deref();
+    matches!(
+        cause,
+        Some(RunError::Store(StoreError::Conflict { .. } | StoreError::UnknownConversation { .. }))
+    )
 }
 
 /// Shows an event; gives the run when it was the last.

@@ -16,6 +16,8 @@ use crate::shown::{cut, shown};
 
 /// Not more often than this is text drawn anew while it comes.
 const DRAWING: Duration = Duration::from_millis(25);
+/// Nor sooner than after this many times what the last drawing took: a long paragraph is laid out anew each time.
+const REST: u32 = 4;
 
 /// An answer on a terminal, or as plain text.
 pub(crate) enum View {
@@ -38,7 +40,8 @@ pub(crate) struct Drawn<W> {
     showing: Showing,
     /// Whether the line above is one that the next section is to be set apart from.
     needs_gap: bool,
-    drawn: Option<Instant>,
+    /// When it was drawn last, and how long that took.
+    drawn: Option<(Instant, Duration)>,
     size: Box<dyn FnMut() -> Size + Send>,
 }
 
@@ -133,7 +136,7 @@ impl View {
     /// Time has passed, or the terminal has another size.
     pub(crate) fn tick(&mut self) -> io::Result<()> {
         match self {
-            View::Terminal(drawn) => drawn.draw(),
+            View::Terminal(drawn) => drawn.draw_now_and_then(),
             View::Plain(_) => Ok(()),
         }
     }
@@ -285,15 +288,20 @@ impl<W: Write> Drawn<W> {
 
     fn draw_now_and_then(&mut self) -> io::Result<()> {
         match self.drawn {
-            Some(drawn) if drawn.elapsed() < DRAWING => Ok(()),
+            Some((drawn, took)) if drawn.elapsed() < DRAWING.max(took * REST) => Ok(()),
             _ => self.draw(),
         }
     }
 
     fn draw(&mut self) -> io::Result<()> {
+        let begun = Instant::now();
+        let outcome = self.draw_at(begun);
+        self.drawn = Some((Instant::now(), begun.elapsed()));
+        outcome
+    }
+
+    fn draw_at(&mut self, now: Instant) -> io::Result<()> {
         self.fit()?;
-        let now = Instant::now();
-        self.drawn = Some(now);
         let columns = self.canvas.columns();
         match &mut self.showing {
             Showing::Nothing => Ok(()),

@@ -255,21 +255,6 @@ fn ctrl_c_twice_leaves_an_answer() {
 }
 
 #[test]
-fn ctrl_c_while_an_answer_is_being_stopped_leaves_at_once() {
-    // A server that does not end its call when it is told to.
-    let scripted = Scripted::new([Said::default().call("call_1", "echo", r#"{"text": "hi"}"#)]);
-    let home = Home::new();
-    home.write("mcp.json", &misbehaving("never-answers", allowed()));
-    let mut terminal = scripted.chat(&home);
-    terminal.enter("say hi");
-    terminal.wait_for("echo(text: \"hi\")");
-    // Both at once: the second comes before the first has stopped the answer, or at the prompt.
-    terminal.send(CTRL_C);
-    terminal.send(CTRL_C);
-    assert_eq!(terminal.wait_for_end(), Some(130));
-}
-
-#[test]
 fn being_told_to_end_gives_the_terminal_back_as_it_was() {
     let home = Home::new();
     let mut terminal = demo(&home);
@@ -340,6 +325,83 @@ fn calls_are_asked_about_once_always_or_not() {
     terminal.enter("What is 4 + 4?");
     let screen = terminal.wait("a result without a question", |screen| times(screen, "✓ calculate") == 3);
     assert_eq!(times(&screen, "run it?"), 4, "{screen}");
+}
+
+#[test]
+fn what_was_typed_before_a_question_is_no_answer_to_it() {
+    let gate = Gate::new();
+    let call =
+        Said::default().call("call_1", "calculate", r#"{"operator": "add", "argument1": 1, "argument2": 1}"#);
+    let scripted = Scripted::playing([gated(call, 0, &gate), Reply::Answer(Said::text("Then not."))]);
+    let home = Home::new();
+    let servers = json!({"demo": {"command": env!("CARGO_BIN_EXE_toolwire"), "args": ["demo-server"]}});
+    let toolwire = json!({"agent": {"approvals": {"otherwise": "ask"}}});
+    home.write("mcp.json", &json!({"mcpServers": servers, "toolwire": toolwire}).to_string());
+    let terminal = scripted.chat(&home);
+    terminal.enter("What is 1 + 1?");
+    scripted.wait_until(gate.reached());
+    terminal.enter("y");
+    gate.open();
+    let screen = terminal.wait("the question", |screen| screen.trim_end().ends_with("n no, and why:"));
+    assert!(!screen.contains("✓ calculate"), "{screen}");
+    terminal.enter("n");
+    terminal.wait_for("✗ calculate");
+    terminal.wait_for("Then not.");
+    // It waits for the next message instead.
+    terminal.wait("it on the line", |screen| screen.trim_end().ends_with("> y"));
+}
+
+#[test]
+fn two_chats_in_one_conversation_lose_nothing() {
+    let scripted = Scripted::new(["one", "two", "three"].map(Said::text));
+    let home = Home::new();
+    let first = scripted.chat(&home);
+    first.enter("first");
+    first.wait_for("\none");
+    first.wait_for_prompt();
+    let second = scripted.chat(&home);
+    second.enter("/resume 1");
+    second.wait_for("> first");
+    second.wait_for_prompt();
+    second.enter("from the second");
+    second.wait_for("\ntwo");
+    first.enter("from the first");
+    first.wait("the conflict", |screen| screen.replace('\n', " ").contains("another writer was faster"));
+    first.wait_for("`/retry` asks again");
+    first.wait_for_prompt();
+    first.enter("/retry");
+    first.wait_for("\nthree");
+    assert_eq!(scripted.said(), ["first", "from the first"]);
+    first.wait_for_prompt();
+    first.enter("/resume");
+    let screen = first.wait_for("goes on with one");
+    assert!(screen.contains("4 messages"), "{screen}");
+    assert_eq!(scripted.provider.refusals(), []);
+}
+
+#[test]
+fn a_call_that_a_killed_chat_had_begun_is_told_of() {
+    let scripted =
+        Scripted::new([Said::default().call("call_1", "echo", r#"{"text": "hi"}"#), Said::text("I see.")]);
+    let home = Home::new();
+    let arguments = ["--behaviour", "unhinted", "--delay", "600000"];
+    let servers = json!({"slow": {"command": misbehaving_server(), "args": arguments}});
+    home.write("mcp.json", &json!({"mcpServers": servers, "toolwire": allowed()}).to_string());
+    let mut terminal = scripted.chat(&home);
+    terminal.enter("say hi");
+    terminal.wait_for("echo(text: \"hi\")");
+    terminal.signal("KILL");
+    terminal.wait_for_end();
+    let again = scripted.chat(&home);
+    again.wait_for("slow is ready");
+    again.enter("/resume 1");
+    again.wait_for("`echo` had begun and may have done its work");
+    again.wait_for_prompt();
+    again.enter("what happened?");
+    again.wait_for("I see.");
+    let told = scripted.last_request()["messages"].to_string();
+    assert!(told.contains("whether it did its work is not known"), "{told}");
+    assert_eq!(scripted.provider.refusals(), []);
 }
 
 #[test]
@@ -439,13 +501,12 @@ fn waiting_for_a_server_can_be_stopped() {
 
 #[test]
 fn ctrl_c_stops_a_call_and_the_history_stays_whole() {
-    let scripted =
-        Scripted::new([Said::default().call("call_1", "echo", r#"{"text": "hi"}"#), Said::text("Done.")]);
+    let scripted = Scripted::new([Said::default().call("call_1", "never", "{}"), Said::text("Done.")]);
     let home = Home::new();
     home.write("mcp.json", &misbehaving("never-answers", allowed()));
     let terminal = scripted.chat(&home);
     terminal.enter("say hi");
-    terminal.wait_for("echo(text: \"hi\")");
+    terminal.wait_for("never()");
     terminal.send(CTRL_C);
     terminal.wait_for("stopped");
     terminal.wait_for_prompt();

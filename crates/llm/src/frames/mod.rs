@@ -10,6 +10,9 @@ use serde_json::Value;
 
 /// Longer is no part of an answer.
 pub(crate) const LONGEST_FRAME: usize = 64 << 20;
+/// All events of a stream together; the longest answers of today, with all that is written around each token, take a
+/// fraction of it.
+pub(crate) const LONGEST_STREAM: usize = 256 << 20;
 
 /// How an API puts the parts of an answer one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +30,8 @@ pub enum Framing {
 pub(crate) enum FrameError {
     #[error("one event is longer than {LONGEST_FRAME} bytes")]
     TooLong,
+    #[error("the whole stream is longer than {LONGEST_STREAM} bytes")]
+    Endless,
     #[error("an event is not UTF-8")]
     NotText,
     #[error("an event is no JSON: {0}")]
