@@ -128,6 +128,10 @@ impl Driver {
     async fn ask(&mut self, request: ModelRequest) {
         let model = self.world.model.clone();
         self.tell(AgentEvent::StepBegan { step: self.run.steps() + 1 }).await;
+        if let Some(preparation) = self.run.preparation() {
+            // Whoever needs it before it is done waits for it.
+            tokio::task::spawn_blocking(preparation);
+        }
         let mut answer = model.ask(request);
         let cancelled = self.cancelled.clone();
         loop {

@@ -69,6 +69,14 @@ impl Catalog {
         self.0.index.get_or_init(|| ToolIndex::new(self.0.tools.clone()))
     }
 
+    /// Work that the first search would have to wait for, if the model is going to search and it is not done.
+    pub(crate) fn preparation(&self, settings: &Settings) -> Option<impl FnOnce() + Send + 'static> {
+        let catalog = (self.is_too_much(settings) && self.0.index.get().is_none()).then(|| self.clone())?;
+        Some(move || {
+            catalog.index();
+        })
+    }
+
     fn is_too_much(&self, settings: &Settings) -> bool {
         let search = &settings.search;
         let most = self.0.limits.tools.map_or(search.tools, |most| most.min(search.tools));

@@ -55,6 +55,11 @@ impl Run {
         self.state != State::Working
     }
 
+    /// Work that can be done while the model thinks.
+    pub(crate) fn preparation(&self) -> Option<impl FnOnce() + Send + 'static> {
+        self.catalog.preparation(&self.settings)
+    }
+
     pub(crate) fn has_open_calls(&self) -> bool {
         !self.calls.is_empty()
     }

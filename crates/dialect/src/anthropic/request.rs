@@ -72,7 +72,7 @@ fn write_tools(draft: &RequestDraft<'_>, body: &mut Map<String, Value>) {
         }
         return;
     }
-    body.insert("tools".to_owned(), json!(draft.tools));
+    body.insert("tools".to_owned(), draft.listed());
     let mut choice = match draft.choice {
         Choice::Auto => json!({"type": "auto"}),
         Choice::Required => json!({"type": "any"}),

@@ -92,7 +92,8 @@ fn tool_config(draft: &RequestDraft<'_>) -> Option<Value> {
             .collect();
         return (!tools.is_empty()).then(|| json!({"tools": tools}));
     }
-    let mut config = json!({"tools": draft.tools});
+    let mut config = json!({});
+    config["tools"] = draft.listed();
     match draft.choice {
         Choice::Auto | Choice::None => {}
         Choice::Required => config["toolChoice"] = json!({"any": {}}),

@@ -29,7 +29,7 @@ pub(crate) fn write_request(draft: &RequestDraft<'_>) -> Result<Map<String, Valu
     let mut body = draft.head();
     body.insert("messages".to_owned(), Value::Array(messages));
     if !draft.tools.is_empty() {
-        body.insert("tools".to_owned(), json!(draft.tools));
+        body.insert("tools".to_owned(), draft.listed());
         let choice = match draft.choice {
             Choice::Auto | Choice::Tool(_) => None,
             Choice::Required => Some(json!("REQUIRED")),

@@ -42,7 +42,13 @@ pub(crate) fn write_request(draft: &RequestDraft<'_>) -> Result<Map<String, Valu
     }
     body.insert("contents".to_owned(), Value::Array(contents));
     if !draft.tools.is_empty() {
-        body.insert("tools".to_owned(), json!([{"functionDeclarations": draft.tools}]));
+        body.insert(
+            "tools".to_owned(),
+            Value::Array(vec![Value::Object(Map::from_iter([(
+                "functionDeclarations".to_owned(),
+                draft.listed(),
+            )]))]),
+        );
         let config = match draft.choice {
             Choice::Auto => None,
             Choice::None => Some(json!({"mode": "NONE"})),

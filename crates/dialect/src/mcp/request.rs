@@ -50,7 +50,7 @@ pub(crate) fn write_request(draft: &RequestDraft<'_>) -> Result<Map<String, Valu
         body.insert("temperature".to_owned(), json!(temperature));
     }
     if !draft.tools.is_empty() {
-        body.insert("tools".to_owned(), json!(draft.tools));
+        body.insert("tools".to_owned(), draft.listed());
         let mode = match draft.choice {
             Choice::Auto | Choice::Tool(_) => None,
             Choice::Required => Some("required"),

@@ -23,7 +23,7 @@ pub(crate) fn write_request(draft: &RequestDraft<'_>) -> Result<Map<String, Valu
     let mut body = draft.head();
     body.insert("messages".to_owned(), Value::Array(messages));
     if !draft.tools.is_empty() {
-        body.insert("tools".to_owned(), json!(draft.tools));
+        body.insert("tools".to_owned(), draft.listed());
     }
     // Left out, it would mean a stream.
     body.insert("stream".to_owned(), json!(draft.options.stream));

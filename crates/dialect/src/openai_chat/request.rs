@@ -39,7 +39,7 @@ pub(crate) fn write_request(draft: &RequestDraft<'_>) -> Result<Map<String, Valu
     let mut body = draft.head();
     body.insert("messages".to_owned(), Value::Array(messages));
     if !draft.tools.is_empty() {
-        body.insert("tools".to_owned(), json!(draft.tools));
+        body.insert("tools".to_owned(), draft.listed());
         if let Some(choice) = choice(dialect, draft.choice) {
             body.insert("tool_choice".to_owned(), choice);
         }

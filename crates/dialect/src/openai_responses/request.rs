@@ -26,7 +26,7 @@ pub(crate) fn write_request(draft: &RequestDraft<'_>) -> Result<Map<String, Valu
     }
     body.insert("input".to_owned(), Value::Array(input));
     if !draft.tools.is_empty() {
-        body.insert("tools".to_owned(), json!(draft.tools));
+        body.insert("tools".to_owned(), draft.listed());
         let choice = match draft.choice {
             Choice::Auto => None,
             Choice::None => Some(json!("none")),

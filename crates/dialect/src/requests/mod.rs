@@ -202,6 +202,12 @@ impl RequestDraft<'_> {
     }
 
     /// The model, as most bodies begin.
+    /// The definitions to list, as one value. Copied as they are: taking them apart and putting them together again, as
+    /// `json!` does, takes several times as long.
+    pub(crate) fn listed(&self) -> Value {
+        Value::Array(self.tools.iter().map(|tool| (*tool).clone()).collect())
+    }
+
     pub(crate) fn head(&self) -> Map<String, Value> {
         Map::from_iter([("model".to_owned(), json!(self.options.model))])
     }
