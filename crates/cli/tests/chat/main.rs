@@ -569,9 +569,10 @@ fn a_server_can_send_the_person_to_a_page() {
     let home = Home::new();
     home.write("mcp.json", &misbehaving("asks", allowed()));
     let terminal = scripted.chat(&home);
-    for (answer, action, end) in [("y", "accept", "Signed in."), ("n", "decline", "Then not.")] {
+    for (time, answer, action, end) in [(1, "y", "accept", "Signed in."), (2, "n", "decline", "Then not.")] {
         terminal.enter("go there");
-        let screen = terminal.wait_for("open this page yourself; done? y or n:");
+        let prompt = "open this page yourself; done? y or n:";
+        let screen = terminal.wait("the question", |screen| times(screen, prompt) == time);
         assert!(
             screen.contains("server `odd` asks: Sign in first.")
                 && screen.contains("https://example.com/sign-in"),
