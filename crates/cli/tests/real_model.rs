@@ -95,7 +95,9 @@ fn fifty_real_tools_are_each_taken_called_decoded_and_executed() {
                 seen.lock().unwrap().push(arguments);
                 async { ToolResult::text("done") }
             });
-            let validator = jsonschema::validator_for(tool.input_schema.as_ref().unwrap()).unwrap();
+            // The server's grammar knows few formats, and MCP asserts none.
+            let options = jsonschema::options().should_validate_formats(false);
+            let validator = options.build(tool.input_schema.as_ref().unwrap()).unwrap();
             if answer.message.calls().count() == 0 || !answer.unusable.is_empty() {
                 wrong.push(format!("{} (streamed: {streams}): {answer:?}", tool.name));
             }
