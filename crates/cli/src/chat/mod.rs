@@ -39,7 +39,7 @@ use crate::failure::{ERROR, Failure, NOTE};
 use crate::output::{self, unless_nobody_reads};
 use crate::servers::{self, Found};
 use crate::settings::{self, Settings};
-use crate::shown::shown;
+use crate::shown::{counted, shown};
 use crate::source::in_words;
 use crate::storage;
 use command::Typed;
@@ -322,11 +322,7 @@ impl Chat {
             let name = shown(&server.name);
             match &server.phase {
                 Phase::Ready => {
-                    let tools = if server.tool_count == 1 {
-                        "1 tool".to_owned()
-                    } else {
-                        format!("{} tools", server.tool_count)
-                    };
+                    let tools = counted(server.tool_count, "tool");
                     news.push(format!("{QUIET}{name} is ready: {tools}{QUIET:#}"));
                 }
                 Phase::Recovering { reason } | Phase::Down { reason } => {

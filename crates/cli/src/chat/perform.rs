@@ -16,7 +16,7 @@ use super::transcript;
 use crate::failure::{ERROR, Failure, HINT, NOTE};
 use crate::output::{self, unless_nobody_reads};
 use crate::servers::trouble;
-use crate::shown::{cut, padded, shown, width};
+use crate::shown::{counted, cut, padded, shown, width};
 
 /// How many conversations are listed.
 const LISTED: usize = 15;
@@ -361,10 +361,6 @@ fn help() -> String {
          Ctrl-C stops an answer, and clears the line at the prompt; twice leaves. Tab completes, Ctrl-R searches.\n",
     );
     text
-}
-
-fn counted(count: usize, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 fn age(time: Timestamp, now: u128) -> String {

@@ -2,7 +2,6 @@
 //! was found, for whoever has it next.
 
 /// How the terminal takes what is typed.
-#[derive(Clone)]
 pub(crate) struct Modes {
     #[cfg(unix)]
     modes: Option<rustix::termios::Termios>,
