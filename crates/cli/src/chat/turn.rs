@@ -65,9 +65,9 @@ impl Chat {
                         Ok(()) => self.view.hint(
                             "this conversation is now kept as one of its own, with all that was said here: `/retry` asks again",
                         )?,
-                        Err(error) => self.view.hint(&format!(
-                            "nor can it be kept as one of its own ({error}); `/save` writes it to a file"
-                        ))?,
+                        Err(error) => {
+                            self.view.hint(&format!("nor can it be kept as one of its own: {error}"))?;
+                        }
                     }
                 }
                 Ending::Failed(failure) => {
