@@ -5,7 +5,6 @@
 //! told to come back rather than kept waiting.
 
 use std::convert::Infallible;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
@@ -13,18 +12,23 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_core::future::BoxFuture;
+use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response, StatusCode, header};
-use http_body::{Body, Frame, SizeHint};
+use http_body::Body;
 use http_body_util::combinators::BoxBody;
-use http_body_util::{BodyExt, Full};
+use http_body_util::{BodyExt, BodyStream, Full, StreamBody};
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, JsonRpcMessage};
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::ServeError;
+use super::batch;
 use super::body::read_body;
 use super::connection::Connection;
+use super::envelope::id_of;
+use super::guarded::guarded;
 use super::raw::Answers;
 use super::sessions::Sessions;
 use super::shared::Shared;
@@ -232,20 +236,34 @@ impl Inner {
             },
             false => None,
         };
-        let says_json = request
-            .headers()
-            .get(header::CONTENT_TYPE)
-            .is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
-        let (mut parts, body) = request.into_parts();
+        let (parts, body) = request.into_parts();
         let read = read_body(body, self.options.largest_body);
         let body = match tokio::time::timeout(self.options.read_within, read).await {
             Ok(Ok(body)) => body,
             Ok(Err(refusal)) => return refusal,
             Err(_) => return refusal(StatusCode::REQUEST_TIMEOUT, -32600, "the body did not arrive in time"),
         };
+        let answer = if has_batches(&parts.headers) && batch::is_batch(&body) {
+            self.answer_batch(parts, &body, permit).await
+        } else {
+            self.answer_message(parts, body, Arc::new(permit)).await
+        };
+        drop(opening);
+        answer
+    }
+
+    async fn answer_message(
+        &self,
+        mut parts: Parts,
+        body: Bytes,
+        permit: Arc<OwnedSemaphorePermit>,
+    ) -> Answer {
         // In a session a call goes on when its connection is lost: it keeps its place until it has ended.
-        let permit = Arc::new(permit);
         parts.extensions.insert(permit.clone());
+        let says_json = parts
+            .headers
+            .get(header::CONTENT_TYPE)
+            .is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
         let answers = Answers::default();
         parts.extensions.insert(answers.clone());
         let seen = match veil(&self.shared.server, &body) {
@@ -260,7 +278,6 @@ impl Inner {
         };
         let sdk = if prefers_stream(&parts.headers) { &self.streaming } else { &self.sdk };
         let response = sdk.handle(Request::from_parts(parts, Full::new(seen))).await;
-        drop(opening);
         // The SDK's word for a body that is no message, where the header is as it should be.
         if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE && says_json {
             return match serde_json::from_slice::<Value>(&body) {
@@ -269,6 +286,49 @@ impl Inner {
             };
         }
         guarded(response, answers, permit).await
+    }
+
+    /// Answers each request of a batch, all of them on one stream.
+    async fn answer_batch(&self, mut parts: Parts, body: &[u8], mut permit: OwnedSemaphorePermit) -> Answer {
+        let pieces = match batch::pieces(body) {
+            Ok(pieces) => pieces,
+            Err(why) => return refusal(StatusCode::BAD_REQUEST, -32600, &why),
+        };
+        // Each of its requests takes a place of its own.
+        match permit.semaphore().clone().try_acquire_many_owned(pieces.len() as u32 - 1) {
+            Ok(others) => permit.merge(others),
+            Err(_) => return come_back("too many requests at once"),
+        }
+        let permit = Arc::new(permit);
+        parts.headers.remove(header::CONTENT_LENGTH);
+        parts
+            .headers
+            .insert(header::ACCEPT, header::HeaderValue::from_static("text/event-stream, application/json"));
+        let mut streams = Vec::new();
+        for piece in pieces {
+            let answer = match serde_json::from_str::<ClientJsonRpcMessage>(&piece) {
+                Ok(JsonRpcMessage::Request(request))
+                    if matches!(request.request, ClientRequest::InitializeRequest(_)) =>
+                {
+                    event_of_refusal(&piece, "`initialize` cannot be part of a batch")
+                }
+                Err(_) => event_of_refusal(&piece, "it is no message of MCP"),
+                Ok(_) => self.answer_message(parts.clone(), piece.into(), permit.clone()).await,
+            };
+            // What is refused is not the message but whoever sent it, so it is the same for all of them.
+            if !answer.status().is_success() {
+                return answer;
+            }
+            if answer.status() == StatusCode::OK {
+                streams.push(BodyStream::new(answer.into_body()));
+            }
+        }
+        if streams.is_empty() {
+            let mut taken = Response::new(Full::default().boxed());
+            *taken.status_mut() = StatusCode::ACCEPTED;
+            return taken;
+        }
+        event_stream(StreamBody::new(futures::stream::select_all(streams)).boxed())
     }
 
     /// Room for one more session, while it is opened; `None` when there is none.
@@ -303,6 +363,12 @@ fn prefers_stream(headers: &HeaderMap) -> bool {
     first == Some("text/event-stream")
 }
 
+/// Whether the client speaks the one revision that has batches. It had no header for it yet.
+fn has_batches(headers: &HeaderMap) -> bool {
+    !headers.contains_key("mcp-protocol-version")
+        || header_is(headers, "mcp-protocol-version", batch::REVISION)
+}
+
 fn header_is(headers: &HeaderMap, name: &str, value: &str) -> bool {
     headers.get(name).is_some_and(|found| found.as_bytes() == value.as_bytes())
 }
@@ -321,77 +387,16 @@ pub(super) fn refusal(status: StatusCode, code: i64, message: &str) -> Answer {
     answer
 }
 
-/// The response with its answers exchanged, and counted until its last byte has left.
-async fn guarded(response: Answer, answers: Answers, permit: Arc<OwnedSemaphorePermit>) -> Answer {
-    let (mut parts, body) = response.into_parts();
-    let is_stream = parts
-        .headers
-        .get(header::CONTENT_TYPE)
-        .is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
-    let inner = if is_stream || answers.is_empty() {
-        body
-    } else {
-        let Ok(whole) = body.collect().await;
-        let whole = whole.to_bytes();
-        let exchanged = answers.exchange_in_text(&whole).map_or(whole, Bytes::from);
-        parts.headers.remove(header::CONTENT_LENGTH);
-        Full::new(exchanged).boxed()
-    };
-    let answers = is_stream.then_some(answers);
-    Response::from_parts(parts, Guarded { inner, answers, _permit: permit }.boxed())
+/// The refusal of one message of a batch, as an answer among those to the others.
+fn event_of_refusal(message: &str, why: &str) -> Answer {
+    let id = id_of(message.as_bytes());
+    let body = json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32600, "message": why}});
+    event_stream(Full::new(Bytes::from(format!("data: {body}\n\n"))).boxed())
 }
 
-struct Guarded {
-    inner: BoxBody<Bytes, Infallible>,
-    answers: Option<Answers>,
-    _permit: Arc<OwnedSemaphorePermit>,
-}
-
-impl Body for Guarded {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let polled = Pin::new(&mut self.inner).poll_frame(context);
-        let Some(answers) = self.answers.as_ref().filter(|answers| !answers.is_empty()) else {
-            return polled;
-        };
-        polled.map(|frame| {
-            frame.map(|Ok(frame)| {
-                Ok(match frame.into_data() {
-                    Ok(data) => Frame::data(exchange_in_event(answers, data)),
-                    Err(other) => other,
-                })
-            })
-        })
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.inner.size_hint()
-    }
-}
-
-/// The SDK writes one event per frame, and its data in one line.
-fn exchange_in_event(answers: &Answers, event: Bytes) -> Bytes {
-    const DATA: &[u8] = b"data: ";
-    let mut exchanged = Vec::new();
-    for line in event.split_inclusive(|byte| *byte == b'\n') {
-        let found = line.strip_prefix(DATA).and_then(|data| answers.exchange_in_text(data));
-        match found {
-            Some(data) => {
-                exchanged.extend_from_slice(DATA);
-                exchanged.extend_from_slice(&data);
-                exchanged.push(b'\n');
-            }
-            None => exchanged.extend_from_slice(line),
-        }
-    }
-    Bytes::from(exchanged)
+fn event_stream(events: BoxBody<Bytes, Infallible>) -> Answer {
+    let mut answer = Response::new(events);
+    answer.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static("text/event-stream"));
+    answer.headers_mut().insert(header::CACHE_CONTROL, header::HeaderValue::from_static("no-cache"));
+    answer
 }

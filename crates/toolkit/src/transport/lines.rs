@@ -5,16 +5,20 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex as Lock, PoisonError};
 
 use bytes::BytesMut;
 use rmcp::RoleServer;
-use rmcp::model::{ClientJsonRpcMessage, ErrorCode, GetExtensions, JsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorCode, GetExtensions, JsonRpcMessage,
+    RequestId, ServerJsonRpcMessage,
+};
 use rmcp::transport::Transport;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::Mutex;
 
+use super::batch::{self, Batch, Batches};
 use super::envelope::id_of;
 use super::shared::Shared;
 use super::veil::veil;
@@ -30,7 +34,12 @@ pub(super) struct Lines<R, W> {
     /// What has been read of the next line. It stays when a wait for the rest is given up.
     line: Vec<u8>,
     is_too_long: bool,
-    /// Answers to lines that are no messages.
+    /// What a batch holds beside the message that was taken from it.
+    messages: VecDeque<ClientJsonRpcMessage>,
+    /// Whether the client opened with the revision that has batches.
+    has_batches: bool,
+    batches: Arc<Lock<Batches>>,
+    /// Answers to lines that are no messages, and to batches that nothing is done for any longer.
     refusals: VecDeque<Value>,
     is_flushing: bool,
     output: Arc<Mutex<Option<Output<W>>>>,
@@ -50,6 +59,9 @@ impl<R: AsyncRead + Unpin, W> Lines<R, W> {
             input: BufReader::new(input),
             line: Vec::new(),
             is_too_long: false,
+            messages: VecDeque::new(),
+            has_batches: false,
+            batches: Arc::default(),
             refusals: VecDeque::new(),
             is_flushing: false,
             output: Arc::new(Mutex::new(Some(output))),
@@ -77,27 +89,91 @@ impl<R: AsyncRead + Unpin, W> Lines<R, W> {
         }
     }
 
-    /// The message in `line`, which is then empty for the next one; a line that is none leaves a refusal.
-    fn take_message(&mut self) -> Option<ClientJsonRpcMessage> {
+    /// Takes the messages out of `line`, which is then empty for the next one; a line that holds none leaves a refusal.
+    fn take_messages(&mut self) {
         let line = std::mem::take(&mut self.line);
         let text = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&line).trim_ascii();
-        let read = if std::mem::take(&mut self.is_too_long) {
-            Err(Some(refusal(
-                text,
-                ErrorCode::PARSE_ERROR,
-                &format!("the message is longer than {LONGEST_LINE} bytes"),
-            )))
-        } else if text.is_empty() {
-            Err(None)
-        } else {
-            message(text, &self.shared)
-        };
+        if std::mem::take(&mut self.is_too_long) {
+            let why = format!("the message is longer than {LONGEST_LINE} bytes");
+            self.refusals.push_back(refusal(text, ErrorCode::PARSE_ERROR, &why));
+        } else if self.has_batches && batch::is_batch(text) {
+            self.take_batch(text);
+        } else if !text.is_empty() {
+            match message(text, &self.shared) {
+                Ok(message) => self.take(message),
+                Err(refusal) => self.refusals.extend(refusal),
+            }
+        }
         // Its room is used again, unless it is unusually large.
         if line.capacity() <= 64 * 1024 {
             self.line = line;
             self.line.clear();
         }
-        read.map_err(|refusal| self.refusals.extend(refusal)).ok()
+    }
+
+    fn take(&mut self, message: ClientJsonRpcMessage) {
+        match &message {
+            JsonRpcMessage::Request(request) => {
+                if let ClientRequest::InitializeRequest(opening) = &request.request {
+                    self.has_batches = opening.params.protocol_version.as_str() == batch::REVISION;
+                }
+            }
+            // A request that is given up is not answered, and the others of its batch are not to wait for it.
+            JsonRpcMessage::Notification(notification) => {
+                if let ClientNotification::CancelledNotification(given_up) = &notification.notification
+                    && let Some(id) = &given_up.params.request_id
+                {
+                    self.refusals.extend(locked(&self.batches).settle(id, None));
+                }
+            }
+            _ => (),
+        }
+        self.messages.push_back(message);
+    }
+
+    fn take_batch(&mut self, text: &[u8]) {
+        let pieces = match batch::pieces(text) {
+            Ok(pieces) => pieces,
+            Err(why) => {
+                self.refusals.push_back(refusal(text, ErrorCode::INVALID_REQUEST, &why));
+                return;
+            }
+        };
+        let mut batch = Batch::default();
+        let mut messages = Vec::new();
+        for piece in pieces {
+            let text = piece.as_bytes();
+            match message(text, &self.shared) {
+                Ok(JsonRpcMessage::Request(request))
+                    if matches!(request.request, ClientRequest::InitializeRequest(_)) =>
+                {
+                    let why = "`initialize` cannot be part of a batch";
+                    batch.answers.push(refusal(text, ErrorCode::INVALID_REQUEST, why));
+                }
+                Ok(message) => {
+                    if let JsonRpcMessage::Request(request) = &message {
+                        batch.waiting.insert(request.id.clone());
+                    }
+                    messages.push(message);
+                }
+                Err(refusal) => batch.answers.extend(refusal),
+            }
+        }
+        self.refusals.extend(locked(&self.batches).open(batch));
+        messages.into_iter().for_each(|message| self.take(message));
+    }
+}
+
+fn locked(batches: &Lock<Batches>) -> std::sync::MutexGuard<'_, Batches> {
+    batches.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The request that a message answers.
+fn answered(message: &ServerJsonRpcMessage) -> Option<&RequestId> {
+    match message {
+        JsonRpcMessage::Response(response) => Some(&response.id),
+        JsonRpcMessage::Error(error) => error.id.as_ref(),
+        _ => None,
     }
 }
 
@@ -173,12 +249,13 @@ where
     async fn next(&mut self) -> io::Result<Option<ClientJsonRpcMessage>> {
         loop {
             self.refuse().await?;
+            if let Some(message) = self.messages.pop_front() {
+                return Ok(Some(message));
+            }
             if !self.read_line().await? {
                 return Ok(None);
             }
-            if let Some(message) = self.take_message() {
-                return Ok(Some(message));
-            }
+            self.take_messages();
         }
     }
 }
@@ -195,8 +272,18 @@ where
         message: ServerJsonRpcMessage,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
         let output = self.output.clone();
+        let batches = self.batches.clone();
         async move {
-            let line = serde_json::to_vec(&message)?;
+            let mut line = serde_json::to_vec(&message)?;
+            if let Some(id) = answered(&message) {
+                let mut batches = locked(&batches);
+                if batches.has(id) {
+                    let Some(whole) = batches.settle(id, Some(serde_json::from_slice(&line)?)) else {
+                        return Ok(());
+                    };
+                    line = serde_json::to_vec(&whole)?;
+                }
+            }
             let mut output = output.lock().await;
             let output = output.as_mut().ok_or(io::ErrorKind::NotConnected)?;
             output.put(&line);

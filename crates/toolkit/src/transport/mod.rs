@@ -3,11 +3,13 @@
 //! The SDK reads and writes messages and tells the revisions apart; `handler` answers them. Every revision from
 //! 2024-11-05 to 2026-07-28 is spoken on each transport.
 
+mod batch;
 mod body;
 mod caller;
 mod calls; // tools
 mod connection;
 mod envelope;
+mod guarded;
 mod handler;
 mod http;
 mod lines;

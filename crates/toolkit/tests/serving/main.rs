@@ -5,6 +5,7 @@
 #[path = "../fixture/mod.rs"]
 mod fixture;
 
+mod batches;
 mod faults;
 mod http;
 mod limits;
