@@ -367,3 +367,22 @@ fn what_a_tool_says_cannot_steer_a_terminal_and_reaches_a_program_as_it_is() {
     let Ok(output) = output else { return };
     assert_eq!(String::from_utf8_lossy(&output.stdout).replace('\r', ""), "a\u{fffd}[2Jb\n");
 }
+
+/// What a server logs is for whoever asks to see it, under the server's name.
+#[test]
+fn the_log_of_a_server_is_told_to_who_wants_it() {
+    let folder = Folder::new(
+        "log",
+        json!({"talker": server(&["--behaviour", "floods-notifications", "--count", "10"])}),
+    );
+    let run = |wanted: &str| {
+        let mut command = folder.command(&["call", "echo", r#"{"text": "x"}"#]);
+        let output = command.env("TOOLWIRE_LOG", wanted).output().unwrap();
+        assert!(output.status.success());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let told = run("toolwire::server=info");
+    let line = r#"INFO toolwire::server: one of very many lines of the log server="talker" logger="flood""#;
+    assert_eq!(told.lines().filter(|told| told.ends_with(line)).count(), 8, "{told}");
+    assert_eq!(run("warn"), "");
+}

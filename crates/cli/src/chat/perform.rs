@@ -357,8 +357,9 @@ fn help() -> String {
         let _ = writeln!(text, "{BOLD}{name}{BOLD:#}  {}", entry.does);
     }
     text.push_str(
-        "\nA message goes on in the next line after a backslash, after Alt-Enter, and inside of ``` fences.\n\
-         Ctrl-C stops an answer, and clears the line at the prompt; twice leaves. Tab completes, Ctrl-R searches.\n",
+        "\nA message goes on in the next line after a backslash, after Alt-Enter, and\n\
+         inside of ``` fences. Ctrl-C stops an answer, and clears the line at the\n\
+         prompt; twice leaves. Tab completes, Ctrl-R searches.\n",
     );
     text
 }
@@ -379,4 +380,17 @@ fn store_trouble(error: &toolwire_contract::StoreError) -> Trouble {
 
 fn change_trouble(error: &super::session::ChangeError) -> Trouble {
     Trouble { problem: error.to_string(), hint: error.hint().map(str::to_owned) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_fits_a_terminal() {
+        let help = anstream::adapter::strip_str(&help()).to_string();
+        for line in help.lines() {
+            assert!(width(line) <= 80, "{line}");
+        }
+    }
 }

@@ -3,6 +3,7 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
 
+mod connecting;
 mod plain;
 mod scripted;
 mod terminal;

@@ -72,11 +72,15 @@ fn size(number: u16) -> NonZero<u16> {
 impl Terminal {
     /// `toolwire chat` in this folder, with these variables.
     pub(crate) fn start(home: &Home, arguments: &[&str], variables: &[(&str, &str)]) -> Terminal {
+        Terminal::run(home, &[&["chat"], arguments].concat(), variables)
+    }
+
+    /// `toolwire` with these arguments.
+    pub(crate) fn run(home: &Home, arguments: &[&str], variables: &[(&str, &str)]) -> Terminal {
         let (pty, pts) = open().unwrap();
         pty.resize(Size::new(24, 80)).unwrap();
         let before = modes(&pty);
         let mut command = Command::new(env!("CARGO_BIN_EXE_toolwire"))
-            .arg("chat")
             .args(arguments)
             .current_dir(home.path())
             .env("HOME", home.path())
