@@ -1,13 +1,15 @@
 //! Conversations in one SQLite file: the default, for one machine and any number of its processes.
 //!
-//! **Acknowledged** means on the disk: the write-ahead log is synchronised at each commit (`synchronous = FULL`), so a
-//! message survives the end of the process by `kill -9`, a crash of the system and a power cut, as far as the disk keeps
-//! what it says it has written. The file must not be on a network drive: the log is shared memory between processes.
+//! **Acknowledged** means written: a message survives the end of the process by `kill -9` from then on. It is brought to the
+//! disk, where it survives a crash of the system and a power cut too, as soon as nothing is written for a moment (20 ms);
+//! whatever happens, the file stays whole and what is lost are the last messages. The file must not be on a network drive: the
+//! log is shared memory between processes.
 //!
 //! Writers of several processes wait for each other, up to [`SqliteOptions::patience`]. Blocking work happens on two
 //! threads that the store owns, one that writes and one that reads, so a long search holds up no message.
 
 mod failure;
+mod index;
 mod open;
 mod rows;
 mod thread;
@@ -62,12 +64,10 @@ impl Sqlite {
         let patience = options.patience;
         let explain = |failure: Failure| failure.at(&place, patience, Access::Reads);
         let (to_write, to_read) = ((path.clone(), options.clone()), (path, options));
-        let writer = Worker::start("store-writer", move || open::open_to_write(&to_write.0, &to_write.1))
-            .await
-            .map_err(explain)?;
-        let reader = Worker::start("store-reader", move || open::open_to_read(&to_read.0, &to_read.1))
-            .await
-            .map_err(explain)?;
+        let open_to_write = move || open::open_to_write(&to_write.0, &to_write.1);
+        let open_to_read = move || open::open_to_read(&to_read.0, &to_read.1);
+        let writer = Worker::start("store-writer", open_to_write, open::rest).await.map_err(explain)?;
+        let reader = Worker::start("store-reader", open_to_read, |_| ()).await.map_err(explain)?;
         Ok(Sqlite { place, patience, reader, writer })
     }
 
@@ -151,6 +151,9 @@ impl Conversations for Sqlite {
         Box::pin(async move {
             if query.is_empty() {
                 return Ok(Found { hits: Vec::new(), is_complete: true });
+            }
+            if self.read(|connection| index::is_behind(connection)).await? {
+                self.write(index::catch_up).await?;
             }
             self.read(move |connection| rows::search(connection, &query, limit)).await
         })

@@ -7,6 +7,7 @@ use toolwire_contract::{
 };
 
 use super::failure::Failure;
+use super::index;
 use crate::clock::now;
 use crate::depth;
 use crate::words::{self, Query};
@@ -189,6 +190,7 @@ pub(super) fn remove(connection: &mut Connection, id: ConversationId) -> Result<
         [number],
     )?;
     transaction.execute("DELETE FROM conversation WHERE number = ?1", [number])?;
+    index::forget(&transaction)?;
     transaction.commit()?;
     Ok(())
 }
@@ -276,10 +278,6 @@ fn insert(connection: &Connection, number: i64, entry: &Entry) -> Result<(), Fai
              VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
         )?
         .execute((number, whole(*sequence), whole(time.0), model, usage.as_ref().map(json), body))?;
-    let message_number = connection.last_insert_rowid();
-    connection
-        .prepare_cached("INSERT INTO word (rowid, words) VALUES (?1, ?2)")?
-        .execute((message_number, words::spaced(&words::text_of(message))))?;
     Ok(())
 }
 

@@ -52,6 +52,44 @@ async fn a_file_of_version_1_is_brought_up_to_date() {
 }
 
 #[tokio::test]
+async fn a_file_of_version_2_keeps_its_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("conversations.db");
+    let store = open(&path).await.unwrap();
+    let id = store.begin(NewConversation::default()).await.unwrap().id;
+    store.append(&id, vec![Message::user("Bergen by sea").into()], None).await.unwrap();
+    assert_eq!(store.search("bergen", 10).await.unwrap().hits.len(), 1);
+    drop(store);
+    // What version 3 has more is how far the words have come.
+    let back = "DROP TABLE indexed; PRAGMA user_version = 2;";
+    Connection::open(&path).unwrap().execute_batch(back).unwrap();
+
+    let store = open(&path).await.unwrap();
+    store.append(&id, vec![Message::user("Bergen by rail").into()], None).await.unwrap();
+    assert_eq!(store.search("bergen", 10).await.unwrap().hits.len(), 2);
+    assert_eq!(store.search("sea", 10).await.unwrap().hits.len(), 1);
+}
+
+/// The numbers of the last messages are given again, and so must be their words.
+#[tokio::test]
+async fn what_is_kept_after_a_removal_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder.path().join("conversations.db")).await.unwrap();
+    for round in 0..3 {
+        let id = store.begin(NewConversation::default()).await.unwrap().id;
+        let words = format!("Bergen in round {round}");
+        store
+            .append(&id, vec![Message::user(words).into(), Message::assistant("Yes.").into()], None)
+            .await
+            .unwrap();
+        let hits = store.search(&format!("round {round}"), 10).await.unwrap().hits;
+        assert_eq!(hits.len(), 1, "{hits:?}");
+        store.remove(&id).await.unwrap();
+        assert_eq!(store.search("bergen", 10).await.unwrap().hits.len(), 0);
+    }
+}
+
+#[tokio::test]
 async fn a_file_of_a_newer_version_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("conversations.db");
@@ -59,7 +97,7 @@ async fn a_file_of_a_newer_version_is_left_alone() {
     Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
     let error = refusal(&path).await;
     let place = path.display().to_string();
-    assert_eq!(error, StoreError::Newer { place, found: 99, known: 2 });
+    assert_eq!(error, StoreError::Newer { place, found: 99, known: 3 });
     assert_eq!(error.code(), "newer");
 }
 
