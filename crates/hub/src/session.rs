@@ -42,6 +42,7 @@ pub struct Session {
     peer: Peer<RoleClient>,
     link: Arc<Link>,
     abandoned: mpsc::Sender<(RequestId, &'static str)>,
+    unheard: call::Unheard,
     list_timeout: Duration,
     /// What is left of the time for connecting, which the first list is a part of.
     limit: Limit,

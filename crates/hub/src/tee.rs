@@ -85,6 +85,15 @@ struct State {
     noise: Noise,
 }
 
+impl State {
+    fn answer(&mut self, id: i64, asked: &Asked, answer: Answer) {
+        self.answers.insert(id, answer);
+        if let (Method::CallTool, Some(watcher)) = (asked.method, self.watchers.get(&id)) {
+            watcher.moved.notify_one();
+        }
+    }
+}
+
 /// A request without an answer.
 struct Asked {
     method: Method,
@@ -98,6 +107,7 @@ struct Asked {
 /// Somebody who waits for an answer.
 struct Watcher {
     listener: Option<Listener>,
+    /// Told of progress, and of the answer to a call: that need not go through the SDK to be had.
     moved: Arc<Notify>,
 }
 
@@ -152,10 +162,10 @@ impl Tee {
         Some(id)
     }
 
-    /// From here on the server may act on the request.
-    pub(crate) fn delivered(&self, id: i64) {
+    /// Whether the server may act on the request from here on.
+    pub(crate) fn delivered(&self, id: i64, is_delivered: bool) {
         if let Some(asked) = self.state().asked.get_mut(&id) {
-            asked.delivered = true;
+            asked.delivered = is_delivered;
         }
     }
 
@@ -206,7 +216,7 @@ impl Tee {
         let asked = state.asked.remove(&id)?;
         let message = failure.to_string();
         if asked.is_fetched() {
-            state.answers.insert(id, Answer::Failure(failure));
+            state.answer(id, &asked, Answer::Failure(failure));
         }
         Some(error_message(id, -32603, &message))
     }
@@ -242,7 +252,8 @@ impl Tee {
         }
     }
 
-    /// Has `listener` told of a request's progress, until it is forgotten. The returned notifier moves with it.
+    /// Has `listener` told of a request's progress, until it is forgotten. The returned notifier moves with it, and when a call
+    /// is answered.
     ///
     /// The request may not have come by here yet: the SDK sends it in its own time.
     pub(crate) fn watch(&self, id: i64, listener: Option<Listener>) -> Arc<Notify> {
@@ -356,7 +367,7 @@ impl Tee {
         if let Some(error) = error {
             let shown = stand_in::error(&error);
             if asked.is_fetched() {
-                state.answers.insert(id, Answer::Error(error));
+                state.answer(id, &asked, Answer::Error(error));
             }
             return Some(json!({ "jsonrpc": "2.0", "id": id, "error": shown }));
         }
@@ -379,9 +390,7 @@ impl Tee {
             Method::Initialize | Method::Discover => {
                 state.handshake = Some(Handshake { discovered: asked.method == Method::Discover, result });
             }
-            Method::ListTools | Method::CallTool => {
-                state.answers.insert(id, Answer::Result(result));
-            }
+            Method::ListTools | Method::CallTool => state.answer(id, &asked, Answer::Result(result)),
             Method::Other => {}
         }
         Some(json!({ "jsonrpc": "2.0", "id": id, "result": shown }))

@@ -1,7 +1,7 @@
 //! Asking and waiting.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rmcp::model::{
@@ -9,6 +9,8 @@ use rmcp::model::{
 };
 use rmcp::service::{PeerRequestOptions, ServiceError};
 use serde_json::{Map, Value};
+use tokio::sync::oneshot;
+use tokio::sync::oneshot::error::TryRecvError;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
@@ -119,7 +121,15 @@ impl Session {
                     waiting.given_up = Some("cancelled by the caller");
                     return Err(SessionError::Cancelled);
                 }
-                () = moved.notified() => deadline = until.min(Instant::now() + options.timeout),
+                () = moved.notified() => {
+                    // The answer to a call is there before the SDK has seen it.
+                    if let Some(answer) = self.link.tee.take(id) {
+                        waiting.given_up = None;
+                        self.unheard.keep(handle.rx);
+                        return Ok((settled(answer)?, ServerResult::empty(())));
+                    }
+                    deadline = until.min(Instant::now() + options.timeout);
+                }
                 changed = asking.changed() => {
                     if changed.is_ok() {
                         deadline = until.min(Instant::now() + options.timeout);
@@ -206,6 +216,21 @@ impl Session {
 
     fn ending_or_closed(&self) -> Ending {
         self.link.ending().unwrap_or(Ending::Closed)
+    }
+}
+
+/// Where the SDK brings the answers that were had before: it complains of an answer that it cannot bring.
+#[derive(Default)]
+pub(super) struct Unheard(Mutex<VecDeque<oneshot::Receiver<Result<ServerResult, ServiceError>>>>);
+
+impl Unheard {
+    fn keep(&self, answer: oneshot::Receiver<Result<ServerResult, ServiceError>>) {
+        let mut unheard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        while unheard.front_mut().is_some_and(|answer| !matches!(answer.try_recv(), Err(TryRecvError::Empty)))
+        {
+            unheard.pop_front();
+        }
+        unheard.push_back(answer);
     }
 }
 

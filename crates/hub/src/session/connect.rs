@@ -265,6 +265,7 @@ impl Connected {
             peer,
             link,
             abandoned,
+            unheard: Default::default(),
             list_timeout: context.timeout,
             limit,
             asking: context.bearer.as_ref().and_then(|bearer| bearer.asking()),

@@ -334,6 +334,6 @@ fn only_a_request_that_left_may_have_been_acted_on() {
     let tee = tee();
     ask(&tee, 1, "tools/call");
     assert!(!tee.was_delivered(1));
-    tee.delivered(1);
+    tee.delivered(1, true);
     assert!(tee.was_delivered(1));
 }

@@ -181,7 +181,7 @@ impl Adapter {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let body = serde_json::to_vec(message)?;
         if let Some(id) = post.id {
-            self.link.tee.delivered(id);
+            self.link.tee.delivered(id, true);
         }
         let patience = post.is_probe.then_some(self.probe);
         let sent = self

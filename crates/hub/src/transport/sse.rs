@@ -74,7 +74,7 @@ impl Transport<RoleClient> for SseTransport {
         let (client, endpoint, link) = (self.client.clone(), self.endpoint.clone(), self.link.clone());
         async move {
             if let Some(id) = id {
-                link.tee.delivered(id);
+                link.tee.delivered(id, true);
             }
             let posted = post(&client, &link, &endpoint, &message).await;
             if let Err(failure) = &posted {

@@ -4,18 +4,21 @@
 //! the group when we cannot. It is asked to go in three steps: end of input, SIGTERM, SIGKILL.
 
 use std::ffi::OsString;
+use std::future::poll_fn;
 use std::io;
+use std::pin::Pin;
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use rmcp::RoleClient;
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde::de::IgnoredAny;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Mutex, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
@@ -35,7 +38,7 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 /// How often it is looked whether a process has begun to read.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How many messages may wait for either side.
+/// How many messages of the process may wait to be taken.
 const QUEUE: usize = 64;
 
 /// Starts the process. It ends when [`Process::stop`] is called or when both halves are dropped.
@@ -69,12 +72,12 @@ pub(crate) fn spawn(
         return Err(failed(io::Error::other("its pipes are missing")));
     };
 
-    let (outbox, outgoing) = mpsc::channel(QUEUE);
     let (incoming, inbox) = mpsc::channel(QUEUE);
     let exited = watch::Sender::new(None);
     let stop = CancellationToken::new();
     let mut pipes = JoinSet::new();
-    pipes.spawn(write(stdin, outgoing, link.clone(), stop.clone()));
+    let stdin = Stdin(Arc::new(Mutex::new(Some(stdin))));
+    pipes.spawn(stdin.clone().close_at(stop.clone()));
     let (complaining, complained) = oneshot::channel::<()>();
     pipes.spawn(read(stdout, incoming, link.clone(), exited.subscribe(), complained));
     let told = link.clone();
@@ -85,7 +88,7 @@ pub(crate) fn spawn(
     let (gone, is_gone) = watch::channel(false);
     tokio::spawn(tend(child, group, pipes, exited, stop.clone(), gone));
 
-    let transport = StdioTransport { inbox, outbox, link, probe, probing: None, stop: stop.clone() };
+    let transport = StdioTransport { inbox, stdin, link, probe, probing: None, stop: stop.clone() };
     Ok((transport, Process { stop, gone: is_gone }))
 }
 
@@ -112,7 +115,7 @@ impl Drop for Process {
 
 pub(crate) struct StdioTransport {
     inbox: mpsc::Receiver<ServerJsonRpcMessage>,
-    outbox: mpsc::Sender<Outgoing>,
+    stdin: Stdin,
     link: Arc<Link>,
     /// How long a server may be silent on `server/discover`, once it has read it.
     probe: Duration,
@@ -127,14 +130,6 @@ struct Probing {
     until: Option<Instant>,
 }
 
-struct Outgoing {
-    id: Option<i64>,
-    line: Vec<u8>,
-    /// Told when the process has read the message: one that is still starting is not silent.
-    read: Option<oneshot::Sender<()>>,
-    written: oneshot::Sender<io::Result<()>>,
-}
-
 impl Transport<RoleClient> for StdioTransport {
     type Error = io::Error;
 
@@ -143,21 +138,38 @@ impl Transport<RoleClient> for StdioTransport {
         mut message: ClientJsonRpcMessage,
     ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
         let id = self.link.tee.asking(&mut message);
-        let mut read = None;
+        let mut reading = None;
         if let (Some(id), ClientJsonRpcMessage::Request(request)) = (id, &message)
             && matches!(request.request, ClientRequest::DiscoverRequest(_))
         {
-            let (sender, receiver) = oneshot::channel();
-            read = Some(sender);
-            self.probing = Some(Probing { id, read: receiver, until: None });
+            let (sender, read) = oneshot::channel();
+            reading = Some(sender);
+            self.probing = Some(Probing { id, read, until: None });
         }
-        let outbox = self.outbox.clone();
+        let (stdin, link, stop) = (self.stdin.clone(), self.link.clone(), self.stop.clone());
         async move {
             let mut line = serde_json::to_vec(&message)?;
             line.push(b'\n');
-            let (written, is_written) = oneshot::channel();
-            outbox.send(Outgoing { id, line, read, written }).await.map_err(|_| closed())?;
-            is_written.await.map_err(|_| closed())?
+            let deliver = |is_delivered| {
+                if let Some(id) = id {
+                    link.tee.delivered(id, is_delivered);
+                }
+            };
+            tokio::select! {
+                biased;
+                written = stdin.write(&line, deliver) => written?,
+                () = stop.cancelled() => return Err(closed()),
+            }
+            if let Some(reading) = reading {
+                tokio::spawn(async move {
+                    tokio::select! {
+                        () = stdin.read_by_process() => {}
+                        () = stop.cancelled() => {}
+                    }
+                    let _ = reading.send(());
+                });
+            }
+            Ok(())
         }
     }
 
@@ -236,46 +248,44 @@ async fn tend(
     gone.send_replace(true);
 }
 
-async fn write(
-    mut stdin: ChildStdin,
-    mut outgoing: mpsc::Receiver<Outgoing>,
-    link: Arc<Link>,
-    stop: CancellationToken,
-) {
-    // Taken from the queue while it was watched whether the one before is read.
-    let mut next: Option<Option<Outgoing>> = None;
-    loop {
-        let message = match next.take() {
-            Some(message) => message,
-            // Dropping the pipe is how the server learns that it is to go.
-            None => tokio::select! {
-                () = stop.cancelled() => return,
-                message = outgoing.recv() => message,
-            },
-        };
-        let Some(Outgoing { id, line, read, written }) = message else { return };
-        let result = tokio::select! {
-            () = stop.cancelled() => return,
-            result = async {
-                stdin.write_all(&line).await?;
-                stdin.flush().await
-            } => result,
-        };
-        // A server reads lines: one that was not written to its end was not read.
-        if let (Ok(()), Some(id)) = (&result, id) {
-            link.tee.delivered(id);
-        }
-        let _ = written.send(result);
-        if let Some(read) = read {
-            // A server that has answered is asked on at once.
-            while is_unread(&stdin) && next.is_none() && !stop.is_cancelled() {
-                tokio::select! {
-                    message = outgoing.recv() => next = Some(message),
-                    () = sleep(LOOK) => {}
+/// The input of the process, until it is closed.
+#[derive(Clone)]
+struct Stdin(Arc<Mutex<Option<ChildStdin>>>);
+
+impl Stdin {
+    /// Writes a line, and tells `deliver` whether the process may have all of it. It may act on it, and end of it, before we
+    /// learn that it was written, so that is told beforehand; and a server reads lines, so one without its end was not read.
+    async fn write(&self, mut line: &[u8], deliver: impl Fn(bool)) -> io::Result<()> {
+        let mut stdin = self.0.lock().await;
+        let stdin = stdin.as_mut().ok_or_else(closed)?;
+        while !line.is_empty() {
+            let written = poll_fn(|context| {
+                deliver(true);
+                let written = Pin::new(&mut *stdin).poll_write(context, line);
+                if !matches!(written, Poll::Ready(Ok(count)) if count == line.len()) {
+                    deliver(false);
                 }
+                written
+            });
+            match written.await? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                count => line = &line[count..],
             }
-            let _ = read.send(());
         }
+        stdin.flush().await
+    }
+
+    /// Waits until the process has read what was written, or something else is being written: it has answered then.
+    async fn read_by_process(&self) {
+        while self.0.try_lock().is_ok_and(|stdin| stdin.as_ref().is_some_and(is_unread)) {
+            sleep(LOOK).await;
+        }
+    }
+
+    /// Closing it is how the server learns that it is to go.
+    async fn close_at(self, stop: CancellationToken) {
+        stop.cancelled().await;
+        self.0.lock().await.take();
     }
 }
 
