@@ -63,6 +63,8 @@ impl Default for HubOptions {
 pub struct Hub {
     inner: Arc<Inner>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
+    /// Writes what the hub remembers.
+    keeping: JoinHandle<()>,
 }
 
 struct Inner {
@@ -80,7 +82,7 @@ struct Inner {
     offer: RwLock<Arc<Routes>>,
     /// Counts the lists that were offered.
     version: watch::Sender<u64>,
-    memory: Mutex<Memory>,
+    memory: Arc<Memory>,
     results: Results,
 }
 
@@ -124,14 +126,17 @@ impl Hub {
             servers.push(server);
         }
         drop(changed);
-        let memory = Memory::open(options.folder.as_deref());
+        let configured = || servers.iter().map(|server| &server.config).chain(absent.iter().copied());
+        let memory = Arc::new(Memory::open(options.folder.as_deref(), configured()));
+        let keeping = tokio::spawn(memory.clone().keep());
         let mut known = Known::default();
         let mut unseen = HashSet::new();
-        for server in servers.iter().map(|server| &server.config).chain(absent.iter().copied()) {
-            known.remember(&server.name, memory.tools(server));
-            if !memory.knows(server) {
+        for server in configured() {
+            let tools = memory.tools(&server.name);
+            if tools.is_none() {
                 unseen.insert(server.name.clone());
             }
+            known.remember(&server.name, tools.iter().flatten().map(String::as_str));
         }
         let inner = Arc::new(Inner {
             servers,
@@ -141,7 +146,7 @@ impl Hub {
             bearers,
             known: Mutex::new(known),
             listed: Mutex::default(),
-            memory: Mutex::new(memory),
+            memory,
             results: Results::new(options.budget, options.folder.as_deref()),
             offer: RwLock::default(),
             version: watch::Sender::new(0),
@@ -153,7 +158,7 @@ impl Hub {
                 inner.offer_anew();
             }
         }));
-        Hub { inner, tasks: Mutex::new(tasks) }
+        Hub { inner, tasks: Mutex::new(tasks), keeping }
     }
 
     /// Waits until every server is ready or has failed at least once.
@@ -168,17 +173,17 @@ impl Hub {
 
     /// How each server is, in the order of the configuration.
     pub fn status(&self) -> Vec<ServerStatus> {
-        let memory = self.inner.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let memory = &self.inner.memory;
         let servers = self.inner.servers.iter();
         servers
-            .map(|server| ServerStatus { drifts: memory.drifts(&server.config), ..server.status() })
+            .map(|server| ServerStatus { drifts: memory.drifts(&server.config.name), ..server.status() })
             .collect()
     }
 
     /// Accepts the definitions that changed since they were first seen, as [`status`](Hub::status) tells of them: they are
     /// what the next ones are compared with.
     pub fn accept_changes(&self) -> io::Result<()> {
-        self.inner.memory.lock().unwrap_or_else(PoisonError::into_inner).accept()
+        self.inner.memory.accept()
     }
 
     /// The tools of one server under the names they are offered by; `None` if no such server is configured.
@@ -234,6 +239,9 @@ impl Hub {
         if tokio::time::timeout(CLOSING, bearers).await.is_err() {
             tracing::warn!(target: "toolwire::hub", "a token was not ready when the hub was closed");
         }
+        self.keeping.abort();
+        let memory = self.inner.memory.clone();
+        let _ = tokio::task::spawn_blocking(move || memory.save()).await;
     }
 }
 
@@ -242,6 +250,8 @@ impl Drop for Hub {
         for task in self.tasks.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             task.abort();
         }
+        self.keeping.abort();
+        self.inner.memory.save();
     }
 }
 
@@ -299,13 +309,11 @@ impl Inner {
             })
             .chain(absent)
             .collect();
-        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         for (server, catalog) in &views {
             if let Some(catalog) = catalog {
-                memory.see(&server.config, catalog);
+                self.memory.see(&server.config.name, catalog);
             }
         }
-        drop(memory);
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let routes = Routes::build(&servers, self.results.tool(), &mut known);
         let same = *self.offer().tools() == *routes.tools();

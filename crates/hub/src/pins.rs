@@ -155,9 +155,61 @@ impl Pins {
     /// Writes what was seen and accepted since the last time, and takes over what other processes wrote. Blocks for a moment;
     /// nothing is written when nothing changed.
     pub fn save(&mut self) -> io::Result<()> {
+        let Some(unsaved) = self.unsaved() else { return Ok(()) };
+        self.saved(unsaved.write())
+    }
+
+    /// What was seen and accepted since the last time, to be written without these pins in hand.
+    pub(crate) fn unsaved(&mut self) -> Option<Unsaved> {
         if self.touched.is_empty() {
-            return Ok(());
+            return None;
         }
+        let touched = std::mem::take(&mut self.touched);
+        let pinned = |(server, touch)| Some((self.servers.get(&server)?.clone(), server, touch));
+        let servers = touched.into_iter().filter_map(pinned).collect();
+        Some(Unsaved { path: self.path.clone(), servers })
+    }
+
+    /// Takes over what is on disk now; or what could not be written, for the next time.
+    pub(crate) fn saved(&mut self, written: Result<Saved, (Unsaved, io::Error)>) -> io::Result<()> {
+        match written {
+            Ok(Saved(servers)) => {
+                for (server, pins) in servers {
+                    if !self.touched.contains_key(&server) {
+                        self.servers.insert(server, pins);
+                    }
+                }
+                Ok(())
+            }
+            Err((Unsaved { servers, .. }, error)) => {
+                for (_, server, touch) in servers {
+                    self.touched.entry(server).or_insert(touch);
+                }
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Pins that are not on disk yet.
+pub(crate) struct Unsaved {
+    path: PathBuf,
+    servers: Vec<(Server, ServerId, Touch)>,
+}
+
+/// All pins that are on disk.
+pub(crate) struct Saved(BTreeMap<ServerId, Server>);
+
+impl Unsaved {
+    /// Blocks until they are on disk.
+    pub(crate) fn write(self) -> Result<Saved, (Unsaved, io::Error)> {
+        match self.merge() {
+            Ok(saved) => Ok(saved),
+            Err(error) => Err((self, error)),
+        }
+    }
+
+    fn merge(&self) -> io::Result<Saved> {
         if let Some(folder) = self.path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             private_file::make_folder(folder)?;
         }
@@ -170,8 +222,7 @@ impl Pins {
             std::thread::sleep(Duration::from_millis(10));
         }
         let mut servers = read(&self.path).unwrap_or_default();
-        for (server, touch) in &self.touched {
-            let Some(pins) = self.servers.get(server) else { continue };
+        for (pins, server, touch) in &self.servers {
             match touch {
                 Touch::Accepted => {
                     servers.insert(server.clone(), pins.clone());
@@ -183,9 +234,7 @@ impl Pins {
             }
         }
         private_file::replace(&self.path, &written(&servers))?;
-        self.servers = servers;
-        self.touched.clear();
-        Ok(())
+        Ok(Saved(servers))
     }
 }
 
@@ -250,7 +299,9 @@ fn pin_all(tools: &[Tool]) -> Server {
 fn fingerprint(value: &Value) -> String {
     let mut hash = Sha256::new();
     canonical(value, &mut |bytes| hash.update(bytes));
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    let digits =
+        |byte: &u8| [byte >> 4, byte & 15].map(|digit| char::from(b"0123456789abcdef"[usize::from(digit)]));
+    hash.finalize().iter().flat_map(digits).collect()
 }
 
 fn canonical(value: &Value, write: &mut dyn FnMut(&[u8])) {
