@@ -43,6 +43,10 @@ fn main() -> ExitCode {
             hold(behaviour);
             return ExitCode::SUCCESS;
         }
+        ["starts"] => {
+            Builder::new_multi_thread().enable_all().build().unwrap().block_on(starts());
+            return ExitCode::SUCCESS;
+        }
         ["count", who, calls] => {
             count(who, calls.parse().unwrap());
             return ExitCode::SUCCESS;
