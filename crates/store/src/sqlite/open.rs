@@ -26,7 +26,9 @@ pub(super) fn open_to_write(path: &Path, options: &SqliteOptions) -> Result<Conn
     // command of its own; elsewhere the second of these changes nothing.
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     connection.pragma_update(None, "checkpoint_fullfsync", true)?;
-    // What a burst of messages left behind is cut back at the next checkpoint.
+    // The log is brought into the file at a rest; whoever writes on and on does it himself, every 16 MB. What is left behind is cut
+    // back then.
+    connection.pragma_update(None, "wal_autocheckpoint", 4_096)?;
     connection.pragma_update(None, "journal_size_limit", 16 << 20)?;
     if let Some(most) = options.max_bytes {
         let page: i64 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;

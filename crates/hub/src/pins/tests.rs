@@ -1,0 +1,192 @@
+use std::fs;
+use std::path::Path;
+
+use super::*;
+
+fn tool(text: &str) -> Tool {
+    serde_json::from_str(text).expect("the case is a tool")
+}
+
+fn id(name: &str) -> ServerId {
+    ServerId { name: name.to_owned(), identity: "0".repeat(16) }
+}
+
+fn pins(tools: &[Tool]) -> (tempfile::TempDir, Pins) {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let (mut pins, error) = Pins::open(folder.path().join("store/pins.json"));
+    assert!(error.is_none());
+    pins.see(&id("s"), tools);
+    (folder, pins)
+}
+
+#[track_caller]
+fn check(before: &str, now: &str, expected: &[Change]) {
+    let (_folder, pins) = pins(&[tool(before)]);
+    let drifts = pins.compare(&id("s"), &[tool(now)]);
+    let changed = Drift { tool: "f".to_owned(), kind: DriftKind::Changed(expected.to_vec()) };
+    let expected = if expected.is_empty() { Vec::new() } else { vec![changed] };
+    assert_eq!(drifts, expected, "{before} → {now}");
+}
+
+#[test]
+fn each_part_of_a_definition_counts() {
+    use Change::{Annotations, Description, InputSchema, OutputSchema, Title};
+    let bare = r#"{"name":"f"}"#;
+    check(bare, bare, &[]);
+    check(bare, r#"{"name":"f","description":"d"}"#, &[Description]);
+    check(r#"{"name":"f","description":"a"}"#, r#"{"name":"f","description":"b"}"#, &[Description]);
+    check(bare, r#"{"name":"f","title":"T","inputSchema":{}}"#, &[Title, InputSchema]);
+    check(r#"{"name":"f","outputSchema":{}}"#, bare, &[OutputSchema]);
+    check(
+        r#"{"name":"f","annotations":{"readOnlyHint":true}}"#,
+        r#"{"name":"f","annotations":{"readOnlyHint":false}}"#,
+        &[Annotations],
+    );
+    check(r#"{"name":"f","description":5}"#, r#"{"name":"f","description":6}"#, &[Description]);
+    check(bare, r#"{"name":"f","inputSchema":null}"#, &[InputSchema]);
+    check(
+        r#"{"name":"f","inputSchema":{"enum":["a","b"]}}"#,
+        r#"{"name":"f","inputSchema":{"enum":["b","a"]}}"#,
+        &[InputSchema],
+    );
+    // Icons and the like say nothing to a model.
+    check(bare, r#"{"name":"f","icons":[],"_meta":{"a":1}}"#, &[]);
+}
+
+#[test]
+fn the_order_of_keys_does_not_count() {
+    check(
+        r#"{"name":"f","inputSchema":{"type":"object","properties":{"a":{"type":"string"},"b":{}}}}"#,
+        r#"{"inputSchema":{"properties":{"b":{},"a":{"type":"string"}},"type":"object"},"name":"f"}"#,
+        &[],
+    );
+}
+
+#[test]
+fn the_hash_is_that_of_the_canonical_json() {
+    let value: Value = serde_json::from_str(r#"{ "b": [1.0, "ä\n"], "a": {} }"#).expect("it is JSON");
+    let mut text = Vec::new();
+    canonical(&value, &mut |bytes| text.extend_from_slice(bytes));
+    assert_eq!(String::from_utf8(text).expect("it is text"), r#"{"a":{},"b":[1.0,"ä\n"]}"#);
+    let empty = "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a";
+    assert_eq!(fingerprint(&json!({})), empty);
+}
+
+#[test]
+fn tools_come_and_go() {
+    let (_folder, pins) = pins(&[tool(r#"{"name":"a"}"#), tool(r#"{"name":"c"}"#)]);
+    assert!(pins.knows(&id("s")) && !pins.knows(&id("t")));
+    assert_eq!(pins.tools(&id("s")).collect::<Vec<_>>(), ["a", "c"]);
+    let drift = |tool: &str, kind| Drift { tool: tool.to_owned(), kind };
+    let drifts = pins.compare(&id("s"), &[tool(r#"{"name":"b"}"#), tool(r#"{"name":"c"}"#)]);
+    assert_eq!(drifts, [drift("a", DriftKind::Gone), drift("b", DriftKind::New)]);
+    assert_eq!(pins.compare(&id("t"), &[tool(r#"{"name":"b"}"#)]), [drift("b", DriftKind::New)]);
+}
+
+#[test]
+fn a_change_is_told_of_until_it_is_accepted() {
+    let before = tool(r#"{"name":"f","description":"a"}"#);
+    let after = [tool(r#"{"name":"f","description":"b"}"#)];
+    let changed = [Drift { tool: "f".to_owned(), kind: DriftKind::Changed(vec![Change::Description]) }];
+    let (folder, mut pins) = pins(&[before]);
+    let path = folder.path().join("store/pins.json");
+    // Gone for a while, and back as another.
+    pins.see(&id("s"), &[]);
+    pins.save().expect("the folder can be written");
+    for _ in 0..2 {
+        let (mut pins, _) = Pins::open(&path);
+        assert_eq!(pins.compare(&id("s"), &after), changed);
+        pins.see(&id("s"), &after);
+        pins.save().expect("the folder can be written");
+    }
+    // A process that has the old state in its hands does not undo what a person accepted.
+    let (mut late, _) = Pins::open(&path);
+    let (mut accepting, _) = Pins::open(&path);
+    accepting.accept(&id("s"), &after);
+    accepting.save().expect("the folder can be written");
+    late.see(&id("s"), &[tool(r#"{"name":"new"}"#)]);
+    late.save().expect("the folder can be written");
+    let (pins, _) = Pins::open(&path);
+    let new = Drift { tool: "new".to_owned(), kind: DriftKind::Gone };
+    assert_eq!(pins.compare(&id("s"), &after), [new]);
+}
+
+#[test]
+fn another_program_under_the_same_name_is_another_server() {
+    let server = |json: &str| {
+        let text = format!(r#"{{"mcpServers": {{"s": {json}}}}}"#);
+        let parsed = crate::config::Config::parse(&text, Path::new("mcp.json"), &|_| None);
+        ServerId::of(&parsed.expect("it is valid").0.servers[0])
+    };
+    let one = server(r#"{"command": "a", "args": ["1"]}"#);
+    assert_eq!(one, server(r#"{"command": "a", "args": ["1"], "env": {"KEY": "k"}, "timeout": 5}"#));
+    assert_ne!(one, server(r#"{"command": "a", "args": ["2"]}"#));
+    assert_ne!(one, server(r#"{"command": "b", "args": ["1"]}"#));
+    let web = server(r#"{"url": "https://example.com/mcp?key=1"}"#);
+    assert_eq!(web, server(r#"{"url": "https://example.com/mcp?key=2"}"#));
+    assert_ne!(web, server(r#"{"url": "https://example.com/other"}"#));
+    assert_eq!(one.name, web.name);
+}
+
+#[test]
+fn a_server_that_lists_ever_new_tools_is_not_remembered_forever() {
+    let (_folder, mut pins) = pins(&[]);
+    for round in 0..3 {
+        let tools: Vec<Tool> =
+            (0..4000).map(|number| tool(&format!(r#"{{"name":"t{round}-{number}"}}"#))).collect();
+        pins.see(&id("s"), &tools);
+    }
+    assert_eq!(pins.tools(&id("s")).count(), 4000);
+}
+
+#[test]
+fn pins_outlive_the_process_and_are_private() {
+    let tools = [tool(r#"{"name":"a","description":"d","inputSchema":{"type":"object"}}"#)];
+    let (folder, mut pins) = pins(&tools);
+    pins.save().expect("the folder can be written");
+    let path = folder.path().join("store/pins.json");
+    let (again, error) = Pins::open(&path);
+    assert!(error.is_none());
+    assert_eq!(again.compare(&id("s"), &tools), []);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = |path: &Path| fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
+        assert_eq!((mode(&path), mode(&folder.path().join("store"))), (0o600, 0o700));
+    }
+    let names: Vec<_> = fs::read_dir(folder.path().join("store")).expect("it is a folder").collect();
+    assert_eq!(names.len(), 2, "the file and its lock, no remains: {names:?}");
+}
+
+#[test]
+fn two_processes_do_not_undo_each_other() {
+    let (folder, mut one) = pins(&[tool(r#"{"name":"a"}"#)]);
+    let path = folder.path().join("store/pins.json");
+    let (mut other, _) = Pins::open(&path);
+    other.see(&id("t"), &[tool(r#"{"name":"b"}"#)]);
+    one.save().expect("the folder can be written");
+    other.save().expect("the folder can be written");
+    let (both, _) = Pins::open(&path);
+    assert!(both.knows(&id("s")) && both.knows(&id("t")) && other.knows(&id("s")));
+}
+
+#[test]
+fn a_broken_file_is_told_of_and_replaced() {
+    for text in [
+        "",
+        "{",
+        "[]",
+        r#"{"version":1,"servers":{}}"#,
+        r#"{"version":2,"servers":{"s":{"a":7}}}"#,
+        r#"{"version":2,"servers":{"s":{"0000000000000000":{"a":{"title":1}}}}}"#,
+    ] {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        let path = folder.path().join("pins.json");
+        fs::write(&path, text).expect("the file can be written");
+        let (mut pins, error) = Pins::open(&path);
+        assert!(error.is_some() && !pins.knows(&id("s")), "{text}");
+        pins.see(&id("s"), &[tool(r#"{"name":"a"}"#)]);
+        pins.save().expect("the file can be replaced");
+        assert!(Pins::open(&path).0.knows(&id("s")), "{text}");
+    }
+}
