@@ -67,11 +67,16 @@ fn tools(count: usize) -> Vec<Tool> {
     chosen.into_iter().step_by(step).take(count).collect()
 }
 
-/// How often the model is asked: now and then one of this size never ends a string, and what it says is chance.
-const ATTEMPTS: usize = 4;
+/// How the model is asked, one after the other: now and then one of this size never ends a string.
+const QUESTIONS: [&str; 4] = [
+    "Use the tool with short values.",
+    "Call the tool. Every value is one word: Lima.",
+    "Please call it now with the number 7 and the word blue, nothing else.",
+    "Hello",
+];
 
-async fn asked(endpoint: &Endpoint, tool: &Tool, question: &str) -> Result<Answer, ModelError> {
-    for attempt in 1.. {
+async fn asked(endpoint: &Endpoint, tool: &Tool) -> Result<Answer, ModelError> {
+    for (attempt, question) in QUESTIONS.iter().enumerate() {
         let answer = asked_once(endpoint, tool, question).await;
         let is_endless = match &answer {
             Ok(answer) => answer.stop == StopReason::Length,
@@ -79,7 +84,7 @@ async fn asked(endpoint: &Endpoint, tool: &Tool, question: &str) -> Result<Answe
             Err(ModelError::Refused { status, .. }) => *status == Some(500),
             Err(_) => false,
         };
-        if !is_endless || attempt == ATTEMPTS {
+        if !is_endless || attempt + 1 == QUESTIONS.len() {
             return answer;
         }
         println!("{}: an argument without an end, asked again", tool.name);
@@ -105,7 +110,7 @@ fn fifty_real_tools_are_each_taken_called_decoded_and_executed() {
         assert_eq!(tools.len(), 50);
         let mut wrong = Vec::new();
         for (streams, tool) in tools.iter().flat_map(|tool| [(true, tool), (false, tool)]) {
-            let answer = match asked(&endpoint(streams), tool, "Use the tool with short values.").await {
+            let answer = match asked(&endpoint(streams), tool).await {
                 Ok(answer) => answer,
                 Err(problem) => {
                     wrong.push(format!("{} (streamed: {streams}): {problem}", tool.name));
