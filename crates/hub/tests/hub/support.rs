@@ -27,13 +27,9 @@ pub(crate) struct Around {
     mark: String,
 }
 
-/// A folder of its own for each use.
+/// A folder of its own for each use, where the builds' other leavings are.
 pub(crate) fn scratch() -> PathBuf {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let name = format!("toolwire-hub-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-    let folder = std::env::temp_dir().join(name);
-    std::fs::create_dir_all(&folder).unwrap();
-    folder
+    tempfile::Builder::new().prefix("hub-").tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap().keep()
 }
 
 /// The server that misbehaves as it is told, on stdio.

@@ -1,10 +1,10 @@
 //! The words of the messages, for searching. They follow when there is time for it: whoever appends does not wait for them, and
 //! whoever searches has what is missing added first.
 
-use rusqlite::{Connection, TransactionBehavior};
-use toolwire_contract::Message;
+use rusqlite::Connection;
 
 use super::failure::Failure;
+use super::rows::{read_message, write};
 use crate::words;
 
 /// How many messages are indexed in one go, before others may write.
@@ -25,7 +25,7 @@ pub(super) fn catch_up(connection: &mut Connection) -> Result<(), Failure> {
 }
 
 fn go_on(connection: &mut Connection) -> Result<(), Failure> {
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let transaction = write(connection)?;
     {
         let mut messages = transaction.prepare_cached(
             "SELECT number, body FROM message WHERE number > (SELECT through FROM indexed) ORDER BY number LIMIT ?1",
@@ -37,13 +37,9 @@ fn go_on(connection: &mut Connection) -> Result<(), Failure> {
             let number: i64 = row.get(0)?;
             through = Some(number);
             // What cannot be read is told to whoever loads it; the search goes on without it.
-            let Some(message) =
-                row.get_ref(1)?.as_str().ok().and_then(|text| serde_json::from_str(text).ok())
-            else {
-                continue;
-            };
-            let message: Message = message;
-            insert.execute((number, words::spaced(&words::text_of(&message))))?;
+            if let Ok(message) = read_message(row, 1) {
+                insert.execute((number, words::spaced(&words::text_of(&message))))?;
+            }
         }
         if let Some(through) = through {
             transaction.execute("UPDATE indexed SET through = ?1", [through])?;

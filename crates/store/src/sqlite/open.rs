@@ -167,13 +167,9 @@ mod tests {
         connection
             .execute("INSERT INTO conversation VALUES (1, 'a', NULL, NULL, 0, 0, 0, '{}', NULL, NULL)", [])
             .expect("it is written");
+        let length = || std::fs::metadata(&path).expect("it is there").len();
+        let before = length();
         rest(&mut connection);
-        // A checkpoint with nothing to do says how much there is in the log, and that all of it is in the file.
-        let (log, done): (i64, i64) = connection
-            .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| Ok((row.get(1)?, row.get(2)?)))
-            .expect("it tells");
-        let file = std::fs::read(&path).expect("it is there");
-        assert_eq!(log, done);
-        assert!(file.len() > 4096, "the tables are in the file itself");
+        assert!(length() > before, "the tables are in the file itself, no longer in the log alone");
     }
 }

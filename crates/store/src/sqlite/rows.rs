@@ -214,7 +214,7 @@ pub(super) fn restore(connection: &mut Connection, transcript: Transcript) -> Re
 }
 
 /// Takes the lock for writing at once: a transaction that began by reading could not wait for it later.
-fn write(connection: &mut Connection) -> Result<Transaction<'_>, Failure> {
+pub(super) fn write(connection: &mut Connection) -> Result<Transaction<'_>, Failure> {
     Ok(connection.transaction_with_behavior(TransactionBehavior::Immediate)?)
 }
 
@@ -306,7 +306,7 @@ fn read_conversation(row: &Row<'_>) -> Result<(i64, Conversation), Failure> {
     Ok((row.get(0)?, conversation))
 }
 
-fn read_message(row: &Row<'_>, column: usize) -> Result<Message, Failure> {
+pub(super) fn read_message(row: &Row<'_>, column: usize) -> Result<Message, Failure> {
     let text = row.get_ref(column)?.as_str().map_err(rusqlite::Error::from)?;
     serde_json::from_str(text).map_err(|error| Failure::Damaged(format!("a message cannot be read: {error}")))
 }

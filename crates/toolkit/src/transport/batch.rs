@@ -8,6 +8,8 @@ use serde_json::Value;
 /// The one revision that has them.
 pub(super) const REVISION: &str = "2025-03-26";
 
+pub(super) const NO_INITIALIZE: &str = "`initialize` cannot be part of a batch";
+
 /// Longer ones are refused: each of their requests is answered at the same time.
 const LONGEST: usize = 256;
 

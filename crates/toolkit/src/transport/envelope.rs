@@ -2,9 +2,10 @@
 
 use std::fmt;
 
+use rmcp::model::ErrorCode;
 use serde::Deserializer;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The id of the request, as far as the text can be read; `Null` when there is none.
 ///
@@ -19,6 +20,12 @@ pub(super) fn id_of(text: &[u8]) -> Value {
         Found { id: Some(id @ (Value::String(_) | Value::Number(_))), is_request: true } => id,
         _ => Value::Null,
     }
+}
+
+/// The answer to a message that is none, under the id of its request where that can be found.
+pub(super) fn refusal(text: &[u8], code: ErrorCode, message: &str) -> Value {
+    tracing::debug!(code = code.0, "a message was refused");
+    json!({"jsonrpc": "2.0", "id": id_of(text), "error": {"code": code.0, "message": message}})
 }
 
 #[derive(Default)]
@@ -63,8 +70,6 @@ impl<'de> Visitor<'de> for Envelope<'_> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[track_caller]

@@ -17,7 +17,7 @@ use http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use http_body::Body;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, BodyStream, Full, StreamBody};
-use rmcp::model::{ClientJsonRpcMessage, ClientRequest, JsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ErrorCode, JsonRpcMessage};
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -27,7 +27,7 @@ use super::ServeError;
 use super::batch;
 use super::body::read_body;
 use super::connection::Connection;
-use super::envelope::id_of;
+use super::envelope;
 use super::guarded::guarded;
 use super::raw::Answers;
 use super::sessions::Sessions;
@@ -310,7 +310,7 @@ impl Inner {
                 Ok(JsonRpcMessage::Request(request))
                     if matches!(request.request, ClientRequest::InitializeRequest(_)) =>
                 {
-                    event_of_refusal(&piece, "`initialize` cannot be part of a batch")
+                    event_of_refusal(&piece, batch::NO_INITIALIZE)
                 }
                 Err(_) => event_of_refusal(&piece, "it is no message of MCP"),
                 Ok(_) => self.answer_message(parts.clone(), piece.into(), permit.clone()).await,
@@ -389,8 +389,7 @@ pub(super) fn refusal(status: StatusCode, code: i64, message: &str) -> Answer {
 
 /// The refusal of one message of a batch, as an answer among those to the others.
 fn event_of_refusal(message: &str, why: &str) -> Answer {
-    let id = id_of(message.as_bytes());
-    let body = json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32600, "message": why}});
+    let body = envelope::refusal(message.as_bytes(), ErrorCode::INVALID_REQUEST, why);
     event_stream(Full::new(Bytes::from(format!("data: {body}\n\n"))).boxed())
 }
 

@@ -14,12 +14,12 @@ use rmcp::model::{
     RequestId, ServerJsonRpcMessage,
 };
 use rmcp::transport::Transport;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::Mutex;
 
 use super::batch::{self, Batch, Batches};
-use super::envelope::id_of;
+use super::envelope::refusal;
 use super::shared::Shared;
 use super::veil::veil;
 
@@ -147,8 +147,7 @@ impl<R: AsyncRead + Unpin, W> Lines<R, W> {
                 Ok(JsonRpcMessage::Request(request))
                     if matches!(request.request, ClientRequest::InitializeRequest(_)) =>
                 {
-                    let why = "`initialize` cannot be part of a batch";
-                    batch.answers.push(refusal(text, ErrorCode::INVALID_REQUEST, why));
+                    batch.answers.push(refusal(text, ErrorCode::INVALID_REQUEST, batch::NO_INITIALIZE));
                 }
                 Ok(message) => {
                     if let JsonRpcMessage::Request(request) = &message {
@@ -202,11 +201,6 @@ fn message(text: &[u8], shared: &Shared) -> Result<ClientJsonRpcMessage, Option<
             }
         }),
     }
-}
-
-fn refusal(text: &[u8], code: ErrorCode, message: &str) -> Value {
-    tracing::debug!(code = code.0, "a line was refused");
-    json!({"jsonrpc": "2.0", "id": id_of(text), "error": {"code": code.0, "message": message}})
 }
 
 impl<W: AsyncWrite + Unpin> Output<W> {
