@@ -99,7 +99,7 @@ impl Agent {
     }
 
     /// A run that begins with messages which are kept elsewhere; see [`Run::resume`].
-    pub fn resume(&self, messages: Vec<Message>) -> Run {
+    pub fn resume(&self, messages: impl IntoIterator<Item = impl Into<Arc<Message>>>) -> Run {
         Run::resume(self.0.settings.clone(), messages, self.0.tools.tools(), self.0.model.limits())
     }
 
@@ -110,7 +110,7 @@ impl Agent {
         };
         let transcript = conversations.load(conversation, 0).await?;
         let position = transcript.conversation.messages;
-        let mut run = self.resume(transcript.entries.into_iter().map(|entry| entry.message).collect());
+        let mut run = self.resume(transcript.entries.into_iter().map(|entry| entry.message));
         run.keep_in(conversation.clone(), position);
         Ok(run)
     }

@@ -1,5 +1,6 @@
 //! What happens in a run, as it happens.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -38,7 +39,7 @@ pub enum AgentEvent {
     Usage { step: Option<Usage>, total: Usage, context: ContextUse },
     /// A message is complete and part of the history. Results come as they are known: the messages of one step are one
     /// message for the model (see [`mend`](crate::mend)).
-    MessageAdded(Message),
+    MessageAdded(Arc<Message>),
     /// All messages added so far are kept: they survive the end of the process.
     Saved { conversation: ConversationId, position: u64 },
     /// The model has answered and all its calls have their results.

@@ -8,6 +8,8 @@
 mod cut;
 mod estimate;
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use toolwire_contract::Message;
 
@@ -38,11 +40,11 @@ impl Memory {
     /// The messages to send: the history itself while it fits.
     pub(crate) fn view(
         &mut self,
-        history: &[Message],
+        history: &[Arc<Message>],
         fixed: u64,
         size: Option<u64>,
         settings: &Settings,
-    ) -> Vec<Message> {
+    ) -> Vec<Arc<Message>> {
         self.measure(history, settings.context.result_characters);
         if let Some(size) = size {
             // The answer needs room too.
@@ -82,7 +84,7 @@ impl Memory {
         estimated.saturating_mul(self.per_thousand.unwrap_or(1_000)) / 1_000
     }
 
-    fn measure(&mut self, history: &[Message], result_characters: usize) {
+    fn measure(&mut self, history: &[Arc<Message>], result_characters: usize) {
         // Settings may change between two turns; what was measured by others does not count.
         if self.measured_for != result_characters {
             self.sizes.clear();

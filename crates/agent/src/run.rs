@@ -41,7 +41,7 @@ const EMPTY_ANSWERS: u32 = 3;
 #[serde(rename_all = "camelCase")]
 pub struct Run {
     settings: Settings,
-    history: Vec<Message>,
+    history: Vec<Arc<Message>>,
     state: State,
     /// The calls of the last message, until all of them have results.
     calls: Vec<OpenCall>,
@@ -81,7 +81,7 @@ pub enum Step {
 /// A message that is complete and not yet kept.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Unsaved {
-    pub message: Message,
+    pub message: Arc<Message>,
     pub usage: Option<Usage>,
 }
 
@@ -145,7 +145,7 @@ impl Run {
     /// and else the model is told that its outcome is not known.
     pub fn resume(
         settings: Settings,
-        messages: Vec<Message>,
+        messages: impl IntoIterator<Item = impl Into<Arc<Message>>>,
         tools: Arc<[Tool]>,
         limits: ModelLimits,
     ) -> Run {
@@ -409,20 +409,21 @@ impl Run {
             }
         }
         if !known.is_empty() {
-            let message = Message::new(Role::User, known);
+            let message = Arc::new(Message::new(Role::User, known));
             self.unsaved.push(Unsaved { message, usage: None });
         }
         if self.calls.iter().all(|call| matches!(call.state, CallState::Answered { .. })) {
             let results: Vec<Block> =
                 mem::take(&mut self.calls).into_iter().filter_map(OpenCall::result).collect();
             if !results.is_empty() {
-                history::push(&mut self.history, Message::new(Role::User, results));
+                history::push(&mut self.history, Message::new(Role::User, results).into());
             }
         }
     }
 
     /// Adds a complete message to the history and to what is to be kept.
     fn add(&mut self, message: Message, usage: Option<Usage>) {
+        let message = Arc::new(message);
         history::push(&mut self.history, message.clone());
         self.unsaved.push(Unsaved { message, usage });
     }

@@ -61,7 +61,7 @@ fn event() -> impl Strategy<Value = Event> {
 /// A run, and what a store would have of it.
 struct World {
     run: Run,
-    stored: Vec<Message>,
+    stored: Vec<Arc<Message>>,
     tools: Arc<[Tool]>,
     limits: ModelLimits,
     answers: u32,
@@ -140,7 +140,7 @@ impl World {
                     .run
                     .messages()
                     .iter()
-                    .flat_map(Message::calls)
+                    .flat_map(|message| message.calls())
                     .map(|(id, _)| id.to_owned())
                     .collect();
                 let waiting: Vec<String> = self.run.waiting().into_iter().map(|call| call.id).collect();

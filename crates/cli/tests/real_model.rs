@@ -94,7 +94,7 @@ async fn asked(endpoint: &Endpoint, tool: &Tool) -> Result<Answer, ModelError> {
 
 async fn asked_once(endpoint: &Endpoint, tool: &Tool, question: &str) -> Result<Answer, ModelError> {
     let request = ModelRequest {
-        messages: vec![Message::user(question)],
+        messages: vec![Message::user(question).into()],
         tools: Arc::new([tool.clone()]),
         tool_choice: ToolChoice::Required,
         ..ModelRequest::default()

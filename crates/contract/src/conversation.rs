@@ -1,6 +1,7 @@
 //! A conversation that is kept: what is known about it, and its entries.
 
 use core::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -45,7 +46,7 @@ pub struct Entry {
     /// What it cost to get it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
-    pub message: Message,
+    pub message: Arc<Message>,
 }
 
 /// Tokens and money.

@@ -1,6 +1,7 @@
 //! Where conversations are kept.
 
 use core::time::Duration;
+use std::sync::Arc;
 
 use futures_core::future::BoxFuture;
 use serde::{Deserialize, Serialize};
@@ -93,15 +94,21 @@ pub struct NewConversation {
 /// A message to be kept.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewEntry {
-    pub message: Message,
+    pub message: Arc<Message>,
     /// The model that wrote it; it becomes the conversation's.
     pub model: Option<String>,
     pub usage: Option<Usage>,
 }
 
+impl From<Arc<Message>> for NewEntry {
+    fn from(message: Arc<Message>) -> NewEntry {
+        NewEntry { message, model: None, usage: None }
+    }
+}
+
 impl From<Message> for NewEntry {
     fn from(message: Message) -> NewEntry {
-        NewEntry { message, model: None, usage: None }
+        Arc::new(message).into()
     }
 }
 

@@ -1,5 +1,7 @@
 //! A message of a conversation, in the words MCP uses for sampling with tools.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -73,6 +75,13 @@ impl Message {
             Block::Call { id, call } => Some((id.as_str(), call)),
             _ => None,
         })
+    }
+}
+
+/// A shared message is compared by what it says.
+impl PartialEq<Message> for Arc<Message> {
+    fn eq(&self, other: &Message) -> bool {
+        **self == *other
     }
 }
 

@@ -44,7 +44,8 @@ pub struct ModelLimits {
 pub struct ModelRequest {
     /// What the model is told before the conversation.
     pub instructions: Option<String>,
-    pub messages: Vec<Message>,
+    /// Shared with whoever keeps the conversation: it is sent again with each request, and grows.
+    pub messages: Vec<Arc<Message>>,
     /// The tools it may call, in an order that stays the same from request to request.
     pub tools: Arc<[Tool]>,
     pub tool_choice: ToolChoice,

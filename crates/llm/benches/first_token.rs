@@ -28,7 +28,7 @@ fn request() -> ModelRequest {
         Tool { description: Some("Does one thing".to_owned()), ..Tool::new(format!("tool_{number}"), schema) }
     };
     ModelRequest {
-        messages: (0..20).map(|n| Message::user(format!("message {n} of a conversation"))).collect(),
+        messages: (0..20).map(|n| Message::user(format!("message {n} of a conversation")).into()).collect(),
         tools: (0..50).map(tool).collect(),
         ..ModelRequest::default()
     }

@@ -45,7 +45,7 @@ fn entry(number: u64) -> NewEntry {
     };
     let is_answer = number % 2 == 1;
     NewEntry {
-        message: Message::try_from(message).unwrap(),
+        message: Message::try_from(message).unwrap().into(),
         model: is_answer.then(|| "demo".to_owned()),
         usage: is_answer.then(|| Usage { input_tokens: 900, output_tokens: 60, ..Usage::default() }),
     }

@@ -179,7 +179,7 @@ fn check(request: &ModelRequest, limits: ModelLimits) -> Result<(), String> {
 /// Says what a strict provider would refuse in a history: it begins with the user, the roles take turns, no message is
 /// empty, ids are not used twice in a message, and the results of a message's calls stand at the beginning of the next, in
 /// the order of the calls, each once, and nowhere else.
-pub fn check_messages(messages: &[Message]) -> Result<(), String> {
+pub fn check_messages(messages: &[Arc<Message>]) -> Result<(), String> {
     let mut due: Vec<&str> = Vec::new();
     for (place, message) in messages.iter().enumerate() {
         let role = if place % 2 == 0 { Role::User } else { Role::Assistant };

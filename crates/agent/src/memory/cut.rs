@@ -1,5 +1,7 @@
 //! What is left out of a history, and what stands in its place.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use toolwire_contract::{Block, Content, Message, Role, ToolResult};
@@ -44,7 +46,7 @@ impl Size {
 
 impl Cut {
     /// Cuts a little more; `false` when nothing more can go.
-    pub(super) fn further(&mut self, history: &[Message]) -> bool {
+    pub(super) fn further(&mut self, history: &[Arc<Message>]) -> bool {
         let recent = history.len().saturating_sub(RECENT);
         let next = |from: usize, to: usize| (from..to).find(|place| has_results(&history[*place]));
         if let Some(place) = next(self.shortened.max(self.turns), recent) {
@@ -70,17 +72,17 @@ impl Cut {
     }
 
     /// What is sent.
-    pub(super) fn apply(&self, history: &[Message], context: &Context) -> Vec<Message> {
+    pub(super) fn apply(&self, history: &[Arc<Message>], context: &Context) -> Vec<Arc<Message>> {
         let is_cut = self.turns > 0 || self.steps.is_some();
         let mut sent = Vec::with_capacity(history.len());
         for (place, message) in self.kept(history) {
-            let mut message = if place < self.shortened {
-                shortened(message, context.result_characters)
+            let mut message = if place < self.shortened && has_results(message) {
+                Arc::new(shortened(message, context.result_characters))
             } else {
                 message.clone()
             };
             if is_cut && place == self.turns {
-                message.content.insert(0, Block::Content(Content::text(LEFT_OUT)));
+                Arc::make_mut(&mut message).content.insert(0, Block::Content(Content::text(LEFT_OUT)));
             }
             sent.push(message);
         }
@@ -88,14 +90,14 @@ impl Cut {
     }
 
     /// What is sent, in tokens.
-    pub(super) fn size(&self, history: &[Message], sizes: &[Size]) -> u64 {
-        let size = |(place, _): (usize, &Message)| {
+    pub(super) fn size(&self, history: &[Arc<Message>], sizes: &[Size]) -> u64 {
+        let size = |(place, _): (usize, &Arc<Message>)| {
             if place < self.shortened { sizes[place].short } else { sizes[place].whole }
         };
         self.kept(history).map(size).sum()
     }
 
-    fn kept<'a>(&self, history: &'a [Message]) -> impl Iterator<Item = (usize, &'a Message)> {
+    fn kept<'a>(&self, history: &'a [Arc<Message>]) -> impl Iterator<Item = (usize, &'a Arc<Message>)> {
         let (turns, steps) = (self.turns, self.steps.filter(|(turn, _)| *turn == self.turns));
         history
             .iter()
@@ -115,7 +117,7 @@ fn has_results(message: &Message) -> bool {
 }
 
 /// Calls and their results, and nothing that the person said.
-fn is_step(messages: &[Message]) -> bool {
+fn is_step(messages: &[Arc<Message>]) -> bool {
     let [asked, answered] = messages else { return false };
     asked.role == Role::Assistant
         && answered.role == Role::User

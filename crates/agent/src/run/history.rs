@@ -3,6 +3,8 @@
 //! What is kept is what happened, message by message: results as they came, and whatever was said after an interruption.
 //! [`mend`] makes one of the other, always in the same way.
 
+use std::sync::Arc;
+
 use toolwire_contract::{Block, Content, Message, Role, ToolCall, ToolResult};
 
 use super::calls::outcome_unknown_result;
@@ -11,19 +13,20 @@ use super::calls::outcome_unknown_result;
 ///
 /// Messages of the same role become one; the results of a step stand in the order of its calls; a call that has no result
 /// gets one that says so; a result without a call is left out. Messages that are in order already stay as they are.
-pub fn mend(messages: Vec<Message>) -> Vec<Message> {
+pub fn mend(messages: impl IntoIterator<Item = impl Into<Arc<Message>>>) -> Vec<Arc<Message>> {
     let mut mended = assemble(messages);
     let results = missing_results(&mended, mended.len());
     if !results.is_empty() {
-        push(&mut mended, Message::new(Role::User, results));
+        push(&mut mended, Message::new(Role::User, results).into());
     }
     mended
 }
 
 /// The same, but for the last step: its calls may still get their results.
-pub(super) fn assemble(messages: Vec<Message>) -> Vec<Message> {
-    let mut assembled: Vec<Message> = Vec::with_capacity(messages.len());
+pub(super) fn assemble(messages: impl IntoIterator<Item = impl Into<Arc<Message>>>) -> Vec<Arc<Message>> {
+    let mut assembled: Vec<Arc<Message>> = Vec::new();
     for message in messages {
+        let message = message.into();
         let is_open = assembled.last().is_some_and(|last| last.role == Role::User)
             && message.role == Role::User
             && message.content.iter().all(|block| matches!(block, Block::Result { .. }));
@@ -34,7 +37,7 @@ pub(super) fn assemble(messages: Vec<Message>) -> Vec<Message> {
         if !is_open && !follows_call {
             let results = missing_results(&assembled, assembled.len());
             if !results.is_empty() {
-                push(&mut assembled, Message::new(Role::User, results));
+                push(&mut assembled, Message::new(Role::User, results).into());
             }
         }
         push(&mut assembled, message);
@@ -43,12 +46,13 @@ pub(super) fn assemble(messages: Vec<Message>) -> Vec<Message> {
 }
 
 /// Adds a message, in the one way in which messages follow each other.
-pub(super) fn push(history: &mut Vec<Message>, message: Message) {
+pub(super) fn push(history: &mut Vec<Arc<Message>>, message: Arc<Message>) {
     if message.content.is_empty() {
         return;
     }
     match history.last_mut() {
         Some(last) if last.role == message.role => {
+            let (last, message) = (Arc::make_mut(last), Arc::unwrap_or_clone(message));
             last.content.extend(message.content);
             for (key, value) in message.extra {
                 last.extra.entry(key).or_insert(value);
@@ -58,7 +62,7 @@ pub(super) fn push(history: &mut Vec<Message>, message: Message) {
     }
     let (last, before) = history.split_last_mut().expect("it was just added to");
     if last.role == Role::User && last.content.iter().any(|block| matches!(block, Block::Result { .. })) {
-        put_results_in_order(before.last(), last);
+        put_results_in_order(before.last().map(|message| &**message), Arc::make_mut(last));
         if last.content.is_empty() {
             history.pop();
         }
@@ -80,7 +84,7 @@ fn put_results_in_order(asked: Option<&Message>, answer: &mut Message) {
 }
 
 /// Results for the calls of the last step before `end` that have none.
-fn missing_results(history: &[Message], end: usize) -> Vec<Block> {
+fn missing_results(history: &[Arc<Message>], end: usize) -> Vec<Block> {
     let Some(asked) = history[..end].iter().rposition(|message| message.role == Role::Assistant) else {
         return Vec::new();
     };
@@ -99,16 +103,19 @@ fn missing_results(history: &[Message], end: usize) -> Vec<Block> {
 /// The last step, when a call of it has no result: its calls, and the results that are there, which leave the history.
 #[allow(clippy::type_complexity, reason = "a pair of lists of pairs is what it is")]
 pub(super) fn take_open_step(
-    history: &mut Vec<Message>,
+    history: &mut Vec<Arc<Message>>,
 ) -> Option<(Vec<(String, ToolCall)>, Vec<(String, ToolResult)>)> {
     if missing_results(history, history.len()).is_empty() {
         return None;
     }
     let answer = history.pop_if(|last| last.role == Role::User);
-    let results = answer.into_iter().flat_map(|message| message.content).filter_map(|block| match block {
-        Block::Result { id, result } => Some((id, result)),
-        _ => None,
-    });
+    let results =
+        answer.into_iter().flat_map(|message| Arc::unwrap_or_clone(message).content).filter_map(|block| {
+            match block {
+                Block::Result { id, result } => Some((id, result)),
+                _ => None,
+            }
+        });
     let calls = history.last()?.calls().map(|(id, call)| (id.to_owned(), call.clone())).collect();
     Some((calls, results.collect()))
 }
@@ -181,7 +188,7 @@ mod tests {
     fn check(kept: Value, expected: Value) {
         let mut mended = mend(messages(kept));
         // Results that were made up are told by what they say.
-        for block in mended.iter_mut().flat_map(|message| &mut message.content) {
+        for block in mended.iter_mut().flat_map(|message| &mut Arc::make_mut(message).content) {
             if let Block::Result { id, result } = block
                 && result.failed()
             {

@@ -198,7 +198,7 @@ impl Offer {
     }
 
     /// The tools that a history calls are in use, so that a resumed conversation has them at hand.
-    pub(super) fn remember(&mut self, history: &[Message]) {
+    pub(super) fn remember(&mut self, history: &[Arc<Message>]) {
         for block in history.iter().flat_map(|message| &message.content) {
             if let Block::Call { call, .. } = block {
                 if SEARCH_NAMES.contains(&&*call.name) {

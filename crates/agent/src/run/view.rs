@@ -1,6 +1,7 @@
 //! What others may know of a run, and what its keeper tells it.
 
 use std::mem;
+use std::sync::Arc;
 
 use toolwire_contract::{ConversationId, Message, ToolResult, Usage};
 
@@ -13,7 +14,7 @@ use crate::settings::Settings;
 impl Run {
     /// All that was said, as the model would be shown it if its context had no end: users and assistants take turns, and
     /// each call has its result in the next message, but for calls that are open now.
-    pub fn messages(&self) -> &[Message] {
+    pub fn messages(&self) -> &[Arc<Message>] {
         &self.history
     }
 

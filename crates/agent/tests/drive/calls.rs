@@ -128,7 +128,7 @@ async fn the_third_failure_of_the_same_call_comes_with_a_note() {
         .run
         .messages()
         .iter()
-        .flat_map(results)
+        .flat_map(|message| results(message))
         .map(|(_, text)| text.contains("The same call has now failed 3 times"))
         .collect();
     assert_eq!(told, [false, false, true, false]);
@@ -171,7 +171,7 @@ async fn an_answer_is_told_piece_by_piece_and_as_a_whole() {
     let added: Vec<&Message> = events
         .iter()
         .filter_map(|event| match event {
-            AgentEvent::MessageAdded(message) => Some(message),
+            AgentEvent::MessageAdded(message) => Some(&**message),
             _ => None,
         })
         .collect();

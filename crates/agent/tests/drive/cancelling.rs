@@ -45,7 +45,7 @@ async fn after_any_event_a_cancelled_run_is_consistent_and_goes_on() {
         let (conversation, position) = finished.run.kept().unwrap();
         let kept = store.load(conversation, 0).await.unwrap();
         assert_eq!(kept.conversation.messages, position);
-        let kept = mend(kept.entries.into_iter().map(|entry| entry.message).collect());
+        let kept = mend(kept.entries.into_iter().map(|entry| entry.message));
         assert_eq!(kept, messages, "after {after}");
         if is_cancelled {
             cancelled_runs += 1;

@@ -48,7 +48,7 @@ async fn a_model_with_many_tools_searches_and_is_offered_what_it_finds() {
     assert_eq!(offered(&requests[1]), ["search_tools", "send_mail", "read_mail"]);
     assert_eq!(offered(&requests[2]), ["search_tools", "send_mail", "read_mail", "paint_picture"]);
     assert!(Arc::ptr_eq(&requests[2].tools, &requests[3].tools), "nothing changed, so nothing is made anew");
-    let told = finished.run.messages().iter().flat_map(results).collect::<Vec<_>>();
+    let told = finished.run.messages().iter().flat_map(|message| results(message)).collect::<Vec<_>>();
     assert!(
         told[0].1.starts_with("These tools can be called now:\n- send_mail: the tool send_mail\n"),
         "{}",

@@ -12,6 +12,7 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -89,7 +90,7 @@ fn a_killed_agent_loses_nothing_and_goes_on() {
         thread::sleep(Duration::from_micros(chance.below(4_000)));
         acknowledged.extend(worker.kill());
         let kept = runtime.block_on(store.load(&id, 0)).unwrap();
-        let messages: Vec<Message> = kept.entries.into_iter().map(|entry| entry.message).collect();
+        let messages: Vec<Arc<Message>> = kept.entries.into_iter().map(|entry| entry.message).collect();
         for (position, digest) in &acknowledged {
             let message = &messages[usize::try_from(*position).unwrap() - 1];
             assert_eq!(&agent::digest(message), digest, "message {position} after kill {number}");
@@ -108,7 +109,7 @@ fn a_killed_agent_loses_nothing_and_goes_on() {
     assert!(kills < 20 || broken_off > 0, "no kill was while calls were open: the test tests nothing");
 }
 
-fn has_open_calls(messages: &[Message]) -> bool {
+fn has_open_calls(messages: &[Arc<Message>]) -> bool {
     let blocks = || messages.iter().flat_map(|message| &message.content);
     let calls = blocks().filter(|block| matches!(block, Block::Call { .. })).count();
     calls > blocks().filter(|block| matches!(block, Block::Result { .. })).count()

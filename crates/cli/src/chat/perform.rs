@@ -209,21 +209,22 @@ impl Chat {
     }
 
     async fn save(&mut self, file: Option<&str>) -> Result<String, Trouble> {
-        let (Some(store), Some(id)) = (self.session.store.clone(), self.session.conversation().cloned())
-        else {
-            return Err(trouble_with("there is no conversation to save", "type a message first"));
-        };
-        let usual = format!("chat-{}.md", id.as_str().rsplit('-').next().unwrap_or_default());
+        let (transcript, unkept) = self.session.transcript().await.map_err(|error| change_trouble(&error))?;
+        let id = transcript.conversation.id.as_str();
+        let usual = format!("chat-{}.md", id.rsplit('-').next().unwrap_or_default());
         let file = Path::new(file.unwrap_or(&usual));
         if file.exists() {
             let problem = format!("`{}` is already there", file.display());
             return Err(trouble_with(problem, "name another file: `/save FILE`"));
         }
-        let kept = store.load(&id, 0).await.map_err(|error| store_trouble(&error))?;
         let is_json = file.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
-        let text = if is_json { kept.to_json() } else { transcript::in_markdown(&kept) };
+        let text = if is_json { transcript.to_json() } else { transcript::in_markdown(&transcript) };
         output::write_file(file, &text)?;
-        Ok(format!("saved as {}\n", shown(&file.display().to_string())))
+        let mut told = format!("saved as {}\n", shown(&file.display().to_string()));
+        if let Some(error) = unkept {
+            let _ = writeln!(told, "{NOTE}note:{NOTE:#} as it is known here: {}", shown(&error.to_string()));
+        }
+        Ok(told)
     }
 
     async fn list(&mut self) -> Result<String, Trouble> {
@@ -273,7 +274,7 @@ impl Chat {
             messages.iter().rev().find(|message| message.role == role && !text_of(message).is_empty())
         };
         for (mark, message) in [("> ", last(Role::User)), ("", last(Role::Assistant))] {
-            for line in message.map(text_of).unwrap_or_default().lines().take(8) {
+            for line in message.map(|message| text_of(message)).unwrap_or_default().lines().take(8) {
                 let _ = writeln!(text, "{QUIET}{mark}{}{QUIET:#}", shown(line));
             }
         }

@@ -1,11 +1,12 @@
 //! The conversation that is going on: who answers, what was said, and where it is kept.
 
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use toolwire_agent::{Agent, ContextUse, Run, Unattended};
 use toolwire_contract::{
     Block, Content, Conversation, ConversationId, Conversations, Entry, Message, Model, NewConversation,
-    NewEntry, Role, StoreError, Usage,
+    NewEntry, Role, StoreError, Timestamp, Transcript, Usage,
 };
 use toolwire_hub::Hub;
 use toolwire_llm::Models;
@@ -131,7 +132,7 @@ impl Session {
         let Some(store) = self.store.clone() else { return Ok(()) };
         let messages = self.run.messages().to_vec();
         let new = NewConversation {
-            title: messages.iter().find(|message| is_said(message)).and_then(title),
+            title: messages.iter().find(|message| is_said(message)).and_then(|message| title(message)),
             model: Some(self.model_name().to_owned()),
         };
         let entries: Vec<NewEntry> = messages.iter().cloned().map(NewEntry::from).collect();
@@ -161,13 +162,50 @@ impl Session {
             }
             _ => {
                 let messages = self.run.messages();
-                let place = messages.iter().rposition(is_said).ok_or(ChangeError::NothingSaid)?;
-                (messages[place].clone(), self.agent.resume(messages[..place].to_vec()))
+                let place =
+                    messages.iter().rposition(|message| is_said(message)).ok_or(ChangeError::NothingSaid)?;
+                (messages[place].clone(), self.agent.resume(messages[..place].iter().cloned()))
             }
         };
         self.replace(run);
         self.before = spent;
-        Ok(message)
+        Ok(Arc::unwrap_or_clone(message))
+    }
+
+    /// All that was said, as it is kept. When nothing is kept, or the store does not give it, as it is known here; then
+    /// with why.
+    pub(crate) async fn transcript(&self) -> Result<(Transcript, Option<StoreError>), ChangeError> {
+        let why = match (&self.store, self.conversation()) {
+            (Some(store), Some(id)) => match store.load(id, 0).await {
+                Ok(kept) => return Ok((kept, None)),
+                Err(error) => Some(error),
+            },
+            _ => None,
+        };
+        let messages = self.run.messages();
+        let first = messages.iter().find(|message| is_said(message)).ok_or(ChangeError::NothingSaid)?;
+        let time = now();
+        let mut random = [0; 10];
+        // Without random bytes the time alone must do: the id of a file that a person reads.
+        let _ = getrandom::fill(&mut random);
+        let entry = |(index, message): (usize, &Arc<Message>)| Entry {
+            sequence: index as u64 + 1,
+            time,
+            model: None,
+            usage: None,
+            message: message.clone(),
+        };
+        let conversation = Conversation {
+            id: self.conversation().cloned().unwrap_or_else(|| ConversationId::new(time, random)),
+            title: title(first),
+            model: Some(self.model_name().to_owned()),
+            created: time,
+            changed: time,
+            messages: messages.len() as u64,
+            usage: Usage::default(),
+            parent: None,
+        };
+        Ok((Transcript { conversation, entries: messages.iter().enumerate().map(entry).collect() }, why))
     }
 
     /// Another run, in which what the person allowed for good still is.
@@ -214,6 +252,11 @@ pub(crate) fn text_of(message: &Message) -> String {
         })
         .collect();
     texts.join("\n\n")
+}
+
+fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// The beginning of the first line that says something.

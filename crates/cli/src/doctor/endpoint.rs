@@ -26,7 +26,7 @@ pub(super) async fn tell_model(text: &mut String, settings: &Settings) -> Result
     };
     let model = assembly::model(&assembly::models(settings)?, name)?;
     let request = ModelRequest {
-        messages: vec![Message::user("Answer with the word OK.")],
+        messages: vec![Message::user("Answer with the word OK.").into()],
         max_output_tokens: Some(64),
         ..ModelRequest::default()
     };

@@ -4,6 +4,7 @@
 //! without its call. Blank texts, and what only another provider understands, are gone.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use toolwire_contract::{Block, Content, Message, Role, ToolCall, ToolResult};
@@ -67,7 +68,7 @@ pub(crate) struct Ordering<'a> {
 }
 
 impl<'a> Ordering<'a> {
-    pub(crate) fn turns(&self, messages: &'a [Message]) -> Vec<Turn<'a>> {
+    pub(crate) fn turns(&self, messages: &'a [Arc<Message>]) -> Vec<Turn<'a>> {
         let mut used = HashSet::new();
         let mut entries: Vec<Entry<'a>> = Vec::new();
         for message in messages {

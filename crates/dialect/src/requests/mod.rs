@@ -2,6 +2,8 @@
 
 mod history;
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value, json};
 use toolwire_contract::{Block, Message, ModelRequest, ToolChoice, ToolResult};
 
@@ -135,7 +137,7 @@ pub fn write_request(
 }
 
 /// The tool that asks, by the name and the id that the history has for its call.
-fn asking(messages: &[Message]) -> Option<RequestError> {
+fn asking(messages: &[Arc<Message>]) -> Option<RequestError> {
     let blocks = || messages.iter().flat_map(|message| &message.content);
     let id = blocks().find_map(|block| match block {
         Block::Result { id, result } if result.needs_input() => Some(id),
@@ -201,13 +203,13 @@ impl RequestDraft<'_> {
         names
     }
 
-    /// The model, as most bodies begin.
     /// The definitions to list, as one value. Copied as they are: taking them apart and putting them together again, as
     /// `json!` does, takes several times as long.
     pub(crate) fn listed(&self) -> Value {
         Value::Array(self.tools.iter().map(|tool| (*tool).clone()).collect())
     }
 
+    /// The model, as most bodies begin.
     pub(crate) fn head(&self) -> Map<String, Value> {
         Map::from_iter([("model".to_owned(), json!(self.options.model))])
     }

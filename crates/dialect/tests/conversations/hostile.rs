@@ -68,7 +68,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn every_call_in_a_body_has_exactly_one_result(messages in prop::collection::vec(message(), 0..8), has_tools: bool) {
+    fn every_call_in_a_body_has_exactly_one_result(messages in prop::collection::vec(message().prop_map(Arc::new), 0..8), has_tools: bool) {
         for dialect in Dialect::ALL {
             let tools = if has_tools { tools() } else { Vec::new() };
             let toolset = bound(dialect, has_tools);

@@ -1,5 +1,7 @@
 //! A conversation begun on one provider goes on on each of the others: five by five, bodies compared whole.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use toolwire_contract::{Block, Content, Message, ModelRequest, Role, ToolResult};
 use toolwire_dialect::{Dialect, RequestOptions, read_answer, write_request};
@@ -18,7 +20,7 @@ fn whole(source: Dialect) -> Value {
 }
 
 /// A conversation whose calls `source` made: one gave an image, the other failed.
-fn history(source: Dialect) -> Vec<Message> {
+fn history(source: Dialect) -> Vec<Arc<Message>> {
     let answer = read_answer(source, &whole(source), &toolset(source), "").unwrap();
     let ids: Vec<String> = answer.message.calls().map(|(id, _)| id.to_owned()).collect();
     let picture = ToolResult {
@@ -27,7 +29,7 @@ fn history(source: Dialect) -> Vec<Message> {
     };
     let results = [picture, ToolResult::error("no such table")].into_iter().zip(&ids);
     let results = results.map(|(result, id)| Block::Result { id: id.clone(), result }).collect();
-    vec![
+    let messages = [
         Message::new(
             Role::User,
             vec![
@@ -39,7 +41,8 @@ fn history(source: Dialect) -> Vec<Message> {
         Message::new(Role::User, results),
         Message::assistant("It is cold, and there is no table."),
         Message::user("Thanks. And tomorrow?"),
-    ]
+    ];
+    messages.map(Arc::new).into()
 }
 
 fn written(source: Dialect, target: Dialect) -> Value {
@@ -113,7 +116,7 @@ fn a_message_that_went_round_has_its_thinking_again() {
     let history = history(Dialect::Anthropic);
     let stored = serde_json::to_string(&history).unwrap();
     let loaded: Vec<Message> = serde_json::from_str(&stored).unwrap();
-    assert_eq!(loaded, history);
+    assert_eq!(history, loaded);
     assert!(written(Dialect::Anthropic, Dialect::Anthropic).to_string().contains("EqQBCg=="));
 }
 

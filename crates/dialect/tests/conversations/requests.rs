@@ -131,8 +131,10 @@ fn the_same_request_is_the_same_to_the_byte() {
 
 #[test]
 fn tools_of_another_dialect_are_refused() {
-    let request =
-        ModelRequest { messages: vec![toolwire_contract::Message::user("hi")], ..ModelRequest::default() };
+    let request = ModelRequest {
+        messages: vec![toolwire_contract::Message::user("hi").into()],
+        ..ModelRequest::default()
+    };
     let error =
         write_request(Dialect::Gemini, &request, &toolset(Dialect::OpenAi), &RequestOptions::default());
     assert_eq!(error, Err(RequestError::OtherDialect { dialect: Dialect::Gemini, bound: Dialect::OpenAi }),);

@@ -5,6 +5,8 @@ mod fill;
 mod tell;
 mod words;
 
+use std::sync::Arc;
+
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 use toolwire_contract::{
@@ -89,7 +91,7 @@ fn said(text: String) -> Answer {
 }
 
 /// The words of the last message.
-fn question(messages: &[Message]) -> String {
+fn question(messages: &[Arc<Message>]) -> String {
     let last = messages.last().map(|message| message.content.as_slice()).unwrap_or_default();
     let texts = last.iter().filter_map(|block| match block {
         Block::Content(Content::Text { text, .. }) => Some(text.as_str()),

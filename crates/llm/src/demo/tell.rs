@@ -1,5 +1,7 @@
 //! Results in words.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 use toolwire_contract::{Block, Content, Message, ResourceBody, ToolCall, ToolResult};
 
@@ -7,8 +9,8 @@ use toolwire_contract::{Block, Content, Message, ResourceBody, ToolCall, ToolRes
 const LONGEST: usize = 2000;
 
 /// The results in the last message, each with its call, if there are any.
-pub(super) fn results(messages: &[Message]) -> Vec<(Option<&ToolCall>, &ToolResult)> {
-    let calls = || messages.iter().rev().flat_map(Message::calls);
+pub(super) fn results(messages: &[Arc<Message>]) -> Vec<(Option<&ToolCall>, &ToolResult)> {
+    let calls = || messages.iter().rev().flat_map(|message| message.calls());
     let last = messages.last().map(|message| message.content.as_slice()).unwrap_or_default();
     last.iter()
         .filter_map(|block| match block {

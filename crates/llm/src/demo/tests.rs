@@ -37,7 +37,11 @@ fn demo_tools() -> Vec<Tool> {
 }
 
 fn request(tools: Vec<Tool>, messages: Vec<Message>) -> ModelRequest {
-    ModelRequest { messages, tools: tools.into(), ..ModelRequest::default() }
+    ModelRequest {
+        messages: messages.into_iter().map(Arc::new).collect(),
+        tools: tools.into(),
+        ..ModelRequest::default()
+    }
 }
 
 /// The calls that a question leads to.
@@ -201,7 +205,7 @@ fn any_tools_and_words_are_borne() {
         ["", "?", "x loop a", "\"", "'", "-", "1,", "...", "a=", "loop a: 5", "é\u{301}🦀 «»", "+ + +"]
     {
         let request = ModelRequest {
-            messages: vec![Message::user(words)],
+            messages: vec![Message::user(words).into()],
             tools: tools.clone(),
             ..ModelRequest::default()
         };

@@ -1,5 +1,7 @@
 //! A history begun on one provider goes on on each of the others, and back again.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use toolwire_contract::{Answer, Block, Content, Message, ModelRequest, Role, ToolResult};
 use toolwire_testkit::provider::{Api, Said};
@@ -48,7 +50,11 @@ fn results(answer: &Answer) -> Message {
 }
 
 async fn ask(setting: &Setting, messages: &[Message], label: &str) -> Answer {
-    let request = ModelRequest { messages: messages.to_vec(), tools: tools(), ..question("") };
+    let request = ModelRequest {
+        messages: messages.iter().cloned().map(Arc::new).collect(),
+        tools: tools(),
+        ..question("")
+    };
     let (_, answer) = setting.ask(request).await;
     let answer = answer.unwrap_or_else(|error| panic!("{label}: {error:?}"));
     assert_eq!(setting.provider.refusals(), [], "{label}");

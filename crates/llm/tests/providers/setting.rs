@@ -126,7 +126,7 @@ pub(crate) fn tools() -> Arc<[Tool]> {
 pub(crate) fn question(text: &str) -> ModelRequest {
     ModelRequest {
         instructions: Some("Be brief.".to_owned()),
-        messages: vec![Message::user(text)],
+        messages: vec![Message::user(text).into()],
         tools: tools(),
         ..ModelRequest::default()
     }

@@ -9,6 +9,7 @@
 //! The braces are a hash tag: both keys of a conversation are in one slot of a cluster, so one script may use both.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use toolwire_contract::{
@@ -37,12 +38,12 @@ struct Body {
     model: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     usage: Option<Usage>,
-    message: Message,
+    message: Arc<Message>,
 }
 
 /// The JSON of an entry; the script puts the time in front of it.
 pub(super) fn write_body(
-    message: Message,
+    message: Arc<Message>,
     model: Option<String>,
     usage: Option<Usage>,
     place: &str,

@@ -239,7 +239,7 @@ fn entries(connection: &Connection, number: i64, after: u64, until: u64) -> Resu
             time: Timestamp(natural(row.get(1)?)?),
             model: row.get(2)?,
             usage: usage.as_deref().map(read_usage).transpose()?,
-            message: read_message(row, 4)?,
+            message: read_message(row, 4)?.into(),
         });
     }
     Ok(entries)

@@ -9,8 +9,11 @@ pub(crate) async fn a_fork_has_the_first_messages_and_its_own_life(backend: &Bac
     let store = backend.open().await;
     let parent = begin_with(&*store, "Tides", &["a", "b"]).await;
     let usage = Usage { input_tokens: 3, ..Usage::default() };
-    let answer =
-        NewEntry { message: Message::assistant("c"), model: Some("demo".to_owned()), usage: Some(usage) };
+    let answer = NewEntry {
+        message: Message::assistant("c").into(),
+        model: Some("demo".to_owned()),
+        usage: Some(usage),
+    };
     store.append(&parent, vec![answer], None).await.unwrap();
     let whole = store.load(&parent, 0).await.unwrap();
 

@@ -138,7 +138,7 @@ pub(crate) async fn usage_and_model_are_those_of_the_messages(backend: &Backend)
         ..Usage::default()
     };
     let entry = |model: &str, usage| NewEntry {
-        message: Message::assistant("b"),
+        message: Message::assistant("b").into(),
         model: Some(model.to_owned()),
         usage: Some(usage),
     };

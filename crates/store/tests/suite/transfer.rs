@@ -20,7 +20,7 @@ async fn rich(store: &dyn Conversations) -> toolwire_contract::ConversationId {
         reasoning_tokens: 4,
         cost_nanodollars: Some(5),
     };
-    let entry = NewEntry { message, model: Some("demo".to_owned()), usage: Some(usage) };
+    let entry = NewEntry { message: message.into(), model: Some("demo".to_owned()), usage: Some(usage) };
     store.append(&id, vec![entry, Message::user("c").into()], None).await.unwrap();
     id
 }

@@ -1,0 +1,229 @@
+//! Conversations: kept, resumed, taken back, given to another model, saved.
+
+use serde_json::json;
+use toolwire_contract::Transcript;
+use toolwire_testkit::provider::{Api, KEY, Reply, Said};
+use toolwire_testkit::{RedisServer, misbehaving_server};
+
+use crate::scripted::Scripted;
+use crate::terminal::{CTRL_D, Home, Terminal};
+use crate::{allowed, demo, times};
+
+#[test]
+fn two_chats_in_one_conversation_lose_nothing() {
+    let scripted = Scripted::new(["one", "two", "three"].map(Said::text));
+    let home = Home::new();
+    let first = scripted.chat(&home);
+    first.enter("first");
+    first.wait_for("\none");
+    first.wait_for_prompt();
+    let second = scripted.chat(&home);
+    second.enter("/resume 1");
+    second.wait_for("> first");
+    second.wait_for_prompt();
+    second.enter("from the second");
+    second.wait_for("\ntwo");
+    first.enter("from the first");
+    first.wait("the conflict", |screen| screen.replace('\n', " ").contains("another writer was faster"));
+    first.wait_for("`/retry` asks again");
+    first.wait_for_prompt();
+    first.enter("/retry");
+    first.wait_for("\nthree");
+    assert_eq!(scripted.said(), ["first", "from the first"]);
+    first.wait_for_prompt();
+    first.enter("/resume");
+    let screen = first.wait_for("goes on with one");
+    assert!(screen.contains("4 messages"), "{screen}");
+    assert_eq!(scripted.provider.refusals(), []);
+}
+
+#[test]
+fn a_call_that_a_killed_chat_had_begun_is_told_of() {
+    let scripted =
+        Scripted::new([Said::default().call("call_1", "echo", r#"{"text": "hi"}"#), Said::text("I see.")]);
+    let home = Home::new();
+    let arguments = ["--behaviour", "unhinted", "--delay", "600000"];
+    let servers = json!({"slow": {"command": misbehaving_server(), "args": arguments}});
+    home.write("mcp.json", &json!({"mcpServers": servers, "toolwire": allowed()}).to_string());
+    let mut terminal = scripted.chat(&home);
+    terminal.enter("say hi");
+    terminal.wait_for("echo(text: \"hi\")");
+    terminal.signal("KILL");
+    terminal.wait_for_end();
+    let again = scripted.chat(&home);
+    again.wait_for("slow is ready");
+    again.enter("/resume 1");
+    again.wait_for("`echo` had begun and may have done its work");
+    again.wait_for_prompt();
+    again.enter("what happened?");
+    again.wait_for("I see.");
+    let told = scripted.last_request()["messages"].to_string();
+    assert!(told.contains("whether it did its work is not known"), "{told}");
+    assert_eq!(scripted.provider.refusals(), []);
+}
+
+#[test]
+fn the_last_message_is_taken_back_asked_again_and_gone_on_with() {
+    let scripted = Scripted::new([
+        Said::text("one"),
+        Said::text("two"),
+        Said::text("three"),
+        Said::text("four"),
+        Said::text("five"),
+    ]);
+    let home = Home::new();
+    let mut terminal = scripted.chat(&home);
+    terminal.enter("first");
+    terminal.wait_for("\none");
+    terminal.wait_for_prompt();
+    terminal.enter("second");
+    terminal.wait_for("\ntwo");
+    terminal.wait_for_prompt();
+    terminal.enter("/retry");
+    terminal.wait_for("\nthree");
+    assert_eq!(scripted.said(), ["first", "second"]);
+    terminal.wait_for_prompt();
+    terminal.enter("/undo");
+    terminal.wait_for("taken back: second");
+    terminal.wait_for_prompt();
+    terminal.enter("other");
+    terminal.wait_for("\nfour");
+    assert_eq!(scripted.said(), ["first", "other"]);
+    terminal.wait_for_prompt();
+    terminal.send(CTRL_D);
+    terminal.wait_for_end();
+
+    let again = scripted.chat(&home);
+    again.enter("/resume");
+    let screen = again.wait_for("goes on with one");
+    // The conversation, and what it was before each change.
+    assert_eq!(times(&screen, "  first  "), 3, "{screen}");
+    again.wait_for_prompt();
+    again.enter("/resume 1");
+    again.wait_for("> other");
+    again.wait_for_prompt();
+    again.enter("more");
+    again.wait_for("\nfive");
+    assert_eq!(scripted.said(), ["first", "other", "more"]);
+    assert_eq!(scripted.provider.refusals(), []);
+}
+
+#[test]
+fn another_model_goes_on_and_a_new_conversation_begins() {
+    let first = Scripted::new([Said::text("I am the first."), Said::text("Begun anew.")]);
+    let second = Scripted::of(Api::Anthropic, [Reply::Answer(Said::text("I am the second."))]);
+    let home = Home::new();
+    let models = json!({
+        "one": {"provider": "openai", "model": "m", "apiKey": KEY, "baseUrl": first.provider.base_url()},
+        "two": {"provider": "anthropic", "model": "m", "apiKey": KEY, "baseUrl": second.provider.base_url()},
+    });
+    let servers = json!({
+        "demo": {"command": env!("CARGO_BIN_EXE_toolwire"), "args": ["demo-server"]},
+        "gone": {"command": "there-is-no-such-program"},
+    });
+    home.write(
+        "mcp.json",
+        &json!({"mcpServers": servers, "toolwire": {"model": "one", "models": models}}).to_string(),
+    );
+    let terminal = Terminal::start(&home, &[], &[]);
+    terminal.wait_for("demo is ready");
+    terminal.enter("/servers");
+    terminal
+        .wait("both servers", |screen| screen.contains("demo  ready, 2 tools") && screen.contains("gone  "));
+    terminal.wait_for_prompt();
+    terminal.enter("who are you?");
+    terminal.wait_for("I am the first.");
+    terminal.wait_for_prompt();
+    terminal.enter("/model");
+    terminal.wait_for("configured: `one`, `two`");
+    terminal.wait_for_prompt();
+    terminal.enter("/model two");
+    terminal.wait_for("two answers from here on");
+    terminal.wait_for_prompt();
+    terminal.enter("and now?");
+    terminal.wait_for("I am the second.");
+    terminal.wait_for_prompt();
+    assert_eq!(second.said(), ["who are you?", "and now?"]);
+    terminal.enter("/clear");
+    terminal.wait_for("a new conversation");
+    terminal.wait_for_prompt();
+    terminal.enter("/model one");
+    terminal.wait_for("one answers from here on");
+    terminal.wait_for_prompt();
+    terminal.enter("hello again");
+    terminal.wait_for("Begun anew.");
+    assert_eq!(first.said(), ["hello again"]);
+    assert_eq!((first.provider.refusals(), second.provider.refusals()), (vec![], vec![]));
+}
+
+#[test]
+fn a_conversation_is_saved_as_a_file_that_people_read() {
+    let home = Home::new();
+    let terminal = demo(&home);
+    terminal.enter("What is 20 + 22?");
+    terminal.wait_for("✓ calculate");
+    terminal.wait_for_prompt();
+    terminal.enter("/save notes.md");
+    terminal.wait_for("saved as notes.md");
+    terminal.wait_for_prompt();
+    terminal.enter("/save notes.md");
+    terminal.wait_for("`notes.md` is already there");
+    let text = std::fs::read_to_string(home.path().join("notes.md")).unwrap();
+    assert!(text.starts_with("# What is 20 + 22?\n\n## You\n\nWhat is 20 + 22?\n"), "{text}");
+    assert!(text.contains("> called `calculate` (") && text.contains("42"), "{text}");
+}
+
+#[test]
+fn what_is_not_kept_is_still_saved() {
+    let home = Home::new();
+    home.write("notes.txt", "This is no database, and it is not written over.");
+    home.write("config.json", r#"{"toolwire": {"store": "notes.txt"}}"#);
+    let terminal = Terminal::start(&home, &["config.json"], &[]);
+    terminal.wait_for("the conversation is not kept");
+    terminal.wait_for_prompt();
+    terminal.enter("/save");
+    terminal.wait_for("nothing has been said yet");
+    terminal.wait_for_prompt();
+    terminal.enter("hello there");
+    terminal.wait_for("no language model");
+    terminal.wait_for_prompt();
+    terminal.enter("/save kept.md");
+    terminal.wait_for("saved as kept.md");
+    terminal.wait_for_prompt();
+    terminal.enter("/save kept.json");
+    terminal.wait_for("saved as kept.json");
+    let read = |name: &str| std::fs::read_to_string(home.path().join(name)).unwrap();
+    assert!(read("kept.md").starts_with("# hello there\n\n## You\n\nhello there\n\n## Assistant\n"));
+    assert!(read("notes.txt").starts_with("This is no database"));
+    let kept = Transcript::from_json(&read("kept.json")).unwrap();
+    assert_eq!((kept.conversation.title.as_deref(), kept.entries.len()), (Some("hello there"), 2));
+}
+
+#[test]
+fn a_conversation_that_vanished_is_saved_and_kept_anew() {
+    let redis = RedisServer::start();
+    let scripted = Scripted::new(["one", "two"].map(Said::text));
+    let home = Home::new();
+    home.write("config.json", &json!({"toolwire": {"store": redis.url()}}).to_string());
+    let variables = [("OPENAI_BASE_URL", &*scripted.provider.base_url()), ("OPENAI_API_KEY", KEY)];
+    let terminal = Terminal::start(&home, &["config.json", "scripted"], &variables);
+    terminal.wait_for_prompt();
+    terminal.enter("first");
+    terminal.wait_for("\none");
+    terminal.wait_for_prompt();
+    redis.command(&["FLUSHALL"]);
+    terminal.enter("/save kept.md");
+    terminal.wait_for("as it is known here");
+    terminal.wait_for_prompt();
+    terminal.enter("second");
+    terminal.wait_for("`/retry` asks again");
+    terminal.wait_for_prompt();
+    terminal.enter("/retry");
+    terminal.wait_for("\ntwo");
+    terminal.wait_for_prompt();
+    terminal.enter("/resume");
+    terminal.wait_for("4 messages");
+    let text = std::fs::read_to_string(home.path().join("kept.md")).unwrap();
+    assert!(text.ends_with("first\n\n## Assistant\n\none\n"), "{text}");
+    assert_eq!(scripted.said(), ["first", "second"]);
+}
