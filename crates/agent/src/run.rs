@@ -1,15 +1,18 @@
 //! What happens next in a run: decides, and never awaits.
 //!
 //! A run may be saved at any point ([`Run::to_json`]) and go on in another process. `history` has the one way in which
-//! messages follow each other, `calls` the calls of one answer until each has its result, `offer` the tools that the model
-//! is shown, `view` what others may know of a run.
+//! messages follow each other, `ask` what the model is asked and `offer` the tools it is shown, `step` and `calls` what becomes
+//! of the calls of one answer, `turn` what a message of the person has cost and when it is enough, `view` what others may know
+//! of a run.
 
+mod ask;
 mod calls;
 mod history;
 mod offer;
+mod step;
+mod turn;
 mod view;
 
-use std::collections::BTreeMap;
 use std::mem;
 use std::sync::Arc;
 
@@ -17,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use toolwire_contract::{
     Answer, Block, Content, ConversationId, Message, Missing, ModelLimits, ModelRequest, Role, StopReason,
-    Tool, ToolCall, ToolChoice, ToolResult, Usage,
+    Tool, ToolCall, ToolResult, Usage,
 };
 
 use crate::approval::{Decision, PendingCall};
@@ -28,9 +31,7 @@ use calls::{CallState, OpenCall};
 pub use history::mend;
 pub(crate) use offer::Catalog;
 use offer::Offer;
-
-/// So many empty answers in a row, and the model is not asked again.
-const EMPTY_ANSWERS: u32 = 3;
+use turn::Turn;
 
 /// One conversation with a model and its tools, at any point of it: a value that decides and never awaits.
 ///
@@ -97,25 +98,6 @@ enum State {
     Idle,
     Working,
     Done(Ending),
-}
-
-/// What belongs to one message of the person.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Turn {
-    steps: u32,
-    usage: Usage,
-    /// Tokens in and out, estimated where nobody counted.
-    tokens: u64,
-    /// What was paid for answers that are in no message; it goes with the next one.
-    unattributed: Usage,
-    empty: u32,
-    /// What the model has written of the answer that is under way.
-    partial: String,
-    text: String,
-    stop: Option<StopReason>,
-    /// How often the same call has failed.
-    failures: BTreeMap<String, u32>,
 }
 
 impl Run {
@@ -339,88 +321,6 @@ impl Run {
         self.state == State::Working && self.calls.is_empty()
     }
 
-    fn request(&mut self) -> ModelRequest {
-        let is_first = self.turn.steps == 0;
-        if let (true, ToolChoice::Tool(name)) = (is_first, &self.settings.tool_choice) {
-            // What it must call, it must be shown.
-            self.offer.use_tool(&self.catalog, name);
-        }
-        let tools = self.offer.tools(&self.catalog, &self.settings);
-        let instructions = self.instructions();
-        let fixed = self.offer.tokens() + instructions.as_deref().map_or(0, crate::estimate_tokens);
-        let size = self.settings.context.tokens.or(self.catalog.limits().context_tokens);
-        let messages = self.memory.view(&self.history, fixed, size, &self.settings);
-        ModelRequest {
-            instructions,
-            messages,
-            tool_choice: match &self.settings.tool_choice {
-                _ if tools.is_empty() => ToolChoice::Auto,
-                choice if is_first => choice.clone(),
-                ToolChoice::None => ToolChoice::None,
-                _ => ToolChoice::Auto,
-            },
-            tools,
-            max_output_tokens: self.settings.max_output_tokens,
-            temperature: self.settings.temperature,
-        }
-    }
-
-    /// What the model is told before the conversation: the settings' own words, and which servers are away.
-    fn instructions(&self) -> Option<String> {
-        let own = self.settings.instructions.clone();
-        if self.away.is_empty() {
-            return own;
-        }
-        let names: Vec<String> = self.away.iter().map(|name| format!("`{name}`")).collect();
-        let note = format!(
-            "The tools of {} are not there at the moment. Where they are needed, say so instead of guessing.",
-            names.join(", ")
-        );
-        Some(own.map_or(note.clone(), |own| format!("{own}\n\n{note}")))
-    }
-
-    /// What becomes of a call that the model wants made.
-    fn judge(&mut self, id: String, call: ToolCall, problem: Option<&str>, limit: Option<Limit>) -> OpenCall {
-        let tool = self.catalog.tool(&call.name);
-        let repeatable = tool.is_some_and(crate::approval::is_repeatable);
-        let state = if let Some(problem) = problem {
-            calls::answered(ToolResult::error(problem))
-        } else if let Some(limit) = limit {
-            calls::answered(ToolResult::error(format!("`{}` was not run: {limit}", call.name)))
-        } else if self.offer.is_search(&call.name) {
-            calls::answered(self.offer.search(&self.catalog, &call, &self.settings))
-        } else {
-            self.offer.use_tool(&self.catalog, &call.name);
-            calls::by_policy(&self.settings.approvals, &self.always, &call.name, tool)
-        };
-        OpenCall { id, call, repeatable, state, is_kept: false }
-    }
-
-    /// Puts what is known about open calls where it is kept, and ends the step when nothing is open any more.
-    fn close_step(&mut self) {
-        let mut known = Vec::new();
-        for call in &mut self.calls {
-            let CallState::Answered { result, is_told } = &mut call.state else { continue };
-            if !mem::replace(is_told, true) {
-                self.told.push((call.id.clone(), call.call.name.clone(), result.clone()));
-            }
-            if !mem::replace(&mut call.is_kept, true) {
-                known.push(Block::Result { id: call.id.clone(), result: result.clone() });
-            }
-        }
-        if !known.is_empty() {
-            let message = Arc::new(Message::new(Role::User, known));
-            self.unsaved.push(Unsaved { message, usage: None });
-        }
-        if self.calls.iter().all(|call| matches!(call.state, CallState::Answered { .. })) {
-            let results: Vec<Block> =
-                mem::take(&mut self.calls).into_iter().filter_map(OpenCall::result).collect();
-            if !results.is_empty() {
-                history::push(&mut self.history, Message::new(Role::User, results).into());
-            }
-        }
-    }
-
     /// Adds a complete message to the history and to what is to be kept.
     fn add(&mut self, message: Message, usage: Option<Usage>) {
         let message = Arc::new(message);
@@ -446,63 +346,6 @@ impl Run {
         }
         self.close_step();
         self.end(ending);
-    }
-
-    fn model_said_nothing(&mut self, stop: &StopReason, limit: Option<Limit>) {
-        self.turn.empty += 1;
-        self.turn.text.clear();
-        match (stop, limit) {
-            (StopReason::Length, _) => self.end(Ending::Stopped(Limit::Output)),
-            (StopReason::Refusal, _) => self.end(Ending::Finished),
-            (_, Some(limit)) => self.end(Ending::Stopped(limit)),
-            _ if self.turn.empty >= EMPTY_ANSWERS => self.end(Ending::Stopped(Limit::EmptyAnswers)),
-            // It is asked once more: the same request often gets an answer the second time.
-            _ => {}
-        }
-    }
-
-    fn count(&mut self, message: &Message, usage: Option<Usage>) {
-        let answered = crate::memory::message_tokens(message);
-        self.turn.tokens += usage.map_or_else(
-            || self.memory.used() + answered,
-            |usage| usage.input_tokens.saturating_add(usage.output_tokens),
-        );
-        if let Some(usage) = usage {
-            self.memory.calibrate(usage.input_tokens);
-            self.usage = self.usage.plus(&usage);
-            self.turn.usage = self.turn.usage.plus(&usage);
-            self.turn.unattributed = self.turn.unattributed.plus(&usage);
-        }
-    }
-
-    fn limit_reached(&self) -> Option<Limit> {
-        if self.turn.steps >= self.settings.max_steps {
-            return Some(Limit::Steps);
-        }
-        let budget = self.settings.token_budget?;
-        (self.turn.tokens >= budget).then_some(Limit::Tokens)
-    }
-
-    /// Opens the calls at the end of a history again that have no result there.
-    fn open_last_calls(&mut self) {
-        let Some((asked, results)) = history::take_open_step(&mut self.history) else { return };
-        for (id, call) in asked {
-            let tool = self.catalog.tool(&call.name);
-            let repeatable = tool.is_some_and(crate::approval::is_repeatable);
-            let found = results.iter().find(|(of, _)| *of == id).map(|(_, result)| result.clone());
-            let is_kept = found.is_some();
-            let state = match found {
-                Some(result) => CallState::Answered { result, is_told: true },
-                None if self.offer.is_search(&call.name) => {
-                    calls::answered(self.offer.search(&self.catalog, &call, &self.settings))
-                }
-                None if repeatable => {
-                    calls::by_policy(&self.settings.approvals, &self.always, &call.name, tool)
-                }
-                None => calls::outcome_unknown(&call.name),
-            };
-            self.calls.push(OpenCall { id, call, repeatable, state, is_kept });
-        }
     }
 }
 
