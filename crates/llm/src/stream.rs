@@ -190,9 +190,22 @@ async fn send(endpoint: &Endpoint, body: Bytes, deadline: Instant) -> Result<Res
         if error.is_connect() && error.is_timeout() {
             return timed_out(settings, Wait::Connection, Some(Failure::Connection));
         }
-        let error = ModelError::Unreachable { model: settings.name.clone(), problem: reason(&error) };
+        let error =
+            ModelError::Unreachable { model: settings.name.clone(), problem: unreached(settings, &error) };
         Trouble { error, failure: Some(Failure::Connection) }
     })
+}
+
+/// Why nobody was reached, and where; of the address only what is never secret.
+fn unreached(settings: &Settings, error: &reqwest::Error) -> String {
+    let place = settings.url.origin().ascii_serialization();
+    match reason(error) {
+        // What the TLS library makes of an answer in plain text.
+        why if why.contains("InvalidContentType") => {
+            format!("what answers at {place} speaks no TLS; perhaps its address begins with `http://`")
+        }
+        why => format!("{why}, at {place}"),
+    }
 }
 
 /// What a response that is no answer says.

@@ -147,8 +147,22 @@ async fn a_provider_that_is_not_there_is_told_after_all_attempts() {
     let refused = toolwire_llm::collect(toolwire_contract::Model::ask(&endpoint, question("hi"))).await;
     let refused = refused.expect_err("nobody is there");
     assert!(matches!(refused, ModelError::Unreachable { .. }), "{refused:?}");
-    assert!(refused.to_string().to_lowercase().contains("refused"), "{refused}");
+    let told = refused.to_string();
+    assert!(told.to_lowercase().contains("refused"), "{told}");
+    assert!(told.ends_with(&format!("at http://{address}")), "{told}");
     assert_eq!(waits.waits().len(), 3);
+}
+
+#[tokio::test]
+async fn a_provider_without_tls_is_told_from_one_that_is_not_there() {
+    let setting = Setting::repeating(Api::OpenAiChat, Reply::Answer(Said::text("hi")), json!({})).await;
+    let base_url = setting.provider.base_url().replace("http://", "https://");
+    let config = EndpointConfig { base_url: Some(base_url), ..EndpointConfig::default() };
+    let waits = std::sync::Arc::new(Paced::default());
+    let endpoint = Endpoint::new("openai/m", &config, |_| None).expect("an endpoint").with_pacing(waits);
+    let refused = toolwire_llm::collect(toolwire_contract::Model::ask(&endpoint, question("hi"))).await;
+    let told = refused.expect_err("it speaks no TLS").to_string();
+    assert!(told.contains("speaks no TLS; perhaps its address begins with `http://`"), "{told}");
 }
 
 #[tokio::test]
