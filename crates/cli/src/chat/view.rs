@@ -205,14 +205,7 @@ impl View {
                 plain.end_line()?;
                 let space = if label.is_empty() { "" } else { " " };
                 let lines: Vec<String> = text.lines().map(shown).collect();
-                writeln!(
-                    io::stderr(),
-                    "{label}{space}{}",
-                    lines.join(
-                        "
-"
-                    )
-                )
+                writeln!(io::stderr(), "{label}{space}{}", lines.join("\n"))
             }
         }
     }
