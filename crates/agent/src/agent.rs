@@ -115,6 +115,12 @@ impl Agent {
         Ok(run)
     }
 
+    /// Keeps the messages of a run that are complete and not yet kept, as driving it does: for whoever adds to a run himself, and
+    /// after a store was away.
+    pub async fn keep(&self, run: &mut Run) -> Result<(), StoreError> {
+        crate::drive::keep(&self.0, run).await.map(drop)
+    }
+
     /// Goes on with a run until it ends or pauses. Nothing happens unless the stream is polled.
     pub fn drive(&self, run: Run) -> Running {
         Running::new(self.0.clone(), run)

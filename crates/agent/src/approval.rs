@@ -93,8 +93,9 @@ impl Policy {
         Policy { otherwise: Otherwise::Allow, ..Policy::default() }
     }
 
-    /// What holds for a call of this name. By annotation a tool that was never listed is allowed: its call fails by
-    /// itself, with an answer that tells the model what there is.
+    /// What holds for a call of this name. By annotation a tool that is not listed is allowed: its call fails by itself, with an
+    /// answer that tells the model what there is. Should its server come meanwhile, it is judged again just before it is called
+    /// ([`CallOptions::permits`](toolwire_contract::CallOptions::permits)).
     pub fn verdict(&self, name: &str, tool: Option<&Tool>) -> Verdict {
         let listed = |patterns: &[String]| {
             patterns.iter().find(|pattern| Glob::new(pattern.as_str()).matches(name)).cloned()

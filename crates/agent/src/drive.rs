@@ -18,6 +18,7 @@ use crate::agent::{Unattended, World};
 use crate::approval::{Decision, PendingCall};
 use crate::event::{AgentEvent, Finished};
 use crate::run::{Run, Step};
+pub(crate) use keep::keep;
 
 /// How many events wait for whoever reads them; then the run waits too.
 const QUEUE: usize = 64;

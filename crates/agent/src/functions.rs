@@ -83,6 +83,9 @@ impl Toolbox for Functions {
                     missing: Vec::new(),
                 });
             };
+            if let Some(listed) = self.tools.iter().find(|listed| listed.name == tool) {
+                options.check(tool, listed)?;
+            }
             let arguments = object(arguments)
                 .map_err(|problem| CallError::InvalidArguments { tool: tool.to_owned(), problem })?;
             let limit = options.timeout.unwrap_or(self.limit);

@@ -267,7 +267,10 @@ impl Run {
 
     /// A person has decided. What nobody waits for is passed over.
     pub fn person_said(&mut self, id: &str, decision: Decision) {
-        let Some(call) = self.calls.iter_mut().find(|call| call.id == id && call.is_waiting()) else {
+        // A no counts until the call is made, also when a yes to another call has let this one through.
+        let is_no = matches!(decision, Decision::No { .. } | Decision::Nobody { .. });
+        let is_open = |call: &OpenCall| call.is_waiting() || (is_no && call.state == CallState::Ready);
+        let Some(call) = self.calls.iter_mut().find(|call| call.id == id && is_open(call)) else {
             return;
         };
         let name = call.call.name.clone();
@@ -294,6 +297,7 @@ impl Run {
             let Some(call) = self.calls.iter_mut().find(|call| call.id == id && call.is_being_made()) else {
                 continue;
             };
+            let result = calls::of_few_levels(result);
             let result = calls::with_note_on_repeated_failure(&call.call, result, &mut self.turn.failures);
             call.state = CallState::Answered { result, is_told: true };
         }

@@ -93,7 +93,7 @@ async fn ask(args: &CallArgs, hub: &Hub, arguments: &Value) -> Result<ExitCode, 
                 say(&format!("{NOTE}{}{total}{NOTE:#}{message}\n", progress.done));
             })
         });
-    let options = CallOptions { timeout: args.timeout, progress };
+    let options = CallOptions { timeout: args.timeout, progress, ..CallOptions::default() };
     let answer = hub.call(&tool, arguments, options).await;
     tools::tell_of_changes(&hub.status());
     match answer {

@@ -8,6 +8,7 @@ mod fields; // the one way in which known and unknown fields are told apart
 mod glob;
 mod message;
 mod model;
+mod nesting;
 mod result;
 mod secret;
 mod time;
@@ -25,9 +26,10 @@ pub use model::{
     Answer, Model, ModelError, ModelEvent, ModelLimits, ModelRequest, StopReason, ToolChoice, UnusableCall,
     Wait,
 };
+pub use nesting::{MOST_LEVELS, levels, levels_of_fields};
 pub use result::{InvalidResult, ToolResult};
 pub use secret::Secret;
 pub use time::read_time;
 pub use tool::{InvalidTool, Tool};
-pub use toolbox::{CallError, CallOptions, Missing, Progress, Toolbox};
+pub use toolbox::{CallError, CallOptions, Missing, Permits, Progress, Toolbox};
 pub use transcript::{InvalidTranscript, Transcript};

@@ -44,6 +44,20 @@ pub struct CallOptions {
     pub timeout: Option<Duration>,
     /// Told how far the call is, where the server says.
     pub progress: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
+    /// Asked just before the call is made, with the tool as its server lists it then: a tool may come, or change, after it was
+    /// decided that the call may run. `Err` says why it may not, and the call ends as [`CallError::NotPermitted`].
+    pub permits: Option<Arc<Permits>>,
+}
+
+/// Whether a tool may be called, and why not.
+pub type Permits = dyn Fn(&Tool) -> Result<(), String> + Send + Sync;
+
+impl CallOptions {
+    /// Whether this tool may be called; for whoever implements [`Toolbox::call`].
+    pub fn check(&self, name: &str, tool: &Tool) -> Result<(), CallError> {
+        let Some(permits) = &self.permits else { return Ok(()) };
+        permits(tool).map_err(|reason| CallError::NotPermitted { tool: name.to_owned(), reason })
+    }
 }
 
 /// How far a call is.
@@ -76,6 +90,9 @@ pub enum CallError {
     UnknownTool { tool: String, nearest: Vec<String>, missing: Vec<Missing> },
     #[error("the arguments do not fit the tool `{tool}`: {problem}")]
     InvalidArguments { tool: String, problem: String },
+    /// What the server lists under this name may not be called as it was asked for; see [`CallOptions::permits`].
+    #[error("`{tool}` was not run: {reason}")]
+    NotPermitted { tool: String, reason: String },
     #[error("server `{server}` is not there: {reason}")]
     Unavailable { server: String, tool: String, reason: String },
     #[error("server `{server}` did not answer `{tool}` within {after:?}")]
@@ -97,6 +114,7 @@ impl CallError {
         match self {
             CallError::UnknownTool { .. } => "unknown_tool",
             CallError::InvalidArguments { .. } => "invalid_arguments",
+            CallError::NotPermitted { .. } => "not_permitted",
             CallError::Unavailable { .. } => "unavailable",
             CallError::TimedOut { .. } => "timed_out",
             CallError::OutcomeUnknown { .. } => "outcome_unknown",
@@ -120,6 +138,7 @@ impl CallError {
             CallError::InvalidArguments { .. } => {
                 Some("call it again with arguments that fit its schema".to_owned())
             }
+            CallError::NotPermitted { .. } => Some("if it is listed now, call it again".to_owned()),
             CallError::Unavailable { .. } => Some("go on without it, or try again later".to_owned()),
             CallError::TimedOut { .. } => Some(
                 "the tool may still be at work: look whether it is done before calling it again".to_owned(),

@@ -28,6 +28,11 @@ impl Toolbox for Server {
     ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
         Box::pin(async move {
             let arguments = object(tool, arguments)?;
+            if options.permits.is_some()
+                && let Some(listed) = Server::tools(self).iter().find(|listed| listed.name == tool)
+            {
+                options.check(tool, listed)?;
+            }
             let cancelled = CancellationToken::new();
             // Tasks that the tool started hear of it when the call is dropped or late.
             let _guard = cancelled.clone().drop_guard();

@@ -140,8 +140,8 @@ impl Server {
             };
             let client = context.client.clone();
             let options = CallOptions {
-                timeout: None,
                 progress: Some(Arc::new(move |progress| client.progress(progress))),
+                ..CallOptions::default()
             };
             holder.call(tool, &Value::Object(arguments), options).await
         })

@@ -8,7 +8,7 @@ use futures::{FutureExt, StreamExt, stream};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
-use toolwire_contract::{CallError, CallOptions, Progress, ToolCall, ToolResult};
+use toolwire_contract::{CallError, CallOptions, Permits, Progress, ToolCall, ToolResult};
 
 use super::Driver;
 use crate::agent::World;
@@ -29,10 +29,14 @@ impl Driver {
     pub(super) async fn call(&mut self, calls: Vec<(String, ToolCall)>) {
         let (world, events, cancelled) = (self.world.clone(), self.events.clone(), self.cancelled.clone());
         let parallel = world.parallel;
-        let mut returning = stream::iter(calls)
-            .map(|(id, call)| make(world.clone(), events.clone(), id, call))
-            .buffer_unordered(parallel)
-            .ready_chunks(parallel);
+        let making: Vec<_> = calls
+            .into_iter()
+            .map(|(id, call)| {
+                let permits = self.run.permits(&call.name);
+                make(world.clone(), events.clone(), id, call, permits)
+            })
+            .collect();
+        let mut returning = stream::iter(making).buffer_unordered(parallel).ready_chunks(parallel);
         loop {
             let returned = tokio::select! {
                 biased;
@@ -53,7 +57,13 @@ impl Driver {
     }
 }
 
-async fn make(world: Arc<World>, events: mpsc::Sender<AgentEvent>, id: String, call: ToolCall) -> Returned {
+async fn make(
+    world: Arc<World>,
+    events: mpsc::Sender<AgentEvent>,
+    id: String,
+    call: ToolCall,
+    permits: Option<Arc<Permits>>,
+) -> Returned {
     let ToolCall { name, arguments, .. } = call;
     let arguments = arguments.unwrap_or_default();
     let started =
@@ -61,7 +71,8 @@ async fn make(world: Arc<World>, events: mpsc::Sender<AgentEvent>, id: String, c
     // Nobody listening is nobody to tell.
     let _ = events.send(started).await;
     let began = Instant::now();
-    let options = CallOptions { timeout: world.call_timeout, progress: Some(listener(events, id.clone())) };
+    let progress = Some(listener(events, id.clone()));
+    let options = CallOptions { timeout: world.call_timeout, progress, permits };
     let arguments = Value::Object(arguments);
     // In a future of its own, as making the call may panic before there is a future.
     let calling = async { world.tools.call(&name, &arguments, options).await };

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use toolwire_contract::{Block, Content, Message, Role, ToolResult};
 
-use super::estimate::message_tokens;
+use super::estimate::{block_tokens, message_tokens};
 use crate::settings::Context;
 
 /// How many messages at the end keep their results whole as long as anything else can go.
@@ -32,6 +32,8 @@ pub(super) struct Size {
     whole: u64,
     /// With its results shortened.
     short: u64,
+    /// Without its results.
+    said: u64,
 }
 
 impl Size {
@@ -40,7 +42,9 @@ impl Size {
         // What is this small is not shortened.
         let is_small = whole <= most as u64 / 4 || !has_results(message);
         let short = if is_small { whole } else { message_tokens(&shortened(message, most)).min(whole) };
-        Size { whole, short }
+        let results = message.content.iter().filter(|block| matches!(block, Block::Result { .. }));
+        let said = whole - results.map(block_tokens).sum::<u64>().min(whole);
+        Size { whole, short, said }
     }
 }
 
@@ -76,7 +80,9 @@ impl Cut {
         let is_cut = self.turns > 0 || self.steps.is_some();
         let mut sent = Vec::with_capacity(history.len());
         for (place, message) in self.kept(history) {
-            let mut message = if place < self.shortened && has_results(message) {
+            let mut message = if self.begins_at(place) && has_results(message) {
+                Arc::new(said(message))
+            } else if place < self.shortened && has_results(message) {
                 Arc::new(shortened(message, context.result_characters))
             } else {
                 message.clone()
@@ -92,9 +98,20 @@ impl Cut {
     /// What is sent, in tokens.
     pub(super) fn size(&self, history: &[Arc<Message>], sizes: &[Size]) -> u64 {
         let size = |(place, _): (usize, &Arc<Message>)| {
-            if place < self.shortened { sizes[place].short } else { sizes[place].whole }
+            if self.begins_at(place) {
+                sizes[place].said
+            } else if place < self.shortened {
+                sizes[place].short
+            } else {
+                sizes[place].whole
+            }
         };
         self.kept(history).map(size).sum()
+    }
+
+    /// Whether this is the first message that is sent, and others before it are not: neither are the calls whose results it has.
+    fn begins_at(&self, place: usize) -> bool {
+        self.turns > 0 && place == self.turns
     }
 
     fn kept<'a>(&self, history: &'a [Arc<Message>]) -> impl Iterator<Item = (usize, &'a Arc<Message>)> {
@@ -107,9 +124,9 @@ impl Cut {
     }
 }
 
-/// The person speaks, and nothing before is needed to understand the message: it holds no results.
+/// The person speaks. After a step that was stopped, the results of its calls are in the same message.
 fn begins_turn(message: &Message) -> bool {
-    message.role == Role::User && !has_results(message)
+    message.role == Role::User && message.content.iter().any(|block| !matches!(block, Block::Result { .. }))
 }
 
 fn has_results(message: &Message) -> bool {
@@ -122,6 +139,12 @@ fn is_step(messages: &[Arc<Message>]) -> bool {
     asked.role == Role::Assistant
         && answered.role == Role::User
         && answered.content.iter().all(|block| matches!(block, Block::Result { .. }))
+}
+
+/// What the person said in a message, without the results in it.
+fn said(message: &Message) -> Message {
+    let content = message.content.iter().filter(|block| !matches!(block, Block::Result { .. }));
+    Message { content: content.cloned().collect(), role: message.role, extra: message.extra.clone() }
 }
 
 fn shortened(message: &Message, most: usize) -> Message {

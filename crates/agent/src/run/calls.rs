@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use toolwire_contract::{Block, Content, Tool, ToolCall, ToolResult};
+use serde_json::Value;
+use toolwire_contract::{Block, Content, MOST_LEVELS, Tool, ToolCall, ToolResult, levels, levels_of_fields};
 
 use crate::approval::{PendingCall, Policy, Verdict};
 
@@ -125,6 +126,38 @@ pub(super) fn outcome_unknown_result(name: &str) -> ToolResult {
         "the program ended while `{name}` was called; whether it did its work is not known. Do not simply call it again: \
          look first whether the work was done, or ask the user"
     ))
+}
+
+/// What is nested too deeply to be kept becomes text: the model reads the same, and the conversation goes on.
+pub(super) fn of_few_levels(mut result: ToolResult) -> ToolResult {
+    let is_deep = |value: &Value| levels(value) > MOST_LEVELS;
+    let structured = result.structured_content.take_if(|value| is_deep(value));
+    for content in result.content.iter_mut().flatten() {
+        let is_deep = match content {
+            Content::Other(value) => is_deep(value),
+            Content::Resource { resource, extra } => {
+                levels_of_fields(extra).max(levels_of_fields(&resource.extra)) > MOST_LEVELS
+            }
+            Content::ResourceLink(link) => levels_of_fields(&link.extra) > MOST_LEVELS,
+            Content::Text { extra, .. } | Content::Image { extra, .. } | Content::Audio { extra, .. } => {
+                let is_deep = levels_of_fields(extra) > MOST_LEVELS;
+                if is_deep {
+                    extra.clear();
+                }
+                false
+            }
+        };
+        if is_deep {
+            *content = Content::text(Value::from(content.clone()).to_string());
+        }
+    }
+    if let (Some(value), true) = (structured, result.blocks().is_empty()) {
+        result.content = Some(vec![Content::text(value.to_string())]);
+    }
+    if levels_of_fields(&result.extra) > MOST_LEVELS {
+        result.extra.clear();
+    }
+    result
 }
 
 /// Counts failures of the same call, and adds a note for the model when it goes round in circles.

@@ -3,13 +3,31 @@
 use std::mem;
 use std::sync::Arc;
 
-use toolwire_contract::{Block, Message, Role, ToolCall, ToolResult};
+use toolwire_contract::{Block, Message, Permits, Role, ToolCall, ToolResult};
 
 use super::calls::{self, CallState, OpenCall};
 use super::{Run, Unsaved, history};
+use crate::approval::Verdict;
 use crate::outcome::Limit;
 
 impl Run {
+    /// For a call that runs without a person's word: whether what its server lists by then may run so too. The tool may be one
+    /// that was not listed when the call was judged.
+    pub(crate) fn permits(&self, name: &str) -> Option<Arc<Permits>> {
+        let policy = &self.settings.approvals;
+        let is_free = policy.verdict(name, self.catalog.tool(name)) == Verdict::Allow;
+        if !is_free || self.always.iter().any(|allowed| allowed == name) {
+            return None;
+        }
+        let (policy, name) = (policy.clone(), name.to_owned());
+        Some(Arc::new(move |tool| match policy.verdict(&name, Some(tool)) {
+            Verdict::Allow => Ok(()),
+            Verdict::Ask(why) | Verdict::Deny(why) => {
+                Err(format!("{why}, and it was not listed so when it was called, so nobody was asked"))
+            }
+        }))
+    }
+
     /// What becomes of a call that the model wants made.
     pub(super) fn judge(
         &mut self,

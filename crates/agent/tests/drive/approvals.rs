@@ -4,11 +4,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use serde_json::json;
-use toolwire_agent::{Decision, Ending, PendingCall, Person, Run, Unattended};
+use serde_json::{Value, json};
+use toolwire_agent::{Agent, Decision, Ending, Functions, PendingCall, Person, Run, Unattended};
+use toolwire_contract::{CallError, CallOptions, Tool, ToolResult, Toolbox};
 use toolwire_testkit::Scripted;
 
-use crate::support::{builder, model, results};
+use crate::support::{builder, functions, model, results};
 
 fn two_deletions() -> Scripted {
     Scripted::calls([
@@ -95,4 +96,50 @@ async fn a_run_pauses_and_goes_on_as_another_value() {
     let told = results(&finished.run.messages()[2]);
     assert_eq!(told[1].1, "deleted");
     assert!(told[0].1.contains("the user said no"), "{}", told[0].1);
+}
+
+#[tokio::test]
+async fn a_no_counts_after_an_always_to_another_call_of_the_tool() {
+    let model = model([two_deletions(), Scripted::says("Done.")]);
+    let agent = builder(&model).unattended(Unattended::Pause).build().unwrap();
+    let mut run = agent.run("Clean up").await.run;
+    run.person_said("1", Decision::Always);
+    run.person_said("2", Decision::No { because: Some("not that one".into()) });
+    let finished = agent.drive(run).finish().await;
+    let told = results(&finished.run.messages()[2]);
+    assert_eq!(told[0].1, "deleted");
+    assert!(told[1].1.ends_with("the user said no, because: not that one"), "{}", told[1].1);
+}
+
+/// Tools that can be called before they are listed, as those of a server that is just coming back.
+struct Unlisted(Functions);
+
+impl Toolbox for Unlisted {
+    fn tools(&self) -> Arc<[Tool]> {
+        Arc::new([])
+    }
+
+    fn call<'a>(
+        &'a self,
+        tool: &'a str,
+        arguments: &'a Value,
+        options: CallOptions,
+    ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
+        self.0.call(tool, arguments, options)
+    }
+}
+
+#[tokio::test]
+async fn a_tool_that_is_not_listed_is_judged_when_it_is_found() {
+    let model = model([two_deletions(), Scripted::says("Done.")]);
+    let toolbox = Arc::new(Unlisted(functions()));
+    let builder = Agent::builder().model(model.clone()).tools(toolbox);
+    let finished = builder.build().unwrap().run("Clean up").await;
+    let told = results(&finished.run.messages()[2]);
+    assert_eq!(
+        told[0].1,
+        "`delete` was not run: it may change or delete things, and it was not listed so when it was called, so nobody was \
+         asked. If it is listed now, call it again"
+    );
+    assert_eq!(told[2].1, "{}");
 }

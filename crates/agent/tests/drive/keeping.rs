@@ -1,13 +1,13 @@
 //! What is kept, and how a conversation goes on from it.
 
 use serde_json::json;
-use toolwire_agent::{Ending, Policy, RunError};
+use toolwire_agent::{Agent, Ending, Functions, Policy, RunError};
 use toolwire_contract::{
     Block, Conversations, Message, ModelError, NewConversation, Role, StoreError, ToolCall, ToolResult, Usage,
 };
 use toolwire_testkit::{Scripted, check_messages};
 
-use crate::support::{builder, model, results, store};
+use crate::support::{builder, model, results, store, tool};
 
 fn calls(names: &[&str]) -> Message {
     let block = |(place, name): (usize, &&str)| Block::Call {
@@ -90,4 +90,39 @@ async fn a_model_that_fails_ends_the_run_and_its_error_is_whole() {
     assert_eq!(failure.cause.as_deref(), Some(&RunError::Model(error)));
     assert_eq!(failure.hint.as_deref(), Some("ask again, or allow the model more time"));
     check_messages(finished.run.messages()).unwrap();
+}
+
+#[tokio::test]
+async fn what_is_nested_too_deeply_is_kept_as_text_and_the_conversation_goes_on() {
+    let (_folder, store) = store().await;
+    let deep = (0..125).fold(json!("bottom"), |inner, _| json!([inner]));
+    let text = deep.to_string();
+    let tools = Functions::new().with(tool("dig", json!({"readOnlyHint": true})), move |_| {
+        let deep = deep.clone();
+        async move { ToolResult { structured_content: Some(deep), ..ToolResult::default() } }
+    });
+    let model = model([Scripted::calls([("1", "dig", json!({}))]), Scripted::says("Deep.")]);
+    let agent = Agent::builder().model(model.clone()).tools(std::sync::Arc::new(tools));
+    let agent = agent.conversations(store.clone()).build().unwrap();
+    let finished = agent.run("Go").await;
+    assert_eq!(finished.outcome.ending, Ending::Finished, "{:?}", finished.outcome);
+    let kept = agent.load(finished.run.kept().unwrap().0).await.unwrap();
+    assert_eq!(results(&kept.messages()[2])[0].1, text);
+}
+
+#[tokio::test]
+async fn messages_that_arrived_though_nobody_heard_of_it_are_not_kept_twice() {
+    let (_folder, store) = store().await;
+    let model = model([Scripted::says("One.")]);
+    let agent = builder(&model).conversations(store.clone()).build().unwrap();
+    let id = store.begin(NewConversation::default()).await.unwrap().id;
+    let mut run = agent.new_run();
+    run.keep_in(id.clone(), 0);
+    run.say("Go");
+    store.append(&id, vec![Message::user("Go").into()], Some(0)).await.unwrap();
+    agent.keep(&mut run).await.unwrap();
+    assert_eq!((run.unsaved().len(), run.kept().unwrap().1), (0, 1));
+    let finished = agent.drive(run).finish().await;
+    assert_eq!(finished.outcome.ending, Ending::Finished);
+    assert_eq!(store.load(&id, 0).await.unwrap().entries.len(), 2);
 }

@@ -144,6 +144,37 @@ async fn a_long_conversation_is_shortened_seldom_and_kept_whole() {
     assert!(text.contains("Read number 59"));
 }
 
+/// Where every answer is stopped, what the person says next is in one message with the results of the calls before.
+#[tokio::test]
+async fn a_conversation_of_stopped_steps_is_shortened_too() {
+    let long = "A long line of a long result. ".repeat(40);
+    let tools = Functions::new().with(tool("read", json!({"readOnlyHint": true})), move |_| {
+        let long = long.clone();
+        async move { long }
+    });
+    let steps = (0..40).map(|number| {
+        let mut scripted = Scripted::calls([(format!("c{number}").as_str(), "read", json!({}))]);
+        if let Some(Ok(answer)) = &mut scripted.end {
+            answer.usage = None;
+        }
+        scripted
+    });
+    let model = Arc::new(
+        ScriptedModel::new(steps).with_limits(ModelLimits { context_tokens: Some(2_000), tools: None }),
+    );
+    let agent = Agent::builder().model(model.clone()).tools(Arc::new(tools)).max_steps(1).build().unwrap();
+    let mut run = agent.new_run();
+    for number in 0..40 {
+        run.say(format!("Read number {number}. {}", "And be quick about it. ".repeat(10)));
+        run = agent.drive(run).finish().await.run;
+        // The strict model has taken each request: no result is without its call.
+        assert!(run.context().used <= 2_000 * 8 / 10, "{number}: {:?}", run.context());
+    }
+    assert_eq!(run.messages().len(), 81);
+    let last = json!(model.requests().last().unwrap().messages).to_string();
+    assert!(last.contains("Read number 39") && !last.contains("Read number 0."), "{last}");
+}
+
 /// Tools of which a part is away.
 struct Partly(Functions);
 

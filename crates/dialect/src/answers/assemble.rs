@@ -3,7 +3,9 @@
 use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
-use toolwire_contract::{Answer, Block, Content, Message, Role, StopReason, ToolCall, UnusableCall};
+use toolwire_contract::{
+    Answer, Block, Content, MOST_LEVELS, Message, Role, StopReason, ToolCall, UnusableCall, levels_of_fields,
+};
 
 use super::reading::{Reading, Slot, own_meta};
 use crate::calls::arguments_object;
@@ -90,6 +92,14 @@ impl Assembly<'_> {
             }
             Err(error @ ArgumentError::TooComplex { .. }) => (parsed(received).0, Some(error.in_words())),
             Err(error) => (None, Some(error.in_words())),
+        };
+        let (arguments, problem) = match arguments.as_ref().map(levels_of_fields) {
+            Some(levels) if levels > MOST_LEVELS => {
+                let problem =
+                    format!("the arguments are nested {levels} levels deep, at most {MOST_LEVELS} are taken");
+                (None, Some(problem))
+            }
+            _ => (arguments, problem),
         };
         if arguments.is_none() {
             let text = match &received.arguments {

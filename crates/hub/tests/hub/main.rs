@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use serde_json::{Value, json};
 use support::{Around, text};
-use toolwire_contract::{CallError, Toolbox};
+use toolwire_contract::{CallError, CallOptions, Tool, Toolbox};
 use toolwire_hub::{HttpKind, NoHost, Phase};
 
 #[tokio::test]
@@ -95,6 +95,19 @@ async fn a_list_that_changes_is_read_again_and_its_changes_are_told() {
     told.next().await.unwrap();
     assert_ne!(before, around.hub.tools());
     assert!(!around.hub.status()[0].drifts.is_empty());
+    around.close().await;
+}
+
+#[tokio::test]
+async fn a_tool_that_may_not_be_called_as_it_is_listed_is_not_called() {
+    let file = support::scratch().join("effects");
+    let around = Around::with(&[("bad", &["counts", "--file", file.to_str().unwrap()])]).await;
+    let permits = |tool: &Tool| Err(format!("`{}` is not wanted", tool.name));
+    let options = CallOptions { permits: Some(Arc::new(permits)), ..CallOptions::default() };
+    let answer = around.hub.call("count_write", &json!({}), options).await;
+    let reason = "`count_write` is not wanted".to_owned();
+    assert_eq!(answer, Err(CallError::NotPermitted { tool: "count_write".to_owned(), reason }));
+    assert!(!file.exists());
     around.close().await;
 }
 

@@ -198,6 +198,7 @@ async fn progress_is_told() {
             progress: Some(Arc::new(move |progress: Progress| {
                 told.lock().unwrap().push((progress.done, progress.total));
             })),
+            ..CallOptions::default()
         };
         let tool = format!("{server}_trigger-long-running-operation");
         let result = around.hub.call(&tool, &json!({"duration": 0.4, "steps": 4}), options).await.unwrap();
@@ -218,6 +219,7 @@ async fn a_call_that_is_dropped_leaves_the_others_alone() {
             progress: Some(Arc::new(move |_: Progress| {
                 let _ = started.try_send(());
             })),
+            ..CallOptions::default()
         };
         let tool = format!("{server}_trigger-long-running-operation");
         let arguments = json!({"duration": 1000, "steps": 10_000});

@@ -102,7 +102,7 @@ impl Around {
         tool: &str,
         arguments: Value,
     ) -> Result<ToolResult, CallError> {
-        let options = CallOptions { timeout: Some(timeout), progress: None };
+        let options = CallOptions { timeout: Some(timeout), ..CallOptions::default() };
         self.hub.call(tool, &arguments, options).await
     }
 
