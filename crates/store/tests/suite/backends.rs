@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use tempfile::TempDir;
 use toolwire_contract::Conversations;
-use toolwire_store::{Redis, RedisOptions, Sqlite, SqliteOptions};
+use toolwire_store::{InMemory, Redis, RedisOptions, Sqlite, SqliteOptions};
 use toolwire_testkit::{RedisCluster, RedisServer};
 
 /// A place for conversations, empty at first.
 pub(crate) enum Backend {
     Sqlite { folder: TempDir },
     Redis { server: RedisServer },
+    Memory { store: Arc<InMemory> },
     Cluster { cluster: Arc<RedisCluster>, prefix: String },
 }
 
@@ -22,6 +23,10 @@ impl Backend {
 
     pub(crate) fn redis() -> Backend {
         Backend::Redis { server: RedisServer::start() }
+    }
+
+    pub(crate) fn memory() -> Backend {
+        Backend::Memory { store: Arc::default() }
     }
 
     pub(crate) fn cluster(cluster: &Arc<RedisCluster>, prefix: &str) -> Backend {
@@ -38,6 +43,7 @@ impl Backend {
             Backend::Redis { server } => {
                 Arc::new(Redis::connect(&server.url(), RedisOptions::default()).await.unwrap())
             }
+            Backend::Memory { store } => store.clone(),
             Backend::Cluster { cluster, prefix } => {
                 let urls: Vec<String> = cluster.nodes().iter().map(RedisServer::url).collect();
                 let urls: Vec<&str> = urls.iter().map(String::as_str).collect();

@@ -30,6 +30,13 @@ macro_rules! on_every_backend {
             })*
         }
 
+        mod in_memory {
+            $(#[tokio::test]
+            async fn $case() {
+                crate::$module::$case(&crate::backends::Backend::memory()).await;
+            })*
+        }
+
         #[tokio::test]
         async fn on_a_cluster_of_three() {
             let cluster = std::sync::Arc::new(toolwire_testkit::RedisCluster::start());

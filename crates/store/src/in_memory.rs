@@ -1,0 +1,222 @@
+//! Conversations in the memory of one process, and gone with it: for tests, and where nothing can be kept.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use futures_core::future::BoxFuture;
+use toolwire_contract::{
+    Conversation, ConversationId, Conversations, Cursor, Entry, Found, Hit, NewConversation, NewEntry, Page,
+    Parent, StoreError, Transcript, Usage,
+};
+
+use crate::clock::{new_id, now};
+use crate::depth;
+use crate::words::{Query, text_of};
+
+const PLACE: &str = "memory";
+
+/// Conversations in the memory of one process. All who share the value see the same ones.
+#[derive(Debug, Default)]
+pub struct InMemory(Mutex<HashMap<ConversationId, Transcript>>);
+
+impl InMemory {
+    pub fn new() -> InMemory {
+        InMemory::default()
+    }
+
+    fn all(&self) -> MutexGuard<'_, HashMap<ConversationId, Transcript>> {
+        // Nothing panics halfway through a change.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, id: &ConversationId, new: Vec<NewEntry>, expected: Option<u64>) -> Result<u64, StoreError> {
+        for entry in &new {
+            let text = serde_json::to_string(&entry.message).expect("a message is always JSON");
+            depth::check(&text, PLACE)?;
+        }
+        let mut all = self.all();
+        let Transcript { conversation, entries } = all.get_mut(id).ok_or_else(|| unknown(id))?;
+        let found = conversation.messages;
+        if let Some(expected) = expected.filter(|expected| *expected != found) {
+            return Err(StoreError::Conflict { conversation: id.clone(), expected, found });
+        }
+        for NewEntry { message, model, usage } in new {
+            let usage = usage.map(|usage| Usage::default().plus(&usage));
+            conversation.messages += 1;
+            conversation.changed = now().max(conversation.changed);
+            conversation.usage = conversation.usage.plus(&usage.unwrap_or_default());
+            conversation.model = model.clone().or(conversation.model.take());
+            let (sequence, time) = (conversation.messages, conversation.changed);
+            entries.push(Entry { sequence, time, model, usage, message });
+        }
+        Ok(conversation.messages)
+    }
+
+    fn put(&self, transcript: Transcript) -> Result<Conversation, StoreError> {
+        let Transcript { conversation, entries } = transcript;
+        let transcript = Transcript::checked(conversation, entries)?;
+        let conversation = transcript.conversation.clone();
+        let mut all = self.all();
+        if all.contains_key(&conversation.id) {
+            return Err(StoreError::Exists { conversation: conversation.id });
+        }
+        all.insert(conversation.id.clone(), transcript);
+        Ok(conversation)
+    }
+
+    fn get_all(&self, id: &ConversationId) -> Result<Transcript, StoreError> {
+        self.all().get(id).cloned().ok_or_else(|| unknown(id))
+    }
+
+    /// The most recently changed first.
+    fn in_order(&self) -> Vec<Transcript> {
+        let mut transcripts: Vec<Transcript> = self.all().values().cloned().collect();
+        transcripts.sort_by_key(|transcript| Reverse(place_of(&transcript.conversation)));
+        transcripts
+    }
+
+    fn page(&self, limit: usize, after: Option<Cursor>) -> Page {
+        let after = after.map(|cursor| (cursor.changed, cursor.id));
+        let conversations = self.in_order().into_iter().map(|transcript| transcript.conversation);
+        let mut rest =
+            conversations.filter(|one| after.as_ref().is_none_or(|after| place_of(one) < *after)).peekable();
+        let conversations: Vec<Conversation> = rest.by_ref().take(limit.max(1)).collect();
+        let last = conversations.last().filter(|_| rest.peek().is_some());
+        let next = last.map(|last| Cursor { changed: last.changed, id: last.id.clone() });
+        Page { conversations, next }
+    }
+
+    fn find(&self, query: &Query, limit: usize) -> Vec<Hit> {
+        let mut hits = Vec::new();
+        if query.is_empty() {
+            return hits;
+        }
+        for Transcript { conversation, entries } in self.in_order() {
+            for entry in entries.iter().rev() {
+                if hits.len() == limit {
+                    return hits;
+                }
+                hits.extend(query.find(&text_of(&entry.message)).map(|snippet| Hit {
+                    conversation: conversation.id.clone(),
+                    title: conversation.title.clone(),
+                    sequence: entry.sequence,
+                    time: entry.time,
+                    role: entry.message.role,
+                    snippet,
+                }));
+            }
+        }
+        hits
+    }
+}
+
+fn unknown(id: &ConversationId) -> StoreError {
+    StoreError::UnknownConversation { conversation: id.clone() }
+}
+
+fn place_of(conversation: &Conversation) -> (toolwire_contract::Timestamp, ConversationId) {
+    (conversation.changed, conversation.id.clone())
+}
+
+impl Conversations for InMemory {
+    fn begin(&self, new: NewConversation) -> BoxFuture<'_, Result<Conversation, StoreError>> {
+        Box::pin(async move {
+            let (NewConversation { title, model }, time) = (new, now());
+            let conversation = Conversation {
+                id: new_id(PLACE)?,
+                title,
+                model,
+                created: time,
+                changed: time,
+                messages: 0,
+                usage: Usage::default(),
+                parent: None,
+            };
+            self.put(Transcript { conversation, entries: Vec::new() })
+        })
+    }
+
+    fn append<'a>(
+        &'a self,
+        conversation: &'a ConversationId,
+        entries: Vec<NewEntry>,
+        expected: Option<u64>,
+    ) -> BoxFuture<'a, Result<u64, StoreError>> {
+        Box::pin(async move { self.add(conversation, entries, expected) })
+    }
+
+    fn get<'a>(
+        &'a self,
+        conversation: &'a ConversationId,
+    ) -> BoxFuture<'a, Result<Conversation, StoreError>> {
+        Box::pin(async move { Ok(self.get_all(conversation)?.conversation) })
+    }
+
+    fn load<'a>(
+        &'a self,
+        conversation: &'a ConversationId,
+        after: u64,
+    ) -> BoxFuture<'a, Result<Transcript, StoreError>> {
+        Box::pin(async move {
+            let mut transcript = self.get_all(conversation)?;
+            transcript.entries.retain(|entry| entry.sequence > after);
+            Ok(transcript)
+        })
+    }
+
+    fn list(&self, limit: usize, after: Option<Cursor>) -> BoxFuture<'_, Result<Page, StoreError>> {
+        Box::pin(async move { Ok(self.page(limit, after)) })
+    }
+
+    fn rename<'a>(
+        &'a self,
+        conversation: &'a ConversationId,
+        title: Option<String>,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            let mut all = self.all();
+            let transcript = all.get_mut(conversation).ok_or_else(|| unknown(conversation))?;
+            transcript.conversation.title = title;
+            Ok(())
+        })
+    }
+
+    fn fork<'a>(
+        &'a self,
+        conversation: &'a ConversationId,
+        at: u64,
+    ) -> BoxFuture<'a, Result<Conversation, StoreError>> {
+        Box::pin(async move {
+            let Transcript { conversation: parent, mut entries } = self.get_all(conversation)?;
+            if at > parent.messages {
+                let (conversation, messages) = (conversation.clone(), parent.messages);
+                return Err(StoreError::UnknownPosition { conversation, position: at, messages });
+            }
+            entries.retain(|entry| entry.sequence <= at);
+            let time = now().max(parent.changed);
+            let forked = Conversation {
+                id: new_id(PLACE)?,
+                created: time,
+                changed: time,
+                parent: Some(Parent { conversation: parent.id.clone(), at }),
+                ..parent
+            };
+            self.put(Transcript { conversation: forked, entries })
+        })
+    }
+
+    fn search<'a>(&'a self, query: &'a str, limit: usize) -> BoxFuture<'a, Result<Found, StoreError>> {
+        Box::pin(async move { Ok(Found { hits: self.find(&Query::new(query), limit), is_complete: true }) })
+    }
+
+    fn remove<'a>(&'a self, conversation: &'a ConversationId) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(
+            async move { self.all().remove(conversation).map(drop).ok_or_else(|| unknown(conversation)) },
+        )
+    }
+
+    fn restore(&self, transcript: Transcript) -> BoxFuture<'_, Result<Conversation, StoreError>> {
+        Box::pin(async move { self.put(transcript) })
+    }
+}
