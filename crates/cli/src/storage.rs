@@ -86,13 +86,21 @@ pub(crate) async fn open(settings: &StoreSettings) -> Result<Arc<dyn Conversatio
         StoreSettings::Place(place) if is_redis(place) => {
             connect(&Addresses::One(place.clone()), RedisOptions::default()).await
         }
-        StoreSettings::Place(place) => open_file(PathBuf::from(place)).await,
+        StoreSettings::Place(place) => open_file(at_home(place)).await,
         StoreSettings::Redis(redis) => {
             let usual = RedisOptions::default();
             let time_to_live = redis.time_to_live.as_deref().map(kept_for).transpose()?;
             let prefix = redis.prefix.clone().unwrap_or(usual.prefix);
             connect(&redis.redis, RedisOptions { prefix, time_to_live, ..RedisOptions::default() }).await
         }
+    }
+}
+
+/// A path as people write it: `~/` is their own folder.
+fn at_home(place: &str) -> PathBuf {
+    match (place.strip_prefix("~/"), std::env::home_dir()) {
+        (Some(rest), Some(home)) => home.join(rest),
+        _ => PathBuf::from(place),
     }
 }
 

@@ -139,7 +139,8 @@ impl Offer {
             self.search_name = Some(name.to_owned());
             self.forget(catalog, settings);
             let in_use = self.in_use.iter().filter_map(|name| catalog.listed(name)).cloned();
-            [search_tool(name, catalog.0.tools.len())].into_iter().chain(in_use).collect()
+            let most = catalog.0.limits.tools.unwrap_or(usize::MAX);
+            [search_tool(name, catalog.0.tools.len())].into_iter().chain(in_use).take(most).collect()
         } else {
             self.search_name = None;
             catalog.0.tools.clone()

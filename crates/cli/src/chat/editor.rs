@@ -58,6 +58,7 @@ pub(crate) struct LineEditor {
     requests: Option<mpsc::Sender<Request>>,
     thread: Option<JoinHandle<()>>,
     printer: Box<dyn ExternalPrinter + Send>,
+    is_coloured: bool,
     /// What was typed before a question that it cannot have been the answer to.
     ahead: String,
 }
@@ -101,7 +102,10 @@ impl LineEditor {
             }
         })?;
         let ahead = String::new();
-        Ok((LineEditor { requests: Some(requests), thread: Some(thread), printer, ahead }, problem))
+        Ok((
+            LineEditor { requests: Some(requests), thread: Some(thread), printer, is_coloured, ahead },
+            problem,
+        ))
     }
 
     /// Shows a prompt (plain, and with colours) and waits for a line.
@@ -122,6 +126,7 @@ impl LineEditor {
 
     /// Prints lines above the prompt.
     pub(crate) fn print_above(&mut self, text: String) {
+        let text = if self.is_coloured { text } else { anstream::adapter::strip_str(&text).to_string() };
         // A terminal that is gone has nobody to tell.
         let _ = self.printer.print(text);
     }

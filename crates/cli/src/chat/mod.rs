@@ -31,8 +31,9 @@ use std::time::Duration;
 
 use clap::Args;
 use tokio::sync::mpsc;
-use toolwire_contract::{Conversations, Message, Toolbox};
+use toolwire_contract::{Conversations, Toolbox};
 use toolwire_hub::{Budget, ElicitAnswer, Hub, HubOptions, Phase};
+use toolwire_store::InMemory;
 
 use crate::assembly;
 use crate::failure::{ERROR, Failure, NOTE};
@@ -59,6 +60,11 @@ use view::View;
 const LOOKING: Duration = Duration::from_millis(250);
 /// How many conversations can be completed.
 const COMPLETED: usize = 50;
+/// How long the list of them is waited for.
+const LISTING: Duration = Duration::from_millis(500);
+
+/// Why conversations are not kept, and what to try.
+type Unkept = (String, Option<String>);
 
 /// Chat with a model in the terminal, with the tools of the configured servers
 ///
@@ -108,7 +114,7 @@ pub(crate) fn run(args: &ChatArgs, config: Option<&Path>) -> Result<ExitCode, Fa
         let hub = Arc::new(start(&found, host));
         let session = Session::new(settings, models, model, hub.clone(), store)?;
         let mut chat = Chat::new(session, interrupts, questions)?;
-        chat.begin(unkept.as_deref())?;
+        chat.begin(unkept)?;
         let is_terminal = chat.input.is_terminal();
         let outcome = tokio::select! {
             outcome = chat.converse() => outcome,
@@ -143,10 +149,11 @@ fn places(args: &ChatArgs, config: Option<&Path>) -> Result<(Option<PathBuf>, Op
 }
 
 /// Where conversations are kept; or why they are not.
-async fn open_store(settings: &Settings) -> (Option<Arc<dyn Conversations>>, Option<String>) {
+/// The store, and why it is none that outlives the chat.
+async fn open_store(settings: &Settings) -> (Arc<dyn Conversations>, Option<Unkept>) {
     match storage::open(&settings.store).await {
-        Ok(store) => (Some(store), None),
-        Err(failure) => (None, Some(failure.into_words().0)),
+        Ok(store) => (store, None),
+        Err(failure) => (Arc::new(InMemory::new()), Some(failure.into_words())),
     }
 }
 
@@ -179,10 +186,13 @@ impl Chat {
     }
 
     /// Says where one is.
-    fn begin(&mut self, unkept: Option<&str>) -> Result<(), Failure> {
-        if let Some(problem) = unkept {
+    fn begin(&mut self, unkept: Option<Unkept>) -> Result<(), Failure> {
+        if let Some((problem, hint)) = unkept {
             let words = format!("the conversation is not kept: {problem}");
             self.view.say("warning:", NOTE, &words).or_else(unless_nobody_reads)?;
+            if let Some(hint) = hint {
+                self.view.hint(&hint).or_else(unless_nobody_reads)?;
+            }
         }
         if self.input.is_terminal() {
             let servers: Vec<String> =
@@ -258,14 +268,8 @@ impl Chat {
         if !self.wait_for_servers().await.or_else(|error| unless_nobody_reads(error).map(|()| false))? {
             return Ok(Next::Prompt);
         }
-        match self.session.say(Message::user(text)).await {
-            Ok(()) => Ok(Next::Answer),
-            Err(error) => {
-                let hint = error.hint();
-                self.tell_trouble(&error.to_string(), hint)?;
-                Ok(Next::Prompt)
-            }
-        }
+        self.session.run.say(text);
+        Ok(Next::Answer)
     }
 
     /// Shows the prompt and waits for a message; what happens with the servers meanwhile is told above it.
@@ -351,9 +355,9 @@ impl Chat {
             return;
         }
         let mut conversations = Vec::new();
-        if let Some(store) = &self.session.store
-            && let Ok(page) = store.list(COMPLETED, None).await
-        {
+        // Nobody waits for a prompt because the store is away.
+        let listing = self.session.store.list(COMPLETED, None);
+        if let Ok(Ok(page)) = tokio::time::timeout(LISTING, listing).await {
             let kept = page.conversations.into_iter().filter(|conversation| conversation.messages > 0);
             conversations = kept
                 .map(|conversation| (conversation.id.to_string(), conversation.title.unwrap_or_default()))

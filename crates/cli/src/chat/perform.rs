@@ -10,7 +10,7 @@ use toolwire_contract::{Conversation, ConversationId, Role, Timestamp, Tool, Too
 use super::Chat;
 use super::command::{Command, ENTRIES};
 use super::markdown::QUIET;
-use super::session::text_of;
+use super::session::{ChangeError, text_of};
 use super::status;
 use super::transcript;
 use crate::failure::{ERROR, Failure, HINT, NOTE};
@@ -66,12 +66,12 @@ impl Chat {
             Command::Approve(None) => Ok(self.approvals()),
             Command::Approve(Some(pattern)) => self.approve(&pattern),
             Command::Undo => self.undo().await,
-            Command::Retry => match self.session.undo().await {
-                Ok(message) => match self.session.say(message).await {
-                    Ok(()) => return Ok(Next::Answer),
-                    Err(error) => Err(store_trouble(&error)),
-                },
-                Err(error) => Err(change_trouble(&error)),
+            Command::Retry => match self.retry().await {
+                Ok(()) => return Ok(Next::Answer),
+                Err(error) => {
+                    self.has_failed = true;
+                    Err(change_trouble(&error))
+                }
             },
             Command::Save(file) => self.save(file.as_deref()).await,
             Command::Resume(None) => self.list().await,
@@ -91,7 +91,13 @@ impl Chat {
         if let Some(hint) = hint {
             let _ = writeln!(text, "{HINT}hint:{HINT:#} {}", shown(hint));
         }
-        self.print(&text)
+        if self.input.is_terminal() {
+            return self.print(&text);
+        }
+        // A script reads answers and results, and nothing else, from standard output.
+        self.view.settle().or_else(unless_nobody_reads)?;
+        crate::failure::say(&text);
+        Ok(())
     }
 
     fn tools(&self, words: &[String]) -> Result<String, Trouble> {
@@ -202,6 +208,12 @@ impl Chat {
         ))
     }
 
+    async fn retry(&mut self) -> Result<(), ChangeError> {
+        let message = self.session.undo().await?;
+        self.session.run.say_message(message);
+        Ok(())
+    }
+
     async fn undo(&mut self) -> Result<String, Trouble> {
         let message = self.session.undo().await.map_err(|error| change_trouble(&error))?;
         let line = text_of(&message).lines().next().unwrap_or_default().to_owned();
@@ -257,10 +269,7 @@ impl Chat {
     }
 
     async fn kept(&self) -> Result<Vec<Conversation>, Trouble> {
-        let Some(store) = &self.session.store else {
-            return Err(trouble_with("conversations are not kept", "see what was said when the chat began"));
-        };
-        let page = store.list(LISTED, None).await.map_err(|error| store_trouble(&error))?;
+        let page = self.session.store.list(LISTED, None).await.map_err(|error| store_trouble(&error))?;
         Ok(page.conversations.into_iter().filter(|conversation| conversation.messages > 0).collect())
     }
 
@@ -342,10 +351,10 @@ impl Chat {
     }
 
     fn clear(&mut self) -> String {
-        let was_kept = self.session.conversation().is_some();
+        let last = self.session.conversation().cloned();
         self.session.clear();
         self.listed.clear();
-        let before = if was_kept { "; `/resume 1` goes back to the last one" } else { "" };
+        let before = last.map(|id| format!("; `/resume {id}` goes back")).unwrap_or_default();
         format!("{NOTE}a new conversation{NOTE:#}{before}\n")
     }
 }
@@ -379,7 +388,7 @@ fn store_trouble(error: &toolwire_contract::StoreError) -> Trouble {
     Trouble { problem: error.to_string(), hint: error.hint().map(str::to_owned) }
 }
 
-fn change_trouble(error: &super::session::ChangeError) -> Trouble {
+fn change_trouble(error: &ChangeError) -> Trouble {
     Trouble { problem: error.to_string(), hint: error.hint().map(str::to_owned) }
 }
 

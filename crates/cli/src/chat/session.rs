@@ -23,8 +23,8 @@ pub(crate) struct Session {
     pub(crate) settings: Settings,
     pub(crate) models: Models,
     pub(crate) hub: Arc<Hub>,
-    /// Where conversations are kept, if they are.
-    pub(crate) store: Option<Arc<dyn Conversations>>,
+    /// Where conversations are kept; only as long as the chat goes on, if there is no other place.
+    pub(crate) store: Arc<dyn Conversations>,
     pub(crate) agent: Agent,
     pub(crate) run: Run,
     /// What was spent before this run: on the part that was resumed, and on what was taken back.
@@ -55,9 +55,9 @@ impl Session {
         models: Models,
         model: Arc<dyn Model>,
         hub: Arc<Hub>,
-        store: Option<Arc<dyn Conversations>>,
+        store: Arc<dyn Conversations>,
     ) -> Result<Session, Failure> {
-        let agent = build(model, &hub, &settings, store.as_ref())?;
+        let agent = build(model, &hub, &settings, &store)?;
         let run = agent.new_run();
         Ok(Session { settings, models, hub, store, agent, run, before: Usage::default() })
     }
@@ -79,21 +79,10 @@ impl Session {
         self.run.kept().map(|(conversation, _)| conversation)
     }
 
-    /// Adds a message of the person's; a conversation begins with the first one, which gives it its title.
-    pub(crate) async fn say(&mut self, message: Message) -> Result<(), StoreError> {
-        if let (Some(store), None) = (&self.store, self.run.kept()) {
-            let new = NewConversation { title: title(&message), model: Some(self.model_name().to_owned()) };
-            let conversation = store.begin(new).await?;
-            self.run.keep_in(conversation.id, 0);
-        }
-        self.run.say_message(message);
-        Ok(())
-    }
-
     /// Another model answers from here on.
     pub(crate) fn ask_model(&mut self, name: &str) -> Result<(), Failure> {
         let model = assembly::model(&self.models, name)?;
-        self.agent = build(model, &self.hub, &self.settings, self.store.as_ref())?;
+        self.agent = build(model, &self.hub, &self.settings, &self.store)?;
         Ok(())
     }
 
@@ -104,7 +93,7 @@ impl Session {
             approvals.allow.push(pattern.to_owned());
         }
         self.run.settings_mut().approvals = self.settings.agent.approvals.clone();
-        self.agent = build(self.agent.model().clone(), &self.hub, &self.settings, self.store.as_ref())?;
+        self.agent = build(self.agent.model().clone(), &self.hub, &self.settings, &self.store)?;
         Ok(())
     }
 
@@ -117,9 +106,7 @@ impl Session {
 
     /// Goes on with a conversation that is kept.
     pub(crate) async fn resume(&mut self, id: &ConversationId) -> Result<Conversation, StoreError> {
-        let store = self.store.clone();
-        let unknown = || StoreError::UnknownConversation { conversation: id.clone() };
-        let conversation = store.ok_or_else(unknown)?.get(id).await?;
+        let conversation = self.store.get(id).await?;
         let run = self.agent.load(id).await?;
         self.replace(run);
         self.before = conversation.usage;
@@ -129,15 +116,24 @@ impl Session {
     /// Keeps all that was said here as a conversation of its own: the one it was kept in has gone, or has gone on without
     /// this one.
     pub(crate) async fn keep_anew(&mut self) -> Result<(), StoreError> {
-        let Some(store) = self.store.clone() else { return Ok(()) };
+        if let Some((id, position)) = self.run.kept() {
+            match self.store.fork(id, position).await {
+                Ok(fork) => {
+                    self.run.keep_in(fork.id, position);
+                    return self.agent.keep(&mut self.run).await;
+                }
+                Err(StoreError::UnknownConversation { .. } | StoreError::UnknownPosition { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
         let messages = self.run.messages().to_vec();
         let new = NewConversation {
             title: messages.iter().find(|message| is_said(message)).and_then(|message| title(message)),
             model: Some(self.model_name().to_owned()),
         };
         let entries: Vec<NewEntry> = messages.iter().cloned().map(NewEntry::from).collect();
-        let conversation = store.begin(new).await?.id;
-        let position = store.append(&conversation, entries, Some(0)).await?;
+        let conversation = self.store.begin(new).await?.id;
+        let position = self.store.append(&conversation, entries, Some(0)).await?;
         let spent = self.usage();
         let mut run = self.agent.resume(messages);
         run.keep_in(conversation, position);
@@ -150,44 +146,36 @@ impl Session {
     /// conversation goes on as a fork of it.
     pub(crate) async fn undo(&mut self) -> Result<Message, ChangeError> {
         let spent = self.usage();
-        let (message, run) = match (self.store.clone(), self.conversation().cloned()) {
-            (Some(store), Some(id)) => {
-                let entries = store.load(&id, 0).await?.entries;
-                let last = last_said(&entries).ok_or(ChangeError::NothingSaid)?;
-                let run = match last.sequence - 1 {
-                    0 => self.agent.new_run(),
-                    before => self.agent.load(&store.fork(&id, before).await?.id).await?,
-                };
-                (last.message.clone(), run)
+        // What could not be kept when it was said is kept now, so that the last message is the last one that was said.
+        match self.agent.keep(&mut self.run).await {
+            Err(StoreError::Conflict { .. } | StoreError::UnknownConversation { .. }) => {
+                self.keep_anew().await?;
             }
-            _ => {
-                let messages = self.run.messages();
-                let place =
-                    messages.iter().rposition(|message| is_said(message)).ok_or(ChangeError::NothingSaid)?;
-                (messages[place].clone(), self.agent.resume(messages[..place].iter().cloned()))
-            }
+            kept => kept?,
+        }
+        let id = self.conversation().cloned().ok_or(ChangeError::NothingSaid)?;
+        let entries = self.store.load(&id, 0).await?.entries;
+        let last = last_said(&entries).ok_or(ChangeError::NothingSaid)?;
+        let run = match last.sequence - 1 {
+            0 => self.agent.new_run(),
+            before => self.agent.load(&self.store.fork(&id, before).await?.id).await?,
         };
+        let message = last.message.clone();
         self.replace(run);
         self.before = spent;
         Ok(Arc::unwrap_or_clone(message))
     }
 
-    /// All that was said, as it is kept. When nothing is kept, or the store does not give it, as it is known here; then
-    /// with why.
+    /// All that was said, as it is kept. When the store does not give it, as it is known here; then with why.
     pub(crate) async fn transcript(&self) -> Result<(Transcript, Option<StoreError>), ChangeError> {
-        let why = match (&self.store, self.conversation()) {
-            (Some(store), Some(id)) => match store.load(id, 0).await {
-                Ok(kept) => return Ok((kept, None)),
-                Err(error) => Some(error),
-            },
-            _ => None,
+        let id = self.conversation().ok_or(ChangeError::NothingSaid)?;
+        let why = match self.store.load(id, 0).await {
+            Ok(kept) => return Ok((kept, None)),
+            Err(error) => error,
         };
         let messages = self.run.messages();
         let first = messages.iter().find(|message| is_said(message)).ok_or(ChangeError::NothingSaid)?;
         let time = now();
-        let mut random = [0; 10];
-        // Without random bytes the time alone must do: the id of a file that a person reads.
-        let _ = getrandom::fill(&mut random);
         let entry = |(index, message): (usize, &Arc<Message>)| Entry {
             sequence: index as u64 + 1,
             time,
@@ -196,7 +184,7 @@ impl Session {
             message: message.clone(),
         };
         let conversation = Conversation {
-            id: self.conversation().cloned().unwrap_or_else(|| ConversationId::new(time, random)),
+            id: id.clone(),
             title: title(first),
             model: Some(self.model_name().to_owned()),
             created: time,
@@ -205,7 +193,10 @@ impl Session {
             usage: Usage::default(),
             parent: None,
         };
-        Ok((Transcript { conversation, entries: messages.iter().enumerate().map(entry).collect() }, why))
+        Ok((
+            Transcript { conversation, entries: messages.iter().enumerate().map(entry).collect() },
+            Some(why),
+        ))
     }
 
     /// Another run, in which what the person allowed for good still is.
@@ -221,13 +212,12 @@ fn build(
     model: Arc<dyn Model>,
     hub: &Arc<Hub>,
     settings: &Settings,
-    store: Option<&Arc<dyn Conversations>>,
+    store: &Arc<dyn Conversations>,
 ) -> Result<Agent, Failure> {
-    let mut agent = assembly::agent(model, settings).tools(hub.clone()).unattended(Unattended::Pause);
-    if let Some(store) = store {
-        agent = agent.conversations(store.clone());
-    }
-    agent
+    assembly::agent(model, settings)
+        .tools(hub.clone())
+        .unattended(Unattended::Pause)
+        .conversations(store.clone())
         .build()
         .map_err(|error| Failure::usage(format!("`toolwire.agent`: {error}")).with_hint(error.hint()))
 }

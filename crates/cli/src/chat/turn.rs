@@ -77,9 +77,10 @@ impl Chat {
                         None => self.view.hint("`/retry` asks again")?,
                     }
                 }
-                Ending::NeedsApproval(calls) => {
-                    for call in &calls {
-                        let Some(decision) = self.review(call).await? else {
+                Ending::NeedsApproval(_) => {
+                    // Looked at anew for each: an "always" decides about the tool's other calls too.
+                    while let Some(call) = self.session.run.waiting().into_iter().next() {
+                        let Some(decision) = self.review(&call).await? else {
                             self.session.run.cancel();
                             break;
                         };
@@ -99,6 +100,7 @@ impl Chat {
         let mut held: VecDeque<AgentEvent> = VecDeque::new();
         let mut turns = interval(TURN);
         turns.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        self.view.wait("keeping the message")?;
         loop {
             if let Some(event) = held.pop_front() {
                 if let Some(finished) = tell(&mut self.view, event)? {

@@ -43,6 +43,23 @@ fn calls_are_asked_about_once_always_or_not() {
 }
 
 #[test]
+fn always_is_asked_no_more_within_the_same_answer() {
+    let sum = r#"{"operator": "add", "argument1": 1, "argument2": 1}"#;
+    let both = Said::default().call("call_1", "calculate", sum).call("call_2", "calculate", sum);
+    let scripted = Scripted::new([both, Said::text("Two, and two.")]);
+    let home = Home::new();
+    let servers = json!({"demo": {"command": env!("CARGO_BIN_EXE_toolwire"), "args": ["demo-server"]}});
+    let toolwire = json!({"agent": {"approvals": {"otherwise": "ask"}}});
+    home.write("mcp.json", &json!({"mcpServers": servers, "toolwire": toolwire}).to_string());
+    let terminal = scripted.chat(&home);
+    terminal.enter("What is 1 + 1, twice?");
+    terminal.wait_for("run it?");
+    terminal.send("a\r");
+    let screen = terminal.wait_for("Two, and two.");
+    assert_eq!((times(&screen, "✓ calculate"), times(&screen, "run it?")), (2, 1), "{screen}");
+}
+
+#[test]
 fn what_was_typed_before_a_question_is_no_answer_to_it() {
     let gate = Gate::new();
     let call =

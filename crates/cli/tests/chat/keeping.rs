@@ -6,7 +6,7 @@ use toolwire_testkit::provider::{Api, KEY, Reply, Said};
 use toolwire_testkit::{RedisServer, misbehaving_server};
 
 use crate::scripted::Scripted;
-use crate::terminal::{CTRL_D, Home, Terminal};
+use crate::terminal::{CTRL_C, CTRL_D, Home, Terminal};
 use crate::{allowed, demo, times};
 
 #[test]
@@ -193,7 +193,7 @@ fn what_is_not_kept_is_still_saved() {
     terminal.enter("/save kept.json");
     terminal.wait_for("saved as kept.json");
     let read = |name: &str| std::fs::read_to_string(home.path().join(name)).unwrap();
-    assert!(read("kept.md").starts_with("# hello there\n\n## You\n\nhello there\n\n## Assistant\n"));
+    assert!(read("kept.md").starts_with("# hello there\n\n## You\n\nhello there\n\n## demo\n"));
     assert!(read("notes.txt").starts_with("This is no database"));
     let kept = Transcript::from_json(&read("kept.json")).unwrap();
     assert_eq!((kept.conversation.title.as_deref(), kept.entries.len()), (Some("hello there"), 2));
@@ -226,4 +226,57 @@ fn a_conversation_that_vanished_is_saved_and_kept_anew() {
     let text = std::fs::read_to_string(home.path().join("kept.md")).unwrap();
     assert!(text.ends_with("first\n\n## Assistant\n\none\n"), "{text}");
     assert_eq!(scripted.said(), ["first", "second"]);
+}
+
+#[test]
+fn what_was_said_while_the_store_was_away_is_not_lost() {
+    let mut redis = RedisServer::start_with(&["--appendonly", "yes", "--appendfsync", "always"]);
+    let scripted = Scripted::new(["one", "two"].map(Said::text));
+    let home = Home::new();
+    home.write("mcp.json", &json!({"toolwire": {"store": redis.url()}}).to_string());
+    let terminal = scripted.chat(&home);
+    terminal.enter("first");
+    terminal.wait_for("\none");
+    terminal.wait_for_prompt();
+    redis.kill();
+    terminal.enter("second");
+    terminal.wait_for("keeping the message");
+    // Nobody need wait for it.
+    terminal.send(CTRL_C);
+    terminal.wait_for("error:");
+    redis.restart();
+    terminal.wait_for_prompt();
+    terminal.enter("/retry");
+    terminal.wait_for("\ntwo");
+    assert_eq!(scripted.said(), ["first", "second"]);
+    assert_eq!(scripted.provider.refusals(), []);
+}
+
+#[test]
+fn what_is_not_kept_can_be_taken_back_as_it_was() {
+    let call =
+        Said::default().call("call_1", "calculate", r#"{"operator": "add", "argument1": 1, "argument2": 1}"#);
+    let scripted = Scripted::playing([
+        Reply::Answer(call),
+        Reply::error(400, json!({"error": {"message": "not now"}})),
+        Reply::error(400, json!({"error": {"message": "not now"}})),
+        Reply::Answer(Said::text("At last.")),
+    ]);
+    let home = Home::new();
+    home.write("notes.txt", "This is no database.");
+    let servers = json!({"demo": {"command": env!("CARGO_BIN_EXE_toolwire"), "args": ["demo-server"]}});
+    let toolwire = json!({"store": "notes.txt", "agent": {"approvals": {"otherwise": "allow"}}});
+    home.write("mcp.json", &json!({"mcpServers": servers, "toolwire": toolwire}).to_string());
+    let terminal = scripted.chat(&home);
+    terminal.enter("What is 1 + 1?");
+    terminal.wait_for("not now");
+    terminal.wait_for_prompt();
+    terminal.enter("And now?");
+    terminal.wait("another refusal", |screen| times(screen, "not now") == 2);
+    terminal.wait_for_prompt();
+    terminal.enter("/retry");
+    terminal.wait_for("At last.");
+    let told = scripted.last_request()["messages"].to_string();
+    assert!(!told.contains("not known") && told.contains("expression"), "{told}");
+    assert_eq!(scripted.said(), ["What is 1 + 1?", "And now?"]);
 }

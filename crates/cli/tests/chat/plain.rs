@@ -66,3 +66,11 @@ fn an_answer_that_fails_is_the_exit_code_of_a_script() {
     assert_eq!((code, stdout.as_str()), (Some(1), ""), "{stderr}");
     assert!(stderr.contains("error:") && stderr.contains("hint:"), "{stderr}");
 }
+
+#[test]
+fn what_goes_wrong_is_not_among_the_answers() {
+    let home = Home::new();
+    let (code, stdout, stderr) = run(&home, &[], "/foo\n/retry\n");
+    assert_eq!((code, stdout.as_str()), (Some(1), ""), "{stderr}");
+    assert!(stderr.contains("`/foo`") && stderr.contains("nothing has been said yet"), "{stderr}");
+}

@@ -5,7 +5,7 @@ mod reading;
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use toolwire_contract::{Answer, ModelEvent};
 
 use crate::calls::At;
@@ -31,6 +31,8 @@ pub struct AnswerStream {
     /// How many calls have been told to have begun.
     announced: usize,
     error: Option<AnswerError>,
+    /// Whether there was anything to show.
+    has_shown: bool,
 }
 
 /// Each family's part that reads everything but the calls.
@@ -81,6 +83,7 @@ impl AnswerStream {
             reader: Reader::new(dialect),
             announced: 0,
             error: None,
+            has_shown: false,
         }
     }
 
@@ -104,7 +107,20 @@ impl AnswerStream {
             return Err(error);
         }
         self.announce(&mut shown);
+        self.has_shown |= !shown.is_empty();
         Ok(shown)
+    }
+
+    /// The provider says that nothing more comes, with OpenAI's closing word (`data: [DONE]`). Some gateways end an answer with
+    /// it alone, and tell no reason.
+    pub fn end(&mut self) -> Result<(), AnswerError> {
+        let Reader::OpenAiChat(reader) = &self.reader else { return Ok(()) };
+        if reader.has_ended() || !self.has_shown {
+            return Ok(());
+        }
+        let reason = if self.calls.drafts().is_empty() { "stop" } else { "tool_calls" };
+        let last = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]});
+        self.push(&last).map(drop)
     }
 
     /// Tells of calls that have begun, once their ids are known.

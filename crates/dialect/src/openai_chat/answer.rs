@@ -34,6 +34,10 @@ impl Reader {
         self.id.as_deref()
     }
 
+    pub(crate) fn has_ended(&self) -> bool {
+        self.stop.is_some()
+    }
+
     pub(crate) fn push(&mut self, event: &At<'_>, shown: &mut Vec<ModelEvent>) -> Result<(), CallError> {
         if let Some(id) = event.text("id")?.filter(|id| !id.is_empty()) {
             self.id = Some(id.to_owned());

@@ -105,14 +105,27 @@ pub(crate) fn is_last(value: &Value) -> bool {
         "error",
     ];
     let word = value.get("type").and_then(Value::as_str);
-    word.is_some_and(|word| WORDS.contains(&word)) || value.get("done") == Some(&Value::Bool(true))
+    is_done(value)
+        || word.is_some_and(|word| WORDS.contains(&word))
+        || value.get("done") == Some(&Value::Bool(true))
 }
 
-/// The JSON of an event. OpenAI's `[DONE]` says what the end of the answer says again.
+/// OpenAI's closing word, which is no JSON.
+const DONE: &str = "[DONE]";
+
+/// Whether this is the word that closes a stream.
+pub(crate) fn is_done(value: &Value) -> bool {
+    value.as_str() == Some(DONE)
+}
+
+/// The JSON of an event; the closing word as a text.
 fn value_of_event(event: sse::Event) -> Option<Result<Value, FrameError>> {
     let data = event.data.trim();
-    if data.is_empty() || data == "[DONE]" {
+    if data.is_empty() {
         return None;
+    }
+    if data == DONE {
+        return Some(Ok(Value::from(DONE)));
     }
     let value = parse(data).map(|mut value| {
         // Anthropic and OpenAI name their events twice; a gateway that drops one of them is understood all the same.
@@ -152,11 +165,15 @@ mod tests {
     }
 
     #[test]
-    fn events_become_their_json_and_the_closing_word_nothing() {
+    fn events_become_their_json_and_the_closing_word_a_text() {
         check(
             Framing::Events,
             ": hello\n\ndata: {\"n\":12345678901234567890}\n\nevent: ping\ndata: {\"type\":\"ping\"}\n\ndata: [DONE]\n\n",
-            &[serde_json::from_str(r#"{"n":12345678901234567890}"#).expect("JSON"), json!({"type": "ping"})],
+            &[
+                serde_json::from_str(r#"{"n":12345678901234567890}"#).expect("JSON"),
+                json!({"type": "ping"}),
+                json!("[DONE]"),
+            ],
         );
     }
 

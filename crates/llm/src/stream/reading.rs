@@ -14,7 +14,7 @@ use toolwire_dialect::{AnswerError, AnswerStream, Toolset, read_answer};
 
 use super::{Trouble, timed_out};
 use crate::client::reason;
-use crate::frames::{FrameError, Frames, LONGEST_FRAME, LONGEST_STREAM, is_last};
+use crate::frames::{FrameError, Frames, LONGEST_FRAME, LONGEST_STREAM, is_done, is_last};
 use crate::refusal::{refused, status_of};
 use crate::retry::{Failure, is_lasting};
 use crate::settings::Settings;
@@ -123,8 +123,13 @@ impl Reading {
         let mut events = Vec::new();
         for value in values {
             let Some(answer) = &mut self.answer else { break };
-            let pushed = answer.push(&value);
-            self.last = value;
+            let pushed = if is_done(&value) {
+                answer.end().map(|()| Vec::new())
+            } else {
+                let pushed = answer.push(&value);
+                self.last = value;
+                pushed
+            };
             match pushed {
                 Ok(more) => events.extend(more),
                 Err(error) => {

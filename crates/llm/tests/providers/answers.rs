@@ -172,6 +172,31 @@ async fn an_endpoint_that_does_not_stream_when_asked_to_is_understood() {
 }
 
 #[tokio::test]
+async fn the_closing_word_ends_an_answer_that_tells_no_reason() {
+    let event = |delta: Value| format!("data: {}\n\n", json!({"choices": [{"index": 0, "delta": delta}]}));
+    let call = json!({"tool_calls": [{"index": 0, "id": "1", "type": "function",
+        "function": {"name": "get_weather", "arguments": "{\"location\": \"Bern\"}"}}]});
+    for (delta, end, expected) in [
+        (json!({"content": "hi"}), "data: [DONE]\n\n", Ok(StopReason::End)),
+        (call.clone(), "data: [DONE]\n\n", Ok(StopReason::Calls)),
+        (json!({"content": "hi"}), "", Err("broken")),
+        (call, "", Err("broken")),
+    ] {
+        let reply = Reply::Raw {
+            status: 200,
+            headers: vec![("content-type".to_owned(), "text/event-stream".to_owned())],
+            body: vec![event(delta.clone()).into_bytes(), end.as_bytes().to_vec()],
+            delivery: Delivery::default(),
+        };
+        let setting = Setting::repeating(Api::OpenAiChat, reply, json!({"retries": 0})).await;
+        let (_, answer) = setting.ask(question("hi")).await;
+        let found = answer.as_ref().map(|answer| answer.stop.clone()).map_err(|error| error.code());
+        assert_eq!(found, expected, "{delta}{end}");
+        assert!(answer.is_err() || answer.is_ok_and(|answer| answer.unusable.is_empty()));
+    }
+}
+
+#[tokio::test]
 async fn more_tools_than_the_provider_takes_are_not_sent() {
     let setting =
         Setting::repeating(Api::OpenAiChat, Reply::Answer(Said::text("hi")), json!({"maxTools": 1})).await;
