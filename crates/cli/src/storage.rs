@@ -32,7 +32,14 @@ pub(crate) struct RedisSettings {
     redis: Addresses,
     prefix: Option<String>,
     /// After its last message a conversation is kept for so long: seconds, or text such as `"12h"`.
-    time_to_live: Option<String>,
+    time_to_live: Option<Time>,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(untagged, expecting = "expected seconds, or a text such as \"12h\"")]
+enum Time {
+    Seconds(u32),
+    Text(String),
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -89,7 +96,7 @@ pub(crate) async fn open(settings: &StoreSettings) -> Result<Arc<dyn Conversatio
         StoreSettings::Place(place) => open_file(at_home(place)).await,
         StoreSettings::Redis(redis) => {
             let usual = RedisOptions::default();
-            let time_to_live = redis.time_to_live.as_deref().map(kept_for).transpose()?;
+            let time_to_live = redis.time_to_live.as_ref().map(kept_for).transpose()?;
             let prefix = redis.prefix.clone().unwrap_or(usual.prefix);
             connect(&redis.redis, RedisOptions { prefix, time_to_live, ..RedisOptions::default() }).await
         }
@@ -109,7 +116,11 @@ fn is_redis(place: &str) -> bool {
 }
 
 /// A time that may be longer than a call's: days are written as `"30d"`.
-fn kept_for(text: &str) -> Result<Duration, Failure> {
+fn kept_for(time: &Time) -> Result<Duration, Failure> {
+    let text = match time {
+        Time::Seconds(seconds) => return Ok(Duration::from_secs(u64::from(*seconds))),
+        Time::Text(text) => text,
+    };
     let days = text.strip_suffix('d').and_then(|days| days.trim().parse::<u32>().ok());
     days.map(|days| Duration::from_secs(u64::from(days) * 24 * 60 * 60))
         .or_else(|| read_time(text))

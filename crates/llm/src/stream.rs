@@ -21,6 +21,9 @@ use crate::{Endpoint, Framing};
 use reading::{Part, Reading};
 use send::{refusal, send};
 
+/// What a login page or a proxy answers with.
+const WEB_PAGE: &str = "it is a web page";
+
 /// One request on its way.
 pub(crate) struct Asking<'e> {
     endpoint: &'e Endpoint,
@@ -121,7 +124,7 @@ impl<'e> Asking<'e> {
         let kind =
             response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         if kind.starts_with("text/html") {
-            let problem = "it is a web page".to_owned();
+            let problem = WEB_PAGE.to_owned();
             let error = ModelError::Malformed { model: settings.name.clone(), problem };
             return Err(Trouble { error, failure: None });
         }

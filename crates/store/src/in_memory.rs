@@ -7,10 +7,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use futures_core::future::BoxFuture;
 use toolwire_contract::{
     Conversation, ConversationId, Conversations, Cursor, Entry, Found, Hit, NewConversation, NewEntry, Page,
-    Parent, StoreError, Transcript, Usage,
+    Parent, StoreError, Timestamp, Transcript, Usage,
 };
 
-use crate::clock::{new_id, now};
+use crate::clock::{now, random};
 use crate::depth;
 use crate::words::{Query, text_of};
 
@@ -18,7 +18,11 @@ const PLACE: &str = "memory";
 
 /// Conversations in the memory of one process. All who share the value see the same ones.
 #[derive(Debug, Default)]
-pub struct InMemory(Mutex<HashMap<ConversationId, Transcript>>);
+pub struct InMemory {
+    transcripts: Mutex<HashMap<ConversationId, Transcript>>,
+    /// When something was last written.
+    last: Mutex<Timestamp>,
+}
 
 impl InMemory {
     pub fn new() -> InMemory {
@@ -27,7 +31,18 @@ impl InMemory {
 
     fn all(&self) -> MutexGuard<'_, HashMap<ConversationId, Transcript>> {
         // Nothing panics halfway through a change.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.transcripts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The time, and always a later one: much is written in one millisecond here, and has an order all the same.
+    fn now(&self) -> Timestamp {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        *last = now().max(Timestamp(last.0 + 1));
+        *last
+    }
+
+    fn new_id(&self, time: Timestamp) -> Result<ConversationId, StoreError> {
+        Ok(ConversationId::new(time, random(PLACE)?))
     }
 
     fn add(&self, id: &ConversationId, new: Vec<NewEntry>, expected: Option<u64>) -> Result<u64, StoreError> {
@@ -41,10 +56,13 @@ impl InMemory {
         if let Some(expected) = expected.filter(|expected| *expected != found) {
             return Err(StoreError::Conflict { conversation: id.clone(), expected, found });
         }
+        if new.is_empty() {
+            return Ok(found);
+        }
+        conversation.changed = self.now().max(conversation.changed);
         for NewEntry { message, model, usage } in new {
             let usage = usage.map(|usage| Usage::default().plus(&usage));
             conversation.messages += 1;
-            conversation.changed = now().max(conversation.changed);
             conversation.usage = conversation.usage.plus(&usage.unwrap_or_default());
             conversation.model = model.clone().or(conversation.model.take());
             let (sequence, time) = (conversation.messages, conversation.changed);
@@ -115,16 +133,16 @@ fn unknown(id: &ConversationId) -> StoreError {
     StoreError::UnknownConversation { conversation: id.clone() }
 }
 
-fn place_of(conversation: &Conversation) -> (toolwire_contract::Timestamp, ConversationId) {
+fn place_of(conversation: &Conversation) -> (Timestamp, ConversationId) {
     (conversation.changed, conversation.id.clone())
 }
 
 impl Conversations for InMemory {
     fn begin(&self, new: NewConversation) -> BoxFuture<'_, Result<Conversation, StoreError>> {
         Box::pin(async move {
-            let (NewConversation { title, model }, time) = (new, now());
+            let (NewConversation { title, model }, time) = (new, self.now());
             let conversation = Conversation {
-                id: new_id(PLACE)?,
+                id: self.new_id(time)?,
                 title,
                 model,
                 created: time,
@@ -194,9 +212,9 @@ impl Conversations for InMemory {
                 return Err(StoreError::UnknownPosition { conversation, position: at, messages });
             }
             entries.retain(|entry| entry.sequence <= at);
-            let time = now().max(parent.changed);
+            let time = self.now().max(parent.changed);
             let forked = Conversation {
-                id: new_id(PLACE)?,
+                id: self.new_id(time)?,
                 created: time,
                 changed: time,
                 parent: Some(Parent { conversation: parent.id.clone(), at }),

@@ -9,7 +9,7 @@ use toolwire_contract::{Progress, ToolResult};
 
 use super::calls::{Calls, frame, short_time};
 use super::canvas::{Canvas, Size};
-use super::line::{Line, Margin, Span, wrap};
+use super::line::{Line, Margin, Span, chop, wrap};
 use super::markdown::{Kind, Markdown, QUIET};
 use crate::failure::HINT;
 use crate::shown::{cut, shown};
@@ -190,7 +190,7 @@ impl View {
     pub(crate) fn lines(&mut self, lines: &[String]) -> io::Result<()> {
         for line in lines {
             match self {
-                View::Terminal(drawn) => drawn.below("", QUIET, line)?,
+                View::Terminal(drawn) => drawn.verbatim(line)?,
                 View::Plain(_) => self.say("", QUIET, line)?,
             }
         }
@@ -364,6 +364,15 @@ impl<W: Write> Drawn<W> {
     fn say(&mut self, label: &str, style: Style, text: &str) -> io::Result<()> {
         self.begin_section()?;
         self.below(label, style, text)
+    }
+
+    /// A line as it is, with all its spaces, below what was said.
+    fn verbatim(&mut self, text: &str) -> io::Result<()> {
+        self.settle()?;
+        let lines = chop(&Span::ours(shown(text), Style::new()), &Margin::default(), self.canvas.columns());
+        self.canvas.draw(&lines, &[])?;
+        self.needs_gap = true;
+        Ok(())
     }
 
     /// As [`Drawn::say`], without an empty line above.

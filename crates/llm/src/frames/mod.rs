@@ -57,24 +57,26 @@ impl Frames {
         }
     }
 
-    /// The values that are whole with these bytes.
-    pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<Vec<Value>, FrameError> {
+    /// Adds the values that are whole with these bytes; also those that come before what cannot be read.
+    pub(crate) fn push(&mut self, bytes: &[u8], values: &mut Vec<Value>) -> Result<(), FrameError> {
         match self {
             Frames::Events(decoder) => {
                 let mut events = Vec::new();
-                decoder.push(bytes, &mut events)?;
-                events.into_iter().filter_map(value_of_event).collect()
+                let outcome = decoder.push(bytes, &mut events);
+                for value in events.into_iter().filter_map(value_of_event) {
+                    values.push(value?);
+                }
+                outcome
             }
             Frames::Lines(decoder) => {
                 let mut lines = Vec::new();
-                decoder.push(bytes, &mut lines)?;
-                lines.iter().map(|line| parse(line)).collect()
+                let outcome = decoder.push(bytes, &mut lines);
+                for line in lines {
+                    values.push(parse(&line)?);
+                }
+                outcome
             }
-            Frames::Aws(decoder) => {
-                let mut events = Vec::new();
-                decoder.push(bytes, &mut events)?;
-                Ok(events)
-            }
+            Frames::Aws(decoder) => decoder.push(bytes, values),
         }
     }
 
@@ -157,8 +159,9 @@ mod tests {
         for at in 0..=text.len() {
             let (one, other) = text.as_bytes().split_at(at);
             let mut frames = Frames::new(framing);
-            let mut values = frames.push(one).expect("the case is well-formed");
-            values.extend(frames.push(other).expect("the case is well-formed"));
+            let mut values = Vec::new();
+            frames.push(one, &mut values).expect("the case is well-formed");
+            frames.push(other, &mut values).expect("the case is well-formed");
             values.extend(frames.finish().expect("the case is whole"));
             assert_eq!(values, expected, "split at {at}: {text:?}");
         }
@@ -193,10 +196,14 @@ mod tests {
 
     #[test]
     fn what_is_no_json_is_told() {
-        let refused = Frames::new(Framing::Events).push(b"data: <html>\n\n");
+        let mut values = Vec::new();
+        let refused = Frames::new(Framing::Events).push(b"data: {}\n\ndata: <html>\n\n", &mut values);
         assert!(matches!(refused, Err(FrameError::NotJson(_))), "{refused:?}");
+        assert_eq!(values, [json!({})]);
         let mut frames = Frames::new(Framing::Lines);
-        assert_eq!(frames.push(b"{\"a\":"), Ok(vec![]));
+        values.clear();
+        assert_eq!(frames.push(b"{\"a\":", &mut values), Ok(()));
+        assert!(values.is_empty());
         assert!(matches!(frames.finish(), Err(FrameError::NotJson(_))));
     }
 }

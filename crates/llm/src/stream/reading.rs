@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout_at};
 use toolwire_contract::{Answer, ModelError, ModelEvent, Wait};
 use toolwire_dialect::{AnswerError, AnswerStream, Toolset, read_answer};
 
-use super::{Trouble, timed_out};
+use super::{Trouble, WEB_PAGE, timed_out};
 use crate::client::reason;
 use crate::frames::{FrameError, Frames, LONGEST_FRAME, LONGEST_STREAM, is_done, is_last};
 use crate::refusal::{refused, status_of};
@@ -97,11 +97,25 @@ impl Reading {
                     return Ok(Part::Events(events));
                 }
                 Ok(Some(Ok(bytes))) => {
-                    self.received += bytes.len();
-                    if self.received > LONGEST_STREAM {
-                        return Err(self.misframed(&FrameError::Endless));
+                    if self.received == 0 && is_page(&bytes) {
+                        return Err(self.malformed(WEB_PAGE.to_owned()));
                     }
-                    self.frames.push(&bytes).map_err(|error| self.misframed(&error))?
+                    self.received += bytes.len();
+                    let mut values = Vec::new();
+                    let mut outcome = self.frames.push(&bytes, &mut values);
+                    if self.received > LONGEST_STREAM {
+                        outcome = Err(FrameError::Endless);
+                    }
+                    if let Err(error) = outcome {
+                        let trouble = self.malformed(error.to_string());
+                        let events = self.push(values)?;
+                        if events.is_empty() {
+                            return Err(trouble);
+                        }
+                        self.end.get_or_insert(Err(trouble));
+                        return Ok(Part::Events(events));
+                    }
+                    values
                 }
             };
             if values.is_empty() {
@@ -168,7 +182,7 @@ impl Reading {
                 Ok(Some(Err(error))) => return Err(self.broken(reason(&error.without_url()))),
                 Ok(None) => break,
                 Ok(Some(Ok(bytes))) if text.len() + bytes.len() > LONGEST_FRAME => {
-                    return Err(self.misframed(&FrameError::TooLong));
+                    return Err(self.malformed(FrameError::TooLong.to_string()));
                 }
                 Ok(Some(Ok(bytes))) => text.extend_from_slice(&bytes),
             }
@@ -176,7 +190,7 @@ impl Reading {
             self.waiting_for = Wait::NextToken;
         }
         let body: Value = serde_json::from_slice(&text)
-            .map_err(|error| self.misframed(&FrameError::NotJson(error.to_string())))?;
+            .map_err(|error| self.malformed(FrameError::NotJson(error.to_string()).to_string()))?;
         let answer = read_answer(self.settings.dialect, &body, &self.toolset, seed);
         self.last = body;
         let answer = answer.map_err(|error| self.unanswered(error))?;
@@ -226,8 +240,16 @@ impl Reading {
         Trouble { error, failure: Some(Failure::Connection) }
     }
 
-    fn misframed(&self, error: &FrameError) -> Trouble {
-        let error = ModelError::Malformed { model: self.settings.name.clone(), problem: error.to_string() };
+    fn malformed(&self, problem: String) -> Trouble {
+        let error = ModelError::Malformed { model: self.settings.name.clone(), problem };
         Trouble { error, failure: None }
     }
+}
+
+/// Whether bytes are the beginning of a web page, whatever they were called.
+fn is_page(bytes: &[u8]) -> bool {
+    let bytes = bytes.trim_ascii_start();
+    ["<!doctype html", "<html"].iter().any(|begin| {
+        bytes.get(..begin.len()).is_some_and(|found| found.eq_ignore_ascii_case(begin.as_bytes()))
+    })
 }

@@ -121,14 +121,16 @@ async fn a_refused_tool_is_named_by_its_own_name() {
 
 #[tokio::test]
 async fn a_page_instead_of_an_answer_is_told() {
-    let page = Reply::Raw {
-        status: 200,
-        headers: vec![("content-type".to_owned(), "text/html".to_owned())],
-        body: vec![b"<html>Log in".to_vec()],
-        delivery: Delivery::default(),
-    };
-    let refused = check(vec![page], &[], false).await.expect("it is no answer");
-    assert_eq!(refused.to_string(), "the answer of `openai/m` cannot be read: it is a web page");
+    for kind in ["text/html", "text/plain"] {
+        let page = Reply::Raw {
+            status: 200,
+            headers: vec![("content-type".to_owned(), kind.to_owned())],
+            body: vec![b"\n<HTML>Log in".to_vec()],
+            delivery: Delivery::default(),
+        };
+        let refused = check(vec![page], &[], false).await.expect("it is no answer");
+        assert_eq!(refused.to_string(), "the answer of `openai/m` cannot be read: it is a web page");
+    }
     let moved = refusal(308, &[("location", "https://elsewhere.example/v1")], json!(""));
     let refused = check(vec![moved], &[], false).await.expect("it has moved");
     assert_eq!(refused.hint(), Some("it has moved to https://elsewhere.example/v1; set its `baseUrl`"));

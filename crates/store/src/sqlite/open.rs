@@ -18,6 +18,9 @@ const APPLICATION: i64 = 0x5457_6376;
 const VERSION: u64 = 3;
 
 pub(super) fn open_to_write(path: &Path, options: &SqliteOptions) -> Result<Connection, Failure> {
+    if path.is_dir() {
+        return Err(Failure::Foreign("it is a folder".to_owned()));
+    }
     create_private(path).map_err(|error| Failure::Gone(error.to_string()))?;
     let mut connection = connect(path, options)?;
     check_owner(&connection)?;

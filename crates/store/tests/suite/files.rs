@@ -191,7 +191,7 @@ async fn a_place_that_cannot_be_is_told() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("file"), "").unwrap();
     assert_eq!(refusal(&folder.path().join("file/conversations.db")).await.code(), "unavailable");
-    assert_eq!(refusal(folder.path()).await.code(), "unavailable");
+    assert_eq!(refusal(folder.path()).await.code(), "foreign");
 }
 
 #[cfg(unix)]
