@@ -74,6 +74,21 @@ async fn never_more_tools_are_offered_than_the_provider_takes() {
 }
 
 #[tokio::test]
+async fn a_provider_that_takes_one_tool_gets_one() {
+    let model = Arc::new(
+        ScriptedModel::new([
+            Scripted::calls([("1", "search_tools", json!({"query": "paint a picture"}))]),
+            Scripted::calls([("2", "paint_picture", json!({}))]),
+            Scripted::says("Done."),
+        ])
+        .with_limits(ModelLimits { context_tokens: None, tools: Some(1) }),
+    );
+    let agent = Agent::builder().model(model.clone()).tools(Arc::new(many_tools())).build().unwrap();
+    // The strict model refuses a request with more.
+    assert_eq!(agent.run("Go").await.outcome.text, "Done.");
+}
+
+#[tokio::test]
 async fn a_tool_that_must_be_called_is_offered_without_a_search() {
     let model = model([Scripted::calls([("1", "read_mail", json!({}))]), Scripted::says("Done.")]);
     let choice = ToolChoice::Tool("read_mail".into());

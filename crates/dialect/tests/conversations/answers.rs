@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use toolwire_contract::{Answer, Block, Content, ModelEvent, ToolCall};
 use toolwire_dialect::{AnswerError, AnswerStream, Dialect, read_answer};
 
@@ -164,4 +164,23 @@ fn made_up_ids_differ_between_answers_and_stay_the_same() {
     assert_eq!(ids("a", "1"), ids("a", "1"));
     let all = [ids("a", "1"), ids("b", "1"), ids("a", "2")].concat();
     assert_eq!(all.iter().collect::<std::collections::HashSet<_>>().len(), 6, "{all:?}");
+}
+
+#[test]
+fn arguments_that_are_nested_too_deeply_are_told_and_kept_as_text() {
+    let deep = |levels: usize| format!("{}1{}", "[".repeat(levels), "]".repeat(levels));
+    for (levels, is_taken) in [(99, true), (100, false)] {
+        // The object itself is one more.
+        let arguments = format!(r#"{{"city":"Bern","extra":{}}}"#, deep(levels));
+        let answer = json!({"choices": [{"index": 0, "finish_reason": "tool_calls", "message": {"role": "assistant",
+            "tool_calls": [{"id": "1", "type": "function", "function": {"name": "get_weather", "arguments": arguments}}]}}]});
+        let dialect = Dialect::OpenAi;
+        let read = read_answer(dialect, &answer, &toolset(dialect), "").unwrap();
+        let (_, call) = read.message.calls().next().unwrap();
+        assert_eq!(call.arguments.is_some(), is_taken, "{levels}");
+        if !is_taken {
+            assert!(read.unusable[0].problem.contains("nested 101 levels deep"), "{:?}", read.unusable);
+            assert_eq!(call.extra["_meta"]["toolwire/arguments"], arguments);
+        }
+    }
 }
