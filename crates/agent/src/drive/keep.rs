@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use toolwire_contract::{
-    Block, Content, ConversationId, Conversations, NewConversation, NewEntry, Role, StoreError,
-};
+use toolwire_contract::{ConversationId, Conversations, NewConversation, NewEntry, Role, StoreError};
 
 use super::Driver;
 use crate::agent::World;
@@ -13,9 +11,6 @@ use crate::run::{Run, Unsaved};
 
 /// How long a store is still waited for once somebody stops the run.
 const GRACE: Duration = Duration::from_secs(1);
-
-/// How many characters a title has at most.
-const TITLE: usize = 60;
 
 impl Driver {
     /// Tells of what is known by now, and keeps the messages that are complete. When they cannot be kept, the run has
@@ -73,7 +68,7 @@ async fn append(
     let (conversation, position) = match run.kept() {
         Some((conversation, position)) => (conversation.clone(), position),
         None => {
-            let new = NewConversation { title: title(unsaved), model: Some(model.to_owned()) };
+            let new = NewConversation { title: run.title(), model: Some(model.to_owned()) };
             let conversation = conversations.begin(new).await?.id;
             run.keep_in(conversation.clone(), 0);
             (conversation, 0)
@@ -96,20 +91,6 @@ async fn append(
             was_done(conversations, &conversation, position, unsaved).await?.then_some(()).ok_or(error)
         }
         Err(error) => Err(error),
-    }
-}
-
-/// The beginning of the first line that the person said.
-fn title(unsaved: &[Unsaved]) -> Option<String> {
-    let said = unsaved.iter().filter(|unsaved| unsaved.message.role == Role::User);
-    let mut texts = said.flat_map(|unsaved| &unsaved.message.content).filter_map(|block| match block {
-        Block::Content(Content::Text { text, .. }) => Some(text),
-        _ => None,
-    });
-    let line = texts.find_map(|text| text.lines().map(str::trim).find(|line| !line.is_empty()))?;
-    match line.char_indices().nth(TITLE) {
-        Some((end, _)) => Some(format!("{}…", line[..end].trim_end())),
-        None => Some(line.to_owned()),
     }
 }
 

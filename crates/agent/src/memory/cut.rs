@@ -42,7 +42,7 @@ impl Size {
         // What is this small is not shortened.
         let is_small = whole <= most as u64 / 4 || !has_results(message);
         let short = if is_small { whole } else { message_tokens(&shortened(message, most)).min(whole) };
-        let results = message.content.iter().filter(|block| matches!(block, Block::Result { .. }));
+        let results = message.content.iter().filter(|block| is_result(block));
         let said = whole - results.map(block_tokens).sum::<u64>().min(whole);
         Size { whole, short, said }
     }
@@ -126,24 +126,26 @@ impl Cut {
 
 /// The person speaks. After a step that was stopped, the results of its calls are in the same message.
 fn begins_turn(message: &Message) -> bool {
-    message.role == Role::User && message.content.iter().any(|block| !matches!(block, Block::Result { .. }))
+    message.role == Role::User && message.content.iter().any(|block| !is_result(block))
 }
 
 fn has_results(message: &Message) -> bool {
-    message.content.iter().any(|block| matches!(block, Block::Result { .. }))
+    message.content.iter().any(is_result)
+}
+
+fn is_result(block: &Block) -> bool {
+    matches!(block, Block::Result { .. })
 }
 
 /// Calls and their results, and nothing that the person said.
 fn is_step(messages: &[Arc<Message>]) -> bool {
     let [asked, answered] = messages else { return false };
-    asked.role == Role::Assistant
-        && answered.role == Role::User
-        && answered.content.iter().all(|block| matches!(block, Block::Result { .. }))
+    asked.role == Role::Assistant && answered.role == Role::User && answered.content.iter().all(is_result)
 }
 
 /// What the person said in a message, without the results in it.
 fn said(message: &Message) -> Message {
-    let content = message.content.iter().filter(|block| !matches!(block, Block::Result { .. }));
+    let content = message.content.iter().filter(|block| !is_result(block));
     Message { content: content.cloned().collect(), role: message.role, extra: message.extra.clone() }
 }
 

@@ -3,7 +3,7 @@
 use std::mem;
 use std::sync::Arc;
 
-use toolwire_contract::{ConversationId, Message, ToolResult, Usage};
+use toolwire_contract::{Block, Content, ConversationId, Message, Role, ToolResult, Usage};
 
 use super::{Run, State, Unsaved, history};
 use crate::approval::PendingCall;
@@ -11,11 +11,29 @@ use crate::event::ContextUse;
 use crate::outcome::{Ending, Outcome};
 use crate::settings::Settings;
 
+/// How many characters a title has at most.
+const TITLE: usize = 60;
+
 impl Run {
     /// All that was said, as the model would be shown it if its context had no end: users and assistants take turns, and
     /// each call has its result in the next message, but for calls that are open now.
     pub fn messages(&self) -> &[Arc<Message>] {
         &self.history
+    }
+
+    /// What to call the conversation: the beginning of the first line that the person said.
+    pub fn title(&self) -> Option<String> {
+        let said = self.history.iter().filter(|message| message.role == Role::User);
+        let mut texts = said.flat_map(|message| &message.content).filter_map(|block| match block {
+            Block::Content(Content::Text { text, .. }) => Some(text),
+            _ => None,
+        });
+        let line = texts.find_map(|text| text.lines().map(str::trim).find(|line| !line.is_empty()))?;
+        if line.chars().nth(TITLE).is_none() {
+            return Some(line.chars().map(visible).collect());
+        }
+        let begin: String = line.chars().take(TITLE - 1).map(visible).collect();
+        Some(format!("{}…", begin.trim_end()))
     }
 
     pub fn settings(&self) -> &Settings {
@@ -128,5 +146,28 @@ impl Run {
             usage: self.turn.usage,
             steps: self.turn.steps,
         }
+    }
+}
+
+/// Titles are shown in lists, where a control character would do harm.
+fn visible(character: char) -> char {
+    if character.is_control() { char::REPLACEMENT_CHARACTER } else { character }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn title(said: &str) -> Option<String> {
+        let mut run = Run::new(Settings::default());
+        run.say(said);
+        run.title()
+    }
+
+    #[test]
+    fn the_title_is_the_first_line_that_says_something() {
+        assert_eq!(title("\n  What is\u{7} this?\nmore"), Some("What is\u{fffd} this?".to_owned()));
+        assert_eq!(title(" \n"), None);
+        assert_eq!(title(&"word ".repeat(40)).map(|title| title.chars().count()), Some(60));
     }
 }

@@ -4,12 +4,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use serde_json::{Value, json};
-use toolwire_agent::{Agent, Decision, Ending, Functions, PendingCall, Person, Run, Unattended};
-use toolwire_contract::{CallError, CallOptions, Tool, ToolResult, Toolbox};
+use serde_json::json;
+use toolwire_agent::{Agent, Decision, Ending, PendingCall, Person, Run, Unattended};
 use toolwire_testkit::Scripted;
 
-use crate::support::{builder, functions, model, results};
+use crate::support::{Partly, builder, functions, model, results};
 
 fn two_deletions() -> Scripted {
     Scripted::calls([
@@ -111,28 +110,11 @@ async fn a_no_counts_after_an_always_to_another_call_of_the_tool() {
     assert!(told[1].1.ends_with("the user said no, because: not that one"), "{}", told[1].1);
 }
 
-/// Tools that can be called before they are listed, as those of a server that is just coming back.
-struct Unlisted(Functions);
-
-impl Toolbox for Unlisted {
-    fn tools(&self) -> Arc<[Tool]> {
-        Arc::new([])
-    }
-
-    fn call<'a>(
-        &'a self,
-        tool: &'a str,
-        arguments: &'a Value,
-        options: CallOptions,
-    ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
-        self.0.call(tool, arguments, options)
-    }
-}
-
 #[tokio::test]
 async fn a_tool_that_is_not_listed_is_judged_when_it_is_found() {
     let model = model([two_deletions(), Scripted::says("Done.")]);
-    let toolbox = Arc::new(Unlisted(functions()));
+    // As those of a server that is just coming back.
+    let toolbox = Arc::new(Partly { listed: Arc::new([]), missing: Vec::new(), tools: functions() });
     let builder = Agent::builder().model(model.clone()).tools(toolbox);
     let finished = builder.build().unwrap().run("Clean up").await;
     let told = results(&finished.run.messages()[2]);

@@ -2,15 +2,12 @@
 
 use std::sync::Arc;
 
-use futures::future::BoxFuture;
-use serde_json::{Value, json};
+use serde_json::json;
 use toolwire_agent::{Agent, Context, Functions, Search};
-use toolwire_contract::{
-    CallError, CallOptions, Missing, ModelLimits, ModelRequest, Tool, ToolChoice, ToolResult, Toolbox,
-};
+use toolwire_contract::{Missing, ModelLimits, ModelRequest, ToolChoice, Toolbox};
 use toolwire_testkit::{Scripted, ScriptedModel};
 
-use crate::support::{functions, model, results, tool};
+use crate::support::{Partly, functions, model, results, tool};
 
 fn many_tools() -> Functions {
     let numbered = (0..100).map(|number| format!("number_{number}_of_the_row"));
@@ -190,36 +187,14 @@ async fn a_conversation_of_stopped_steps_is_shortened_too() {
     assert!(last.contains("Read number 39") && !last.contains("Read number 0."), "{last}");
 }
 
-/// Tools of which a part is away.
-struct Partly(Functions);
-
-impl Toolbox for Partly {
-    fn tools(&self) -> Arc<[Tool]> {
-        self.0.tools()
-    }
-
-    fn missing(&self) -> Vec<Missing> {
-        ["files", "git"]
-            .map(|server| Missing { server: server.to_owned(), reason: "it ended".to_owned() })
-            .into()
-    }
-
-    fn call<'a>(
-        &'a self,
-        tool: &'a str,
-        arguments: &'a Value,
-        options: CallOptions,
-    ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
-        self.0.call(tool, arguments, options)
-    }
-}
-
 #[tokio::test]
 async fn a_model_is_told_which_servers_are_away() {
     let model = model([Scripted::says("I cannot see files.")]);
+    let away = |server: &str| Missing { server: server.to_owned(), reason: "it ended".to_owned() };
+    let (tools, missing) = (functions(), vec![away("files"), away("git")]);
     let agent = Agent::builder()
         .model(model.clone())
-        .tools(Arc::new(Partly(functions())))
+        .tools(Arc::new(Partly { listed: tools.tools(), missing, tools }))
         .instructions("Be brief.")
         .build()
         .unwrap();

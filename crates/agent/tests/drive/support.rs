@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
+use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
 use toolwire_agent::{Agent, AgentBuilder, AgentEvent, Finished, Functions, Policy, Running};
-use toolwire_contract::{Block, Message, Tool, ToolResult};
+use toolwire_contract::{Block, CallError, CallOptions, Message, Missing, Tool, ToolResult, Toolbox};
 use toolwire_store::{Sqlite, SqliteOptions};
 use toolwire_testkit::{Scripted, ScriptedModel};
 
@@ -34,6 +35,32 @@ pub(crate) fn functions() -> Functions {
 
 async fn panics(_: Map<String, Value>) -> String {
     panic!("index out of bounds")
+}
+
+/// Tools of which not all are listed, and some are away.
+pub(crate) struct Partly {
+    pub(crate) listed: Arc<[Tool]>,
+    pub(crate) missing: Vec<Missing>,
+    pub(crate) tools: Functions,
+}
+
+impl Toolbox for Partly {
+    fn tools(&self) -> Arc<[Tool]> {
+        self.listed.clone()
+    }
+
+    fn missing(&self) -> Vec<Missing> {
+        self.missing.clone()
+    }
+
+    fn call<'a>(
+        &'a self,
+        tool: &'a str,
+        arguments: &'a Value,
+        options: CallOptions,
+    ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
+        self.tools.call(tool, arguments, options)
+    }
 }
 
 pub(crate) fn builder(model: &Arc<ScriptedModel>) -> AgentBuilder {

@@ -14,10 +14,6 @@ use toolwire_llm::Models;
 use crate::assembly;
 use crate::failure::Failure;
 use crate::settings::Settings;
-use crate::shown::{cut, shown};
-
-/// How wide a title may be.
-const TITLE_COLUMNS: usize = 60;
 
 pub(crate) struct Session {
     pub(crate) settings: Settings,
@@ -127,10 +123,7 @@ impl Session {
             }
         }
         let messages = self.run.messages().to_vec();
-        let new = NewConversation {
-            title: messages.iter().find(|message| is_said(message)).and_then(|message| title(message)),
-            model: Some(self.model_name().to_owned()),
-        };
+        let new = NewConversation { title: self.run.title(), model: Some(self.model_name().to_owned()) };
         let entries: Vec<NewEntry> = messages.iter().cloned().map(NewEntry::from).collect();
         let conversation = self.store.begin(new).await?.id;
         let position = self.store.append(&conversation, entries, Some(0)).await?;
@@ -174,7 +167,6 @@ impl Session {
             Err(error) => error,
         };
         let messages = self.run.messages();
-        let first = messages.iter().find(|message| is_said(message)).ok_or(ChangeError::NothingSaid)?;
         let time = now();
         let entry = |(index, message): (usize, &Arc<Message>)| Entry {
             sequence: index as u64 + 1,
@@ -185,7 +177,7 @@ impl Session {
         };
         let conversation = Conversation {
             id: id.clone(),
-            title: title(first),
+            title: self.run.title(),
             model: Some(self.model_name().to_owned()),
             created: time,
             changed: time,
@@ -249,28 +241,11 @@ fn now() -> Timestamp {
     Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// The beginning of the first line that says something.
-fn title(message: &Message) -> Option<String> {
-    let text = text_of(message);
-    let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
-    Some(cut(&shown(line), TITLE_COLUMNS))
-}
-
 #[cfg(test)]
 mod tests {
     use toolwire_contract::ToolResult;
 
     use super::*;
-
-    #[test]
-    fn the_title_is_the_first_line_that_says_something() {
-        assert_eq!(
-            title(&Message::user("\n  What is\u{7} this?\nmore")),
-            Some("What is\u{fffd} this?".to_owned())
-        );
-        assert_eq!(title(&Message::user(" \n")), None);
-        assert_eq!(title(&Message::user("word ".repeat(40))).map(|title| title.chars().count()), Some(60));
-    }
 
     #[test]
     fn results_are_not_said_by_a_person() {
