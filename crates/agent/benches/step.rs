@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use toolwire_agent::{Agent, AgentBuilder, Ending, Functions, Run, Settings, Step};
 use toolwire_contract::{
-    Answer, Block, Conversations, Message, Model, ModelError, ModelEvent, ModelLimits, ModelRequest,
+    Block, Conversations, Message, Model, ModelError, ModelEvent, ModelLimits, ModelRequest, ModelResponse,
     NewConversation, Role, StopReason, Tool, ToolCall, ToolResult, Usage,
 };
 use toolwire_store::{Sqlite, SqliteOptions};
@@ -36,11 +36,11 @@ impl Model for Busy {
     }
 
     fn ask(&self, request: ModelRequest) -> BoxStream<'_, Result<ModelEvent, ModelError>> {
-        stream::once(async move { Ok(ModelEvent::Answer(answer(&request))) }).boxed()
+        stream::once(async move { Ok(ModelEvent::Response(answer(&request))) }).boxed()
     }
 }
 
-fn answer(request: &ModelRequest) -> Answer {
+fn answer(request: &ModelRequest) -> ModelResponse {
     let since = request.messages.iter().rev().take_while(|message| !is_question(message)).count();
     let (message, stop) = if since / 2 + 1 < STEPS {
         let call =
@@ -53,7 +53,7 @@ fn answer(request: &ModelRequest) -> Answer {
         (Message::assistant("The tide turns at nine."), StopReason::End)
     };
     let usage = Usage { input_tokens: 900, output_tokens: 60, ..Usage::default() };
-    Answer { message, stop, usage: Some(usage), unusable: Vec::new() }
+    ModelResponse { message, stop, usage: Some(usage), unusable: Vec::new() }
 }
 
 fn is_question(message: &Message) -> bool {

@@ -142,7 +142,7 @@ impl World {
         let mut catalog = self.catalog.lock().unwrap_or_else(PoisonError::into_inner);
         *catalog = catalog.updated(self.tools.tools(), self.model.limits());
         run.set_catalog(catalog.clone());
-        run.set_missing(&self.tools.missing());
+        run.set_missing(&self.tools.missing_servers());
     }
 }
 

@@ -95,7 +95,7 @@ impl Policy {
 
     /// What holds for a call of this name. By annotation a tool that is not listed is allowed: its call fails by itself, with an
     /// answer that tells the model what there is. Should its server come meanwhile, it is judged again just before it is called
-    /// ([`CallOptions::permits`](toolwire_contract::CallOptions::permits)).
+    /// ([`CallOptions::permission`](toolwire_contract::CallOptions::permission)).
     pub fn verdict(&self, name: &str, tool: Option<&Tool>) -> Verdict {
         let listed = |patterns: &[String]| {
             patterns.iter().find(|pattern| Glob::new(pattern.as_str()).matches(name)).cloned()

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream, StreamExt};
 use serde_json::Value;
-use toolwire_contract::{CallError, CallOptions, Missing, Tool, ToolResult, Toolbox};
+use toolwire_contract::{CallError, CallOptions, MissingServer, Tool, ToolResult, Toolbox};
 
 /// Several toolboxes as one, in their order.
 ///
@@ -96,8 +96,8 @@ impl Toolbox for Combined {
         self.names.lock().unwrap_or_else(PoisonError::into_inner).list(&labels, sources)
     }
 
-    fn missing(&self) -> Vec<Missing> {
-        self.toolboxes.iter().flat_map(|(_, toolbox)| toolbox.missing()).collect()
+    fn missing_servers(&self) -> Vec<MissingServer> {
+        self.toolboxes.iter().flat_map(|(_, toolbox)| toolbox.missing_servers()).collect()
     }
 
     fn changes(&self) -> Option<BoxStream<'static, ()>> {

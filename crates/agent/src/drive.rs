@@ -147,10 +147,10 @@ impl Driver {
                     self.tell(AgentEvent::Text(text)).await;
                 }
                 Some(Ok(ModelEvent::Thinking(text))) => self.tell(AgentEvent::Thinking(text)).await,
-                Some(Ok(ModelEvent::CallBegan { id, name })) => {
-                    self.tell(AgentEvent::CallBegan { id, name }).await
+                Some(Ok(ModelEvent::CallAnnounced { id, name })) => {
+                    self.tell(AgentEvent::CallAnnounced { id, name }).await
                 }
-                Some(Ok(ModelEvent::Answer(answer))) => {
+                Some(Ok(ModelEvent::Response(answer))) => {
                     // A tool that came meanwhile is judged by what it says of itself.
                     self.world.show_tools(&mut self.run);
                     let step = answer.usage;

@@ -20,7 +20,7 @@ pub enum AgentEvent {
     /// The next piece of what the model lets be seen of its thinking.
     Thinking(String),
     /// The model has begun to write a call. Its arguments are not known yet, and whether it will run is not either.
-    CallBegan { id: String, name: String },
+    CallAnnounced { id: String, name: String },
     /// A person must decide about this call.
     ApprovalNeeded(PendingCall),
     /// A call is being made. Not every call is: one that is denied or cannot be read is only finished.

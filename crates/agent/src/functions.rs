@@ -84,7 +84,7 @@ impl Toolbox for Functions {
                 });
             };
             if let Some(listed) = self.tools.iter().find(|listed| listed.name == tool) {
-                options.check(tool, listed)?;
+                options.check_permission(tool, listed)?;
             }
             let arguments = object(arguments)
                 .map_err(|problem| CallError::InvalidArguments { tool: tool.to_owned(), problem })?;

@@ -19,8 +19,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use toolwire_contract::{
-    Answer, Block, Content, ConversationId, Message, Missing, ModelLimits, ModelRequest, Role, StopReason,
-    Tool, ToolCall, ToolResult, Usage,
+    Block, Content, ConversationId, Message, MissingServer, ModelLimits, ModelRequest, ModelResponse, Role,
+    StopReason, Tool, ToolCall, ToolResult, Usage,
 };
 
 use crate::approval::{Decision, PendingCall};
@@ -174,7 +174,7 @@ impl Run {
 
     /// Which parts of the toolbox are away. The model is told, by name alone: the reasons change from one moment to the
     /// next, and a request that changes is read anew by the provider.
-    pub fn set_missing(&mut self, missing: &[Missing]) {
+    pub fn set_missing(&mut self, missing: &[MissingServer]) {
         self.away = missing.iter().map(|missing| missing.server.clone()).collect();
     }
 
@@ -223,11 +223,11 @@ impl Run {
     }
 
     /// The answer has come. One that was not asked for is passed over.
-    pub fn model_said(&mut self, answer: Answer) {
+    pub fn model_said(&mut self, answer: ModelResponse) {
         if !self.is_asking() {
             return;
         }
-        let Answer { mut message, stop, usage, unusable } = answer;
+        let ModelResponse { mut message, stop, usage, unusable } = answer;
         message.role = Role::Assistant;
         // By their places, as two calls may have come with the same id.
         let problems: Vec<Option<String>> = message

@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use serde_json::json;
 use toolwire_agent::{Decision, Policy, Run, Settings, Step, mend};
 use toolwire_contract::{
-    Answer, Block, Content, Message, ModelError, ModelLimits, Role, StopReason, Tool, ToolCall, ToolResult,
-    UnusableCall, Usage,
+    Block, Content, Message, ModelError, ModelLimits, ModelResponse, Role, StopReason, Tool, ToolCall,
+    ToolResult, UnusableCall, Usage,
 };
 use toolwire_testkit::check_messages;
 
@@ -18,7 +18,7 @@ use toolwire_testkit::check_messages;
 enum Event {
     Say(bool),
     /// Which tools are called, whether the second call takes the id of the first, whether the last one is unusable.
-    Answer {
+    Response {
         text: u8,
         calls: Vec<u8>,
         same_ids: bool,
@@ -39,10 +39,14 @@ enum Event {
 }
 
 fn event() -> impl Strategy<Value = Event> {
-    let answer =
-        (0..4u8, prop::collection::vec(0..6u8, 0..4), any::<bool>(), any::<bool>(), 0..5u8).prop_map(
-            |(text, calls, same_ids, unusable, stop)| Event::Answer { text, calls, same_ids, unusable, stop },
-        );
+    let answer = (0..4u8, prop::collection::vec(0..6u8, 0..4), any::<bool>(), any::<bool>(), 0..5u8)
+        .prop_map(|(text, calls, same_ids, unusable, stop)| Event::Response {
+            text,
+            calls,
+            same_ids,
+            unusable,
+            stop,
+        });
     prop_oneof![
         2 => any::<bool>().prop_map(Event::Say),
         6 => answer,
@@ -102,7 +106,7 @@ impl World {
                 self.run.say(format!("Question {}?", self.said));
             }
             Event::Say(_) => {}
-            Event::Answer { .. } => {
+            Event::Response { .. } => {
                 let answer = self.answer(event);
                 self.run.model_said(answer);
             }
@@ -174,8 +178,8 @@ impl World {
         matches!(self.run.step(), Step::CallTools(calls) if calls.iter().any(|(due, _)| due == id))
     }
 
-    fn answer(&mut self, event: &Event) -> Answer {
-        let Event::Answer { text, calls, same_ids, unusable, stop } = event else { unreachable!() };
+    fn answer(&mut self, event: &Event) -> ModelResponse {
+        let Event::Response { text, calls, same_ids, unusable, stop } = event else { unreachable!() };
         self.answers += 1;
         let names = ["read", "delete", "denied", "set", "search_tools", "unheard_of"];
         let text = match text {
@@ -203,7 +207,7 @@ impl World {
         });
         let content: Vec<Block> = text.into_iter().chain(calls).collect();
         let last = ids.last().filter(|_| *unusable);
-        Answer {
+        ModelResponse {
             message: Message::new(Role::Assistant, content),
             stop: [
                 StopReason::End,

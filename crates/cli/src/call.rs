@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::Value;
-use toolwire_contract::{CallOptions, Content, ResourceBody, ToolResult, Toolbox, read_time};
+use toolwire_contract::{CallOptions, Content, ResourceBody, ToolResult, Toolbox, parse_duration};
 use toolwire_hub::Hub;
 
 use crate::convert::json;
@@ -44,7 +44,7 @@ pub(crate) struct CallArgs {
 }
 
 fn time(text: &str) -> Result<Duration, String> {
-    read_time(text).ok_or_else(|| "write a time of at most a day, such as 30s, 500ms or 2m".to_owned())
+    parse_duration(text).ok_or_else(|| "write a time of at most a day, such as 30s, 500ms or 2m".to_owned())
 }
 
 pub(crate) fn run(args: &CallArgs, config: Option<&Path>) -> Result<ExitCode, Failure> {
@@ -100,7 +100,7 @@ async fn ask(args: &CallArgs, hub: &Hub, arguments: &Value) -> Result<ExitCode, 
         Ok(result) => {
             let text = if args.json { json(&Value::from(result.clone()), false) } else { in_text(&result) };
             output::print_of_strangers(&text)?;
-            Ok(if result.failed() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+            Ok(if result.is_error() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
         }
         Err(error) => {
             let failure = Failure::work(shown(&error.to_string()));

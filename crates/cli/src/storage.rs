@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use toolwire_contract::{Conversations, StoreError, read_time};
+use toolwire_contract::{Conversations, StoreError, parse_duration};
 use toolwire_store::{Redis, RedisOptions, Sqlite, SqliteOptions};
 
 use crate::failure::Failure;
@@ -123,7 +123,7 @@ fn kept_for(time: &Time) -> Result<Duration, Failure> {
     };
     let days = text.strip_suffix('d').and_then(|days| days.trim().parse::<u32>().ok());
     days.map(|days| Duration::from_secs(u64::from(days) * 24 * 60 * 60))
-        .or_else(|| read_time(text))
+        .or_else(|| parse_duration(text))
         .ok_or_else(|| {
             Failure::usage(format!("`toolwire.store.timeToLive`: `{}` is no time", shown(text)))
                 .with_hint("write seconds, \"12h\" or \"30d\"")

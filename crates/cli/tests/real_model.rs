@@ -15,8 +15,8 @@ use flate2::read::GzDecoder;
 use serde_json::{Map, Value, json};
 use toolwire_agent::{Agent, AgentEvent, Functions, Policy};
 use toolwire_contract::{
-    Answer, CallOptions, Message, Model, ModelError, ModelRequest, StopReason, Tool, ToolChoice, ToolResult,
-    Toolbox,
+    CallOptions, Message, Model, ModelError, ModelRequest, ModelResponse, StopReason, Tool, ToolChoice,
+    ToolResult, Toolbox,
 };
 use toolwire_dialect::{Dialect, Options, Status, Toolset};
 use toolwire_llm::{Endpoint, EndpointConfigs, collect};
@@ -75,7 +75,7 @@ const QUESTIONS: [&str; 4] = [
     "Hello",
 ];
 
-async fn asked(endpoint: &Endpoint, tool: &Tool) -> Result<Answer, ModelError> {
+async fn asked(endpoint: &Endpoint, tool: &Tool) -> Result<ModelResponse, ModelError> {
     for (attempt, question) in QUESTIONS.iter().enumerate() {
         let answer = asked_once(endpoint, tool, question).await;
         let is_endless = match &answer {
@@ -92,7 +92,7 @@ async fn asked(endpoint: &Endpoint, tool: &Tool) -> Result<Answer, ModelError> {
     unreachable!("the last attempt is given back")
 }
 
-async fn asked_once(endpoint: &Endpoint, tool: &Tool, question: &str) -> Result<Answer, ModelError> {
+async fn asked_once(endpoint: &Endpoint, tool: &Tool, question: &str) -> Result<ModelResponse, ModelError> {
     let request = ModelRequest {
         messages: vec![Message::user(question).into()],
         tools: Arc::new([tool.clone()]),

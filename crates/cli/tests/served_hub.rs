@@ -48,7 +48,7 @@ impl Client {
 #[tokio::test]
 async fn a_hub_is_served_as_a_toolbox() {
     let hub = hub().await;
-    assert_eq!(hub.missing(), []);
+    assert_eq!(hub.missing_servers(), []);
     let server = Server::builder("all")
         .environment::<&str, &str>([])
         .tool(hello)
@@ -89,7 +89,7 @@ async fn a_hub_is_served_as_a_toolbox() {
     let again: Vec<String> = second.tools().iter().map(|tool| tool.name.clone()).collect();
     assert_eq!(again, expected);
     let sum = second.call("calculate", &arguments, toolwire_contract::CallOptions::default()).await.unwrap();
-    assert!(!sum.failed(), "{sum:?}");
+    assert!(!sum.is_error(), "{sum:?}");
 
     second.close().await;
     http.shutdown(std::time::Duration::from_secs(5)).await;

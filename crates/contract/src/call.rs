@@ -1,26 +1,27 @@
-//! A call of a tool: the parameters of `tools/call`.
+//! A tool call: the parameters of `tools/call`.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::fields::{Fields, kind_of, take_object, take_text};
+use crate::fields::{Fields, take_object, take_text};
+use crate::json::json_kind;
 
-/// A call of a tool: the parameters of `tools/call`.
+/// A tool call: the parameters of `tools/call`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Value", into = "Value")]
 pub struct ToolCall {
     pub name: String,
     pub arguments: Option<Map<String, Value>>,
-    /// Everything else: `_meta`, `inputResponses`, `requestState`, and what later revisions add.
+    /// All other fields: `_meta`, `inputResponses`, `requestState`, and fields of later revisions.
     pub extra: Map<String, Value>,
 }
 
-/// Not a call.
+/// A JSON value that is not a tool call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidCall {
     #[error("a call must be an object, not {found}")]
     NotAnObject { found: &'static str },
-    #[error("a call must have a `name` that is text")]
+    #[error("a call must have a `name` that is a string")]
     NoName,
     #[error("the arguments of a call must be an object, not {found}")]
     ArgumentsNotAnObject { found: &'static str },
@@ -31,13 +32,14 @@ impl ToolCall {
         ToolCall { name: name.into(), arguments: Some(arguments), extra: Map::new() }
     }
 
-    /// Reads a call whose arguments stand under `arguments_key`: MCP says `arguments` in a request and `input` in a message.
+    /// Reads a call whose arguments are under `arguments_key`: `arguments` in an MCP request, `input` in a
+    /// message.
     pub(crate) fn read(mut fields: Map<String, Value>, arguments_key: &str) -> Result<ToolCall, InvalidCall> {
         let name = take_text(&mut fields, "name").ok_or(InvalidCall::NoName)?;
         let arguments = take_object(&mut fields, arguments_key);
-        // A call must not lose what it was asked to do, so only `null` is carried as if absent.
+        // Arguments must never be lost, so only `null` is treated as absent.
         if let Some(other) = fields.get(arguments_key).filter(|value| !value.is_null()) {
-            return Err(InvalidCall::ArgumentsNotAnObject { found: kind_of(other) });
+            return Err(InvalidCall::ArgumentsNotAnObject { found: json_kind(other) });
         }
         Ok(ToolCall { name, arguments, extra: fields })
     }
@@ -49,14 +51,14 @@ impl TryFrom<Value> for ToolCall {
     fn try_from(value: Value) -> Result<ToolCall, InvalidCall> {
         match value {
             Value::Object(fields) => ToolCall::read(fields, "arguments"),
-            other => Err(InvalidCall::NotAnObject { found: kind_of(&other) }),
+            other => Err(InvalidCall::NotAnObject { found: json_kind(&other) }),
         }
     }
 }
 
 impl From<ToolCall> for Value {
     fn from(call: ToolCall) -> Value {
-        Fields::default().set("name", call.name).set_some("arguments", call.arguments).and(call.extra)
+        Fields::default().set("name", call.name).set_some("arguments", call.arguments).with_extra(call.extra)
     }
 }
 
@@ -73,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_survive() {
+    fn calls_round_trip() {
         check_round_trip(json!({"name": "f"}));
         check_round_trip(json!({"name": "f", "arguments": null}));
         check_round_trip(json!({"name": "f", "arguments": {"a": [1, null]}, "_meta": {"progressToken": 1}}));
@@ -83,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn digits_stay_exact() {
+    fn digits_are_preserved() {
         let text = r#"{"name":"f","arguments":{"id":9007199254740993,"x":1.10,"e":1e+400}}"#;
         let call: ToolCall = serde_json::from_str(text).expect("the case is a call");
         assert_eq!(serde_json::to_string(&call).expect("a call is JSON"), text);
@@ -93,9 +95,9 @@ mod tests {
     fn arguments_are_never_dropped() {
         assert_eq!(
             ToolCall::try_from(json!({"name": "f", "arguments": "{}"})),
-            Err(InvalidCall::ArgumentsNotAnObject { found: "text" }),
+            Err(InvalidCall::ArgumentsNotAnObject { found: "a string" }),
         );
         assert_eq!(ToolCall::try_from(json!({"arguments": {}})), Err(InvalidCall::NoName));
-        assert_eq!(ToolCall::try_from(json!("f")), Err(InvalidCall::NotAnObject { found: "text" }));
+        assert_eq!(ToolCall::try_from(json!("f")), Err(InvalidCall::NotAnObject { found: "a string" }));
     }
 }

@@ -1,4 +1,4 @@
-//! What a tool gives back, block by block.
+//! Content blocks of tool results and messages.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -7,8 +7,9 @@ use crate::fields::{Fields, take_object, take_text};
 
 /// One block of content.
 ///
-/// Reading never fails: a block of a type this build has no name for, or one that lacks what its type asks for, is
-/// [`Content::Other`] and passes through whole. `extra` holds `annotations`, `_meta` and all other fields of a block.
+/// Reading never fails: a block of an unknown type, or one without the fields its type requires, becomes
+/// [`Content::Other`] and is preserved as it is. `extra` holds `annotations`, `_meta` and all other fields of
+/// a block.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Value", into = "Value")]
 pub enum Content {
@@ -28,7 +29,7 @@ pub enum Content {
         mime_type: String,
         extra: Map<String, Value>,
     },
-    /// A resource, embedded.
+    /// An embedded resource.
     Resource {
         resource: ResourceContents,
         extra: Map<String, Value>,
@@ -62,7 +63,7 @@ pub struct ResourceLink {
     pub title: Option<String>,
     pub description: Option<String>,
     pub mime_type: Option<String>,
-    /// Everything else: `size`, `icons`, `annotations`, `_meta`, and what later revisions add.
+    /// All other fields: `size`, `icons`, `annotations`, `_meta`, and fields of later revisions.
     pub extra: Map<String, Value>,
 }
 
@@ -71,17 +72,17 @@ impl Content {
         Content::Text { text: text.into(), extra: Map::new() }
     }
 
-    /// An image; `data` is base64.
+    /// Creates an image block; `data` is base64.
     pub fn image(data: impl Into<String>, mime_type: impl Into<String>) -> Content {
         Content::Image { data: data.into(), mime_type: mime_type.into(), extra: Map::new() }
     }
 
-    /// A sound; `data` is base64.
+    /// Creates an audio block; `data` is base64.
     pub fn audio(data: impl Into<String>, mime_type: impl Into<String>) -> Content {
         Content::Audio { data: data.into(), mime_type: mime_type.into(), extra: Map::new() }
     }
 
-    /// MCP's word for the type of this block, if it has one.
+    /// Returns the block's `type`, if it has one.
     pub fn type_name(&self) -> Option<&str> {
         Some(match self {
             Content::Text { .. } => "text",
@@ -93,7 +94,7 @@ impl Content {
         })
     }
 
-    /// MCP's `annotations` of this block.
+    /// Returns the block's `annotations`.
     pub fn annotations(&self) -> Option<&Map<String, Value>> {
         let annotations = match self {
             Content::Text { extra, .. }
@@ -106,7 +107,7 @@ impl Content {
         annotations?.as_object()
     }
 
-    /// Whether the block is meant for the model: it is, unless its `audience` names others only.
+    /// Whether the model should see the block: true unless its `audience` excludes the assistant.
     pub fn is_for_model(&self) -> bool {
         let audience = self.annotations().and_then(|annotations| annotations.get("audience"));
         match audience.and_then(Value::as_array) {
@@ -119,16 +120,16 @@ impl Content {
 impl From<Value> for Content {
     fn from(value: Value) -> Content {
         match value {
-            // Checked before it is taken apart, so that megabytes of base64 are moved and never copied.
+            // Checked first, so that large base64 data is moved and never copied.
             Value::Object(fields) if is_well_formed(&fields) => {
-                read(fields).expect("`is_well_formed` saw every field that `read` asks for")
+                read(fields).expect("`is_well_formed` checked every field that `read` requires")
             }
             other => Content::Other(other),
         }
     }
 }
 
-/// Whether the block is of a known type and has what the type asks for.
+/// Whether the block has a known type and the fields that the type requires.
 fn is_well_formed(fields: &Map<String, Value>) -> bool {
     let is_text = |key: &str| fields.get(key).is_some_and(Value::is_string);
     match fields.get("type").and_then(Value::as_str) {
@@ -184,21 +185,23 @@ impl From<Content> for Value {
     fn from(content: Content) -> Value {
         let typed = |name: &str| Fields::default().set("type", name);
         match content {
-            Content::Text { text, extra } => typed("text").set("text", text).and(extra),
+            Content::Text { text, extra } => typed("text").set("text", text).with_extra(extra),
             Content::Image { data, mime_type, extra } => {
-                typed("image").set("data", data).set("mimeType", mime_type).and(extra)
+                typed("image").set("data", data).set("mimeType", mime_type).with_extra(extra)
             }
             Content::Audio { data, mime_type, extra } => {
-                typed("audio").set("data", data).set("mimeType", mime_type).and(extra)
+                typed("audio").set("data", data).set("mimeType", mime_type).with_extra(extra)
             }
-            Content::Resource { resource, extra } => typed("resource").set("resource", resource).and(extra),
+            Content::Resource { resource, extra } => {
+                typed("resource").set("resource", resource).with_extra(extra)
+            }
             Content::ResourceLink(link) => typed("resource_link")
                 .set("uri", link.uri)
                 .set("name", link.name)
                 .set_some("title", link.title)
                 .set_some("description", link.description)
                 .set_some("mimeType", link.mime_type)
-                .and(link.extra),
+                .with_extra(link.extra),
             Content::Other(value) => value,
         }
     }
@@ -211,7 +214,7 @@ impl From<ResourceContents> for Value {
             ResourceBody::Text(text) => fields.set("text", text),
             ResourceBody::Blob(blob) => fields.set("blob", blob),
         }
-        .and(resource.extra)
+        .with_extra(resource.extra)
     }
 }
 
@@ -223,14 +226,14 @@ mod tests {
 
     #[track_caller]
     fn check_round_trip(text: &str, type_name: Option<&str>, is_known: bool) {
-        let content: Content = serde_json::from_str(text).expect("anything is content");
+        let content: Content = serde_json::from_str(text).expect("any JSON is content");
         assert_eq!(serde_json::to_string(&content).expect("content is JSON"), text);
         assert_eq!(content.type_name(), type_name);
         assert_eq!(!matches!(content, Content::Other(_)), is_known, "{content:?}");
     }
 
     #[test]
-    fn known_blocks_survive_to_the_byte() {
+    fn known_blocks_round_trip_byte_for_byte() {
         let cases = [
             (r#"{"type":"text","text":"a"}"#, "text"),
             (
@@ -255,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_and_broken_blocks_pass_whole() {
+    fn unknown_and_malformed_blocks_are_preserved() {
         let cases = [
             (r#"{"type":"video","data":"AA==","n":1.50}"#, Some("video")),
             (r#"{"type":"text"}"#, Some("text")),
@@ -274,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn the_audience_decides_who_sees_a_block() {
+    fn the_audience_decides_whether_the_model_sees_a_block() {
         let cases = [
             (json!({"type": "text", "text": "a"}), true),
             (json!({"type": "text", "text": "a", "annotations": {"audience": ["user"]}}), false),

@@ -1,4 +1,4 @@
-//! A conversation that is kept: what is known about it, and its entries.
+//! A stored conversation: its metadata and its entries.
 
 use core::fmt;
 use std::sync::Arc;
@@ -7,73 +7,73 @@ use serde::{Deserialize, Serialize};
 
 use crate::Message;
 
-/// What is known about a conversation without its messages.
+/// The metadata of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Conversation {
     pub id: ConversationId,
     pub title: Option<String>,
-    /// The model that was named last, at the beginning or with a message.
+    /// The most recent model, from the start of the conversation or from a message.
     pub model: Option<String>,
     pub created: Timestamp,
-    /// When the last message was added, or the conversation began.
+    /// The time of the last message, or the time of creation.
     pub changed: Timestamp,
-    /// How many messages there are: the sequence number of the last one.
+    /// The number of messages, which is the sequence number of the last one.
     pub messages: u64,
-    /// The sum over all entries, those that a fork took along included.
+    /// The sum over all entries, including those copied by a fork.
     pub usage: Usage,
     pub parent: Option<Parent>,
 }
 
-/// Where a fork comes from. The parent may be gone by now.
+/// The origin of a fork. The parent conversation may have been removed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parent {
     pub conversation: ConversationId,
-    /// How many messages of the parent the fork began with.
+    /// The number of messages copied from the parent.
     pub at: u64,
 }
 
-/// One message as it is kept. Entries are numbered from 1 without gaps and never change.
+/// One stored message. Entries are numbered from 1 without gaps and never change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
     pub sequence: u64,
-    /// When the store took it. Times never go back within a conversation.
+    /// The time when the store accepted it. Times never decrease within a conversation.
     pub time: Timestamp,
     /// The model that wrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// What it cost to get it.
+    /// The usage of the request that produced it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
     pub message: Arc<Message>,
 }
 
-/// Tokens and money.
+/// Token counts and cost.
 ///
-/// Numbers stop growing at [`Usage::MOST`], the largest whole number that all readers of JSON agree on.
+/// Sums saturate at [`Usage::MAX_COUNT`], the largest integer that every JSON parser represents exactly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub struct Usage {
-    /// All tokens that went in, the cached ones included.
+    /// All input tokens, including cached ones.
     pub input_tokens: u64,
-    /// All tokens that came out, the reasoning ones included.
+    /// All output tokens, including reasoning tokens.
     pub output_tokens: u64,
     pub cached_tokens: u64,
     pub reasoning_tokens: u64,
-    /// In billionths of a US dollar, so that sums are exact; `None` when nobody said what it costs.
+    /// In billionths of a US dollar, so that sums are exact; `None` if the price is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_nanodollars: Option<u64>,
 }
 
 impl Usage {
     /// 2⁵³ − 1.
-    pub const MOST: u64 = (1 << 53) - 1;
+    pub const MAX_COUNT: u64 = (1 << 53) - 1;
 
-    /// Both together. A cost that is known is not forgotten for one that is not.
+    /// Returns the sum of both. If only one cost is known, it is used.
     #[must_use]
     pub fn plus(&self, other: &Usage) -> Usage {
-        let sum = |one: u64, other: u64| one.saturating_add(other).min(Usage::MOST);
+        let sum = |one: u64, other: u64| one.saturating_add(other).min(Usage::MAX_COUNT);
         let cost = match (self.cost_nanodollars, other.cost_nanodollars) {
             (Some(one), Some(other)) => Some(sum(one, other)),
             (one, other) => one.or(other).map(|cost| sum(cost, 0)),
@@ -87,32 +87,32 @@ impl Usage {
         }
     }
 
-    /// The cost in US dollars, for people to read.
+    /// Returns the cost in US dollars, for display.
     pub fn dollars(&self) -> Option<f64> {
         self.cost_nanodollars.map(|nanodollars| nanodollars as f64 / 1e9)
     }
 }
 
-/// A moment, in milliseconds since 1970 began in UTC.
+/// A point in time, in milliseconds since 1970-01-01 UTC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Timestamp(pub u64);
 
-/// The name of a conversation: a UUID in lower case. Those that a store makes are of version 7, so that sorting them
-/// as text sorts them by the time they were made.
+/// The id of a conversation: a UUID in lower case. Stores create UUIDs of version 7, so sorting ids as text
+/// sorts them by creation time.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ConversationId(String);
 
-/// Not the name of a conversation.
+/// Text that is not a conversation id.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is no conversation id: it must be a UUID such as `0198f1c2-7d3a-7b11-9c55-2f6b0a1d4e83`")]
+#[error("`{text}` is not a conversation id; expected a UUID such as `0198f1c2-7d3a-7b11-9c55-2f6b0a1d4e83`")]
 pub struct InvalidId {
     pub text: String,
 }
 
 impl ConversationId {
-    /// A UUID of version 7 from a time and ten random bytes (74 of their bits are used).
+    /// Creates a UUID of version 7 from a time and ten random bytes (74 bits of them are used).
     pub fn new(time: Timestamp, random: [u8; 10]) -> ConversationId {
         let mut bytes = [0; 16];
         bytes[..6].copy_from_slice(&time.0.to_be_bytes()[2..]);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_is_read_in_either_case_and_nothing_else_is() {
+    fn an_id_is_parsed_in_either_case() {
         let id: Result<ConversationId, _> = "017F22E2-79B0-7CC3-98C4-DC0C0C07398F".parse();
         assert_eq!(id.map(String::from), Ok("017f22e2-79b0-7cc3-98c4-dc0c0c07398f".to_owned()));
         for text in
@@ -201,11 +201,11 @@ mod tests {
     }
 
     #[test]
-    fn usage_adds_up_and_stops_at_the_most() {
+    fn usage_sums_saturate() {
         let one = Usage { input_tokens: 5, cost_nanodollars: Some(7), ..Usage::default() };
         let other = Usage { input_tokens: u64::MAX, output_tokens: 2, ..Usage::default() };
         let both = Usage {
-            input_tokens: Usage::MOST,
+            input_tokens: Usage::MAX_COUNT,
             output_tokens: 2,
             cost_nanodollars: Some(7),
             ..Usage::default()

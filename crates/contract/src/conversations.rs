@@ -1,4 +1,4 @@
-//! Where conversations are kept.
+//! The `Conversations` trait: a store of conversations.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -8,21 +8,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Conversation, ConversationId, InvalidTranscript, Message, Role, Timestamp, Transcript, Usage};
 
-/// Where conversations are kept: append-only, and safe with many writers.
+/// A store of conversations. It is append-only and safe with concurrent writers.
 ///
-/// A *position* is a number of messages: 0 is before the first, and position 3 is just after the message with the
-/// sequence number 3.
+/// A *position* is a number of messages: position 0 is before the first message, position 3 is after the
+/// message with sequence number 3.
 ///
-/// An `Ok` from an operation that writes is an acknowledgement: what it says is kept, as the store documents. Dropping
-/// a future before it is done leaves open whether the work was done.
+/// An `Ok` from a write is an acknowledgement: the data is stored, with the durability that the store
+/// documents. After a future is dropped early, it is unknown whether the write happened.
 pub trait Conversations: Send + Sync {
-    /// Begins a conversation without messages.
+    /// Creates a conversation without messages.
     fn begin(&self, new: NewConversation) -> BoxFuture<'_, Result<Conversation, StoreError>>;
 
-    /// Adds messages at the end: all of them, one after the other, or none. Gives the position after the last one.
+    /// Appends messages: either all of them in order, or none. Returns the position after the last one.
     ///
-    /// With an `expected` position the messages are added only there; when another writer was faster, nothing is
-    /// added and the answer is [`StoreError::Conflict`]. Without it, the store puts the writers in an order.
+    /// With an `expected` position, the messages are appended only there. If another writer was faster,
+    /// nothing is appended and the result is [`StoreError::Conflict`]. Without it, the store serializes the
+    /// writers.
     fn append<'a>(
         &'a self,
         conversation: &'a ConversationId,
@@ -30,72 +31,78 @@ pub trait Conversations: Send + Sync {
         expected: Option<u64>,
     ) -> BoxFuture<'a, Result<u64, StoreError>>;
 
-    /// What is known about a conversation, without its messages.
+    /// Returns the metadata of a conversation, without its messages.
     fn get<'a>(&'a self, conversation: &'a ConversationId)
     -> BoxFuture<'a, Result<Conversation, StoreError>>;
 
-    /// A conversation and its entries after a position, as they are at one moment; 0 gives all of them, and a position
-    /// past the end none.
+    /// Returns a consistent snapshot of a conversation and its entries after a position. Position 0 returns
+    /// all entries, a position past the end returns none.
     fn load<'a>(
         &'a self,
         conversation: &'a ConversationId,
         after: u64,
     ) -> BoxFuture<'a, Result<Transcript, StoreError>>;
 
-    /// Conversations, the most recently changed first. What changes between two pages moves to the front and so out of
-    /// the pages still to come.
-    fn list(&self, limit: usize, after: Option<Cursor>) -> BoxFuture<'_, Result<Page, StoreError>>;
+    /// Lists conversations, the most recently changed first. A conversation that changes between two pages
+    /// moves to the front and does not appear in later pages.
+    fn list(
+        &self,
+        limit: usize,
+        after: Option<Cursor>,
+    ) -> BoxFuture<'_, Result<ConversationPage, StoreError>>;
 
-    /// Gives a conversation a title, or takes it away. It does not count as a change.
+    /// Sets or removes the title of a conversation. This does not update its `changed` time.
     fn rename<'a>(
         &'a self,
         conversation: &'a ConversationId,
         title: Option<String>,
     ) -> BoxFuture<'a, Result<(), StoreError>>;
 
-    /// A new conversation that begins with the messages of another up to a position, and lives on without it. It has
-    /// the title and the model of its parent.
+    /// Creates an independent conversation that starts with the messages of another up to a position. It
+    /// inherits the title and the model.
     fn fork<'a>(
         &'a self,
         conversation: &'a ConversationId,
         at: u64,
     ) -> BoxFuture<'a, Result<Conversation, StoreError>>;
 
-    /// Messages in which, for every word of the query, some word begins with it; case and accents do not matter.
+    /// Finds messages that contain, for every word of the query, a word that starts with it; case and accents
+    /// are ignored.
     ///
-    /// The most recently changed conversation comes first, and within it the newest message. A query without words
-    /// finds nothing.
-    fn search<'a>(&'a self, query: &'a str, limit: usize) -> BoxFuture<'a, Result<Found, StoreError>>;
+    /// The most recently changed conversation comes first, and within it the newest message. A query without
+    /// words finds nothing.
+    fn search<'a>(&'a self, query: &'a str, limit: usize)
+    -> BoxFuture<'a, Result<SearchResults, StoreError>>;
 
-    /// Removes a conversation for good. Its forks stay.
+    /// Removes a conversation permanently. Its forks remain.
     fn remove<'a>(&'a self, conversation: &'a ConversationId) -> BoxFuture<'a, Result<(), StoreError>>;
 
-    /// Puts back a whole conversation under its own id, which must be free; wholly or not at all.
+    /// Restores a complete conversation under its own id, which must be unused; all or nothing.
     fn restore(&self, transcript: Transcript) -> BoxFuture<'_, Result<Conversation, StoreError>>;
 
-    /// A conversation as the JSON text that [`Transcript`] describes.
+    /// Returns a conversation in the JSON format that [`Transcript`] describes.
     fn export<'a>(&'a self, conversation: &'a ConversationId) -> BoxFuture<'a, Result<String, StoreError>> {
         Box::pin(async move { Ok(self.load(conversation, 0).await?.to_json()) })
     }
 
-    /// Reads what [`Conversations::export`] wrote, here or elsewhere.
+    /// Restores a conversation from the output of [`Conversations::export`].
     fn import<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<Conversation, StoreError>> {
         Box::pin(async move { self.restore(Transcript::from_json(text)?).await })
     }
 }
 
-/// How a conversation begins.
+/// The initial metadata of a conversation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NewConversation {
     pub title: Option<String>,
     pub model: Option<String>,
 }
 
-/// A message to be kept.
+/// A message to store.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewEntry {
     pub message: Arc<Message>,
-    /// The model that wrote it; it becomes the conversation's.
+    /// The model that wrote it; it becomes the conversation's model.
     pub model: Option<String>,
     pub usage: Option<Usage>,
 }
@@ -112,40 +119,39 @@ impl From<Message> for NewEntry {
     }
 }
 
-/// Some of the conversations.
+/// One page of a list of conversations.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Page {
+pub struct ConversationPage {
     pub conversations: Vec<Conversation>,
-    /// Where the next page begins; `None` after the last.
+    /// The start of the next page; `None` on the last page.
     pub next: Option<Cursor>,
 }
 
-/// A place in the list of conversations, as the store gave it.
+/// A position in the list of conversations, as returned by the store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cursor {
     pub changed: Timestamp,
     pub id: ConversationId,
 }
 
-/// What a search found.
+/// The results of a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
-    pub hits: Vec<Hit>,
-    /// Whether everything was looked at that could have given one of these hits; otherwise the store reached the bound
-    /// of its search, and older conversations may hold more.
+pub struct SearchResults {
+    pub hits: Vec<SearchHit>,
+    /// False if the store reached its search limit, so older conversations may contain more hits.
     pub is_complete: bool,
 }
 
-/// A message that was found.
+/// A message found by a search.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Hit {
+pub struct SearchHit {
     pub conversation: ConversationId,
     pub title: Option<String>,
     pub sequence: u64,
     pub time: Timestamp,
     #[serde(serialize_with = "write_role")]
     pub role: Role,
-    /// A line of the message around the first word that was found, `…` where it was cut.
+    /// A line of the message around the first matching word, with `…` where it was truncated.
     pub snippet: String,
 }
 
@@ -153,51 +159,53 @@ fn write_role<S: serde::Serializer>(role: &Role, serializer: S) -> Result<S::Ok,
     serializer.serialize_str(role.name())
 }
 
-/// Why a store did not do what it was asked.
+/// A failed store operation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    #[error("there is no conversation `{conversation}`")]
+    #[error("conversation `{conversation}` does not exist")]
     UnknownConversation { conversation: ConversationId },
     #[error(
-        "conversation `{conversation}` has {messages} messages, so there is no position {position} in it"
+        "position {position} is past the end of conversation `{conversation}`, which has {messages} messages"
     )]
     UnknownPosition { conversation: ConversationId, position: u64, messages: u64 },
-    /// Another writer was faster. Nothing was added.
+    /// Another writer was faster. Nothing was appended.
     #[error(
-        "conversation `{conversation}` is at position {found}, not {expected}: another writer was faster"
+        "conversation `{conversation}` is at position {found}, not {expected}: another writer changed it"
     )]
     Conflict { conversation: ConversationId, expected: u64, found: u64 },
-    #[error("conversation `{conversation}` is already there")]
+    #[error("conversation `{conversation}` already exists")]
     Exists { conversation: ConversationId },
-    #[error("this cannot be imported: {0}")]
+    #[error("cannot import: {0}")]
     InvalidTranscript(#[from] InvalidTranscript),
-    /// The file or the keys belong to something else.
+    /// The file or the keys belong to another program.
     #[error("`{place}` is not a store of conversations: {problem}")]
     Foreign { place: String, problem: String },
     #[error(
-        "`{place}` was written by a newer version: it has format {found}, and this program knows up to {known}"
+        "`{place}` was written by a newer version: it has format {found}, this program supports up to {known}"
     )]
     Newer { place: String, found: u64, known: u64 },
     #[error("`{place}` is damaged: {problem}")]
     Damaged { place: String, problem: String },
     /// Nothing was written.
-    #[error("there is no room left for `{place}`")]
+    #[error("no space left for `{place}`")]
     Full { place: String },
     /// Nothing was written.
     #[error("`{place}` was locked by another process for {after:?}")]
     Busy { place: String, after: Duration },
     /// Nothing was written.
-    #[error("`{place}` is not there: {problem}")]
+    #[error("`{place}` is unavailable: {problem}")]
     Unavailable { place: String, problem: String },
     /// The connection broke after the messages were sent.
-    #[error("`{place}` went away during the work ({problem}); whether it was done is not known")]
+    #[error(
+        "lost the connection to `{place}` during a write ({problem}); it is unknown whether the write happened"
+    )]
     OutcomeUnknown { place: String, problem: String },
-    #[error("`{place}` refused: {problem}")]
+    #[error("`{place}` rejected the operation: {problem}")]
     Refused { place: String, problem: String },
 }
 
 impl StoreError {
-    /// A word for programs.
+    /// Returns a machine-readable code.
     pub const fn code(&self) -> &'static str {
         match self {
             StoreError::UnknownConversation { .. } => "unknown_conversation",
@@ -216,31 +224,31 @@ impl StoreError {
         }
     }
 
-    /// What to try next, in one line.
+    /// Returns the next thing to try, in one line.
     pub const fn hint(&self) -> Option<&'static str> {
         Some(match self {
-            StoreError::UnknownConversation { .. } => "list the conversations to see which there are",
+            StoreError::UnknownConversation { .. } => "list the conversations to find the right id",
             StoreError::UnknownPosition { .. } => "load the conversation to see its messages",
-            StoreError::Conflict { .. } => {
-                "somebody else has added to it: read what was added, and go on from there"
-            }
-            StoreError::Exists { .. } => "remove it first, or go on with the one that is there",
+            StoreError::Conflict { .. } => "load the new messages and continue from there",
+            StoreError::Exists { .. } => "remove it first, or use the existing one",
             StoreError::InvalidTranscript(InvalidTranscript::OtherVersion { .. }) => {
-                "import it with the version of the program that exported it, or a newer one"
+                "import it with the version that exported it, or a newer one"
             }
             StoreError::InvalidTranscript(_) => {
-                "export the conversation again, and import that file unchanged"
+                "export the conversation again and import the unmodified file"
             }
-            StoreError::Foreign { .. } => "name another place for the conversations",
-            StoreError::Newer { .. } => "update the program, or name another place for the conversations",
+            StoreError::Foreign { .. } => "configure another location for the conversations",
+            StoreError::Newer { .. } => {
+                "update the program, or configure another location for the conversations"
+            }
             StoreError::Damaged { .. } => {
-                "keep a copy of it, then restore it from a backup or name another place"
+                "make a copy of it, then restore a backup or configure another location"
             }
-            StoreError::Full { .. } => "make room, and try again: nothing was written",
-            StoreError::Busy { .. } => "try again, or end the process that holds it",
-            StoreError::Unavailable { .. } => "look whether it is running and within reach, and try again",
+            StoreError::Full { .. } => "free some space and retry; nothing was written",
+            StoreError::Busy { .. } => "retry, or stop the process that holds the lock",
+            StoreError::Unavailable { .. } => "check that it is running and reachable, then retry",
             StoreError::OutcomeUnknown { .. } => {
-                "load the conversation to see whether the messages are there"
+                "load the conversation to see whether the messages were stored"
             }
             StoreError::Refused { .. } => return None,
         })

@@ -1,29 +1,30 @@
-//! Tells the fields we have a name for from those we carry.
+//! Separates known fields from unknown ones when a JSON object becomes a Rust type.
 //!
-//! A field moves out of the map only when its value has the type MCP gives it. Whatever stays in the map (unknown
-//! keys, a `null` title, a number where text is due) is the type's `extra` and is written back as it came.
+//! A field is taken out of the map only when its value has the type that MCP defines. Everything that stays
+//! in the map (unknown keys, a `null` title, a number where a string is expected) becomes the type's `extra`
+//! and is written back unchanged.
 
 use serde_json::{Map, Value};
 
-/// Takes `key` when it holds text.
+/// Takes the value of `key` if it is a string.
 pub(crate) fn take_text(fields: &mut Map<String, Value>, key: &str) -> Option<String> {
     take_if(fields, key, Value::is_string).map(|value| match value {
         Value::String(text) => text,
-        _ => unreachable!("`take_if` checked for text"),
+        _ => unreachable!("`take_if` checked for a string"),
     })
 }
 
-/// Takes `key` when it holds a boolean.
+/// Takes the value of `key` if it is a boolean.
 pub(crate) fn take_flag(fields: &mut Map<String, Value>, key: &str) -> Option<bool> {
     take_if(fields, key, Value::is_boolean).and_then(|value| value.as_bool())
 }
 
-/// Takes `key` when it is there, whatever it holds; an absent key is not a `null`.
+/// Takes the value of `key`, of any type; an absent key is different from `null`.
 pub(crate) fn take_any(fields: &mut Map<String, Value>, key: &str) -> Option<Value> {
     take_if(fields, key, |_| true)
 }
 
-/// Takes `key` when it holds an object.
+/// Takes the value of `key` if it is an object.
 pub(crate) fn take_object(fields: &mut Map<String, Value>, key: &str) -> Option<Map<String, Value>> {
     take_if(fields, key, Value::is_object).map(|value| match value {
         Value::Object(object) => object,
@@ -31,7 +32,7 @@ pub(crate) fn take_object(fields: &mut Map<String, Value>, key: &str) -> Option<
     })
 }
 
-/// Takes `key` when it holds an array.
+/// Takes the value of `key` if it is an array.
 pub(crate) fn take_array(fields: &mut Map<String, Value>, key: &str) -> Option<Vec<Value>> {
     take_if(fields, key, Value::is_array).map(|value| match value {
         Value::Array(items) => items,
@@ -45,14 +46,14 @@ fn take_if(
     is_wanted: impl FnOnce(&Value) -> bool,
 ) -> Option<Value> {
     if fields.get(key).is_some_and(is_wanted) {
-        // `remove` would move the last key into the gap and so change the order of the rest.
+        // `swap_remove` would change the order of the other keys.
         fields.shift_remove(key)
     } else {
         None
     }
 }
 
-/// Writes known fields in MCP's order, then the carried ones.
+/// Builds a JSON object: known fields in MCP's order, then the unknown ones.
 #[derive(Default)]
 pub(crate) struct Fields(Map<String, Value>);
 
@@ -69,23 +70,11 @@ impl Fields {
         }
     }
 
-    /// A known field wins over a carried one of the same name: it was set on purpose after reading.
-    pub(crate) fn and(mut self, extra: Map<String, Value>) -> Value {
+    /// Adds the unknown fields. A known field of the same name wins, because it was set after reading.
+    pub(crate) fn with_extra(mut self, extra: Map<String, Value>) -> Value {
         for (key, value) in extra {
             self.0.entry(key).or_insert(value);
         }
         Value::Object(self.0)
-    }
-}
-
-/// What a value is, in words for an error.
-pub(crate) fn kind_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "text",
-        Value::Array(_) => "an array",
-        Value::Object(_) => "an object",
     }
 }

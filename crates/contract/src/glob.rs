@@ -1,8 +1,8 @@
-//! Patterns of tool names, wherever tools are allowed or denied.
+//! Patterns of tool names, for allow and deny lists.
 
 use std::fmt;
 
-/// A pattern of tool names: `*` is any text, `?` any one character, all else itself. Case counts.
+/// A pattern of tool names: `*` matches any text, `?` any single character. Matching is case-sensitive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Glob(String);
 
@@ -11,9 +11,10 @@ impl Glob {
         Glob(pattern.into())
     }
 
-    /// Whether the whole of `name` fits.
+    /// Whether the pattern matches the complete `name`.
     pub fn matches(&self, name: &str) -> bool {
-        // On a mismatch only the last `*` takes one character more: nothing is tried twice, however many stars there are.
+        // On a mismatch, only the last `*` consumes one more character, so the time is at most pattern length
+        // × name length.
         let (mut pattern, mut rest) = (self.0.as_str(), name);
         let mut after_star: Option<(&str, &str)> = None;
         loop {
@@ -55,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_whole_name_must_fit() {
+    fn the_complete_name_must_match() {
         let cases = [
             ("search", "search", true),
             ("search", "Search", false),
@@ -88,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn many_stars_cost_no_more_than_pattern_times_name() {
+    fn many_stars_do_not_backtrack_exponentially() {
         let pattern = Glob::new("*a".repeat(500) + "b");
         assert!(!pattern.matches(&"a".repeat(5_000)));
     }

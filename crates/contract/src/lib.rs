@@ -4,14 +4,15 @@ mod call;
 mod content;
 mod conversation;
 mod conversations;
-mod fields; // the one way in which known and unknown fields are told apart
+mod duration;
+mod fields; // separates known fields from unknown ones
 mod glob;
+mod json;
 mod message;
 mod model;
-mod nesting;
 mod result;
 mod secret;
-mod time;
+mod text;
 mod tool;
 mod toolbox;
 mod transcript;
@@ -19,17 +20,20 @@ mod transcript;
 pub use call::{InvalidCall, ToolCall};
 pub use content::{Content, ResourceBody, ResourceContents, ResourceLink};
 pub use conversation::{Conversation, ConversationId, Entry, InvalidId, Parent, Timestamp, Usage};
-pub use conversations::{Conversations, Cursor, Found, Hit, NewConversation, NewEntry, Page, StoreError};
+pub use conversations::{
+    ConversationPage, Conversations, Cursor, NewConversation, NewEntry, SearchHit, SearchResults, StoreError,
+};
+pub use duration::parse_duration;
 pub use glob::Glob;
+pub use json::{MAX_NESTING_DEPTH, json_kind, nesting_depth, object_nesting_depth};
 pub use message::{Block, InvalidMessage, Message, Role};
 pub use model::{
-    Answer, Model, ModelError, ModelEvent, ModelLimits, ModelRequest, StopReason, ToolChoice, UnusableCall,
-    Wait,
+    Model, ModelError, ModelEvent, ModelLimits, ModelRequest, ModelResponse, StopReason, ToolChoice,
+    UnusableCall, WaitPhase,
 };
-pub use nesting::{MOST_LEVELS, levels, levels_of_fields};
 pub use result::{InvalidResult, ToolResult};
 pub use secret::Secret;
-pub use time::read_time;
-pub use tool::{InvalidTool, Tool};
-pub use toolbox::{CallError, CallOptions, Missing, Permits, Progress, Toolbox};
+pub use text::{nearest_names, truncate};
+pub use tool::{InvalidTool, Tool, ToolHints};
+pub use toolbox::{CallError, CallOptions, CallPermission, MissingServer, Progress, Toolbox};
 pub use transcript::{InvalidTranscript, Transcript};

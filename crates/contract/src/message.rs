@@ -1,22 +1,23 @@
-//! A message of a conversation, in the words MCP uses for sampling with tools.
+//! A message of a conversation, in the JSON format of MCP sampling with tools.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::fields::{Fields, kind_of, take_any, take_text};
+use crate::fields::{Fields, take_any, take_text};
+use crate::json::json_kind;
 use crate::{Content, ToolCall, ToolResult};
 
 /// A message of a conversation.
 ///
-/// MCP lets a lone block stand for a list of one; it is read so and written as the list.
+/// MCP allows `content` to be a single block instead of an array; it is read as an array and written as one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Value", into = "Value")]
 pub struct Message {
     pub role: Role,
     pub content: Vec<Block>,
-    /// Everything else: `_meta`, and what later revisions add.
+    /// All other fields: `_meta`, and fields of later revisions.
     pub extra: Map<String, Value>,
 }
 
@@ -28,24 +29,25 @@ pub enum Role {
 
 /// One block of a message.
 ///
-/// Reading never fails: what is no well-formed call or result is content, and content carries everything.
+/// Reading never fails: a block that is not a well-formed call or result is read as content, which accepts
+/// any JSON.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Value", into = "Value")]
 pub enum Block {
     Content(Content),
-    /// The assistant calls a tool: MCP's `tool_use`. Its unknown fields are the call's.
+    /// A call by the assistant: MCP's `tool_use`. Unknown fields are in the call's `extra`.
     Call {
         id: String,
         call: ToolCall,
     },
-    /// What the call of this id gave: MCP's `tool_result`. Its unknown fields are the result's.
+    /// The result of the call with this id: MCP's `tool_result`. Unknown fields are in the result's `extra`.
     Result {
         id: String,
         result: ToolResult,
     },
 }
 
-/// Not a message.
+/// A JSON value that is not a message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidMessage {
     #[error("a message must be an object, not {found}")]
@@ -69,7 +71,7 @@ impl Message {
         Message { role, content, extra: Map::new() }
     }
 
-    /// The calls in this message, with their ids.
+    /// Iterates over the calls in this message, with their ids.
     pub fn calls(&self) -> impl Iterator<Item = (&str, &ToolCall)> {
         self.content.iter().filter_map(|block| match block {
             Block::Call { id, call } => Some((id.as_str(), call)),
@@ -78,7 +80,7 @@ impl Message {
     }
 }
 
-/// A shared message is compared by what it says.
+/// Compares a shared message by value.
 impl PartialEq<Message> for Arc<Message> {
     fn eq(&self, other: &Message) -> bool {
         **self == *other
@@ -99,7 +101,7 @@ impl TryFrom<Value> for Message {
 
     fn try_from(value: Value) -> Result<Message, InvalidMessage> {
         let Value::Object(mut fields) = value else {
-            return Err(InvalidMessage::NotAnObject { found: kind_of(&value) });
+            return Err(InvalidMessage::NotAnObject { found: json_kind(&value) });
         };
         let role = match take_text(&mut fields, "role") {
             Some(role) if role == "user" => Role::User,
@@ -108,7 +110,7 @@ impl TryFrom<Value> for Message {
         };
         let content = match take_any(&mut fields, "content").ok_or(InvalidMessage::NoContent)? {
             Value::Array(blocks) => blocks.into_iter().map(Block::from).collect(),
-            lone => vec![Block::from(lone)],
+            single => vec![Block::from(single)],
         };
         Ok(Message { role, content, extra: fields })
     }
@@ -117,7 +119,7 @@ impl TryFrom<Value> for Message {
 impl From<Message> for Value {
     fn from(message: Message) -> Value {
         let blocks: Vec<Value> = message.content.into_iter().map(Value::from).collect();
-        Fields::default().set("role", message.role.name()).set("content", blocks).and(message.extra)
+        Fields::default().set("role", message.role.name()).set("content", blocks).with_extra(message.extra)
     }
 }
 
@@ -156,7 +158,7 @@ impl From<Block> for Value {
                 .set("id", id)
                 .set("name", call.name)
                 .set_some("input", call.arguments)
-                .and(call.extra),
+                .with_extra(call.extra),
             Block::Result { id, result } => {
                 result.write(Fields::default().set("type", "tool_result").set("toolUseId", id))
             }
@@ -178,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_survive_to_the_byte() {
+    fn messages_round_trip_byte_for_byte() {
         check_round_trip(r#"{"role":"user","content":[{"type":"text","text":"hi"}],"_meta":{"n":1.0}}"#);
         let asked = check_round_trip(
             r#"{"role":"assistant","content":[{"type":"text","text":"…"},{"type":"tool_use","id":"1","name":"f","input":{"n":12345678901234567890},"_meta":{"a":1}},{"type":"later","x":[1e+2]}]}"#,
@@ -193,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_call_is_carried_as_content() {
+    fn a_malformed_call_is_read_as_content() {
         let message = check_round_trip(
             r#"{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"f","input":"{}"}]}"#,
         );
@@ -201,13 +203,13 @@ mod tests {
     }
 
     #[test]
-    fn a_lone_block_is_a_list_of_one() {
+    fn a_single_block_is_read_as_an_array() {
         let message = Message::try_from(json!({"role": "user", "content": {"type": "text", "text": "a"}}));
         assert_eq!(message, Ok(Message::user("a")));
     }
 
     #[test]
-    fn what_is_no_message_is_told() {
+    fn a_value_that_is_not_a_message_is_rejected() {
         assert_eq!(Message::try_from(json!(1)), Err(InvalidMessage::NotAnObject { found: "a number" }));
         assert_eq!(
             Message::try_from(json!({"role": "system", "content": []})),

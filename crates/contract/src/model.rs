@@ -1,4 +1,4 @@
-//! Something that answers a conversation: a language model behind an API, or a stand-in for one.
+//! The `Model` trait: a language model behind an API, or a replacement for one in tests and demos.
 
 use core::fmt;
 use core::time::Duration;
@@ -10,43 +10,45 @@ use serde_json::Value;
 
 use crate::{Message, Tool, Usage};
 
-/// Something that answers a [`ModelRequest`].
+/// A model that responds to a [`ModelRequest`].
 ///
-/// What goes in and comes out is MCP's: tools under their own names, arguments as their own schemas want them. Each
-/// provider's way of saying it stays behind this trait.
+/// Requests and responses use MCP's types: tools have their own names, and arguments match the tools' own
+/// schemas. Provider formats stay behind this trait.
 pub trait Model: Send + Sync {
-    /// The model as people write it, such as `openai/gpt-5.2`.
+    /// Returns the model's name as users write it, such as `openai/gpt-5.2`.
     fn name(&self) -> &str;
 
-    /// What is known of its limits.
+    /// Returns the known limits of the model.
     fn limits(&self) -> ModelLimits {
         ModelLimits::default()
     }
 
-    /// Asks for the next message. The stream yields pieces as they come, then one [`ModelEvent::Answer`] as its last
-    /// event, or an error as its last event. Nothing is asked before the stream is polled; dropping it ends the request.
+    /// Requests the next message. The stream yields fragments as they arrive. Its last event is a
+    /// [`ModelEvent::Response`] or an error. The request is sent on the first poll; dropping the stream
+    /// cancels it.
     fn ask(&self, request: ModelRequest) -> BoxStream<'_, Result<ModelEvent, ModelError>>;
 }
 
-/// What a model takes.
+/// The limits of a model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ModelLimits {
-    /// Tokens of request and answer together.
+    /// Maximum tokens of request and response together.
     pub context_tokens: Option<u64>,
-    /// The most tools in one request.
+    /// Maximum number of tools in one request.
     pub tools: Option<usize>,
 }
 
-/// A conversation to be answered.
+/// A conversation to respond to.
 ///
-/// Every call in the messages has its result in the next message, which is the user's; a model may refuse others.
+/// Every call in the messages must have its result in the next message, which has the role `user`. A model
+/// may reject anything else.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ModelRequest {
-    /// What the model is told before the conversation.
+    /// The system prompt.
     pub instructions: Option<String>,
-    /// Shared with whoever keeps the conversation: it is sent again with each request, and grows.
+    /// Shared, not copied: every request repeats the growing conversation.
     pub messages: Vec<Arc<Message>>,
-    /// The tools it may call, in an order that stays the same from request to request.
+    /// The tools that the model may call, in the same order in every request, so that prompt caches work.
     pub tools: Arc<[Tool]>,
     pub tool_choice: ToolChoice,
     pub max_output_tokens: Option<u64>,
@@ -57,114 +59,114 @@ pub struct ModelRequest {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolChoice {
-    /// As it likes.
+    /// The model decides.
     #[default]
     Auto,
-    /// At least one.
+    /// The model must call at least one tool.
     Required,
-    /// None, though they are listed.
+    /// The model must not call tools, even though they are listed.
     None,
-    /// This one.
+    /// The model must call this tool.
     Tool(String),
 }
 
-/// A part of an answer as it comes.
+/// One event of a streamed response.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ModelEvent {
-    /// The next piece of the text.
+    /// The next fragment of the text.
     Text(String),
-    /// The next piece of what the model lets be seen of its thinking.
+    /// The next fragment of the visible reasoning.
     Thinking(String),
-    /// A call has begun; its arguments are still being written.
-    CallBegan { id: String, name: String },
-    /// All of it, once it is over.
-    Answer(Answer),
+    /// A call has started; its arguments are still incomplete.
+    CallAnnounced { id: String, name: String },
+    /// The complete response, as the last event.
+    Response(ModelResponse),
 }
 
-/// A whole answer.
+/// A complete response of a model.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Answer {
-    /// The assistant's message. What only its own provider understands (thinking, signatures) is in it as blocks and
-    /// `_meta` that others pass over.
+pub struct ModelResponse {
+    /// The assistant's message. Provider-specific parts (thinking, signatures) are blocks and `_meta` fields
+    /// that other providers ignore.
     pub message: Message,
     pub stop: StopReason,
     pub usage: Option<Usage>,
-    /// Calls in the message that must not run, each with what the model is to be told instead.
+    /// Calls in the message that must not run, each with an error text for the model.
     pub unusable: Vec<UnusableCall>,
 }
 
-/// A call that must not run: its arguments cannot be read, or the answer was cut off in it.
+/// A call that must not run, because its arguments are invalid or the response was cut off.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnusableCall {
     pub id: String,
-    /// For the model to read.
+    /// An explanation for the model.
     pub problem: String,
 }
 
-/// Why the answer ended.
+/// The reason why a response ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
-    /// The model has said what it had to say.
+    /// The model finished its response.
     End,
-    /// It waits for the results of its calls.
+    /// The model waits for the results of its calls.
     Calls,
-    /// It reached the limit of its output or of its context.
+    /// The output limit or the context limit was reached.
     Length,
-    /// It would not answer, or a filter of the provider's stepped in.
+    /// The model refused, or a content filter of the provider blocked the response.
     Refusal,
-    /// The provider's own word.
+    /// A reason that only this provider uses.
     Other(String),
 }
 
-/// Why there is no answer. What the provider said is kept whole.
+/// A failed model request.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ModelError {
-    #[error("`{model}` cannot be asked: {problem}")]
+    #[error("`{model}` cannot be used: {problem}")]
     Unusable { model: String, problem: String, hint: Option<String> },
     #[error("`{model}` could not be reached: {problem}")]
     Unreachable { model: String, problem: String },
-    #[error("`{model}` {waiting_for} within {after:?}")]
-    TimedOut { model: String, waiting_for: Wait, after: Duration },
-    /// The provider answered with an error.
-    #[error("`{model}` answered with an error{}: {message}", status.map(|status| format!(" ({status})")).unwrap_or_default())]
+    #[error("`{model}` {waiting_for} ({after:?} timeout)")]
+    TimedOut { model: String, waiting_for: WaitPhase, after: Duration },
+    /// The provider returned an error.
+    #[error("`{model}` returned an error{}: {message}", status.map(|status| format!(" ({status})")).unwrap_or_default())]
     Refused {
         model: String,
         status: Option<u16>,
-        /// The provider's own message, or the explanation of it where one is known.
+        /// The provider's message, or an explanation of it where one is known.
         message: String,
         hint: Option<String>,
-        /// What the provider sent, whole.
+        /// The complete body that the provider sent.
         body: Value,
     },
-    /// The answer broke off after it had begun, so it was not asked for again.
-    #[error("the answer of `{model}` broke off: {problem}")]
+    /// The response was interrupted after it had started, so the request was not retried.
+    #[error("the response of `{model}` was interrupted: {problem}")]
     Broken { model: String, problem: String },
-    /// The answer is not what this API sends.
-    #[error("the answer of `{model}` cannot be read: {problem}")]
+    /// The response does not have the format of this API.
+    #[error("the response of `{model}` is malformed: {problem}")]
     Malformed { model: String, problem: String },
 }
 
-/// What was waited for in vain.
+/// The phase of a request in which it timed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wait {
+pub enum WaitPhase {
     Connection,
     FirstToken,
     NextToken,
 }
 
-impl fmt::Display for Wait {
+impl fmt::Display for WaitPhase {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
-            Wait::Connection => "took no connection",
-            Wait::FirstToken => "began no answer",
-            Wait::NextToken => "did not go on with its answer",
+            WaitPhase::Connection => "could not be connected",
+            WaitPhase::FirstToken => "sent no response",
+            WaitPhase::NextToken => "stalled while responding",
         })
     }
 }
 
 impl ModelError {
-    /// A word for programs.
+    /// Returns a machine-readable code.
     pub const fn code(&self) -> &'static str {
         match self {
             ModelError::Unusable { .. } => "unusable",
@@ -176,15 +178,15 @@ impl ModelError {
         }
     }
 
-    /// What to try next, in one line.
+    /// Returns the next thing to try, in one line.
     pub fn hint(&self) -> Option<&str> {
         match self {
             ModelError::Unusable { hint, .. } | ModelError::Refused { hint, .. } => hint.as_deref(),
-            ModelError::Unreachable { .. } => Some("check the address of the endpoint and the network"),
-            ModelError::TimedOut { .. } => Some("ask again, or allow the model more time"),
-            ModelError::Broken { .. } => Some("ask again"),
+            ModelError::Unreachable { .. } => Some("check the base URL of the endpoint and the network"),
+            ModelError::TimedOut { .. } => Some("retry, or increase the timeout"),
+            ModelError::Broken { .. } => Some("retry"),
             ModelError::Malformed { .. } => {
-                Some("check that the endpoint speaks the API it was configured with")
+                Some("check that the endpoint implements the API it is configured with")
             }
         }
     }

@@ -1,28 +1,29 @@
-//! What a call gave: the result of `tools/call`.
+//! The result of a tool call.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::Content;
-use crate::fields::{Fields, kind_of, take_any, take_array, take_flag, take_text};
+use crate::fields::{Fields, take_any, take_array, take_flag, take_text};
+use crate::json::json_kind;
 
-/// What a call gave: the result of `tools/call`.
+/// The result of `tools/call`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Value", into = "Value")]
 pub struct ToolResult {
-    /// `None` when the server sent none; [`ToolResult::blocks`] reads both alike.
+    /// `None` if the server omitted it; [`ToolResult::blocks`] treats that as empty.
     pub content: Option<Vec<Content>>,
-    /// Any JSON value. `Some(Value::Null)` is a structured `null`; `None` is no structured content.
+    /// Any JSON value. `Some(Value::Null)` is a structured `null`; `None` means no structured content.
     pub structured_content: Option<Value>,
-    /// [`ToolResult::failed`] reads an absent flag as no failure.
+    /// [`ToolResult::is_error`] treats an absent flag as success.
     pub is_error: Option<bool>,
-    /// `complete`, or `input_required` when the server asks for more before it answers.
+    /// `complete`, or `input_required` if the server needs more input before it can return a result.
     pub result_type: Option<String>,
-    /// Everything else: `_meta`, `inputRequests`, `requestState`, and what later revisions add.
+    /// All other fields: `_meta`, `inputRequests`, `requestState`, and fields of later revisions.
     pub extra: Map<String, Value>,
 }
 
-/// Not a result.
+/// A JSON value that is not a tool result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a result must be an object, not {found}")]
 pub struct InvalidResult {
@@ -30,32 +31,32 @@ pub struct InvalidResult {
 }
 
 impl ToolResult {
-    /// A result of one text.
+    /// Creates a result with one text block.
     pub fn text(text: impl Into<String>) -> ToolResult {
         ToolResult { content: Some(vec![Content::text(text)]), ..ToolResult::default() }
     }
 
-    /// A failure for the model to read.
+    /// Creates an error result with a text for the model.
     pub fn error(text: impl Into<String>) -> ToolResult {
         ToolResult { is_error: Some(true), ..ToolResult::text(text) }
     }
 
-    /// Structured content, with its JSON as text for clients that know no other.
+    /// Creates a result with structured content, and its JSON as text for clients that only support text.
     pub fn structured(value: Value) -> ToolResult {
         ToolResult { structured_content: Some(value.clone()), ..ToolResult::text(value.to_string()) }
     }
 
-    /// The blocks of content, none when there is no content.
+    /// Returns the content blocks; empty if there is no content.
     pub fn blocks(&self) -> &[Content] {
         self.content.as_deref().unwrap_or_default()
     }
 
-    /// Whether the tool ran and failed.
-    pub fn failed(&self) -> bool {
+    /// Whether the tool ran and reported an error.
+    pub fn is_error(&self) -> bool {
         self.is_error == Some(true)
     }
 
-    /// Whether this is no result yet but a question (`inputRequests`) to be answered first.
+    /// Whether the server asks for input (`inputRequests`) before it returns a final result.
     pub fn needs_input(&self) -> bool {
         self.result_type.as_deref() == Some("input_required")
     }
@@ -78,7 +79,7 @@ impl ToolResult {
             .set_some("content", blocks)
             .set_some("structuredContent", self.structured_content)
             .set_some("isError", self.is_error)
-            .and(self.extra)
+            .with_extra(self.extra)
     }
 }
 
@@ -88,7 +89,7 @@ impl TryFrom<Value> for ToolResult {
     fn try_from(value: Value) -> Result<ToolResult, InvalidResult> {
         match value {
             Value::Object(fields) => Ok(ToolResult::read(fields)),
-            other => Err(InvalidResult { found: kind_of(&other) }),
+            other => Err(InvalidResult { found: json_kind(&other) }),
         }
     }
 }
@@ -113,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn results_survive_to_the_byte() {
+    fn results_round_trip_byte_for_byte() {
         check_round_trip(r#"{"content":[]}"#);
         check_round_trip(r#"{}"#);
         check_round_trip(r#"{"content":null}"#);
@@ -127,21 +128,21 @@ mod tests {
     }
 
     #[test]
-    fn a_structured_null_is_not_an_absent_one() {
+    fn a_structured_null_differs_from_an_absent_value() {
         assert_eq!(check_round_trip(r#"{"structuredContent":null}"#).structured_content, Some(Value::Null));
         assert_eq!(check_round_trip(r#"{"content":[]}"#).structured_content, None);
     }
 
     #[test]
-    fn a_question_is_told_from_a_result() {
-        let asked = check_round_trip(
+    fn a_request_for_input_is_recognized() {
+        let request = check_round_trip(
             r#"{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create"}},"requestState":"s"}"#,
         );
-        assert!(asked.needs_input() && !asked.failed() && asked.blocks().is_empty());
+        assert!(request.needs_input() && !request.is_error() && request.blocks().is_empty());
     }
 
     #[test]
-    fn results_are_made_in_one_word() {
+    fn constructors_create_the_expected_json() {
         assert_eq!(
             Value::from(ToolResult::error("no")),
             json!({"content": [{"type": "text", "text": "no"}], "isError": true}),
@@ -150,6 +151,6 @@ mod tests {
             Value::from(ToolResult::structured(json!([1]))),
             json!({"content": [{"type": "text", "text": "[1]"}], "structuredContent": [1]}),
         );
-        assert_eq!(ToolResult::try_from(json!("x")), Err(InvalidResult { found: "text" }));
+        assert_eq!(ToolResult::try_from(json!("x")), Err(InvalidResult { found: "a string" }));
     }
 }

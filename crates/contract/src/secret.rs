@@ -1,10 +1,10 @@
-//! Text that must not be seen.
+//! Text that must not be logged.
 
 use std::fmt;
 
 use serde::Deserialize;
 
-/// Text that never shows in `Debug`, a log or an error: a key, the value of a header.
+/// Text that `Debug` redacts, so it never appears in a log or an error: an API key, the value of a header.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct Secret(String);
@@ -14,7 +14,7 @@ impl Secret {
         Secret(text.into())
     }
 
-    /// The text itself, for the one place that sends it.
+    /// Returns the text, for the one place that sends it.
     pub fn expose(&self) -> &str {
         &self.0
     }

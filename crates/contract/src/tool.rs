@@ -3,49 +3,75 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::fields::{Fields, kind_of, take_any, take_object, take_text};
+use crate::fields::{Fields, take_any, take_object, take_text};
+use crate::json::json_kind;
 
 /// A tool, as a server lists it.
 ///
-/// Only the name is asked for. Servers in the wild leave `inputSchema` out or send `null`, a boolean or text; that is
-/// for the reader of the schema to judge, so it is carried as it came.
+/// Only the name is required. Real servers omit `inputSchema` or send `null`, a boolean or a string. The
+/// value is kept unchanged, and the code that reads the schema decides what to do with it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Value", into = "Value")]
 pub struct Tool {
     pub name: String,
-    /// For people.
+    /// A display name for users.
     pub title: Option<String>,
-    /// For the model.
+    /// A description for the model.
     pub description: Option<String>,
-    /// `None` when the server sent none; `Some(Value::Null)` when it sent `null`.
+    /// `None` if the server omitted it; `Some(Value::Null)` if it sent `null`.
     pub input_schema: Option<Value>,
     pub output_schema: Option<Value>,
-    /// MCP's hints: `title`, `readOnlyHint`, `destructiveHint`, `idempotentHint`, `openWorldHint`.
+    /// `title`, `readOnlyHint`, `destructiveHint`, `idempotentHint`, `openWorldHint`; see [`Tool::hints`].
     pub annotations: Option<Map<String, Value>>,
-    /// Everything else: `_meta`, `icons`, `execution`, and what later revisions add.
+    /// All other fields: `_meta`, `icons`, `execution`, and fields of later revisions.
     pub extra: Map<String, Value>,
 }
 
-/// Not a tool.
+/// A JSON value that is not a tool.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidTool {
     #[error("a tool must be an object, not {found}")]
     NotAnObject { found: &'static str },
-    #[error("a tool must have a `name` that is text")]
+    #[error("a tool must have a `name` that is a string")]
     NoName,
 }
 
 impl Tool {
-    /// A tool with nothing but a name and a schema.
+    /// Creates a tool with a name and a schema.
     pub fn new(name: impl Into<String>, input_schema: Value) -> Tool {
         Tool { name: name.into(), input_schema: Some(input_schema), ..Tool::default() }
     }
 
-    /// What to call the tool in front of people: its title, else the title among its annotations, else its name.
+    /// Returns the name to display: the tool's title, else the title in its annotations, else its name.
     pub fn display_name(&self) -> &str {
         let annotated = || self.annotations.as_ref()?.get("title")?.as_str();
         self.title.as_deref().or_else(annotated).unwrap_or(&self.name)
     }
+
+    pub fn hints(&self) -> ToolHints {
+        let hint = |name: &str| self.annotations.as_ref()?.get(name)?.as_bool();
+        ToolHints {
+            read_only: hint("readOnlyHint"),
+            destructive: hint("destructiveHint"),
+            idempotent: hint("idempotentHint"),
+            open_world: hint("openWorldHint"),
+        }
+    }
+
+    /// Whether a second call with the same arguments has no additional effect, so a call may be retried.
+    pub fn is_repeatable(&self) -> bool {
+        let hints = self.hints();
+        hints.read_only == Some(true) || hints.idempotent == Some(true)
+    }
+}
+
+/// MCP's behaviour hints of a tool; `None` if the server does not state a hint.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ToolHints {
+    pub read_only: Option<bool>,
+    pub destructive: Option<bool>,
+    pub idempotent: Option<bool>,
+    pub open_world: Option<bool>,
 }
 
 impl TryFrom<Value> for Tool {
@@ -53,7 +79,7 @@ impl TryFrom<Value> for Tool {
 
     fn try_from(value: Value) -> Result<Tool, InvalidTool> {
         let Value::Object(mut fields) = value else {
-            return Err(InvalidTool::NotAnObject { found: kind_of(&value) });
+            return Err(InvalidTool::NotAnObject { found: json_kind(&value) });
         };
         Ok(Tool {
             name: take_text(&mut fields, "name").ok_or(InvalidTool::NoName)?,
@@ -76,7 +102,7 @@ impl From<Tool> for Value {
             .set_some("inputSchema", tool.input_schema)
             .set_some("outputSchema", tool.output_schema)
             .set_some("annotations", tool.annotations)
-            .and(tool.extra)
+            .with_extra(tool.extra)
     }
 }
 
@@ -96,15 +122,15 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_of_a_newer_revision_survives() {
+    fn a_tool_of_a_newer_revision_round_trips() {
         let text = r#"{"name":"f","title":"F","description":"d","inputSchema":{"type":"object","maximum":1.0e+2},"outputSchema":{"type":"array"},"annotations":{"readOnlyHint":true,"later":1},"icons":[{"src":"a"}],"execution":{"taskSupport":"optional"},"_meta":{"n":12345678901234567890.10},"later":null}"#;
         let tool = check_round_trip(text);
-        // In MCP's usual order the bytes are the same too.
+        // With the keys in MCP's usual order, the bytes are the same too.
         assert_eq!(serde_json::to_string(&tool).expect("a tool is JSON"), text);
     }
 
     #[test]
-    fn any_input_schema_is_carried() {
+    fn any_input_schema_round_trips() {
         assert_eq!(check_round_trip(r#"{"name":"f"}"#).input_schema, None);
         assert_eq!(check_round_trip(r#"{"name":"f","inputSchema":null}"#).input_schema, Some(Value::Null));
         check_round_trip(r#"{"name":"f","inputSchema":true}"#);
@@ -113,39 +139,53 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_a_wrong_type_are_carried() {
+    fn fields_of_a_wrong_type_round_trip() {
         let tool = check_round_trip(r#"{"title":null,"description":5,"name":"f","annotations":[]}"#);
         assert_eq!((tool.title, tool.description, tool.annotations), (None, None, None));
     }
 
     #[test]
-    fn carried_fields_keep_their_order() {
+    fn unknown_fields_keep_their_order() {
         let tool = check_round_trip(r#"{"z":1,"name":"f","y":2,"description":"d","x":3}"#);
         let text = serde_json::to_string(&tool).expect("a tool is JSON");
         assert_eq!(text, r#"{"name":"f","description":"d","z":1,"y":2,"x":3}"#);
     }
 
     #[test]
-    fn a_field_set_after_reading_wins_over_the_carried_one() {
+    fn a_field_set_after_reading_replaces_the_unknown_one() {
         let mut tool = check_round_trip(r#"{"name":"f","title":null}"#);
         tool.title = Some("F".to_owned());
         assert_eq!(Value::from(tool), json!({"name": "f", "title": "F"}));
     }
 
     #[test]
-    fn only_the_name_is_asked_for() {
+    fn only_the_name_is_required() {
         assert_eq!(Tool::try_from(json!({})), Err(InvalidTool::NoName));
         assert_eq!(Tool::try_from(json!({"name": 1})), Err(InvalidTool::NoName));
         assert_eq!(Tool::try_from(json!([])), Err(InvalidTool::NotAnObject { found: "an array" }));
     }
 
     #[test]
-    fn people_see_the_title() {
+    fn the_title_is_displayed_before_the_name() {
         let mut tool = Tool::new("f", json!({"type": "object"}));
         assert_eq!(tool.display_name(), "f");
         tool.annotations = json!({"title": "A"}).as_object().cloned();
         assert_eq!(tool.display_name(), "A");
         tool.title = Some("T".to_owned());
         assert_eq!(tool.display_name(), "T");
+    }
+
+    #[test]
+    fn a_read_only_or_idempotent_tool_is_repeatable() {
+        let cases = [
+            (json!({}), false),
+            (json!({"readOnlyHint": true}), true),
+            (json!({"idempotentHint": true, "destructiveHint": true}), true),
+            (json!({"readOnlyHint": "true", "idempotentHint": false}), false),
+        ];
+        for (annotations, expected) in cases {
+            let tool = Tool { annotations: annotations.as_object().cloned(), ..Tool::default() };
+            assert_eq!(tool.is_repeatable(), expected, "{annotations}");
+        }
     }
 }

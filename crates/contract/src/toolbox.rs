@@ -1,4 +1,4 @@
-//! Tools that can be called, wherever they are.
+//! The `Toolbox` trait: tools that can be called.
 
 use core::fmt;
 use core::time::Duration;
@@ -10,25 +10,27 @@ use serde_json::Value;
 
 use crate::{Tool, ToolResult};
 
-/// Tools that can be called, wherever they are.
+/// A set of tools that can be called, local or remote.
 pub trait Toolbox: Send + Sync {
-    /// What is offered now. The same tools come in the same order, byte for byte, so that prompt caches hold.
+    /// Returns the tools available now. The same tools always come in the same order, byte for byte, so that
+    /// prompt caches work.
     fn tools(&self) -> Arc<[Tool]>;
 
-    /// Tools that should be there and are not, in words for the model; nothing when all is well.
-    fn missing(&self) -> Vec<Missing> {
+    /// Returns the configured servers that are unavailable, with reasons that a model can read.
+    fn missing_servers(&self) -> Vec<MissingServer> {
         Vec::new()
     }
 
-    /// Yields each time [`Toolbox::tools`] may have changed, for whoever hands the list on; nothing for a list that stays.
+    /// Yields an item each time [`Toolbox::tools`] may have changed; `None` if the list never changes.
     fn changes(&self) -> Option<BoxStream<'static, ()>> {
         None
     }
 
-    /// Calls a tool by the name it is offered under, with arguments as the model sent them: an object, JSON text of
-    /// one, or nothing. Dropping the future cancels the call.
+    /// Calls a tool by its listed name. `arguments` is what the model sent: an object, JSON text of an
+    /// object, or `null`. Dropping the future cancels the call.
     ///
-    /// A tool that ran and failed is `Ok` with [`ToolResult::failed`]; `Err` means that it could not be asked.
+    /// A tool that ran and failed is `Ok` with [`ToolResult::is_error`]; `Err` means that the call itself
+    /// failed.
     fn call<'a>(
         &'a self,
         tool: &'a str,
@@ -37,30 +39,31 @@ pub trait Toolbox: Send + Sync {
     ) -> BoxFuture<'a, Result<ToolResult, CallError>>;
 }
 
-/// How one call is made.
+/// Options of one call.
 #[derive(Clone, Default)]
 pub struct CallOptions {
-    /// How long to wait for the answer; the toolbox knows a limit of its own.
+    /// How long to wait for the result; the toolbox has its own default.
     pub timeout: Option<Duration>,
-    /// Told how far the call is, where the server says.
+    /// Receives progress reports, if the server sends them.
     pub progress: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
-    /// Asked just before the call is made, with the tool as its server lists it then: a tool may come, or change, after it was
-    /// decided that the call may run. `Err` says why it may not, and the call ends as [`CallError::NotPermitted`].
-    pub permits: Option<Arc<Permits>>,
+    /// Checked immediately before the call, with the tool as its server lists it at that moment, because a
+    /// tool can appear or change after the call was approved. `Err` is the reason for
+    /// [`CallError::NotPermitted`].
+    pub permission: Option<Arc<CallPermission>>,
 }
 
-/// Whether a tool may be called, and why not.
-pub type Permits = dyn Fn(&Tool) -> Result<(), String> + Send + Sync;
+/// Decides whether a tool may be called; `Err` is the reason why not.
+pub type CallPermission = dyn Fn(&Tool) -> Result<(), String> + Send + Sync;
 
 impl CallOptions {
-    /// Whether this tool may be called; for whoever implements [`Toolbox::call`].
-    pub fn check(&self, name: &str, tool: &Tool) -> Result<(), CallError> {
-        let Some(permits) = &self.permits else { return Ok(()) };
-        permits(tool).map_err(|reason| CallError::NotPermitted { tool: name.to_owned(), reason })
+    /// Checks the permission to call this tool; for implementations of [`Toolbox::call`].
+    pub fn check_permission(&self, name: &str, tool: &Tool) -> Result<(), CallError> {
+        let Some(permission) = &self.permission else { return Ok(()) };
+        permission(tool).map_err(|reason| CallError::NotPermitted { tool: name.to_owned(), reason })
     }
 }
 
-/// How far a call is.
+/// The progress of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Progress {
     pub done: f64,
@@ -68,48 +71,50 @@ pub struct Progress {
     pub message: Option<String>,
 }
 
-/// A part of the toolbox that is away.
+/// A configured server that is unavailable.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Missing {
+pub struct MissingServer {
     pub server: String,
-    /// Why, in one sentence.
+    /// The reason, in one sentence.
     pub reason: String,
 }
 
-impl fmt::Display for Missing {
+impl fmt::Display for MissingServer {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "server `{}` is not there: {}", self.server, self.reason)
+        write!(formatter, "server `{}` is unavailable: {}", self.server, self.reason)
     }
 }
 
-/// Why a tool could not be asked.
+/// A call that could not be made or completed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum CallError {
-    /// One of the servers that are missing may have it.
-    #[error("no server offers a tool named `{tool}`{}", listed(missing))]
-    UnknownTool { tool: String, nearest: Vec<String>, missing: Vec<Missing> },
-    #[error("the arguments do not fit the tool `{tool}`: {problem}")]
+    /// One of the missing servers may offer it.
+    #[error("no server offers a tool named `{tool}`{}", missing_list(missing))]
+    UnknownTool { tool: String, nearest: Vec<String>, missing: Vec<MissingServer> },
+    #[error("invalid arguments for `{tool}`: {problem}")]
     InvalidArguments { tool: String, problem: String },
-    /// What the server lists under this name may not be called as it was asked for; see [`CallOptions::permits`].
+    /// The tool that the server lists now was not approved; see [`CallOptions::permission`].
     #[error("`{tool}` was not run: {reason}")]
     NotPermitted { tool: String, reason: String },
-    #[error("server `{server}` is not there: {reason}")]
+    #[error("server `{server}` is unavailable: {reason}")]
     Unavailable { server: String, tool: String, reason: String },
-    #[error("server `{server}` did not answer `{tool}` within {after:?}")]
+    #[error("server `{server}` did not respond to `{tool}` within {after:?}")]
     TimedOut { server: String, tool: String, after: Duration },
-    /// The call was sent and brought no answer, and the tool may not be repeated.
-    #[error("server `{server}` gave no result for `{tool}` ({reason}); whether it did its work is not known")]
+    /// The call was sent, no result arrived, and the tool is not safe to retry.
+    #[error(
+        "server `{server}` returned no result for `{tool}` ({reason}); it is unknown whether the call took effect"
+    )]
     OutcomeUnknown { server: String, tool: String, reason: String },
-    #[error("server `{server}` refused `{tool}`: {message} (code {code})")]
+    #[error("server `{server}` rejected `{tool}`: {message} (code {code})")]
     Refused { server: String, tool: String, code: i64, message: String },
-    #[error("server `{server}` answered `{tool}` with something that is no result: {reason}")]
+    #[error("server `{server}` returned a malformed result for `{tool}`: {reason}")]
     Malformed { server: String, tool: String, reason: String },
-    #[error("the call of `{tool}` was cancelled")]
+    #[error("the call to `{tool}` was cancelled")]
     Cancelled { tool: String },
 }
 
 impl CallError {
-    /// A word for programs.
+    /// Returns a machine-readable code.
     pub const fn code(&self) -> &'static str {
         match self {
             CallError::UnknownTool { .. } => "unknown_tool",
@@ -124,7 +129,7 @@ impl CallError {
         }
     }
 
-    /// What to try next, in one line that a model or a person can act on.
+    /// Returns the next thing to try, in one line for a model or a user.
     pub fn hint(&self) -> Option<String> {
         match self {
             CallError::UnknownTool { nearest, .. } if !nearest.is_empty() => {
@@ -132,30 +137,31 @@ impl CallError {
                 Some(format!("did you mean {}?", names.join(" or ")))
             }
             CallError::UnknownTool { missing, .. } if !missing.is_empty() => {
-                Some("use one of the tools that are listed, or try again later".to_owned())
+                Some("use one of the listed tools, or try again later".to_owned())
             }
-            CallError::UnknownTool { .. } => Some("use one of the tools that are listed".to_owned()),
+            CallError::UnknownTool { .. } => Some("use one of the listed tools".to_owned()),
             CallError::InvalidArguments { .. } => {
-                Some("call it again with arguments that fit its schema".to_owned())
+                Some("call it again with arguments that match its schema".to_owned())
             }
-            CallError::NotPermitted { .. } => Some("if it is listed now, call it again".to_owned()),
-            CallError::Unavailable { .. } => Some("go on without it, or try again later".to_owned()),
+            CallError::NotPermitted { .. } => Some("if it is still listed, call it again".to_owned()),
+            CallError::Unavailable { .. } => Some("continue without it, or try again later".to_owned()),
             CallError::TimedOut { .. } => Some(
-                "the tool may still be at work: look whether it is done before calling it again".to_owned(),
+                "the tool may still be running: check whether it took effect before calling it again"
+                    .to_owned(),
             ),
             CallError::OutcomeUnknown { .. } => Some(
-                "do not simply call it again: look first whether the work was done, or ask the user"
+                "do not call it again blindly: check first whether it took effect, or ask the user"
                     .to_owned(),
             ),
             CallError::Malformed { .. } => Some(
-                "the tool has run, only its answer is of no use: look at what it did before calling it again"
+                "the tool has run, but its result is unusable: check what it did before calling it again"
                     .to_owned(),
             ),
             CallError::Refused { .. } | CallError::Cancelled { .. } => None,
         }
     }
 
-    /// The error as a result, for a model to read.
+    /// Converts the error to a tool result that a model can read.
     pub fn to_result(&self) -> ToolResult {
         let text = match self.hint() {
             Some(hint) => format!("{self}. {}{}", hint[..1].to_uppercase(), &hint[1..]),
@@ -165,7 +171,7 @@ impl CallError {
     }
 }
 
-fn listed(missing: &[Missing]) -> String {
+fn missing_list(missing: &[MissingServer]) -> String {
     missing.iter().map(|missing| format!("; {missing}")).collect()
 }
 
@@ -174,11 +180,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_model_reads_what_failed_and_what_to_try() {
+    fn an_error_result_contains_the_error_and_the_hint() {
         let nearest = vec!["search".into(), "fetch".into()];
         let error = CallError::UnknownTool { tool: "serch".into(), nearest, missing: Vec::new() };
         let result = error.to_result();
-        assert!(result.failed());
+        assert!(result.is_error());
         assert_eq!(
             result,
             ToolResult::error("no server offers a tool named `serch`. Did you mean `search` or `fetch`?")
@@ -186,16 +192,18 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_that_nobody_offers_may_be_with_a_server_that_is_away() {
-        let away =
-            |server: &str, reason: &str| Missing { server: server.to_owned(), reason: reason.to_owned() };
-        let missing = vec![away("files", "it ended"), away("time", "it is still connecting")];
+    fn an_unknown_tool_error_lists_unavailable_servers() {
+        let unavailable = |server: &str, reason: &str| MissingServer {
+            server: server.to_owned(),
+            reason: reason.to_owned(),
+        };
+        let missing = vec![unavailable("files", "it exited"), unavailable("time", "still connecting")];
         let error = CallError::UnknownTool { tool: "search".into(), nearest: Vec::new(), missing };
         assert_eq!(
             error.to_result(),
             ToolResult::error(
-                "no server offers a tool named `search`; server `files` is not there: it ended; server `time` is not \
-                 there: it is still connecting. Use one of the tools that are listed, or try again later"
+                "no server offers a tool named `search`; server `files` is unavailable: it exited; server `time` is \
+                 unavailable: still connecting. Use one of the listed tools, or try again later"
             )
         );
     }

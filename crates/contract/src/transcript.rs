@@ -1,4 +1,4 @@
-//! A whole conversation as a value, and the one file format for it.
+//! A complete conversation as a value, and its file format.
 //!
 //! ```json
 //! {"format": "toolwire-conversation", "version": 1,
@@ -7,36 +7,36 @@
 //!  "entries": [{"sequence": 1, "time": 0, "model": "…", "usage": {"inputTokens": 3, …}, "message": {…}}]}
 //! ```
 //!
-//! Times are milliseconds since 1970 in UTC, `message` is MCP's own JSON; `title`, `model`, `parent` and `usage` may be
-//! absent. How many messages there are and what they cost together is counted when the file is read.
+//! Times are milliseconds since 1970-01-01 UTC. `message` is MCP's JSON. `title`, `model`, `parent` and
+//! `usage` are optional. The message count and the total usage are computed when the file is read.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::fields::kind_of;
+use crate::json::json_kind;
 use crate::{Conversation, ConversationId, Entry, Parent, Timestamp, Usage};
 
 const FORMAT: &str = "toolwire-conversation";
 const VERSION: u64 = 1;
 
-/// A conversation with its entries, all as they were at one moment.
+/// A consistent snapshot of a conversation and its entries.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transcript {
     pub conversation: Conversation,
-    /// In their order.
+    /// In order.
     pub entries: Vec<Entry>,
 }
 
-/// Text that is no exported conversation.
+/// Text that is not an exported conversation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidTranscript {
-    #[error("it is not JSON: {problem}")]
+    #[error("invalid JSON: {problem}")]
     NotJson { problem: String },
-    #[error("it is {found}, not an exported conversation")]
+    #[error("not an exported conversation: {found}")]
     Foreign { found: String },
-    #[error("it has format version {found}, and this program knows version {known}")]
+    #[error("unsupported format version {found}; this program supports version {known}")]
     OtherVersion { found: String, known: u64 },
-    #[error("it is damaged: {problem}")]
+    #[error("the file is damaged: {problem}")]
     Damaged { problem: String },
 }
 
@@ -64,7 +64,7 @@ struct Head {
 }
 
 impl Transcript {
-    /// The text of an export.
+    /// Returns the export as JSON text.
     pub fn to_json(&self) -> String {
         let Conversation { id, title, model, created, changed, parent, .. } = self.conversation.clone();
         let file = File {
@@ -76,18 +76,18 @@ impl Transcript {
         serde_json::to_string(&file).expect("text, numbers and messages are always JSON")
     }
 
-    /// Reads an export, wholly or not at all.
+    /// Reads an export; a damaged file is rejected as a whole.
     pub fn from_json(text: &str) -> Result<Transcript, InvalidTranscript> {
         let value: Value = serde_json::from_str(text)
             .map_err(|error| InvalidTranscript::NotJson { problem: error.to_string() })?;
         match value.get("format") {
             Some(Value::String(format)) if format == FORMAT => {}
             Some(Value::String(format)) => {
-                return Err(InvalidTranscript::Foreign { found: format!("of the format `{format}`") });
+                return Err(InvalidTranscript::Foreign { found: format!("the format is `{format}`") });
             }
             _ => {
                 return Err(InvalidTranscript::Foreign {
-                    found: format!("{} without our `format`", kind_of(&value)),
+                    found: format!("{} without a `format` field", json_kind(&value)),
                 });
             }
         }
@@ -98,7 +98,7 @@ impl Transcript {
                 return Err(InvalidTranscript::OtherVersion { found, known: VERSION });
             }
         }
-        // From the text once more: then an error has its line and column.
+        // Parsed again from the text, so that errors have a line and a column.
         let file: File = serde_json::from_str(text).map_err(|error| damaged(error.to_string()))?;
         let Head { id, title, model, created, changed, parent } = file.conversation;
         let conversation =
@@ -106,8 +106,8 @@ impl Transcript {
         Transcript::checked(conversation, file.entries)
     }
 
-    /// A whole conversation: its entries must be numbered from 1 without gaps, and their times must not go back nor be
-    /// later than the conversation's last change. The totals are counted anew.
+    /// Validates a conversation and computes its totals. Entries must be numbered from 1 without gaps. Their
+    /// times must not decrease or be later than the conversation's `changed` time.
     pub fn checked(
         mut conversation: Conversation,
         entries: Vec<Entry>,
@@ -117,25 +117,25 @@ impl Transcript {
         let mut latest = Timestamp::default();
         for entry in &entries {
             conversation.messages += 1;
-            let due = conversation.messages;
-            if entry.sequence != due {
-                return Err(damaged(format!("entry {due} has the sequence number {}", entry.sequence)));
+            let expected = conversation.messages;
+            if entry.sequence != expected {
+                return Err(damaged(format!("entry {expected} has sequence number {}", entry.sequence)));
             }
             if entry.time < latest {
-                return Err(damaged(format!("entry {due} is older than the one before")));
+                return Err(damaged(format!("entry {expected} is older than the previous entry")));
             }
             latest = entry.time;
             let usage = entry.usage.unwrap_or_default();
             for number in numbers(usage) {
-                check_number(number, &format!("the usage of entry {due}"))?;
+                check_number(number, &format!("the usage of entry {expected}"))?;
             }
             conversation.usage = conversation.usage.plus(&usage);
         }
         if conversation.changed < latest {
-            return Err(damaged("the last entry is younger than the conversation".to_owned()));
+            return Err(damaged("the last entry is newer than the conversation's `changed` time".to_owned()));
         }
-        check_number(conversation.changed.0.max(conversation.created.0), "a time")?;
-        check_number(conversation.parent.as_ref().map_or(0, |parent| parent.at), "the place of the fork")?;
+        check_number(conversation.changed.0.max(conversation.created.0), "a timestamp")?;
+        check_number(conversation.parent.as_ref().map_or(0, |parent| parent.at), "the fork position")?;
         Ok(Transcript { conversation, entries })
     }
 }
@@ -146,7 +146,7 @@ fn numbers(usage: Usage) -> [u64; 5] {
 }
 
 fn check_number(number: u64, place: &str) -> Result<(), InvalidTranscript> {
-    if number > Usage::MOST { Err(damaged(format!("{place} is too large: {number}"))) } else { Ok(()) }
+    if number > Usage::MAX_COUNT { Err(damaged(format!("{place} is too large: {number}"))) } else { Ok(()) }
 }
 
 fn damaged(problem: String) -> InvalidTranscript {
@@ -160,8 +160,8 @@ mod tests {
     const TEXT: &str = r#"{"format":"toolwire-conversation","version":1,"conversation":{"id":"017f22e2-79b0-7cc3-98c4-dc0c0c07398f","title":"Tides","created":5,"changed":7,"parent":{"conversation":"017f22e2-79b0-7cc3-98c4-dc0c0c073980","at":1}},"entries":[{"sequence":1,"time":6,"message":{"role":"user","content":[{"type":"text","text":"hi"}],"_meta":{"n":1.0}}},{"sequence":2,"time":7,"model":"demo","usage":{"inputTokens":3,"outputTokens":4,"cachedTokens":0,"reasoningTokens":0,"costNanodollars":9},"message":{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"f","input":{"n":12345678901234567890}}]}}]}"#;
 
     #[test]
-    fn an_export_survives_to_the_byte_and_is_counted() {
-        let transcript = Transcript::from_json(TEXT).expect("it is an export");
+    fn an_export_round_trips_byte_for_byte() {
+        let transcript = Transcript::from_json(TEXT).expect("the text is an export");
         assert_eq!(transcript.to_json(), TEXT);
         assert_eq!(transcript.conversation.messages, 2);
         assert_eq!(transcript.conversation.usage.cost_nanodollars, Some(9));
@@ -169,24 +169,24 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expected: &str) {
-        let error = Transcript::from_json(text).expect_err("it is no export");
+        let error = Transcript::from_json(text).expect_err("the text is not an export");
         assert!(error.to_string().contains(expected), "{error}");
     }
 
     #[test]
-    fn what_is_no_export_is_told() {
-        check("", "it is not JSON: EOF");
-        check(&TEXT[..TEXT.len() - 1], "it is not JSON");
-        check("[1]", "it is an array without our `format`, not an exported conversation");
-        check(r#"{"format":"other","version":1}"#, "of the format `other`");
+    fn text_that_is_not_an_export_is_rejected() {
+        check("", "invalid JSON: EOF");
+        check(&TEXT[..TEXT.len() - 1], "invalid JSON");
+        check("[1]", "not an exported conversation: an array without a `format` field");
+        check(r#"{"format":"other","version":1}"#, "the format is `other`");
         check(
             &TEXT.replace("\"version\":1", "\"version\":2"),
-            "format version 2, and this program knows version 1",
+            "unsupported format version 2; this program supports version 1",
         );
         check(&TEXT.replace("\"version\":1,", ""), "format version none");
-        check(&TEXT.replace("\"sequence\":2", "\"sequence\":3"), "entry 2 has the sequence number 3");
-        check(&TEXT.replace("\"time\":7", "\"time\":5"), "entry 2 is older than the one before");
-        check(&TEXT.replace("\"changed\":7", "\"changed\":6"), "the last entry is younger");
+        check(&TEXT.replace("\"sequence\":2", "\"sequence\":3"), "entry 2 has sequence number 3");
+        check(&TEXT.replace("\"time\":7", "\"time\":5"), "entry 2 is older than the previous entry");
+        check(&TEXT.replace("\"changed\":7", "\"changed\":6"), "the last entry is newer");
         check(&TEXT.replace("\"role\":\"user\"", "\"role\":\"system\""), "must have the role");
         check(&TEXT.replace("\"title\"", "\"titel\""), "unknown field `titel`");
         check(

@@ -237,7 +237,7 @@ async fn ready(servers: Vec<ServerConfig>) -> Duration {
     let around = Around::start(servers, Arc::new(NoHost));
     around.hub.settled().await;
     let taken = start.elapsed();
-    assert_eq!(around.hub.missing().len(), 0, "{count} servers: {:?}", around.hub.missing());
+    assert_eq!(around.hub.missing_servers().len(), 0, "{count} servers: {:?}", around.hub.missing_servers());
     around.close().await;
     taken
 }

@@ -55,7 +55,7 @@ pub(crate) async fn call(
                 missing: Vec::new(),
             });
         };
-        options.check(&route.tool, tool)?;
+        options.check_permission(&route.tool, tool)?;
         let arguments: Map<String, Value> = catalog.check(tool, sent).map_err(|error| {
             CallError::InvalidArguments { tool: route.tool.clone(), problem: problem(&error.in_words()) }
         })?;

@@ -13,7 +13,7 @@ use futures::stream::{self, BoxStream};
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
-use toolwire_contract::{CallError, CallOptions, Missing, Tool, ToolResult, Toolbox};
+use toolwire_contract::{CallError, CallOptions, MissingServer, Tool, ToolResult, Toolbox};
 use toolwire_dialect::{Dialect, Options, Toolset};
 
 use crate::auth::{Bearer, Browser, OAuth};
@@ -329,7 +329,7 @@ impl Toolbox for Hub {
         self.inner.offer().tools().clone()
     }
 
-    fn missing(&self) -> Vec<Missing> {
+    fn missing_servers(&self) -> Vec<MissingServer> {
         let servers = self.inner.servers.iter();
         servers
             .filter_map(|server| {
@@ -340,7 +340,7 @@ impl Toolbox for Hub {
                     Phase::Down { reason } => reason,
                     Phase::Stopped => "it was stopped".to_owned(),
                 };
-                Some(Missing { server: server.config.name.to_string(), reason })
+                Some(MissingServer { server: server.config.name.to_string(), reason })
             })
             .collect()
     }
@@ -387,7 +387,7 @@ impl Toolbox for Hub {
 impl Hub {
     fn unknown(&self, tool: &str) -> CallError {
         let nearest = self.inner.offer().nearest(tool);
-        let mut missing = self.missing();
+        let mut missing = self.missing_servers();
         for missing in &mut missing {
             let server = self.inner.servers.iter().find(|each| each.config.name.as_str() == missing.server);
             let stderr = server.map(|server| server.stderr()).unwrap_or_default();

@@ -1,17 +1,17 @@
 //! A whole answer is its stream, collected.
 
 use futures::{Stream, StreamExt};
-use toolwire_contract::{Answer, ModelError, ModelEvent};
+use toolwire_contract::{ModelError, ModelEvent, ModelResponse};
 
 /// Waits for the whole answer of a stream that [`Model::ask`](toolwire_contract::Model::ask) gave.
 pub async fn collect(
     stream: impl Stream<Item = Result<ModelEvent, ModelError>>,
-) -> Result<Answer, ModelError> {
+) -> Result<ModelResponse, ModelError> {
     let mut stream = std::pin::pin!(stream);
     let mut answer = None;
     // To its end, so that the connection below is free for the next request.
     while let Some(event) = stream.next().await {
-        if let ModelEvent::Answer(whole) = event? {
+        if let ModelEvent::Response(whole) = event? {
             answer = Some(whole);
         }
     }
@@ -30,13 +30,13 @@ mod tests {
 
     #[tokio::test]
     async fn the_answer_is_what_comes_last() {
-        let answer = Answer {
+        let answer = ModelResponse {
             message: Message::assistant("hi"),
             stop: StopReason::End,
             usage: None,
             unusable: vec![],
         };
-        let events = [ModelEvent::Text("hi".to_owned()), ModelEvent::Answer(answer.clone())];
+        let events = [ModelEvent::Text("hi".to_owned()), ModelEvent::Response(answer.clone())];
         assert_eq!(collect(stream::iter(events.map(Ok))).await, Ok(answer));
         assert!(matches!(collect(stream::iter([])).await, Err(ModelError::Broken { .. })));
     }

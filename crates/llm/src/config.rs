@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
-use toolwire_contract::{Usage, read_time as parse_time};
+use toolwire_contract::{Usage, parse_duration as parse_time};
 
 use crate::Secret;
 
@@ -80,13 +80,13 @@ pub enum Api {
 #[serde(rename_all = "camelCase", default)]
 pub struct Timeouts {
     /// To take a connection; 10 s.
-    #[serde(deserialize_with = "read_time")]
+    #[serde(deserialize_with = "parse_duration")]
     pub connect: Option<Duration>,
     /// To begin its answer; 5 min. A model that thinks, or does not stream, takes its time.
-    #[serde(deserialize_with = "read_time")]
+    #[serde(deserialize_with = "parse_duration")]
     pub first_token: Option<Duration>,
     /// To go on with it; 2 min.
-    #[serde(deserialize_with = "read_time")]
+    #[serde(deserialize_with = "parse_duration")]
     pub silence: Option<Duration>,
 }
 
@@ -148,11 +148,11 @@ impl Price {
             * (fresh as f64 * self.input
                 + cached as f64 * self.cached_input.unwrap_or(self.input)
                 + usage.output_tokens as f64 * self.output);
-        (nanodollars.max(0.0).round() as u64).min(Usage::MOST)
+        (nanodollars.max(0.0).round() as u64).min(Usage::MAX_COUNT)
     }
 }
 
-fn read_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+fn parse_duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
     let text = match Option::<Value>::deserialize(deserializer)? {
         None | Some(Value::Null) => return Ok(None),
         Some(Value::String(text)) => text,

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use reqwest::header::CONTENT_TYPE;
 use tokio::time::Instant;
-use toolwire_contract::{Answer, Block, Content, ModelError, ModelEvent, ModelRequest, Wait};
+use toolwire_contract::{Block, Content, ModelError, ModelEvent, ModelRequest, ModelResponse, WaitPhase};
 use toolwire_dialect::{Toolset, write_request};
 
 use crate::retry::{Attempts, Failure, Next};
@@ -65,7 +65,7 @@ impl<'e> Asking<'e> {
                         self.ready.extend(events);
                         self.state = State::Reading(reading);
                     }
-                    Ok(Part::Whole(answer)) => self.ready.push_back(ModelEvent::Answer(answer)),
+                    Ok(Part::Whole(answer)) => self.ready.push_back(ModelEvent::Response(answer)),
                     Err(trouble) => return Some(Err(trouble.error)),
                 },
             }
@@ -135,7 +135,7 @@ impl<'e> Asking<'e> {
         if is_whole {
             let answer = reading.whole(seed).await?;
             self.ready.extend(shown(&answer));
-            self.ready.push_back(ModelEvent::Answer(answer));
+            self.ready.push_back(ModelEvent::Response(answer));
             return Ok(State::Over);
         }
         match reading.next().await? {
@@ -144,30 +144,32 @@ impl<'e> Asking<'e> {
                 Ok(State::Reading(Box::new(reading)))
             }
             Part::Whole(answer) => {
-                self.ready.push_back(ModelEvent::Answer(answer));
+                self.ready.push_back(ModelEvent::Response(answer));
                 Ok(State::Over)
             }
         }
     }
 }
 
-fn timed_out(settings: &Settings, waiting_for: Wait, failure: Option<Failure>) -> Trouble {
+fn timed_out(settings: &Settings, waiting_for: WaitPhase, failure: Option<Failure>) -> Trouble {
     let after = match waiting_for {
-        Wait::Connection => settings.connect,
-        Wait::FirstToken => settings.first_token,
-        Wait::NextToken => settings.silence,
+        WaitPhase::Connection => settings.connect,
+        WaitPhase::FirstToken => settings.first_token,
+        WaitPhase::NextToken => settings.silence,
     };
     Trouble { error: ModelError::TimedOut { model: settings.name.clone(), waiting_for, after }, failure }
 }
 
 /// What a stream would have shown of an answer that came whole.
-fn shown(answer: &Answer) -> Vec<ModelEvent> {
+fn shown(answer: &ModelResponse) -> Vec<ModelEvent> {
     let event = |block: &Block| match block {
         Block::Content(Content::Text { text, .. }) => Some(ModelEvent::Text(text.clone())),
         Block::Content(Content::Other(other)) if other["type"] == "thinking" => {
             Some(ModelEvent::Thinking(other["text"].as_str()?.to_owned()))
         }
-        Block::Call { id, call } => Some(ModelEvent::CallBegan { id: id.clone(), name: call.name.clone() }),
+        Block::Call { id, call } => {
+            Some(ModelEvent::CallAnnounced { id: id.clone(), name: call.name.clone() })
+        }
         _ => None,
     };
     let is_something = |event: &ModelEvent| match event {

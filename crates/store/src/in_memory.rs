@@ -6,8 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures_core::future::BoxFuture;
 use toolwire_contract::{
-    Conversation, ConversationId, Conversations, Cursor, Entry, Found, Hit, NewConversation, NewEntry, Page,
-    Parent, StoreError, Timestamp, Transcript, Usage,
+    Conversation, ConversationId, ConversationPage, Conversations, Cursor, Entry, NewConversation, NewEntry,
+    Parent, SearchHit, SearchResults, StoreError, Timestamp, Transcript, Usage,
 };
 
 use crate::clock::{now, random};
@@ -94,7 +94,7 @@ impl InMemory {
         transcripts
     }
 
-    fn page(&self, limit: usize, after: Option<Cursor>) -> Page {
+    fn page(&self, limit: usize, after: Option<Cursor>) -> ConversationPage {
         let after = after.map(|cursor| (cursor.changed, cursor.id));
         let conversations = self.in_order().into_iter().map(|transcript| transcript.conversation);
         let mut rest =
@@ -102,10 +102,10 @@ impl InMemory {
         let conversations: Vec<Conversation> = rest.by_ref().take(limit.max(1)).collect();
         let last = conversations.last().filter(|_| rest.peek().is_some());
         let next = last.map(|last| Cursor { changed: last.changed, id: last.id.clone() });
-        Page { conversations, next }
+        ConversationPage { conversations, next }
     }
 
-    fn find(&self, query: &Query, limit: usize) -> Vec<Hit> {
+    fn find(&self, query: &Query, limit: usize) -> Vec<SearchHit> {
         let mut hits = Vec::new();
         if query.is_empty() {
             return hits;
@@ -115,7 +115,7 @@ impl InMemory {
                 if hits.len() == limit {
                     return hits;
                 }
-                hits.extend(query.find(&text_of(&entry.message)).map(|snippet| Hit {
+                hits.extend(query.find(&text_of(&entry.message)).map(|snippet| SearchHit {
                     conversation: conversation.id.clone(),
                     title: conversation.title.clone(),
                     sequence: entry.sequence,
@@ -183,7 +183,11 @@ impl Conversations for InMemory {
         })
     }
 
-    fn list(&self, limit: usize, after: Option<Cursor>) -> BoxFuture<'_, Result<Page, StoreError>> {
+    fn list(
+        &self,
+        limit: usize,
+        after: Option<Cursor>,
+    ) -> BoxFuture<'_, Result<ConversationPage, StoreError>> {
         Box::pin(async move { Ok(self.page(limit, after)) })
     }
 
@@ -224,8 +228,14 @@ impl Conversations for InMemory {
         })
     }
 
-    fn search<'a>(&'a self, query: &'a str, limit: usize) -> BoxFuture<'a, Result<Found, StoreError>> {
-        Box::pin(async move { Ok(Found { hits: self.find(&Query::new(query), limit), is_complete: true }) })
+    fn search<'a>(
+        &'a self,
+        query: &'a str,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<SearchResults, StoreError>> {
+        Box::pin(async move {
+            Ok(SearchResults { hits: self.find(&Query::new(query), limit), is_complete: true })
+        })
     }
 
     fn remove<'a>(&'a self, conversation: &'a ConversationId) -> BoxFuture<'a, Result<(), StoreError>> {

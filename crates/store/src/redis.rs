@@ -13,7 +13,7 @@
 //! dies between the two, a conversation may stand too far down in the list until its next message.
 //!
 //! A search reads conversations, the newest first, until it has found enough or has looked at
-//! [`RedisOptions::search_messages`]; [`Found::is_complete`](toolwire_contract::Found::is_complete) says which.
+//! [`RedisOptions::search_messages`]; [`SearchResults::is_complete`](toolwire_contract::SearchResults::is_complete) says which.
 
 mod link;
 mod operations;
@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use ::redis::{Script, cmd};
 use futures::future::try_join_all;
-use toolwire_contract::{Conversation, ConversationId, Cursor, Hit, StoreError, Timestamp, Transcript};
+use toolwire_contract::{Conversation, ConversationId, Cursor, SearchHit, StoreError, Timestamp, Transcript};
 
 use crate::clock::random;
 use crate::words::{self, Query};
@@ -262,7 +262,7 @@ impl Redis {
         query: &Query,
         most_hits: usize,
         most_messages: usize,
-    ) -> Result<(Vec<Hit>, usize), StoreError> {
+    ) -> Result<(Vec<SearchHit>, usize), StoreError> {
         let mut hits = Vec::new();
         let mut seen = 0;
         let mut end = conversation.messages;
@@ -280,7 +280,7 @@ impl Redis {
                 let sequence = start + 1 + index as u64;
                 let entry = stored::read_entry(text, sequence, &self.link.place)?;
                 if let Some(snippet) = query.find(&words::text_of(&entry.message)) {
-                    hits.push(Hit {
+                    hits.push(SearchHit {
                         conversation: conversation.id.clone(),
                         title: conversation.title.clone(),
                         sequence,

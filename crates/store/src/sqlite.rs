@@ -20,8 +20,8 @@ use std::time::Duration;
 use futures_core::future::BoxFuture;
 use rusqlite::Connection;
 use toolwire_contract::{
-    Conversation, ConversationId, Conversations, Cursor, Found, NewConversation, NewEntry, Page, StoreError,
-    Transcript,
+    Conversation, ConversationId, ConversationPage, Conversations, Cursor, NewConversation, NewEntry,
+    SearchResults, StoreError, Transcript,
 };
 
 use crate::clock::new_id;
@@ -121,7 +121,11 @@ impl Conversations for Sqlite {
         Box::pin(self.read(move |connection| rows::load(connection, &id, after)))
     }
 
-    fn list(&self, limit: usize, after: Option<Cursor>) -> BoxFuture<'_, Result<Page, StoreError>> {
+    fn list(
+        &self,
+        limit: usize,
+        after: Option<Cursor>,
+    ) -> BoxFuture<'_, Result<ConversationPage, StoreError>> {
         Box::pin(self.read(move |connection| rows::list(connection, limit, after)))
     }
 
@@ -146,11 +150,15 @@ impl Conversations for Sqlite {
         })
     }
 
-    fn search<'a>(&'a self, query: &'a str, limit: usize) -> BoxFuture<'a, Result<Found, StoreError>> {
+    fn search<'a>(
+        &'a self,
+        query: &'a str,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<SearchResults, StoreError>> {
         let query = Query::new(query);
         Box::pin(async move {
             if query.is_empty() {
-                return Ok(Found { hits: Vec::new(), is_complete: true });
+                return Ok(SearchResults { hits: Vec::new(), is_complete: true });
             }
             if self.read(|connection| index::is_behind(connection)).await? {
                 self.write(index::catch_up).await?;

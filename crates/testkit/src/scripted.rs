@@ -7,7 +7,7 @@ use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 use serde_json::Value;
 use toolwire_contract::{
-    Answer, Block, Content, Message, Model, ModelError, ModelEvent, ModelLimits, ModelRequest, Role,
+    Block, Content, Message, Model, ModelError, ModelEvent, ModelLimits, ModelRequest, ModelResponse, Role,
     StopReason, ToolCall, Usage,
 };
 
@@ -17,7 +17,7 @@ pub struct Scripted {
     /// Events that come first, one at a time.
     pub pieces: Vec<ModelEvent>,
     /// How it ends; `None` hangs until the stream is dropped.
-    pub end: Option<Result<Answer, ModelError>>,
+    pub end: Option<Result<ModelResponse, ModelError>>,
 }
 
 /// A model that plays a script and remembers what it was asked.
@@ -33,7 +33,7 @@ pub struct ScriptedModel {
 
 impl Scripted {
     /// This answer and nothing before it.
-    pub fn answer(answer: Answer) -> Scripted {
+    pub fn answer(answer: ModelResponse) -> Scripted {
         Scripted { pieces: Vec::new(), end: Some(Ok(answer)) }
     }
 
@@ -47,7 +47,7 @@ impl Scripted {
 
     /// A text, whole, at the cost of ten tokens in and five out.
     pub fn says(text: &str) -> Scripted {
-        Scripted::answer(Answer {
+        Scripted::answer(ModelResponse {
             message: Message::assistant(text),
             stop: StopReason::End,
             usage: Some(Usage { input_tokens: 10, output_tokens: 5, ..Usage::default() }),
@@ -64,13 +64,13 @@ impl Scripted {
         let content: Vec<Block> = calls.into_iter().map(block).collect();
         let begins = content.iter().filter_map(|block| match block {
             Block::Call { id, call } => {
-                Some(ModelEvent::CallBegan { id: id.clone(), name: call.name.clone() })
+                Some(ModelEvent::CallAnnounced { id: id.clone(), name: call.name.clone() })
             }
             _ => None,
         });
         Scripted {
             pieces: begins.collect(),
-            end: Some(Ok(Answer {
+            end: Some(Ok(ModelResponse {
                 message: Message::new(Role::Assistant, content),
                 stop: StopReason::Calls,
                 usage: Some(Usage { input_tokens: 10, output_tokens: 5, ..Usage::default() }),
@@ -141,7 +141,7 @@ impl Model for ScriptedModel {
             self.requests.lock().expect("no test panics in here").push(request);
             let pieces = stream::iter(scripted.pieces.into_iter().map(Ok));
             match scripted.end {
-                Some(end) => pieces.chain(stream::iter([end.map(ModelEvent::Answer)])).boxed(),
+                Some(end) => pieces.chain(stream::iter([end.map(ModelEvent::Response)])).boxed(),
                 None => pieces.chain(stream::pending()).boxed(),
             }
         });

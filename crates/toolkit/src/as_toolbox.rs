@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_core::future::BoxFuture;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
-use toolwire_contract::{CallError, CallOptions, Missing, Progress, Tool, ToolResult, Toolbox};
+use toolwire_contract::{CallError, CallOptions, MissingServer, Progress, Tool, ToolResult, Toolbox};
 
 use crate::client::{Answer, Client, ClientError, Form, Level, NoClient};
 use crate::context::Context;
@@ -16,8 +16,8 @@ impl Toolbox for Server {
         Server::tools(self)
     }
 
-    fn missing(&self) -> Vec<Missing> {
-        self.toolboxes.iter().flat_map(|toolbox| toolbox.missing()).collect()
+    fn missing_servers(&self) -> Vec<MissingServer> {
+        self.toolboxes.iter().flat_map(|toolbox| toolbox.missing_servers()).collect()
     }
 
     fn call<'a>(
@@ -28,10 +28,10 @@ impl Toolbox for Server {
     ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
         Box::pin(async move {
             let arguments = object(tool, arguments)?;
-            if options.permits.is_some()
+            if options.permission.is_some()
                 && let Some(listed) = Server::tools(self).iter().find(|listed| listed.name == tool)
             {
-                options.check(tool, listed)?;
+                options.check_permission(tool, listed)?;
             }
             let cancelled = CancellationToken::new();
             // Tasks that the tool started hear of it when the call is dropped or late.

@@ -62,7 +62,7 @@ impl Reply for ToolResult {
                 _ => None,
             })
         };
-        let failed = self.failed().then(|| Failed {
+        let failed = self.is_error().then(|| Failed {
             error_type: "error".to_owned(),
             error: text().unwrap_or_default(),
             cause: Cause::default(),

@@ -135,7 +135,7 @@ impl Server {
                 let tools = self.tools();
                 let nearest = names::nearest(tool, tools.iter().map(|tool| tool.name.as_str()));
                 let nearest = nearest.into_iter().map(str::to_owned).collect();
-                let missing = self.toolboxes.iter().flat_map(|toolbox| toolbox.missing()).collect();
+                let missing = self.toolboxes.iter().flat_map(|toolbox| toolbox.missing_servers()).collect();
                 return Err(CallError::UnknownTool { tool: tool.to_owned(), nearest, missing });
             };
             let client = context.client.clone();

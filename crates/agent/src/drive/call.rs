@@ -8,7 +8,7 @@ use futures::{FutureExt, StreamExt, stream};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
-use toolwire_contract::{CallError, CallOptions, Permits, Progress, ToolCall, ToolResult};
+use toolwire_contract::{CallError, CallOptions, CallPermission, Progress, ToolCall, ToolResult};
 
 use super::Driver;
 use crate::agent::World;
@@ -62,7 +62,7 @@ async fn make(
     events: mpsc::Sender<AgentEvent>,
     id: String,
     call: ToolCall,
-    permits: Option<Arc<Permits>>,
+    permits: Option<Arc<CallPermission>>,
 ) -> Returned {
     let ToolCall { name, arguments, .. } = call;
     let arguments = arguments.unwrap_or_default();
@@ -72,7 +72,7 @@ async fn make(
     let _ = events.send(started).await;
     let began = Instant::now();
     let progress = Some(listener(events, id.clone()));
-    let options = CallOptions { timeout: world.call_timeout, progress, permits };
+    let options = CallOptions { timeout: world.call_timeout, progress, permission: permits };
     let arguments = Value::Object(arguments);
     // In a future of its own, as making the call may panic before there is a future.
     let calling = async { world.tools.call(&name, &arguments, options).await };

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use toolwire_contract::{Block, Content, MOST_LEVELS, Tool, ToolCall, ToolResult, levels, levels_of_fields};
+use toolwire_contract::{
+    Block, Content, MAX_NESTING_DEPTH, Tool, ToolCall, ToolResult, nesting_depth, object_nesting_depth,
+};
 
 use crate::approval::{PendingCall, Policy, Verdict};
 
@@ -130,17 +132,17 @@ pub(super) fn outcome_unknown_result(name: &str) -> ToolResult {
 
 /// What is nested too deeply to be kept becomes text: the model reads the same, and the conversation goes on.
 pub(super) fn of_few_levels(mut result: ToolResult) -> ToolResult {
-    let is_deep = |value: &Value| levels(value) > MOST_LEVELS;
+    let is_deep = |value: &Value| nesting_depth(value) > MAX_NESTING_DEPTH;
     let structured = result.structured_content.take_if(|value| is_deep(value));
     for content in result.content.iter_mut().flatten() {
         let is_deep = match content {
             Content::Other(value) => is_deep(value),
             Content::Resource { resource, extra } => {
-                levels_of_fields(extra).max(levels_of_fields(&resource.extra)) > MOST_LEVELS
+                object_nesting_depth(extra).max(object_nesting_depth(&resource.extra)) > MAX_NESTING_DEPTH
             }
-            Content::ResourceLink(link) => levels_of_fields(&link.extra) > MOST_LEVELS,
+            Content::ResourceLink(link) => object_nesting_depth(&link.extra) > MAX_NESTING_DEPTH,
             Content::Text { extra, .. } | Content::Image { extra, .. } | Content::Audio { extra, .. } => {
-                let is_deep = levels_of_fields(extra) > MOST_LEVELS;
+                let is_deep = object_nesting_depth(extra) > MAX_NESTING_DEPTH;
                 if is_deep {
                     extra.clear();
                 }
@@ -154,7 +156,7 @@ pub(super) fn of_few_levels(mut result: ToolResult) -> ToolResult {
     if let (Some(value), true) = (structured, result.blocks().is_empty()) {
         result.content = Some(vec![Content::text(value.to_string())]);
     }
-    if levels_of_fields(&result.extra) > MOST_LEVELS {
+    if object_nesting_depth(&result.extra) > MAX_NESTING_DEPTH {
         result.extra.clear();
     }
     result
@@ -167,7 +169,7 @@ pub(super) fn with_note_on_repeated_failure(
     failures: &mut BTreeMap<String, u32>,
 ) -> ToolResult {
     let key = format!("{} {}", call.name, serde_json::to_string(&call.arguments).unwrap_or_default());
-    if !result.failed() {
+    if !result.is_error() {
         failures.remove(&key);
         return result;
     }

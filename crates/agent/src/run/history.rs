@@ -190,7 +190,7 @@ mod tests {
         // Results that were made up are told by what they say.
         for block in mended.iter_mut().flat_map(|message| &mut Arc::make_mut(message).content) {
             if let Block::Result { id, result } = block
-                && result.failed()
+                && result.is_error()
             {
                 *id = format!("{id} unknown");
                 *result = ToolResult { content: Some(Vec::new()), ..ToolResult::default() };

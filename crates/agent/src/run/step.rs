@@ -3,7 +3,7 @@
 use std::mem;
 use std::sync::Arc;
 
-use toolwire_contract::{Block, Message, Permits, Role, ToolCall, ToolResult};
+use toolwire_contract::{Block, CallPermission, Message, Role, ToolCall, ToolResult};
 
 use super::calls::{self, CallState, OpenCall};
 use super::{Run, Unsaved, history};
@@ -13,7 +13,7 @@ use crate::outcome::Limit;
 impl Run {
     /// For a call that runs without a person's word: whether what its server lists by then may run so too. The tool may be one
     /// that was not listed when the call was judged.
-    pub(crate) fn permits(&self, name: &str) -> Option<Arc<Permits>> {
+    pub(crate) fn permits(&self, name: &str) -> Option<Arc<CallPermission>> {
         let policy = &self.settings.approvals;
         let is_free = policy.verdict(name, self.catalog.tool(name)) == Verdict::Allow;
         if !is_free || self.always.iter().any(|allowed| allowed == name) {

@@ -81,7 +81,7 @@ async fn another_writer_in_the_conversation_ends_the_run() {
 async fn a_model_that_fails_ends_the_run_and_its_error_is_whole() {
     let error = ModelError::TimedOut {
         model: "scripted".into(),
-        waiting_for: toolwire_contract::Wait::FirstToken,
+        waiting_for: toolwire_contract::WaitPhase::FirstToken,
         after: std::time::Duration::from_secs(3),
     };
     let model = model([Scripted::calls([("1", "read", json!({}))]), Scripted::fails(error.clone())]);

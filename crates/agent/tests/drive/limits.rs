@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use toolwire_agent::{Ending, Limit};
-use toolwire_contract::{Answer, Block, Content, Message, Role, StopReason};
+use toolwire_contract::{Block, Content, Message, ModelResponse, Role, StopReason};
 use toolwire_testkit::{Scripted, check_messages};
 
 use crate::support::{builder, model, results};
@@ -42,7 +42,10 @@ async fn an_empty_answer_is_asked_for_again_and_leaves_no_message() {
     let thinking = Block::Content(Content::Other(json!({"type": "thinking", "text": "Hm."})));
     let empty = || {
         let Some(Ok(answer)) = Scripted::says("").end else { unreachable!() };
-        Scripted::answer(Answer { message: Message::new(Role::Assistant, vec![thinking.clone()]), ..answer })
+        Scripted::answer(ModelResponse {
+            message: Message::new(Role::Assistant, vec![thinking.clone()]),
+            ..answer
+        })
     };
     let answered = model([empty(), Scripted::says("Hello.")]);
     let finished = builder(&answered).build().unwrap().run("Go").await;
@@ -57,7 +60,7 @@ async fn an_empty_answer_is_asked_for_again_and_leaves_no_message() {
 #[tokio::test]
 async fn an_answer_that_was_cut_off_says_so() {
     let Some(Ok(answer)) = Scripted::says("Once upon a").end else { unreachable!() };
-    let model = model([Scripted::answer(Answer { stop: StopReason::Length, ..answer })]);
+    let model = model([Scripted::answer(ModelResponse { stop: StopReason::Length, ..answer })]);
     let finished = builder(&model).build().unwrap().run("Tell me a story").await;
     assert_eq!(finished.outcome.ending, Ending::Stopped(Limit::Output));
     assert_eq!(finished.outcome.text, "Once upon a");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 use toolwire_agent::{Agent, Context, Functions, Search};
-use toolwire_contract::{Missing, ModelLimits, ModelRequest, ToolChoice, Toolbox};
+use toolwire_contract::{MissingServer, ModelLimits, ModelRequest, ToolChoice, Toolbox};
 use toolwire_testkit::{Scripted, ScriptedModel};
 
 use crate::support::{Partly, functions, model, results, tool};
@@ -190,7 +190,7 @@ async fn a_conversation_of_stopped_steps_is_shortened_too() {
 #[tokio::test]
 async fn a_model_is_told_which_servers_are_away() {
     let model = model([Scripted::says("I cannot see files.")]);
-    let away = |server: &str| Missing { server: server.to_owned(), reason: "it ended".to_owned() };
+    let away = |server: &str| MissingServer { server: server.to_owned(), reason: "it ended".to_owned() };
     let (tools, missing) = (functions(), vec![away("files"), away("git")]);
     let agent = Agent::builder()
         .model(model.clone())

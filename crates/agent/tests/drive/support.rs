@@ -7,7 +7,7 @@ use futures::StreamExt;
 use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
 use toolwire_agent::{Agent, AgentBuilder, AgentEvent, Finished, Functions, Policy, Running};
-use toolwire_contract::{Block, CallError, CallOptions, Message, Missing, Tool, ToolResult, Toolbox};
+use toolwire_contract::{Block, CallError, CallOptions, Message, MissingServer, Tool, ToolResult, Toolbox};
 use toolwire_store::{Sqlite, SqliteOptions};
 use toolwire_testkit::{Scripted, ScriptedModel};
 
@@ -40,7 +40,7 @@ async fn panics(_: Map<String, Value>) -> String {
 /// Tools of which not all are listed, and some are away.
 pub(crate) struct Partly {
     pub(crate) listed: Arc<[Tool]>,
-    pub(crate) missing: Vec<Missing>,
+    pub(crate) missing: Vec<MissingServer>,
     pub(crate) tools: Functions,
 }
 
@@ -49,7 +49,7 @@ impl Toolbox for Partly {
         self.listed.clone()
     }
 
-    fn missing(&self) -> Vec<Missing> {
+    fn missing_servers(&self) -> Vec<MissingServer> {
         self.missing.clone()
     }
 

@@ -67,7 +67,7 @@ impl Progress {
             }
             AgentEvent::CallFinished { name, result, elapsed, .. } if self.tells_calls => {
                 self.end()?;
-                let mark = if result.failed() {
+                let mark = if result.is_error() {
                     format!("{ERROR}✗{ERROR:#}")
                 } else {
                     format!("{GOOD}✓{GOOD:#}")

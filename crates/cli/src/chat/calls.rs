@@ -72,7 +72,7 @@ impl Calls {
     ) {
         self.began(id, name, now);
         if let Some(call) = self.find(id) {
-            call.state = State::Done { result: short_result(result), is_error: result.failed(), elapsed };
+            call.state = State::Done { result: short_result(result), is_error: result.is_error(), elapsed };
         }
     }
 

@@ -127,7 +127,7 @@ impl Chat {
             let line = cut(&shown(line.trim()), columns.saturating_sub(wide + 3));
             let _ = writeln!(text, "{BOLD}{name}{BOLD:#}  {QUIET}{line}{QUIET:#}");
         }
-        for missing in self.session.hub.missing() {
+        for missing in self.session.hub.missing_servers() {
             let _ = writeln!(text, "{NOTE}note:{NOTE:#} {}", shown(&missing.to_string()));
         }
         Ok(text)

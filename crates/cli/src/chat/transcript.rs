@@ -29,7 +29,7 @@ pub(crate) fn in_markdown(transcript: &Transcript) -> String {
                     let _ = write!(text, "\n> called `{}` ({arguments})\n", call.name);
                 }
                 Block::Result { result, .. } => {
-                    let mark = if result.failed() { "failed: " } else { "" };
+                    let mark = if result.is_error() { "failed: " } else { "" };
                     let _ = write!(text, "\n> → {mark}{}\n", short_result(result));
                 }
                 Block::Content(_) => {}

@@ -309,7 +309,7 @@ fn tell(view: &mut View, event: AgentEvent) -> io::Result<Option<Finished>> {
         AgentEvent::StepBegan { .. } => view.wait("waiting for the model")?,
         AgentEvent::Text(piece) => view.text(&piece)?,
         AgentEvent::Thinking(piece) => view.thinking(&piece)?,
-        AgentEvent::CallBegan { id, name } => view.call_began(&id, &name)?,
+        AgentEvent::CallAnnounced { id, name } => view.call_began(&id, &name)?,
         AgentEvent::CallStarted { id, name, arguments } => view.call_started(&id, &name, &arguments)?,
         AgentEvent::CallProgress { id, progress } => view.call_progressed(&id, &progress)?,
         AgentEvent::CallFinished { id, name, result, elapsed } => {

@@ -4,7 +4,8 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
 use toolwire_contract::{
-    Answer, Block, Content, MOST_LEVELS, Message, Role, StopReason, ToolCall, UnusableCall, levels_of_fields,
+    Block, Content, MAX_NESTING_DEPTH, Message, ModelResponse, Role, StopReason, ToolCall, UnusableCall,
+    object_nesting_depth,
 };
 
 use super::reading::{Reading, Slot, own_meta};
@@ -26,7 +27,7 @@ pub(super) struct Assembly<'a> {
 }
 
 impl Assembly<'_> {
-    pub(super) fn assemble(&self, reading: Reading, calls: Vec<ReceivedCall>) -> Answer {
+    pub(super) fn assemble(&self, reading: Reading, calls: Vec<ReceivedCall>) -> ModelResponse {
         let Reading { slots, stop, usage, id } = reading;
         let stop = settled(stop.unwrap_or(StopReason::End), !calls.is_empty());
         let key = self.dialect.family().meta_key();
@@ -73,7 +74,7 @@ impl Assembly<'_> {
             }
         }
         content.extend(calls);
-        Answer { message: Message::new(Role::Assistant, content), stop, usage, unusable }
+        ModelResponse { message: Message::new(Role::Assistant, content), stop, usage, unusable }
     }
 
     fn call(&self, id: String, received: &ReceivedCall, unusable: &mut Vec<UnusableCall>) -> Block {
@@ -93,10 +94,11 @@ impl Assembly<'_> {
             Err(error @ ArgumentError::TooComplex { .. }) => (parsed(received).0, Some(error.in_words())),
             Err(error) => (None, Some(error.in_words())),
         };
-        let (arguments, problem) = match arguments.as_ref().map(levels_of_fields) {
-            Some(levels) if levels > MOST_LEVELS => {
-                let problem =
-                    format!("the arguments are nested {levels} levels deep, at most {MOST_LEVELS} are taken");
+        let (arguments, problem) = match arguments.as_ref().map(object_nesting_depth) {
+            Some(levels) if levels > MAX_NESTING_DEPTH => {
+                let problem = format!(
+                    "the arguments are nested {levels} levels deep, at most {MAX_NESTING_DEPTH} are taken"
+                );
                 (None, Some(problem))
             }
             _ => (arguments, problem),

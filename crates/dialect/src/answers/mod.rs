@@ -6,7 +6,7 @@ mod reading;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolwire_contract::{Answer, ModelEvent};
+use toolwire_contract::{ModelEvent, ModelResponse};
 
 use crate::calls::At;
 use crate::{
@@ -62,7 +62,7 @@ pub enum AnswerError {
     #[error("the stream ended before the answer did")]
     Cut {
         /// What came until then; its calls are all unusable.
-        answer: Box<Answer>,
+        answer: Box<ModelResponse>,
     },
     /// The provider says that the model's answer was unusable, such as a call it could not read.
     #[error("the provider could not use what the model wrote: {reason}")]
@@ -94,7 +94,7 @@ impl AnswerStream {
         AnswerStream { seed: seed.into(), ..self }
     }
 
-    /// Takes the next event and gives what can be shown of it. There is never a [`ModelEvent::Answer`] among it.
+    /// Takes the next event and gives what can be shown of it. There is never a [`ModelEvent::Response`] among it.
     pub fn push(&mut self, event: &Value) -> Result<Vec<ModelEvent>, AnswerError> {
         if let Some(error) = &self.error {
             return Err(error.clone());
@@ -134,13 +134,13 @@ impl AnswerStream {
             }
             let id = call_id(draft.id.as_deref(), position, &draft.name, response, &self.seed);
             let name = self.tools.own_name(&draft.name).unwrap_or(&draft.name).to_owned();
-            shown.push(ModelEvent::CallBegan { id, name });
+            shown.push(ModelEvent::CallAnnounced { id, name });
             self.announced = position + 1;
         }
     }
 
     /// The whole answer, once the stream is over.
-    pub fn finish(self) -> Result<Answer, AnswerError> {
+    pub fn finish(self) -> Result<ModelResponse, AnswerError> {
         if let Some(error) = self.error {
             return Err(error);
         }
@@ -160,7 +160,7 @@ pub fn read_answer(
     answer: &Value,
     tools: &Toolset,
     seed: &str,
-) -> Result<Answer, AnswerError> {
+) -> Result<ModelResponse, AnswerError> {
     let (calls, cut) = settle(read_calls(dialect, answer), answer)?;
     let mut reader = Reader::new(dialect);
     let read = reader.whole(&At::root(answer), &mut Vec::new());

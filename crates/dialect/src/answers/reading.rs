@@ -78,7 +78,7 @@ pub(crate) fn append(fields: &mut Map<String, Value>, key: &str, piece: &str) {
 pub(crate) fn tokens(usage: &Value, path: &str) -> Option<u64> {
     let number = usage.pointer(path).filter(|value| value.is_number())?;
     let count = number.as_u64().or_else(|| number.as_f64().map(|count| count.max(0.0) as u64))?;
-    Some(count.min(Usage::MOST))
+    Some(count.min(Usage::MAX_COUNT))
 }
 
 /// The usage of an API that counts each kind under one path; `None` when neither tokens in nor out are told.
@@ -91,7 +91,7 @@ pub(crate) fn usage(
 ) -> Option<Usage> {
     let sum = |paths: &[&str]| {
         let counts: Vec<u64> = paths.iter().filter_map(|path| tokens(value, path)).collect();
-        (!counts.is_empty()).then(|| counts.iter().sum::<u64>().min(Usage::MOST))
+        (!counts.is_empty()).then(|| counts.iter().sum::<u64>().min(Usage::MAX_COUNT))
     };
     let (input, output) = (sum(input), sum(output));
     if input.is_none() && output.is_none() {
@@ -115,7 +115,7 @@ fn cost(usage: &Value) -> Option<u64> {
         (None, Some(ticks)) => ticks / 10.0,
         (None, None) => return None,
     };
-    Some((nanodollars.round() as u64).min(Usage::MOST))
+    Some((nanodollars.round() as u64).min(Usage::MAX_COUNT))
 }
 
 /// Adds the fields of `more` to `known`; later counts replace earlier ones, as streams count from the beginning.

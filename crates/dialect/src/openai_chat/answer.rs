@@ -239,7 +239,8 @@ fn read_usage(value: &Value) -> Option<Usage> {
     let beside =
         usage.input_tokens.saturating_add(usage.output_tokens).saturating_add(usage.reasoning_tokens);
     if usage.reasoning_tokens > 0 && value.get("total_tokens").and_then(Value::as_u64) == Some(beside) {
-        usage.output_tokens = usage.output_tokens.saturating_add(usage.reasoning_tokens).min(Usage::MOST);
+        usage.output_tokens =
+            usage.output_tokens.saturating_add(usage.reasoning_tokens).min(Usage::MAX_COUNT);
     }
     Some(usage)
 }

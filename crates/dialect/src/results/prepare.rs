@@ -103,7 +103,7 @@ impl Prepared {
         });
         cut(texts, budget);
         pieces.retain(|piece| !matches!(piece, Piece::Text(text) if text.is_empty()));
-        Prepared { pieces, structured, failed: result.failed() }
+        Prepared { pieces, structured, failed: result.is_error() }
     }
 
     /// The texts, with a line from `note` in place of each piece of media; never none.

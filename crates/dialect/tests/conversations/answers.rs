@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolwire_contract::{Answer, Block, Content, ModelEvent, ToolCall};
+use toolwire_contract::{Block, Content, ModelEvent, ModelResponse, ToolCall};
 use toolwire_dialect::{AnswerError, AnswerStream, Dialect, read_answer};
 
 use crate::{check_file, filled, outcome, read, toolset};
@@ -38,7 +38,7 @@ fn transcripts() -> Vec<(Dialect, String, Value, Vec<Value>)> {
 }
 
 /// What a stream shows on its way, and what it gives in the end.
-fn stream(dialect: Dialect, events: &[Value]) -> (Vec<ModelEvent>, Result<Answer, AnswerError>) {
+fn stream(dialect: Dialect, events: &[Value]) -> (Vec<ModelEvent>, Result<ModelResponse, AnswerError>) {
     let mut stream = AnswerStream::new(dialect, Arc::new(toolset(dialect)));
     let mut shown = Vec::new();
     for event in events {
@@ -84,8 +84,8 @@ fn what_is_shown_is_what_is_said() {
             match event {
                 ModelEvent::Text(piece) => text.push_str(&piece),
                 ModelEvent::Thinking(piece) => thinking.push_str(&piece),
-                ModelEvent::CallBegan { id, name } => calls.push((id, name)),
-                ModelEvent::Answer(_) => panic!("{dialect}: {case}: an answer before the end"),
+                ModelEvent::CallAnnounced { id, name } => calls.push((id, name)),
+                ModelEvent::Response(_) => panic!("{dialect}: {case}: an answer before the end"),
             }
         }
         let blocks = &answer.message.content;
@@ -115,7 +115,7 @@ fn a_cut_stream_never_passes_for_a_whole_one() {
                 Ok(answer) => {
                     let whole = whole.clone().unwrap_or_else(|error| panic!("{dialect}: {case}: {error}"));
                     assert_eq!(
-                        Answer { usage: whole.usage, ..answer },
+                        ModelResponse { usage: whole.usage, ..answer },
                         whole,
                         "{dialect}: {case} after {length}"
                     );

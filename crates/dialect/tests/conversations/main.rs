@@ -13,7 +13,7 @@ mod rules;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use toolwire_contract::{Answer, StopReason, Tool};
+use toolwire_contract::{ModelResponse, StopReason, Tool};
 use toolwire_dialect::{AnswerError, Dialect, Options, Toolset};
 
 fn folder() -> PathBuf {
@@ -67,7 +67,7 @@ fn filled(template: &Value, tools: &Toolset) -> Value {
     }
 }
 
-fn answer_json(answer: &Answer) -> Value {
+fn answer_json(answer: &ModelResponse) -> Value {
     let stop = match &answer.stop {
         StopReason::Other(word) => json!({"other": word}),
         stop => serde_json::to_value(stop).unwrap(),
@@ -80,7 +80,7 @@ fn answer_json(answer: &Answer) -> Value {
     })
 }
 
-fn outcome(answer: &Result<Answer, AnswerError>) -> Value {
+fn outcome(answer: &Result<ModelResponse, AnswerError>) -> Value {
     match answer {
         Ok(answer) => answer_json(answer),
         Err(AnswerError::Provider { message, .. }) => json!({"provider": message}),

@@ -311,7 +311,7 @@ impl<'t> Reader<'t> {
             Node::StringLit(_) => self.text(spot, node)?,
             _ => return Err(self.wrong_type(spot, "a number of seconds or a text such as \"30s\"", node)),
         };
-        let time = toolwire_contract::read_time(&text);
+        let time = toolwire_contract::parse_duration(&text);
         let time = time.ok_or_else(|| self.fault(spot, Fault::BadTimeout { text }))?;
         if matches!(node, Node::NumberLit(_)) && time.as_secs() >= LONG_TIMEOUT {
             self.warn(spot, Concern::LongTimeout { seconds: time.as_secs() });

@@ -103,7 +103,7 @@ async fn a_tool_that_may_not_be_called_as_it_is_listed_is_not_called() {
     let file = support::scratch().join("effects");
     let around = Around::with(&[("bad", &["counts", "--file", file.to_str().unwrap()])]).await;
     let permits = |tool: &Tool| Err(format!("`{}` is not wanted", tool.name));
-    let options = CallOptions { permits: Some(Arc::new(permits)), ..CallOptions::default() };
+    let options = CallOptions { permission: Some(Arc::new(permits)), ..CallOptions::default() };
     let answer = around.hub.call("count_write", &json!({}), options).await;
     let reason = "`count_write` is not wanted".to_owned();
     assert_eq!(answer, Err(CallError::NotPermitted { tool: "count_write".to_owned(), reason }));

@@ -82,7 +82,7 @@ async fn seven_servers_are_one_toolbox() {
         .chain([("files", 14), ("memory", 9), ("git", 12), ("time", 2)])
         .map(|(name, count)| (name.to_owned(), Phase::Ready, count));
     assert_eq!(found, expected.collect::<Vec<_>>());
-    assert_eq!(around.hub.missing(), []);
+    assert_eq!(around.hub.missing_servers(), []);
     // What one server alone has keeps its name; what three have gets the server's in front.
     let offered = names(&around.hub);
     assert_eq!(offered.len(), 3 * 14 + 14 + 9 + 12 + 2 + 1, "{offered:?}");
@@ -109,13 +109,13 @@ async fn files_are_written_and_read(around: &Around, folder: &Path) {
     let path = folder.join("note.txt");
     let arguments = json!({"path": path, "content": "fog until ten\n"});
     let written = around.call("write_file", arguments).await.unwrap();
-    assert!(!written.failed(), "{written:?}");
+    assert!(!written.is_error(), "{written:?}");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "fog until ten\n");
     let read = around.call("read_text_file", json!({"path": path})).await.unwrap();
     assert_eq!(text(&read), "fog until ten\n");
     // What the server refuses is an answer, not an error.
     let outside = around.call("read_text_file", json!({"path": "/etc/hostname"})).await.unwrap();
-    assert!(outside.failed(), "{outside:?}");
+    assert!(outside.is_error(), "{outside:?}");
     // What cannot fit does not travel.
     let wrong = around.call("read_text_file", json!({"path": ["a", "list"]})).await.unwrap_err();
     assert_eq!(wrong.code(), "invalid_arguments", "{wrong}");
@@ -124,7 +124,7 @@ async fn files_are_written_and_read(around: &Around, folder: &Path) {
 async fn what_is_remembered_is_known(around: &Around, file: &Path) {
     let entity = json!({"name": "Bergen", "entityType": "town", "observations": ["it rains there"]});
     let made = around.call("create_entities", json!({"entities": [entity]})).await.unwrap();
-    assert!(!made.failed(), "{made:?}");
+    assert!(!made.is_error(), "{made:?}");
     let graph = around.call("read_graph", json!({})).await.unwrap();
     let graph: Value = serde_json::from_str(&text(&graph)).unwrap();
     assert_eq!(graph["entities"], json!([entity]));

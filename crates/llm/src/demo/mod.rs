@@ -10,7 +10,8 @@ use std::sync::Arc;
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 use toolwire_contract::{
-    Answer, Block, Content, Message, Model, ModelError, ModelEvent, ModelRequest, Role, StopReason, ToolCall,
+    Block, Content, Message, Model, ModelError, ModelEvent, ModelRequest, ModelResponse, Role, StopReason,
+    ToolCall,
 };
 
 use choose::choose;
@@ -45,7 +46,7 @@ impl Model for Demo {
 }
 
 /// The answer in pieces, as a model would write it.
-fn events(answer: Answer) -> Vec<Result<ModelEvent, ModelError>> {
+fn events(answer: ModelResponse) -> Vec<Result<ModelEvent, ModelError>> {
     let mut events = Vec::new();
     for block in &answer.message.content {
         match block {
@@ -53,16 +54,16 @@ fn events(answer: Answer) -> Vec<Result<ModelEvent, ModelError>> {
                 events.extend(text.split_inclusive(' ').map(|piece| Ok(ModelEvent::Text(piece.to_owned()))));
             }
             Block::Call { id, call } => {
-                events.push(Ok(ModelEvent::CallBegan { id: id.clone(), name: call.name.clone() }));
+                events.push(Ok(ModelEvent::CallAnnounced { id: id.clone(), name: call.name.clone() }));
             }
             _ => {}
         }
     }
-    events.push(Ok(ModelEvent::Answer(answer)));
+    events.push(Ok(ModelEvent::Response(answer)));
     events
 }
 
-fn answer(request: &ModelRequest) -> Answer {
+fn answer(request: &ModelRequest) -> ModelResponse {
     let results = tell::results(&request.messages);
     if !results.is_empty() {
         let told: Vec<String> = results.into_iter().map(|(call, result)| tell::tell(call, result)).collect();
@@ -78,7 +79,7 @@ fn answer(request: &ModelRequest) -> Answer {
         id: format!("demo_{turn}_{}", index + 1),
         call: ToolCall::new(name, arguments),
     });
-    Answer {
+    ModelResponse {
         message: Message::new(Role::Assistant, calls.collect()),
         stop: StopReason::Calls,
         usage: None,
@@ -86,8 +87,13 @@ fn answer(request: &ModelRequest) -> Answer {
     }
 }
 
-fn said(text: String) -> Answer {
-    Answer { message: Message::assistant(text), stop: StopReason::End, usage: None, unusable: Vec::new() }
+fn said(text: String) -> ModelResponse {
+    ModelResponse {
+        message: Message::assistant(text),
+        stop: StopReason::End,
+        usage: None,
+        unusable: Vec::new(),
+    }
 }
 
 /// The words of the last message.

@@ -27,7 +27,7 @@ pub(super) fn results(messages: &[Arc<Message>]) -> Vec<(Option<&ToolCall>, &Too
 pub(super) fn tell(call: Option<&ToolCall>, result: &ToolResult) -> String {
     let name = call.map_or("the tool", |call| call.name.as_str());
     let said = words_of(result);
-    if result.failed() {
+    if result.is_error() {
         return format!("`{name}` failed: {said}");
     }
     format!("`{name}` says: {said}")

@@ -188,7 +188,7 @@ async fn the_text_comes_in_pieces_and_then_whole() {
     let answer = collect(Demo.ask(request)).await.expect("it cannot fail");
     assert!(pieces.len() > 10);
     assert_eq!(answer.message, Message::assistant(pieces.concat()));
-    assert_eq!(events.last(), Some(&ModelEvent::Answer(answer)));
+    assert_eq!(events.last(), Some(&ModelEvent::Response(answer)));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use futures::stream::BoxStream;
 use reqwest::Response;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
-use toolwire_contract::{Answer, ModelError, ModelEvent, Wait};
+use toolwire_contract::{ModelError, ModelEvent, ModelResponse, WaitPhase};
 use toolwire_dialect::{AnswerError, AnswerStream, Toolset, read_answer};
 
 use super::{Trouble, WEB_PAGE, timed_out};
@@ -35,15 +35,15 @@ pub(super) struct Reading {
     /// What the provider sent last.
     last: Value,
     deadline: Instant,
-    waiting_for: Wait,
+    waiting_for: WaitPhase,
     /// How it ended, while events that came before are given.
-    end: Option<Result<Answer, Trouble>>,
+    end: Option<Result<ModelResponse, Trouble>>,
 }
 
 /// What came next of an answer.
 pub(super) enum Part {
     Events(Vec<ModelEvent>),
-    Whole(Answer),
+    Whole(ModelResponse),
 }
 
 impl Reading {
@@ -63,7 +63,7 @@ impl Reading {
             answer: Some(AnswerStream::new(settings.dialect, toolset.clone()).with_seed(seed)),
             last: Value::Null,
             deadline,
-            waiting_for: Wait::FirstToken,
+            waiting_for: WaitPhase::FirstToken,
             end: None,
         }
     }
@@ -124,7 +124,7 @@ impl Reading {
             // After its last word only the end of the bytes is waited for, so that the connection can be used again.
             let patience = if values.iter().any(is_last) { LINGERING } else { self.settings.silence };
             self.deadline = Instant::now() + patience;
-            self.waiting_for = Wait::NextToken;
+            self.waiting_for = WaitPhase::NextToken;
             let events = self.push(values)?;
             if !events.is_empty() {
                 return Ok(Part::Events(events));
@@ -165,7 +165,7 @@ impl Reading {
         self.finish().map(Part::Whole).map_err(|_| trouble)
     }
 
-    fn finish(&mut self) -> Result<Answer, Trouble> {
+    fn finish(&mut self) -> Result<ModelResponse, Trouble> {
         let Some(answer) = self.answer.take() else {
             return Err(self.broken("it is over".to_owned()));
         };
@@ -174,7 +174,7 @@ impl Reading {
     }
 
     /// The answer of a body that comes in one piece.
-    pub(super) async fn whole(&mut self, seed: &str) -> Result<Answer, Trouble> {
+    pub(super) async fn whole(&mut self, seed: &str) -> Result<ModelResponse, Trouble> {
         let mut text = Vec::new();
         loop {
             match timeout_at(self.deadline, self.body.next()).await {
@@ -187,7 +187,7 @@ impl Reading {
                 Ok(Some(Ok(bytes))) => text.extend_from_slice(&bytes),
             }
             self.deadline = Instant::now() + self.settings.silence;
-            self.waiting_for = Wait::NextToken;
+            self.waiting_for = WaitPhase::NextToken;
         }
         let body: Value = serde_json::from_slice(&text)
             .map_err(|error| self.malformed(FrameError::NotJson(error.to_string()).to_string()))?;
@@ -197,7 +197,7 @@ impl Reading {
         Ok(self.priced(answer))
     }
 
-    fn priced(&self, mut answer: Answer) -> Answer {
+    fn priced(&self, mut answer: ModelResponse) -> ModelResponse {
         if let (Some(usage), Some(price)) = (&mut answer.usage, &self.settings.price) {
             usage.cost_nanodollars = usage.cost_nanodollars.or_else(|| Some(price.of(usage)));
         }

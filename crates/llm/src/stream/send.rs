@@ -8,7 +8,7 @@ use reqwest::Response;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
-use toolwire_contract::{ModelError, Wait};
+use toolwire_contract::{ModelError, WaitPhase};
 use toolwire_dialect::Toolset;
 
 use super::{Trouble, timed_out};
@@ -31,11 +31,11 @@ pub(super) async fn send(endpoint: &Endpoint, body: Bytes, deadline: Instant) ->
     })?;
     let sending = client.post(settings.url.clone()).headers(headers).body(body).send();
     let sent =
-        timeout_at(deadline, sending).await.map_err(|_| timed_out(settings, Wait::FirstToken, None))?;
+        timeout_at(deadline, sending).await.map_err(|_| timed_out(settings, WaitPhase::FirstToken, None))?;
     sent.map_err(|error| {
         let error = error.without_url();
         if error.is_connect() && error.is_timeout() {
-            return timed_out(settings, Wait::Connection, Some(Failure::Connection));
+            return timed_out(settings, WaitPhase::Connection, Some(Failure::Connection));
         }
         let error =
             ModelError::Unreachable { model: settings.name.clone(), problem: unreached(settings, &error) };

@@ -1,7 +1,7 @@
 //! Answers of every provider: whole, streamed, and torn at every byte.
 
 use serde_json::{Value, json};
-use toolwire_contract::{Answer, Block, Content, ModelEvent, Role, StopReason, Usage};
+use toolwire_contract::{Block, Content, ModelEvent, ModelResponse, Role, StopReason, Usage};
 use toolwire_dialect::Dialect;
 use toolwire_testkit::provider::{Api, Delivery, Reply, Said, Split, Stop, Tokens};
 
@@ -50,7 +50,7 @@ pub(crate) fn wire_name(api: Api, name: &str) -> String {
 }
 
 /// What the answer is in MCP's words, without what only the provider understands.
-fn plain(answer: &Answer) -> Value {
+fn plain(answer: &ModelResponse) -> Value {
     let blocks: Vec<Value> = answer
         .message
         .content
@@ -111,7 +111,7 @@ async fn check(api: Api, case: &str, said: &Said) {
         let begun: Vec<&str> = shown
             .iter()
             .filter_map(|event| match event {
-                ModelEvent::CallBegan { name, .. } => Some(name.as_str()),
+                ModelEvent::CallAnnounced { name, .. } => Some(name.as_str()),
                 _ => None,
             })
             .collect();

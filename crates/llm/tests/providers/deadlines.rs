@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use toolwire_contract::{ModelError, Wait};
+use toolwire_contract::{ModelError, WaitPhase};
 use toolwire_llm::{Endpoint, EndpointConfig};
 use toolwire_testkit::provider::{Api, Delivery, Gate, Reply, Said};
 
@@ -11,7 +11,7 @@ use crate::setting::{Setting, question, text_of};
 
 const SHORT: Duration = Duration::from_millis(50);
 
-fn timed_out(waiting_for: Wait) -> ModelError {
+fn timed_out(waiting_for: WaitPhase) -> ModelError {
     ModelError::TimedOut { model: "openai/m".to_owned(), waiting_for, after: SHORT }
 }
 
@@ -20,7 +20,7 @@ async fn an_answer_that_does_not_begin() {
     let setting =
         Setting::repeating(Api::OpenAiChat, Reply::Hang, json!({"timeouts": {"firstToken": "50ms"}})).await;
     let (shown, ended) = setting.ask(question("hi")).await;
-    assert_eq!((shown, ended), (vec![], Err(timed_out(Wait::FirstToken))));
+    assert_eq!((shown, ended), (vec![], Err(timed_out(WaitPhase::FirstToken))));
     assert_eq!(setting.provider.requests().len(), 1, "a slow model is not asked twice");
 }
 
@@ -32,7 +32,7 @@ async fn an_answer_that_begins_with_headers_alone() {
         let config = json!({"stream": stream, "timeouts": {"firstToken": "50ms"}});
         let setting = Setting::repeating(Api::OpenAiChat, reply.clone(), config).await;
         let (shown, ended) = setting.ask(question("hi")).await;
-        assert_eq!((shown, ended), (vec![], Err(timed_out(Wait::FirstToken))), "stream: {stream}");
+        assert_eq!((shown, ended), (vec![], Err(timed_out(WaitPhase::FirstToken))), "stream: {stream}");
     }
 }
 
@@ -42,7 +42,7 @@ async fn an_answer_that_does_not_go_on() {
     let reply = Reply::Delivered(Said::text("Some words and no more"), delivery);
     let setting = Setting::repeating(Api::OpenAiChat, reply, json!({"timeouts": {"silence": "50ms"}})).await;
     let (shown, ended) = setting.ask(question("hi")).await;
-    assert_eq!(ended, Err(timed_out(Wait::NextToken)));
+    assert_eq!(ended, Err(timed_out(WaitPhase::NextToken)));
     assert!(!text_of(&shown).is_empty());
     assert_eq!(setting.provider.requests().len(), 1);
 }
@@ -60,7 +60,7 @@ async fn a_connection_that_is_not_taken() {
     let endpoint =
         Endpoint::new("openai/m", &config, |_| None).expect("an endpoint").with_pacing(waits.clone());
     let ended = toolwire_llm::collect(toolwire_contract::Model::ask(&endpoint, question("hi"))).await;
-    assert_eq!(ended, Err(timed_out(Wait::Connection)));
+    assert_eq!(ended, Err(timed_out(WaitPhase::Connection)));
     assert_eq!(waits.waits().len(), 1, "it is asked again");
 }
 

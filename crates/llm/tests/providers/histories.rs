@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolwire_contract::{Answer, Block, Content, Message, ModelRequest, Role, ToolResult};
+use toolwire_contract::{Block, Content, Message, ModelRequest, ModelResponse, Role, ToolResult};
 use toolwire_testkit::provider::{Api, Said};
 
 use crate::answers::wire_name;
@@ -38,7 +38,7 @@ fn calling(api: Api, words: &str) -> Said {
 }
 
 /// The results of the calls in an answer: one with an image, one that failed and has one too.
-fn results(answer: &Answer) -> Message {
+fn results(answer: &ModelResponse) -> Message {
     let image = || Content::image(IMAGE, "image/png");
     let blocks = answer.message.calls().enumerate().map(|(index, (id, _))| {
         let text = Content::text(format!("result number {index} of the tool"));
@@ -49,7 +49,7 @@ fn results(answer: &Answer) -> Message {
     Message::new(Role::User, blocks.collect())
 }
 
-async fn ask(setting: &Setting, messages: &[Message], label: &str) -> Answer {
+async fn ask(setting: &Setting, messages: &[Message], label: &str) -> ModelResponse {
     let request = ModelRequest {
         messages: messages.iter().cloned().map(Arc::new).collect(),
         tools: tools(),

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
-use toolwire_contract::{Answer, Message, Model, ModelError, ModelEvent, ModelRequest, Tool};
+use toolwire_contract::{Message, Model, ModelError, ModelEvent, ModelRequest, ModelResponse, Tool};
 use toolwire_llm::{Endpoint, EndpointConfig, Pacing};
 use toolwire_testkit::provider::{Api, KEY, Provider, Reply, Script};
 
@@ -57,12 +57,15 @@ impl Setting {
     }
 
     /// What came before the end, and the end.
-    pub(crate) async fn ask(&self, request: ModelRequest) -> (Vec<ModelEvent>, Result<Answer, ModelError>) {
+    pub(crate) async fn ask(
+        &self,
+        request: ModelRequest,
+    ) -> (Vec<ModelEvent>, Result<ModelResponse, ModelError>) {
         let mut shown = Vec::new();
         let mut events = self.endpoint.ask(request);
         while let Some(event) = events.next().await {
             match event {
-                Ok(ModelEvent::Answer(answer)) => {
+                Ok(ModelEvent::Response(answer)) => {
                     assert!(events.next().await.is_none(), "the answer is the last event");
                     return (shown, Ok(answer));
                 }

@@ -3,8 +3,8 @@
 use ::redis::cmd;
 use futures_core::future::BoxFuture;
 use toolwire_contract::{
-    Conversation, ConversationId, Conversations, Cursor, Found, NewConversation, NewEntry, Page, Parent,
-    StoreError, Timestamp, Transcript, Usage,
+    Conversation, ConversationId, ConversationPage, Conversations, Cursor, NewConversation, NewEntry, Parent,
+    SearchResults, StoreError, Timestamp, Transcript, Usage,
 };
 
 use super::link::{Access, Request};
@@ -103,10 +103,14 @@ impl Conversations for Redis {
         Box::pin(self.load_after(conversation, after))
     }
 
-    fn list(&self, limit: usize, after: Option<Cursor>) -> BoxFuture<'_, Result<Page, StoreError>> {
+    fn list(
+        &self,
+        limit: usize,
+        after: Option<Cursor>,
+    ) -> BoxFuture<'_, Result<ConversationPage, StoreError>> {
         Box::pin(async move {
             let limit = limit.max(1);
-            let mut page = Page { conversations: Vec::new(), next: None };
+            let mut page = ConversationPage { conversations: Vec::new(), next: None };
             let mut last = None;
             let mut after = after;
             while let Some((part, next)) = self.part_of_list(after.as_ref()).await? {
@@ -166,10 +170,14 @@ impl Conversations for Redis {
         })
     }
 
-    fn search<'a>(&'a self, query: &'a str, limit: usize) -> BoxFuture<'a, Result<Found, StoreError>> {
+    fn search<'a>(
+        &'a self,
+        query: &'a str,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<SearchResults, StoreError>> {
         let query = Query::new(query);
         Box::pin(async move {
-            let mut found = Found { hits: Vec::new(), is_complete: true };
+            let mut found = SearchResults { hits: Vec::new(), is_complete: true };
             if query.is_empty() || limit == 0 {
                 return Ok(found);
             }

@@ -2,8 +2,8 @@
 
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior};
 use toolwire_contract::{
-    Conversation, ConversationId, Cursor, Entry, Found, Hit, Message, NewConversation, NewEntry, Page,
-    Parent, StoreError, Timestamp, Transcript, Usage,
+    Conversation, ConversationId, ConversationPage, Cursor, Entry, Message, NewConversation, NewEntry,
+    Parent, SearchHit, SearchResults, StoreError, Timestamp, Transcript, Usage,
 };
 
 use super::failure::Failure;
@@ -93,7 +93,7 @@ pub(super) fn list(
     connection: &mut Connection,
     limit: usize,
     after: Option<Cursor>,
-) -> Result<Page, Failure> {
+) -> Result<ConversationPage, Failure> {
     let limit = limit.max(1);
     let (changed, id) = match &after {
         Some(cursor) => (whole(cursor.changed.0), cursor.id.as_str()),
@@ -104,7 +104,7 @@ pub(super) fn list(
          ORDER BY changed DESC, id DESC LIMIT ?3"
     ))?;
     let mut rows = statement.query((changed, id, whole(limit as u64).saturating_add(1)))?;
-    let mut page = Page { conversations: Vec::new(), next: None };
+    let mut page = ConversationPage { conversations: Vec::new(), next: None };
     while let Some(row) = rows.next()? {
         if page.conversations.len() == limit {
             // There is one more, so there is a next page.
@@ -156,7 +156,11 @@ pub(super) fn fork(
     Ok(transcript.conversation)
 }
 
-pub(super) fn search(connection: &mut Connection, query: &Query, limit: usize) -> Result<Found, Failure> {
+pub(super) fn search(
+    connection: &mut Connection,
+    query: &Query,
+    limit: usize,
+) -> Result<SearchResults, Failure> {
     let mut statement = connection.prepare_cached(
         "SELECT conversation.id, conversation.title, message.sequence, message.time, message.body \
          FROM word JOIN message ON message.number = word.rowid \
@@ -170,7 +174,7 @@ pub(super) fn search(connection: &mut Connection, query: &Query, limit: usize) -
         let message = read_message(row, 4)?;
         // Both split words alike, so the place is always found again.
         let snippet = query.find(&words::text_of(&message)).unwrap_or_default();
-        hits.push(Hit {
+        hits.push(SearchHit {
             conversation: read_id(row.get(0)?)?,
             title: row.get(1)?,
             sequence: natural(row.get(2)?)?,
@@ -179,7 +183,7 @@ pub(super) fn search(connection: &mut Connection, query: &Query, limit: usize) -
             snippet,
         });
     }
-    Ok(Found { hits, is_complete: true })
+    Ok(SearchResults { hits, is_complete: true })
 }
 
 pub(super) fn remove(connection: &mut Connection, id: ConversationId) -> Result<(), Failure> {

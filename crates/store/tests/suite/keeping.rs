@@ -150,7 +150,7 @@ pub(crate) async fn usage_and_model_are_those_of_the_messages(backend: &Backend)
     store.append(&id, vec![Message::user("c").into()], None).await.unwrap();
     let transcript = store.load(&id, 0).await.unwrap();
     let expected = Usage {
-        input_tokens: Usage::MOST,
+        input_tokens: Usage::MAX_COUNT,
         output_tokens: 6,
         cached_tokens: 0,
         reasoning_tokens: 0,
@@ -166,7 +166,7 @@ pub(crate) async fn usage_and_model_are_those_of_the_messages(backend: &Backend)
             (None, None),
             (some("one"), Some(usage(5, None))),
             (some("two"), Some(usage(7, Some(9)))),
-            (some("three"), Some(usage(Usage::MOST, None))),
+            (some("three"), Some(usage(Usage::MAX_COUNT, None))),
             (None, None),
         ]
     );

@@ -1,12 +1,12 @@
 //! Both backends find the same.
 
-use toolwire_contract::{Conversations, Found, Hit, Message, Role};
+use toolwire_contract::{Conversations, Message, Role, SearchHit, SearchResults};
 
 use crate::backends::Backend;
 use crate::keeping::begin_with;
 
 #[track_caller]
-fn sequences(found: &Found) -> Vec<u64> {
+fn sequences(found: &SearchResults) -> Vec<u64> {
     assert!(found.is_complete);
     found.hits.iter().map(|hit| hit.sequence).collect()
 }
@@ -34,7 +34,7 @@ pub(crate) async fn words_are_found_without_case_and_accents(backend: &Backend) 
     check(&*store, "eather", &[]).await;
     let hit = store.search("paris", 10).await.unwrap().hits.remove(0);
     let time = store.load(&id, 0).await.unwrap().entries[0].time;
-    let expected = Hit {
+    let expected = SearchHit {
         conversation: id,
         title: Some("Food".to_owned()),
         sequence: 1,

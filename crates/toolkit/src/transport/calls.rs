@@ -182,7 +182,7 @@ fn concluded(
         Ok(result) => result,
         Err(error) => wire::call_error(&error)?,
     };
-    if let Some(lacking) = lacking.filter(|_| result.failed() && is_modern) {
+    if let Some(lacking) = lacking.filter(|_| result.is_error() && is_modern) {
         return Err(ErrorData::missing_required_client_capability(lacking));
     }
     Ok(match result.needs_input() && !is_modern {

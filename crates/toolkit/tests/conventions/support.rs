@@ -145,7 +145,7 @@ pub(crate) fn said(server: &Server, tool: &str, arguments: Value) -> Value {
         panic!("an outcome is one text: {result:?}")
     };
     assert_eq!(serde_json::from_str::<Value>(text).unwrap(), structured);
-    assert_eq!(result.failed(), structured["success"] == false);
+    assert_eq!(result.is_error(), structured["success"] == false);
     structured
 }
 

@@ -1,13 +1,13 @@
-//! Times as people write them.
+//! Durations as users write them.
 
 use core::time::Duration;
 
-/// Longer is a mistake, or milliseconds.
-const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+/// A longer duration is most likely a mistake, such as milliseconds without a unit.
+const MAX_DURATION: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A time such as `30`, `"30s"`, `"500ms"`, `"2m"` or `"1h"`; a number alone is seconds. `None` if it is none of these, is
-/// not positive, or is more than a day.
-pub fn read_time(text: &str) -> Option<Duration> {
+/// Parses a duration such as `30`, `30s`, `500ms`, `2m` or `1h`; a number without a unit is seconds. Returns
+/// `None` for other text, and for durations that are not positive or longer than a day.
+pub fn parse_duration(text: &str) -> Option<Duration> {
     let text = text.trim();
     let digits =
         text.find(|letter: char| letter.is_ascii_alphabetic() && letter != 'e').unwrap_or(text.len());
@@ -20,8 +20,8 @@ pub fn read_time(text: &str) -> Option<Duration> {
         _ => return None,
     };
     let number: f64 = number.trim().parse().ok()?;
-    let time = Duration::try_from_secs_f64(number * seconds).ok()?;
-    (time > Duration::ZERO && time <= LONGEST).then_some(time)
+    let duration = Duration::try_from_secs_f64(number * seconds).ok()?;
+    (duration > Duration::ZERO && duration <= MAX_DURATION).then_some(duration)
 }
 
 #[cfg(test)]
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_read_as_people_write_them() {
+    fn durations_are_parsed_as_users_write_them() {
         let cases = [
             ("30", Some(30_000)),
             ("0.5", Some(500)),
@@ -54,7 +54,7 @@ mod tests {
             ("30S", None),
         ];
         for (text, milliseconds) in cases {
-            assert_eq!(read_time(text), milliseconds.map(Duration::from_millis), "{text:?}");
+            assert_eq!(parse_duration(text), milliseconds.map(Duration::from_millis), "{text:?}");
         }
     }
 }

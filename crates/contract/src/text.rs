@@ -1,0 +1,74 @@
+//! Text helpers for messages: truncation and name suggestions.
+
+use std::borrow::Cow;
+
+/// How similar a name must be to be suggested, from 0 to 1.
+const MIN_SIMILARITY: f64 = 0.75;
+const MAX_SUGGESTIONS: usize = 3;
+
+/// Shortens `text` to at most `max_chars` characters; `…` as the last one marks the cut.
+///
+/// ```
+/// use toolwire_contract::truncate;
+///
+/// assert_eq!(truncate("weather", 7), "weather");
+/// assert_eq!(truncate("weather in Oslo", 8), "weather…");
+/// ```
+pub fn truncate(text: &str, max_chars: usize) -> Cow<'_, str> {
+    if text.char_indices().nth(max_chars).is_none() {
+        return Cow::Borrowed(text);
+    }
+    let end = text.char_indices().nth(max_chars.saturating_sub(1)).map_or(0, |(end, _)| end);
+    Cow::Owned(format!("{}…", text[..end].trim_end()))
+}
+
+/// Returns up to three of `candidates` that a mistyped `name` may have meant, the most similar first.
+///
+/// ```
+/// use toolwire_contract::nearest_names;
+///
+/// assert_eq!(nearest_names("serch", ["fetch", "search", "delete"]), ["search"]);
+/// assert_eq!(nearest_names("create", ["documents_create", "weather"]), ["documents_create"]);
+/// ```
+pub fn nearest_names<'n>(name: &str, candidates: impl IntoIterator<Item = &'n str>) -> Vec<&'n str> {
+    let folded = name.to_lowercase();
+    let mut similar: Vec<(f64, &str)> = candidates
+        .into_iter()
+        .map(|candidate| (similarity(&folded, &candidate.to_lowercase()), candidate))
+        .filter(|(similarity, _)| *similarity > MIN_SIMILARITY)
+        .collect();
+    similar.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
+    similar.into_iter().take(MAX_SUGGESTIONS).map(|(_, candidate)| candidate).collect()
+}
+
+fn similarity(one: &str, other: &str) -> f64 {
+    // A missing or additional `prefix_` is the most likely mistake.
+    let is_unprefixed = |long: &str, short: &str| {
+        short.len() >= 3 && long.strip_suffix(short).is_some_and(|prefix| prefix.ends_with('_'))
+    };
+    if is_unprefixed(one, other) || is_unprefixed(other, one) {
+        return 0.99;
+    }
+    strsim::jaro_winkler(one, other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_most_similar_name_comes_first() {
+        let names = ["documents_create", "documents_delete", "weather"];
+        assert_eq!(nearest_names("create", names), ["documents_create"]);
+        assert_eq!(nearest_names("Wether", names), ["weather"]);
+        assert_eq!(nearest_names("xyz", names), [""; 0]);
+    }
+
+    #[test]
+    fn truncation_counts_characters() {
+        let cases = [("", 0, ""), ("a", 0, "…"), ("äöü", 3, "äöü"), ("äöüß", 3, "äö…"), ("a b c", 3, "a…")];
+        for (text, max_chars, expected) in cases {
+            assert_eq!(truncate(text, max_chars), expected, "{text:?} in {max_chars}");
+        }
+    }
+}
