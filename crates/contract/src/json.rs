@@ -2,9 +2,11 @@
 
 use serde_json::{Map, Value};
 
-/// The deepest nesting of arrays and objects that the arguments or the result of a call may have in a conversation.
+/// The deepest nesting of arrays and objects that the arguments or the result of a call may have in a
+/// conversation.
 ///
-/// JSON parsers stop at 128 levels to protect their stack, and a stored or exported message has some levels around it.
+/// JSON parsers stop at 128 levels to protect their stack, and a stored or exported message has some levels
+/// around it.
 pub const MAX_NESTING_DEPTH: usize = 100;
 
 /// Returns how many levels of arrays and objects a value has; a string or a number has none.
