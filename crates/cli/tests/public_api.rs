@@ -1,0 +1,84 @@
+//! The public API of each library crate, compared with the committed snapshot `crates/<crate>/public-api.txt`.
+//!
+//! A change of the API shows up in review as a change of the snapshot. To accept it, run
+//! `TOOLWIRE_UPDATE=1 cargo test -p toolwire --test public_api`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use public_api::Builder;
+
+const CRATES: [&str; 7] = ["agent", "contract", "dialect", "hub", "llm", "store", "toolkit"];
+
+/// Rustdoc's JSON format and its rendering of types depend on the compiler, so snapshots are compared only with the
+/// version that wrote them.
+const SNAPSHOT_RUSTC: &str = "rustc 1.95.";
+
+#[test]
+fn public_apis_match_their_snapshots() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let version = output(Command::new("rustc").arg("--version"));
+    if !version.starts_with(SNAPSHOT_RUSTC) {
+        eprintln!("skipped: the snapshots were written with {SNAPSHOT_RUSTC}x, this is {version}");
+        return;
+    }
+    let is_update = std::env::var_os("TOOLWIRE_UPDATE").is_some();
+    let mut changed = Vec::new();
+    for name in CRATES {
+        let public_api = Builder::from_rustdoc_json(rustdoc_json(&root, name))
+            .omit_blanket_impls(true)
+            .omit_auto_trait_impls(true)
+            .omit_auto_derived_impls(true)
+            .build()
+            .expect("rustdoc wrote its JSON in the supported format");
+        let found = format!("{public_api}");
+        let path = root.join("crates").join(name).join("public-api.txt");
+        let expected = fs::read_to_string(&path).unwrap_or_default();
+        if found == expected {
+            continue;
+        }
+        if is_update {
+            fs::write(&path, found).expect("the snapshot can be written");
+        } else {
+            changed.push(difference(name, &expected, &found));
+        }
+    }
+    assert!(
+        changed.is_empty(),
+        "{}\nto accept the change: TOOLWIRE_UPDATE=1 cargo test -p toolwire --test public_api",
+        changed.join("\n")
+    );
+}
+
+/// Runs rustdoc on one crate and returns the path of its JSON.
+fn rustdoc_json(root: &Path, name: &str) -> PathBuf {
+    let package = format!("toolwire-{name}");
+    // Below the target directory of this build, so that compiled dependencies are shared.
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("..");
+    output(
+        Command::new(env!("CARGO"))
+            .current_dir(root)
+            .args(["rustdoc", "--quiet", "--locked", "--lib", "--all-features", "--package", &package, "--target-dir"])
+            .arg(&target)
+            .args(["--", "-Zunstable-options", "--output-format=json", "--cap-lints=allow"])
+            // The wrapper allows the unstable option for rustdoc alone: set for all of Cargo, the variable would
+            // recompile every dependency whose build script reads it.
+            .env("RUSTDOC", root.join("scripts/rustdoc-json").canonicalize().expect("the wrapper exists")),
+    );
+    target.join("doc").join(format!("toolwire_{name}.json"))
+}
+
+fn output(command: &mut Command) -> String {
+    let output = command.output().expect("the program can be started");
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("the output is UTF-8")
+}
+
+fn difference(name: &str, expected: &str, found: &str) -> String {
+    let missing = |from: &str, lines: &str, sign: char| -> String {
+        let lines = lines.lines().filter(|line| !from.lines().any(|other| other == *line));
+        lines.map(|line| format!("{sign} {line}\n")).collect()
+    };
+    format!("crate `{name}`:\n{}{}", missing(found, expected, '-'), missing(expected, found, '+'))
+}
