@@ -1,7 +1,7 @@
 //! The public API of each library crate, compared with the committed snapshot `crates/<crate>/public-api.txt`.
 //!
 //! A change of the API shows up in review as a change of the snapshot. To accept it, run
-//! `TOOLWIRE_UPDATE=1 cargo test -p toolwire --test public_api`.
+//! `TOOLWIRE_BLESS=1 cargo test -p toolwire --test public_api`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ fn public_apis_match_their_snapshots() {
         eprintln!("skipped: the snapshots were written with {SNAPSHOT_RUSTC}x, this is {version}");
         return;
     }
-    let is_update = std::env::var_os("TOOLWIRE_UPDATE").is_some();
+    let is_update = std::env::var_os("TOOLWIRE_BLESS").is_some();
     let mut changed = Vec::new();
     for name in CRATES {
         let public_api = Builder::from_rustdoc_json(rustdoc_json(&root, name))
@@ -46,7 +46,7 @@ fn public_apis_match_their_snapshots() {
     }
     assert!(
         changed.is_empty(),
-        "{}\nto accept the change: TOOLWIRE_UPDATE=1 cargo test -p toolwire --test public_api",
+        "{}\nto accept the change: TOOLWIRE_BLESS=1 cargo test -p toolwire --test public_api",
         changed.join("\n")
     );
 }
