@@ -1,7 +1,8 @@
-//! What keeping a message costs, and how fast a conversation of 1,000 messages is there again; in the same run, the least
-//! that any store could do: lines of the same JSON, appended to a plain file and read from it.
+//! The cost of storing a message and of loading a conversation of 1,000 messages. The baseline in the same
+//! run is a plain file with one line of the same JSON per message.
 //!
-//! Redis is a server that the bench starts, once without persistence and once with every write on its disk.
+//! The benchmark starts its own Redis server, once without persistence and once with a disk sync for every
+//! write.
 
 #![allow(clippy::unwrap_used)]
 
@@ -19,7 +20,7 @@ use toolwire_store::{Redis, RedisOptions, Sqlite, SqliteOptions};
 use toolwire_testkit::RedisServer;
 
 const MESSAGES: u64 = 1000;
-const SYNCHRONISED: [&str; 6] = ["--save", "", "--appendonly", "yes", "--appendfsync", "always"];
+const SYNCED: [&str; 6] = ["--save", "", "--appendonly", "yes", "--appendfsync", "always"];
 
 fn main() {
     let bytes: usize = (0..MESSAGES).map(|number| json_of(&entry(number).message).len()).sum();
@@ -27,13 +28,13 @@ fn main() {
     divan::main();
 }
 
-/// A conversation as agents have it: a question, a call, its result, an answer.
+/// A typical conversation of an agent: a question, a call, its result, an answer.
 fn entry(number: u64) -> NewEntry {
     let words = |count: usize| "The tide turns at nine, \"roughly\", near Bergen. ".repeat(count);
     let message = match number % 4 {
         0 => json!({"role": "user", "content": [{"type": "text", "text": words(2)}]}),
         1 => json!({"role": "assistant", "content": [
-            {"type": "text", "text": "I look it up."},
+            {"type": "text", "text": "I will look it up."},
             {"type": "tool_use", "id": format!("call_{number}"), "name": "get_tides",
              "input": {"place": "Bergen", "days": 3, "units": ["m", "ft"]}}]}),
         2 => {
@@ -97,7 +98,7 @@ mod append_one {
     use super::*;
 
     #[divan::bench]
-    fn plain_file_synchronised(bencher: Bencher<'_, '_>) {
+    fn plain_file_synced(bencher: Bencher<'_, '_>) {
         let folder = tempfile::tempdir().unwrap();
         let mut file =
             OpenOptions::new().create(true).append(true).open(folder.path().join("lines")).unwrap();
@@ -126,8 +127,8 @@ mod append_one {
     }
 
     #[divan::bench]
-    fn redis_synchronised(bencher: Bencher<'_, '_>) {
-        let (runtime, server) = (Runtime::new().unwrap(), RedisServer::start_with(&SYNCHRONISED));
+    fn redis_synced(bencher: Bencher<'_, '_>) {
+        let (runtime, server) = (Runtime::new().unwrap(), RedisServer::start_with(&SYNCED));
         append_each(bencher, &redis(&runtime, &server), &runtime);
     }
 }
@@ -164,7 +165,7 @@ mod load_1000 {
 
     /// With opening the file, as a new process does it.
     #[divan::bench]
-    fn sqlite_file_opened_anew(bencher: Bencher<'_, '_>) {
+    fn sqlite_file_reopened(bencher: Bencher<'_, '_>) {
         let (runtime, folder) = (Runtime::new().unwrap(), tempfile::tempdir().unwrap());
         let id = begin(&runtime, &sqlite(&runtime, &folder), MESSAGES);
         bencher.bench_local(|| {

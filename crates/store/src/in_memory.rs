@@ -1,4 +1,4 @@
-//! Conversations in the memory of one process, and gone with it: for tests, and where nothing can be kept.
+//! Conversations in memory, for tests and for processes without a persistent store.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -11,17 +11,17 @@ use toolwire_contract::{
 };
 
 use crate::clock::{now, random};
-use crate::depth;
-use crate::words::{Query, text_of};
+use crate::nesting;
+use crate::search_text::{Query, searchable_text};
 
 const PLACE: &str = "memory";
 
-/// Conversations in the memory of one process. All who share the value see the same ones.
+/// Conversations in the memory of one process. They are lost when the value is dropped.
 #[derive(Debug, Default)]
 pub struct InMemory {
     transcripts: Mutex<HashMap<ConversationId, Transcript>>,
-    /// When something was last written.
-    last: Mutex<Timestamp>,
+    /// The time of the last write.
+    last_write: Mutex<Timestamp>,
 }
 
 impl InMemory {
@@ -30,15 +30,16 @@ impl InMemory {
     }
 
     fn all(&self) -> MutexGuard<'_, HashMap<ConversationId, Transcript>> {
-        // Nothing panics halfway through a change.
+        // No change can panic halfway, so a poisoned lock is still consistent.
         self.transcripts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The time, and always a later one: much is written in one millisecond here, and has an order all the same.
+    /// Returns the current time, but always later than before: many writes within one millisecond still need
+    /// an order.
     fn now(&self) -> Timestamp {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        *last = now().max(Timestamp(last.0 + 1));
-        *last
+        let mut last_write = self.last_write.lock().unwrap_or_else(PoisonError::into_inner);
+        *last_write = now().max(Timestamp(last_write.0 + 1));
+        *last_write
     }
 
     fn new_id(&self, time: Timestamp) -> Result<ConversationId, StoreError> {
@@ -48,7 +49,7 @@ impl InMemory {
     fn add(&self, id: &ConversationId, new: Vec<NewEntry>, expected: Option<u64>) -> Result<u64, StoreError> {
         for entry in &new {
             let text = serde_json::to_string(&entry.message).expect("a message is always JSON");
-            depth::check(&text, PLACE)?;
+            nesting::check(&text, PLACE)?;
         }
         let mut all = self.all();
         let Transcript { conversation, entries } = all.get_mut(id).ok_or_else(|| unknown(id))?;
@@ -87,18 +88,18 @@ impl InMemory {
         self.all().get(id).cloned().ok_or_else(|| unknown(id))
     }
 
-    /// The most recently changed first.
-    fn in_order(&self) -> Vec<Transcript> {
+    /// Returns all conversations, the most recently changed first.
+    fn by_last_change(&self) -> Vec<Transcript> {
         let mut transcripts: Vec<Transcript> = self.all().values().cloned().collect();
-        transcripts.sort_by_key(|transcript| Reverse(place_of(&transcript.conversation)));
+        transcripts.sort_by_key(|transcript| Reverse(list_key(&transcript.conversation)));
         transcripts
     }
 
     fn page(&self, limit: usize, after: Option<Cursor>) -> ConversationPage {
         let after = after.map(|cursor| (cursor.changed, cursor.id));
-        let conversations = self.in_order().into_iter().map(|transcript| transcript.conversation);
+        let conversations = self.by_last_change().into_iter().map(|transcript| transcript.conversation);
         let mut rest =
-            conversations.filter(|one| after.as_ref().is_none_or(|after| place_of(one) < *after)).peekable();
+            conversations.filter(|one| after.as_ref().is_none_or(|after| list_key(one) < *after)).peekable();
         let conversations: Vec<Conversation> = rest.by_ref().take(limit.max(1)).collect();
         let last = conversations.last().filter(|_| rest.peek().is_some());
         let next = last.map(|last| Cursor { changed: last.changed, id: last.id.clone() });
@@ -110,12 +111,12 @@ impl InMemory {
         if query.is_empty() {
             return hits;
         }
-        for Transcript { conversation, entries } in self.in_order() {
+        for Transcript { conversation, entries } in self.by_last_change() {
             for entry in entries.iter().rev() {
                 if hits.len() == limit {
                     return hits;
                 }
-                hits.extend(query.find(&text_of(&entry.message)).map(|snippet| SearchHit {
+                hits.extend(query.find(&searchable_text(&entry.message)).map(|snippet| SearchHit {
                     conversation: conversation.id.clone(),
                     title: conversation.title.clone(),
                     sequence: entry.sequence,
@@ -133,7 +134,7 @@ fn unknown(id: &ConversationId) -> StoreError {
     StoreError::UnknownConversation { conversation: id.clone() }
 }
 
-fn place_of(conversation: &Conversation) -> (Timestamp, ConversationId) {
+fn list_key(conversation: &Conversation) -> (Timestamp, ConversationId) {
     (conversation.changed, conversation.id.clone())
 }
 

@@ -1,12 +1,12 @@
 #![doc = include_str!("../README.md")]
 
 mod clock;
-mod depth;
 mod in_memory;
+mod nesting;
 #[cfg(feature = "redis")]
 mod redis;
-mod sqlite;
-mod words; // what a search looks at, the same on every backend
+mod search_text;
+mod sqlite; // the search terms of a message, the same on every backend
 
 pub use in_memory::InMemory;
 #[cfg(feature = "redis")]

@@ -1,8 +1,8 @@
--- Adds entries at the end: a script runs alone, so its order is the order of the messages.
+-- Appends entries. Redis runs one script at a time, which defines the order of the messages.
 -- KEYS: head, entries.
 -- ARGV: token, expected position or '', time to live in ms or 0, '+' and the model or '', input, output, cached,
 -- reasoning, cost or '', entries.
-local MOST = 9007199254740991
+local MAX_COUNT = 9007199254740991
 local head = redis.call('HMGET', KEYS[1], 'messages', 'changed', 'recent', 'format')
 if not head[1] then
     return {'unknown'}
@@ -14,7 +14,7 @@ local messages = tonumber(head[1])
 if redis.call('LLEN', KEYS[2]) ~= messages then
     return {'damaged'}
 end
--- The same call again, after a broken connection: it was done, and is not done twice.
+-- A repetition after a broken connection: it already took effect.
 local done = string.match(head[3], ARGV[1] .. '=(%d+)')
 if done then
     return {'done', done, head[2]}
@@ -45,7 +45,7 @@ for index, name in ipairs({'input', 'output', 'cached', 'reasoning', 'cost'}) do
     local more = ARGV[4 + index]
     if more ~= '' then
         local sum = tonumber(redis.call('HGET', KEYS[1], name) or '0') + tonumber(more)
-        redis.call('HSET', KEYS[1], name, string.format('%.0f', math.min(sum, MOST)))
+        redis.call('HSET', KEYS[1], name, string.format('%.0f', math.min(sum, MAX_COUNT)))
     end
 end
 for index = 10, #ARGV do

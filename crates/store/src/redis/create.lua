@@ -1,4 +1,4 @@
--- Makes a conversation with its entries, or nothing.
+-- Creates a conversation with its entries, or nothing.
 -- KEYS: head, entries.
 -- ARGV: token, time to live in ms or 0, created or '', changed or '', the time of the last
 -- entry or 0, how many fields, fields and values, entries.
@@ -19,7 +19,7 @@ redis.call('HSET', KEYS[1], 'format', '1', 'created', created, 'changed', change
 for index = 7, 6 + 2 * fields, 2 do
     redis.call('HSET', KEYS[1], ARGV[index], ARGV[index + 1])
 end
--- Entries without a head are what an eviction left; they are not part of this conversation.
+-- Entries without a head are leftovers of an eviction and do not belong to this conversation.
 redis.call('DEL', KEYS[2])
 for index = 7 + 2 * fields, #ARGV do
     redis.call('RPUSH', KEYS[2], ARGV[index])

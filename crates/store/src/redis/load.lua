@@ -1,3 +1,3 @@
--- The head and a range of the entries, of one moment.
+-- Returns the head and a range of entries atomically.
 -- KEYS: head, entries. ARGV: first and last index.
 return {redis.call('HGETALL', KEYS[1]), redis.call('LRANGE', KEYS[2], ARGV[1], ARGV[2])}

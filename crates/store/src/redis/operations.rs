@@ -1,4 +1,4 @@
-//! The operations of the contract, on what `Redis` can do.
+//! Implements `Conversations` for `Redis`.
 
 use ::redis::cmd;
 use futures_core::future::BoxFuture;
@@ -7,16 +7,16 @@ use toolwire_contract::{
     SearchResults, StoreError, Timestamp, Transcript, Usage,
 };
 
-use super::link::{Access, Request};
-use super::{APPEND, RENAME, Redis, after_writing, stored, unknown};
+use super::connection::{Access, Request};
+use super::{APPEND, RENAME, Redis, after_writing, format, unknown};
 use crate::clock::new_id;
-use crate::words::Query;
+use crate::search_text::Query;
 
 impl Conversations for Redis {
     fn begin(&self, new: NewConversation) -> BoxFuture<'_, Result<Conversation, StoreError>> {
         Box::pin(async move {
             let conversation = Conversation {
-                id: new_id(&self.link.place)?,
+                id: new_id(&self.connection.place)?,
                 title: new.title,
                 model: new.model,
                 created: Timestamp::default(),
@@ -46,7 +46,7 @@ impl Conversations for Redis {
                 if let Some(writer) = &writer {
                     model = format!("+{writer}");
                 }
-                bodies.push(stored::write_body(message, writer, usage, &self.link.place)?);
+                bodies.push(format::write_body(message, writer, usage, &self.connection.place)?);
             }
             let expected_text = expected.map_or_else(String::new, |position| position.to_string());
             let mut script = APPEND.key(keys.head);
@@ -56,16 +56,16 @@ impl Conversations for Redis {
                 .arg(expected_text)
                 .arg(self.time_to_live())
                 .arg(model);
-            for part in stored::write_usage(&sum) {
+            for part in format::write_usage(&sum) {
                 script.arg(part);
             }
             script.arg(&bodies);
-            let answer: Vec<String> = self.link.ask(Access::Writes, Request::Script(script)).await?;
-            match answer.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+            let response: Vec<String> = self.connection.send(Access::Writes, Request::Script(script)).await?;
+            match response.iter().map(String::as_str).collect::<Vec<_>>()[..] {
                 ["done", position, changed] => {
                     if !bodies.is_empty() {
-                        // The message is kept whatever becomes of the list, and the next one mends it.
-                        let _ = self.place_in_list(conversation, Timestamp(self.number(changed)?)).await;
+                        // The message is stored. If updating the list fails, the next message corrects it.
+                        let _ = self.update_list(conversation, Timestamp(self.number(changed)?)).await;
                     }
                     self.number(position)
                 }
@@ -75,12 +75,12 @@ impl Conversations for Redis {
                     found: self.number(found)?,
                 }),
                 ["newer", found] => Err(StoreError::Newer {
-                    place: self.link.place.clone(),
+                    place: self.connection.place.clone(),
                     found: self.number(found)?,
-                    known: stored::FORMAT,
+                    known: format::FORMAT,
                 }),
                 ["damaged"] => Err(StoreError::Damaged {
-                    place: self.link.place.clone(),
+                    place: self.connection.place.clone(),
                     problem: format!("messages of conversation `{conversation}` are missing"),
                 }),
                 _ => Err(unknown(conversation)),
@@ -113,17 +113,17 @@ impl Conversations for Redis {
             let mut page = ConversationPage { conversations: Vec::new(), next: None };
             let mut last = None;
             let mut after = after;
-            while let Some((part, next)) = self.part_of_list(after.as_ref()).await? {
+            while let Some((batch, next)) = self.read_list_batch(after.as_ref()).await? {
                 after = Some(next);
-                for (listed, conversation) in part {
+                for (listed, conversation) in batch {
                     if page.conversations.len() == limit {
                         page.next = last;
                         return Ok(page);
                     }
                     if listed < conversation.changed {
-                        self.place_in_list(&conversation.id, conversation.changed).await?;
+                        self.update_list(&conversation.id, conversation.changed).await?;
                     }
-                    // Where it stands in the list is the place to go on from.
+                    // The next page starts after its position in the list.
                     last = Some(Cursor { changed: listed, id: conversation.id.clone() });
                     page.conversations.push(conversation);
                 }
@@ -140,7 +140,7 @@ impl Conversations for Redis {
         Box::pin(async move {
             let mut script = RENAME.key(self.keys(conversation).head);
             script.arg(title.map_or_else(String::new, |title| format!("+{title}")));
-            let renamed: u64 = self.link.ask(Access::Writes, Request::Script(script)).await?;
+            let renamed: u64 = self.connection.send(Access::Writes, Request::Script(script)).await?;
             if renamed == 0 { Err(unknown(conversation)) } else { Ok(()) }
         })
     }
@@ -151,7 +151,7 @@ impl Conversations for Redis {
         at: u64,
     ) -> BoxFuture<'a, Result<Conversation, StoreError>> {
         Box::pin(async move {
-            // What is read here never changes any more, so it needs no lock.
+            // Stored entries never change, so no lock is needed.
             let Transcript { conversation: parent, mut entries } = self.load_after(conversation, 0).await?;
             if at > parent.messages {
                 return Err(StoreError::UnknownPosition {
@@ -162,7 +162,7 @@ impl Conversations for Redis {
             }
             entries.truncate(usize::try_from(at).unwrap_or(usize::MAX));
             let fork = Conversation {
-                id: new_id(&self.link.place)?,
+                id: new_id(&self.connection.place)?,
                 parent: Some(Parent { conversation: parent.id, at }),
                 ..parent
             };
@@ -183,9 +183,9 @@ impl Conversations for Redis {
             }
             let mut left = self.options.search_messages;
             let mut after = None;
-            while let Some((part, next)) = self.part_of_list(after.as_ref()).await? {
+            while let Some((batch, next)) = self.read_list_batch(after.as_ref()).await? {
                 after = Some(next);
-                for (_, conversation) in part {
+                for (_, conversation) in batch {
                     let wanted = limit - found.hits.len();
                     let (hits, seen) = self.search_one(&conversation, &query, wanted, left).await?;
                     left -= seen.min(left);
@@ -194,7 +194,7 @@ impl Conversations for Redis {
                         return Ok(found);
                     }
                     if left == 0 {
-                        // The bound may have been reached exactly at the end; then too it is not known.
+                        // The limit may have been reached exactly at the end, which cannot be distinguished.
                         found.is_complete = false;
                         return Ok(found);
                     }
@@ -209,8 +209,8 @@ impl Conversations for Redis {
             let keys = self.keys(conversation);
             let mut command = cmd("DEL");
             command.arg(keys.head).arg(keys.entries);
-            let removed: u64 = self.link.ask(Access::Writes, Request::Command(command)).await?;
-            self.take_out_of_list(conversation).await.map_err(after_writing)?;
+            let removed: u64 = self.connection.send(Access::Writes, Request::Command(command)).await?;
+            self.remove_from_list(conversation).await.map_err(after_writing)?;
             if removed == 0 { Err(unknown(conversation)) } else { Ok(()) }
         })
     }

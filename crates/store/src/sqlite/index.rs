@@ -1,30 +1,30 @@
-//! The words of the messages, for searching. They follow when there is time for it: whoever appends does not wait for them, and
-//! whoever searches has what is missing added first.
+//! The full-text index. It is updated while the store is idle, so appending does not wait for it; a search
+//! first adds the missing messages.
 
 use rusqlite::Connection;
 
-use super::failure::Failure;
-use super::rows::{read_message, write};
-use crate::words;
+use super::error::SqliteFailure;
+use super::queries::{read_message, write};
+use crate::search_text;
 
-/// How many messages are indexed in one go, before others may write.
-const AT_ONCE: u32 = 1_000;
+/// How many messages are indexed in one transaction, before other writers get a turn.
+const BATCH_MESSAGES: u32 = 1_000;
 
-/// Whether a search would miss something.
-pub(super) fn is_behind(connection: &Connection) -> Result<bool, Failure> {
+/// Whether messages are missing in the index.
+pub(super) fn is_behind(connection: &Connection) -> Result<bool, SqliteFailure> {
     let sql = "SELECT through < (SELECT coalesce(max(number), 0) FROM message) FROM indexed";
     Ok(connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
 }
 
-/// Adds the words of all messages that have none yet.
-pub(super) fn catch_up(connection: &mut Connection) -> Result<(), Failure> {
+/// Indexes all messages that are missing in the index.
+pub(super) fn catch_up(connection: &mut Connection) -> Result<(), SqliteFailure> {
     while is_behind(connection)? {
-        go_on(connection)?;
+        index_batch(connection)?;
     }
     Ok(())
 }
 
-fn go_on(connection: &mut Connection) -> Result<(), Failure> {
+fn index_batch(connection: &mut Connection) -> Result<(), SqliteFailure> {
     let transaction = write(connection)?;
     {
         let mut messages = transaction.prepare_cached(
@@ -32,13 +32,14 @@ fn go_on(connection: &mut Connection) -> Result<(), Failure> {
         )?;
         let mut insert = transaction.prepare_cached("INSERT INTO word (rowid, words) VALUES (?1, ?2)")?;
         let mut through = None;
-        let mut rows = messages.query([AT_ONCE])?;
+        let mut rows = messages.query([BATCH_MESSAGES])?;
         while let Some(row) = rows.next()? {
             let number: i64 = row.get(0)?;
             through = Some(number);
-            // What cannot be read is told to whoever loads it; the search goes on without it.
+            // An unreadable message is skipped here; loading the conversation reports it.
             if let Ok(message) = read_message(row, 1) {
-                insert.execute((number, words::spaced(&words::text_of(&message))))?;
+                insert
+                    .execute((number, search_text::split_terms(&search_text::searchable_text(&message))))?;
             }
         }
         if let Some(through) = through {
@@ -49,8 +50,9 @@ fn go_on(connection: &mut Connection) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The last numbers may be given again once their messages are gone: what comes then has no words yet.
-pub(super) fn forget(connection: &Connection) -> Result<(), Failure> {
+/// After messages are removed, SQLite may reuse their numbers. Messages with reused numbers are not indexed
+/// yet.
+pub(super) fn after_removal(connection: &Connection) -> Result<(), SqliteFailure> {
     connection.execute(
         "UPDATE indexed SET through = min(through, (SELECT coalesce(max(number), 0) FROM message))",
         [],

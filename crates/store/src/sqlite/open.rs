@@ -1,4 +1,4 @@
-//! Opens the file: who owns it, how safely it is written, and which version it has.
+//! Opens the file: permissions, durability and migrations.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io;
@@ -9,64 +9,66 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use super::SqliteOptions;
-use super::failure::Failure;
+use super::error::SqliteFailure;
 use super::index;
 
-/// In the header of the file, so that no other program's database is taken for ours: "TWcv".
-const APPLICATION: i64 = 0x5457_6376;
-/// The version that this code writes.
+/// Identifies our files in the SQLite header: "TWcv".
+const APPLICATION_ID: i64 = 0x5457_6376;
+/// The format version that this code writes.
 const VERSION: u64 = 3;
 
-pub(super) fn open_to_write(path: &Path, options: &SqliteOptions) -> Result<Connection, Failure> {
+pub(super) fn open_to_write(path: &Path, options: &SqliteOptions) -> Result<Connection, SqliteFailure> {
     if path.is_dir() {
-        return Err(Failure::Foreign("it is a folder".to_owned()));
+        return Err(SqliteFailure::Foreign("it is a directory".to_owned()));
     }
-    create_private(path).map_err(|error| Failure::Gone(error.to_string()))?;
+    create_private(path).map_err(|error| SqliteFailure::Unavailable(error.to_string()))?;
     let mut connection = connect(path, options)?;
     check_owner(&connection)?;
-    use_wal(&connection, options.patience)?;
-    // A commit is with the system before it is acknowledged, and on the disk at the next rest (`rest`). On macOS that takes a
-    // command of its own; elsewhere the second of these changes nothing.
+    use_wal(&connection, options.timeout)?;
+    // A commit reaches the operating system before it is acknowledged, and the disk at the next `idle`. On
+    // macOS, reaching the disk needs the second setting; elsewhere it has no effect.
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     connection.pragma_update(None, "checkpoint_fullfsync", true)?;
-    // The log is brought into the file at a rest; whoever writes on and on does it himself, every 16 MB. What is left behind is cut
-    // back then.
+    // The log is checkpointed in `idle`. A writer without pauses does it every 16 MB, and the log file is
+    // then truncated.
     connection.pragma_update(None, "wal_autocheckpoint", 4_096)?;
     connection.pragma_update(None, "journal_size_limit", 16 << 20)?;
-    if let Some(most) = options.max_bytes {
+    if let Some(max_bytes) = options.max_bytes {
         let page: i64 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
-        let pages = i64::try_from(most).unwrap_or(i64::MAX) / page.max(1);
+        let pages = i64::try_from(max_bytes).unwrap_or(i64::MAX) / page.max(1);
         connection.pragma_update(None, "max_page_count", pages.max(1))?;
     }
     migrate(&mut connection)?;
     Ok(connection)
 }
 
-/// What is done when nobody writes for a moment: what was written is brought to the disk, and searches find it.
-pub(super) fn rest(connection: &mut Connection) {
-    // Whatever stands in the way now (another process that writes, a full disk) is told when it is in somebody's way.
+/// Runs after a short time without writes: indexes new messages and syncs them to the disk.
+pub(super) fn idle(connection: &mut Connection) {
+    // Errors (another writer, a full disk) are ignored here; the operation that needs the result reports
+    // them.
     let _ = index::catch_up(connection);
     let _ = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
 }
 
-pub(super) fn open_to_read(path: &Path, options: &SqliteOptions) -> Result<Connection, Failure> {
+pub(super) fn open_to_read(path: &Path, options: &SqliteOptions) -> Result<Connection, SqliteFailure> {
     let connection = connect(path, options)?;
     connection.pragma_update(None, "query_only", true)?;
     Ok(connection)
 }
 
-fn connect(path: &Path, options: &SqliteOptions) -> Result<Connection, Failure> {
-    // Without `CREATE`: the file is there, with the permissions we gave it. Without `URI`: a path is only a path.
+fn connect(path: &Path, options: &SqliteOptions) -> Result<Connection, SqliteFailure> {
+    // Without `CREATE`, because the file already exists with our permissions. Without `URI`, so that a path
+    // is only a path.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
-    connection.busy_timeout(options.patience)?;
+    connection.busy_timeout(options.timeout)?;
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.set_prepared_statement_cache_capacity(32);
     Ok(connection)
 }
 
-/// Makes the file, and the folders on the way to it, for its owner alone. SQLite gives its other files the same
-/// permissions. What is already there keeps its own.
+/// Creates the file and its parent directories with access only for the owner. SQLite uses the same
+/// permissions for its other files. Existing files keep their permissions.
 fn create_private(path: &Path) -> io::Result<()> {
     let mut folders = DirBuilder::new();
     folders.recursive(true);
@@ -84,41 +86,45 @@ fn create_private(path: &Path) -> io::Result<()> {
     file.open(path).map(drop)
 }
 
-/// Refuses the database of another program before anything in it is touched.
-fn check_owner(connection: &Connection) -> Result<(), Failure> {
+/// Rejects the database of another program before changing anything in it.
+fn check_owner(connection: &Connection) -> Result<(), SqliteFailure> {
     let application = number(connection, "application_id")?;
     let version = number(connection, "user_version")?;
-    if application == APPLICATION {
+    if application == APPLICATION_ID {
         return check_version(version);
     }
     let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0))?;
-    // Looked at once more: another process may have made it ours between the two looks.
-    if (application, version, tables) != (0, 0, 0) && number(connection, "application_id")? != APPLICATION {
-        return Err(Failure::Foreign("it is a database of another program".to_owned()));
+    // Checked again: another process may have initialized the file in between.
+    if (application, version, tables) != (0, 0, 0) && number(connection, "application_id")? != APPLICATION_ID
+    {
+        return Err(SqliteFailure::Foreign("it is the database of another program".to_owned()));
     }
     Ok(())
 }
 
-fn check_version(version: i64) -> Result<(), Failure> {
+fn check_version(version: i64) -> Result<(), SqliteFailure> {
     match u64::try_from(version) {
-        Ok(found) if found > VERSION => Err(Failure::Newer { found, known: VERSION }),
+        Ok(found) if found > VERSION => Err(SqliteFailure::Newer { found, known: VERSION }),
         Ok(_) => Ok(()),
-        Err(_) => Err(Failure::Damaged(format!("it has the version {version}"))),
+        Err(_) => Err(SqliteFailure::Damaged(format!("it has version {version}"))),
     }
 }
 
-/// Changing to WAL takes the whole file for a moment, and SQLite does not wait for that as it waits for other locks.
-fn use_wal(connection: &Connection, patience: Duration) -> Result<(), Failure> {
-    let began = Instant::now();
+/// Switches to WAL. This locks the complete file for a moment, and SQLite's busy timeout does not apply to
+/// it.
+fn use_wal(connection: &Connection, timeout: Duration) -> Result<(), SqliteFailure> {
+    let start = Instant::now();
     loop {
         let outcome =
             connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get::<_, String>(0));
         match outcome {
             Ok(mode) if mode == "wal" => return Ok(()),
             Ok(mode) => {
-                return Err(Failure::Gone(format!("its folder allows no write-ahead log, only `{mode}`")));
+                return Err(SqliteFailure::Unavailable(format!(
+                    "its directory does not support a write-ahead log, only `{mode}`"
+                )));
             }
-            Err(error) if is_busy(&error) && began.elapsed() < patience => {
+            Err(error) if is_busy(&error) && start.elapsed() < timeout => {
                 thread::sleep(Duration::from_millis(5));
             }
             Err(error) => return Err(error.into()),
@@ -130,18 +136,18 @@ fn is_busy(error: &rusqlite::Error) -> bool {
     error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy)
 }
 
-/// Brings the file to the version of this code, in one transaction: a process that dies on the way leaves it as it was.
-fn migrate(connection: &mut Connection) -> Result<(), Failure> {
+/// Migrates the file to the current version in one transaction, so a crash leaves the old version intact.
+fn migrate(connection: &mut Connection) -> Result<(), SqliteFailure> {
     if number(connection, "user_version")? == VERSION as i64 {
         return Ok(());
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    // Read again: while this one waited for the lock, another process may have done it.
+    // Read again: another process may have migrated the file while this one waited for the lock.
     let version = number(&transaction, "user_version")?;
     check_version(version)?;
     if version < 1 {
         transaction.execute_batch(include_str!("version-1.sql"))?;
-        transaction.pragma_update(None, "application_id", APPLICATION)?;
+        transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
     }
     if version < 2 {
         transaction.execute_batch(include_str!("version-2.sql"))?;
@@ -154,7 +160,7 @@ fn migrate(connection: &mut Connection) -> Result<(), Failure> {
     Ok(())
 }
 
-fn number(connection: &Connection, pragma: &str) -> Result<i64, Failure> {
+fn number(connection: &Connection, pragma: &str) -> Result<i64, SqliteFailure> {
     Ok(connection.pragma_query_value(None, pragma, |row| row.get(0))?)
 }
 
@@ -163,16 +169,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rest_brings_the_log_into_the_file() {
-        let folder = tempfile::tempdir().expect("a folder can be made");
+    fn idle_checkpoints_the_log() {
+        let folder = tempfile::tempdir().expect("a directory can be created");
         let path = folder.path().join("conversations.db");
-        let mut connection = open_to_write(&path, &SqliteOptions::default()).expect("it opens");
+        let mut connection = open_to_write(&path, &SqliteOptions::default()).expect("the file opens");
         connection
             .execute("INSERT INTO conversation VALUES (1, 'a', NULL, NULL, 0, 0, 0, '{}', NULL, NULL)", [])
-            .expect("it is written");
-        let length = || std::fs::metadata(&path).expect("it is there").len();
+            .expect("the row is written");
+        let length = || std::fs::metadata(&path).expect("the file exists").len();
         let before = length();
-        rest(&mut connection);
-        assert!(length() > before, "the tables are in the file itself, no longer in the log alone");
+        idle(&mut connection);
+        assert!(length() > before, "the tables are in the file, not only in the log");
     }
 }

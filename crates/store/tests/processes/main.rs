@@ -1,7 +1,7 @@
 //! Processes that share a store, and processes that are killed while they write.
 //!
-//! The program runs itself again as the writer, so what is tested is never older than the tests. Words on the command line
-//! choose tests. `TOOLWIRE_STORE_KILLS=200 cargo test -p toolwire-store --test processes` is the long run.
+//! The test program starts itself as the writer, so both are always the same build. Arguments select tests.
+//! `TOOLWIRE_STORE_KILLS=200 cargo test -p toolwire-store --test processes` is the long run.
 
 #![allow(clippy::unwrap_used)]
 
@@ -18,27 +18,28 @@ use tokio::runtime::Runtime;
 use toolwire_contract::{ConversationId, Conversations, Message, NewConversation};
 use toolwire_testkit::RedisServer;
 
-/// How often a writer is killed when nobody says otherwise.
-const KILLS: u64 = 20;
+/// The default number of kills.
+const DEFAULT_KILLS: u64 = 20;
 
 fn main() -> ExitCode {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    if words.first().is_some_and(|word| word == writer::WORD) {
-        return writer::main(&words[1..]);
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.first().is_some_and(|first| first == writer::SUBCOMMAND) {
+        return writer::main(&arguments[1..]);
     }
-    if words.iter().any(|word| word == "--list") {
+    if arguments.iter().any(|argument| argument == "--list") {
         return ExitCode::SUCCESS;
     }
-    let chosen: Vec<&str> = words.iter().map(String::as_str).filter(|word| !word.starts_with('-')).collect();
+    let selected: Vec<&str> =
+        arguments.iter().map(String::as_str).filter(|argument| !argument.starts_with('-')).collect();
     let tests: [(&str, fn()); 5] = [
-        ("many_processes_make_one_new_file", many_processes_make_one_new_file),
-        ("two_processes_lose_and_reorder_nothing_in_a_file", two_processes_in_a_file),
-        ("two_processes_lose_and_reorder_nothing_in_redis", two_processes_in_redis),
-        ("a_killed_process_loses_nothing_in_a_file", kills_in_a_file),
-        ("a_killed_process_loses_nothing_in_redis", kills_in_redis),
+        ("many_processes_create_one_file", many_processes_create_one_file),
+        ("two_processes_lose_and_reorder_no_message_in_a_file", two_processes_in_a_file),
+        ("two_processes_lose_and_reorder_no_message_in_redis", two_processes_in_redis),
+        ("a_killed_process_loses_no_message_in_a_file", kills_in_a_file),
+        ("a_killed_process_loses_no_message_in_redis", kills_in_redis),
     ];
     for (name, test) in tests {
-        if chosen.is_empty() || chosen.iter().any(|word| name.contains(word)) {
+        if selected.is_empty() || selected.iter().any(|part| name.contains(part)) {
             println!("test {name} ...");
             test();
             println!("test {name} ... ok");
@@ -47,7 +48,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn many_processes_make_one_new_file() {
+fn many_processes_create_one_file() {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().join("conversations.db").display().to_string();
     let writers: Vec<Writer> = (0..8).map(|number| Writer::start(&place, "new", number, 1)).collect();
@@ -76,60 +77,60 @@ fn two_processes(place: &str) {
     let mut acknowledged = BTreeMap::new();
     for writer in writers {
         let of_one = writer.finish();
-        assert!(of_one.is_sorted(), "a writer's own messages are in its order");
+        assert!(of_one.is_sorted(), "the messages of one writer are in order");
         assert_eq!(of_one.len(), 100);
         acknowledged.extend(of_one);
     }
-    let kept: BTreeMap<u64, String> = kept(place, &id);
-    assert_eq!(acknowledged, kept);
-    assert_eq!(kept.len(), 200);
+    let stored: BTreeMap<u64, String> = stored_names(place, &id);
+    assert_eq!(acknowledged, stored);
+    assert_eq!(stored.len(), 200);
 }
 
 fn kills_in_a_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("conversations.db");
-    let kills =
-        std::env::var("TOOLWIRE_STORE_KILLS").map_or(KILLS, |text| text.parse().expect("a number of kills"));
-    kill_often(&path.display().to_string(), kills);
+    let kills = std::env::var("TOOLWIRE_STORE_KILLS")
+        .map_or(DEFAULT_KILLS, |text| text.parse().expect("a number of kills"));
+    kill_repeatedly(&path.display().to_string(), kills);
     check_integrity(&path);
 }
 
 fn check_integrity(path: &Path) {
     let connection = rusqlite::Connection::open(path).unwrap();
-    let verdict: String = connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
-    assert_eq!(verdict, "ok");
+    let result: String = connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(result, "ok");
     connection.execute_batch("INSERT INTO word (word) VALUES ('integrity-check')").unwrap();
 }
 
 fn kills_in_redis() {
     let server = RedisServer::start();
-    kill_often(&server.url(), KILLS);
+    kill_repeatedly(&server.url(), DEFAULT_KILLS);
 }
 
-/// Kills a writer at random points, again and again. What it was told to be kept must be there, at its place, and the
-/// next writer goes on from there.
-fn kill_often(place: &str, kills: u64) {
+/// Kills a writer repeatedly at random points. Every acknowledged message must be stored at its position, and
+/// the next writer continues from there.
+fn kill_repeatedly(place: &str, kills: u64) {
     let id = begin(place);
-    let mut chance = Chance::new();
-    println!("  {kills} kills, seed {}", chance.0);
+    let mut random = Random::new();
+    println!("  {kills} kills, seed {}", random.0);
     let mut acknowledged: BTreeMap<u64, String> = BTreeMap::new();
     for number in 0..kills {
         let mut writer = Writer::start(place, id.as_str(), number, u64::MAX);
-        // Now and then before it has begun at all, else while it is at work: after some messages and a moment.
-        if chance.below(8) > 0 {
-            writer.wait_for(1 + chance.below(20));
+        // Sometimes before the first write, otherwise after some messages and a short time.
+        if random.below(8) > 0 {
+            writer.wait_for(1 + random.below(20));
         }
-        thread::sleep(Duration::from_micros(chance.below(3000)));
+        thread::sleep(Duration::from_micros(random.below(3000)));
         acknowledged.extend(writer.kill());
-        let kept = kept(place, &id);
+        let stored = stored_names(place, &id);
         for (position, text) in &acknowledged {
-            assert_eq!(kept.get(position), Some(text), "after kill {number}");
+            assert_eq!(stored.get(position), Some(text), "after kill {number}");
         }
-        // A message may have been kept without its writer living to hear of it: one for each kill.
-        let unheard = kept.len() - acknowledged.len();
-        assert!(unheard as u64 <= number + 1, "{unheard} messages that nobody wrote");
+        // Per kill, one message may have been stored before its acknowledgement arrived.
+        let unacknowledged = stored.len() - acknowledged.len();
+        assert!(unacknowledged as u64 <= number + 1, "{unacknowledged} messages too many");
     }
-    println!("  {} messages acknowledged, {} kept", acknowledged.len(), kept(place, &id).len());
+    println!("  {} messages acknowledged, {} stored", acknowledged.len(), stored_names(place, &id).len());
     assert!(acknowledged.len() as u64 > kills);
 }
 
@@ -139,8 +140,8 @@ fn begin(place: &str) -> ConversationId {
     })
 }
 
-/// The names of the messages by their numbers, which must be without gaps.
-fn kept(place: &str, id: &ConversationId) -> BTreeMap<u64, String> {
+/// Returns the names of the messages by sequence number, which must have no gaps.
+fn stored_names(place: &str, id: &ConversationId) -> BTreeMap<u64, String> {
     let transcript = Runtime::new().unwrap().block_on(async {
         let store: Box<dyn Conversations> = writer::open(place).await.unwrap();
         store.load(id, 0).await.unwrap()
@@ -149,67 +150,67 @@ fn kept(place: &str, id: &ConversationId) -> BTreeMap<u64, String> {
     transcript.entries.into_iter().map(|entry| (entry.sequence, name_of(&entry.message))).collect()
 }
 
-/// The first word of a message, which is its name.
+/// Returns the first word of a message, which is its name.
 fn name_of(message: &Message) -> String {
     let value = serde_json::to_value(message).unwrap();
     value["content"][0]["text"].as_str().unwrap().split(' ').next().unwrap().to_owned()
 }
 
-/// A process that writes, and says what was acknowledged.
+/// A process that writes and prints each acknowledged message.
 struct Writer {
     process: Child,
     lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
-    heard: Vec<(u64, String)>,
+    acknowledged: Vec<(u64, String)>,
 }
 
 impl Writer {
     fn start(place: &str, conversation: &str, number: u64, messages: u64) -> Writer {
         let mut process = Command::new(std::env::current_exe().unwrap())
-            .args([writer::WORD, place, conversation, &number.to_string(), &messages.to_string()])
+            .args([writer::SUBCOMMAND, place, conversation, &number.to_string(), &messages.to_string()])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
         let lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        Writer { process, lines, heard: Vec::new() }
+        Writer { process, lines, acknowledged: Vec::new() }
     }
 
-    fn hear(&mut self) -> bool {
+    fn read_line(&mut self) -> bool {
         let Some(Ok(line)) = self.lines.next() else { return false };
         let (position, text) = line.split_once(' ').expect("a line is a position and a name");
-        self.heard.push((position.parse().unwrap(), text.to_owned()));
+        self.acknowledged.push((position.parse().unwrap(), text.to_owned()));
         true
     }
 
     fn wait_for(&mut self, messages: u64) {
         for _ in 0..messages {
-            assert!(self.hear(), "the writer ended by itself");
+            assert!(self.read_line(), "the writer exited on its own");
         }
     }
 
-    /// Waits until it has written everything.
+    /// Waits until everything is written.
     fn finish(mut self) -> Vec<(u64, String)> {
-        while self.hear() {}
+        while self.read_line() {}
         assert!(self.process.wait().unwrap().success());
-        self.heard
+        self.acknowledged
     }
 
-    /// Ends it with SIGKILL, and takes what it had said until then.
+    /// Kills it with SIGKILL and returns the acknowledged messages.
     fn kill(mut self) -> Vec<(u64, String)> {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
-        while self.hear() {}
-        self.heard
+        while self.read_line() {}
+        self.acknowledged
     }
 }
 
-/// Numbers that nobody can foresee; the seed is printed. (Xorshift.)
-struct Chance(u64);
+/// A random number generator (Xorshift). The seed is printed.
+struct Random(u64);
 
-impl Chance {
-    fn new() -> Chance {
+impl Random {
+    fn new() -> Random {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-        Chance(now.as_nanos() as u64 | 1)
+        Random(now.as_nanos() as u64 | 1)
     }
 
     fn below(&mut self, limit: u64) -> u64 {

@@ -1,4 +1,4 @@
-//! The writer: adds messages to a conversation, and prints each one when it is acknowledged.
+//! The writer process: appends messages to a conversation and prints each one when it is acknowledged.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -6,12 +6,12 @@ use std::process::ExitCode;
 use toolwire_contract::{Conversations, Message, NewConversation, StoreError};
 use toolwire_store::{Redis, RedisOptions, Sqlite, SqliteOptions};
 
-/// The first word on the command line of a writer.
-pub(crate) const WORD: &str = "--write";
+/// The first argument of a writer process.
+pub(crate) const SUBCOMMAND: &str = "--write";
 
-/// `--write PLACE CONVERSATION NUMBER MESSAGES`; `new` begins a conversation.
-pub(crate) fn main(words: &[String]) -> ExitCode {
-    let [place, conversation, number, messages] = words else { panic!("a writer needs four words") };
+/// `--write PLACE CONVERSATION NUMBER MESSAGES`; `new` creates a conversation.
+pub(crate) fn main(arguments: &[String]) -> ExitCode {
+    let [place, conversation, number, messages] = arguments else { panic!("a writer needs four arguments") };
     let messages: u64 = messages.parse().expect("a number of messages");
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let written = runtime.block_on(async {
@@ -25,9 +25,11 @@ pub(crate) fn main(words: &[String]) -> ExitCode {
             let name = format!("{number}:{count}");
             let text = format!("{name} {}", "x".repeat(usize::try_from(count % 7).unwrap() * 1500));
             let position = store.append(&id, vec![Message::user(&*text).into()], None).await?;
-            // A line this short reaches a pipe wholly or not at all.
+            // A line this short is written to a pipe atomically.
             let mut out = std::io::stdout().lock();
-            writeln!(out, "{position} {name}").and_then(|()| out.flush()).expect("somebody listens");
+            writeln!(out, "{position} {name}")
+                .and_then(|()| out.flush())
+                .expect("the parent reads the output");
         }
         Ok::<(), StoreError>(())
     });

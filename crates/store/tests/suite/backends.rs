@@ -1,4 +1,4 @@
-//! The places where the cases keep their conversations.
+//! The stores that the cases run on.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use toolwire_contract::Conversations;
 use toolwire_store::{InMemory, Redis, RedisOptions, Sqlite, SqliteOptions};
 use toolwire_testkit::{RedisCluster, RedisServer};
 
-/// A place for conversations, empty at first.
+/// An empty store.
 pub(crate) enum Backend {
     Sqlite { folder: TempDir },
     Redis { server: RedisServer },
@@ -33,7 +33,7 @@ impl Backend {
         Backend::Cluster { cluster: Arc::clone(cluster), prefix: prefix.to_owned() }
     }
 
-    /// Opens the place, once more each time.
+    /// Opens the store; each call opens it again.
     pub(crate) async fn open(&self) -> Arc<dyn Conversations> {
         match self {
             Backend::Sqlite { folder } => {

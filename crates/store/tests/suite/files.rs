@@ -1,4 +1,4 @@
-//! What only a file can be: of another version, of another program, damaged, full, locked, readable by others.
+//! Cases for files: other versions, other programs, damage, a full disk, locks, permissions.
 
 use std::fs;
 use std::path::Path;
@@ -8,18 +8,18 @@ use rusqlite::Connection;
 use toolwire_contract::{Conversations, Message, NewConversation, StoreError};
 use toolwire_store::{Sqlite, SqliteOptions};
 
-use crate::keeping::{begin_with, texts};
+use crate::storing::{begin_with, texts};
 
 async fn open(path: &Path) -> Result<Sqlite, StoreError> {
     Sqlite::open(path, SqliteOptions::default()).await
 }
 
 async fn refusal(path: &Path) -> StoreError {
-    open(path).await.err().expect("the file is refused")
+    open(path).await.err().expect("the file is rejected")
 }
 
 #[tokio::test]
-async fn a_file_of_version_1_is_brought_up_to_date() {
+async fn a_file_of_version_1_is_migrated() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("conversations.db");
     let connection = Connection::open(&path).unwrap();
@@ -42,7 +42,7 @@ async fn a_file_of_version_1_is_brought_up_to_date() {
         texts(&store, tides).await,
         ["When is high tide in Bergen?", "At nine, and again at half past nine."]
     );
-    // Version 1 had no words to search by.
+    // Version 1 had no search index.
     let hits = store.search("bergen", 10).await.unwrap().hits;
     assert_eq!(hits.iter().map(|hit| hit.sequence).collect::<Vec<_>>(), [1, 1]);
     store.append(tides, vec![Message::user("And at Bergen's castle?").into()], Some(2)).await.unwrap();
@@ -52,7 +52,7 @@ async fn a_file_of_version_1_is_brought_up_to_date() {
 }
 
 #[tokio::test]
-async fn a_file_of_version_2_keeps_its_words() {
+async fn a_file_of_version_2_stays_searchable() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("conversations.db");
     let store = open(&path).await.unwrap();
@@ -60,7 +60,7 @@ async fn a_file_of_version_2_keeps_its_words() {
     store.append(&id, vec![Message::user("Bergen by sea").into()], None).await.unwrap();
     assert_eq!(store.search("bergen", 10).await.unwrap().hits.len(), 1);
     drop(store);
-    // What version 3 has more is how far the words have come.
+    // Version 3 adds the progress of the index.
     let back = "DROP TABLE indexed; PRAGMA user_version = 2;";
     Connection::open(&path).unwrap().execute_batch(back).unwrap();
 
@@ -70,9 +70,9 @@ async fn a_file_of_version_2_keeps_its_words() {
     assert_eq!(store.search("sea", 10).await.unwrap().hits.len(), 1);
 }
 
-/// The numbers of the last messages are given again, and so must be their words.
+/// SQLite reuses the numbers of removed messages, so they must be indexed again.
 #[tokio::test]
-async fn what_is_kept_after_a_removal_is_found() {
+async fn messages_stored_after_a_removal_are_found() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(&folder.path().join("conversations.db")).await.unwrap();
     for round in 0..3 {
@@ -90,7 +90,7 @@ async fn what_is_kept_after_a_removal_is_found() {
 }
 
 #[tokio::test]
-async fn a_file_of_a_newer_version_is_left_alone() {
+async fn a_file_of_a_newer_version_is_rejected_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("conversations.db");
     drop(open(&path).await.unwrap());
@@ -102,7 +102,7 @@ async fn a_file_of_a_newer_version_is_left_alone() {
 }
 
 #[tokio::test]
-async fn the_database_of_another_program_is_left_alone() {
+async fn the_database_of_another_program_is_rejected_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("other.db");
     let connection = Connection::open(&path).unwrap();
@@ -114,7 +114,7 @@ async fn the_database_of_another_program_is_left_alone() {
 }
 
 #[tokio::test]
-async fn a_damaged_file_is_told_and_left_alone() {
+async fn a_damaged_file_is_rejected_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("conversations.db");
     let garbage = "not a database at all ".repeat(1000);
@@ -126,14 +126,14 @@ async fn a_damaged_file_is_told_and_left_alone() {
 }
 
 #[tokio::test]
-async fn damage_inside_is_told_when_it_is_met() {
+async fn damage_inside_a_file_is_reported_on_access() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("conversations.db");
     let store = open(&path).await.unwrap();
     let long = "text ".repeat(2000);
     let id = begin_with(&store, "", &[&*long; 50]).await;
     drop(store);
-    // Everything but the first page, which says what the file is.
+    // Everything except the first page, which identifies the file.
     let mut bytes = fs::read(&path).unwrap();
     bytes[4096..].fill(0xA5);
     fs::write(&path, bytes).unwrap();
@@ -145,7 +145,7 @@ async fn damage_inside_is_told_when_it_is_met() {
 }
 
 #[tokio::test]
-async fn a_full_disk_costs_the_message_and_nothing_else() {
+async fn a_full_disk_fails_only_the_message() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("conversations.db");
     let options = SqliteOptions { max_bytes: Some(200_000), ..SqliteOptions::default() };
@@ -163,31 +163,31 @@ async fn a_full_disk_costs_the_message_and_nothing_else() {
     assert!(kept > 5, "{kept}");
     assert_eq!(texts(&store, &id).await.len() as u64, kept);
     drop(store);
-    // With room it goes on.
+    // With more space it continues.
     let store = open(&path).await.unwrap();
     assert_eq!(store.append(&id, vec![Message::user(text).into()], Some(kept)).await, Ok(kept + 1));
 }
 
 #[tokio::test]
-async fn a_file_that_another_process_holds_is_told() {
+async fn a_locked_file_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("conversations.db");
-    let patience = Duration::from_millis(50);
-    let options = SqliteOptions { patience, ..SqliteOptions::default() };
+    let timeout = Duration::from_millis(50);
+    let options = SqliteOptions { timeout, ..SqliteOptions::default() };
     let store = Sqlite::open(&path, options).await.unwrap();
     let id = begin_with(&store, "", &["a"]).await;
     let other = Connection::open(&path).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let error = store.append(&id, vec![Message::user("b").into()], None).await.unwrap_err();
-    assert_eq!(error, StoreError::Busy { place: path.display().to_string(), after: patience });
-    // Reading goes on.
+    assert_eq!(error, StoreError::Busy { place: path.display().to_string(), after: timeout });
+    // Reading still works.
     assert_eq!(texts(&store, &id).await, ["a"]);
     other.execute_batch("ROLLBACK").unwrap();
     assert_eq!(store.append(&id, vec![Message::user("b").into()], None).await, Ok(2));
 }
 
 #[tokio::test]
-async fn a_place_that_cannot_be_is_told() {
+async fn an_impossible_path_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("file"), "").unwrap();
     assert_eq!(refusal(&folder.path().join("file/conversations.db")).await.code(), "unavailable");
@@ -196,7 +196,7 @@ async fn a_place_that_cannot_be_is_told() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn only_its_owner_may_read_it() {
+async fn only_the_owner_can_read_the_files() {
     use std::os::unix::fs::PermissionsExt;
 
     let folder = tempfile::tempdir().unwrap();

@@ -1,11 +1,11 @@
-//! A fork begins with what its parent had, and lives on without it.
+//! Forks start with the messages of their parent and are independent of it.
 
 use toolwire_contract::{Message, NewEntry, Parent, StoreError, Usage};
 
 use crate::backends::Backend;
-use crate::keeping::{begin_with, texts};
+use crate::storing::{begin_with, texts};
 
-pub(crate) async fn a_fork_has_the_first_messages_and_its_own_life(backend: &Backend) {
+pub(crate) async fn a_fork_has_the_first_messages_and_is_independent(backend: &Backend) {
     let store = backend.open().await;
     let parent = begin_with(&*store, "Tides", &["a", "b"]).await;
     let usage = Usage { input_tokens: 3, ..Usage::default() };
@@ -47,7 +47,7 @@ pub(crate) async fn a_fork_outlives_its_parent(backend: &Backend) {
     assert_eq!(hits.into_iter().map(|hit| hit.conversation).collect::<Vec<_>>(), [fork.id]);
 }
 
-pub(crate) async fn a_fork_past_the_end_is_told(backend: &Backend) {
+pub(crate) async fn a_fork_past_the_end_is_rejected(backend: &Backend) {
     let store = backend.open().await;
     let parent = begin_with(&*store, "", &["a"]).await;
     let error = store.fork(&parent, 2).await.unwrap_err();

@@ -1,19 +1,19 @@
-//! What every store must do: one suite of cases, on each backend.
+//! The requirements for every store: one suite of cases for all backends.
 //!
-//! A case is handed an empty store, which it may open a second time. Redis comes from a server that the test starts.
+//! Each case gets an empty store, which it may open a second time. The test starts its own Redis server.
 
 #![allow(clippy::unwrap_used)]
 
 mod backends;
 mod files;
 mod forking;
-mod keeping;
 mod searching;
 mod servers;
+mod storing;
 mod transfer;
 mod writers;
 
-/// Runs each case on each backend, and on a cluster all of them one after the other.
+/// Runs each case on each backend, and all of them in sequence on a cluster.
 macro_rules! on_every_backend {
     ($($module:ident :: $case:ident,)*) => {
         mod on_sqlite {
@@ -44,7 +44,7 @@ macro_rules! on_every_backend {
                 println!("{}", stringify!($case));
                 crate::$module::$case(&crate::backends::Backend::cluster(&cluster, stringify!($case))).await;
             )*
-            // Keys of many conversations: all nodes must have had some of them.
+            // With many conversations, every node must have some keys.
             for node in cluster.nodes() {
                 assert_ne!(node.command(&["DBSIZE"]), "0");
             }
@@ -53,31 +53,31 @@ macro_rules! on_every_backend {
 }
 
 on_every_backend! {
-    keeping::a_conversation_begins_empty,
-    keeping::messages_come_back_as_they_were,
-    keeping::only_what_is_new_is_loaded,
-    keeping::several_messages_are_added_together,
-    keeping::a_message_of_a_hundred_thousand_characters_is_kept,
-    keeping::what_could_not_be_read_back_is_refused,
-    keeping::usage_and_model_are_those_of_the_messages,
-    keeping::the_list_shows_what_changed_last_first,
-    keeping::the_list_has_pages,
-    keeping::a_title_can_be_set_and_taken_away,
-    keeping::what_was_removed_is_gone,
-    keeping::an_unknown_conversation_is_told,
-    forking::a_fork_has_the_first_messages_and_its_own_life,
+    storing::a_new_conversation_is_empty,
+    storing::messages_round_trip,
+    storing::load_returns_the_entries_after_a_position,
+    storing::several_messages_are_appended_together,
+    storing::a_message_of_a_hundred_thousand_characters_is_stored,
+    storing::a_message_that_is_nested_too_deeply_is_rejected,
+    storing::usage_and_model_come_from_the_messages,
+    storing::the_list_starts_with_the_latest_change,
+    storing::the_list_has_pages,
+    storing::a_title_can_be_set_and_removed,
+    storing::a_removed_conversation_does_not_exist,
+    storing::an_unknown_conversation_is_reported,
+    forking::a_fork_has_the_first_messages_and_is_independent,
     forking::a_fork_outlives_its_parent,
-    forking::a_fork_past_the_end_is_told,
-    searching::words_are_found_without_case_and_accents,
-    searching::every_script_is_found,
+    forking::a_fork_past_the_end_is_rejected,
+    searching::search_ignores_case_and_accents,
+    searching::search_supports_every_script,
     searching::hits_come_newest_first_up_to_the_limit,
-    searching::what_is_no_word_finds_nothing,
+    searching::a_query_without_terms_finds_nothing,
     searching::removed_messages_are_not_found,
-    searching::a_long_query_is_answered,
-    transfer::an_export_comes_back_whole,
-    transfer::an_import_under_a_used_id_is_refused,
-    transfer::a_garbled_file_leaves_nothing_behind,
-    writers::a_position_that_was_taken_is_a_conflict,
-    writers::two_writers_lose_and_reorder_nothing,
-    writers::those_who_expect_a_position_take_turns,
+    searching::a_long_query_works,
+    transfer::an_export_round_trips,
+    transfer::an_import_with_a_used_id_is_rejected,
+    transfer::a_damaged_import_stores_nothing,
+    writers::a_taken_position_is_a_conflict,
+    writers::two_writers_lose_and_reorder_no_message,
+    writers::writers_with_expected_positions_take_turns,
 }

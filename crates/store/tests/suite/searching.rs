@@ -1,9 +1,9 @@
-//! Both backends find the same.
+//! All backends find the same messages.
 
 use toolwire_contract::{Conversations, Message, Role, SearchHit, SearchResults};
 
 use crate::backends::Backend;
-use crate::keeping::begin_with;
+use crate::storing::begin_with;
 
 #[track_caller]
 fn sequences(found: &SearchResults) -> Vec<u64> {
@@ -17,7 +17,7 @@ async fn check(store: &dyn Conversations, query: &str, expected: &[u64]) {
     assert!(found.hits.iter().all(|hit| !hit.snippet.is_empty()), "{query}");
 }
 
-pub(crate) async fn words_are_found_without_case_and_accents(backend: &Backend) {
+pub(crate) async fn search_ignores_case_and_accents(backend: &Backend) {
     let store = backend.open().await;
     let id =
         begin_with(&*store, "Food", &["The weather in PARIS", "Crème brûlée, please", "weathering"]).await;
@@ -45,7 +45,7 @@ pub(crate) async fn words_are_found_without_case_and_accents(backend: &Backend) 
     assert_eq!(hit, expected);
 }
 
-pub(crate) async fn every_script_is_found(backend: &Backend) {
+pub(crate) async fn search_supports_every_script(backend: &Backend) {
     let store = backend.open().await;
     let messages = [
         "今日の東京は雨です",
@@ -77,7 +77,7 @@ pub(crate) async fn hits_come_newest_first_up_to_the_limit(backend: &Backend) {
     let store = backend.open().await;
     let first = begin_with(&*store, "", &["needle 1", "other", "needle 2"]).await;
     let second = begin_with(&*store, "", &["needle 3"]).await;
-    // The order is that of the list, whatever the clock says.
+    // The order is the order of the list, independent of the clock.
     let listed = store.list(2, None).await.unwrap().conversations;
     let expected: Vec<(_, u64)> = listed
         .iter()
@@ -95,13 +95,13 @@ pub(crate) async fn hits_come_newest_first_up_to_the_limit(backend: &Backend) {
     assert_eq!(store.search("needle", 0).await.unwrap().hits, []);
 }
 
-pub(crate) async fn what_is_no_word_finds_nothing(backend: &Backend) {
+pub(crate) async fn a_query_without_terms_finds_nothing(backend: &Backend) {
     let store = backend.open().await;
     begin_with(&*store, "", &["\"quoted\" AND (words) * ^ : -"]).await;
     for query in ["", "  ", "\"", "*", "-", "()", "\u{0}"] {
         check(&*store, query, &[]).await;
     }
-    // The query is never read as a language of its own.
+    // The query has no syntax.
     for query in ["\"quoted", "quoted AND", "words)", "NOT-quoted OR", "words:"] {
         let expected: &[u64] = if query.contains("OR") { &[] } else { &[1] };
         check(&*store, query, expected).await;
@@ -118,7 +118,7 @@ pub(crate) async fn removed_messages_are_not_found(backend: &Backend) {
     check(&*store, "needle", &[1]).await;
 }
 
-pub(crate) async fn a_long_query_is_answered(backend: &Backend) {
+pub(crate) async fn a_long_query_works(backend: &Backend) {
     let store = backend.open().await;
     let words: Vec<String> = (0..2000).map(|number| format!("w{number}")).collect();
     begin_with(&*store, "", &[&words.join(" ")]).await;

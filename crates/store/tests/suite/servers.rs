@@ -1,4 +1,4 @@
-//! What only a server can do: go away and come back, forget after a time, run out of memory, and be somebody else's.
+//! Cases for Redis servers: restarts, expiry, lack of memory, foreign keys.
 
 use std::time::Duration;
 
@@ -6,24 +6,24 @@ use toolwire_contract::{Conversations, Message, StoreError};
 use toolwire_store::{Redis, RedisOptions};
 use toolwire_testkit::RedisServer;
 
-use crate::keeping::{begin_with, texts};
+use crate::storing::{begin_with, texts};
 
 async fn connect(server: &RedisServer, options: RedisOptions) -> Redis {
     Redis::connect(&server.url(), options).await.unwrap()
 }
 
 #[tokio::test]
-async fn a_crash_of_the_server_loses_nothing_that_is_synchronised() {
+async fn a_server_crash_loses_no_synced_message() {
     let mut server =
         RedisServer::start_with(&["--save", "", "--appendonly", "yes", "--appendfsync", "always"]);
-    let options = RedisOptions { patience: Duration::from_secs(60), ..RedisOptions::default() };
+    let options = RedisOptions { timeout: Duration::from_secs(60), ..RedisOptions::default() };
     let store = connect(&server, options).await;
     let id = begin_with(&store, "", &[]).await;
     for number in 1..=5 {
         let text = || vec![Message::user(number.to_string()).into()];
         assert_eq!(store.append(&id, text(), None).await, Ok(2 * number - 1));
         server.kill();
-        // The next message is on its way while the server comes back.
+        // The next message is sent while the server restarts.
         let (position, ()) = tokio::join!(store.append(&id, text(), Some(2 * number - 1)), async {
             tokio::task::yield_now().await;
             server.restart();
@@ -35,9 +35,9 @@ async fn a_crash_of_the_server_loses_nothing_that_is_synchronised() {
 }
 
 #[tokio::test]
-async fn a_server_that_stays_away_is_told() {
+async fn an_unavailable_server_is_reported() {
     let mut server = RedisServer::start();
-    let options = RedisOptions { patience: Duration::from_secs(2), ..RedisOptions::default() };
+    let options = RedisOptions { timeout: Duration::from_secs(2), ..RedisOptions::default() };
     let store = connect(&server, options.clone()).await;
     let id = begin_with(&store, "", &[]).await;
     server.kill();
@@ -54,8 +54,9 @@ async fn a_server_that_stays_away_is_told() {
 }
 
 #[tokio::test]
-async fn a_message_that_is_sent_twice_is_kept_once() {
-    // The server does what it is asked and hangs up before it answers: a proxy that drops the first answers to appends.
+async fn a_repeated_append_is_stored_once() {
+    // A proxy drops the first responses to appends, so the server executes them without a response reaching
+    // us.
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let server = RedisServer::start();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -103,7 +104,7 @@ async fn a_message_that_is_sent_twice_is_kept_once() {
 }
 
 #[tokio::test]
-async fn a_conversation_is_forgotten_after_its_time() {
+async fn a_conversation_expires() {
     let server = RedisServer::start();
     let day = Duration::from_secs(24 * 60 * 60);
     let options = RedisOptions { time_to_live: Some(day), ..RedisOptions::default() };
@@ -116,7 +117,7 @@ async fn a_conversation_is_forgotten_after_its_time() {
     let at = |key: &str| server.command(&["PEXPIRETIME", &format!("toolwire:{{{id}}}:{key}")]);
     assert!((86_000_000..=86_400_000).contains(&left("head")), "{}", left("head"));
     assert_eq!(at("head"), at("entries"));
-    // A day passes for this conversation alone.
+    // Simulates that a day passes for this conversation.
     for key in ["head", "entries"] {
         server.command(&["PEXPIREAT", &format!("toolwire:{{{id}}}:{key}"), "1"]);
     }
@@ -126,7 +127,7 @@ async fn a_conversation_is_forgotten_after_its_time() {
     assert_eq!(listed, [store.get(&kept).await.unwrap()]);
     assert_eq!(server.command(&["ZCARD", "toolwire:list"]), "1");
 
-    // Where nobody reads the list, those who begin conversations keep it short.
+    // If the list is never read, creating conversations removes expired ones.
     server.command(&["ZADD", "toolwire:list", "5", id.as_str()]);
     let begun = begin_with(&store, "", &[]).await;
     let listed = server.command(&["ZRANGE", "toolwire:list", "0", "-1"]);
@@ -136,7 +137,7 @@ async fn a_conversation_is_forgotten_after_its_time() {
 }
 
 #[tokio::test]
-async fn a_search_says_where_it_stopped() {
+async fn a_search_reports_that_it_reached_its_limit() {
     let server = RedisServer::start();
     let options = RedisOptions { search_messages: 150, ..RedisOptions::default() };
     let store = connect(&server, options).await;
@@ -151,7 +152,7 @@ async fn a_search_says_where_it_stopped() {
 }
 
 #[tokio::test]
-async fn a_server_without_memory_says_so_and_keeps_what_it_has() {
+async fn a_server_without_memory_rejects_writes_and_loses_nothing() {
     let server = RedisServer::start();
     let store = connect(&server, RedisOptions::default()).await;
     let id = begin_with(&store, "", &["a"]).await;
@@ -164,7 +165,7 @@ async fn a_server_without_memory_says_so_and_keeps_what_it_has() {
 }
 
 #[tokio::test]
-async fn what_is_damaged_newer_or_foreign_is_told() {
+async fn damaged_newer_and_foreign_keys_are_reported() {
     let server = RedisServer::start();
     let store = connect(&server, RedisOptions::default()).await;
     let message = || vec![Message::user("b").into()];
@@ -183,7 +184,7 @@ async fn what_is_damaged_newer_or_foreign_is_told() {
 }
 
 #[tokio::test]
-async fn a_password_is_asked_for_and_never_shown() {
+async fn a_wrong_password_is_rejected_and_never_printed() {
     let server = RedisServer::start_with(&["--save", "", "--requirepass", "open sesame"]);
     let port = server.port();
     for url in
@@ -202,7 +203,7 @@ async fn a_password_is_asked_for_and_never_shown() {
 }
 
 #[tokio::test]
-async fn two_prefixes_share_nothing() {
+async fn prefixes_are_isolated() {
     let server = RedisServer::start();
     let one = connect(&server, RedisOptions { prefix: "one".to_owned(), ..RedisOptions::default() }).await;
     let other =

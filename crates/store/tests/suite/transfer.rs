@@ -1,11 +1,11 @@
-//! A conversation goes from one store to another and stays the same.
+//! Export and import between stores.
 
 use toolwire_contract::{Conversations, Message, NewEntry, StoreError, Usage};
 
 use crate::backends::Backend;
-use crate::keeping::{begin_with, texts};
+use crate::storing::{begin_with, texts};
 
-/// A fork with everything that an export can hold.
+/// Creates a fork with everything that an export can contain.
 async fn rich(store: &dyn Conversations) -> toolwire_contract::ConversationId {
     let parent = begin_with(store, "Tides 🌊", &["東京", "b"]).await;
     let id = store.fork(&parent, 1).await.unwrap().id;
@@ -25,12 +25,12 @@ async fn rich(store: &dyn Conversations) -> toolwire_contract::ConversationId {
     id
 }
 
-pub(crate) async fn an_export_comes_back_whole(backend: &Backend) {
+pub(crate) async fn an_export_round_trips(backend: &Backend) {
     let store = backend.open().await;
     let id = rich(&*store).await;
     let text = store.export(&id).await.unwrap();
     let whole = store.load(&id, 0).await.unwrap();
-    // To each backend and from there back again.
+    // To each backend and back.
     for other in [Backend::sqlite(), Backend::redis()] {
         let elsewhere = other.open().await;
         assert_eq!(elsewhere.import(&text).await.unwrap(), whole.conversation);
@@ -43,12 +43,12 @@ pub(crate) async fn an_export_comes_back_whole(backend: &Backend) {
         store.remove(&id).await.unwrap();
         store.import(&elsewhere.export(&id).await.unwrap()).await.unwrap();
         assert_eq!(store.load(&id, 0).await.unwrap(), whole);
-        // It goes on where it was.
+        // The conversation continues at its position.
         assert_eq!(elsewhere.append(&id, vec![Message::user("d").into()], Some(3)).await, Ok(4));
     }
 }
 
-pub(crate) async fn an_import_under_a_used_id_is_refused(backend: &Backend) {
+pub(crate) async fn an_import_with_a_used_id_is_rejected(backend: &Backend) {
     let store = backend.open().await;
     let id = begin_with(&*store, "", &["a"]).await;
     let text = store.export(&id).await.unwrap();
@@ -57,13 +57,13 @@ pub(crate) async fn an_import_under_a_used_id_is_refused(backend: &Backend) {
     assert_eq!(texts(&*store, &id).await, ["a", "b"]);
 }
 
-pub(crate) async fn a_garbled_file_leaves_nothing_behind(backend: &Backend) {
+pub(crate) async fn a_damaged_import_stores_nothing(backend: &Backend) {
     let store = backend.open().await;
     let id = rich(&*store).await;
     let text = store.export(&id).await.unwrap();
     store.remove(&id).await.unwrap();
     let before = store.list(10, None).await.unwrap();
-    // Cut at many places: never taken for a whole file.
+    // Truncated at many places: never accepted as a complete file.
     let cuts = (0..text.len()).step_by(7).filter(|cut| text.is_char_boundary(*cut));
     let garbled = cuts.map(|cut| text[..cut].to_owned()).chain([
         "{}".to_owned(),

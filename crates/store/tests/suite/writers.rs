@@ -1,14 +1,15 @@
-//! Several writers of one conversation, each with the place opened for itself. `processes` does it with processes.
+//! Several writers of one conversation, each with its own connection. `processes` does the same with
+//! processes.
 
 use toolwire_contract::{Message, StoreError};
 
 use crate::backends::Backend;
-use crate::keeping::{begin_with, texts};
+use crate::storing::{begin_with, texts};
 
 const WRITERS: usize = 4;
 const EACH: usize = 25;
 
-pub(crate) async fn a_position_that_was_taken_is_a_conflict(backend: &Backend) {
+pub(crate) async fn a_taken_position_is_a_conflict(backend: &Backend) {
     let (one, other) = (backend.open().await, backend.open().await);
     let id = begin_with(&*one, "", &["a"]).await;
     assert_eq!(one.append(&id, vec![Message::user("b").into()], Some(1)).await, Ok(2));
@@ -21,7 +22,7 @@ pub(crate) async fn a_position_that_was_taken_is_a_conflict(backend: &Backend) {
     assert_eq!(texts(&*other, &id).await, ["a", "b"]);
 }
 
-pub(crate) async fn two_writers_lose_and_reorder_nothing(backend: &Backend) {
+pub(crate) async fn two_writers_lose_and_reorder_no_message(backend: &Backend) {
     let store = backend.open().await;
     let id = begin_with(&*store, "", &[]).await;
     let mut writers = Vec::new();
@@ -40,17 +41,17 @@ pub(crate) async fn two_writers_lose_and_reorder_nothing(backend: &Backend) {
     let mut acknowledged = Vec::new();
     for writer in writers {
         let of_one = writer.await.unwrap();
-        assert!(of_one.is_sorted(), "a writer's own messages are in its order");
+        assert!(of_one.is_sorted(), "the messages of one writer are in order");
         acknowledged.extend(of_one);
     }
     acknowledged.sort();
-    // Each message stands exactly where its writer was told.
+    // Each message is exactly at the position that its writer received.
     let expected: Vec<(u64, String)> = (1..).zip(texts(&*store, &id).await).collect();
     assert_eq!(acknowledged, expected);
     assert_eq!(expected.len(), WRITERS * EACH);
 }
 
-pub(crate) async fn those_who_expect_a_position_take_turns(backend: &Backend) {
+pub(crate) async fn writers_with_expected_positions_take_turns(backend: &Backend) {
     let store = backend.open().await;
     let id = begin_with(&*store, "", &[]).await;
     let mut writers = Vec::new();
@@ -60,7 +61,7 @@ pub(crate) async fn those_who_expect_a_position_take_turns(backend: &Backend) {
             let mut position = 0;
             let mut done = 0;
             while done < EACH {
-                // Each message names the position that its writer believed in.
+                // Each message contains the position that its writer expected.
                 let message = Message::user(position.to_string());
                 match store.append(&id, vec![message.into()], Some(position)).await {
                     Ok(next) => {

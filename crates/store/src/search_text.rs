@@ -1,8 +1,8 @@
-//! What a search looks at: words without case and accents, the same on every backend.
+//! Splits messages and queries into search terms without case and accents, the same on every backend.
 //!
-//! A word is a run of letters and digits. Scripts that put no spaces between words (Chinese, Japanese, Thai and their
-//! neighbours) give one word for each character, and so does an emoji; in a query such characters must then stand
-//! side by side. SQLite's own tokenizers disagree with this, so it is handed words that are already split.
+//! A term is a run of letters and digits. In scripts without spaces between words (Chinese, Japanese, Thai
+//! and others), each character is a term, and so is an emoji; in a query, such characters must be adjacent.
+//! SQLite's own tokenizers work differently, so SQLite receives text that is already split.
 
 use std::iter;
 use std::ops::Range;
@@ -12,14 +12,14 @@ use toolwire_contract::{Block, Content, Message, ResourceBody};
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
-/// How many characters of a message a hit shows.
-const SNIPPET: usize = 160;
-/// How many of them stand before the word that was found.
-const BEFORE: usize = 40;
+/// The maximum length of a snippet, in characters.
+const MAX_SNIPPET_CHARS: usize = 160;
+/// The number of characters in a snippet before the first match.
+const SNIPPET_LEAD_CHARS: usize = 40;
 
-/// What can be searched in a message: its text, the names and the texts in calls, and the texts of results. Pictures,
-/// sounds and other binary content are left out.
-pub(crate) fn text_of(message: &Message) -> String {
+/// Returns the searchable text of a message: its text, the names and string arguments of calls, and the text
+/// of results. Images, audio and other binary content are excluded.
+pub(crate) fn searchable_text(message: &Message) -> String {
     let mut text = String::new();
     for block in &message.content {
         match block {
@@ -52,13 +52,13 @@ fn add_content(content: &Content, text: &mut String) {
 }
 
 fn add_texts(value: &Value, text: &mut String) {
-    // A list instead of recursion: arguments may be as deep as a model likes.
-    let mut left = vec![value];
-    while let Some(value) = left.pop() {
+    // A stack instead of recursion, because arguments may be nested deeply.
+    let mut pending = vec![value];
+    while let Some(value) = pending.pop() {
         match value {
             Value::String(more) => add(more, text),
-            Value::Array(items) => left.extend(items.iter().rev()),
-            Value::Object(fields) => left.extend(fields.values().rev()),
+            Value::Array(items) => pending.extend(items.iter().rev()),
+            Value::Object(fields) => pending.extend(fields.values().rev()),
             _ => {}
         }
     }
@@ -71,34 +71,34 @@ fn add(more: &str, text: &mut String) {
     text.push_str(more);
 }
 
-/// The words of a text, one space between them.
-pub(crate) fn spaced(text: &str) -> String {
-    let mut spaced = String::with_capacity(text.len());
-    for word in words(text) {
-        if !spaced.is_empty() {
-            spaced.push(' ');
+/// Returns the terms of a text, separated by spaces.
+pub(crate) fn split_terms(text: &str) -> String {
+    let mut split = String::with_capacity(text.len());
+    for term in terms(text) {
+        if !split.is_empty() {
+            split.push(' ');
         }
-        spaced.push_str(&word.folded);
+        split.push_str(&term.folded);
     }
-    spaced
+    split
 }
 
-/// What is looked for.
+/// A parsed search query.
 pub(crate) struct Query {
-    /// Each must be found; the words of one group stand side by side, and the last may go on.
+    /// Every group must match. The terms of a group must be adjacent, and its last term may be a prefix.
     groups: Vec<Vec<String>>,
 }
 
 impl Query {
     pub(crate) fn new(text: &str) -> Query {
         let mut groups: Vec<Vec<String>> = Vec::new();
-        let mut end_of_lone = None;
-        for word in words(text) {
-            let goes_on = word.is_lone && end_of_lone == Some(word.place.start);
-            end_of_lone = word.is_lone.then_some(word.place.end);
+        let mut end_of_single = None;
+        for term in terms(text) {
+            let is_adjacent = term.is_single && end_of_single == Some(term.range.start);
+            end_of_single = term.is_single.then_some(term.range.end);
             match groups.last_mut() {
-                Some(group) if goes_on => group.push(word.folded),
-                _ => groups.push(vec![word.folded]),
+                Some(group) if is_adjacent => group.push(term.folded),
+                _ => groups.push(vec![term.folded]),
             }
         }
         Query { groups }
@@ -108,43 +108,45 @@ impl Query {
         self.groups.is_empty()
     }
 
-    /// The query in the words of SQLite's FTS5. Words hold letters, digits and emoji, so quotes need no care.
+    /// Returns the query in the syntax of SQLite's FTS5. Terms contain only letters, digits and emoji, so
+    /// quotes need no escaping.
     pub(crate) fn to_fts5(&self) -> String {
         let phrases: Vec<String> =
             self.groups.iter().map(|group| format!("\"{}\" *", group.join(" "))).collect();
         phrases.join(" AND ")
     }
 
-    /// A line of the text around the first place that fits, if for every group there is one.
+    /// Returns a snippet of the text around the first match, if every group matches.
     pub(crate) fn find(&self, text: &str) -> Option<String> {
-        let words: Vec<Word> = words(text).collect();
+        let terms: Vec<Term> = terms(text).collect();
         let mut first = usize::MAX;
         for group in &self.groups {
-            let at = words.windows(group.len()).position(|window| fits(window, group))?;
-            first = first.min(words.get(at)?.place.start);
+            let at = terms.windows(group.len()).position(|window| matches_group(window, group))?;
+            first = first.min(terms.get(at)?.range.start);
         }
         (first < usize::MAX).then(|| snippet(text, first))
     }
 }
 
-fn fits(window: &[Word], group: &[String]) -> bool {
+fn matches_group(window: &[Term], group: &[String]) -> bool {
     let last = group.len() - 1;
     let mut pairs = window.iter().zip(group).enumerate();
     pairs.all(
-        |(index, (word, wanted))| {
-            if index == last { word.folded.starts_with(wanted.as_str()) } else { word.folded == *wanted }
+        |(index, (term, wanted))| {
+            if index == last { term.folded.starts_with(wanted.as_str()) } else { term.folded == *wanted }
         },
     )
 }
 
 fn snippet(text: &str, at: usize) -> String {
-    let start = text[..at].char_indices().rev().nth(BEFORE - 1).map_or(0, |(index, _)| index);
-    let end = text[start..].char_indices().nth(SNIPPET).map_or(text.len(), |(index, _)| start + index);
+    let start = text[..at].char_indices().rev().nth(SNIPPET_LEAD_CHARS - 1).map_or(0, |(index, _)| index);
+    let end =
+        text[start..].char_indices().nth(MAX_SNIPPET_CHARS).map_or(text.len(), |(index, _)| start + index);
     let mut line = String::new();
     if start > 0 {
         line.push('…');
     }
-    // Control characters go with the line breaks: a hit is shown in terminals.
+    // Control characters are removed like line breaks, because snippets are printed to terminals.
     let is_gap = |character: char| character.is_whitespace() || character.is_control();
     let parts: Vec<&str> = text[start..end].split(is_gap).filter(|part| !part.is_empty()).collect();
     line.push_str(&parts.join(" "));
@@ -154,14 +156,14 @@ fn snippet(text: &str, at: usize) -> String {
     line
 }
 
-struct Word {
+struct Term {
     folded: String,
-    place: Range<usize>,
-    /// Whether it is a character that is a word of its own.
-    is_lone: bool,
+    range: Range<usize>,
+    /// Whether it is a single character of a script without spaces.
+    is_single: bool,
 }
 
-fn words(text: &str) -> impl Iterator<Item = Word> {
+fn terms(text: &str) -> impl Iterator<Item = Term> {
     let mut characters = text.char_indices().peekable();
     let mut folded = String::new();
     iter::from_fn(move || {
@@ -169,39 +171,39 @@ fn words(text: &str) -> impl Iterator<Item = Word> {
         let mut start = None;
         while let Some(&(index, character)) = characters.peek() {
             let end = index + character.len_utf8();
-            if is_lone(character) {
+            if is_single_term(character) {
                 if let Some(start) = start {
-                    // The run before it ends here; the character is looked at again.
-                    return Some(Word { folded: folded.clone(), place: start..index, is_lone: false });
+                    // The previous term ends here; the character is processed in the next call.
+                    return Some(Term { folded: folded.clone(), range: start..index, is_single: false });
                 }
                 characters.next();
                 folded.extend(fold(character));
-                return Some(Word { folded: folded.clone(), place: index..end, is_lone: true });
+                return Some(Term { folded: folded.clone(), range: index..end, is_single: true });
             }
             characters.next();
             let length = folded.len();
-            let mut is_word = true;
+            let mut is_term = true;
             for character in fold(character) {
                 if character.is_alphanumeric() {
                     folded.push(character);
                 } else {
-                    is_word = false;
+                    is_term = false;
                 }
             }
-            if !is_word {
+            if !is_term {
                 folded.truncate(length);
                 if let Some(start) = start {
-                    return Some(Word { folded: folded.clone(), place: start..index, is_lone: false });
+                    return Some(Term { folded: folded.clone(), range: start..index, is_single: false });
                 }
             } else if folded.len() > length && start.is_none() {
                 start = Some(index);
             }
         }
-        start.map(|start| Word { folded: folded.clone(), place: start..text.len(), is_lone: false })
+        start.map(|start| Term { folded: folded.clone(), range: start..text.len(), is_single: false })
     })
 }
 
-/// A character without case and accents: nothing for an accent itself.
+/// Returns a character without case and accents; nothing for an accent itself.
 fn fold(character: char) -> impl Iterator<Item = char> {
     let plain = character.is_ascii().then(|| character.to_ascii_lowercase());
     let other = (!character.is_ascii()).then(|| {
@@ -209,14 +211,14 @@ fn fold(character: char) -> impl Iterator<Item = char> {
             .nfkd()
             .flat_map(char::to_lowercase)
             .filter(|character| !is_combining_mark(*character))
-            // The same letter, written differently at the end of a Greek word.
+            // The form of sigma at the end of a Greek word.
             .map(|character| if character == 'ς' { 'σ' } else { character })
     });
     plain.into_iter().chain(other.into_iter().flatten())
 }
 
-/// Whether a character is a word of its own: a script without spaces between words, or an emoji.
-fn is_lone(character: char) -> bool {
+/// Whether a character is a term by itself: in a script without spaces between words, or an emoji.
+fn is_single_term(character: char) -> bool {
     matches!(u32::from(character),
         0x0E00..=0x0E30 | 0x0E32..=0x0E33 | 0x0E40..=0x0E46 | 0x0E80..=0x0EDF // Thai and Lao, without their marks
         | 0x1000..=0x102A | 0x1780..=0x17B3 // Burmese and Khmer letters
@@ -231,26 +233,26 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check_words(text: &str, expected: &str) {
-        assert_eq!(spaced(text), expected);
+    fn check_terms(text: &str, expected: &str) {
+        assert_eq!(split_terms(text), expected);
     }
 
     #[test]
-    fn words_have_no_case_and_no_accents() {
-        check_words("Crème BRÛLÉE, e\u{301}te\u{301}!", "creme brulee ete");
-        check_words("ΟΔΥΣΣΕΥΣ Ὀδυσσεύς", "οδυσσευσ οδυσσευσ");
-        check_words("İstanbul ﬁsh Ⅷ", "istanbul fish viii");
-        check_words("a_b-c.d 3,14 \"x\"", "a b c d 3 14 x");
-        check_words("", "");
-        check_words("\u{301} … ½", "");
+    fn terms_have_no_case_and_no_accents() {
+        check_terms("Crème BRÛLÉE, e\u{301}te\u{301}!", "creme brulee ete");
+        check_terms("ΟΔΥΣΣΕΥΣ Ὀδυσσεύς", "οδυσσευσ οδυσσευσ");
+        check_terms("İstanbul ﬁsh Ⅷ", "istanbul fish viii");
+        check_terms("a_b-c.d 3,14 \"x\"", "a b c d 3 14 x");
+        check_terms("", "");
+        check_terms("\u{301} … ½", "");
     }
 
     #[test]
-    fn characters_without_spaces_are_words() {
-        check_words("東京は雨 ok", "東 京 は 雨 ok");
-        check_words("v2東京3", "v2 東 京 3");
-        check_words("🦀🦀rust", "🦀 🦀 rust");
-        check_words("สวัสดี", "ส ว ส ด");
+    fn characters_of_scripts_without_spaces_are_terms() {
+        check_terms("東京は雨 ok", "東 京 は 雨 ok");
+        check_terms("v2東京3", "v2 東 京 3");
+        check_terms("🦀🦀rust", "🦀 🦀 rust");
+        check_terms("สวัสดี", "ส ว ส ด");
     }
 
     #[track_caller]
@@ -259,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn every_word_must_begin_a_word() {
+    fn every_query_term_must_be_a_prefix_of_a_term() {
         check_found("weath PARIS", "The weather\nin Paris", Some("The weather in Paris"));
         check_found("eather", "The weather", None);
         check_found("weather rome", "The weather in Paris", None);
@@ -270,24 +272,24 @@ mod tests {
     }
 
     #[test]
-    fn a_snippet_is_cut_between_characters() {
+    fn a_snippet_is_truncated_between_characters() {
         let text = format!("{}needle{}", "ü".repeat(100), " é".repeat(200));
-        // The word is not at the beginning of the run of letters before it.
+        // The query is not a prefix of the long term.
         check_found("needle", &text, None);
         let text = format!("{} needle{}", "ü".repeat(100), " é".repeat(200));
-        let snippet = Query::new("needle").find(&text).expect("it is there");
+        let snippet = Query::new("needle").find(&text).expect("the query matches");
         assert_eq!(snippet, format!("…{} needle{}…", "ü".repeat(39), " é".repeat(57)));
     }
 
     #[test]
-    fn a_message_is_searched_in_all_its_texts() {
+    fn all_texts_of_a_message_are_searchable() {
         let message: Message = serde_json::from_str(
             r#"{"role":"user","content":[{"type":"text","text":"one"},{"type":"image","data":"two","mimeType":"a/b"},
                 {"type":"tool_use","id":"three","name":"four","input":{"five":["six",{"x":"seven"}],"n":8}},
                 {"type":"tool_result","toolUseId":"9","content":[{"type":"text","text":"ten"},
                 {"type":"resource","resource":{"uri":"u","text":"eleven"}}]}]}"#,
         )
-        .expect("it is a message");
-        assert_eq!(text_of(&message), "one\nfour\nsix\nseven\nten\neleven");
+        .expect("the case is a message");
+        assert_eq!(searchable_text(&message), "one\nfour\nsix\nseven\nten\neleven");
     }
 }

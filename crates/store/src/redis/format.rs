@@ -1,12 +1,13 @@
-//! How a conversation is written in Redis, and read back.
+//! The format of conversations in Redis.
 //!
-//! | key | type | holds |
+//! | key | type | contents |
 //! |---|---|---|
 //! | `PREFIX:{ID}:head` | hash | `format`, `title`, `model`, `created`, `changed`, `messages`, the sums of usage, `parent` and `at`, `recent` |
-//! | `PREFIX:{ID}:entries` | list | one text for each message: its time, `:`, and the JSON of message, model and usage |
+//! | `PREFIX:{ID}:entries` | list | one string per message: its time, `:`, and the JSON of message, model and usage |
 //! | `PREFIX:list` | sorted set | ids by the time of the last change |
 //!
-//! The braces are a hash tag: both keys of a conversation are in one slot of a cluster, so one script may use both.
+//! The braces are a hash tag: both keys of a conversation are in one slot of a cluster, so one script can use
+//! both.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,9 +17,9 @@ use toolwire_contract::{
     Conversation, ConversationId, Entry, Message, Parent, StoreError, Timestamp, Transcript, Usage,
 };
 
-use crate::depth;
+use crate::nesting;
 
-/// The format that this code writes.
+/// The format version that this code writes.
 pub(super) const FORMAT: u64 = 1;
 
 pub(super) struct Keys {
@@ -41,16 +42,16 @@ struct Body {
     message: Arc<Message>,
 }
 
-/// The JSON of an entry; the script puts the time in front of it.
+/// Returns the JSON of an entry, without the time that the script prepends.
 pub(super) fn write_body(
     message: Arc<Message>,
     model: Option<String>,
     usage: Option<Usage>,
     place: &str,
 ) -> Result<String, StoreError> {
-    let text =
-        serde_json::to_string(&Body { model, usage, message }).expect("messages and numbers are always JSON");
-    depth::check(&text, place)?;
+    let text = serde_json::to_string(&Body { model, usage, message })
+        .expect("messages and numbers are always valid JSON");
+    nesting::check(&text, place)?;
     Ok(text)
 }
 
@@ -62,13 +63,13 @@ pub(super) fn write_entry(entry: Entry, place: &str) -> Result<String, StoreErro
 pub(super) fn read_entry(text: &str, sequence: u64, place: &str) -> Result<Entry, StoreError> {
     let damaged = |problem: String| StoreError::Damaged { place: place.to_owned(), problem };
     let (time, body) = text.split_once(':').ok_or_else(|| damaged("an entry has no time".to_owned()))?;
-    let time = time.parse().map_err(|_| damaged(format!("`{time}` is no time")))?;
+    let time = time.parse().map_err(|_| damaged(format!("`{time}` is not a timestamp")))?;
     let Body { model, usage, message } = serde_json::from_str(body)
-        .map_err(|error| damaged(format!("message {sequence} cannot be read: {error}")))?;
+        .map_err(|error| damaged(format!("message {sequence} cannot be parsed: {error}")))?;
     Ok(Entry { sequence, time: Timestamp(time), model, usage, message })
 }
 
-/// The fields of a head, but for those that the script writes.
+/// Returns the fields of a head, except those that the script writes.
 pub(super) fn write_head(conversation: &Conversation) -> Vec<(&'static str, String)> {
     let Conversation { title, model, messages, usage, parent, .. } = conversation;
     let mut fields = vec![("messages", messages.to_string())];
@@ -85,7 +86,7 @@ pub(super) fn write_head(conversation: &Conversation) -> Vec<(&'static str, Stri
     fields
 }
 
-/// Input, output, cached, reasoning and cost; an unknown cost is the empty text.
+/// Returns input, output, cached, reasoning and cost; an unknown cost is an empty string.
 pub(super) fn write_usage(usage: &Usage) -> [String; 5] {
     [
         usage.input_tokens.to_string(),
@@ -96,7 +97,7 @@ pub(super) fn write_usage(usage: &Usage) -> [String; 5] {
     ]
 }
 
-/// Reads a head; `None` when there is none.
+/// Parses a head; `None` if it does not exist.
 pub(super) fn read_head(
     id: ConversationId,
     mut fields: HashMap<String, String>,
@@ -134,17 +135,17 @@ pub(super) fn read_head(
     Ok(Some(Conversation { id, title, model, created, changed, messages, usage, parent }))
 }
 
-/// Puts the parts together, when they fit: entries may be missing where the server was told to evict keys.
+/// Combines a head and its entries. Entries can be missing if the server evicts keys.
 pub(super) fn read_transcript(
     conversation: Conversation,
     texts: &[String],
     after: u64,
     place: &str,
 ) -> Result<Transcript, StoreError> {
-    let due = conversation.messages.saturating_sub(after);
-    if texts.len() as u64 != due {
+    let expected = conversation.messages.saturating_sub(after);
+    if texts.len() as u64 != expected {
         let problem = format!(
-            "conversation `{}` should have {due} messages after position {after}, and has {}",
+            "conversation `{}` should have {expected} messages after position {after}, but has {}",
             conversation.id,
             texts.len()
         );

@@ -1,4 +1,4 @@
-//! The way to the server: one connection or a cluster's, made again when it breaks.
+//! The connection to a Redis server or cluster, with reconnects and retries.
 
 use std::time::{Duration, Instant};
 
@@ -11,87 +11,87 @@ use ::redis::{
 };
 use toolwire_contract::StoreError;
 
-/// One multiplexed connection for all callers, or one for each node.
+/// One multiplexed connection for all callers, or one per cluster node.
 #[derive(Clone)]
 enum Connection {
     One(ConnectionManager),
     Cluster(ClusterConnection),
 }
 
-pub(super) struct Link {
+pub(super) struct RedisConnection {
     connection: Connection,
-    /// Without user and password.
+    /// The address, without user and password.
     pub(super) place: String,
-    patience: Duration,
+    timeout: Duration,
 }
 
-/// What is asked of the server.
+/// A request to the server.
 pub(super) enum Request<'a> {
     Command(Cmd),
     Script(ScriptInvocation<'a>),
 }
 
-/// Whether what is asked changes anything.
+/// Whether a request changes anything.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
     Reads,
     Writes,
 }
 
-impl Link {
-    pub(super) async fn to_one(url: &str, patience: Duration) -> Result<Link, StoreError> {
+impl RedisConnection {
+    pub(super) async fn to_one(url: &str, timeout: Duration) -> Result<RedisConnection, StoreError> {
         let place = place(&[url])?;
-        // The manager makes the connection anew, once for each of our attempts.
+        // The manager reconnects once per attempt; the retries are ours.
         let config = ConnectionManagerConfig::new()
             .set_number_of_retries(0)
-            .set_connection_timeout(Some(patience))
-            .set_response_timeout(Some(patience));
+            .set_connection_timeout(Some(timeout))
+            .set_response_timeout(Some(timeout));
         let connect = async { ConnectionManager::new_with_config(Client::open(url)?, config).await };
-        let connection = connect.await.map_err(|error| not_there(&place, error))?;
-        Ok(Link { connection: Connection::One(connection), place, patience })
+        let connection = connect.await.map_err(|error| connection_error(&place, error))?;
+        Ok(RedisConnection { connection: Connection::One(connection), place, timeout })
     }
 
-    pub(super) async fn to_cluster(urls: &[&str], patience: Duration) -> Result<Link, StoreError> {
+    pub(super) async fn to_cluster(urls: &[&str], timeout: Duration) -> Result<RedisConnection, StoreError> {
         let place = place(urls)?;
         let connect = async {
             let client = ClusterClient::builder(urls.iter().copied())
-                .connection_timeout(patience)
-                .response_timeout(patience)
+                .connection_timeout(timeout)
+                .response_timeout(timeout)
                 .build()?;
             client.get_async_connection().await
         };
-        let connection = connect.await.map_err(|error| not_there(&place, error))?;
-        Ok(Link { connection: Connection::Cluster(connection), place, patience })
+        let connection = connect.await.map_err(|error| connection_error(&place, error))?;
+        Ok(RedisConnection { connection: Connection::Cluster(connection), place, timeout })
     }
 
-    /// Asks, and asks again while the server is away, until the patience is at its end. What writes must therefore bear
-    /// to be asked twice.
-    pub(super) async fn ask<T: FromRedisValue>(
+    /// Sends a request, and retries while the server is unavailable, until the timeout. Writes must therefore
+    /// be safe to repeat.
+    pub(super) async fn send<T: FromRedisValue>(
         &self,
         access: Access,
         request: Request<'_>,
     ) -> Result<T, StoreError> {
-        let began = Instant::now();
+        let start = Instant::now();
         let mut pause = Duration::from_millis(20);
-        let mut may_be_done = false;
+        let mut may_have_run = false;
         loop {
             let mut connection = self.connection.clone();
-            let left = self.patience.saturating_sub(began.elapsed());
-            let problem = match tokio::time::timeout(left, request.send(&mut connection)).await {
+            let left = self.timeout.saturating_sub(start.elapsed());
+            let problem = match tokio::time::timeout(left, request.send_to(&mut connection)).await {
                 Ok(Ok(value)) => return Ok(value),
-                Ok(Err(error)) if may_pass(&error) => {
-                    may_be_done |= error.is_io_error() && !error.is_connection_refusal();
+                Ok(Err(error)) if is_temporary(&error) => {
+                    may_have_run |= error.is_io_error() && !error.is_connection_refusal();
                     error.to_string()
                 }
                 Ok(Err(error)) => return Err(self.explain(&error)),
                 Err(_) => {
-                    may_be_done = true;
-                    format!("no answer within {:?}", self.patience)
+                    may_have_run = true;
+                    format!("no response within {:?}", self.timeout)
                 }
             };
-            if began.elapsed() + pause >= self.patience {
+            if start.elapsed() + pause >= self.timeout {
                 let place = self.place.clone();
-                return Err(if may_be_done && access == Access::Writes {
+                return Err(if may_have_run && access == Access::Writes {
                     StoreError::OutcomeUnknown { place, problem }
                 } else {
                     StoreError::Unavailable { place, problem }
@@ -108,7 +108,7 @@ impl Link {
         match error.code() {
             Some("OOM") => StoreError::Full { place },
             Some("WRONGTYPE") => StoreError::Foreign { place, problem },
-            // What came back is not what our scripts give.
+            // The response does not have the format that our scripts return.
             None if error.kind() == ErrorKind::UnexpectedReturnType => StoreError::Damaged { place, problem },
             _ => StoreError::Refused { place, problem },
         }
@@ -116,7 +116,7 @@ impl Link {
 }
 
 impl Request<'_> {
-    async fn send<T: FromRedisValue>(&self, connection: &mut Connection) -> RedisResult<T> {
+    async fn send_to<T: FromRedisValue>(&self, connection: &mut Connection) -> RedisResult<T> {
         match self {
             Request::Command(command) => command.query_async(connection).await,
             Request::Script(script) => script.invoke_async(connection).await,
@@ -124,13 +124,13 @@ impl Request<'_> {
     }
 }
 
-/// Whether the same may go well in a moment: the connection broke, or the server is starting or changing its master.
-fn may_pass(error: &RedisError) -> bool {
+/// Whether a retry may succeed: the connection broke, or the server is starting or failing over.
+fn is_temporary(error: &RedisError) -> bool {
     !matches!(error.retry_method(), RetryMethod::NoRetry)
         && !matches!(error.kind(), ErrorKind::AuthenticationFailed | ErrorKind::UnexpectedReturnType)
 }
 
-fn not_there(place: &str, error: RedisError) -> StoreError {
+fn connection_error(place: &str, error: RedisError) -> StoreError {
     let (place, problem) = (place.to_owned(), error.to_string());
     match error.kind() {
         ErrorKind::Io | ErrorKind::ClusterConnectionNotFound => StoreError::Unavailable { place, problem },
@@ -138,16 +138,16 @@ fn not_there(place: &str, error: RedisError) -> StoreError {
     }
 }
 
-/// Where the servers are, without what the addresses hold of user and password.
+/// Returns the addresses of the servers, without user and password.
 fn place(urls: &[&str]) -> Result<String, StoreError> {
     let addresses: Result<Vec<String>, StoreError> = urls
         .iter()
         .map(|url| match url.into_connection_info() {
             Ok(info) => Ok(format!("redis at {}", info.addr())),
-            // The address itself stays out: it may hold a password.
+            // The URL itself is left out, because it may contain a password.
             Err(error) => Err(StoreError::Refused {
                 place: "redis".to_owned(),
-                problem: format!("its address cannot be read: {error}"),
+                problem: format!("invalid URL: {error}"),
             }),
         })
         .collect();

@@ -1,4 +1,4 @@
-//! What is kept comes back as it was, in its order, and is listed.
+//! Storing, loading and listing.
 
 use toolwire_contract::{
     Block, Content, Conversation, ConversationId, Conversations, Message, NewConversation, NewEntry, Role,
@@ -7,7 +7,7 @@ use toolwire_contract::{
 
 use crate::backends::Backend;
 
-/// Begins a conversation with messages of these texts.
+/// Creates a conversation with messages of these texts.
 pub(crate) async fn begin_with(store: &dyn Conversations, title: &str, texts: &[&str]) -> ConversationId {
     let new = NewConversation { title: Some(title.to_owned()), model: None };
     let id = store.begin(new).await.unwrap().id;
@@ -17,14 +17,14 @@ pub(crate) async fn begin_with(store: &dyn Conversations, title: &str, texts: &[
     id
 }
 
-/// The texts of a conversation, with their numbers checked.
+/// Returns the texts of a conversation and checks their sequence numbers.
 pub(crate) async fn texts(store: &dyn Conversations, id: &ConversationId) -> Vec<String> {
     let transcript = store.load(id, 0).await.unwrap();
     assert_eq!(transcript.conversation.messages, transcript.entries.len() as u64);
     let mut latest = Timestamp::default();
     for (due, entry) in (1..).zip(&transcript.entries) {
         assert_eq!(entry.sequence, due);
-        assert!(entry.time >= latest, "time goes back at {due}");
+        assert!(entry.time >= latest, "the time decreases at {due}");
         latest = entry.time;
     }
     transcript.entries.iter().map(|entry| text_of(&entry.message)).collect()
@@ -35,7 +35,7 @@ pub(crate) fn text_of(message: &Message) -> String {
     value["content"][0]["text"].as_str().unwrap().to_owned()
 }
 
-pub(crate) async fn a_conversation_begins_empty(backend: &Backend) {
+pub(crate) async fn a_new_conversation_is_empty(backend: &Backend) {
     let store = backend.open().await;
     let new = NewConversation { title: Some("Tides".to_owned()), model: Some("demo".to_owned()) };
     let begun = store.begin(new).await.unwrap();
@@ -55,7 +55,7 @@ pub(crate) async fn a_conversation_begins_empty(backend: &Backend) {
     assert_eq!((transcript.conversation, transcript.entries), (expected, Vec::new()));
 }
 
-pub(crate) async fn messages_come_back_as_they_were(backend: &Backend) {
+pub(crate) async fn messages_round_trip(backend: &Backend) {
     let written = [
         r#"{"role":"user","content":[{"type":"text","text":"hi \u0000 \"'\\ 🦀\r\n"}],"_meta":{"n":1.0}}"#,
         r#"{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"f","input":{"n":12345678901234567890,"e":1e+2}},{"type":"later","x":[null]}]}"#,
@@ -76,7 +76,7 @@ pub(crate) async fn messages_come_back_as_they_were(backend: &Backend) {
     assert_eq!(transcript.entries.last().unwrap().time, transcript.conversation.changed);
 }
 
-pub(crate) async fn only_what_is_new_is_loaded(backend: &Backend) {
+pub(crate) async fn load_returns_the_entries_after_a_position(backend: &Backend) {
     let store = backend.open().await;
     let id = begin_with(&*store, "", &["a", "b", "c"]).await;
     for (after, expected) in [(0, vec![1, 2, 3]), (2, vec![3]), (3, vec![]), (9, vec![]), (u64::MAX, vec![])]
@@ -87,7 +87,7 @@ pub(crate) async fn only_what_is_new_is_loaded(backend: &Backend) {
     }
 }
 
-pub(crate) async fn several_messages_are_added_together(backend: &Backend) {
+pub(crate) async fn several_messages_are_appended_together(backend: &Backend) {
     let store = backend.open().await;
     let id = begin_with(&*store, "", &["a"]).await;
     let both = vec![Message::assistant("b").into(), Message::user("c").into()];
@@ -96,7 +96,7 @@ pub(crate) async fn several_messages_are_added_together(backend: &Backend) {
     assert_eq!(texts(&*store, &id).await, ["a", "b", "c"]);
 }
 
-pub(crate) async fn a_message_of_a_hundred_thousand_characters_is_kept(backend: &Backend) {
+pub(crate) async fn a_message_of_a_hundred_thousand_characters_is_stored(backend: &Backend) {
     let store = backend.open().await;
     let long = format!("{} needle", "Ünïcödé 東京 ".repeat(10_000));
     assert!(long.chars().count() > 100_000);
@@ -107,7 +107,7 @@ pub(crate) async fn a_message_of_a_hundred_thousand_characters_is_kept(backend: 
     assert!(found.hits[0].snippet.chars().count() < 200);
 }
 
-pub(crate) async fn what_could_not_be_read_back_is_refused(backend: &Backend) {
+pub(crate) async fn a_message_that_is_nested_too_deeply_is_rejected(backend: &Backend) {
     let nested = |levels: usize| {
         let value = (0..levels).fold(serde_json::json!(1), |value, _| serde_json::json!([value]));
         let block = Content::Other(serde_json::json!({"type": "later", "x": value}));
@@ -128,7 +128,7 @@ pub(crate) async fn what_could_not_be_read_back_is_refused(backend: &Backend) {
     assert_eq!(store.load(&id, 0).await.unwrap(), whole);
 }
 
-pub(crate) async fn usage_and_model_are_those_of_the_messages(backend: &Backend) {
+pub(crate) async fn usage_and_model_come_from_the_messages(backend: &Backend) {
     let store = backend.open().await;
     let id = begin_with(&*store, "", &["a"]).await;
     let usage = |input, cost| Usage {
@@ -172,7 +172,7 @@ pub(crate) async fn usage_and_model_are_those_of_the_messages(backend: &Backend)
     );
 }
 
-pub(crate) async fn the_list_shows_what_changed_last_first(backend: &Backend) {
+pub(crate) async fn the_list_starts_with_the_latest_change(backend: &Backend) {
     let store = backend.open().await;
     assert_eq!(store.list(10, None).await.unwrap().conversations, []);
     let first = begin_with(&*store, "first", &["a"]).await;
@@ -185,7 +185,7 @@ pub(crate) async fn the_list_shows_what_changed_last_first(backend: &Backend) {
     assert_eq!(page.conversations[0], store.get(&first).await.unwrap());
 }
 
-/// Adds messages until one has a later time than the first of them: then the next change is later as well.
+/// Appends messages until one has a later time than the first, so that the next change is later as well.
 async fn next_millisecond(store: &dyn Conversations, id: &ConversationId) {
     let before = store.get(id).await.unwrap().changed;
     let other = begin_with(store, "clock", &[]).await;
@@ -198,7 +198,7 @@ async fn next_millisecond(store: &dyn Conversations, id: &ConversationId) {
 pub(crate) async fn the_list_has_pages(backend: &Backend) {
     let store = backend.open().await;
     let mut ids = Vec::new();
-    // More than are fetched at a time, and many of one millisecond.
+    // More than one batch, and many in the same millisecond.
     for number in 0..230 {
         ids.push(begin_with(&*store, &number.to_string(), &[]).await);
     }
@@ -224,7 +224,7 @@ pub(crate) async fn the_list_has_pages(backend: &Backend) {
     assert_eq!(listed, ids);
 }
 
-pub(crate) async fn a_title_can_be_set_and_taken_away(backend: &Backend) {
+pub(crate) async fn a_title_can_be_set_and_removed(backend: &Backend) {
     let store = backend.open().await;
     let id = begin_with(&*store, "old", &["a"]).await;
     let before = store.get(&id).await.unwrap();
@@ -235,7 +235,7 @@ pub(crate) async fn a_title_can_be_set_and_taken_away(backend: &Backend) {
     }
 }
 
-pub(crate) async fn what_was_removed_is_gone(backend: &Backend) {
+pub(crate) async fn a_removed_conversation_does_not_exist(backend: &Backend) {
     let store = backend.open().await;
     let gone = begin_with(&*store, "gone", &["a"]).await;
     let kept = begin_with(&*store, "kept", &["b"]).await;
@@ -248,12 +248,12 @@ pub(crate) async fn what_was_removed_is_gone(backend: &Backend) {
     assert_eq!(texts(&*store, &kept).await, ["b"]);
 }
 
-pub(crate) async fn an_unknown_conversation_is_told(backend: &Backend) {
+pub(crate) async fn an_unknown_conversation_is_reported(backend: &Backend) {
     let store = backend.open().await;
     let id: ConversationId = "017f22e2-79b0-7cc3-98c4-dc0c0c07398f".parse().unwrap();
     let unknown = StoreError::UnknownConversation { conversation: id.clone() };
     assert_eq!(unknown.code(), "unknown_conversation");
-    assert_eq!(unknown.to_string(), format!("there is no conversation `{id}`"));
+    assert_eq!(unknown.to_string(), format!("conversation `{id}` does not exist"));
     let message = || vec![Message::user("a").into()];
     assert_eq!(store.append(&id, message(), None).await, Err(unknown.clone()));
     assert_eq!(store.append(&id, message(), Some(0)).await, Err(unknown.clone()));

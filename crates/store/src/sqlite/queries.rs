@@ -1,4 +1,4 @@
-//! The operations, on a connection: what is read and written, and in which transaction.
+//! The store operations as SQL, each in its transaction.
 
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior};
 use toolwire_contract::{
@@ -6,11 +6,11 @@ use toolwire_contract::{
     Parent, SearchHit, SearchResults, StoreError, Timestamp, Transcript, Usage,
 };
 
-use super::failure::Failure;
+use super::error::SqliteFailure;
 use super::index;
 use crate::clock::now;
-use crate::depth;
-use crate::words::{self, Query};
+use crate::nesting;
+use crate::search_text::{self, Query};
 
 const COLUMNS: &str = "number, id, title, model, created, changed, messages, usage, parent, parent_at";
 
@@ -18,7 +18,7 @@ pub(super) fn begin(
     connection: &mut Connection,
     id: ConversationId,
     new: NewConversation,
-) -> Result<Conversation, Failure> {
+) -> Result<Conversation, SqliteFailure> {
     let now = now();
     let conversation = Conversation {
         id,
@@ -38,7 +38,7 @@ pub(super) fn append(
     id: ConversationId,
     entries: Vec<NewEntry>,
     expected: Option<u64>,
-) -> Result<u64, Failure> {
+) -> Result<u64, SqliteFailure> {
     let transaction = write(connection)?;
     let (number, mut conversation) = find(&transaction, &id)?;
     if let Some(expected) = expected.filter(|expected| *expected != conversation.messages) {
@@ -48,7 +48,7 @@ pub(super) fn append(
     if entries.is_empty() {
         return Ok(conversation.messages);
     }
-    // Not before the last message, even if the clock was set back.
+    // Never earlier than the last message, even if the clock was set back.
     let time = now().max(conversation.changed);
     for NewEntry { message, model, usage } in entries {
         let usage = usage.map(|usage| Usage::default().plus(&usage));
@@ -64,8 +64,8 @@ pub(super) fn append(
         )?
         .execute((
             number,
-            whole(time.0),
-            whole(conversation.messages),
+            to_signed(time.0),
+            to_signed(conversation.messages),
             json(&conversation.usage),
             &conversation.model,
         ))?;
@@ -73,7 +73,7 @@ pub(super) fn append(
     Ok(conversation.messages)
 }
 
-pub(super) fn get(connection: &mut Connection, id: &ConversationId) -> Result<Conversation, Failure> {
+pub(super) fn get(connection: &mut Connection, id: &ConversationId) -> Result<Conversation, SqliteFailure> {
     Ok(find(connection, id)?.1)
 }
 
@@ -81,8 +81,8 @@ pub(super) fn load(
     connection: &mut Connection,
     id: &ConversationId,
     after: u64,
-) -> Result<Transcript, Failure> {
-    // One transaction, so that both are of one moment.
+) -> Result<Transcript, SqliteFailure> {
+    // One transaction, so that both reads see the same state.
     let transaction = connection.transaction()?;
     let (number, conversation) = find(&transaction, id)?;
     let entries = entries(&transaction, number, after, u64::MAX)?;
@@ -93,21 +93,21 @@ pub(super) fn list(
     connection: &mut Connection,
     limit: usize,
     after: Option<Cursor>,
-) -> Result<ConversationPage, Failure> {
+) -> Result<ConversationPage, SqliteFailure> {
     let limit = limit.max(1);
     let (changed, id) = match &after {
-        Some(cursor) => (whole(cursor.changed.0), cursor.id.as_str()),
+        Some(cursor) => (to_signed(cursor.changed.0), cursor.id.as_str()),
         None => (i64::MAX, ""),
     };
     let mut statement = connection.prepare_cached(&format!(
         "SELECT {COLUMNS} FROM conversation WHERE (changed, id) < (?1, ?2) \
          ORDER BY changed DESC, id DESC LIMIT ?3"
     ))?;
-    let mut rows = statement.query((changed, id, whole(limit as u64).saturating_add(1)))?;
+    let mut rows = statement.query((changed, id, to_signed(limit as u64).saturating_add(1)))?;
     let mut page = ConversationPage { conversations: Vec::new(), next: None };
     while let Some(row) = rows.next()? {
         if page.conversations.len() == limit {
-            // There is one more, so there is a next page.
+            // There is one more row, so there is a next page.
             page.next =
                 page.conversations.last().map(|last| Cursor { changed: last.changed, id: last.id.clone() });
             break;
@@ -121,7 +121,7 @@ pub(super) fn rename(
     connection: &mut Connection,
     id: ConversationId,
     title: Option<String>,
-) -> Result<(), Failure> {
+) -> Result<(), SqliteFailure> {
     let transaction = write(connection)?;
     let renamed =
         transaction.execute("UPDATE conversation SET title = ?2 WHERE id = ?1", (id.as_str(), title))?;
@@ -134,7 +134,7 @@ pub(super) fn fork(
     id: ConversationId,
     at: u64,
     new_id: ConversationId,
-) -> Result<Conversation, Failure> {
+) -> Result<Conversation, SqliteFailure> {
     let transaction = write(connection)?;
     let (number, parent) = find(&transaction, &id)?;
     if at > parent.messages {
@@ -160,7 +160,7 @@ pub(super) fn search(
     connection: &mut Connection,
     query: &Query,
     limit: usize,
-) -> Result<SearchResults, Failure> {
+) -> Result<SearchResults, SqliteFailure> {
     let mut statement = connection.prepare_cached(
         "SELECT conversation.id, conversation.title, message.sequence, message.time, message.body \
          FROM word JOIN message ON message.number = word.rowid \
@@ -168,17 +168,17 @@ pub(super) fn search(
          WHERE word MATCH ?1 \
          ORDER BY conversation.changed DESC, conversation.id DESC, message.sequence DESC LIMIT ?2",
     )?;
-    let mut rows = statement.query((query.to_fts5(), whole(limit as u64)))?;
+    let mut rows = statement.query((query.to_fts5(), to_signed(limit as u64)))?;
     let mut hits = Vec::new();
     while let Some(row) = rows.next()? {
         let message = read_message(row, 4)?;
-        // Both split words alike, so the place is always found again.
-        let snippet = query.find(&words::text_of(&message)).unwrap_or_default();
+        // The index and the query use the same terms, so the match is always found again.
+        let snippet = query.find(&search_text::searchable_text(&message)).unwrap_or_default();
         hits.push(SearchHit {
             conversation: read_id(row.get(0)?)?,
             title: row.get(1)?,
-            sequence: natural(row.get(2)?)?,
-            time: Timestamp(natural(row.get(3)?)?),
+            sequence: to_unsigned(row.get(2)?)?,
+            time: Timestamp(to_unsigned(row.get(3)?)?),
             role: message.role,
             snippet,
         });
@@ -186,7 +186,7 @@ pub(super) fn search(
     Ok(SearchResults { hits, is_complete: true })
 }
 
-pub(super) fn remove(connection: &mut Connection, id: ConversationId) -> Result<(), Failure> {
+pub(super) fn remove(connection: &mut Connection, id: ConversationId) -> Result<(), SqliteFailure> {
     let transaction = write(connection)?;
     let (number, _) = find(&transaction, &id)?;
     transaction.execute(
@@ -194,22 +194,25 @@ pub(super) fn remove(connection: &mut Connection, id: ConversationId) -> Result<
         [number],
     )?;
     transaction.execute("DELETE FROM conversation WHERE number = ?1", [number])?;
-    index::forget(&transaction)?;
+    index::after_removal(&transaction)?;
     transaction.commit()?;
     Ok(())
 }
 
-pub(super) fn restore(connection: &mut Connection, transcript: Transcript) -> Result<Conversation, Failure> {
+pub(super) fn restore(
+    connection: &mut Connection,
+    transcript: Transcript,
+) -> Result<Conversation, SqliteFailure> {
     let Transcript { conversation, entries } = transcript;
     let transcript = Transcript::checked(conversation, entries).map_err(StoreError::from)?;
     let transaction = write(connection)?;
     let id = &transcript.conversation.id;
-    let is_there: bool = transaction.query_row(
+    let exists: bool = transaction.query_row(
         "SELECT EXISTS (SELECT 1 FROM conversation WHERE id = ?1)",
         [id.as_str()],
         |row| row.get(0),
     )?;
-    if is_there {
+    if exists {
         return Err(StoreError::Exists { conversation: id.clone() }.into());
     }
     insert_all(&transaction, &transcript)?;
@@ -217,30 +220,36 @@ pub(super) fn restore(connection: &mut Connection, transcript: Transcript) -> Re
     Ok(transcript.conversation)
 }
 
-/// Takes the lock for writing at once: a transaction that began by reading could not wait for it later.
-pub(super) fn write(connection: &mut Connection) -> Result<Transaction<'_>, Failure> {
+/// Starts a transaction that takes the write lock immediately: a transaction that started with a read could
+/// not wait for the lock later.
+pub(super) fn write(connection: &mut Connection) -> Result<Transaction<'_>, SqliteFailure> {
     Ok(connection.transaction_with_behavior(TransactionBehavior::Immediate)?)
 }
 
-fn find(connection: &Connection, id: &ConversationId) -> Result<(i64, Conversation), Failure> {
+fn find(connection: &Connection, id: &ConversationId) -> Result<(i64, Conversation), SqliteFailure> {
     let mut statement =
         connection.prepare_cached(&format!("SELECT {COLUMNS} FROM conversation WHERE id = ?1"))?;
     let found = statement.query_row([id.as_str()], |row| Ok(read_conversation(row))).optional()?;
     found.unwrap_or_else(|| Err(StoreError::UnknownConversation { conversation: id.clone() }.into()))
 }
 
-fn entries(connection: &Connection, number: i64, after: u64, until: u64) -> Result<Vec<Entry>, Failure> {
+fn entries(
+    connection: &Connection,
+    number: i64,
+    after: u64,
+    until: u64,
+) -> Result<Vec<Entry>, SqliteFailure> {
     let mut statement = connection.prepare_cached(
         "SELECT sequence, time, model, usage, body FROM message \
          WHERE conversation = ?1 AND sequence > ?2 AND sequence <= ?3 ORDER BY sequence",
     )?;
-    let mut rows = statement.query((number, whole(after), whole(until)))?;
+    let mut rows = statement.query((number, to_signed(after), to_signed(until)))?;
     let mut entries = Vec::new();
     while let Some(row) = rows.next()? {
         let usage: Option<String> = row.get(3)?;
         entries.push(Entry {
-            sequence: natural(row.get(0)?)?,
-            time: Timestamp(natural(row.get(1)?)?),
+            sequence: to_unsigned(row.get(0)?)?,
+            time: Timestamp(to_unsigned(row.get(1)?)?),
             model: row.get(2)?,
             usage: usage.as_deref().map(read_usage).transpose()?,
             message: read_message(row, 4)?.into(),
@@ -249,7 +258,7 @@ fn entries(connection: &Connection, number: i64, after: u64, until: u64) -> Resu
     Ok(entries)
 }
 
-fn insert_all(connection: &Connection, transcript: &Transcript) -> Result<(), Failure> {
+fn insert_all(connection: &Connection, transcript: &Transcript) -> Result<(), SqliteFailure> {
     let Conversation { id, title, model, created, changed, messages, usage, parent } =
         &transcript.conversation;
     connection
@@ -261,27 +270,27 @@ fn insert_all(connection: &Connection, transcript: &Transcript) -> Result<(), Fa
             id.as_str(),
             title,
             model,
-            whole(created.0),
-            whole(changed.0),
-            whole(*messages),
+            to_signed(created.0),
+            to_signed(changed.0),
+            to_signed(*messages),
             json(usage),
             parent.as_ref().map(|parent| parent.conversation.as_str()),
-            parent.as_ref().map(|parent| whole(parent.at)),
+            parent.as_ref().map(|parent| to_signed(parent.at)),
         ))?;
     let number = connection.last_insert_rowid();
     transcript.entries.iter().try_for_each(|entry| insert(connection, number, entry))
 }
 
-fn insert(connection: &Connection, number: i64, entry: &Entry) -> Result<(), Failure> {
+fn insert(connection: &Connection, number: i64, entry: &Entry) -> Result<(), SqliteFailure> {
     let Entry { sequence, time, model, usage, message } = entry;
     let body = json(message);
-    depth::check(&body, &place(connection))?;
+    nesting::check(&body, &place(connection))?;
     connection
         .prepare_cached(
             "INSERT INTO message (conversation, sequence, time, model, usage, body) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
         )?
-        .execute((number, whole(*sequence), whole(time.0), model, usage.as_ref().map(json), body))?;
+        .execute((number, to_signed(*sequence), to_signed(time.0), model, usage.as_ref().map(json), body))?;
     Ok(())
 }
 
@@ -289,11 +298,11 @@ fn place(connection: &Connection) -> String {
     connection.path().unwrap_or_default().to_owned()
 }
 
-fn read_conversation(row: &Row<'_>) -> Result<(i64, Conversation), Failure> {
+fn read_conversation(row: &Row<'_>) -> Result<(i64, Conversation), SqliteFailure> {
     let parent: Option<String> = row.get(8)?;
     let parent_at: Option<i64> = row.get(9)?;
     let parent = match (parent, parent_at) {
-        (Some(parent), Some(at)) => Some(Parent { conversation: read_id(parent)?, at: natural(at)? }),
+        (Some(parent), Some(at)) => Some(Parent { conversation: read_id(parent)?, at: to_unsigned(at)? }),
         _ => None,
     };
     let usage: String = row.get(7)?;
@@ -301,38 +310,39 @@ fn read_conversation(row: &Row<'_>) -> Result<(i64, Conversation), Failure> {
         id: read_id(row.get(1)?)?,
         title: row.get(2)?,
         model: row.get(3)?,
-        created: Timestamp(natural(row.get(4)?)?),
-        changed: Timestamp(natural(row.get(5)?)?),
-        messages: natural(row.get(6)?)?,
+        created: Timestamp(to_unsigned(row.get(4)?)?),
+        changed: Timestamp(to_unsigned(row.get(5)?)?),
+        messages: to_unsigned(row.get(6)?)?,
         usage: read_usage(&usage)?,
         parent,
     };
     Ok((row.get(0)?, conversation))
 }
 
-pub(super) fn read_message(row: &Row<'_>, column: usize) -> Result<Message, Failure> {
+pub(super) fn read_message(row: &Row<'_>, column: usize) -> Result<Message, SqliteFailure> {
     let text = row.get_ref(column)?.as_str().map_err(rusqlite::Error::from)?;
-    serde_json::from_str(text).map_err(|error| Failure::Damaged(format!("a message cannot be read: {error}")))
-}
-
-fn read_usage(text: &str) -> Result<Usage, Failure> {
     serde_json::from_str(text)
-        .map_err(|error| Failure::Damaged(format!("the usage of a message cannot be read: {error}")))
+        .map_err(|error| SqliteFailure::Damaged(format!("a message cannot be parsed: {error}")))
 }
 
-fn read_id(text: String) -> Result<ConversationId, Failure> {
-    ConversationId::try_from(text).map_err(|error| Failure::Damaged(error.to_string()))
+fn read_usage(text: &str) -> Result<Usage, SqliteFailure> {
+    serde_json::from_str(text)
+        .map_err(|error| SqliteFailure::Damaged(format!("the usage of a message cannot be parsed: {error}")))
+}
+
+fn read_id(text: String) -> Result<ConversationId, SqliteFailure> {
+    ConversationId::try_from(text).map_err(|error| SqliteFailure::Damaged(error.to_string()))
 }
 
 fn json(value: &impl serde::Serialize) -> String {
-    serde_json::to_string(value).expect("messages and numbers are always JSON")
+    serde_json::to_string(value).expect("messages and numbers are always valid JSON")
 }
 
-/// SQLite's whole numbers have a sign.
-fn whole(number: u64) -> i64 {
+/// Converts to SQLite's signed integers.
+fn to_signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-fn natural(number: i64) -> Result<u64, Failure> {
-    u64::try_from(number).map_err(|_| Failure::Damaged(format!("{number} stands where a count is due")))
+fn to_unsigned(number: i64) -> Result<u64, SqliteFailure> {
+    u64::try_from(number).map_err(|_| SqliteFailure::Damaged(format!("expected a count, found {number}")))
 }

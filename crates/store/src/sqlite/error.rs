@@ -1,0 +1,78 @@
+//! Converts SQLite errors to `StoreError`.
+
+use std::time::Duration;
+
+use rusqlite::ErrorCode;
+use toolwire_contract::StoreError;
+
+/// A failed job, before the location of the store is added.
+#[derive(Debug)]
+pub(super) enum SqliteFailure {
+    Sqlite(rusqlite::Error),
+    Store(StoreError),
+    /// The contents of the file cannot be read.
+    Damaged(String),
+    Foreign(String),
+    Newer {
+        found: u64,
+        known: u64,
+    },
+    /// The worker thread or the file is unavailable.
+    Unavailable(String),
+}
+
+impl From<rusqlite::Error> for SqliteFailure {
+    fn from(error: rusqlite::Error) -> SqliteFailure {
+        SqliteFailure::Sqlite(error)
+    }
+}
+
+impl From<StoreError> for SqliteFailure {
+    fn from(error: StoreError) -> SqliteFailure {
+        SqliteFailure::Store(error)
+    }
+}
+
+/// Whether a failed job may have written something.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    Reads,
+    Writes,
+}
+
+impl SqliteFailure {
+    pub(super) fn at(self, place: &str, timeout: Duration, access: Access) -> StoreError {
+        let place = place.to_owned();
+        let unavailable = |place, problem| match access {
+            Access::Reads => StoreError::Unavailable { place, problem },
+            Access::Writes => StoreError::OutcomeUnknown { place, problem },
+        };
+        match self {
+            SqliteFailure::Store(error) => error,
+            SqliteFailure::Damaged(problem) => StoreError::Damaged { place, problem },
+            SqliteFailure::Foreign(problem) => StoreError::Foreign { place, problem },
+            SqliteFailure::Newer { found, known } => StoreError::Newer { place, found, known },
+            SqliteFailure::Unavailable(problem) => unavailable(place, problem),
+            SqliteFailure::Sqlite(error) => {
+                let problem = error.to_string();
+                match error.sqlite_error_code() {
+                    Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+                        StoreError::Busy { place, after: timeout }
+                    }
+                    Some(ErrorCode::DiskFull) => StoreError::Full { place },
+                    Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+                        StoreError::Damaged { place, problem }
+                    }
+                    Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied | ErrorCode::ReadOnly) => {
+                        StoreError::Unavailable { place, problem }
+                    }
+                    // A commit that failed on the disk may still be there after a crash.
+                    Some(ErrorCode::SystemIoFailure) => unavailable(place, problem),
+                    Some(_) => StoreError::Refused { place, problem },
+                    // A column has another type than this program writes.
+                    None => StoreError::Damaged { place, problem },
+                }
+            }
+        }
+    }
+}
