@@ -136,7 +136,7 @@ fn it_exits_at_the_chosen_point() {
     assert_eq!(server.line(), None);
     assert_eq!(server.child.wait().expect("the child can be waited for").code(), Some(3));
     assert_eq!(LineClient::with_behaviour("exits-mid-call").call_without_response(), Some(4));
-    let mut server = LineClient::with_behaviour("exits-mid-answer");
+    let mut server = LineClient::with_behaviour("exits-mid-response");
     server.send(json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "echo"}}));
     let partial = server.line().expect("the response starts");
     assert!(serde_json::from_slice::<Value>(&partial).is_err());
@@ -152,7 +152,7 @@ fn it_sends_no_response_at_the_chosen_point() {
     let mut server = LineClient::with_behaviour("ignores-unknown");
     server.send(json!({"jsonrpc": "2.0", "id": 1, "method": "server/discover"}));
     assert_eq!(server.request(2, "ping", json!({}))["id"], 2);
-    let mut server = LineClient::with_behaviour("never-answers");
+    let mut server = LineClient::with_behaviour("never-responds");
     server.send(json!({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": {"name": "never"}}));
     server.send(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 5}}));
     assert_eq!(text(&server.call("cancelled", json!({}))), "[5]");
@@ -187,7 +187,7 @@ fn its_lists_can_be_long_malformed_endless_or_changing() {
 
 #[test]
 fn its_responses_can_be_late_large_duplicated_or_preceded_by_notifications() {
-    let mut server = LineClient::start(&["--behaviour", "answers-late", "--delay", "5"]);
+    let mut server = LineClient::start(&["--behaviour", "responds-late", "--delay", "5"]);
     assert_eq!(text(&server.call("echo", json!({"text": "late"}))), "late");
     let mut server = LineClient::start(&["--behaviour", "huge-result", "--size", "3000000"]);
     assert_eq!(text(&server.call("echo", json!({}))).len(), 3_000_000);
@@ -324,7 +324,7 @@ fn over_http_it_misbehaves_at_the_first_call() {
     check_http("streams", "200", "data: {\"jsonrpc\":\"2.0\",\"id\":2,");
     check_http("status-500", "500", "the database is down");
     check_http("status-401", "401", "WWW-Authenticate: Bearer");
-    check_http("session-gone", "404", "session not found");
+    check_http("session-lost", "404", "session not found");
     check_http("session-unknown", "400", "\"id\":null");
     check_http("cut-stream", "200", "\"id\":\r\n");
     check_http("html-body", "200", "<!DOCTYPE html>");
@@ -332,7 +332,7 @@ fn over_http_it_misbehaves_at_the_first_call() {
 
 #[test]
 fn a_lost_session_can_be_replaced() {
-    let server = start_misbehaving_http(&["--behaviour", "session-gone"]);
+    let server = start_misbehaving_http(&["--behaviour", "session-lost"]);
     let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "echo"}});
     exchange(&server, None, json!({"jsonrpc": "2.0", "id": 1, "method": "initialize"}));
     assert!(exchange(&server, Some("session-0"), call.clone()).contains("session not found"));

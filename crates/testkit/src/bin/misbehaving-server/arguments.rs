@@ -84,7 +84,7 @@ impl Arguments {
     /// Returns how long a call takes: the delay of the behaviour, and the argument of `wait`.
     pub(crate) fn call_delay(&self, params: &Value) -> Duration {
         let delay = match self.behaviour {
-            Behaviour::AnswersLate => self.delay(1000),
+            Behaviour::RespondsLate => self.delay(1000),
             Behaviour::Unhinted => self.delay(0),
             _ => Duration::ZERO,
         };

@@ -62,11 +62,11 @@ behaviours! {
     NeverLists "never-lists" Stdio "sends no response to `tools/list`"
     // calls
     ExitsMidCall "exits-mid-call" Stdio "exits with code 4 when a tool is called, after a line to stderr"
-    ExitsMidAnswer "exits-mid-answer" Stdio "exits with code 5 while it writes the response to a call"
-    NeverAnswers "never-answers" Stdio
+    ExitsMidResponse "exits-mid-response" Stdio "exits with code 5 while it writes the response to a call"
+    NeverResponds "never-responds" Stdio
         "sends no response to calls, except for `cancelled`: the ids of the cancelled calls; appends a line to --file \
          for each call, each cancelled call, and the end of input"
-    AnswersLate "answers-late" Any "responds to calls after --delay milliseconds (1000)"
+    RespondsLate "responds-late" Any "responds to calls after --delay milliseconds (1000)"
     SlowProgress "slow-progress" Stdio
         "reports progress every --delay milliseconds (1000), --count times (10), then responds"
     HugeResult "huge-result" Any "responds to calls with --size bytes of text (50000000)"
@@ -95,7 +95,7 @@ behaviours! {
     Status500 "status-500" Http "500 with a JSON body that is not a JSON-RPC message"
     Status502 "status-502" Http "502 with an HTML page, like a proxy whose upstream is down"
     Status401 "status-401" Http "401 with a challenge"
-    SessionGone "session-gone" Http "404: the first session is lost; a new one works"
+    SessionLost "session-lost" Http "404: the first session is lost; a new one works"
     SessionUnknown "session-unknown" Http "400 without an id, as some servers respond after a restart"
     CutStream "cut-stream" Http
         "starts an event stream and cuts the connection within an event, --delay milliseconds later (0); not for `wait`"

@@ -95,7 +95,7 @@ impl HttpServer<'_> {
         }
         let Some(message) = Incoming::parse(&request.body) else {
             let error = Outcome::Error(-32700, "the body is not a JSON-RPC message".into());
-            return connection.json(400, &[], &error.to_response(&Value::Null));
+            return connection.json(400, &[], &error.into_response(&Value::Null));
         };
         let (id, method, params) = match message {
             Incoming::Request { id, method, params } => (Some(id), method, params),
@@ -119,7 +119,7 @@ impl HttpServer<'_> {
             (_, None) => return connection.json(400, &[], &server_error("missing session id")),
         }
         let Some(id) = id else { return connection.respond(202, &[], "") };
-        let response = self.outcome(&method, &params).to_response(&id);
+        let response = self.outcome(&method, &params).into_response(&id);
         let mut headers = Vec::new();
         let new_session = format!("session-{}", self.state.next_session());
         if method == "initialize" {
@@ -160,7 +160,7 @@ impl HttpServer<'_> {
                 let challenge = r#"Bearer error="invalid_token", error_description="the token has expired""#;
                 connection.respond(401, &[("WWW-Authenticate", challenge)], "")
             }
-            Behaviour::SessionGone => {
+            Behaviour::SessionLost => {
                 if self.state.has_lost_session.swap(true, Ordering::SeqCst) {
                     return None;
                 }
@@ -192,7 +192,7 @@ impl HttpServer<'_> {
                     return connection.respond(404, &[], "no such session");
                 };
                 if let Some(Incoming::Request { id, method, params }) = Incoming::parse(&request.body) {
-                    let _ = stream.send(self.outcome(&method, &params).to_response(&id));
+                    let _ = stream.send(self.outcome(&method, &params).into_response(&id));
                 }
                 connection.respond(202, &[], "Accepted")
             }
@@ -226,7 +226,7 @@ impl HttpServer<'_> {
 }
 
 fn server_error(message: &str) -> Value {
-    Outcome::Error(-32000, message.into()).to_response(&Value::Null)
+    Outcome::Error(-32000, message.into()).into_response(&Value::Null)
 }
 
 fn cut_stream(connection: &mut HttpConnection, delay: Duration) -> io::Result<()> {

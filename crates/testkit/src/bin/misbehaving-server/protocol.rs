@@ -43,7 +43,7 @@ impl Outcome {
     }
 
     /// Returns the response to the request with this id.
-    pub(crate) fn to_response(self, id: &Value) -> Value {
+    pub(crate) fn into_response(self, id: &Value) -> Value {
         match self {
             Outcome::Result(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
             Outcome::Error(code, message) => {
@@ -101,7 +101,7 @@ fn list_page(arguments: &Arguments, cursor: Option<&str>, changed: bool) -> Valu
         Behaviour::UnreadableTools => unreadable_tools(),
         Behaviour::ChangesTools => changing_tools(changed),
         Behaviour::Counts => counting_tools(),
-        Behaviour::NeverAnswers => vec![
+        Behaviour::NeverResponds => vec![
             tool("never", "Gets no response", json!({})),
             tool("cancelled", "Lists the cancelled calls", json!({})),
         ],

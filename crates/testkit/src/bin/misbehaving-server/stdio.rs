@@ -132,7 +132,7 @@ impl StdioServer<'_> {
             Behaviour::NeverInitializes => (),
             Behaviour::NeverLists if method == "tools/list" => (),
             Behaviour::IgnoresUnknown if !is_known => (),
-            _ => self.send(&protocol::outcome(self.arguments, method, params, changed).to_response(id)),
+            _ => self.send(&protocol::outcome(self.arguments, method, params, changed).into_response(id)),
         }
     }
 
@@ -146,17 +146,17 @@ impl StdioServer<'_> {
                 eprintln!("misbehaving-server: fatal: out of luck");
                 std::process::exit(4)
             }
-            Behaviour::ExitsMidAnswer => {
+            Behaviour::ExitsMidResponse => {
                 self.write(
                     format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[{{"type":"te"#).as_bytes(),
                 );
                 std::process::exit(5)
             }
             Behaviour::ClosesStdout => close_stdout(),
-            Behaviour::NeverAnswers => {
+            Behaviour::NeverResponds => {
                 if name == "cancelled" {
                     let cancelled = Value::from(self.shared.cancelled().clone());
-                    self.send(&Outcome::text(cancelled.to_string()).to_response(id));
+                    self.send(&Outcome::text(cancelled.to_string()).into_response(id));
                 } else {
                     self.log("called");
                 }
@@ -170,23 +170,23 @@ impl StdioServer<'_> {
             Behaviour::Counts => {
                 let outcome =
                     self.count(name).unwrap_or_else(|error| Outcome::Error(-32603, error.to_string()));
-                return self.send(&outcome.to_response(id));
+                return self.send(&outcome.into_response(id));
             }
             Behaviour::Asks => {
-                return self.send(&self.request_from_client(&params["arguments"]).to_response(id));
+                return self.send(&self.request_from_client(&params["arguments"]).into_response(id));
             }
             _ => thread::sleep(arguments.call_delay(params)),
         }
-        self.send(&protocol::outcome(arguments, "tools/call", params, false).to_response(id));
+        self.send(&protocol::outcome(arguments, "tools/call", params, false).into_response(id));
         if arguments.behaviour == Behaviour::ChangesTools && !self.shared.changed.swap(true, Ordering::SeqCst)
         {
             self.send(&protocol::notification("notifications/tools/list_changed", json!({})));
         }
     }
 
-    /// Appends a line to the file of `never-answers`.
+    /// Appends a line to the file of `never-responds`.
     fn log(&self, line: &str) {
-        if self.arguments.behaviour == Behaviour::NeverAnswers
+        if self.arguments.behaviour == Behaviour::NeverResponds
             && let Some(path) = &self.arguments.file
             && let Ok(mut file) = OpenOptions::new().create(true).append(true).open(path)
         {
@@ -290,7 +290,7 @@ fn duplicated(message: &Value, bytes: &[u8]) -> Vec<u8> {
     if again.pointer("/result/content").is_some() {
         again["result"]["content"] = json!([{"type": "text", "text": "the second response"}]);
     }
-    let unrequested = |id: Value| Outcome::text("unrequested").to_response(&id);
+    let unrequested = |id: Value| Outcome::text("unrequested").into_response(&id);
     let mut all = bytes.to_vec();
     for extra in [again, unrequested(json!(987_654)), unrequested(json!("never-sent"))] {
         all.extend_from_slice(extra.to_string().as_bytes());
