@@ -10,12 +10,14 @@ use assert_cmd::Command;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use toolwire_testkit::misbehaving_server;
-use toolwire_testkit::provider::{Api, KEY, Provider, Reply, Said, Script, Stop};
+use toolwire_testkit::provider::{
+    API_KEY, Api, FakeProvider, FinishReason, ModelOutput, Script, ScriptedResponse,
+};
 
 /// A folder with an `mcp.json`, and a provider behind it.
 struct World {
     folder: PathBuf,
-    provider: Provider,
+    provider: FakeProvider,
     /// Runs the provider.
     _runtime: Runtime,
 }
@@ -33,7 +35,7 @@ impl World {
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join("mcp.json"), json!({"mcpServers": servers}).to_string()).unwrap();
         let runtime = Runtime::new().unwrap();
-        let provider = runtime.block_on(Provider::start(Api::OpenAiChat, script.into()));
+        let provider = runtime.block_on(FakeProvider::start(Api::OpenAiChat, script.into()));
         World { folder, provider, _runtime: runtime }
     }
 
@@ -48,7 +50,7 @@ impl World {
             .current_dir(&self.folder)
             .env("XDG_DATA_HOME", self.folder.join("data"))
             .env("OPENAI_BASE_URL", self.provider.base_url())
-            .env("OPENAI_API_KEY", KEY)
+            .env("OPENAI_API_KEY", API_KEY)
             .env("NO_COLOR", "1")
             .env_remove("TOOLWIRE_CONFIG")
             .arg(name);
@@ -62,7 +64,7 @@ impl World {
         assert_eq!(outcome.code, code, "{}", outcome.stderr);
         let run: Value = serde_json::from_str(&outcome.stdout).unwrap();
         let sent = self.provider.requests().into_iter().map(|request| {
-            assert_eq!(request.refused, None, "the provider took every request");
+            assert_eq!(request.rejection, None, "the provider took every request");
             request.body["messages"].clone()
         });
         (run, sent.collect())
@@ -105,7 +107,7 @@ fn assistant(content: &[Value]) -> Value {
 
 #[test]
 fn without_tools_the_model_just_answers() {
-    let world = World::new("no_tools", json!({}), [Said::text("Hello to you.")]);
+    let world = World::new("no_tools", json!({}), [ModelOutput::text("Hello to you.")]);
     let (run, sent) = world.transcript(&["Hello?"], 0);
     let usage = json!({"inputTokens": 12, "outputTokens": 5, "cachedTokens": 0, "reasoningTokens": 0});
     assert_eq!(
@@ -120,8 +122,10 @@ fn without_tools_the_model_just_answers() {
 
 #[test]
 fn one_tool_is_called_and_its_result_is_read() {
-    let script =
-        [Said::default().call("call_1", "echo", r#"{"text":"high tide at nine"}"#), Said::text("At nine.")];
+    let script = [
+        ModelOutput::default().call("call_1", "echo", r#"{"text":"high tide at nine"}"#),
+        ModelOutput::text("At nine."),
+    ];
     let world = World::new("one_tool", json!({"tides": server(&[])}), script);
     let (run, sent) = world.transcript(&["When is high tide?"], 0);
     assert_eq!(run["answer"], "At nine.");
@@ -146,13 +150,13 @@ fn one_tool_is_called_and_its_result_is_read() {
 #[test]
 fn calls_of_two_servers_run_together_and_are_answered_in_their_order() {
     let script = [
-        Said::text("Let me see.")
+        ModelOutput::text("Let me see.")
             .call("call_1", "slow_echo", r#"{"text":"one"}"#)
             .call("call_2", "quick_echo", r#"{"text":"two"}"#)
             .call("call_3", "slow_echo", r#"{"text":"three"}"#),
-        Said::text("One, two, three."),
+        ModelOutput::text("One, two, three."),
     ];
-    let mut slow = server(&["--behaviour", "answers-late", "--delay", "300"]);
+    let mut slow = server(&["--behaviour", "responds-late", "--delay", "300"]);
     let mut quick = server(&[]);
     slow["prefix"] = json!("slow");
     quick["prefix"] = json!("quick");
@@ -177,9 +181,9 @@ fn calls_of_two_servers_run_together_and_are_answered_in_their_order() {
 #[test]
 fn a_tool_that_fails_is_read_by_the_model_which_goes_on() {
     let script = [
-        Said::default().call("call_1", "fail", "{}"),
-        Said::default().call("call_2", "echo", r#"{"text":"it works"}"#),
-        Said::text("It worked in the end."),
+        ModelOutput::default().call("call_1", "fail", "{}"),
+        ModelOutput::default().call("call_2", "echo", r#"{"text":"it works"}"#),
+        ModelOutput::text("It worked in the end."),
     ];
     let world = World::new("recovers", json!({"one": server(&[])}), script);
     let (run, _) = world.transcript(&["Try.", "--allow", "fail"], 0);
@@ -199,8 +203,12 @@ fn a_tool_that_fails_is_read_by_the_model_which_goes_on() {
 #[test]
 fn a_server_that_dies_in_a_call_costs_that_call_alone() {
     let script = [
-        Said::default().call("call_1", "dying_wait", "{}").call("call_2", "good_echo", r#"{"text":"here"}"#),
-        Said::text("One of them is gone."),
+        ModelOutput::default().call("call_1", "dying_wait", "{}").call(
+            "call_2",
+            "good_echo",
+            r#"{"text":"here"}"#,
+        ),
+        ModelOutput::text("One of them is gone."),
     ];
     let mut dying = server(&["--behaviour", "exits-mid-call"]);
     let mut good = server(&[]);
@@ -227,8 +235,10 @@ fn a_server_that_dies_in_a_call_costs_that_call_alone() {
 
 #[test]
 fn the_answer_alone_is_on_standard_output() {
-    let script =
-        [Said::text("Looking…").call("call_1", "echo", r#"{"text":"x"}"#), Said::text("Here it is.")];
+    let script = [
+        ModelOutput::text("Looking…").call("call_1", "echo", r#"{"text":"x"}"#),
+        ModelOutput::text("Here it is."),
+    ];
     let world = World::new("plain", json!({"one": server(&[])}), script);
     let outcome = world.ask(&["Look."], b"");
     assert_eq!((outcome.code, outcome.stdout.as_str(), outcome.stderr.as_str()), (0, "Here it is.\n", ""));
@@ -236,7 +246,7 @@ fn the_answer_alone_is_on_standard_output() {
 
 #[test]
 fn standard_input_is_attached() {
-    let world = World::new("attached", json!({}), [Said::text("Three lines.")]);
+    let world = World::new("attached", json!({}), [ModelOutput::text("Three lines.")]);
     let outcome = world.ask(&["How many lines?"], b"a\nb\nc\n");
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     let sent = world.provider.requests()[0].body["messages"][0]["content"].to_string();
@@ -245,7 +255,7 @@ fn standard_input_is_attached() {
 
 #[test]
 fn a_tool_that_may_change_things_does_not_run_unless_it_is_allowed() {
-    let script = [Said::default().call("call_1", "wait", "{}"), Said::text("I may not.")];
+    let script = [ModelOutput::default().call("call_1", "wait", "{}"), ModelOutput::text("I may not.")];
     let world = World::new("approval", json!({"one": server(&[])}), script);
     let (run, _) = world.transcript(&["Wait."], 0);
     let result = &run["messages"][2]["content"][0];
@@ -254,7 +264,7 @@ fn a_tool_that_may_change_things_does_not_run_unless_it_is_allowed() {
     let world = World::new(
         "approval-told",
         json!({"one": server(&[])}),
-        [Said::default().call("call_1", "wait", "{}"), Said::text("I may not.")],
+        [ModelOutput::default().call("call_1", "wait", "{}"), ModelOutput::text("I may not.")],
     );
     let outcome = world.ask(&["Wait."], b"");
     let words =
@@ -264,8 +274,8 @@ fn a_tool_that_may_change_things_does_not_run_unless_it_is_allowed() {
 
 #[test]
 fn an_answer_that_is_refused_is_no_answer() {
-    let refused = Said { text: None, stop: Some(Stop::Refusal), ..Said::text("") };
-    let half = Said { stop: Some(Stop::Refusal), ..Said::text("One begins by") };
+    let refused = ModelOutput { text: None, finish: Some(FinishReason::Refusal), ..ModelOutput::text("") };
+    let half = ModelOutput { finish: Some(FinishReason::Refusal), ..ModelOutput::text("One begins by") };
     let world = World::new("refused-answer", json!({}), [refused.clone(), half, refused]);
     for printed in ["", "One begins by\n"] {
         let outcome = world.ask(&["How does one do that?"], b"");
@@ -280,7 +290,7 @@ fn an_answer_that_is_refused_is_no_answer() {
 
 #[test]
 fn a_conversation_that_is_kept_goes_on() {
-    let script = [Said::text("Your name is Ada."), Said::text("Ada.")];
+    let script = [ModelOutput::text("Your name is Ada."), ModelOutput::text("Ada.")];
     let world = World::new("kept", json!({}), script);
     let (run, _) = world.transcript(&["I am Ada.", "--keep"], 0);
     let id = run["conversation"].as_str().unwrap();
@@ -296,7 +306,7 @@ fn a_conversation_that_is_kept_goes_on() {
 #[test]
 fn what_a_provider_refuses_is_told_and_the_exit_code_says_so() {
     let body = json!({"error": {"message": "Incorrect API key provided", "type": "invalid_request_error", "code": "invalid_api_key"}});
-    let world = World::new("refused", json!({}), Script::new([Reply::error(401, body)]));
+    let world = World::new("refused", json!({}), Script::new([ScriptedResponse::error(401, body)]));
     let outcome = world.ask(&["Hello?"], b"");
     assert_eq!((outcome.code, outcome.stdout.as_str()), (1, ""));
     assert!(outcome.stderr.contains("Incorrect API key provided"), "{}", outcome.stderr);
@@ -305,13 +315,14 @@ fn what_a_provider_refuses_is_told_and_the_exit_code_says_so() {
         "{}",
         outcome.stderr
     );
-    assert!(!outcome.stderr.contains(KEY), "{}", outcome.stderr);
+    assert!(!outcome.stderr.contains(API_KEY), "{}", outcome.stderr);
 }
 
 #[test]
 fn doctor_asks_the_configured_model_for_a_word() {
     let body = json!({"error": {"message": "The model `gpt-5.2` does not exist", "code": "model_not_found"}});
-    let script = Script::new([Reply::Answer(Said::text("OK")), Reply::error(404, body)]);
+    let script =
+        Script::new([ScriptedResponse::Output(ModelOutput::text("OK")), ScriptedResponse::error(404, body)]);
     let world = World::new("doctor", json!({}), script);
     let config = json!({"mcpServers": {}, "toolwire": {"model": "openai/gpt-5.2"}});
     fs::write(world.folder.join("mcp.json"), config.to_string()).unwrap();

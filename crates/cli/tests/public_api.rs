@@ -59,7 +59,16 @@ fn rustdoc_json(root: &Path, name: &str) -> PathBuf {
     output(
         Command::new(env!("CARGO"))
             .current_dir(root)
-            .args(["rustdoc", "--quiet", "--locked", "--lib", "--all-features", "--package", &package, "--target-dir"])
+            .args([
+                "rustdoc",
+                "--quiet",
+                "--locked",
+                "--lib",
+                "--all-features",
+                "--package",
+                &package,
+                "--target-dir",
+            ])
             .arg(&target)
             .args(["--", "-Zunstable-options", "--output-format=json", "--cap-lints=allow"])
             // The wrapper allows the unstable option for rustdoc alone: set for all of Cargo, the variable would

@@ -159,7 +159,7 @@ fn a_configuration_that_cannot_be_used_is_named_with_its_place() {
 fn an_interrupted_call_is_cancelled_before_its_server_is_closed() {
     let folder = Folder::new(
         "interrupted",
-        json!({"slow": server(&["--behaviour", "never-answers", "--file", "notes"])}),
+        json!({"slow": server(&["--behaviour", "never-responds", "--file", "notes"])}),
     );
     let notes = || fs::read_to_string(folder.0.join("notes")).unwrap_or_default();
     let mut child =

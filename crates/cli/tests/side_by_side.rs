@@ -8,7 +8,7 @@ use serde_json::json;
 use toolwire_agent::{Agent, Ending, Functions, Policy};
 use toolwire_contract::{Block, Content, Tool, ToolResult};
 use toolwire_hub::{Config, Hub, HubOptions};
-use toolwire_testkit::{Scripted, ScriptedModel};
+use toolwire_testkit::{ScriptedModel, ScriptedTurn};
 use toolwire_toolkit::{Outcome, Server, tool};
 
 /// How loud a room is.
@@ -31,13 +31,13 @@ async fn functions_a_server_in_process_and_an_mcp_server_answer_in_one_step() {
     let hub = Arc::new(Hub::connect(&config, HubOptions::default()).await);
 
     let model = Arc::new(ScriptedModel::new([
-        Scripted::calls([
+        ScriptedTurn::calls([
             ("1", "shout", json!({})),
             ("2", "loudness", json!({"room": "attic"})),
             ("3", "calculate", json!({"operator": "add", "argument1": 25, "argument2": 17})),
             ("4", "loudness", json!({"room": 7})),
         ]),
-        Scripted::says("Done."),
+        ScriptedTurn::text("Done."),
     ]));
     let agent = Agent::builder()
         .model(model.clone())

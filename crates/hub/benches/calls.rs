@@ -24,7 +24,7 @@ use support::{Around, launched, misbehaving};
 use tokio::runtime::{Builder, Runtime};
 use toolwire_contract::{CallOptions, Toolbox};
 use toolwire_hub::{NoHost, ServerConfig};
-use toolwire_testkit::{Launch, Servers, misbehaving_server, resident_bytes};
+use toolwire_testkit::{InstalledServers, ServerCommand, misbehaving_server, resident_bytes};
 
 /// As the command `toolwire` allocates.
 #[global_allocator]
@@ -58,7 +58,7 @@ fn main() -> ExitCode {
     let runtime = Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(calls(ordinary(), "ordinary", json!({"text": "hello"}), 200));
     if std::env::var_os("TOOLWIRE_TEST_SERVERS").is_some() {
-        let everything = Servers::installed().everything();
+        let everything = InstalledServers::find().everything();
         runtime.block_on(calls(everything, "`server-everything`", json!({"message": "hello"}), 5));
     }
     runtime.block_on(starts());
@@ -73,8 +73,8 @@ fn main() -> ExitCode {
     }
 }
 
-fn ordinary() -> Launch {
-    Launch { command: misbehaving_server().display().to_string(), args: Vec::new() }
+fn ordinary() -> ServerCommand {
+    ServerCommand { command: misbehaving_server().display().to_string(), args: Vec::new() }
 }
 
 /// One line of the table. `holds` says whether the goal is met, where there is one.
@@ -106,7 +106,7 @@ struct Bare {
 }
 
 impl Bare {
-    async fn start(launch: &Launch) -> Bare {
+    async fn start(launch: &ServerCommand) -> Bare {
         let mut child = tokio::process::Command::from(launch.to_command())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -130,7 +130,7 @@ impl Bare {
     }
 }
 
-async fn hub_with(launch: Launch) -> Around {
+async fn hub_with(launch: ServerCommand) -> Around {
     let around = Around::start(vec![launched("one", launch)], Arc::new(NoHost));
     around.hub.settled().await;
     around
@@ -141,7 +141,7 @@ async fn echo(around: &Around, arguments: &Value) {
 }
 
 /// A call through the hub, beside one of the SDK on a session of its own, in turns; and beside a process for each call.
-async fn calls(launch: Launch, name: &str, arguments: Value, spawns: usize) {
+async fn calls(launch: ServerCommand, name: &str, arguments: Value, spawns: usize) {
     let is_native = name == "ordinary";
     let fields = arguments.as_object().unwrap().clone();
     let bare = Bare::start(&launch).await;

@@ -20,7 +20,9 @@ use serde_json::json;
 use support::{Around, listening, misbehaving, text, with_variable};
 use toolwire_contract::CallError;
 use toolwire_hub::{HttpKind, NoHost, Phase, ServerConfig};
-use toolwire_testkit::{RunningServer, marked, misbehaving_server, open_files, resident_bytes};
+use toolwire_testkit::{
+    RunningServer, misbehaving_server, open_file_count, processes_with_variable, resident_bytes,
+};
 
 /// What the servers on stdio do wrong, beside dying. Those without hints take their time, so that they die within calls, and
 /// those calls must not be made again.
@@ -177,7 +179,7 @@ async fn soak(seed: u64, calls: usize) -> Vec<String> {
         violations.push(format!("more is held than before the hub: {held:?}, before {before:?}"));
     }
     for index in 0..world.names.len() {
-        let left = marked(MARK, &mark(index));
+        let left = processes_with_variable(MARK, &mark(index));
         if !left.is_empty() {
             violations.push(format!("processes are left of `{}`: {left:?}", world.names[index]));
         }
@@ -209,7 +211,7 @@ fn listen(behaviour: &str, port: u16, effects: &Path) -> RunningServer {
     let mut command = Command::new(misbehaving_server());
     command.args(["--http", &format!("127.0.0.1:{port}"), "--behaviour", behaviour, "--delay", "20"]);
     command.arg("--effects").arg(effects);
-    RunningServer::that_prints_its_port(command)
+    RunningServer::start_printing_port(command)
 }
 
 /// Whether the tools of a server say that they may be called twice.
@@ -330,7 +332,9 @@ impl World {
             http[index] = listen(HTTP[index], http[index].port(), &self.effects);
             return;
         }
-        for process in marked(MARK, &mark(server)).iter().filter(|process| process.name != "sleep") {
+        for process in
+            processes_with_variable(MARK, &mark(server)).iter().filter(|process| process.name != "sleep")
+        {
             let _ = Command::new("kill").args(["-KILL", &process.pid.to_string()]).status();
         }
     }
@@ -385,7 +389,7 @@ impl Held {
         let process = std::process::id();
         Held {
             resident: resident_bytes(process).unwrap(),
-            files: open_files(process).unwrap(),
+            files: open_file_count(process).unwrap(),
             tasks: tokio::runtime::Handle::current().metrics().num_alive_tasks(),
         }
     }

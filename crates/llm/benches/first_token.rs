@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use toolwire_contract::{Message, Model, ModelEvent, ModelRequest, Tool};
 use toolwire_dialect::{Dialect, Options, RequestOptions, Toolset, write_request};
 use toolwire_llm::{Endpoint, EndpointConfig};
-use toolwire_testkit::provider::{Api, KEY, Provider, Reply, Said, Script};
+use toolwire_testkit::provider::{API_KEY, Api, FakeProvider, ModelOutput, Script, ScriptedResponse};
 
 const ROUNDS: usize = 400;
 const GOAL: Duration = Duration::from_millis(1);
@@ -38,7 +38,7 @@ async fn bare(client: &reqwest::Client, url: &str, body: &str) -> Result<Duratio
     let begun = Instant::now();
     let request = client
         .post(url)
-        .bearer_auth(KEY)
+        .bearer_auth(API_KEY)
         .header("content-type", "application/json")
         .header("accept", "text/event-stream")
         .body(body.to_owned());
@@ -86,11 +86,11 @@ fn middle(mut times: Vec<Duration>, share: f64) -> Duration {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let said = Said::text("Hello there, this is a short answer in a few pieces.");
-    let script = Script::answering(move |_| Reply::Answer(said.clone()));
-    let provider = Provider::start(Api::OpenAiChat, script).await;
+    let said = ModelOutput::text("Hello there, this is a short answer in a few pieces.");
+    let script = Script::from_fn(move |_| ScriptedResponse::Output(said.clone()));
+    let provider = FakeProvider::start(Api::OpenAiChat, script).await;
     let config: EndpointConfig =
-        serde_json::from_value(json!({"baseUrl": provider.base_url(), "apiKey": KEY}))?;
+        serde_json::from_value(json!({"baseUrl": provider.base_url(), "apiKey": API_KEY}))?;
     let endpoint = Endpoint::new("openai/m", &config, |_| None)?;
     let request = request();
     let toolset = Arc::new(Toolset::new(&request.tools, Dialect::OpenAi, &Options::default()));

@@ -1,4 +1,4 @@
-//! MCP's own conformance suite: what it lists, one run of it, and the sum of all runs.
+//! MCP's own conformance suite: its list of scenarios, one run of a scenario, and the totals.
 
 use std::fs::File;
 use std::io;
@@ -6,82 +6,88 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::Servers;
+use crate::InstalledServers;
 
-/// The suite gives up on a scenario after half a minute; this is for a suite that does not end.
-const LONGEST_SCENARIO: Duration = Duration::from_secs(120);
+/// The suite itself gives up on a scenario after 30 seconds; this limit is for a suite that hangs.
+const SCENARIO_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Which side of MCP is tested.
+/// The side of MCP that is tested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub enum TestedSide {
     Client,
     Server,
 }
 
-/// A scenario as the suite lists it.
-pub struct Listed {
+/// A scenario in the suite's listing.
+pub struct Scenario {
     pub name: String,
     pub scored: bool,
 }
 
 /// The installed suite, for one side.
-pub struct Suite {
+pub struct ConformanceSuite {
     node: PathBuf,
     arguments: Vec<String>,
-    side: Side,
+    side: TestedSide,
     output: PathBuf,
 }
 
-impl Suite {
-    /// `output` is a file for what a run says.
+impl ConformanceSuite {
+    /// Creates a runner for the installed suite; `output` is the file that receives the output of each run.
     ///
     /// # Panics
     ///
-    /// When it is not installed.
-    pub fn installed(side: Side, output: PathBuf) -> Suite {
-        let launch = Servers::installed().conformance();
-        Suite { node: launch.command.into(), arguments: launch.args, side, output }
+    /// When the suite is not installed.
+    pub fn installed(side: TestedSide, output: PathBuf) -> ConformanceSuite {
+        let command = InstalledServers::find().conformance();
+        ConformanceSuite { node: command.command.into(), arguments: command.args, side, output }
     }
 
-    /// What the suite says a revision requires of this side, and what it runs without scoring it.
+    /// Lists the scenarios that a revision requires of this side, and those that the suite runs without
+    /// scoring.
     ///
     /// # Panics
     ///
-    /// When it lists nothing.
-    pub fn scenarios(&self, revision: &str) -> Vec<Listed> {
+    /// When the suite lists no scenario.
+    pub fn scenarios(&self, revision: &str) -> Vec<Scenario> {
         let output =
-            self.command().args(["list", "--requirements", revision]).output().expect("node was installed");
+            self.command().args(["list", "--requirements", revision]).output().expect("node is installed");
         let listing = String::from_utf8_lossy(&output.stdout).into_owned();
-        let found = read_listing(&listing, self.side);
-        assert!(!found.is_empty(), "the suite lists no {:?} scenarios for {revision}:\n{listing}", self.side);
-        found
+        let scenarios = parse_listing(&listing, self.side);
+        assert!(
+            !scenarios.is_empty(),
+            "the suite lists no {:?} scenarios for {revision}:\n{listing}",
+            self.side
+        );
+        scenarios
     }
 
-    /// Runs a scenario against what `target` names; whether the suite ended well, and what it said.
+    /// Runs a scenario against `target`, a command or a URL. Returns whether it passed, and the suite's
+    /// output.
     ///
     /// # Errors
     ///
-    /// When it cannot be run.
-    pub fn run(&self, listed: &Listed, revision: &str, target: &str) -> io::Result<(bool, String)> {
+    /// When the suite cannot be run.
+    pub fn run(&self, scenario: &Scenario, revision: &str, target: &str) -> io::Result<(bool, String)> {
         let (side, option) = match self.side {
-            Side::Client => ("client", "--command"),
-            Side::Server => ("server", "--url"),
+            TestedSide::Client => ("client", "--command"),
+            TestedSide::Server => ("server", "--url"),
         };
         let mut command = self.command();
-        command.args([side, option, target, "--scenario", &listed.name, "--spec-version", revision]);
-        // An extension belongs to no revision, so the suite would leave it out.
-        if !listed.scored {
+        command.args([side, option, target, "--scenario", &scenario.name, "--spec-version", revision]);
+        // An extension belongs to no revision, so the suite would skip it.
+        if !scenario.scored {
             command.arg("--force");
         }
-        self.finish(&mut command)
+        self.run_to_end(&mut command)
     }
 
-    /// Waits for the suite, with its output in a file, so that neither waits for the other.
-    fn finish(&self, command: &mut Command) -> io::Result<(bool, String)> {
+    /// Waits for the suite. Its output goes to a file, so a full pipe cannot block it.
+    fn run_to_end(&self, command: &mut Command) -> io::Result<(bool, String)> {
         let file = File::create(&self.output)?;
         let mut child = command.stdout(file.try_clone()?).stderr(file).stdin(Stdio::null()).spawn()?;
-        let deadline = Instant::now() + LONGEST_SCENARIO;
-        let ended_well = loop {
+        let deadline = Instant::now() + SCENARIO_TIMEOUT;
+        let passed = loop {
             if let Some(status) = child.try_wait()? {
                 break status.success();
             }
@@ -92,7 +98,7 @@ impl Suite {
             }
             std::thread::sleep(Duration::from_millis(20));
         };
-        Ok((ended_well, std::fs::read_to_string(&self.output)?))
+        Ok((passed, std::fs::read_to_string(&self.output)?))
     }
 
     fn command(&self) -> Command {
@@ -102,16 +108,16 @@ impl Suite {
     }
 }
 
-/// What came of all scenarios.
+/// The totals over all scenarios.
 #[derive(Default)]
-pub struct Tally {
+pub struct ScenarioTally {
     pub passed: usize,
     pub skipped: usize,
     pub failures: Vec<String>,
 }
 
-impl Tally {
-    /// Tells the failures and the sum.
+impl ScenarioTally {
+    /// Prints the failures and the totals.
     pub fn report(self) -> ExitCode {
         for failure in &self.failures {
             println!("\n---- {failure}");
@@ -124,23 +130,24 @@ impl Tally {
     }
 }
 
-/// The listing has the required ones under a title for each side, and the others marked with the side they are for.
-fn read_listing(listing: &str, side: Side) -> Vec<Listed> {
-    let (title, mark) = match side {
-        Side::Client => ("Client scenarios", " [client]"),
-        Side::Server => ("Server scenarios", " [server]"),
+/// Parses the listing: required scenarios are below a title for each side, the others have the side as a
+/// suffix.
+fn parse_listing(listing: &str, side: TestedSide) -> Vec<Scenario> {
+    let (title, suffix) = match side {
+        TestedSide::Client => ("Client scenarios", " [client]"),
+        TestedSide::Server => ("Server scenarios", " [server]"),
     };
-    let mut found = Vec::new();
-    let mut of_this_side = false;
+    let mut scenarios = Vec::new();
+    let mut is_below_title = false;
     for line in listing.lines() {
         match line.trim_start().strip_prefix("- ") {
-            None => of_this_side = line.starts_with(title),
-            Some(name) => match name.strip_suffix(mark) {
-                Some(name) => found.push(Listed { name: name.into(), scored: false }),
-                None if of_this_side => found.push(Listed { name: name.into(), scored: true }),
+            None => is_below_title = line.starts_with(title),
+            Some(name) => match name.strip_suffix(suffix) {
+                Some(name) => scenarios.push(Scenario { name: name.into(), scored: false }),
+                None if is_below_title => scenarios.push(Scenario { name: name.into(), scored: true }),
                 None => (),
             },
         }
     }
-    found
+    scenarios
 }

@@ -1,20 +1,21 @@
-//! For tests only: servers that misbehave, scripted providers and models, real servers to run against, and a look at the
-//! processes they leave.
+//! For tests only: servers that misbehave, fake providers, scripted models, installed real servers, and
+//! functions that inspect the processes a test starts.
 
 pub mod conformance;
 #[cfg(feature = "provider")]
 pub mod provider;
 
-mod misbehaving;
+mod installed_servers;
+mod misbehaving_server;
+mod ports;
 mod processes;
 mod redis;
-mod running;
-mod scripted;
-mod servers;
+mod running_server;
+mod scripted_model;
 
-pub use misbehaving::{misbehaving_http, misbehaving_server};
-pub use processes::{Process, descendants, marked, open_files, peak_bytes, resident_bytes, wait_gone};
+pub use installed_servers::{InstalledServers, ServerCommand};
+pub use misbehaving_server::{misbehaving_server, start_misbehaving_http};
+pub use processes::{Process, open_file_count, peak_bytes, processes_with_variable, resident_bytes};
 pub use redis::{RedisCluster, RedisServer};
-pub use running::RunningServer;
-pub use scripted::{Scripted, ScriptedModel, check_messages};
-pub use servers::{Launch, Servers};
+pub use running_server::RunningServer;
+pub use scripted_model::{ScriptedModel, ScriptedTurn, check_messages};

@@ -1,14 +1,15 @@
-//! Redis servers of a test's own, each on a free port, with its data in a folder that goes with it.
+//! Redis servers for a single test, each on a free port and with a temporary folder for its data.
 
 use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// A running `redis-server`; dropping it ends it.
+use crate::ports::free_port;
+
+/// A running `redis-server`; dropping this kills it.
 pub struct RedisServer {
     process: Child,
     port: u16,
@@ -17,18 +18,18 @@ pub struct RedisServer {
 }
 
 impl RedisServer {
-    /// A server that keeps nothing on the disk.
+    /// Starts a server that writes nothing to disk.
     pub fn start() -> RedisServer {
         RedisServer::start_with(&["--save", "", "--appendonly", "no"])
     }
 
-    /// A server with these words on its command line.
+    /// Starts a server with these command-line options.
     pub fn start_with(options: &[&str]) -> RedisServer {
         let options: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
-        let folder = tempfile::tempdir().expect("a folder can be made");
+        let folder = tempfile::tempdir().expect("a temporary folder can be created");
         for _ in 0..20 {
             let port = free_port();
-            // Another process may have taken the port in between.
+            // Another process may have taken the port in the meantime.
             if let Some(process) = launch(port, &folder, &options) {
                 return RedisServer { process, port, folder, options };
             }
@@ -44,26 +45,26 @@ impl RedisServer {
         format!("redis://127.0.0.1:{}/", self.port)
     }
 
-    /// Ends the server as a crash would.
+    /// Kills the server, as a crash would end it.
     pub fn kill(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 
-    /// Starts it again after [`RedisServer::kill`], on the same port and with the same data.
+    /// Starts the server again after [`RedisServer::kill`], on the same port and with the same data.
     pub fn restart(&mut self) {
         self.process = launch(self.port, &self.folder, &self.options).expect("its port is still free");
     }
 
-    /// What `redis-cli` answers to a command.
-    pub fn command(&self, words: &[&str]) -> String {
+    /// Runs a command with `redis-cli` and returns the response.
+    pub fn command(&self, arguments: &[&str]) -> String {
         let port = self.port.to_string();
         let output = Command::new("redis-cli")
             .args(["-p", &port])
-            .args(words)
+            .args(arguments)
             .output()
-            .unwrap_or_else(|error| panic!("`redis-cli` cannot be run: {error}; {HINT}"));
-        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+            .unwrap_or_else(|error| panic!("`redis-cli` cannot be run: {error}; {INSTALL_HINT}"));
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
     }
 }
@@ -74,7 +75,7 @@ impl Drop for RedisServer {
     }
 }
 
-/// Three servers that share the slots of one cluster.
+/// A cluster of three servers that share the slots.
 pub struct RedisCluster {
     nodes: Vec<RedisServer>,
 }
@@ -93,17 +94,17 @@ impl RedisCluster {
         }
         let first = &nodes[0];
         for node in &nodes[1..] {
-            let bus = node.options.last().expect("a node has a bus");
+            let bus = node.options.last().expect("the options of a node end with its bus port");
             first.command(&["CLUSTER", "MEET", "127.0.0.1", &node.port.to_string(), bus]);
         }
-        // Nodes get to know each other by gossip, and say so only when they are asked.
-        let began = Instant::now();
+        // Nodes learn about each other by gossip; only polling shows when they are done.
+        let started = Instant::now();
         let is_ready = |node: &RedisServer| {
             let state = node.command(&["CLUSTER", "INFO"]);
             state.contains("cluster_state:ok") && state.contains("cluster_known_nodes:3")
         };
         while !nodes.iter().all(is_ready) {
-            assert!(began.elapsed() < Duration::from_secs(60), "the cluster does not come up");
+            assert!(started.elapsed() < Duration::from_secs(60), "the cluster did not start within 60 s");
             thread::sleep(Duration::from_millis(50));
         }
         RedisCluster { nodes }
@@ -114,9 +115,9 @@ impl RedisCluster {
     }
 }
 
-const HINT: &str = "on Debian and Ubuntu: `apt-get install redis-server`";
+const INSTALL_HINT: &str = "on Debian and Ubuntu: `apt-get install redis-server`";
 
-/// Starts a server and waits until it says that it is ready; `None` when it ends instead.
+/// Starts a server and waits until it logs that it is ready. Returns `None` when it ends instead.
 fn launch(port: u16, folder: &TempDir, options: &[String]) -> Option<Child> {
     let mut process = Command::new("redis-server")
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
@@ -127,20 +128,15 @@ fn launch(port: u16, folder: &TempDir, options: &[String]) -> Option<Child> {
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
-        .unwrap_or_else(|error| panic!("`redis-server` cannot be run: {error}; {HINT}"));
-    let mut lines = BufReader::new(process.stdout.take().expect("its output is ours")).lines();
+        .unwrap_or_else(|error| panic!("`redis-server` cannot be run: {error}; {INSTALL_HINT}"));
+    let mut lines = BufReader::new(process.stdout.take().expect("stdout is piped")).lines();
     let is_ready =
         lines.by_ref().map_while(Result::ok).any(|line| line.contains("eady to accept connections"));
     if !is_ready {
         let _ = process.wait();
         return None;
     }
-    // Somebody has to go on listening, or the server would wait to be heard.
+    // A full pipe would block the server.
     thread::spawn(move || lines.for_each(drop));
     Some(process)
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
-    listener.local_addr().expect("it has an address").port()
 }

@@ -1,4 +1,4 @@
-//! The server that misbehaves does so as its `--help` says.
+//! The misbehaving server behaves as its `--help` describes.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -6,19 +6,21 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use toolwire_testkit::{RunningServer, descendants, marked, misbehaving_http, misbehaving_server, wait_gone};
+use toolwire_testkit::{
+    Process, RunningServer, misbehaving_server, processes_with_variable, start_misbehaving_http,
+};
 
-const SOON: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The server on stdio, spoken to line by line.
-struct Spoken {
+/// A client of the server on stdio that sends and reads single lines.
+struct LineClient {
     child: Child,
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
 }
 
-impl Spoken {
-    fn start(arguments: &[&str]) -> Spoken {
+impl LineClient {
+    fn start(arguments: &[&str]) -> LineClient {
         let mut child = Command::new(misbehaving_server())
             .args(arguments)
             .env("MARK", mark())
@@ -26,36 +28,36 @@ impl Spoken {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
-            .expect("it was just built");
-        Spoken {
+            .expect("the server starts");
+        LineClient {
             stdin: child.stdin.take(),
-            stdout: BufReader::new(child.stdout.take().expect("it was asked for")),
+            stdout: BufReader::new(child.stdout.take().expect("stdout is piped")),
             child,
         }
     }
 
-    fn behaving(behaviour: &str) -> Spoken {
-        Spoken::start(&["--behaviour", behaviour])
+    fn with_behaviour(behaviour: &str) -> LineClient {
+        LineClient::start(&["--behaviour", behaviour])
     }
 
-    fn say(&mut self, message: Value) {
-        let stdin = self.stdin.as_mut().expect("it is open");
-        stdin.write_all(format!("{message}\n").as_bytes()).expect("it reads");
+    fn send(&mut self, message: Value) {
+        let stdin = self.stdin.as_mut().expect("stdin is open");
+        stdin.write_all(format!("{message}\n").as_bytes()).expect("the server reads its stdin");
     }
 
-    /// The next line, whatever it is; nothing at the end.
+    /// Returns the next line of any kind, or `None` at the end.
     fn line(&mut self) -> Option<Vec<u8>> {
         let mut line = Vec::new();
-        self.stdout.read_until(b'\n', &mut line).expect("a pipe can be read");
+        self.stdout.read_until(b'\n', &mut line).expect("stdout can be read");
         (!line.is_empty()).then_some(line)
     }
 
     fn message(&mut self) -> Value {
-        serde_json::from_slice(&self.line().expect("it answers")).expect("it is JSON")
+        serde_json::from_slice(&self.line().expect("the server responds")).expect("the line is JSON")
     }
 
     fn request(&mut self, id: u64, method: &str, params: Value) -> Value {
-        self.say(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        self.send(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
         self.message()
     }
 
@@ -63,16 +65,17 @@ impl Spoken {
         self.request(7, "tools/call", json!({"name": tool, "arguments": arguments}))
     }
 
-    fn call_and_hear_nothing(&mut self) -> Option<i32> {
-        self.say(json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "echo"}}));
+    /// Calls a tool, checks that there is no response, and returns the exit code.
+    fn call_without_response(&mut self) -> Option<i32> {
+        self.send(json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "echo"}}));
         assert_eq!(self.line(), None);
-        self.child.wait().expect("it is our child").code()
+        self.child.wait().expect("the child can be waited for").code()
     }
 }
 
-impl Drop for Spoken {
+impl Drop for LineClient {
     fn drop(&mut self) {
-        for process in marked("MARK", &mark()).iter().filter(|process| process.name == "sleep") {
+        for process in sleeping_children() {
             let _ = Command::new("kill").arg("-9").arg(process.pid.to_string()).status();
         }
         let _ = self.child.kill();
@@ -80,23 +83,30 @@ impl Drop for Spoken {
     }
 }
 
-/// One per test, so that what each leaves behind is told apart.
+/// The `sleep` processes that the servers of this test started or became.
+fn sleeping_children() -> Vec<Process> {
+    let mut processes = processes_with_variable("MARK", &mark());
+    processes.retain(|process| process.name == "sleep");
+    processes
+}
+
+/// A value for each test, which identifies the processes it started.
 fn mark() -> String {
     format!("{}-{}", std::process::id(), std::thread::current().name().unwrap_or("main"))
 }
 
-fn text(answer: &Value) -> &str {
-    answer["result"]["content"][0]["text"].as_str().expect("it answers with text")
+fn text(response: &Value) -> &str {
+    response["result"]["content"][0]["text"].as_str().expect("the result contains text")
 }
 
-fn names(answer: &Value) -> Vec<&str> {
-    let tools = answer["result"]["tools"].as_array().expect("it lists tools");
+fn names(response: &Value) -> Vec<&str> {
+    let tools = response["result"]["tools"].as_array().expect("the result lists tools");
     tools.iter().filter_map(|tool| tool["name"].as_str()).collect()
 }
 
 #[test]
-fn an_ordinary_server_answers() {
-    let mut server = Spoken::behaving("ordinary");
+fn an_ordinary_server_responds() {
+    let mut server = LineClient::with_behaviour("ordinary");
     let initialized = server.request(1, "initialize", json!({"protocolVersion": "2025-06-18"}));
     assert_eq!(initialized["result"]["protocolVersion"], "2025-06-18");
     assert_eq!(names(&server.request(2, "tools/list", json!({}))), ["echo", "wait", "fail", "refuse"]);
@@ -106,67 +116,67 @@ fn an_ordinary_server_answers() {
     assert_eq!(server.call("refuse", json!({}))["error"]["code"], -32602);
     assert_eq!(server.request(3, "server/discover", json!({}))["error"]["code"], -32601);
     server.stdin = None;
-    assert_eq!(server.child.wait().expect("it is our child").code(), Some(0));
+    assert_eq!(server.child.wait().expect("the child can be waited for").code(), Some(0));
 }
 
 #[test]
-fn what_it_does_right_can_come_late_or_without_hints() {
-    let mut server = Spoken::start(&["--behaviour", "starts-late", "--delay", "5"]);
+fn it_can_start_late_or_omit_hints() {
+    let mut server = LineClient::start(&["--behaviour", "starts-late", "--delay", "5"]);
     assert_eq!(text(&server.call("echo", json!({"text": "up"}))), "up");
     let hints = |behaviour: &str| {
-        let tools = Spoken::behaving(behaviour).request(1, "tools/list", json!({}));
+        let tools = LineClient::with_behaviour(behaviour).request(1, "tools/list", json!({}));
         tools["result"]["tools"][0]["annotations"].clone()
     };
     assert_eq!((hints("ordinary"), hints("unhinted")), (json!({"readOnlyHint": true}), json!({})));
 }
 
 #[test]
-fn it_exits_where_it_is_told_to() {
-    let mut server = Spoken::behaving("exits-at-once");
+fn it_exits_at_the_chosen_point() {
+    let mut server = LineClient::with_behaviour("exits-at-once");
     assert_eq!(server.line(), None);
-    assert_eq!(server.child.wait().expect("it is our child").code(), Some(3));
-    assert_eq!(Spoken::behaving("exits-mid-call").call_and_hear_nothing(), Some(4));
-    let mut server = Spoken::behaving("exits-mid-answer");
-    server.say(json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "echo"}}));
-    let half = server.line().expect("it starts to answer");
-    assert!(serde_json::from_slice::<Value>(&half).is_err());
+    assert_eq!(server.child.wait().expect("the child can be waited for").code(), Some(3));
+    assert_eq!(LineClient::with_behaviour("exits-mid-call").call_without_response(), Some(4));
+    let mut server = LineClient::with_behaviour("exits-mid-response");
+    server.send(json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "echo"}}));
+    let partial = server.line().expect("the response starts");
+    assert!(serde_json::from_slice::<Value>(&partial).is_err());
     assert_eq!(server.line(), None);
 }
 
 #[test]
-fn it_is_silent_where_it_is_told_to() {
-    let mut server = Spoken::behaving("never-initializes");
-    server.say(json!({"jsonrpc": "2.0", "id": 1, "method": "initialize"}));
+fn it_sends_no_response_at_the_chosen_point() {
+    let mut server = LineClient::with_behaviour("never-initializes");
+    server.send(json!({"jsonrpc": "2.0", "id": 1, "method": "initialize"}));
     server.stdin = None;
     assert_eq!(server.line(), None);
-    let mut server = Spoken::behaving("ignores-unknown");
-    server.say(json!({"jsonrpc": "2.0", "id": 1, "method": "server/discover"}));
+    let mut server = LineClient::with_behaviour("ignores-unknown");
+    server.send(json!({"jsonrpc": "2.0", "id": 1, "method": "server/discover"}));
     assert_eq!(server.request(2, "ping", json!({}))["id"], 2);
-    let mut server = Spoken::behaving("never-answers");
-    server.say(json!({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": {"name": "never"}}));
-    server.say(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 5}}));
+    let mut server = LineClient::with_behaviour("never-responds");
+    server.send(json!({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": {"name": "never"}}));
+    server.send(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 5}}));
     assert_eq!(text(&server.call("cancelled", json!({}))), "[5]");
 }
 
 #[test]
-fn its_lists_are_as_wrong_as_they_are_told_to_be() {
-    let mut server = Spoken::start(&["--behaviour", "many-tools", "--count", "250"]);
+fn its_lists_can_be_long_malformed_endless_or_changing() {
+    let mut server = LineClient::start(&["--behaviour", "many-tools", "--count", "250"]);
     let first = server.request(1, "tools/list", json!({}));
     assert_eq!((names(&first).len(), &first["result"]["nextCursor"]), (100, &json!("100")));
     let last = server.request(2, "tools/list", json!({"cursor": "200"}));
     assert_eq!((names(&last).len(), &last["result"]["nextCursor"]), (50, &Value::Null));
     let file = std::env::temp_dir().join(format!("toolwire-lists-{}", std::process::id()));
     std::fs::write(&file, r#"[{"name":"from_a_file"}]"#).expect("a file can be written");
-    let mut server = Spoken::start(&["--behaviour", "lists-file", "--file", &file.display().to_string()]);
+    let mut server = LineClient::start(&["--behaviour", "lists-file", "--file", &file.display().to_string()]);
     assert_eq!(names(&server.request(1, "tools/list", json!({}))), ["from_a_file"]);
-    std::fs::remove_file(&file).expect("it is there");
-    let mut server = Spoken::behaving("cursor-loop");
+    std::fs::remove_file(&file).expect("the file exists");
+    let mut server = LineClient::with_behaviour("cursor-loop");
     assert_eq!(server.request(1, "tools/list", json!({"cursor": "again"}))["result"]["nextCursor"], "again");
-    let mut server = Spoken::behaving("bad-tools");
+    let mut server = LineClient::with_behaviour("bad-tools");
     let tools = server.request(1, "tools/list", json!({}));
     assert!(names(&tools).ends_with(&["twice", "twice", "odd_content", "good_last"]));
     assert_eq!(server.call("odd_content", json!({}))["result"]["content"][0]["type"], "hologram");
-    let mut server = Spoken::behaving("changes-tools");
+    let mut server = LineClient::with_behaviour("changes-tools");
     let before = server.request(1, "tools/list", json!({}));
     server.call("swapped", json!({}));
     assert_eq!(server.message()["method"], "notifications/tools/list_changed");
@@ -176,22 +186,22 @@ fn its_lists_are_as_wrong_as_they_are_told_to_be() {
 }
 
 #[test]
-fn its_answers_come_late_large_twice_or_after_much_else() {
-    let mut server = Spoken::start(&["--behaviour", "answers-late", "--delay", "5"]);
+fn its_responses_can_be_late_large_duplicated_or_preceded_by_notifications() {
+    let mut server = LineClient::start(&["--behaviour", "responds-late", "--delay", "5"]);
     assert_eq!(text(&server.call("echo", json!({"text": "late"}))), "late");
-    let mut server = Spoken::start(&["--behaviour", "huge-result", "--size", "3000000"]);
+    let mut server = LineClient::start(&["--behaviour", "huge-result", "--size", "3000000"]);
     assert_eq!(text(&server.call("echo", json!({}))).len(), 3_000_000);
-    let mut server = Spoken::behaving("duplicate-ids");
+    let mut server = LineClient::with_behaviour("duplicate-ids");
     assert_eq!(text(&server.call("echo", json!({"text": "first"}))), "first");
     let again = server.message();
-    assert_eq!((&again["id"], text(&again)), (&json!(7), "the second answer"));
+    assert_eq!((&again["id"], text(&again)), (&json!(7), "the second response"));
     assert_eq!(server.message()["id"], 987_654);
-    let mut server = Spoken::start(&["--behaviour", "slow-progress", "--delay", "1", "--count", "2"]);
+    let mut server = LineClient::start(&["--behaviour", "slow-progress", "--delay", "1", "--count", "2"]);
     let params = json!({"name": "echo", "_meta": {"progressToken": "token"}});
     assert_eq!(server.request(1, "tools/call", params)["params"]["progress"], 1);
     assert_eq!(server.message()["params"]["progressToken"], "token");
     assert_eq!(server.message()["id"], 1);
-    let mut server = Spoken::start(&["--behaviour", "floods-notifications", "--count", "1000"]);
+    let mut server = LineClient::start(&["--behaviour", "floods-notifications", "--count", "1000"]);
     let mut message = server.call("echo", json!({"text": "after the flood"}));
     let mut flood = 0;
     while message.get("method").is_some() {
@@ -203,127 +213,126 @@ fn its_answers_come_late_large_twice_or_after_much_else() {
 
 #[test]
 fn garbage_surrounds_every_message() {
-    let mut server = Spoken::behaving("garbage");
-    server.say(json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}));
+    let mut server = LineClient::with_behaviour("garbage");
+    server.send(json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}));
     server.stdin = None;
     let lines: Vec<Vec<u8>> = std::iter::from_fn(|| server.line()).collect();
-    let is_answer =
+    let is_response =
         |line: &Vec<u8>| serde_json::from_slice::<Value>(line).is_ok_and(|line| line.get("result").is_some());
-    assert_eq!(lines.iter().position(is_answer), Some(lines.len() / 2));
+    assert_eq!(lines.iter().position(is_response), Some(lines.len() / 2));
     assert!(lines.len() > 10);
 }
 
 #[test]
-fn what_is_counted_is_counted_before_it_dies() {
+fn calls_are_counted_before_the_exit() {
     let file = std::env::temp_dir().join(format!("toolwire-counts-{}", std::process::id()));
     let path = file.display().to_string();
-    let start = || Spoken::start(&["--behaviour", "counts", "--file", &path]);
+    let start = || LineClient::start(&["--behaviour", "counts", "--file", &path]);
     let mut server = start();
-    server.say(json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "count_write"}}));
+    server
+        .send(json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "count_write"}}));
     assert_eq!(server.line(), None);
-    let answer = start().call("count_write", json!({}));
-    let lines = std::fs::read_to_string(&file).expect("it was written");
-    std::fs::remove_file(&file).expect("it is there");
-    assert_eq!((text(&answer), lines.as_str()), ("2", "count_write\ncount_write\n"));
+    let response = start().call("count_write", json!({}));
+    let lines = std::fs::read_to_string(&file).expect("the file was written");
+    std::fs::remove_file(&file).expect("the file exists");
+    assert_eq!((text(&response), lines.as_str()), ("2", "count_write\ncount_write\n"));
 }
 
 #[test]
-fn it_asks_the_client_and_tells_what_it_heard() {
-    let mut server = Spoken::behaving("asks");
-    let asked = server.call("ask", json!({"method": "roots/list"}));
-    assert_eq!(asked["method"], "roots/list");
-    server.say(json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"roots": []}}));
-    let heard: Value = serde_json::from_str(text(&server.message())).expect("it tells JSON");
-    assert_eq!(heard["result"], json!({"roots": []}));
+fn it_sends_requests_to_the_client_and_returns_the_response() {
+    let mut server = LineClient::with_behaviour("asks");
+    let request = server.call("ask", json!({"method": "roots/list"}));
+    assert_eq!(request["method"], "roots/list");
+    server.send(json!({"jsonrpc": "2.0", "id": request["id"], "result": {"roots": []}}));
+    let returned: Value = serde_json::from_str(text(&server.message())).expect("the text is JSON");
+    assert_eq!(returned["result"], json!({"roots": []}));
 }
 
 #[test]
-fn its_process_is_as_stubborn_as_it_is_told_to_be() {
-    let mut server = Spoken::behaving("ignores-sigterm");
+fn its_process_can_ignore_signals_leave_children_or_close_stdout() {
+    let mut server = LineClient::with_behaviour("ignores-sigterm");
     assert_eq!(server.request(1, "ping", json!({}))["id"], 1);
     let pid = server.child.id().to_string();
-    assert!(Command::new("kill").arg(&pid).status().expect("there is a kill").success());
+    assert!(Command::new("kill").arg(&pid).status().expect("`kill` runs").success());
     assert_eq!(server.request(2, "ping", json!({}))["id"], 2);
 
-    let mut server = Spoken::behaving("forks-a-child");
+    let mut server = LineClient::with_behaviour("forks-a-child");
     assert_eq!(server.request(1, "ping", json!({}))["id"], 1);
-    let children: Vec<String> = descendants(server.child.id()).into_iter().map(|child| child.name).collect();
-    assert_eq!(children, ["sleep"]);
+    assert_eq!(sleeping_children().len(), 1);
     server.stdin = None;
-    server.child.wait().expect("it is our child");
-    let left = wait_gone(
-        || marked("MARK", &mark()).into_iter().filter(|process| process.name == "sleep").collect(),
-        Duration::ZERO,
-    );
-    assert_eq!(left.expect_err("it outlives its parent").len(), 1);
+    server.child.wait().expect("the child can be waited for");
+    assert_eq!(sleeping_children().len(), 1, "the child outlives its parent");
 
-    let mut server = Spoken::behaving("closes-stdout");
-    server.say(json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "echo"}}));
+    let mut server = LineClient::with_behaviour("closes-stdout");
+    server.send(json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "echo"}}));
     assert_eq!(server.line(), None);
-    assert!(server.child.try_wait().expect("it is our child").is_none());
+    assert!(server.child.try_wait().expect("the child can be waited for").is_none());
 }
 
 #[test]
-fn it_tells_what_it_was_started_with() {
-    let mut server = Spoken::behaving("prints-environment");
-    let seen = server.call("environment", json!({}));
-    assert_eq!(seen["result"]["structuredContent"]["variables"]["MARK"], mark().as_str());
+fn it_returns_its_environment() {
+    let mut server = LineClient::with_behaviour("prints-environment");
+    let response = server.call("environment", json!({}));
+    assert_eq!(response["result"]["structuredContent"]["variables"]["MARK"], mark().as_str());
 }
 
 #[test]
-fn stderr_that_nobody_reads_is_its_own_trouble() {
-    let mut server = Spoken::start(&["--behaviour", "writes-stderr", "--count", "10"]);
-    assert_eq!(text(&server.call("echo", json!({"text": "still here"}))), "still here");
+fn unread_stderr_does_not_block_calls() {
+    let mut server = LineClient::start(&["--behaviour", "writes-stderr", "--count", "10"]);
+    assert_eq!(text(&server.call("echo", json!({"text": "still running"}))), "still running");
 }
 
 #[test]
-fn nothing_is_left_of_a_server_that_ended() {
-    let mut server = Spoken::behaving("ordinary");
+fn a_server_that_ended_leaves_no_process() {
+    let mut server = LineClient::with_behaviour("ordinary");
     assert_eq!(server.request(1, "ping", json!({}))["id"], 1);
-    assert_eq!(marked("MARK", &mark()).len(), 1);
+    assert_eq!(processes_with_variable("MARK", &mark()).len(), 1);
     server.stdin = None;
-    server.child.wait().expect("it is our child");
-    assert_eq!(wait_gone(|| marked("MARK", &mark()), SOON), Ok(()));
+    server.child.wait().expect("the child can be waited for");
+    assert_eq!(processes_with_variable("MARK", &mark()), []);
 }
 
-/// Status line, headers and body of the answer, up to where the connection ends.
+/// Returns the status line, the headers and the body, up to the end of the connection.
 fn exchange(server: &RunningServer, session: Option<&str>, message: Value) -> String {
-    let mut stream = TcpStream::connect(("127.0.0.1", server.port())).expect("it listens");
+    let mut stream = TcpStream::connect(("127.0.0.1", server.port())).expect("the server listens");
     let session = session.map(|session| format!("Mcp-Session-Id: {session}\r\n")).unwrap_or_default();
     let body = message.to_string();
     let request = format!("POST /mcp HTTP/1.1\r\n{session}Content-Length: {}\r\n\r\n{body}", body.len());
-    stream.write_all(request.as_bytes()).expect("it reads");
-    stream.shutdown(std::net::Shutdown::Write).expect("it is open");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("it answers");
-    answer
+    stream.write_all(request.as_bytes()).expect("the server reads the request");
+    stream.shutdown(std::net::Shutdown::Write).expect("the connection is open");
+    let mut response = String::new();
+    stream.read_to_string(&mut response).expect("the server responds");
+    response
 }
 
 #[track_caller]
 fn check_http(behaviour: &str, status: &str, contains: &str) {
-    let server = misbehaving_http(&["--behaviour", behaviour]);
+    let server = start_misbehaving_http(&["--behaviour", behaviour]);
     let initialized = exchange(&server, None, json!({"jsonrpc": "2.0", "id": 1, "method": "initialize"}));
     assert!(initialized.starts_with("HTTP/1.1 200 ") && initialized.contains("2025-06-18"), "{initialized}");
-    let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "echo", "arguments": {"text": "heard"}}});
-    let answer = exchange(&server, Some("session-0"), call);
-    assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")) && answer.contains(contains), "{answer}");
+    let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "echo", "arguments": {"text": "hello"}}});
+    let response = exchange(&server, Some("session-0"), call);
+    assert!(
+        response.starts_with(&format!("HTTP/1.1 {status} ")) && response.contains(contains),
+        "{response}"
+    );
 }
 
 #[test]
 fn over_http_it_misbehaves_at_the_first_call() {
-    check_http("ordinary", "200", "heard");
+    check_http("ordinary", "200", "hello");
     check_http("streams", "200", "data: {\"jsonrpc\":\"2.0\",\"id\":2,");
     check_http("status-500", "500", "the database is down");
     check_http("status-401", "401", "WWW-Authenticate: Bearer");
-    check_http("session-gone", "404", "session not found");
+    check_http("session-lost", "404", "session not found");
     check_http("session-unknown", "400", "\"id\":null");
     check_http("cut-stream", "200", "\"id\":\r\n");
     check_http("html-body", "200", "<!DOCTYPE html>");
 }
 
 #[test]
-fn a_session_that_is_gone_can_be_had_anew() {
-    let server = misbehaving_http(&["--behaviour", "session-gone"]);
+fn a_lost_session_can_be_replaced() {
+    let server = start_misbehaving_http(&["--behaviour", "session-lost"]);
     let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "echo"}});
     exchange(&server, None, json!({"jsonrpc": "2.0", "id": 1, "method": "initialize"}));
     assert!(exchange(&server, Some("session-0"), call.clone()).contains("session not found"));
@@ -332,39 +341,40 @@ fn a_session_that_is_gone_can_be_had_anew() {
         .split("Mcp-Session-Id: ")
         .nth(1)
         .and_then(|rest| rest.lines().next())
-        .expect("it gives a session");
+        .expect("the response has a session id");
     assert!(exchange(&server, Some(session), call).starts_with("HTTP/1.1 200 "));
 }
 
 #[test]
-fn the_older_way_answers_on_its_stream() {
-    let server = misbehaving_http(&["--behaviour", "sse"]);
-    let mut stream = TcpStream::connect(("127.0.0.1", server.port())).expect("it listens");
-    stream.set_read_timeout(Some(SOON)).expect("it is open");
-    stream.write_all(b"GET /sse HTTP/1.1\r\n\r\n").expect("it reads");
+fn http_sse_responds_on_its_stream() {
+    let server = start_misbehaving_http(&["--behaviour", "sse"]);
+    let mut stream = TcpStream::connect(("127.0.0.1", server.port())).expect("the server listens");
+    stream.set_read_timeout(Some(TIMEOUT)).expect("the connection is open");
+    stream.write_all(b"GET /sse HTTP/1.1\r\n\r\n").expect("the server reads the request");
     let mut lines = BufReader::new(stream).lines();
     let mut data = || {
-        let line = lines.find_map(|line| Some(line.expect("it writes").strip_prefix("data: ")?.to_owned()));
-        line.expect("the stream goes on")
+        let line = lines
+            .find_map(|line| Some(line.expect("the stream can be read").strip_prefix("data: ")?.to_owned()));
+        line.expect("the stream continues")
     };
     assert_eq!(data(), "/messages?session=0");
     let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
     let request =
         format!("POST /messages?session=0 HTTP/1.1\r\nContent-Length: {}\r\n\r\n{ping}", ping.len());
-    let mut post = TcpStream::connect(("127.0.0.1", server.port())).expect("it listens");
-    post.write_all(request.as_bytes()).expect("it reads");
+    let mut post = TcpStream::connect(("127.0.0.1", server.port())).expect("the server listens");
+    post.write_all(request.as_bytes()).expect("the server reads the request");
     assert_eq!(data(), r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
 }
 
 #[test]
-fn it_explains_itself() {
-    let help = Command::new(misbehaving_server()).arg("--help").output().expect("it runs");
-    let help = String::from_utf8(help.stdout).expect("it is text");
+fn help_and_errors_describe_the_options() {
+    let help = Command::new(misbehaving_server()).arg("--help").output().expect("the server runs");
+    let help = String::from_utf8(help.stdout).expect("the help is UTF-8");
     assert!(help.contains("exits-mid-call") && help.contains("cut-stream"), "{help}");
-    let refused =
-        Command::new(misbehaving_server()).args(["--behaviour", "polite"]).output().expect("it runs");
+    let rejected =
+        Command::new(misbehaving_server()).args(["--behaviour", "polite"]).output().expect("the server runs");
     assert_eq!(
-        String::from_utf8_lossy(&refused.stderr).lines().next(),
-        Some("error: no behaviour is named `polite`")
+        String::from_utf8_lossy(&rejected.stderr).lines().next(),
+        Some("error: unknown behaviour `polite`")
     );
 }

@@ -6,12 +6,12 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use serde_json::json;
 use toolwire_agent::{Agent, Decision, Ending, PendingCall, Person, Run, Unattended};
-use toolwire_testkit::Scripted;
+use toolwire_testkit::ScriptedTurn;
 
 use crate::support::{Partly, builder, functions, model, results};
 
-fn two_deletions() -> Scripted {
-    Scripted::calls([
+fn two_deletions() -> ScriptedTurn {
+    ScriptedTurn::calls([
         ("1", "delete", json!({"n": 1})),
         ("2", "delete", json!({"n": 2})),
         ("3", "read", json!({})),
@@ -20,7 +20,7 @@ fn two_deletions() -> Scripted {
 
 /// What the model is told when a person decides this, one decision after the other.
 async fn check(decisions: Vec<Decision>, expected: [&str; 3], expected_asked: &[&str]) {
-    let model = model([two_deletions(), Scripted::says("Done.")]);
+    let model = model([two_deletions(), ScriptedTurn::text("Done.")]);
     let decisions = Mutex::new(decisions.into_iter());
     let asked = Arc::new(Mutex::new(Vec::new()));
     let seen = asked.clone();
@@ -51,7 +51,7 @@ async fn always_holds_for_the_other_calls_of_the_tool() {
 
 #[tokio::test]
 async fn without_a_person_a_call_that_needs_one_does_not_run_and_the_model_is_told_why() {
-    let model = model([two_deletions(), Scripted::says("Done.")]);
+    let model = model([two_deletions(), ScriptedTurn::text("Done.")]);
     let finished = builder(&model).build().unwrap().run("Clean up").await;
     assert_eq!(
         results(&finished.run.messages()[2])[0].1,
@@ -71,7 +71,7 @@ impl Person for Absent {
 
 #[tokio::test(start_paused = true)]
 async fn a_person_who_does_not_answer_in_time_has_not_allowed_it() {
-    let model = model([two_deletions(), Scripted::says("Done.")]);
+    let model = model([two_deletions(), ScriptedTurn::text("Done.")]);
     let waiting = builder(&model).person(Arc::new(Absent)).person_timeout(Duration::from_secs(60));
     let finished = waiting.build().unwrap().run("Clean up").await;
     let told = results(&finished.run.messages()[2]);
@@ -81,7 +81,7 @@ async fn a_person_who_does_not_answer_in_time_has_not_allowed_it() {
 
 #[tokio::test]
 async fn a_run_pauses_and_goes_on_as_another_value() {
-    let model = model([two_deletions(), Scripted::says("Done.")]);
+    let model = model([two_deletions(), ScriptedTurn::text("Done.")]);
     let agent = builder(&model).unattended(Unattended::Pause).build().unwrap();
     let paused = agent.run("Clean up").await;
     let Ending::NeedsApproval(waiting) = &paused.outcome.ending else { panic!("{:?}", paused.outcome) };
@@ -99,7 +99,7 @@ async fn a_run_pauses_and_goes_on_as_another_value() {
 
 #[tokio::test]
 async fn a_no_counts_after_an_always_to_another_call_of_the_tool() {
-    let model = model([two_deletions(), Scripted::says("Done.")]);
+    let model = model([two_deletions(), ScriptedTurn::text("Done.")]);
     let agent = builder(&model).unattended(Unattended::Pause).build().unwrap();
     let mut run = agent.run("Clean up").await.run;
     run.person_said("1", Decision::Always);
@@ -112,7 +112,7 @@ async fn a_no_counts_after_an_always_to_another_call_of_the_tool() {
 
 #[tokio::test]
 async fn a_tool_that_is_not_listed_is_judged_when_it_is_found() {
-    let model = model([two_deletions(), Scripted::says("Done.")]);
+    let model = model([two_deletions(), ScriptedTurn::text("Done.")]);
     // As those of a server that is just coming back.
     let toolbox = Arc::new(Partly { listed: Arc::new([]), missing: Vec::new(), tools: functions() });
     let builder = Agent::builder().model(model.clone()).tools(toolbox);

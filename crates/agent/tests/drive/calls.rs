@@ -8,7 +8,7 @@ use serde_json::json;
 use tokio::sync::{Barrier, Semaphore};
 use toolwire_agent::{Agent, AgentEvent, Combined, Ending, Functions, Policy};
 use toolwire_contract::{CallOptions, Message, Toolbox};
-use toolwire_testkit::{Scripted, check_messages};
+use toolwire_testkit::{ScriptedTurn, check_messages};
 
 use crate::support::{agent, builder, events, functions, model, results, tool};
 
@@ -35,8 +35,10 @@ async fn the_calls_of_one_answer_run_at_the_same_time_and_answer_in_their_order(
     let tools = Functions::new()
         .with(tool("one", read_only.clone()), meet(false))
         .with(tool("two", read_only), meet(true));
-    let model =
-        model([Scripted::calls([("a", "one", json!({})), ("b", "two", json!({}))]), Scripted::says("Done.")]);
+    let model = model([
+        ScriptedTurn::calls([("a", "one", json!({})), ("b", "two", json!({}))]),
+        ScriptedTurn::text("Done."),
+    ]);
     let agent = Agent::builder().model(model.clone()).tools(Arc::new(tools)).build().unwrap();
     let (events, finished) = events(agent.stream("Go")).await;
     assert_eq!(finished.outcome.text, "Done.");
@@ -73,8 +75,8 @@ async fn no_more_calls_run_at_the_same_time_than_allowed() {
     let tools = Functions::new().with(tool("count", json!({"readOnlyHint": true})), counted);
     let ids: Vec<String> = (0..20).map(|number| number.to_string()).collect();
     let model = model([
-        Scripted::calls(ids.iter().map(|id| (id.as_str(), "count", json!({})))),
-        Scripted::says("Done."),
+        ScriptedTurn::calls(ids.iter().map(|id| (id.as_str(), "count", json!({})))),
+        ScriptedTurn::text("Done."),
     ]);
     let agent = Agent::builder().model(model).tools(Arc::new(tools)).parallel_calls(3).build().unwrap();
     let finished = agent.run("Go").await;
@@ -84,7 +86,7 @@ async fn no_more_calls_run_at_the_same_time_than_allowed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_fails_in_any_way_is_a_result_that_the_model_reads() {
-    let mut script = Scripted::calls([
+    let mut script = ScriptedTurn::calls([
         ("1", "fail", json!({})),
         ("2", "panic", json!({})),
         ("3", "hang", json!({})),
@@ -96,7 +98,7 @@ async fn a_call_that_fails_in_any_way_is_a_result_that_the_model_reads() {
     answer
         .unusable
         .push(toolwire_contract::UnusableCall { id: "6".into(), problem: "it was cut off".into() });
-    let model = model([script, Scripted::says("I see.")]);
+    let model = model([script, ScriptedTurn::text("I see.")]);
     let agent =
         builder(&model).approvals(Policy::allow_all()).call_timeout(Duration::from_secs(5)).build().unwrap();
     let finished = agent.run("Go").await;
@@ -120,9 +122,9 @@ async fn a_call_that_fails_in_any_way_is_a_result_that_the_model_reads() {
 
 #[tokio::test]
 async fn the_third_failure_of_the_same_call_comes_with_a_note() {
-    let call = |id| Scripted::calls([(id, "fail", json!({"city": "Atlantis"}))]);
-    let other = Scripted::calls([("4", "fail", json!({"city": "Ys"}))]);
-    let model = model([call("1"), call("2"), call("3"), other, Scripted::says("It is not there.")]);
+    let call = |id| ScriptedTurn::calls([(id, "fail", json!({"city": "Atlantis"}))]);
+    let other = ScriptedTurn::calls([("4", "fail", json!({"city": "Ys"}))]);
+    let model = model([call("1"), call("2"), call("3"), other, ScriptedTurn::text("It is not there.")]);
     let finished = agent(&model).run("Go").await;
     let told: Vec<bool> = finished
         .run
@@ -150,7 +152,7 @@ async fn tools_of_two_toolboxes_with_one_name_get_labels_that_stay() {
         let result = both.call(name, &json!({}), CallOptions::default()).await.unwrap();
         assert_eq!(json!(result)["content"][0]["text"], expected);
     }
-    let model = model([Scripted::calls([("1", "web_read", json!({}))]), Scripted::says("Done.")]);
+    let model = model([ScriptedTurn::calls([("1", "web_read", json!({}))]), ScriptedTurn::text("Done.")]);
     let agent = Agent::builder().model(model).tools(Arc::new(both)).build().unwrap();
     let finished = agent.run("Go").await;
     assert_eq!(results(&finished.run.messages()[2])[0].1, "from the other");
@@ -158,7 +160,7 @@ async fn tools_of_two_toolboxes_with_one_name_get_labels_that_stay() {
 
 #[tokio::test]
 async fn an_answer_is_told_piece_by_piece_and_as_a_whole() {
-    let model = model([Scripted::says_in_pieces("Good morning", 5)]);
+    let model = model([ScriptedTurn::text_in_chunks("Good morning", 5)]);
     let (events, finished) = events(agent(&model).stream("Hello")).await;
     let texts: Vec<&str> = events
         .iter()

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use serde_json::json;
 use toolwire_agent::{AgentEvent, Decision, Ending, PendingCall, mend};
 use toolwire_contract::{Conversations, Message, ModelEvent};
-use toolwire_testkit::{Scripted, check_messages};
+use toolwire_testkit::{ScriptedTurn, check_messages};
 
 use crate::support::{builder, events, model, next, results, store};
 
-fn script() -> Vec<Scripted> {
+fn script() -> Vec<ScriptedTurn> {
     let first =
-        Scripted::calls([("1", "read", json!({})), ("2", "delete", json!({})), ("3", "fail", json!({}))]);
+        ScriptedTurn::calls([("1", "read", json!({})), ("2", "delete", json!({})), ("3", "fail", json!({}))]);
     vec![
         first,
-        Scripted::calls([("4", "read", json!({"x": 1}))]),
-        Scripted::says_in_pieces("That was all.", 3),
+        ScriptedTurn::calls([("4", "read", json!({"x": 1}))]),
+        ScriptedTurn::text_in_chunks("That was all.", 3),
     ]
 }
 
@@ -24,7 +24,7 @@ async fn after_any_event_a_cancelled_run_is_consistent_and_goes_on() {
     let mut cancelled_runs = 0;
     for after in 0.. {
         let (_folder, store) = store().await;
-        let model = model(script().into_iter().chain([Scripted::says("Going on.")]));
+        let model = model(script().into_iter().chain([ScriptedTurn::text("Going on.")]));
         let person = Arc::new(|_: &PendingCall| Decision::Once);
         let agent = builder(&model).conversations(store.clone()).person(person).build().unwrap();
         let mut running = agent.stream("Go");
@@ -66,8 +66,8 @@ async fn after_any_event_a_cancelled_run_is_consistent_and_goes_on() {
 
 #[tokio::test]
 async fn what_was_written_stays_as_an_interrupted_message() {
-    let hanging = Scripted {
-        pieces: vec![ModelEvent::Text("The answer ".into()), ModelEvent::Text("is".into())],
+    let hanging = ScriptedTurn {
+        events: vec![ModelEvent::Text("The answer ".into()), ModelEvent::Text("is".into())],
         end: None,
     };
     let model = model([hanging]);
@@ -85,7 +85,7 @@ async fn what_was_written_stays_as_an_interrupted_message() {
 
 #[tokio::test]
 async fn a_call_that_never_ends_is_cancelled_and_says_so() {
-    let model = model([Scripted::calls([("1", "hang", json!({})), ("2", "read", json!({}))])]);
+    let model = model([ScriptedTurn::calls([("1", "hang", json!({})), ("2", "read", json!({}))])]);
     let agent = builder(&model).build().unwrap();
     let mut running = agent.stream("Go");
     while !matches!(next(&mut running).await.unwrap(), AgentEvent::CallFinished { .. }) {}

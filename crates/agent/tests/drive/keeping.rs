@@ -5,7 +5,7 @@ use toolwire_agent::{Agent, Ending, Functions, Policy, RunError};
 use toolwire_contract::{
     Block, Conversations, Message, ModelError, NewConversation, Role, StoreError, ToolCall, ToolResult, Usage,
 };
-use toolwire_testkit::{Scripted, check_messages};
+use toolwire_testkit::{ScriptedTurn, check_messages};
 
 use crate::support::{builder, model, results, store, tool};
 
@@ -20,7 +20,7 @@ fn calls(names: &[&str]) -> Message {
 #[tokio::test]
 async fn every_message_is_kept_with_its_model_and_its_cost() {
     let (_folder, store) = store().await;
-    let model = model([Scripted::calls([("1", "read", json!({}))]), Scripted::says("Done.")]);
+    let model = model([ScriptedTurn::calls([("1", "read", json!({}))]), ScriptedTurn::text("Done.")]);
     let agent = builder(&model).conversations(store.clone()).build().unwrap();
     let finished = agent.run("Go").await;
     let kept = store.load(finished.run.kept().unwrap().0, 0).await.unwrap();
@@ -46,7 +46,7 @@ async fn a_conversation_that_broke_off_in_its_calls_is_resumed() {
         Message::new(Role::User, vec![done]),
     ];
     store.append(&id, messages.map(Into::into).to_vec(), None).await.unwrap();
-    let model = model([Scripted::says("Done.")]);
+    let model = model([ScriptedTurn::text("Done.")]);
     let agent = builder(&model).conversations(store.clone()).build().unwrap();
     let run = agent.load(&id).await.unwrap();
     let finished = agent.drive(run).finish().await;
@@ -62,7 +62,7 @@ async fn a_conversation_that_broke_off_in_its_calls_is_resumed() {
 #[tokio::test]
 async fn another_writer_in_the_conversation_ends_the_run() {
     let (_folder, store) = store().await;
-    let model = model([Scripted::says("First."), Scripted::says("Second.")]);
+    let model = model([ScriptedTurn::text("First."), ScriptedTurn::text("Second.")]);
     let agent = builder(&model).conversations(store.clone()).build().unwrap();
     let mut run = agent.run("Go").await.run;
     let (conversation, position) = run.kept().map(|(id, position)| (id.clone(), position)).unwrap();
@@ -84,7 +84,7 @@ async fn a_model_that_fails_ends_the_run_and_its_error_is_whole() {
         waiting_for: toolwire_contract::WaitPhase::FirstToken,
         after: std::time::Duration::from_secs(3),
     };
-    let model = model([Scripted::calls([("1", "read", json!({}))]), Scripted::fails(error.clone())]);
+    let model = model([ScriptedTurn::calls([("1", "read", json!({}))]), ScriptedTurn::error(error.clone())]);
     let finished = builder(&model).approvals(Policy::allow_all()).build().unwrap().run("Go").await;
     let Ending::Failed(failure) = &finished.outcome.ending else { panic!("{:?}", finished.outcome) };
     assert_eq!(failure.cause.as_deref(), Some(&RunError::Model(error)));
@@ -101,7 +101,7 @@ async fn what_is_nested_too_deeply_is_kept_as_text_and_the_conversation_goes_on(
         let deep = deep.clone();
         async move { ToolResult { structured_content: Some(deep), ..ToolResult::default() } }
     });
-    let model = model([Scripted::calls([("1", "dig", json!({}))]), Scripted::says("Deep.")]);
+    let model = model([ScriptedTurn::calls([("1", "dig", json!({}))]), ScriptedTurn::text("Deep.")]);
     let agent = Agent::builder().model(model.clone()).tools(std::sync::Arc::new(tools));
     let agent = agent.conversations(store.clone()).build().unwrap();
     let finished = agent.run("Go").await;
@@ -113,7 +113,7 @@ async fn what_is_nested_too_deeply_is_kept_as_text_and_the_conversation_goes_on(
 #[tokio::test]
 async fn messages_that_arrived_though_nobody_heard_of_it_are_not_kept_twice() {
     let (_folder, store) = store().await;
-    let model = model([Scripted::says("One.")]);
+    let model = model([ScriptedTurn::text("One.")]);
     let agent = builder(&model).conversations(store.clone()).build().unwrap();
     let id = store.begin(NewConversation::default()).await.unwrap().id;
     let mut run = agent.new_run();

@@ -3,12 +3,12 @@
 use serde_json::json;
 use toolwire_agent::{Ending, Limit};
 use toolwire_contract::{Block, Content, Message, ModelResponse, Role, StopReason};
-use toolwire_testkit::{Scripted, check_messages};
+use toolwire_testkit::{ScriptedTurn, check_messages};
 
 use crate::support::{builder, model, results};
 
-fn call(id: &str) -> Scripted {
-    Scripted::calls([(id, "read", json!({}))])
+fn call(id: &str) -> ScriptedTurn {
+    ScriptedTurn::calls([(id, "read", json!({}))])
 }
 
 #[tokio::test]
@@ -27,7 +27,7 @@ async fn at_the_limit_of_steps_the_last_calls_are_not_made() {
 
 #[tokio::test]
 async fn a_used_up_budget_ends_the_run_and_the_next_message_has_a_new_one() {
-    let model = model([call("1"), call("2"), Scripted::says("Hello.")]);
+    let model = model([call("1"), call("2"), ScriptedTurn::text("Hello.")]);
     let agent = builder(&model).token_budget(30).build().unwrap();
     let finished = agent.run("Go").await;
     assert_eq!(finished.outcome.ending, Ending::Stopped(Limit::Tokens));
@@ -41,17 +41,17 @@ async fn a_used_up_budget_ends_the_run_and_the_next_message_has_a_new_one() {
 async fn an_empty_answer_is_asked_for_again_and_leaves_no_message() {
     let thinking = Block::Content(Content::Other(json!({"type": "thinking", "text": "Hm."})));
     let empty = || {
-        let Some(Ok(answer)) = Scripted::says("").end else { unreachable!() };
-        Scripted::answer(ModelResponse {
+        let Some(Ok(answer)) = ScriptedTurn::text("").end else { unreachable!() };
+        ScriptedTurn::response(ModelResponse {
             message: Message::new(Role::Assistant, vec![thinking.clone()]),
             ..answer
         })
     };
-    let answered = model([empty(), Scripted::says("Hello.")]);
+    let answered = model([empty(), ScriptedTurn::text("Hello.")]);
     let finished = builder(&answered).build().unwrap().run("Go").await;
     assert_eq!(finished.run.messages(), [Message::user("Go"), Message::assistant("Hello.")]);
     assert_eq!(finished.outcome.usage.input_tokens, 20);
-    let silent = model([empty(), empty(), empty(), Scripted::says("Too late.")]);
+    let silent = model([empty(), empty(), empty(), ScriptedTurn::text("Too late.")]);
     let finished = builder(&silent).build().unwrap().run("Go").await;
     assert_eq!(finished.outcome.ending, Ending::Stopped(Limit::EmptyAnswers));
     assert_eq!(finished.run.messages(), [Message::user("Go")]);
@@ -59,8 +59,8 @@ async fn an_empty_answer_is_asked_for_again_and_leaves_no_message() {
 
 #[tokio::test]
 async fn an_answer_that_was_cut_off_says_so() {
-    let Some(Ok(answer)) = Scripted::says("Once upon a").end else { unreachable!() };
-    let model = model([Scripted::answer(ModelResponse { stop: StopReason::Length, ..answer })]);
+    let Some(Ok(answer)) = ScriptedTurn::text("Once upon a").end else { unreachable!() };
+    let model = model([ScriptedTurn::response(ModelResponse { stop: StopReason::Length, ..answer })]);
     let finished = builder(&model).build().unwrap().run("Tell me a story").await;
     assert_eq!(finished.outcome.ending, Ending::Stopped(Limit::Output));
     assert_eq!(finished.outcome.text, "Once upon a");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 use toolwire_agent::{Agent, Context, Functions, Search};
 use toolwire_contract::{MissingServer, ModelLimits, ModelRequest, ToolChoice, Toolbox};
-use toolwire_testkit::{Scripted, ScriptedModel};
+use toolwire_testkit::{ScriptedModel, ScriptedTurn};
 
 use crate::support::{Partly, functions, model, results, tool};
 
@@ -27,11 +27,11 @@ fn offered(request: &ModelRequest) -> Vec<&str> {
 async fn a_model_with_many_tools_searches_and_is_offered_what_it_finds() {
     let model = Arc::new(
         ScriptedModel::new([
-            Scripted::calls([("1", "search_tools", json!({"query": "write an email"}))]),
+            ScriptedTurn::calls([("1", "search_tools", json!({"query": "write an email"}))]),
             // It knows a tool that it was not offered.
-            Scripted::calls([("2", "send_mail", json!({})), ("3", "paint_picture", json!({}))]),
-            Scripted::calls([("4", "search_tools", json!({}))]),
-            Scripted::says("Done."),
+            ScriptedTurn::calls([("2", "send_mail", json!({})), ("3", "paint_picture", json!({}))]),
+            ScriptedTurn::calls([("4", "search_tools", json!({}))]),
+            ScriptedTurn::text("Done."),
         ])
         .with_limits(ModelLimits { context_tokens: None, tools: Some(8) }),
     );
@@ -58,9 +58,9 @@ async fn a_model_with_many_tools_searches_and_is_offered_what_it_finds() {
 #[tokio::test]
 async fn never_more_tools_are_offered_than_the_provider_takes() {
     let queries = (0..30).map(|number| format!("number {number}"));
-    let searches = queries.map(|query| Scripted::calls([("1", "search_tools", json!({"query": query}))]));
+    let searches = queries.map(|query| ScriptedTurn::calls([("1", "search_tools", json!({"query": query}))]));
     let model = Arc::new(
-        ScriptedModel::new(searches.chain([Scripted::says("Done.")]))
+        ScriptedModel::new(searches.chain([ScriptedTurn::text("Done.")]))
             .with_limits(ModelLimits { context_tokens: None, tools: Some(9) }),
     );
     let agent = Agent::builder().model(model.clone()).tools(Arc::new(many_tools())).build().unwrap();
@@ -74,9 +74,9 @@ async fn never_more_tools_are_offered_than_the_provider_takes() {
 async fn a_provider_that_takes_one_tool_gets_one() {
     let model = Arc::new(
         ScriptedModel::new([
-            Scripted::calls([("1", "search_tools", json!({"query": "paint a picture"}))]),
-            Scripted::calls([("2", "paint_picture", json!({}))]),
-            Scripted::says("Done."),
+            ScriptedTurn::calls([("1", "search_tools", json!({"query": "paint a picture"}))]),
+            ScriptedTurn::calls([("2", "paint_picture", json!({}))]),
+            ScriptedTurn::text("Done."),
         ])
         .with_limits(ModelLimits { context_tokens: None, tools: Some(1) }),
     );
@@ -87,7 +87,7 @@ async fn a_provider_that_takes_one_tool_gets_one() {
 
 #[tokio::test]
 async fn a_tool_that_must_be_called_is_offered_without_a_search() {
-    let model = model([Scripted::calls([("1", "read_mail", json!({}))]), Scripted::says("Done.")]);
+    let model = model([ScriptedTurn::calls([("1", "read_mail", json!({}))]), ScriptedTurn::text("Done.")]);
     let choice = ToolChoice::Tool("read_mail".into());
     let agent =
         Agent::builder().model(model.clone()).tools(Arc::new(many_tools())).tool_choice(choice.clone());
@@ -99,7 +99,7 @@ async fn a_tool_that_must_be_called_is_offered_without_a_search() {
 
 #[tokio::test]
 async fn few_tools_are_offered_as_they_are() {
-    let model = model([Scripted::says("One."), Scripted::says("Two.")]);
+    let model = model([ScriptedTurn::text("One."), ScriptedTurn::text("Two.")]);
     let agent = crate::support::agent(&model);
     let mut run = agent.run("Go").await.run;
     run.say("Go on");
@@ -120,8 +120,8 @@ async fn a_long_conversation_is_shortened_seldom_and_kept_whole() {
     let steps = (0..60).flat_map(|number| {
         let id = format!("c{number}");
         [
-            Scripted::calls([(id.as_str(), "read", json!({"number": number}))]),
-            Scripted::says("I have read it."),
+            ScriptedTurn::calls([(id.as_str(), "read", json!({"number": number}))]),
+            ScriptedTurn::text("I have read it."),
         ]
     });
     let without_usage = steps.map(|mut scripted| {
@@ -165,7 +165,7 @@ async fn a_conversation_of_stopped_steps_is_shortened_too() {
         async move { long }
     });
     let steps = (0..40).map(|number| {
-        let mut scripted = Scripted::calls([(format!("c{number}").as_str(), "read", json!({}))]);
+        let mut scripted = ScriptedTurn::calls([(format!("c{number}").as_str(), "read", json!({}))]);
         if let Some(Ok(answer)) = &mut scripted.end {
             answer.usage = None;
         }
@@ -189,7 +189,7 @@ async fn a_conversation_of_stopped_steps_is_shortened_too() {
 
 #[tokio::test]
 async fn a_model_is_told_which_servers_are_away() {
-    let model = model([Scripted::says("I cannot see files.")]);
+    let model = model([ScriptedTurn::text("I cannot see files.")]);
     let away = |server: &str| MissingServer { server: server.to_owned(), reason: "it ended".to_owned() };
     let (tools, missing) = (functions(), vec![away("files"), away("git")]);
     let agent = Agent::builder()

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use toolwire_agent::{Agent, AgentBuilder, AgentEvent, Finished, Functions, Policy, Running};
 use toolwire_contract::{Block, CallError, CallOptions, Message, MissingServer, Tool, ToolResult, Toolbox};
 use toolwire_store::{Sqlite, SqliteOptions};
-use toolwire_testkit::{Scripted, ScriptedModel};
+use toolwire_testkit::{ScriptedModel, ScriptedTurn};
 
 pub(crate) fn tool(name: &str, annotations: Value) -> Tool {
     Tool {
@@ -72,7 +72,7 @@ pub(crate) fn agent(model: &Arc<ScriptedModel>) -> Agent {
     builder(model).approvals(Policy::allow_all()).build().unwrap()
 }
 
-pub(crate) fn model(script: impl IntoIterator<Item = Scripted>) -> Arc<ScriptedModel> {
+pub(crate) fn model(script: impl IntoIterator<Item = ScriptedTurn>) -> Arc<ScriptedModel> {
     Arc::new(ScriptedModel::new(script))
 }
 

@@ -15,7 +15,7 @@ use toolwire_agent::{
 };
 use toolwire_contract::{ConversationId, Message, ModelRequest, Tool};
 use toolwire_store::{Sqlite, SqliteOptions};
-use toolwire_testkit::{Scripted, ScriptedModel};
+use toolwire_testkit::{ScriptedModel, ScriptedTurn};
 
 /// Answers, pauses and calls without end, and prints each message that is kept: `--work PLACE CONVERSATION EFFECTS`.
 pub(crate) const WORK: &str = "--work";
@@ -81,12 +81,12 @@ async fn finish(agent: &Agent, run: Run) {
 
 /// Two works that must be asked about, then an answer.
 fn approving(effects: &str) -> AgentBuilder {
-    let model = ScriptedModel::by(|request| match request.messages.len() {
-        1 => Scripted::calls([
+    let model = ScriptedModel::from_fn(|request| match request.messages.len() {
+        1 => ScriptedTurn::calls([
             ("first", "work", json!({"name": "first"})),
             ("second", "work", json!({"name": "second"})),
         ]),
-        _ => Scripted::says("Done as far as I may."),
+        _ => ScriptedTurn::text("Done as far as I may."),
     });
     Agent::builder().model(Arc::new(model)).tools(Arc::new(tools(effects)))
 }
@@ -115,7 +115,7 @@ fn tools(effects: &str) -> Functions {
 async fn work(place: &str, conversation: &ConversationId, effects: &str) {
     let store = Arc::new(Sqlite::open(place, SqliteOptions::default()).await.unwrap());
     let names = AtomicU64::new(0);
-    let model = ScriptedModel::by(move |request| answer(request, &names));
+    let model = ScriptedModel::from_fn(move |request| answer(request, &names));
     let agent = Agent::builder()
         .model(Arc::new(model))
         .tools(Arc::new(tools(effects)))
@@ -133,7 +133,7 @@ async fn work(place: &str, conversation: &ConversationId, effects: &str) {
 }
 
 /// Two works and a look, then a look alone, then an answer.
-fn answer(request: &ModelRequest, names: &AtomicU64) -> Scripted {
+fn answer(request: &ModelRequest, names: &AtomicU64) -> ScriptedTurn {
     let last = request.messages.last().unwrap();
     let results = json!(last)["content"]
         .as_array()
@@ -146,15 +146,15 @@ fn answer(request: &ModelRequest, names: &AtomicU64) -> Scripted {
         // Different in each process, so that a work that is done twice is seen.
         let name = || format!("{}-{}", std::process::id(), names.fetch_add(1, Ordering::Relaxed));
         let (one, two) = (name(), name());
-        return Scripted::calls([
+        return ScriptedTurn::calls([
             ("one", "work", json!({"name": one})),
             ("two", "look", json!({})),
             ("three", "work", json!({"name": two})),
         ]);
     }
     match results {
-        3 => Scripted::calls([("four", "look", json!({}))]),
-        _ => Scripted::says_in_pieces("That is done.", 4),
+        3 => ScriptedTurn::calls([("four", "look", json!({}))]),
+        _ => ScriptedTurn::text_in_chunks("That is done.", 4),
     }
 }
 

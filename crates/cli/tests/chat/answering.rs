@@ -1,7 +1,7 @@
 //! Answers as they come, and stopping them.
 
 use serde_json::json;
-use toolwire_testkit::provider::{Api, Gate, KEY, Reply, Said};
+use toolwire_testkit::provider::{API_KEY, Api, Gate, ModelOutput, ScriptedResponse};
 
 use crate::scripted::{Scripted, gated};
 use crate::terminal::{CTRL_C, ENTER, Home, Terminal};
@@ -11,7 +11,7 @@ use crate::{demo, times};
 fn an_answer_is_rendered_while_it_comes() {
     let gate = Gate::new();
     let text = "# Title\n\nSome **bold** text.\n\n- one\n- two\n";
-    let scripted = Scripted::playing([gated(Said::text(text), 6, &gate)]);
+    let scripted = Scripted::playing([gated(ModelOutput::text(text), 6, &gate)]);
     let home = Home::new();
     let terminal = scripted.chat(&home);
     terminal.enter("go");
@@ -28,11 +28,10 @@ fn an_answer_is_rendered_while_it_comes() {
 
 #[test]
 fn thinking_is_dimmed_and_the_answer_is_not() {
-    let said = Said::text("Forty-two.").thinking("Let me see.");
-    let scripted = Scripted::of(Api::DeepSeek, [Reply::Answer(said)]);
+    let said = ModelOutput::text("Forty-two.").thinking("Let me see.");
+    let scripted = Scripted::of(Api::DeepSeek, [ScriptedResponse::Output(said)]);
     let home = Home::new();
-    let endpoint =
-        json!({"provider": "deepseek", "model": "m", "apiKey": KEY, "baseUrl": scripted.provider.base_url()});
+    let endpoint = json!({"provider": "deepseek", "model": "m", "apiKey": API_KEY, "baseUrl": scripted.provider.base_url()});
     home.write(
         "mcp.json",
         &json!({"mcpServers": {}, "toolwire": {"models": {"thinker": endpoint}}}).to_string(),
@@ -49,8 +48,8 @@ fn thinking_is_dimmed_and_the_answer_is_not() {
 fn ctrl_c_stops_an_answer_and_what_was_said_stays() {
     let gate = Gate::new();
     let scripted = Scripted::playing([
-        gated(Said::text("This is the beginning of it."), 4, &gate),
-        Reply::Answer(Said::text("Another answer.")),
+        gated(ModelOutput::text("This is the beginning of it."), 4, &gate),
+        ScriptedResponse::Output(ModelOutput::text("Another answer.")),
     ]);
     let home = Home::new();
     let terminal = scripted.chat(&home);
@@ -69,12 +68,12 @@ fn ctrl_c_stops_an_answer_and_what_was_said_stays() {
     let said = &history["messages"][1];
     assert_eq!(said["role"], "assistant");
     assert!(said["content"].to_string().contains("This is the beg"), "{said}");
-    assert_eq!(scripted.provider.refusals(), []);
+    assert_eq!(scripted.provider.rejections(), []);
 }
 
 #[test]
 fn ctrl_c_twice_leaves_an_answer() {
-    let scripted = Scripted::playing([Reply::Hang]);
+    let scripted = Scripted::playing([ScriptedResponse::Hang]);
     let home = Home::new();
     let mut terminal = scripted.chat(&home);
     terminal.enter("are you there?");
@@ -105,7 +104,7 @@ fn a_resize_while_an_answer_comes_loses_and_repeats_nothing() {
     let text = words.join(" ");
     for columns in [120, 37] {
         let gate = Gate::new();
-        let scripted = Scripted::playing([gated(Said::text(&text), 40, &gate)]);
+        let scripted = Scripted::playing([gated(ModelOutput::text(&text), 40, &gate)]);
         let home = Home::new();
         let terminal = scripted.chat(&home);
         terminal.enter("go");

@@ -1,7 +1,7 @@
 //! Calls: asked about, seen, stopped, and servers that ask the person.
 
 use serde_json::json;
-use toolwire_testkit::provider::{Gate, Reply, Said};
+use toolwire_testkit::provider::{Gate, ModelOutput, ScriptedResponse};
 
 use crate::scripted::{Scripted, gated};
 use crate::terminal::{CTRL_C, Home};
@@ -45,8 +45,8 @@ fn calls_are_asked_about_once_always_or_not() {
 #[test]
 fn always_is_asked_no_more_within_the_same_answer() {
     let sum = r#"{"operator": "add", "argument1": 1, "argument2": 1}"#;
-    let both = Said::default().call("call_1", "calculate", sum).call("call_2", "calculate", sum);
-    let scripted = Scripted::new([both, Said::text("Two, and two.")]);
+    let both = ModelOutput::default().call("call_1", "calculate", sum).call("call_2", "calculate", sum);
+    let scripted = Scripted::new([both, ModelOutput::text("Two, and two.")]);
     let home = Home::new();
     let servers = json!({"demo": {"command": env!("CARGO_BIN_EXE_toolwire"), "args": ["demo-server"]}});
     let toolwire = json!({"agent": {"approvals": {"otherwise": "ask"}}});
@@ -62,9 +62,13 @@ fn always_is_asked_no_more_within_the_same_answer() {
 #[test]
 fn what_was_typed_before_a_question_is_no_answer_to_it() {
     let gate = Gate::new();
-    let call =
-        Said::default().call("call_1", "calculate", r#"{"operator": "add", "argument1": 1, "argument2": 1}"#);
-    let scripted = Scripted::playing([gated(call, 0, &gate), Reply::Answer(Said::text("Then not."))]);
+    let call = ModelOutput::default().call(
+        "call_1",
+        "calculate",
+        r#"{"operator": "add", "argument1": 1, "argument2": 1}"#,
+    );
+    let scripted =
+        Scripted::playing([gated(call, 0, &gate), ScriptedResponse::Output(ModelOutput::text("Then not."))]);
     let home = Home::new();
     let servers = json!({"demo": {"command": env!("CARGO_BIN_EXE_toolwire"), "args": ["demo-server"]}});
     let toolwire = json!({"agent": {"approvals": {"otherwise": "ask"}}});
@@ -86,8 +90,8 @@ fn what_was_typed_before_a_question_is_no_answer_to_it() {
 #[test]
 fn a_server_that_dies_in_a_call_is_told_and_the_answer_goes_on() {
     let scripted = Scripted::new([
-        Said::default().call("call_1", "echo", r#"{"text": "hi"}"#),
-        Said::text("It went away."),
+        ModelOutput::default().call("call_1", "echo", r#"{"text": "hi"}"#),
+        ModelOutput::text("It went away."),
     ]);
     let home = Home::new();
     home.write("mcp.json", &misbehaving("exits-mid-call", allowed()));
@@ -96,12 +100,12 @@ fn a_server_that_dies_in_a_call_is_told_and_the_answer_goes_on() {
     terminal.wait_for("✗ echo");
     terminal.wait_for("It went away.");
     terminal.wait_for_prompt();
-    assert_eq!(scripted.provider.refusals(), []);
+    assert_eq!(scripted.provider.rejections(), []);
 }
 
 #[test]
 fn the_prompt_is_there_at_once_and_a_message_waits_for_its_servers() {
-    let scripted = Scripted::new([Said::text("Here I am.")]);
+    let scripted = Scripted::new([ModelOutput::text("Here I am.")]);
     let home = Home::new();
     let gate = home.path().join("gate");
     assert!(std::process::Command::new("mkfifo").arg(&gate).status().unwrap().success());
@@ -134,9 +138,10 @@ fn waiting_for_a_server_can_be_stopped() {
 
 #[test]
 fn ctrl_c_stops_a_call_and_the_history_stays_whole() {
-    let scripted = Scripted::new([Said::default().call("call_1", "never", "{}"), Said::text("Done.")]);
+    let scripted =
+        Scripted::new([ModelOutput::default().call("call_1", "never", "{}"), ModelOutput::text("Done.")]);
     let home = Home::new();
-    home.write("mcp.json", &misbehaving("never-answers", allowed()));
+    home.write("mcp.json", &misbehaving("never-responds", allowed()));
     let terminal = scripted.chat(&home);
     terminal.enter("say hi");
     terminal.wait_for("never()");
@@ -146,13 +151,15 @@ fn ctrl_c_stops_a_call_and_the_history_stays_whole() {
     // The call has its result in the history, so the provider takes the next message.
     terminal.enter("never mind");
     terminal.wait_for("Done.");
-    assert_eq!(scripted.provider.refusals(), []);
+    assert_eq!(scripted.provider.rejections(), []);
 }
 
 #[test]
 fn the_progress_of_a_call_is_seen() {
-    let scripted =
-        Scripted::new([Said::default().call("call_1", "echo", r#"{"text": "hi"}"#), Said::text("Done.")]);
+    let scripted = Scripted::new([
+        ModelOutput::default().call("call_1", "echo", r#"{"text": "hi"}"#),
+        ModelOutput::text("Done."),
+    ]);
     let home = Home::new();
     home.write("mcp.json", &misbehaving("slow-progress", allowed()));
     let terminal = scripted.chat(&home);
@@ -172,7 +179,10 @@ fn a_server_can_ask_the_person() {
         }},
     });
     let arguments = json!({"method": "elicitation/create", "params": params}).to_string();
-    let scripted = Scripted::new([Said::default().call("call_1", "ask", &arguments), Said::text("Booked.")]);
+    let scripted = Scripted::new([
+        ModelOutput::default().call("call_1", "ask", &arguments),
+        ModelOutput::text("Booked."),
+    ]);
     let home = Home::new();
     home.write("mcp.json", &misbehaving("asks", allowed()));
     let terminal = scripted.chat(&home);
@@ -196,9 +206,10 @@ fn a_server_can_send_the_person_to_a_page() {
             "mode": "url", "message": "Sign in first.", "elicitationId": id, "url": "https://example.com/sign-in",
         });
         let arguments = json!({"method": "elicitation/create", "params": params}).to_string();
-        Said::default().call(&format!("call_{id}"), "ask", &arguments)
+        ModelOutput::default().call(&format!("call_{id}"), "ask", &arguments)
     };
-    let scripted = Scripted::new([ask("1"), Said::text("Signed in."), ask("2"), Said::text("Then not.")]);
+    let scripted =
+        Scripted::new([ask("1"), ModelOutput::text("Signed in."), ask("2"), ModelOutput::text("Then not.")]);
     let home = Home::new();
     home.write("mcp.json", &misbehaving("asks", allowed()));
     let terminal = scripted.chat(&home);

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use toolwire_contract::Transcript;
-use toolwire_testkit::provider::{Api, KEY, Reply, Said};
+use toolwire_testkit::provider::{API_KEY, Api, ModelOutput, ScriptedResponse};
 use toolwire_testkit::{RedisServer, misbehaving_server};
 
 use crate::scripted::Scripted;
@@ -11,7 +11,7 @@ use crate::{allowed, demo, times};
 
 #[test]
 fn two_chats_in_one_conversation_lose_nothing() {
-    let scripted = Scripted::new(["one", "two", "three"].map(Said::text));
+    let scripted = Scripted::new(["one", "two", "three"].map(ModelOutput::text));
     let home = Home::new();
     let first = scripted.chat(&home);
     first.enter("first");
@@ -34,13 +34,15 @@ fn two_chats_in_one_conversation_lose_nothing() {
     first.enter("/resume");
     let screen = first.wait_for("goes on with one");
     assert!(screen.contains("4 messages"), "{screen}");
-    assert_eq!(scripted.provider.refusals(), []);
+    assert_eq!(scripted.provider.rejections(), []);
 }
 
 #[test]
 fn a_call_that_a_killed_chat_had_begun_is_told_of() {
-    let scripted =
-        Scripted::new([Said::default().call("call_1", "echo", r#"{"text": "hi"}"#), Said::text("I see.")]);
+    let scripted = Scripted::new([
+        ModelOutput::default().call("call_1", "echo", r#"{"text": "hi"}"#),
+        ModelOutput::text("I see."),
+    ]);
     let home = Home::new();
     let arguments = ["--behaviour", "unhinted", "--delay", "600000"];
     let servers = json!({"slow": {"command": misbehaving_server(), "args": arguments}});
@@ -59,17 +61,17 @@ fn a_call_that_a_killed_chat_had_begun_is_told_of() {
     again.wait_for("I see.");
     let told = scripted.last_request()["messages"].to_string();
     assert!(told.contains("whether it did its work is not known"), "{told}");
-    assert_eq!(scripted.provider.refusals(), []);
+    assert_eq!(scripted.provider.rejections(), []);
 }
 
 #[test]
 fn the_last_message_is_taken_back_asked_again_and_gone_on_with() {
     let scripted = Scripted::new([
-        Said::text("one"),
-        Said::text("two"),
-        Said::text("three"),
-        Said::text("four"),
-        Said::text("five"),
+        ModelOutput::text("one"),
+        ModelOutput::text("two"),
+        ModelOutput::text("three"),
+        ModelOutput::text("four"),
+        ModelOutput::text("five"),
     ]);
     let home = Home::new();
     let mut terminal = scripted.chat(&home);
@@ -105,17 +107,18 @@ fn the_last_message_is_taken_back_asked_again_and_gone_on_with() {
     again.enter("more");
     again.wait_for("\nfive");
     assert_eq!(scripted.said(), ["first", "other", "more"]);
-    assert_eq!(scripted.provider.refusals(), []);
+    assert_eq!(scripted.provider.rejections(), []);
 }
 
 #[test]
 fn another_model_goes_on_and_a_new_conversation_begins() {
-    let first = Scripted::new([Said::text("I am the first."), Said::text("Begun anew.")]);
-    let second = Scripted::of(Api::Anthropic, [Reply::Answer(Said::text("I am the second."))]);
+    let first = Scripted::new([ModelOutput::text("I am the first."), ModelOutput::text("Begun anew.")]);
+    let second =
+        Scripted::of(Api::Anthropic, [ScriptedResponse::Output(ModelOutput::text("I am the second."))]);
     let home = Home::new();
     let models = json!({
-        "one": {"provider": "openai", "model": "m", "apiKey": KEY, "baseUrl": first.provider.base_url()},
-        "two": {"provider": "anthropic", "model": "m", "apiKey": KEY, "baseUrl": second.provider.base_url()},
+        "one": {"provider": "openai", "model": "m", "apiKey": API_KEY, "baseUrl": first.provider.base_url()},
+        "two": {"provider": "anthropic", "model": "m", "apiKey": API_KEY, "baseUrl": second.provider.base_url()},
     });
     let servers = json!({
         "demo": {"command": env!("CARGO_BIN_EXE_toolwire"), "args": ["demo-server"]},
@@ -153,7 +156,7 @@ fn another_model_goes_on_and_a_new_conversation_begins() {
     terminal.enter("hello again");
     terminal.wait_for("Begun anew.");
     assert_eq!(first.said(), ["hello again"]);
-    assert_eq!((first.provider.refusals(), second.provider.refusals()), (vec![], vec![]));
+    assert_eq!((first.provider.rejections(), second.provider.rejections()), (vec![], vec![]));
 }
 
 #[test]
@@ -202,10 +205,10 @@ fn what_is_not_kept_is_still_saved() {
 #[test]
 fn a_conversation_that_vanished_is_saved_and_kept_anew() {
     let redis = RedisServer::start();
-    let scripted = Scripted::new(["one", "two"].map(Said::text));
+    let scripted = Scripted::new(["one", "two"].map(ModelOutput::text));
     let home = Home::new();
     home.write("config.json", &json!({"toolwire": {"store": redis.url()}}).to_string());
-    let variables = [("OPENAI_BASE_URL", &*scripted.provider.base_url()), ("OPENAI_API_KEY", KEY)];
+    let variables = [("OPENAI_BASE_URL", &*scripted.provider.base_url()), ("OPENAI_API_KEY", API_KEY)];
     let terminal = Terminal::start(&home, &["config.json", "scripted"], &variables);
     terminal.wait_for_prompt();
     terminal.enter("first");
@@ -231,7 +234,7 @@ fn a_conversation_that_vanished_is_saved_and_kept_anew() {
 #[test]
 fn what_was_said_while_the_store_was_away_is_not_lost() {
     let mut redis = RedisServer::start_with(&["--appendonly", "yes", "--appendfsync", "always"]);
-    let scripted = Scripted::new(["one", "two"].map(Said::text));
+    let scripted = Scripted::new(["one", "two"].map(ModelOutput::text));
     let home = Home::new();
     home.write("mcp.json", &json!({"toolwire": {"store": redis.url()}}).to_string());
     let terminal = scripted.chat(&home);
@@ -249,18 +252,21 @@ fn what_was_said_while_the_store_was_away_is_not_lost() {
     terminal.enter("/retry");
     terminal.wait_for("\ntwo");
     assert_eq!(scripted.said(), ["first", "second"]);
-    assert_eq!(scripted.provider.refusals(), []);
+    assert_eq!(scripted.provider.rejections(), []);
 }
 
 #[test]
 fn what_is_not_kept_can_be_taken_back_as_it_was() {
-    let call =
-        Said::default().call("call_1", "calculate", r#"{"operator": "add", "argument1": 1, "argument2": 1}"#);
+    let call = ModelOutput::default().call(
+        "call_1",
+        "calculate",
+        r#"{"operator": "add", "argument1": 1, "argument2": 1}"#,
+    );
     let scripted = Scripted::playing([
-        Reply::Answer(call),
-        Reply::error(400, json!({"error": {"message": "not now"}})),
-        Reply::error(400, json!({"error": {"message": "not now"}})),
-        Reply::Answer(Said::text("At last.")),
+        ScriptedResponse::Output(call),
+        ScriptedResponse::error(400, json!({"error": {"message": "not now"}})),
+        ScriptedResponse::error(400, json!({"error": {"message": "not now"}})),
+        ScriptedResponse::Output(ModelOutput::text("At last.")),
     ]);
     let home = Home::new();
     home.write("notes.txt", "This is no database.");

@@ -15,7 +15,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use serde_json::json;
 use toolwire_testkit::misbehaving_server;
-use toolwire_testkit::provider::Said;
+use toolwire_testkit::provider::ModelOutput;
 
 use scripted::Scripted;
 use terminal::{ALT_ENTER, CTRL_C, CTRL_D, ENTER, Home, TAB, Terminal, UP};
@@ -154,8 +154,12 @@ fn what_was_typed_is_remembered_for_its_owner_alone() {
 
 #[test]
 fn a_message_may_have_several_lines() {
-    let scripted =
-        Scripted::new([Said::text("first"), Said::text("second"), Said::text("third"), Said::text("fourth")]);
+    let scripted = Scripted::new([
+        ModelOutput::text("first"),
+        ModelOutput::text("second"),
+        ModelOutput::text("third"),
+        ModelOutput::text("fourth"),
+    ]);
     let home = Home::new();
     let terminal = scripted.chat(&home);
     terminal.enter("one \\");

@@ -2,35 +2,37 @@
 
 use serde_json::Value;
 use tokio::runtime::Runtime;
-use toolwire_testkit::provider::{Api, Delivery, Gate, KEY, Provider, Reply, Said, Script};
+use toolwire_testkit::provider::{
+    API_KEY, Api, Delivery, FakeProvider, Gate, ModelOutput, Script, ScriptedResponse,
+};
 
 use crate::terminal::{Home, Terminal};
 
 pub(crate) struct Scripted {
     runtime: Runtime,
-    pub(crate) provider: Provider,
+    pub(crate) provider: FakeProvider,
 }
 
 impl Scripted {
     /// Answers with these, one after the other.
-    pub(crate) fn new(answers: impl IntoIterator<Item = Said>) -> Scripted {
-        Scripted::playing(answers.into_iter().map(Reply::Answer))
+    pub(crate) fn new(answers: impl IntoIterator<Item = ModelOutput>) -> Scripted {
+        Scripted::playing(answers.into_iter().map(ScriptedResponse::Output))
     }
 
-    pub(crate) fn playing(replies: impl IntoIterator<Item = Reply>) -> Scripted {
+    pub(crate) fn playing(replies: impl IntoIterator<Item = ScriptedResponse>) -> Scripted {
         Scripted::of(Api::OpenAiChat, replies)
     }
 
-    pub(crate) fn of(api: Api, replies: impl IntoIterator<Item = Reply>) -> Scripted {
+    pub(crate) fn of(api: Api, replies: impl IntoIterator<Item = ScriptedResponse>) -> Scripted {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let provider = runtime.block_on(Provider::start(api, Script::new(replies)));
+        let provider = runtime.block_on(FakeProvider::start(api, Script::new(replies)));
         Scripted { runtime, provider }
     }
 
     /// A chat with this model, at its first prompt.
     pub(crate) fn chat(&self, home: &Home) -> Terminal {
-        let variables = [("OPENAI_BASE_URL", &*self.provider.base_url()), ("OPENAI_API_KEY", KEY)];
+        let variables = [("OPENAI_BASE_URL", &*self.provider.base_url()), ("OPENAI_API_KEY", API_KEY)];
         let terminal = Terminal::start(home, &["scripted"], &variables);
         terminal.wait_for_prompt();
         terminal
@@ -65,6 +67,6 @@ fn text(content: &Value) -> String {
 }
 
 /// An answer that waits before one of its events.
-pub(crate) fn gated(said: Said, event: usize, gate: &Gate) -> Reply {
-    Reply::Delivered(said, Delivery { gates: vec![(event, gate.clone())], ..Delivery::default() })
+pub(crate) fn gated(said: ModelOutput, event: usize, gate: &Gate) -> ScriptedResponse {
+    ScriptedResponse::Delivered(said, Delivery { gates: vec![(event, gate.clone())], ..Delivery::default() })
 }

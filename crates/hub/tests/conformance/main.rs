@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use scenarios::Flow;
-use toolwire_testkit::conformance::{Listed, Side, Suite, Tally};
+use toolwire_testkit::conformance::{ConformanceSuite, Scenario, ScenarioTally, TestedSide};
 
 const REVISIONS: [&str; 2] = ["2025-11-25", "2026-07-28"];
 
@@ -23,10 +23,13 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let chosen: Vec<&str> = words.iter().map(String::as_str).filter(|word| !word.starts_with('-')).collect();
-    let suite = Suite::installed(Side::Client, Path::new(env!("CARGO_TARGET_TMPDIR")).join("conformance"));
+    let suite = ConformanceSuite::installed(
+        TestedSide::Client,
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join("conformance"),
+    );
     let client = std::env::current_exe().expect("a running program has a path");
     let client = client.to_str().expect("the path of this program is text");
-    let mut tally = Tally::default();
+    let mut tally = ScenarioTally::default();
     for revision in REVISIONS {
         println!("\nconformance with MCP {revision}, as a client");
         for listed in suite.scenarios(revision) {
@@ -38,8 +41,13 @@ fn main() -> ExitCode {
     tally.report()
 }
 
-fn add(tally: &mut Tally, revision: &str, listed: &Listed, run: impl FnOnce() -> Result<(), String>) {
-    let Listed { name, scored } = listed;
+fn add(
+    tally: &mut ScenarioTally,
+    revision: &str,
+    listed: &Scenario,
+    run: impl FnOnce() -> Result<(), String>,
+) {
+    let Scenario { name, scored } = listed;
     let note = if *scored { "" } else { " (not scored)" };
     match scenarios::named(name) {
         Some(scenario) => match scenario.flow {
@@ -67,7 +75,7 @@ fn add(tally: &mut Tally, revision: &str, listed: &Listed, run: impl FnOnce() ->
 }
 
 /// The suite's output when it is not content.
-fn run(suite: &Suite, listed: &Listed, revision: &str, client: &str) -> Result<(), String> {
+fn run(suite: &ConformanceSuite, listed: &Scenario, revision: &str, client: &str) -> Result<(), String> {
     let mut tries = scenarios::tries(&listed.name);
     loop {
         tries -= 1;

@@ -15,7 +15,7 @@ use serde_json::json;
 use support::{Around, PATIENCE, launched, listening, misbehaving, text};
 use tokio::runtime::{Builder, Runtime};
 use toolwire_hub::{HttpKind, NoHost, Phase, ServerConfig, ServerStatus};
-use toolwire_testkit::{Launch, misbehaving_http, open_files, peak_bytes, resident_bytes};
+use toolwire_testkit::{ServerCommand, open_file_count, peak_bytes, resident_bytes, start_misbehaving_http};
 
 /// What the process may hold more than before, once a fault is over: what an allocator keeps for later.
 const KEPT: u64 = 48 << 20;
@@ -75,7 +75,7 @@ fn check(fault: Fault) {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let http = match fault.server {
         Bad::Http(arguments) | Bad::Auto(arguments) => {
-            Some(misbehaving_http(&[&["--behaviour"], arguments].concat()))
+            Some(start_misbehaving_http(&[&["--behaviour"], arguments].concat()))
         }
         _ => None,
     };
@@ -85,7 +85,7 @@ fn check(fault: Fault) {
         Bad::Auto(_) => listening("bad", &http.as_ref().unwrap().url("/sse"), HttpKind::Auto),
         Bad::Shell(script) => {
             let args = vec!["-c".to_owned(), script.to_owned()];
-            launched("bad", Launch { command: "/bin/sh".to_owned(), args })
+            launched("bad", ServerCommand { command: "/bin/sh".to_owned(), args })
         }
     };
     // Made within the turn, as it opens files of its own.
@@ -160,7 +160,7 @@ impl Held {
         let process = std::process::id();
         Held {
             tasks: runtime.metrics().num_alive_tasks(),
-            files: open_files(process).unwrap(),
+            files: open_file_count(process).unwrap(),
             resident: resident_bytes(process).unwrap(),
         }
     }
@@ -209,7 +209,7 @@ fn exits_in_a_call() {
 #[test]
 fn exits_in_an_answer() {
     check(Fault {
-        server: Bad::Stdio(&["exits-mid-answer"]),
+        server: Bad::Stdio(&["exits-mid-response"]),
         answer: "outcome_unknown",
         says: "exit code 5",
         then: |status| assert!(status.restarts > 0),
@@ -271,7 +271,7 @@ fn neither_reads_nor_goes_while_it_is_connected() {
 #[test]
 fn never_answers_a_call() {
     check(Fault {
-        server: Bad::Stdio(&["never-answers"]),
+        server: Bad::Stdio(&["never-responds"]),
         tool: "never",
         call: SHORT,
         answer: "timed_out",
@@ -283,7 +283,7 @@ fn never_answers_a_call() {
 #[test]
 fn answers_after_the_deadline() {
     check(Fault {
-        server: Bad::Stdio(&["answers-late", "--delay", "900"]),
+        server: Bad::Stdio(&["responds-late", "--delay", "900"]),
         call: SHORT,
         answer: "timed_out",
         says: "did not answer `echo` within 300ms",
@@ -471,7 +471,7 @@ fn http_401_for_everything() {
 
 #[test]
 fn http_404_because_the_session_is_gone() {
-    check(Fault { server: Bad::Http(&["session-gone"]), ..HARMLESS });
+    check(Fault { server: Bad::Http(&["session-lost"]), ..HARMLESS });
 }
 
 #[test]

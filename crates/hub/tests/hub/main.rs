@@ -31,7 +31,7 @@ async fn was_told_of_a_cancelled_call(around: &Around) {
 
 #[tokio::test]
 async fn a_server_is_told_of_a_call_that_nobody_waits_for() {
-    let around = Around::with(&[("bad", &["never-answers"])]).await;
+    let around = Around::with(&[("bad", &["never-responds"])]).await;
     let dropped = tokio::time::timeout(Duration::from_millis(300), around.call("never", json!({}))).await;
     assert!(dropped.is_err(), "{dropped:?}");
     was_told_of_a_cancelled_call(&around).await;
@@ -40,7 +40,7 @@ async fn a_server_is_told_of_a_call_that_nobody_waits_for() {
 
 #[tokio::test]
 async fn a_server_is_told_of_a_call_that_took_too_long() {
-    let around = Around::with(&[("bad", &["never-answers"])]).await;
+    let around = Around::with(&[("bad", &["never-responds"])]).await;
     let answer = around.call_within(Duration::from_millis(300), "never", json!({})).await;
     assert!(matches!(answer, Err(CallError::TimedOut { .. })), "{answer:?}");
     was_told_of_a_cancelled_call(&around).await;
@@ -165,7 +165,7 @@ async fn only_the_environment_that_is_named_reaches_a_server() {
 
 #[tokio::test]
 async fn a_stream_that_is_cut_costs_its_own_call() {
-    let server = toolwire_testkit::misbehaving_http(&["--behaviour", "cut-stream"]);
+    let server = toolwire_testkit::start_misbehaving_http(&["--behaviour", "cut-stream"]);
     let config = support::listening("bad", &server.url("/mcp"), HttpKind::Streamable);
     let around = Around::start(vec![config], Arc::new(NoHost));
     around.hub.settled().await;

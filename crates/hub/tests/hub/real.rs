@@ -11,7 +11,7 @@ use toolwire_contract::{CallOptions, Content, Progress, ToolResult, Toolbox};
 use toolwire_hub::{
     ElicitAnswer, ElicitKind, ElicitRequest, Host, HttpKind, NoHost, Phase, Refusal, Root, ServerConfig,
 };
-use toolwire_testkit::{RunningServer, Servers};
+use toolwire_testkit::{InstalledServers, RunningServer};
 
 use crate::support::{Around, PATIENCE, launched, listening, names, scratch, text, with_variable};
 
@@ -20,7 +20,7 @@ const EVERYTHING: [&str; 3] = ["everything", "everything-http", "everything-sse"
 
 /// `server-everything` on all of its transports. Those on the network run until they are dropped.
 fn everything() -> (Vec<ServerConfig>, [RunningServer; 2]) {
-    let servers = Servers::installed();
+    let servers = InstalledServers::find();
     let (http, sse) = (servers.everything_over_http(), servers.everything_over_sse());
     let configs = vec![
         launched(EVERYTHING[0], servers.everything()),
@@ -58,7 +58,7 @@ fn repository(folder: &Path) {
 
 #[tokio::test]
 async fn seven_servers_are_one_toolbox() {
-    let servers = Servers::installed();
+    let servers = InstalledServers::find();
     let (files, memory, git) = (scratch(), scratch().join("memory.jsonl"), scratch());
     repository(&git);
     let (mut configs, _running) = everything();
@@ -304,7 +304,7 @@ async fn what_servers_ask_reaches_the_application() {
 
 #[tokio::test]
 async fn a_server_on_the_network_that_comes_back_is_found_again() {
-    let servers = Servers::installed();
+    let servers = InstalledServers::find();
     let mut server = servers.everything_over_http();
     let config = listening("everything", &server.url("/mcp"), HttpKind::Auto);
     let around = Around::start(vec![config], Arc::new(NoHost));
@@ -316,7 +316,7 @@ async fn a_server_on_the_network_that_comes_back_is_found_again() {
     // A connection that was open may take the call and break.
     let away = away.unwrap_err();
     assert!(matches!(away.code(), "unavailable" | "outcome_unknown"), "{away}");
-    let _again = RunningServer::on_port(servers.everything_listening("streamableHttp"), server.port());
+    let _again = RunningServer::start_on_port(servers.everything_listening("streamableHttp"), server.port());
     assert_eq!(text(&echo("after").await.unwrap()), "Echo: after");
     around.close().await;
 }

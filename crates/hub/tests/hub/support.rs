@@ -14,7 +14,7 @@ use toolwire_hub::{
     Auth, Budget, Config, Host, HttpKind, Hub, HubOptions, NoHost, Secret, ServerConfig, ServerName,
     Transport,
 };
-use toolwire_testkit::{Launch, marked, misbehaving_server};
+use toolwire_testkit::{ServerCommand, misbehaving_server, processes_with_variable};
 
 const MARK: &str = "TOOLWIRE_TEST_HUB";
 
@@ -36,12 +36,12 @@ pub(crate) fn scratch() -> PathBuf {
 pub(crate) fn misbehaving(name: &str, behaviour: &[&str]) -> ServerConfig {
     let mut args = vec!["--behaviour".to_owned()];
     args.extend(behaviour.iter().map(|word| (*word).to_owned()));
-    launched(name, Launch { command: misbehaving_server().to_str().unwrap().to_owned(), args })
+    launched(name, ServerCommand { command: misbehaving_server().to_str().unwrap().to_owned(), args })
 }
 
 /// A server that is a process.
-pub(crate) fn launched(name: &str, launch: Launch) -> ServerConfig {
-    let Launch { command, args } = launch;
+pub(crate) fn launched(name: &str, launch: ServerCommand) -> ServerConfig {
+    let ServerCommand { command, args } = launch;
     server(name, Transport::Stdio { command, args, env: Vec::new(), cwd: None })
 }
 
@@ -125,7 +125,7 @@ impl Around {
     /// Closes the hub, and looks whether anything is left.
     pub(crate) async fn close(self) {
         self.hub.close().await;
-        let left = marked(MARK, &self.mark);
+        let left = processes_with_variable(MARK, &self.mark);
         assert!(left.is_empty(), "processes are left: {left:?}");
     }
 }

@@ -10,7 +10,7 @@ use toolwire_hub::{
     CallOptions, ConnectContext, ElicitAnswer, ElicitKind, ElicitRequest, Era, Host, HttpKind, NoHost,
     Progress, Refusal, Root, Secret, Session, SessionError, SessionEvent, Target,
 };
-use toolwire_testkit::Servers;
+use toolwire_testkit::InstalledServers;
 
 use crate::support::{Connecting, PATIENCE, call, connect, everything, http, object};
 
@@ -37,7 +37,7 @@ async fn over_stdio() {
 
 #[tokio::test]
 async fn over_streamable_http() {
-    let server = Servers::installed().everything_over_http();
+    let server = InstalledServers::find().everything_over_http();
     let session = connect(&http(server.url("/mcp"), HttpKind::Auto)).await;
     check_session(&session).await;
     session.close().await;
@@ -45,7 +45,7 @@ async fn over_streamable_http() {
 
 #[tokio::test]
 async fn over_the_older_http() {
-    let server = Servers::installed().everything_over_sse();
+    let server = InstalledServers::find().everything_over_sse();
     for kind in [HttpKind::Sse, HttpKind::Auto] {
         let session = connect(&http(server.url("/sse"), kind)).await;
         check_session(&session).await;
@@ -126,8 +126,8 @@ impl Host for Person {
 
 #[tokio::test]
 async fn the_application_answers_what_servers_ask() {
-    let streamable = Servers::installed().everything_over_http();
-    let older = Servers::installed().everything_over_sse();
+    let streamable = InstalledServers::find().everything_over_http();
+    let older = InstalledServers::find().everything_over_sse();
     for target in [
         everything(),
         http(streamable.url("/mcp"), HttpKind::Streamable),
@@ -163,7 +163,7 @@ async fn the_application_answers_what_servers_ask() {
 
 #[tokio::test]
 async fn progress_is_told_and_extends_the_time_limit() {
-    let server = Servers::installed().everything_over_http();
+    let server = InstalledServers::find().everything_over_http();
     for target in [everything(), http(server.url("/mcp"), HttpKind::Auto)] {
         let session = connect(&target).await;
         let heard = Arc::new(Mutex::new(Vec::new()));
@@ -186,8 +186,8 @@ async fn progress_is_told_and_extends_the_time_limit() {
 
 #[tokio::test]
 async fn a_call_that_is_given_up_leaves_the_session_usable() {
-    let server = Servers::installed().everything_over_http();
-    let older = Servers::installed().everything_over_sse();
+    let server = InstalledServers::find().everything_over_http();
+    let older = InstalledServers::find().everything_over_sse();
     for target in
         [everything(), http(server.url("/mcp"), HttpKind::Auto), http(older.url("/sse"), HttpKind::Sse)]
     {
@@ -215,8 +215,8 @@ async fn a_call_that_is_given_up_leaves_the_session_usable() {
 
 #[tokio::test]
 async fn many_calls_are_under_way_at_once() {
-    let server = Servers::installed().everything_over_http();
-    let older = Servers::installed().everything_over_sse();
+    let server = InstalledServers::find().everything_over_http();
+    let older = InstalledServers::find().everything_over_sse();
     for target in
         [everything(), http(server.url("/mcp"), HttpKind::Auto), http(older.url("/sse"), HttpKind::Sse)]
     {

@@ -15,7 +15,7 @@ use toolwire_hub::{
     AuthError, Bearer, CallOptions, ConnectContext, ConnectError, ElicitAnswer, ElicitRequest, Ending, Era,
     Failure, Host, HttpKind, LeftOut, NoHost, Secret, Session, SessionError,
 };
-use toolwire_testkit::{RunningServer, Servers};
+use toolwire_testkit::{InstalledServers, RunningServer};
 
 use crate::support::{Connecting, PATIENCE, call, connect, http};
 
@@ -170,7 +170,7 @@ async fn an_address_that_is_none() {
 
 #[tokio::test]
 async fn a_server_that_is_started_again_is_found_again() {
-    let servers = Servers::installed();
+    let servers = InstalledServers::find();
     let mut server = servers.everything_over_http();
     let session = connect(&http(server.url("/mcp"), HttpKind::Auto)).await;
     call(&session, "echo", json!({ "message": "one" })).await;
@@ -187,7 +187,7 @@ async fn a_server_that_is_started_again_is_found_again() {
     assert!(!error.may_have_run());
 
     // The new process knows nothing of the session, and says so without an id.
-    let _again = RunningServer::on_port(servers.everything_listening("streamableHttp"), server.port());
+    let _again = RunningServer::start_on_port(servers.everything_listening("streamableHttp"), server.port());
     let answered = tokio::time::timeout(PATIENCE, call(&session, "echo", json!({ "message": "two" }))).await;
     assert_eq!(answered.unwrap()["content"][0]["text"], "Echo: two");
     session.close().await;
@@ -195,7 +195,7 @@ async fn a_server_that_is_started_again_is_found_again() {
 
 #[tokio::test]
 async fn the_older_http_ends_with_its_stream() {
-    let mut server = Servers::installed().everything_over_sse();
+    let mut server = InstalledServers::find().everything_over_sse();
     let session = connect(&http(server.url("/sse"), HttpKind::Sse)).await;
     let (told, mut progressed) = mpsc::channel(1);
     let options = CallOptions {

@@ -9,20 +9,20 @@ use tokio_util::sync::CancellationToken;
 use toolwire_hub::{
     CallOptions, ConnectContext, ConnectError, Era, Host, HttpKind, NoHost, Session, SessionEvent, Target,
 };
-use toolwire_testkit::{Launch, Servers};
+use toolwire_testkit::{InstalledServers, ServerCommand};
 
 /// Long enough for a busy machine; nothing waits for it that goes well.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn everything() -> Target {
-    launched(Servers::installed().everything())
+    launched(InstalledServers::find().everything())
 }
 
 pub(crate) fn time() -> Target {
-    launched(Servers::installed().time())
+    launched(InstalledServers::find().time())
 }
 
-fn launched(launch: Launch) -> Target {
+fn launched(launch: ServerCommand) -> Target {
     Target::Stdio { command: launch.command, args: launch.args, env: Vec::new(), cwd: None }
 }
 

@@ -3,28 +3,30 @@
 use serde_json::{Value, json};
 use toolwire_contract::{Block, Content, ModelEvent, ModelResponse, Role, StopReason, Usage};
 use toolwire_dialect::Dialect;
-use toolwire_testkit::provider::{Api, Delivery, Reply, Said, Split, Stop, Tokens};
+use toolwire_testkit::provider::{
+    Api, BodySplit, Delivery, FinishReason, ModelOutput, ScriptedResponse, TokenCounts,
+};
 
 use crate::setting::{Setting, question, text_of};
 
 /// What a model may say, in words for a failure.
-fn cases(api: Api) -> Vec<(&'static str, Said)> {
-    let usage = Tokens { input: 120, cached: 20, output: 30, thinking: 0 };
+fn cases(api: Api) -> Vec<(&'static str, ModelOutput)> {
+    let usage = TokenCounts { input: 120, cached: 20, output: 30, thinking: 0 };
     let weather = r#"{"location":"Zürich 😀","units":"celsius"}"#;
     // Each API shows tools under names of its own making.
     let look_up = wire_name(api, "files/look up");
     vec![
-        ("text", Said::text("Grüezi, \"world\" 😀\n\nAll is well.").usage(usage)),
-        ("one call", Said::default().call("call00001", "get_weather", weather)),
+        ("text", ModelOutput::text("Grüezi, \"world\" 😀\n\nAll is well.").usage(usage)),
+        ("one call", ModelOutput::default().call("call00001", "get_weather", weather)),
         (
             "text and two calls",
-            Said::text("Let me see.").call("call00001", "get_weather", weather).call(
+            ModelOutput::text("Let me see.").call("call00001", "get_weather", weather).call(
                 "call00002",
                 &look_up,
                 r#"{"n":9007199254740993}"#,
             ),
         ),
-        ("cut off by its limit", Said::text("It is a long").stop(Stop::Length)),
+        ("cut off by its limit", ModelOutput::text("It is a long").finish(FinishReason::Length)),
     ]
 }
 
@@ -68,7 +70,7 @@ fn plain(answer: &ModelResponse) -> Value {
     json!({"blocks": blocks, "stop": format!("{:?}", answer.stop)})
 }
 
-fn expected(said: &Said) -> Value {
+fn expected(said: &ModelOutput) -> Value {
     let mut blocks = Vec::new();
     blocks.extend(said.text.iter().map(|text| json!({"text": text})));
     blocks.extend(said.calls.iter().map(|call| {
@@ -76,7 +78,7 @@ fn expected(said: &Said) -> Value {
         let arguments: Value = serde_json::from_str(&call.arguments).expect("the case is JSON");
         json!({"call": name, "arguments": arguments})
     }));
-    let stop = match (&said.stop, said.calls.is_empty()) {
+    let stop = match (&said.finish, said.calls.is_empty()) {
         (Some(_), _) => StopReason::Length,
         (None, true) => StopReason::End,
         (None, false) => StopReason::Calls,
@@ -85,22 +87,22 @@ fn expected(said: &Said) -> Value {
 }
 
 /// The same answer whichever way it comes, and a request that the provider takes.
-async fn check(api: Api, case: &str, said: &Said) {
+async fn check(api: Api, case: &str, said: &ModelOutput) {
     let label = format!("{api:?}, {case}");
-    let torn = Delivery { split: Split::EveryByte, ..Delivery::default() };
-    let lumps = Delivery { split: Split::Sizes(vec![7, 1, 400]), ..Delivery::default() };
+    let torn = Delivery { split: BodySplit::EveryByte, ..Delivery::default() };
+    let lumps = Delivery { split: BodySplit::Sizes(vec![7, 1, 400]), ..Delivery::default() };
     let ways = [
-        ("whole", json!({"stream": false}), Reply::Answer(said.clone())),
-        ("streamed", json!({}), Reply::Answer(said.clone())),
-        ("torn", json!({}), Reply::Delivered(said.clone(), torn)),
-        ("in lumps", json!({}), Reply::Delivered(said.clone(), lumps)),
+        ("whole", json!({"stream": false}), ScriptedResponse::Output(said.clone())),
+        ("streamed", json!({}), ScriptedResponse::Output(said.clone())),
+        ("torn", json!({}), ScriptedResponse::Delivered(said.clone(), torn)),
+        ("in lumps", json!({}), ScriptedResponse::Delivered(said.clone(), lumps)),
     ];
     let mut answers = Vec::new();
     for (way, config, reply) in ways {
         let setting = Setting::repeating(api, reply, config).await;
         let (shown, answer) = setting.ask(question("How is it in Zürich?")).await;
         let answer = answer.unwrap_or_else(|error| panic!("{label}, {way}: {error:?}"));
-        assert_eq!(setting.provider.refusals(), [], "{label}, {way}");
+        assert_eq!(setting.provider.rejections(), [], "{label}, {way}");
         assert_eq!(plain(&answer), expected(said), "{label}, {way}");
         let plan = shown.iter().filter_map(|event| match event {
             ModelEvent::Thinking(plan) if api == Api::Cohere => Some(plan.as_str()),
@@ -141,9 +143,10 @@ async fn every_provider_is_understood_whole_and_streamed_and_torn() {
 
 #[tokio::test]
 async fn the_price_is_worked_out_where_the_provider_names_none() {
-    let said = Said::text("hi").usage(Tokens { input: 1000, cached: 400, output: 100, thinking: 0 });
+    let said =
+        ModelOutput::text("hi").usage(TokenCounts { input: 1000, cached: 400, output: 100, thinking: 0 });
     let config = json!({"price": {"input": 2.0, "cachedInput": 0.5, "output": 10.0}});
-    let setting = Setting::repeating(Api::OpenAiChat, Reply::Answer(said), config).await;
+    let setting = Setting::repeating(Api::OpenAiChat, ScriptedResponse::Output(said), config).await;
     let (_, answer) = setting.ask(question("hi")).await;
     let usage = answer.expect("an answer").usage;
     let expected = Usage {
@@ -160,7 +163,7 @@ async fn the_price_is_worked_out_where_the_provider_names_none() {
 async fn an_endpoint_that_does_not_stream_when_asked_to_is_understood() {
     let body = json!({"id": "1", "object": "chat.completion", "choices": [
         {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "hi"}}]});
-    let reply = Reply::Raw {
+    let reply = ScriptedResponse::Raw {
         status: 200,
         headers: vec![("content-type".to_owned(), "application/json; charset=utf-8".to_owned())],
         body: vec![body.to_string().into_bytes()],
@@ -182,7 +185,7 @@ async fn the_closing_word_ends_an_answer_that_tells_no_reason() {
         (json!({"content": "hi"}), "", Err("broken")),
         (call, "", Err("broken")),
     ] {
-        let reply = Reply::Raw {
+        let reply = ScriptedResponse::Raw {
             status: 200,
             headers: vec![("content-type".to_owned(), "text/event-stream".to_owned())],
             body: vec![event(delta.clone()).into_bytes(), end.as_bytes().to_vec()],
@@ -198,8 +201,12 @@ async fn the_closing_word_ends_an_answer_that_tells_no_reason() {
 
 #[tokio::test]
 async fn more_tools_than_the_provider_takes_are_not_sent() {
-    let setting =
-        Setting::repeating(Api::OpenAiChat, Reply::Answer(Said::text("hi")), json!({"maxTools": 1})).await;
+    let setting = Setting::repeating(
+        Api::OpenAiChat,
+        ScriptedResponse::Output(ModelOutput::text("hi")),
+        json!({"maxTools": 1}),
+    )
+    .await;
     let (_, refused) = setting.ask(question("hi")).await;
     let refused = refused.expect_err("two tools are offered");
     assert_eq!(

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use toolwire_contract::{ModelError, ModelEvent};
-use toolwire_testkit::provider::{Api, Delivery, Reply, Said, render};
+use toolwire_testkit::provider::{Api, Delivery, ModelOutput, ScriptedResponse, render};
 
 use crate::setting::{Setting, question, text_of};
 
@@ -11,9 +11,12 @@ use crate::setting::{Setting, question, text_of};
 /// Before anything was shown the endpoint asks again, as often as it may; after that it never does, and says that the answer
 /// broke off, or has it whole because only words about it were missing.
 async fn check(api: Api) {
-    let said =
-        Said::text("Some words before the call. ").call("call00001", "get_weather", r#"{"location":"Bern"}"#);
-    let whole = Setting::repeating(api, Reply::Answer(said.clone()), json!({})).await;
+    let said = ModelOutput::text("Some words before the call. ").call(
+        "call00001",
+        "get_weather",
+        r#"{"location":"Bern"}"#,
+    );
+    let whole = Setting::repeating(api, ScriptedResponse::Output(said.clone()), json!({})).await;
     let (_, whole) = whole.ask(question("hi")).await;
     let whole = whole.unwrap_or_else(|error| panic!("{api:?}: {error:?}"));
     let events = render(api, &said, true).len();
@@ -21,8 +24,12 @@ async fn check(api: Api) {
     let mut is_over = false;
     for count in 0..=events {
         let delivery = Delivery { cut_after_events: Some(count), ..Delivery::default() };
-        let setting =
-            Setting::repeating(api, Reply::Delivered(said.clone(), delivery), json!({"retries": 2})).await;
+        let setting = Setting::repeating(
+            api,
+            ScriptedResponse::Delivered(said.clone(), delivery),
+            json!({"retries": 2}),
+        )
+        .await;
         let (shown, ended) = setting.ask(question("hi")).await;
         let label = format!("{api:?} after {count} of {events}");
         let asked = setting.provider.requests().len();
@@ -67,8 +74,8 @@ async fn an_error_after_the_first_words_is_kept_whole_and_not_asked_again() {
             Api::Bedrock => "internalServerException",
             _ => "server_error",
         };
-        let said = Said::text("Some words").fault(kind, "the machine is on fire");
-        let setting = Setting::repeating(api, Reply::Answer(said), json!({})).await;
+        let said = ModelOutput::text("Some words").stream_error(kind, "the machine is on fire");
+        let setting = Setting::repeating(api, ScriptedResponse::Output(said), json!({})).await;
         let (shown, ended) = setting.ask(question("hi")).await;
         let error = ended.expect_err("it ends with an error");
         let ModelError::Refused { message, body, .. } = &error else { panic!("{api:?}: {error:?}") };
@@ -83,10 +90,11 @@ async fn dropping_the_stream_ends_the_request() {
     use futures::StreamExt;
     use toolwire_contract::Model;
 
-    let said = Said::text("Some words that nobody waits for");
+    let said = ModelOutput::text("Some words that nobody waits for");
     let gate = toolwire_testkit::provider::Gate::new();
     let delivery = Delivery { gates: vec![(3, gate.clone())], ..Delivery::default() };
-    let setting = Setting::repeating(Api::OpenAiChat, Reply::Delivered(said, delivery), json!({})).await;
+    let setting =
+        Setting::repeating(Api::OpenAiChat, ScriptedResponse::Delivered(said, delivery), json!({})).await;
     let mut events = setting.endpoint.ask(question("hi"));
     let first = events.next().await;
     assert!(matches!(first, Some(Ok(ModelEvent::Text(_)))), "{first:?}");
@@ -98,7 +106,9 @@ async fn dropping_the_stream_ends_the_request() {
 async fn nothing_is_asked_before_the_stream_is_polled() {
     use toolwire_contract::Model;
 
-    let setting = Setting::repeating(Api::OpenAiChat, Reply::Answer(Said::text("hi")), json!({})).await;
+    let setting =
+        Setting::repeating(Api::OpenAiChat, ScriptedResponse::Output(ModelOutput::text("hi")), json!({}))
+            .await;
     drop(setting.endpoint.ask(question("hi")));
     let (_, answer) = setting.ask(question("hi")).await;
     assert!(answer.is_ok());

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use toolwire_contract::{ModelError, WaitPhase};
 use toolwire_llm::{Endpoint, EndpointConfig};
-use toolwire_testkit::provider::{Api, Delivery, Gate, Reply, Said};
+use toolwire_testkit::provider::{Api, Delivery, Gate, ModelOutput, ScriptedResponse};
 
 use crate::setting::{Setting, question, text_of};
 
@@ -17,8 +17,12 @@ fn timed_out(waiting_for: WaitPhase) -> ModelError {
 
 #[tokio::test]
 async fn an_answer_that_does_not_begin() {
-    let setting =
-        Setting::repeating(Api::OpenAiChat, Reply::Hang, json!({"timeouts": {"firstToken": "50ms"}})).await;
+    let setting = Setting::repeating(
+        Api::OpenAiChat,
+        ScriptedResponse::Hang,
+        json!({"timeouts": {"firstToken": "50ms"}}),
+    )
+    .await;
     let (shown, ended) = setting.ask(question("hi")).await;
     assert_eq!((shown, ended), (vec![], Err(timed_out(WaitPhase::FirstToken))));
     assert_eq!(setting.provider.requests().len(), 1, "a slow model is not asked twice");
@@ -27,7 +31,7 @@ async fn an_answer_that_does_not_begin() {
 #[tokio::test]
 async fn an_answer_that_begins_with_headers_alone() {
     let delivery = Delivery { gates: vec![(0, Gate::new())], ..Delivery::default() };
-    let reply = Reply::Delivered(Said::text("hi"), delivery);
+    let reply = ScriptedResponse::Delivered(ModelOutput::text("hi"), delivery);
     for stream in [true, false] {
         let config = json!({"stream": stream, "timeouts": {"firstToken": "50ms"}});
         let setting = Setting::repeating(Api::OpenAiChat, reply.clone(), config).await;
@@ -39,7 +43,7 @@ async fn an_answer_that_begins_with_headers_alone() {
 #[tokio::test]
 async fn an_answer_that_does_not_go_on() {
     let delivery = Delivery { gates: vec![(4, Gate::new())], ..Delivery::default() };
-    let reply = Reply::Delivered(Said::text("Some words and no more"), delivery);
+    let reply = ScriptedResponse::Delivered(ModelOutput::text("Some words and no more"), delivery);
     let setting = Setting::repeating(Api::OpenAiChat, reply, json!({"timeouts": {"silence": "50ms"}})).await;
     let (shown, ended) = setting.ask(question("hi")).await;
     assert_eq!(ended, Err(timed_out(WaitPhase::NextToken)));
@@ -66,11 +70,12 @@ async fn a_connection_that_is_not_taken() {
 
 #[tokio::test]
 async fn a_provider_that_holds_the_connection_after_its_last_word_is_not_waited_for() {
-    let said = Said::text("hi");
+    let said = ModelOutput::text("hi");
     let events = toolwire_testkit::provider::render(Api::OpenAiChat, &said, true).len();
     let delivery = Delivery { gates: vec![(events, Gate::new())], ..Delivery::default() };
     let config = json!({"timeouts": {"silence": "50ms"}});
-    let setting = Setting::repeating(Api::OpenAiChat, Reply::Delivered(said, delivery), config).await;
+    let setting =
+        Setting::repeating(Api::OpenAiChat, ScriptedResponse::Delivered(said, delivery), config).await;
     let (shown, ended) = setting.ask(question("hi")).await;
     assert_eq!(text_of(&shown), "hi");
     assert!(ended.is_ok(), "{ended:?}");

@@ -5,26 +5,26 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use toolwire_contract::ModelError;
 use toolwire_llm::{Endpoint, EndpointConfig};
-use toolwire_testkit::provider::{Api, Delivery, Reply, Said, Script};
+use toolwire_testkit::provider::{Api, Delivery, ModelOutput, Script, ScriptedResponse};
 
 use crate::setting::{Paced, Setting, question};
 
-fn refusal(status: u16, headers: &[(&str, &str)], body: Value) -> Reply {
+fn refusal(status: u16, headers: &[(&str, &str)], body: Value) -> ScriptedResponse {
     let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    Reply::Error { status, headers, body }
+    ScriptedResponse::Error { status, headers, body }
 }
 
 /// These replies and then an answer: how long was waited, and whether the answer was reached.
-async fn check(replies: Vec<Reply>, waits: &[u64], is_answered: bool) -> Option<ModelError> {
+async fn check(replies: Vec<ScriptedResponse>, waits: &[u64], is_answered: bool) -> Option<ModelError> {
     let count = replies.len();
-    let script = Script::new(replies.into_iter().chain([Reply::Answer(Said::text("hi"))]));
+    let script = Script::new(replies.into_iter().chain([ScriptedResponse::Output(ModelOutput::text("hi"))]));
     let setting = Setting::new(Api::OpenAiChat, script, json!({})).await;
     let (_, ended) = setting.ask(question("hi")).await;
     let waited: Vec<u64> = setting.waits.waits().iter().map(|wait| wait.as_millis() as u64).collect();
     assert_eq!(waited, waits, "{ended:?}");
     assert_eq!(ended.is_ok(), is_answered, "{ended:?}");
     assert_eq!(setting.provider.requests().len(), waits.len() + 1);
-    assert!(setting.provider.replies_left() <= count);
+    assert!(setting.provider.responses_left() <= count);
     ended.err()
 }
 
@@ -37,8 +37,11 @@ async fn what_may_pass_is_asked_again_with_growing_waits() {
     for status in [408, 409, 429, 500, 502, 503, 504, 529] {
         check(vec![refusal(status, &[], error("later"))], &[250], true).await;
     }
-    let all =
-        vec![Reply::CloseBeforeHeaders, refusal(500, &[], error("x")), refusal(503, &[], json!("<html>"))];
+    let all = vec![
+        ScriptedResponse::CloseBeforeHeaders,
+        refusal(500, &[], error("x")),
+        refusal(503, &[], json!("<html>")),
+    ];
     check(all, &[250, 500, 1000], true).await;
 }
 
@@ -97,7 +100,7 @@ async fn the_last_error_is_told_when_the_attempts_are_used_up() {
 async fn an_error_at_the_head_of_a_stream_is_one_as_any_other() {
     let head = |kind: &str| {
         let event = format!("data: {}\n\n", json!({"error": {"message": "oh", "type": kind, "code": null}}));
-        Reply::Raw {
+        ScriptedResponse::Raw {
             status: 200,
             headers: vec![("content-type".to_owned(), "text/event-stream".to_owned())],
             body: vec![event.into_bytes()],
@@ -122,7 +125,7 @@ async fn a_refused_tool_is_named_by_its_own_name() {
 #[tokio::test]
 async fn a_page_instead_of_an_answer_is_told() {
     for kind in ["text/html", "text/plain"] {
-        let page = Reply::Raw {
+        let page = ScriptedResponse::Raw {
             status: 200,
             headers: vec![("content-type".to_owned(), kind.to_owned())],
             body: vec![b"\n<HTML>Log in".to_vec()],
@@ -157,7 +160,9 @@ async fn a_provider_that_is_not_there_is_told_after_all_attempts() {
 
 #[tokio::test]
 async fn a_provider_without_tls_is_told_from_one_that_is_not_there() {
-    let setting = Setting::repeating(Api::OpenAiChat, Reply::Answer(Said::text("hi")), json!({})).await;
+    let setting =
+        Setting::repeating(Api::OpenAiChat, ScriptedResponse::Output(ModelOutput::text("hi")), json!({}))
+            .await;
     let base_url = setting.provider.base_url().replace("http://", "https://");
     let config = EndpointConfig { base_url: Some(base_url), ..EndpointConfig::default() };
     let waits = std::sync::Arc::new(Paced::default());
@@ -171,7 +176,8 @@ async fn a_provider_without_tls_is_told_from_one_that_is_not_there() {
 async fn every_provider_refuses_another_key_and_the_hint_says_where_it_is() {
     for api in Api::ALL {
         let config = json!({"apiKey": "another-key"});
-        let setting = Setting::repeating(api, Reply::Answer(Said::text("hi")), config).await;
+        let setting =
+            Setting::repeating(api, ScriptedResponse::Output(ModelOutput::text("hi")), config).await;
         let (_, ended) = setting.ask(question("hi")).await;
         // Servers that one runs oneself may take any key.
         let Err(refused) = ended else { continue };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use toolwire_contract::{Block, Content, Message, ModelRequest, ModelResponse, Role, ToolResult};
-use toolwire_testkit::provider::{Api, Said};
+use toolwire_testkit::provider::{Api, ModelOutput};
 
 use crate::answers::wire_name;
 use crate::setting::{Setting, question, tools};
@@ -27,14 +27,14 @@ fn id(api: Api, number: usize) -> String {
 }
 
 /// What the model of an API says when it calls: with thinking, where the API shows some.
-fn calling(api: Api, words: &str) -> Said {
-    let said = Said::text(words).call(&id(api, 1), "get_weather", r#"{"location":"Bern"}"#).call(
+fn calling(api: Api, words: &str) -> ModelOutput {
+    let said = ModelOutput::text(words).call(&id(api, 1), "get_weather", r#"{"location":"Bern"}"#).call(
         &id(api, 2),
         &wire_name(api, "files/look up"),
         r#"{"n":7}"#,
     );
     let said = if api == Api::OpenAiChat { said } else { said.thinking("They want to know two things.") };
-    Said { hidden_thinking: matches!(api, Api::Anthropic | Api::Bedrock | Api::Responses), ..said }
+    ModelOutput { hidden_thinking: matches!(api, Api::Anthropic | Api::Bedrock | Api::Responses), ..said }
 }
 
 /// The results of the calls in an answer: one with an image, one that failed and has one too.
@@ -57,16 +57,20 @@ async fn ask(setting: &Setting, messages: &[Message], label: &str) -> ModelRespo
     };
     let (_, answer) = setting.ask(request).await;
     let answer = answer.unwrap_or_else(|error| panic!("{label}: {error:?}"));
-    assert_eq!(setting.provider.refusals(), [], "{label}");
+    assert_eq!(setting.provider.rejections(), [], "{label}");
     assert_eq!(answer.unusable, [], "{label}");
     answer
 }
 
 async fn check(first: Api, second: Api, config: Value) {
     let label = format!("{first:?} to {second:?} and back, {config}");
-    let script = [calling(first, "Let me look."), Said::text("All is well."), Said::text("You are welcome.")];
+    let script = [
+        calling(first, "Let me look."),
+        ModelOutput::text("All is well."),
+        ModelOutput::text("You are welcome."),
+    ];
     let one = Setting::new(first, script.into(), config.clone()).await;
-    let script = [calling(second, "Once more."), Said::text("Done.")];
+    let script = [calling(second, "Once more."), ModelOutput::text("Done.")];
     let other = Setting::new(second, script.into(), config.clone()).await;
 
     let picture = Block::Content(Content::image(IMAGE, "image/png"));
@@ -85,7 +89,7 @@ async fn check(first: Api, second: Api, config: Value) {
     // In the middle of calls, too: the second reads the results of calls that the first made.
     let script = [calling(first, "Let me look.")];
     let one = Setting::new(first, script.into(), config.clone()).await;
-    let script = [Said::text("I see.")];
+    let script = [ModelOutput::text("I see.")];
     let other = Setting::new(second, script.into(), config).await;
     let answer = ask(&one, &messages, &label).await;
     let results = results(&answer);

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 
 use serde_json::json;
-use toolwire_testkit::provider::{Api, KEY, Reply, Said};
+use toolwire_testkit::provider::{API_KEY, Api, ModelOutput, ScriptedResponse};
 use tracing::field::{Field, Visit};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::{Context, SubscriberExt};
@@ -41,11 +41,11 @@ fn no_key_is_in_a_log_an_error_or_a_debug_text() {
     tracing::subscriber::with_default(subscriber, || {
         runtime.block_on(async {
             for api in Api::ALL {
-                let echo = json!({"error": {"message": format!("the key {KEY} has no credit"), "code": KEY}});
+                let echo = json!({"error": {"message": format!("the key {API_KEY} has no credit"), "code": API_KEY}});
                 let replies = [
-                    Reply::error(500, echo.clone()),
-                    Reply::error(402, echo),
-                    Reply::Answer(Said::text("hi")),
+                    ScriptedResponse::error(500, echo.clone()),
+                    ScriptedResponse::error(402, echo),
+                    ScriptedResponse::Output(ModelOutput::text("hi")),
                 ];
                 let script = toolwire_testkit::provider::Script::new(replies);
                 let config = json!({"headers": {"x-team-key": "team-key-of-us"}});
@@ -58,12 +58,12 @@ fn no_key_is_in_a_log_an_error_or_a_debug_text() {
                 let sent = format!("{:?}", request.headers);
                 assert!(sent.contains("team-key-of-us"), "{api:?}: {sent}");
                 let shown = format!("{refused} {refused:?} {:?} {:?}", setting.endpoint, refused.hint());
-                assert!(!shown.contains(KEY) && !shown.contains("team-key-of-us"), "{api:?}: {shown}");
+                assert!(!shown.contains(API_KEY) && !shown.contains("team-key-of-us"), "{api:?}: {shown}");
                 assert!(shown.contains("the key … has no credit"), "{api:?}: {shown}");
             }
         });
     });
     let log = log.0.lock().expect("nobody panicked");
     assert!(log.contains("asking again"), "the log was kept: {log}");
-    assert!(!log.contains(KEY) && !log.contains("team-key-of-us"), "{log}");
+    assert!(!log.contains(API_KEY) && !log.contains("team-key-of-us"), "{log}");
 }

@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use toolwire_contract::{Message, Model, ModelError, ModelEvent, ModelRequest, ModelResponse, Tool};
 use toolwire_llm::{Endpoint, EndpointConfig, Pacing};
-use toolwire_testkit::provider::{Api, KEY, Provider, Reply, Script};
+use toolwire_testkit::provider::{API_KEY, Api, FakeProvider, Script, ScriptedResponse};
 
 /// How a model of this API is written.
 pub(crate) fn model_name(api: Api) -> &'static str {
@@ -33,15 +33,15 @@ pub(crate) fn model_name(api: Api) -> &'static str {
 
 /// A provider with its script, an endpoint that asks it, and how long the endpoint waited between attempts.
 pub(crate) struct Setting {
-    pub(crate) provider: Provider,
+    pub(crate) provider: FakeProvider,
     pub(crate) endpoint: Endpoint,
     pub(crate) waits: Arc<Paced>,
 }
 
 impl Setting {
     pub(crate) async fn new(api: Api, script: Script, config: Value) -> Setting {
-        let provider = Provider::start(api, script).await;
-        let mut merged = json!({"baseUrl": provider.base_url(), "apiKey": KEY, "region": "us-east-1"});
+        let provider = FakeProvider::start(api, script).await;
+        let mut merged = json!({"baseUrl": provider.base_url(), "apiKey": API_KEY, "region": "us-east-1"});
         for (key, value) in config.as_object().expect("a configuration is an object") {
             merged[key] = value.clone();
         }
@@ -52,8 +52,8 @@ impl Setting {
     }
 
     /// A provider that always replies the same.
-    pub(crate) async fn repeating(api: Api, reply: Reply, config: Value) -> Setting {
-        Setting::new(api, Script::answering(move |_| reply.clone()), config).await
+    pub(crate) async fn repeating(api: Api, reply: ScriptedResponse, config: Value) -> Setting {
+        Setting::new(api, Script::from_fn(move |_| reply.clone()), config).await
     }
 
     /// What came before the end, and the end.

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use serde_json::json;
 use toolwire_contract::{Message, Model, ModelError};
 use toolwire_llm::{Endpoint, EndpointConfig, collect};
-use toolwire_testkit::provider::{ACCESS_KEY, Api, Provider, Reply, SECRET_KEY, Said, Script};
+use toolwire_testkit::provider::{
+    ACCESS_KEY, Api, FakeProvider, ModelOutput, SECRET_KEY, Script, ScriptedResponse,
+};
 
 use crate::setting::{Paced, question};
 
-async fn ask(secret_key: &'static str, stream: bool) -> (Provider, Result<Message, ModelError>) {
-    let script = Script::answering(|_| Reply::Answer(Said::text("hi")));
-    let provider = Provider::start(Api::Bedrock, script).await;
+async fn ask(secret_key: &'static str, stream: bool) -> (FakeProvider, Result<Message, ModelError>) {
+    let script = Script::from_fn(|_| ScriptedResponse::Output(ModelOutput::text("hi")));
+    let provider = FakeProvider::start(Api::Bedrock, script).await;
     let config = json!({"baseUrl": provider.base_url(), "stream": stream});
     let config: EndpointConfig = serde_json::from_value(config).expect("a configuration");
     let lookup = move |name: &str| match name {
@@ -33,7 +35,7 @@ async fn a_signature_is_taken() {
     for stream in [true, false] {
         let (provider, answer) = ask(SECRET_KEY, stream).await;
         assert_eq!(answer, Ok(Message::assistant("hi")), "stream: {stream}");
-        assert_eq!(provider.refusals(), []);
+        assert_eq!(provider.rejections(), []);
     }
 }
 

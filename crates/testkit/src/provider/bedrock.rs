@@ -1,4 +1,8 @@
-//! Bedrock's Converse, with a Claude model behind it.
+//! Bedrock's Converse, with a Claude model.
+//!
+//! Rules in `docs/providers.md`: `bedrock/endpoint`, `bedrock/unknown-fields`, `bedrock/system`.
+//!
+//! The messages of `SerializationException` are our own: no public source quotes any.
 
 mod blocks;
 mod messages;
@@ -6,60 +10,53 @@ mod render;
 mod signature;
 mod tools;
 
-pub(super) use render::{stream, whole};
-pub(super) use signature::verify;
+pub(super) use render::{complete_body, stream_events};
+pub(super) use signature::verify as verify_signature;
 
 use serde_json::{Value, json};
 
-use super::KEY;
-use super::json::{present, stranger, text};
-use super::judge::{Refusal, Request};
+use super::API_KEY;
+use super::check::{Rejection, Request};
+use super::json::{present, text, unknown_key};
 
-/// The rules of a request as a whole.
-///
-/// | rule | source |
-/// |---|---|
-/// | a signature of version 4, or a key as bearer; path | 3.6 [D] |
-/// | fields | 3.6 [S botocore]: the service model has no others; the wording of this refusal is ours |
-/// | `system` is text, not a role | 3.6 [S] |
-pub(super) fn judge(request: &Request<'_>) -> Result<(), Refusal> {
-    admit(request)?;
+pub(super) fn check(request: &Request<'_>) -> Result<(), Rejection> {
+    check_access(request)?;
     let body = request.body;
     if !body.is_object() {
         return Err(error(400, "SerializationException", "The request body is not valid JSON"));
     }
-    known(body, "", &REQUEST_KEYS)?;
+    check_keys(body, "", &REQUEST_KEYS)?;
     if let Some(config) = present(body, "inferenceConfig") {
-        known(config, "inferenceConfig", &["maxTokens", "temperature", "topP", "stopSequences"])?;
+        check_keys(config, "inferenceConfig", &["maxTokens", "temperature", "topP", "stopSequences"])?;
     }
-    let system = present(body, "system");
-    if let Some(system) = system {
+    if let Some(system) = present(body, "system") {
         let blocks = system
             .as_array()
             .ok_or_else(|| error(400, "SerializationException", "Expected list or null at 'system'"))?;
         for (index, block) in blocks.iter().enumerate() {
-            let way = format!("system.{index}");
-            known(block, &way, &["text", "guardContent", "cachePoint"])?;
+            let path = format!("system.{index}");
+            check_keys(block, &path, &["text", "guardContent", "cachePoint"])?;
             if text(block, "text").is_some_and(|text| text.trim().is_empty()) {
-                return Err(refuse(&format!(
-                    "The text field in the SystemContentBlock object at {way} is blank. Add text to the text field, and try \
+                return Err(reject(&format!(
+                    "The text field in the SystemContentBlock object at {path} is blank. Add text to the text field, and try \
                      again."
                 )));
             }
         }
     }
-    tools::judge(body)?;
-    messages::judge(body)
+    tools::check(body)?;
+    messages::check(body)
 }
 
-fn admit(request: &Request<'_>) -> Result<(), Refusal> {
+/// Checks the key or the form of the signature, and the path.
+fn check_access(request: &Request<'_>) -> Result<(), Rejection> {
     match request.bearer() {
-        Some(KEY) => {}
+        Some(API_KEY) => {}
         Some(_) => {
             let message = "Authentication failed: Please make sure your API Key is valid.";
             return Err(error(403, "AccessDeniedException", message));
         }
-        None => signature::has_form(request)?,
+        None => signature::check_form(request)?,
     }
     let model =
         request.target.path.strip_prefix("/model/").and_then(|rest| {
@@ -71,49 +68,51 @@ fn admit(request: &Request<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn error(status: u16, kind: &str, message: &str) -> Refusal {
+fn error(status: u16, kind: &str, message: &str) -> Rejection {
     let headers = vec![("x-amzn-errortype".to_owned(), kind.to_owned())];
-    Refusal { status, headers, body: json!({"message": message}) }
+    Rejection { status, headers, body: json!({"message": message}) }
 }
 
-fn refuse(message: &str) -> Refusal {
+fn reject(message: &str) -> Rejection {
     error(400, "ValidationException", message)
 }
 
-/// A value outside of what the service model allows, with the way as AWS writes it: lists have members, counted from 1.
-fn constraint(value: &str, way: &str, rule: &str) -> Refusal {
-    refuse(&format!(
-        "1 validation error detected: Value '{value}' at '{way}' failed to satisfy constraint: {rule}"
+/// A violated constraint of the service model.
+///
+/// `member_path` is the path as AWS writes it in these errors: the members of an array are counted from 1.
+fn constraint(value: &str, member_path: &str, rule: &str) -> Rejection {
+    reject(&format!(
+        "1 validation error detected: Value '{value}' at '{member_path}' failed to satisfy constraint: {rule}"
     ))
 }
 
-fn missing(way: &str) -> Refusal {
-    refuse(&format!(
-        "1 validation error detected: Value null at '{way}' failed to satisfy constraint: Member must not be null"
+fn missing(member_path: &str) -> Rejection {
+    reject(&format!(
+        "1 validation error detected: Value null at '{member_path}' failed to satisfy constraint: Member must not be null"
     ))
 }
 
-fn known(value: &Value, way: &str, keys: &[&str]) -> Result<(), Refusal> {
+fn check_keys(value: &Value, path: &str, keys: &[&str]) -> Result<(), Rejection> {
     if !value.is_object() {
-        return Err(error(400, "SerializationException", &format!("Expected structure or null at '{way}'")));
+        return Err(error(400, "SerializationException", &format!("Expected structure or null at '{path}'")));
     }
-    let Some(key) = stranger(value, keys) else { return Ok(()) };
-    let way = if way.is_empty() { key.to_owned() } else { format!("{way}.{key}") };
-    Err(error(400, "SerializationException", &format!("'{way}' is not a member of the service model")))
+    let Some(key) = unknown_key(value, keys) else { return Ok(()) };
+    let path = if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+    Err(error(400, "SerializationException", &format!("'{path}' is not a member of the service model")))
 }
 
-/// The one member of a union.
-fn member<'value>(
+/// Returns the name and the value of the only member of a union.
+fn union_member<'value>(
     value: &'value Value,
-    way: &str,
+    path: &str,
     keys: &[&'static str],
-) -> Result<(&'static str, &'value Value), Refusal> {
-    known(value, way, keys)?;
+) -> Result<(&'static str, &'value Value), Rejection> {
+    check_keys(value, path, keys)?;
     let mut set = keys.iter().filter_map(|key| present(value, key).map(|inner| (*key, inner)));
     match (set.next(), set.next()) {
         (Some(one), None) => Ok(one),
         _ => {
-            let message = format!("Exactly one member of the union at '{way}' must be set");
+            let message = format!("Exactly one member of the union at '{path}' must be set");
             Err(error(400, "SerializationException", &message))
         }
     }

@@ -1,74 +1,66 @@
-//! Chat Completions: OpenAI's, and the APIs that are like it but for some points.
+//! Chat Completions: OpenAI's, and the APIs that follow it with some differences.
+//!
+//! Rules in `docs/providers.md`: `openai-chat/endpoint`, `openai-chat/unknown-fields`,
+//! `openai-chat/stream-options`.
 
 mod flavour;
 mod messages;
 mod render;
 mod tools;
 
-pub(super) use render::{stream, whole};
+pub(super) use render::{complete_body, stream_events};
 
 use serde_json::Value;
 
-use super::json::{flag, list, present, stranger};
-use super::judge::{Refusal, Request};
-use super::{Api, KEY};
-use flavour::{Door, Flavour, flavour};
+use super::check::{Rejection, Request};
+use super::json::{flag, list, present};
+use super::{API_KEY, Api};
+use flavour::{ChatFlavour, KeyHeader};
 
-/// The rules of a request as a whole.
-///
-/// | rule | source |
-/// |---|---|
-/// | key and path | 3.1, 3.15 (`api-version`), 3.16 (`Api-Key`) |
-/// | unknown and missing parameters | 3.1 [S]: the request of the OpenAPI specification is closed |
-/// | `stream_options` only with `stream` | 3.1 [S] |
-pub(super) fn judge(api: Api, request: &Request<'_>) -> Result<(), Refusal> {
-    let flavour = flavour(api);
-    admit(&flavour, request)?;
+pub(super) fn check(api: Api, request: &Request<'_>) -> Result<(), Rejection> {
+    let flavour = ChatFlavour::of(api);
+    check_access(&flavour, request)?;
     let body = request.body;
     if !body.is_object() {
         let message = "We could not parse the JSON body of your request. (HINT: This likely means you aren't using your \
                        HTTP library correctly. The OpenAI API expects a JSON payload, but what was sent was not valid JSON.)";
-        return Err(flavour.refuse(message, None, None));
+        return Err(flavour.reject(message, None, None));
     }
-    if flavour.is_closed
-        && let Some(key) = stranger(body, &REQUEST_KEYS).filter(|key| !flavour.request_keys.contains(key))
-    {
-        return Err(flavour.unknown(key, None));
-    }
-    if present(body, "model").and_then(Value::as_str).is_none() && !flavour.model_in_path(request) {
-        return Err(flavour.refuse("you must provide a model parameter", None, None));
+    flavour.check_keys(body, &REQUEST_KEYS, flavour.request_keys, None)?;
+    if present(body, "model").and_then(Value::as_str).is_none() && !ChatFlavour::has_model_in_path(request) {
+        return Err(flavour.reject("you must provide a model parameter", None, None));
     }
     if !body.get("messages").is_some_and(Value::is_array) {
         return Err(flavour.missing("messages"));
     }
     if list(body, "messages").is_empty() {
-        return Err(flavour.empty("messages"));
+        return Err(flavour.empty_array("messages"));
     }
-    if present(body, "stream_options").is_some() && !flag(body, "stream") && flavour.is_closed {
+    if present(body, "stream_options").is_some() && !flag(body, "stream") && flavour.rejects_unknown_fields {
         let message = "The 'stream_options' parameter is only allowed when 'stream' is enabled.";
-        return Err(flavour.refuse(message, Some("stream_options"), None));
+        return Err(flavour.reject(message, Some("stream_options"), None));
     }
-    messages::judge(&flavour, body)?;
-    tools::judge(&flavour, body)
+    messages::check(&flavour, body)?;
+    tools::check(&flavour, body)
 }
 
-/// Key and path.
-fn admit(flavour: &Flavour, request: &Request<'_>) -> Result<(), Refusal> {
-    let key = match flavour.door {
-        Door::Bearer => request.bearer(),
-        Door::AzureKey => request.header("api-key").or_else(|| request.bearer()),
-        Door::DialKey => request.header("api-key"),
-        Door::Open => Some(KEY),
+/// Checks the key, the path and the content type.
+fn check_access(flavour: &ChatFlavour, request: &Request<'_>) -> Result<(), Rejection> {
+    let key = match flavour.key_header {
+        KeyHeader::Bearer => request.bearer(),
+        KeyHeader::ApiKeyOrBearer => request.header("api-key").or_else(|| request.bearer()),
+        KeyHeader::ApiKey => request.header("api-key"),
+        KeyHeader::None => Some(API_KEY),
     };
-    if key != Some(KEY) {
-        return Err(flavour.locked(key));
+    if key != Some(API_KEY) {
+        return Err(flavour.unauthorized(key));
     }
-    if !flavour.is_path(request) {
-        return Err(flavour.nowhere(request.target.path));
+    if !flavour.accepts_path(request) {
+        return Err(flavour.not_found(request.target.path));
     }
     if !request.is_json() {
         let message = "you must provide a model parameter";
-        return Err(flavour.refuse(message, None, None));
+        return Err(flavour.reject(message, None, None));
     }
     Ok(())
 }

@@ -1,51 +1,48 @@
-//! Gemini's `generateContent`, as the Developer API has it.
+//! Gemini's `generateContent`, as in the Developer API.
+//!
+//! Protobuf JSON accepts every field in camel case and in snake case, so both are read.
+//!
+//! Rules in `docs/providers.md`: `gemini/endpoint`, `gemini/unknown-fields`, `gemini/system-instruction`.
 
 mod contents;
 mod parameters;
 mod render;
 mod tools;
 
-pub(super) use render::{listed, stream, whole};
+pub(super) use render::{complete_body, stream_array, stream_events};
 
 use serde_json::{Value, json};
 
-use super::KEY;
-use super::judge::{Refusal, Request};
+use super::API_KEY;
+use super::check::{Rejection, Request};
 
-/// The rules of a request as a whole. Proto JSON takes every field in camel case and in snake case, so both are read.
-///
-/// | rule | source |
-/// |---|---|
-/// | key in a header or in the query, path | 3.5 [D] |
-/// | unknown fields | 8 Gemini GO |
-/// | `systemInstruction` is text, not a role | 3.5 [S] |
-pub(super) fn judge(request: &Request<'_>) -> Result<(), Refusal> {
-    let model = admit(request)?;
+pub(super) fn check(request: &Request<'_>) -> Result<(), Rejection> {
+    let model = check_access(request)?;
     let body = request.body;
     if !body.is_object() {
-        return Err(refuse("Invalid JSON payload received. Expected an object."));
+        return Err(reject("Invalid JSON payload received. Expected an object."));
     }
-    known(body, "", &REQUEST_KEYS)?;
+    check_keys(body, "", &REQUEST_KEYS)?;
     if let Some(config) = field(body, "generationConfig") {
-        known(config, "generation_config", &CONFIG_KEYS)?;
+        check_keys(config, "generation_config", &CONFIG_KEYS)?;
     }
     if let Some(instruction) = field(body, "systemInstruction") {
-        known(instruction, "system_instruction", &["role", "parts"])?;
-        if items(instruction, "parts").is_empty() {
-            return Err(refuse(
+        check_keys(instruction, "system_instruction", &["role", "parts"])?;
+        if array_field(instruction, "parts").is_empty() {
+            return Err(reject(
                 "* GenerateContentRequest.system_instruction.parts: contents.parts must not be empty.\n",
             ));
         }
     }
-    tools::judge(body)?;
-    contents::judge(body, model)
+    tools::check(body)?;
+    contents::check(body, model)
 }
 
-/// The model that is asked.
-fn admit<'request>(request: &'request Request<'_>) -> Result<&'request str, Refusal> {
+/// Checks the key and the path. Returns the model.
+fn check_access<'request>(request: &'request Request<'_>) -> Result<&'request str, Rejection> {
     match request.header("x-goog-api-key").or_else(|| request.target.query("key")) {
-        Some(KEY) => {}
-        Some(_) => return Err(refuse("API key not valid. Please pass a valid API key.")),
+        Some(API_KEY) => {}
+        Some(_) => return Err(reject("API key not valid. Please pass a valid API key.")),
         None => {
             let message = "Method doesn't allow unregistered callers (callers without established identity). Please use API \
                            Key or other form of API consumer identity to call this API.";
@@ -62,62 +59,62 @@ fn admit<'request>(request: &'request Request<'_>) -> Result<&'request str, Refu
         .ok_or_else(|| error(404, "NOT_FOUND", "Requested entity was not found."))
 }
 
-/// Whether calls must come with signatures and results may hold media.
-fn is_third(model: &str) -> bool {
+/// Whether the model is Gemini 3 or later: calls need signatures, and results may contain media.
+fn is_gemini_3(model: &str) -> bool {
     model.strip_prefix("gemini-").is_some_and(|version| !version.starts_with(['1', '2']))
 }
 
-fn error(code: u16, status: &str, message: &str) -> Refusal {
-    Refusal::new(code, json!({"error": {"code": code, "message": message, "status": status}}))
+fn error(code: u16, status: &str, message: &str) -> Rejection {
+    Rejection::new(code, json!({"error": {"code": code, "message": message, "status": status}}))
 }
 
-fn refuse(message: &str) -> Refusal {
+fn reject(message: &str) -> Rejection {
     error(400, "INVALID_ARGUMENT", message)
 }
 
-/// `functionCall` as `function_call`.
-fn snake(key: &str) -> String {
-    let mut snake = String::new();
+/// Converts `functionCall` to `function_call`.
+fn snake_case(key: &str) -> String {
+    let mut converted = String::new();
     for character in key.chars() {
         if character.is_ascii_uppercase() {
-            snake.push('_');
+            converted.push('_');
         }
-        snake.push(character.to_ascii_lowercase());
+        converted.push(character.to_ascii_lowercase());
     }
-    snake
+    converted
 }
 
-/// A field in either spelling, where `null` is nothing.
+/// Returns a field in either spelling, unless it is `null`.
 fn field<'value>(value: &'value Value, key: &str) -> Option<&'value Value> {
-    value.get(key).or_else(|| value.get(snake(key))).filter(|value| !value.is_null())
+    value.get(key).or_else(|| value.get(snake_case(key))).filter(|value| !value.is_null())
 }
 
-/// The text of a field.
-fn word<'value>(value: &'value Value, key: &str) -> Option<&'value str> {
+/// Returns the string of a field.
+fn string_field<'value>(value: &'value Value, key: &str) -> Option<&'value str> {
     field(value, key).and_then(Value::as_str)
 }
 
-/// The list of a field; empty when there is none.
-fn items<'value>(value: &'value Value, key: &str) -> &'value [Value] {
+/// Returns the array of a field, or an empty one.
+fn array_field<'value>(value: &'value Value, key: &str) -> &'value [Value] {
     field(value, key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// Refuses a message of the proto that is no object or has a field nobody knows.
-fn known(value: &Value, way: &str, keys: &[&str]) -> Result<(), Refusal> {
+/// Rejects a protobuf message that is not an object or has an unknown field.
+fn check_keys(value: &Value, path: &str, keys: &[&str]) -> Result<(), Rejection> {
     let Some(object) = value.as_object() else {
-        return Err(refuse(&format!("Invalid value at '{way}', {value}")));
+        return Err(reject(&format!("Invalid value at '{path}', {value}")));
     };
-    let is_known = |key: &str| keys.iter().any(|known| *known == key || snake(known) == key);
+    let is_known = |key: &str| keys.iter().any(|known| *known == key || snake_case(known) == key);
     let Some(key) = object.keys().find(|key| !is_known(key)) else { return Ok(()) };
-    let at = if way.is_empty() { String::new() } else { format!(" at '{way}'") };
+    let at = if path.is_empty() { String::new() } else { format!(" at '{path}'") };
     let description =
         format!("Invalid JSON payload received. Unknown name \"{key}\"{at}: Cannot find field.");
-    let violation = json!({"field": way, "description": description});
+    let violation = json!({"field": path, "description": description});
     let details =
         json!([{"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": [violation]}]);
-    let mut refusal = refuse(&description);
-    refusal.body["error"]["details"] = details;
-    Err(refusal)
+    let mut rejection = reject(&description);
+    rejection.body["error"]["details"] = details;
+    Err(rejection)
 }
 
 const REQUEST_KEYS: [&str; 10] = [

@@ -1,40 +1,40 @@
-//! Looking into JSON that may be anything.
+//! Reading JSON of unknown shape.
 
 use serde_json::{Map, Value};
 
-/// The first key that is not one of these.
-pub(super) fn stranger<'value>(value: &'value Value, known: &[&str]) -> Option<&'value str> {
+/// Returns the first key that is not in `known`.
+pub(super) fn unknown_key<'value>(value: &'value Value, known: &[&str]) -> Option<&'value str> {
     let object = value.as_object()?;
     object.keys().map(String::as_str).find(|key| !known.contains(key))
 }
 
-/// The text under a key.
+/// Returns the string at a key.
 pub(super) fn text<'value>(value: &'value Value, key: &str) -> Option<&'value str> {
     value.get(key).and_then(Value::as_str)
 }
 
-/// The list under a key; empty when there is none.
+/// Returns the array at a key, or an empty one.
 pub(super) fn list<'value>(value: &'value Value, key: &str) -> &'value [Value] {
     value.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// The object under a key.
+/// Returns the object at a key.
 pub(super) fn object<'value>(value: &'value Value, key: &str) -> Option<&'value Map<String, Value>> {
     value.get(key).and_then(Value::as_object)
 }
 
-/// What there is under a key, where `null` is nothing.
+/// Returns the value at a key unless it is `null`.
 pub(super) fn present<'value>(value: &'value Value, key: &str) -> Option<&'value Value> {
     value.get(key).filter(|value| !value.is_null())
 }
 
-/// Whether something is there and is `true`.
+/// Whether the value at a key is `true`.
 pub(super) fn flag(value: &Value, key: &str) -> bool {
     value.get(key).and_then(Value::as_bool).unwrap_or(false)
 }
 
-/// JSON's word for what a value is.
-pub(super) fn kind(value: &Value) -> &'static str {
+/// Returns the JSON type of a value; numbers are `integer` or `decimal`.
+pub(super) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "boolean",
@@ -46,8 +46,16 @@ pub(super) fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// Whether a text is between one and `most` characters long, each a letter, a digit or one of `extra`.
-pub(super) fn is_name(text: &str, most: usize, extra: &str) -> bool {
-    let fits = |character: char| character.is_ascii_alphanumeric() || extra.contains(character);
-    !text.is_empty() && text.len() <= most && text.chars().all(fits)
+/// Copies the fields of an object into another one.
+pub(super) fn extended(mut object: Value, fields: Value) -> Value {
+    if let (Some(object), Value::Object(fields)) = (object.as_object_mut(), fields) {
+        object.extend(fields);
+    }
+    object
+}
+
+/// Whether a text has 1 to `max_bytes` bytes and only ASCII letters, digits and the characters of `extra`.
+pub(super) fn is_name(text: &str, max_bytes: usize, extra: &str) -> bool {
+    let is_allowed = |character: char| character.is_ascii_alphanumeric() || extra.contains(character);
+    !text.is_empty() && text.len() <= max_bytes && text.chars().all(is_allowed)
 }

@@ -1,15 +1,16 @@
-//! Scripted providers: servers that speak the wire format of an LLM API and refuse what that API refuses.
+//! Fake providers: HTTP servers that speak the wire format of an LLM API and reject what that API rejects.
 //!
-//! A [`Provider`] listens on a port of this machine, plays a [`Script`] and keeps every request it [`Received`]. Before it
-//! plays a reply it [`judge`]s the request: keys, headers and paths, roles, the pairing of calls and results, ids, media,
-//! tools. A request the real API would refuse gets that API's own error and uses up no reply. What an answer says is a
-//! [`Said`], the same for every API; [`render`] writes it as the API does, whole or as the events of a stream.
+//! A [`FakeProvider`] listens on a local port, plays a [`Script`] and records every [`ReceivedRequest`].
+//! Before it plays a response it [checks](check_request) the request: keys, headers and paths, roles, the
+//! pairing of calls and results, ids, media, tools. A request that the real API would reject gets that API's
+//! own error and uses up no response of the script. A [`ModelOutput`] describes a response independent of the
+//! API; [`render`] writes it in the format of an API, complete or as the events of a stream.
 //!
-//! The rules are those of `provider-formats.md`; each file has a table of its rules with the section they come from. No
-//! rule is made up: where the behaviour of an API is not known, the request passes. Nothing here shares code with the
-//! crates it tests, so that one mistake is not made on both sides.
+//! `docs/providers.md` describes the rules; each file lists the ids of the rules it checks. Where the
+//! behaviour of an API is not known, the request is accepted. Nothing here shares code with the crates it
+//! tests, so that both sides do not make the same mistake.
 //!
-//! | [`Api`] | key | [`Provider::base_url`] ends with | asked at |
+//! | [`Api`] | key | [`FakeProvider::base_url`] ends with | path |
 //! |---|---|---|---|
 //! | `OpenAiChat`, `Mistral`, `Xai`, `Vllm`, `LlamaCpp` | `Authorization: Bearer` | `/v1` | `/chat/completions` |
 //! | `Groq` | `Authorization: Bearer` | `/openai/v1` | `/chat/completions` |
@@ -19,43 +20,44 @@
 //! | `Responses` | `Authorization: Bearer` | `/v1` | `/responses` |
 //! | `Anthropic` | `x-api-key` and `anthropic-version` | | `/v1/messages` |
 //! | `Gemini` | `x-goog-api-key` or `?key=` | | `/v1beta/models/M:generateContent`, `:streamGenerateContent?alt=sse` |
-//! | `Bedrock` | SigV4 with [`ACCESS_KEY`] and [`SECRET_KEY`], or `Authorization: Bearer` | | `/model/M/converse`, `/converse-stream` |
+//! | `Bedrock` | SigV4 with [`ACCESS_KEY`] and [`SECRET_KEY`], or Bearer | | `/model/M/converse`, `/converse-stream` |
 //! | `Cohere` | `Authorization: Bearer` | | `/v2/chat` |
 //! | `Ollama` | none | | `/api/chat` |
 //!
-//! Every key is [`KEY`].
+//! Every key is [`API_KEY`].
 
 mod anthropic;
 mod bedrock;
 mod chat;
+mod check;
 mod cohere;
 mod gemini;
 mod json;
-mod judge;
 mod media;
 mod ollama;
+mod opaque_token;
+mod openai_errors;
+mod output;
 mod render;
 mod responses;
-mod said;
 mod schema;
 mod script;
-mod seal;
 mod server;
 
-pub use judge::{Refusal, judge};
+pub use check::{Rejection, check_request};
+pub use output::{FinishReason, ModelOutput, OutputCall, StreamError, TokenCounts};
 pub use render::render;
-pub use said::{Call, Fault, Said, Stop, Tokens};
-pub use script::{Delivery, Gate, Reply, Script, Split};
-pub use server::{Provider, Received};
+pub use script::{BodySplit, Delivery, Gate, Script, ScriptedResponse};
+pub use server::{FakeProvider, ReceivedRequest};
 
-/// The key every provider takes.
-pub const KEY: &str = "test-key";
-/// The access key id Bedrock takes.
+/// The API key that every fake provider accepts.
+pub const API_KEY: &str = "test-key";
+/// The access key id that the fake Bedrock accepts.
 pub const ACCESS_KEY: &str = "AKIDEXAMPLE";
 /// The secret that belongs to [`ACCESS_KEY`].
 pub const SECRET_KEY: &str = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY";
 
-/// An API, or a flavour of one.
+/// An API, or a flavour of Chat Completions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Api {
     OpenAiChat,
@@ -76,7 +78,7 @@ pub enum Api {
 }
 
 impl Api {
-    /// All of them.
+    /// Every API; the flavours of Chat Completions come first.
     pub const ALL: [Api; 15] = [
         Api::OpenAiChat,
         Api::Azure,
@@ -94,4 +96,6 @@ impl Api {
         Api::Cohere,
         Api::Ollama,
     ];
+    /// OpenAI's Chat Completions and the APIs that follow it.
+    pub const CHAT_FLAVOURS: &'static [Api] = Api::ALL.split_at(9).0;
 }

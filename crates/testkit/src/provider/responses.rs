@@ -1,87 +1,81 @@
 //! OpenAI's Responses.
+//!
+//! Rules in `docs/providers.md`: `openai-responses/endpoint`, `openai-responses/unknown-fields`,
+//! `openai-responses/tool-definition`, `openai-responses/tool-names`, `openai-responses/tool-choice`,
+//! `openai-chat/schema`, `openai-strict/*`.
 
 mod items;
 mod render;
 
-pub(super) use render::{stream, whole};
+pub(super) use render::{complete_body, stream_events};
 
 use serde_json::{Value, json};
 
-use super::json::{flag, is_name, kind, list, present, stranger, text};
-use super::judge::{Refusal, Request};
-use super::{KEY, schema};
+use super::check::{Rejection, Request};
+use super::json::{flag, is_name, list, present, text, unknown_key};
+use super::openai_errors::CodedMessage;
+use super::{API_KEY, openai_errors, schema};
 
-/// The rules of a request as a whole and of its tools.
-///
-/// | rule | source |
-/// |---|---|
-/// | key, path, unknown and missing parameters | 3.3 [S] |
-/// | flat definitions with `parameters` and `strict` both there | 3.3: left out, strict mode is tried |
-/// | names of at most 128 characters | 3.3 [S `FunctionToolParam`] |
-/// | schemas | 2.1: as Chat; see `schema` |
-/// | forms of `tool_choice` | 3.3 |
-pub(super) fn judge(request: &Request<'_>) -> Result<(), Refusal> {
-    admit(request)?;
+pub(super) fn check(request: &Request<'_>) -> Result<(), Rejection> {
+    check_access(request)?;
     let body = request.body;
     if !body.is_object() {
-        return Err(refuse("We could not parse the JSON body of your request.", None, None));
+        return Err(reject("We could not parse the JSON body of your request.", None, None));
     }
-    if let Some(key) = stranger(body, &REQUEST_KEYS) {
-        return Err(unknown(key));
-    }
+    check_keys(body, &REQUEST_KEYS, None)?;
     if text(body, "model").is_none() {
         return Err(missing("model"));
     }
     if present(body, "stream_options").is_some() && !flag(body, "stream") {
         let message = "The 'stream_options' parameter is only allowed when 'stream' is enabled.";
-        return Err(refuse(message, Some("stream_options"), None));
+        return Err(reject(message, Some("stream_options"), None));
     }
     match body.get("input") {
         Some(Value::String(_)) => {}
-        Some(Value::Array(_)) => items::judge(body)?,
+        Some(Value::Array(_)) => items::check(body)?,
         Some(other) => return Err(wrong_type("input", "one of a string or an array of input items", other)),
         None if present(body, "previous_response_id").is_some() => {}
         None => return Err(missing("input")),
     }
-    list(body, "tools")
-        .iter()
-        .enumerate()
-        .try_for_each(|(index, one)| tool(&format!("tools[{index}]"), one))?;
-    choice(body)
+    for (index, tool) in list(body, "tools").iter().enumerate() {
+        check_tool(&format!("tools[{index}]"), tool)?;
+    }
+    check_choice(body)
 }
 
-fn admit(request: &Request<'_>) -> Result<(), Refusal> {
+/// Checks the key, the path and the content type.
+fn check_access(request: &Request<'_>) -> Result<(), Rejection> {
     match request.bearer() {
-        Some(KEY) => {}
+        Some(API_KEY) => {}
         None => {
             let message = "Missing bearer or basic authentication in header";
-            return Err(Refusal { status: 401, ..refuse(message, None, None) });
+            return Err(Rejection { status: 401, ..reject(message, None, None) });
         }
         Some(key) => {
             let message = format!(
                 "Incorrect API key provided: {key}. You can find your API key at https://platform.openai.com/account/api-keys."
             );
-            return Err(Refusal { status: 401, ..refuse(&message, None, Some("invalid_api_key")) });
+            return Err(Rejection { status: 401, ..reject(&message, None, Some("invalid_api_key")) });
         }
     }
     if request.target.path != "/v1/responses" {
         let message = format!("Invalid URL (POST {})", request.target.path);
-        return Err(Refusal { status: 404, ..refuse(&message, None, None) });
+        return Err(Rejection { status: 404, ..reject(&message, None, None) });
     }
     if !request.is_json() {
-        let kind = request.header("content-type").unwrap_or_default();
+        let content_type = request.header("content-type").unwrap_or_default();
         let message = format!(
-            "Unsupported content type: '{kind}'. This API method only accepts 'application/json' requests."
+            "Unsupported content type: '{content_type}'. This API method only accepts 'application/json' requests."
         );
-        return Err(refuse(&message, None, Some("unsupported_content_type")));
+        return Err(reject(&message, None, Some("unsupported_content_type")));
     }
     Ok(())
 }
 
-fn tool(way: &str, tool: &Value) -> Result<(), Refusal> {
-    let kind = text(tool, "type").ok_or_else(|| missing(&format!("{way}.type")))?;
+fn check_tool(path: &str, tool: &Value) -> Result<(), Rejection> {
+    let kind = text(tool, "type").ok_or_else(|| missing(&format!("{path}.type")))?;
     if kind != "function" {
-        // The provider's own tools have their own forms.
+        // The provider's own tools have other fields.
         return Ok(());
     }
     let known = [
@@ -95,42 +89,35 @@ fn tool(way: &str, tool: &Value) -> Result<(), Refusal> {
         "allowed_callers",
         "async",
     ];
-    if let Some(key) = stranger(tool, &known) {
-        return Err(unknown(&format!("{way}.{key}")));
-    }
-    let name_way = format!("{way}.name");
-    let name = text(tool, "name").ok_or_else(|| missing(&name_way))?;
-    name_fits(&name_way, name)?;
-    let strict = tool.get("strict").ok_or_else(|| missing(&format!("{way}.strict")))?;
-    let parameters = tool.get("parameters").ok_or_else(|| missing(&format!("{way}.parameters")))?;
+    check_keys(tool, &known, Some(path))?;
+    let name_path = format!("{path}.name");
+    let name = text(tool, "name").ok_or_else(|| missing(&name_path))?;
+    check_name(&name_path, name)?;
+    let strict = tool.get("strict").ok_or_else(|| missing(&format!("{path}.strict")))?;
+    let path = format!("{path}.parameters");
+    let parameters = tool.get("parameters").ok_or_else(|| missing(&path))?;
     if parameters.is_null() {
         return Ok(());
     }
     let problem = if strict == &Value::Bool(true) {
-        schema::openai_strict(parameters)
+        schema::openai_strict_problem(parameters)
     } else {
-        schema::openai(parameters)
+        schema::openai_problem(parameters)
     };
-    problem.map_or(Ok(()), |problem| {
-        let message = format!("Invalid schema for function '{name}': {problem}");
-        Err(refuse(&message, Some(&format!("{way}.parameters")), Some("invalid_function_parameters")))
-    })
+    match problem {
+        Some(problem) => Err(reject_at(&path, openai_errors::invalid_schema(name, &problem))),
+        None => Ok(()),
+    }
 }
 
-fn name_fits(way: &str, name: &str) -> Result<(), Refusal> {
+fn check_name(path: &str, name: &str) -> Result<(), Rejection> {
     if !is_name(name, usize::MAX, "_-") {
-        let message = format!(
-            "Invalid '{way}': string does not match pattern. Expected a string that matches the pattern '^[a-zA-Z0-9_-]+$'."
-        );
-        return Err(refuse(&message, Some(way), Some("invalid_value")));
+        return Err(reject_at(path, openai_errors::name_mismatch(path)));
     }
-    if name.len() > 128 {
-        return Err(too_long(way, 128, name.len()));
-    }
-    Ok(())
+    check_length(path, name, 128)
 }
 
-fn choice(body: &Value) -> Result<(), Refusal> {
+fn check_choice(body: &Value) -> Result<(), Rejection> {
     let Some(choice) = present(body, "tool_choice") else { return Ok(()) };
     let tools = list(body, "tools");
     match choice.as_str() {
@@ -138,13 +125,9 @@ fn choice(body: &Value) -> Result<(), Refusal> {
         Some("required") if !tools.is_empty() => return Ok(()),
         Some("required") => {
             let message = "Tool choice 'required' must be specified with 'tools' parameter.";
-            return Err(refuse(message, Some("tool_choice"), None));
+            return Err(reject(message, Some("tool_choice"), None));
         }
-        Some(other) => {
-            let message =
-                format!("Invalid value: '{other}'. Supported values are: 'none', 'auto', and 'required'.");
-            return Err(refuse(&message, Some("tool_choice"), Some("invalid_value")));
-        }
+        Some(other) => return Err(unsupported_value("tool_choice", other, &["none", "auto", "required"])),
         None => {}
     }
     match text(choice, "type") {
@@ -152,45 +135,50 @@ fn choice(body: &Value) -> Result<(), Refusal> {
         Some(_) => return Ok(()),
         None => return Err(missing("tool_choice.type")),
     }
-    if let Some(key) = stranger(choice, &["type", "name"]) {
-        return Err(unknown(&format!("tool_choice.{key}")));
-    }
+    check_keys(choice, &["type", "name"], Some("tool_choice"))?;
     let name = text(choice, "name").ok_or_else(|| missing("tool_choice.name"))?;
     if tools.iter().any(|tool| text(tool, "name") == Some(name)) {
         return Ok(());
     }
     let message = "Tool choice 'function' not found in 'tools' parameter.";
-    Err(refuse(message, Some("tool_choice"), None))
+    Err(reject(message, Some("tool_choice"), None))
 }
 
-fn refuse(message: &str, parameter: Option<&str>, code: Option<&str>) -> Refusal {
+fn reject(message: &str, parameter: Option<&str>, code: Option<&str>) -> Rejection {
     let error =
         json!({"message": message, "type": "invalid_request_error", "param": parameter, "code": code});
-    Refusal::new(400, json!({"error": error}))
+    Rejection::new(400, json!({"error": error}))
 }
 
-fn unknown(way: &str) -> Refusal {
-    refuse(&format!("Unknown parameter: '{way}'."), Some(way), Some("unknown_parameter"))
+fn reject_at(path: &str, (message, code): CodedMessage) -> Rejection {
+    reject(&message, Some(path), Some(code))
 }
 
-fn missing(way: &str) -> Refusal {
-    let message = format!("Missing required parameter: '{way}'.");
-    refuse(&message, Some(way), Some("missing_required_parameter"))
+fn missing(path: &str) -> Rejection {
+    reject_at(path, openai_errors::missing_parameter(path))
 }
 
-fn wrong_type(way: &str, expected: &str, got: &Value) -> Refusal {
-    let got = kind(got);
-    let article = if got.starts_with(['a', 'i', 'o']) { "an" } else { "a" };
-    let message = format!("Invalid type for '{way}': expected {expected}, but got {article} {got} instead.");
-    refuse(&message, Some(way), Some("invalid_type"))
+/// `expected` begins with its article.
+fn wrong_type(path: &str, expected: &str, got: &Value) -> Rejection {
+    reject_at(path, openai_errors::wrong_type(path, expected, got))
 }
 
-fn too_long(way: &str, most: usize, length: usize) -> Refusal {
-    let message = format!(
-        "Invalid '{way}': string too long. Expected a string with maximum length {most}, but got a string with length \
-         {length} instead."
-    );
-    refuse(&message, Some(way), Some("string_above_max_length"))
+fn unsupported_value(path: &str, got: &str, supported: &[&str]) -> Rejection {
+    reject_at(path, openai_errors::unsupported_value(got, supported))
+}
+
+fn check_length(path: &str, text: &str, max_chars: usize) -> Result<(), Rejection> {
+    let length = text.chars().count();
+    if length > max_chars {
+        return Err(reject_at(path, openai_errors::string_too_long(path, max_chars, length)));
+    }
+    Ok(())
+}
+
+fn check_keys(value: &Value, known: &[&str], path: Option<&str>) -> Result<(), Rejection> {
+    let Some(key) = unknown_key(value, known) else { return Ok(()) };
+    let path = path.map_or_else(|| key.to_owned(), |path| format!("{path}.{key}"));
+    Err(reject_at(&path, openai_errors::unknown_parameter(&path)))
 }
 
 const REQUEST_KEYS: [&str; 29] = [

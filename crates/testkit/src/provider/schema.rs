@@ -1,18 +1,14 @@
-//! What APIs say to the schemas of tools.
+//! Checks of tool schemas that several APIs share.
 //!
-//! | rule | source |
-//! |---|---|
-//! | OpenAI: root type, root composition, root `properties`, `items`, metaschema, Python regular expressions | 3.1, 8 OpenAI |
-//! | OpenAI strict: closed, all required, keywords, formats, references, sizes | 3.2, 8 OS |
-//! | Anthropic: root type, root composition, 2020-12, keys of properties | 3.4, 8 Anthropic |
-//! | Mistral: draft 7 | 3.7 |
+//! Rules in `docs/providers.md`: `openai-chat/schema`, `openai-strict/*`, `anthropic/schema`,
+//! `mistral/schema`.
 
 use serde_json::{Map, Value};
 
 use super::json::{self, is_name};
 
-/// OpenAI's message about a schema after `Invalid schema for function 'X': `.
-pub(super) fn openai(schema: &Value) -> Option<String> {
+/// Returns the part of OpenAI's error message after `Invalid schema for function 'X': `.
+pub(super) fn openai_problem(schema: &Value) -> Option<String> {
     let kind = schema.get("type");
     if kind != Some(&"object".into()) {
         let kind = kind
@@ -31,17 +27,18 @@ pub(super) fn openai(schema: &Value) -> Option<String> {
     if schema.get("properties").is_none() {
         return Some("In context=(), object schema missing properties.".to_owned());
     }
-    walk(schema, &mut Vec::new(), &mut |node, context| {
+    walk(schema, &mut Vec::new(), &mut |node, path| {
         if types(node).any(|kind| kind == "array") && !node.contains_key("items") {
-            return Some(format!("In context={}, array schema missing items.", tuple(context)));
+            return Some(format!("In context={}, array schema missing items.", python_tuple(path)));
         }
         let pattern = node.get("pattern").and_then(Value::as_str)?;
-        (!is_python(pattern)).then(|| format!("'{}' is not a 'regex'", pattern.replace('\\', "\\\\")))
+        (!compiles_in_python(pattern))
+            .then(|| format!("'{}' is not a 'regex'", pattern.replace('\\', "\\\\")))
     })
 }
 
-/// Keywords that strict mode names as not permitted.
-const NOT_STRICT: [&str; 24] = [
+/// Keywords that strict mode does not permit.
+const STRICT_FORBIDDEN: [&str; 24] = [
     "allOf",
     "oneOf",
     "not",
@@ -70,18 +67,18 @@ const NOT_STRICT: [&str; 24] = [
 const STRICT_FORMATS: [&str; 9] =
     ["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"];
 
-/// The same for a function with `strict: true`.
-pub(super) fn openai_strict(schema: &Value) -> Option<String> {
-    if let Some(problem) = openai(schema) {
+/// Like [`openai_problem`], for a function with `strict: true`.
+pub(super) fn openai_strict_problem(schema: &Value) -> Option<String> {
+    if let Some(problem) = openai_problem(schema) {
         return Some(problem);
     }
-    let levels = levels(schema);
-    if levels > 10 {
-        return Some(format!("{levels} levels of nesting exceeds limit of 10."));
+    let depth = object_depth(schema);
+    if depth > 10 {
+        return Some(format!("{depth} levels of nesting exceeds limit of 10."));
     }
-    walk(schema, &mut Vec::new(), &mut |node, context| {
-        let at = format!("In context={}", tuple(context));
-        if let Some(keyword) = NOT_STRICT.iter().find(|&&keyword| node.contains_key(keyword)) {
+    walk(schema, &mut Vec::new(), &mut |node, path| {
+        let at = format!("In context={}", python_tuple(path));
+        if let Some(keyword) = STRICT_FORBIDDEN.iter().find(|&&keyword| node.contains_key(keyword)) {
             return Some(format!("{at}, '{keyword}' is not permitted."));
         }
         if let Some(format) = node.get("format").and_then(Value::as_str)
@@ -90,11 +87,11 @@ pub(super) fn openai_strict(schema: &Value) -> Option<String> {
             return Some(format!("{at}, '{format}' is not a valid format."));
         }
         if let Some(reference) = node.get("$ref").and_then(Value::as_str) {
-            let is_top = reference == "#"
+            let is_definition = reference == "#"
                 || ["#/$defs/", "#/definitions/"]
                     .iter()
                     .any(|start| reference.strip_prefix(start).is_some_and(|name| !name.contains('/')));
-            if !is_top {
+            if !is_definition {
                 return Some(format!(
                     "{at}, reference can only point to definitions defined at the top level of the schema."
                 ));
@@ -123,8 +120,8 @@ pub(super) fn openai_strict(schema: &Value) -> Option<String> {
     })
 }
 
-/// Anthropic's message about a schema after `tools.N.custom.`.
-pub(super) fn anthropic(schema: &Value) -> Option<String> {
+/// Returns the part of Anthropic's error message after `tools.N.custom.`.
+pub(super) fn anthropic_problem(schema: &Value) -> Option<String> {
     match schema.get("type") {
         None => return Some("input_schema.type: Field required".to_owned()),
         Some(kind) if kind != "object" => {
@@ -143,18 +140,19 @@ pub(super) fn anthropic(schema: &Value) -> Option<String> {
         );
     }
     let properties = schema.get("properties").and_then(Value::as_object);
-    let is_bad = properties.is_some_and(|properties| properties.keys().any(|key| !is_name(key, 64, "_.-")));
-    is_bad.then(|| {
+    let has_bad_key =
+        properties.is_some_and(|properties| properties.keys().any(|key| !is_name(key, 64, "_.-")));
+    has_bad_key.then(|| {
         "input_schema.properties: Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'".to_owned()
     })
 }
 
-/// Whether a schema passes the metaschema of draft 7.
+/// Whether a schema is valid by the metaschema of draft 7.
 pub(super) fn is_draft7(schema: &Value) -> bool {
     jsonschema::draft7::meta::validate(schema).is_ok()
 }
 
-/// The types a node names.
+/// Returns the types that a schema declares.
 fn types(node: &Map<String, Value>) -> impl Iterator<Item = &str> {
     let kinds = match node.get("type") {
         Some(Value::Array(kinds)) => kinds.as_slice(),
@@ -164,42 +162,40 @@ fn types(node: &Map<String, Value>) -> impl Iterator<Item = &str> {
     kinds.iter().filter_map(Value::as_str)
 }
 
-type Context = Vec<String>;
-
-/// Looks at every place where a schema stands, outer before inner; the first answer ends it.
-fn walk<Answer>(
+/// Visits a schema and all its subschemas, parents first. Returns the first problem.
+fn walk(
     schema: &Value,
-    context: &mut Context,
-    visit: &mut impl FnMut(&Map<String, Value>, &Context) -> Option<Answer>,
-) -> Option<Answer> {
+    path: &mut Vec<String>,
+    visit: &mut impl FnMut(&Map<String, Value>, &[String]) -> Option<String>,
+) -> Option<String> {
     let node = schema.as_object()?;
-    if let Some(answer) = visit(node, context) {
-        return Some(answer);
+    if let Some(problem) = visit(node, path) {
+        return Some(problem);
     }
-    for (key, inner) in places(node) {
-        let depth = context.len();
-        context.extend(key);
-        let answer = walk(inner, context, visit);
-        context.truncate(depth);
-        if answer.is_some() {
-            return answer;
+    for (keys, inner) in subschemas(node) {
+        let depth = path.len();
+        path.extend(keys);
+        let problem = walk(inner, path, visit);
+        path.truncate(depth);
+        if problem.is_some() {
+            return problem;
         }
     }
     None
 }
 
-/// The schemas right inside of one, each with the way to it.
-fn places(node: &Map<String, Value>) -> Vec<(Vec<String>, &Value)> {
-    let mut places = Vec::new();
+/// Returns the direct subschemas of a schema, each with its path.
+fn subschemas(node: &Map<String, Value>) -> Vec<(Vec<String>, &Value)> {
+    let mut subschemas = Vec::new();
     for (key, value) in node {
         match key.as_str() {
             "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas" => {
                 let named = value.as_object().into_iter().flatten();
-                places.extend(named.map(|(name, inner)| (vec![key.clone(), name.clone()], inner)));
+                subschemas.extend(named.map(|(name, inner)| (vec![key.clone(), name.clone()], inner)));
             }
             "prefixItems" | "anyOf" | "oneOf" | "allOf" => {
                 let listed = value.as_array().into_iter().flatten().enumerate();
-                places.extend(listed.map(|(index, inner)| (vec![key.clone(), index.to_string()], inner)));
+                subschemas.extend(listed.map(|(index, inner)| (vec![key.clone(), index.to_string()], inner)));
             }
             "items"
             | "additionalProperties"
@@ -210,32 +206,34 @@ fn places(node: &Map<String, Value>) -> Vec<(Vec<String>, &Value)> {
             | "then"
             | "else"
             | "unevaluatedItems"
-            | "unevaluatedProperties" => places.push((vec![key.clone()], value)),
+            | "unevaluatedProperties" => subschemas.push((vec![key.clone()], value)),
             _ => {}
         }
     }
-    places
+    subschemas
 }
 
-/// How deep objects stand inside of objects.
-fn levels(schema: &Value) -> usize {
+/// Returns how deeply objects are nested; the definitions in `$defs` do not count.
+fn object_depth(schema: &Value) -> usize {
     let Some(node) = schema.as_object() else { return 0 };
-    let inner =
-        places(node).into_iter().filter(|(way, _)| !way[0].ends_with("efs")).map(|(_, inner)| levels(inner));
+    let inner = subschemas(node)
+        .into_iter()
+        .filter(|(path, _)| path[0] != "$defs")
+        .map(|(_, inner)| object_depth(inner));
     usize::from(types(node).any(|kind| kind == "object")) + inner.max().unwrap_or(0)
 }
 
-/// A way as Python prints a tuple.
-fn tuple(context: &Context) -> String {
-    match context.as_slice() {
+/// Formats a path as Python prints a tuple.
+fn python_tuple(path: &[String]) -> String {
+    match path {
         [] => "()".to_owned(),
-        [one] => format!("('{one}',)"),
+        [single] => format!("('{single}',)"),
         several => format!("('{}')", several.join("', '")),
     }
 }
 
-/// Whether Python's `re` compiles a pattern, as far as the forms that are ECMAScript's alone go (4.3).
-fn is_python(pattern: &str) -> bool {
+/// Whether Python's `re` compiles a pattern. Only constructs that exist in ECMAScript alone are detected.
+fn compiles_in_python(pattern: &str) -> bool {
     let named_group = pattern.match_indices("(?<").any(|(at, _)| {
         let after = pattern[at + 3..].chars().next();
         !matches!(after, Some('=' | '!'))
@@ -243,8 +241,8 @@ fn is_python(pattern: &str) -> bool {
     !named_group && !["\\p{", "\\P{", "\\u{", "\\c", "[^]", "[]"].iter().any(|form| pattern.contains(form))
 }
 
-/// The properties a schema requires and does not name.
-pub(super) fn ghosts(schema: &Value) -> Vec<&str> {
+/// Returns the properties that a schema requires but does not define.
+pub(super) fn undefined_required(schema: &Value) -> Vec<&str> {
     let properties = json::object(schema, "properties");
     let required = json::list(schema, "required").iter().filter_map(Value::as_str);
     required.filter(|key| !properties.is_some_and(|properties| properties.contains_key(*key))).collect()

@@ -1,4 +1,4 @@
-//! What a provider answers, and how the bytes of it go out.
+//! The responses of a fake provider, and the delivery of their bytes.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -7,38 +7,38 @@ use std::sync::Arc;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
-use super::{Received, Said};
+use super::{ModelOutput, ReceivedRequest};
 
-/// The replies of a provider, one per request that is not refused, in order.
+/// The responses of a provider in order, one for each request that is not rejected.
 #[derive(Default)]
 pub struct Script {
-    pub(super) queue: VecDeque<Reply>,
+    pub(super) queue: VecDeque<ScriptedResponse>,
     pub(super) fallback: Option<Fallback>,
 }
 
-pub(super) type Fallback = Box<dyn Fn(&Received) -> Reply + Send + Sync>;
+pub(super) type Fallback = Box<dyn Fn(&ReceivedRequest) -> ScriptedResponse + Send + Sync>;
 
 impl Script {
-    /// These replies; a request after the last of them is answered with a 500 that says so.
-    pub fn new(replies: impl IntoIterator<Item = Reply>) -> Script {
-        Script { queue: replies.into_iter().collect(), fallback: None }
+    /// Plays these responses; a request after the last one gets an error with status 500.
+    pub fn new(responses: impl IntoIterator<Item = ScriptedResponse>) -> Script {
+        Script { queue: responses.into_iter().collect(), fallback: None }
     }
 
-    /// Replies that depend on the request; for requests that come in no fixed order.
-    pub fn answering(answer: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Script {
-        Script { queue: VecDeque::new(), fallback: Some(Box::new(answer)) }
+    /// Computes each response from the request, for requests without a fixed order.
+    pub fn from_fn(respond: impl Fn(&ReceivedRequest) -> ScriptedResponse + Send + Sync + 'static) -> Script {
+        Script { queue: VecDeque::new(), fallback: Some(Box::new(respond)) }
     }
 
-    /// These replies first, then those of [`Script::answering`].
-    pub fn first(mut self, replies: impl IntoIterator<Item = Reply>) -> Script {
-        self.queue.extend(replies);
+    /// Plays these responses before those of [`Script::from_fn`].
+    pub fn starting_with(mut self, responses: impl IntoIterator<Item = ScriptedResponse>) -> Script {
+        self.queue.extend(responses);
         self
     }
 }
 
-impl<const COUNT: usize> From<[Said; COUNT]> for Script {
-    fn from(answers: [Said; COUNT]) -> Script {
-        Script::new(answers.map(Reply::Answer))
+impl<const COUNT: usize> From<[ModelOutput; COUNT]> for Script {
+    fn from(outputs: [ModelOutput; COUNT]) -> Script {
+        Script::new(outputs.map(ScriptedResponse::Output))
     }
 }
 
@@ -48,56 +48,58 @@ impl fmt::Debug for Script {
     }
 }
 
-/// What one request gets.
+/// The response to one request.
 #[derive(Clone, Debug)]
-pub enum Reply {
-    /// An answer in the API's own JSON, whole or streamed as the request asks.
-    Answer(Said),
-    /// The same, with its bytes delivered in a certain way.
-    Delivered(Said, Delivery),
-    /// An error of the provider's.
+pub enum ScriptedResponse {
+    /// An output in the API's own JSON, complete or streamed as requested.
+    Output(ModelOutput),
+    /// An output whose bytes are delivered in a certain way.
+    Delivered(ModelOutput, Delivery),
+    /// An error of the provider.
     Error { status: u16, headers: Vec<(String, String)>, body: Value },
-    /// Anything: what stands between a client and a provider may answer too.
+    /// Any response, such as that of a proxy in front of the provider.
     Raw { status: u16, headers: Vec<(String, String)>, body: Vec<Vec<u8>>, delivery: Delivery },
-    /// The connection is closed before a byte of the answer.
+    /// Closes the connection before the first byte of a response.
     CloseBeforeHeaders,
-    /// Nothing, with the connection open, until the client or the provider goes.
+    /// Sends nothing and leaves the connection open until the client or the provider closes it.
     Hang,
 }
 
-impl Reply {
-    /// An error without headers of its own.
-    pub fn error(status: u16, body: Value) -> Reply {
-        Reply::Error { status, headers: Vec::new(), body }
+impl ScriptedResponse {
+    /// An error without extra headers.
+    pub fn error(status: u16, body: Value) -> ScriptedResponse {
+        ScriptedResponse::Error { status, headers: Vec::new(), body }
     }
 }
 
-/// How the bytes of an answer go out. Each piece is a chunk of HTTP of its own, so that a client sees it as one.
+/// How the bytes of a response are sent. Each piece is one HTTP chunk, so that a client receives it
+/// separately.
 #[derive(Clone, Debug, Default)]
 pub struct Delivery {
-    pub split: Split,
-    /// The connection breaks after this many events.
+    pub split: BodySplit,
+    /// Breaks the connection after this many events.
     pub cut_after_events: Option<usize>,
-    /// The connection breaks after this many bytes of the body.
+    /// Breaks the connection after this many bytes of the body.
     pub cut_after_bytes: Option<usize>,
     /// Waits before the status and the headers.
     pub before_headers: Option<Gate>,
-    /// Waits before the events with these numbers, counted from 0; the number after the last is the end.
+    /// Waits before the events with these numbers, counted from 0; the number after the last event is the
+    /// end.
     pub gates: Vec<(usize, Gate)>,
 }
 
-/// Where a body is torn.
+/// Where a body is split.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Split {
+pub enum BodySplit {
     /// Between events.
     #[default]
     None,
     EveryByte,
-    /// Pieces of these sizes across events, over and over.
+    /// Into pieces of these sizes, repeated, regardless of events.
     Sizes(Vec<usize>),
 }
 
-/// A place where a reply waits until a test lets it go on.
+/// A point at which a response waits until a test opens the gate.
 #[derive(Clone, Debug)]
 pub struct Gate {
     reached: Arc<Semaphore>,
@@ -115,14 +117,14 @@ impl Gate {
         Gate::default()
     }
 
-    /// Waits until a reply stands before this gate.
+    /// Waits until a response waits at this gate.
     pub async fn reached(&self) {
         if let Ok(permit) = self.reached.acquire().await {
             permit.forget();
         }
     }
 
-    /// Lets one reply through.
+    /// Lets one response pass.
     pub fn open(&self) {
         self.opened.add_permits(1);
     }
@@ -135,66 +137,67 @@ impl Gate {
     }
 }
 
-/// What to do next with a body.
+/// One step in the delivery of a body.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum DeliveryStep {
     Pass(usize),
     Send(Vec<u8>),
     Break,
 }
 
 impl Delivery {
-    /// The way of a body, piece by piece.
-    pub(super) fn steps(&self, events: &[Vec<u8>]) -> VecDeque<Step> {
+    pub(super) fn steps(&self, events: &[Vec<u8>]) -> VecDeque<DeliveryStep> {
         let mut steps = VecDeque::new();
-        let mut left = self.cut_after_bytes.unwrap_or(usize::MAX);
-        let mut sizes = Sizes { split: &self.split, at: 0, room: 0 };
+        let mut bytes_left = self.cut_after_bytes.unwrap_or(usize::MAX);
+        let mut sizes = PieceSizes { split: &self.split, next_index: 0, left: 0 };
         for (number, event) in events.iter().enumerate() {
             self.gates_before(number, &mut steps);
-            if self.cut_after_events == Some(number) || left == 0 {
-                steps.push_back(Step::Break);
+            if self.cut_after_events == Some(number) || bytes_left == 0 {
+                steps.push_back(DeliveryStep::Break);
                 return steps;
             }
-            let mut rest = &event[..event.len().min(left)];
-            left -= rest.len();
+            let mut rest = &event[..event.len().min(bytes_left)];
+            bytes_left -= rest.len();
             while !rest.is_empty() {
                 let (piece, after) = rest.split_at(sizes.next(rest.len()));
-                steps.push_back(Step::Send(piece.to_vec()));
+                steps.push_back(DeliveryStep::Send(piece.to_vec()));
                 rest = after;
             }
         }
         self.gates_before(events.len(), &mut steps);
-        if self.cut_after_events == Some(events.len()) || left == 0 {
-            steps.push_back(Step::Break);
+        if self.cut_after_events == Some(events.len()) || bytes_left == 0 {
+            steps.push_back(DeliveryStep::Break);
         }
         steps
     }
 
-    fn gates_before(&self, number: usize, steps: &mut VecDeque<Step>) {
-        let here = self.gates.iter().enumerate().filter(|(_, (event, _))| *event == number);
-        steps.extend(here.map(|(index, _)| Step::Pass(index)));
+    fn gates_before(&self, number: usize, steps: &mut VecDeque<DeliveryStep>) {
+        let gates = self.gates.iter().enumerate().filter(|(_, (event, _))| *event == number);
+        steps.extend(gates.map(|(index, _)| DeliveryStep::Pass(index)));
     }
 }
 
-/// How long the next piece is.
-struct Sizes<'delivery> {
-    split: &'delivery Split,
-    at: usize,
-    room: usize,
+/// Computes the size of each piece.
+struct PieceSizes<'delivery> {
+    split: &'delivery BodySplit,
+    next_index: usize,
+    /// What is left of the current size after the end of an event.
+    left: usize,
 }
 
-impl Sizes<'_> {
+impl PieceSizes<'_> {
     fn next(&mut self, available: usize) -> usize {
         match self.split {
-            Split::None => available,
-            Split::EveryByte => 1,
-            Split::Sizes(sizes) => {
-                if self.room == 0 {
-                    self.room = sizes.get(self.at % sizes.len().max(1)).copied().unwrap_or(available).max(1);
-                    self.at += 1;
+            BodySplit::None => available,
+            BodySplit::EveryByte => 1,
+            BodySplit::Sizes(sizes) => {
+                if self.left == 0 {
+                    let size = sizes.get(self.next_index % sizes.len().max(1));
+                    self.left = size.copied().unwrap_or(available).max(1);
+                    self.next_index += 1;
                 }
-                let size = self.room.min(available);
-                self.room -= size;
+                let size = self.left.min(available);
+                self.left -= size;
                 size
             }
         }

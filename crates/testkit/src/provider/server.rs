@@ -1,4 +1,4 @@
-//! The server: judges each request, then plays the next reply.
+//! The HTTP server: checks each request, then plays the next response.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -19,58 +19,59 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::judge::Target;
-use super::script::Step;
-use super::{Api, Delivery, Refusal, Reply, Script, bedrock, judge, render};
+use super::check::Target;
+use super::script::DeliveryStep;
+use super::{Api, Delivery, Rejection, Script, ScriptedResponse, bedrock, check_request, render};
 
-/// A scripted provider on a port of this machine; dropping it ends it and every connection to it.
-pub struct Provider {
-    state: Arc<State>,
+/// A fake provider on a local port; dropping it closes it and every connection to it.
+pub struct FakeProvider {
+    state: Arc<ProviderState>,
     address: SocketAddr,
     listening: JoinHandle<()>,
 }
 
-/// A request as it came.
+/// A request as the provider received it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Received {
+#[non_exhaustive]
+pub struct ReceivedRequest {
     pub method: String,
     pub path: String,
-    /// Without the `?`; empty for none.
+    /// The query without the `?`; empty when there is none.
     pub query: String,
     pub headers: HeaderMap,
-    /// `null` when it is no JSON.
+    /// The parsed body; `null` when it is not JSON.
     pub body: Value,
-    /// The body as its bytes came.
+    /// The unparsed body.
     pub bytes: Bytes,
-    /// Why it was not taken, if it was not.
-    pub refused: Option<Refusal>,
+    /// Why the request was rejected, if it was.
+    pub rejection: Option<Rejection>,
 }
 
-impl Provider {
-    /// Listens, and plays the script.
+impl FakeProvider {
+    /// Starts to listen and plays the script.
     ///
     /// # Panics
     ///
     /// When this machine has no free port.
-    pub async fn start(api: Api, script: Script) -> Provider {
+    pub async fn start(api: Api, script: Script) -> FakeProvider {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("this machine has a free port");
         let address = listener.local_addr().expect("a bound listener has an address");
-        let state = Arc::new(State {
+        let state = Arc::new(ProviderState {
             api,
             script: Mutex::new(script),
             received: Mutex::default(),
             abandoned: Semaphore::new(0),
         });
         let listening = tokio::spawn(listen(listener, state.clone()));
-        Provider { state, address, listening }
+        FakeProvider { state, address, listening }
     }
 
-    /// `http://127.0.0.1:PORT`.
+    /// Returns `http://127.0.0.1:PORT`.
     pub fn origin(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// What one writes as the base URL of this API; see the table of the module.
+    /// Returns the base URL that a client of this API is configured with; see the table of the module.
     pub fn base_url(&self) -> String {
         let path = match self.state.api {
             Api::OpenAiChat | Api::Responses | Api::Mistral | Api::Xai | Api::Vllm | Api::LlamaCpp => "/v1",
@@ -80,22 +81,22 @@ impl Provider {
         format!("{}{path}", self.origin())
     }
 
-    /// Every request so far, in the order in which they came, the refused ones too.
-    pub fn requests(&self) -> Vec<Received> {
+    /// Returns every request so far in order of arrival, including rejected ones.
+    pub fn requests(&self) -> Vec<ReceivedRequest> {
         lock(&self.state.received).clone()
     }
 
-    /// The refusals so far; a client that speaks the API right has none.
-    pub fn refusals(&self) -> Vec<Refusal> {
-        lock(&self.state.received).iter().filter_map(|received| received.refused.clone()).collect()
+    /// Returns the rejections so far; a correct client causes none.
+    pub fn rejections(&self) -> Vec<Rejection> {
+        lock(&self.state.received).iter().filter_map(|received| received.rejection.clone()).collect()
     }
 
-    /// How many replies have not been played.
-    pub fn replies_left(&self) -> usize {
+    /// Returns how many scripted responses have not been played.
+    pub fn responses_left(&self) -> usize {
         lock(&self.state.script).queue.len()
     }
 
-    /// Waits until a client has left a reply before its end.
+    /// Waits until a client has closed the connection before the end of a response.
     pub async fn abandoned(&self) {
         if let Ok(permit) = self.state.abandoned.acquire().await {
             permit.forget();
@@ -103,16 +104,16 @@ impl Provider {
     }
 }
 
-impl Drop for Provider {
+impl Drop for FakeProvider {
     fn drop(&mut self) {
         self.listening.abort();
     }
 }
 
-struct State {
+struct ProviderState {
     api: Api,
     script: Mutex<Script>,
-    received: Mutex<Vec<Received>>,
+    received: Mutex<Vec<ReceivedRequest>>,
     abandoned: Semaphore,
 }
 
@@ -120,8 +121,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Takes connections; they end with it, since the set owns them.
-async fn listen(listener: TcpListener, state: Arc<State>) {
+/// Accepts connections. The set owns them, so they end with this task.
+async fn listen(listener: TcpListener, state: Arc<ProviderState>) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
@@ -135,82 +136,81 @@ async fn listen(listener: TcpListener, state: Arc<State>) {
     }
 }
 
-async fn serve(stream: TcpStream, state: Arc<State>) {
-    // Small pieces are to arrive as they were sent.
+async fn serve(stream: TcpStream, state: Arc<ProviderState>) {
+    // Small pieces must arrive as they were sent.
     let _ = stream.set_nodelay(true);
-    let service = service_fn(|request| answer(request, state.clone()));
-    // An error here is a client that went, or a reply that breaks off: both are meant.
+    let service = service_fn(|request| respond(request, state.clone()));
+    // An error here means that the client closed the connection or that the script breaks it; both are
+    // intended.
     let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }
 
-async fn answer(
+async fn respond(
     request: http::Request<Incoming>,
-    state: Arc<State>,
-) -> Result<Response<Delivered>, io::Error> {
+    state: Arc<ProviderState>,
+) -> Result<Response<DeliveredBody>, io::Error> {
     let (parts, body) = request.into_parts();
     let bytes = body.collect().await.map_err(io::Error::other)?.to_bytes();
-    let mut received = Received {
+    let mut received = ReceivedRequest {
         method: parts.method.to_string(),
         path: parts.uri.path().to_owned(),
         query: parts.uri.query().unwrap_or_default().to_owned(),
         headers: parts.headers,
         body: serde_json::from_slice(&bytes).unwrap_or_default(),
         bytes,
-        refused: None,
+        rejection: None,
     };
-    received.refused = received.judged(state.api).err();
+    received.rejection = received.check(state.api).err();
     lock(&state.received).push(received.clone());
-    let reply = match &received.refused {
-        Some(refusal) => Reply::Error {
-            status: refusal.status,
-            headers: refusal.headers.clone(),
-            body: refusal.body.clone(),
-        },
+    let response = match received.rejection.clone() {
+        Some(Rejection { status, headers, body }) => ScriptedResponse::Error { status, headers, body },
         None => state.next(&received),
     };
-    state.play(reply, &received).await
+    state.play(response, &received).await
 }
 
-impl State {
-    fn next(&self, received: &Received) -> Reply {
+impl ProviderState {
+    fn next(&self, received: &ReceivedRequest) -> ScriptedResponse {
         let mut script = lock(&self.script);
-        if let Some(reply) = script.queue.pop_front() {
-            return reply;
+        if let Some(response) = script.queue.pop_front() {
+            return response;
         }
         match &script.fallback {
-            Some(answer) => answer(received),
+            Some(respond) => respond(received),
             None => {
-                let asked = lock(&self.received).len();
-                let message = format!("the script of this provider has run out at request {asked}");
-                Reply::error(500, json!({"error": {"message": message, "type": "script_ran_out"}}))
+                let number = lock(&self.received).len();
+                let message = format!("the script has no response left for request {number}");
+                ScriptedResponse::error(500, json!({"error": {"message": message, "type": "script_ran_out"}}))
             }
         }
     }
 
     async fn play(
         self: Arc<Self>,
-        reply: Reply,
-        received: &Received,
-    ) -> Result<Response<Delivered>, io::Error> {
-        let said = |said, delivery| {
-            let (kind, events) = render::answer(self.api, &said, received);
-            (200, vec![("content-type".to_owned(), kind.to_owned())], events, delivery)
+        response: ScriptedResponse,
+        received: &ReceivedRequest,
+    ) -> Result<Response<DeliveredBody>, io::Error> {
+        let rendered = |output, delivery| {
+            let (content_type, events) = render::response(self.api, &output, received);
+            (200, vec![("content-type".to_owned(), content_type.to_owned())], events, delivery)
         };
-        let (status, headers, events, delivery) = match reply {
-            Reply::Answer(answer) => said(answer, Delivery::default()),
-            Reply::Delivered(answer, delivery) => said(answer, delivery),
-            Reply::Error { status, mut headers, body } => {
+        let (status, headers, events, delivery) = match response {
+            ScriptedResponse::Output(output) => rendered(output, Delivery::default()),
+            ScriptedResponse::Delivered(output, delivery) => rendered(output, delivery),
+            ScriptedResponse::Error { status, mut headers, body } => {
                 headers.push(("content-type".into(), "application/json".into()));
                 (status, headers, vec![body.to_string().into_bytes()], Delivery::default())
             }
-            Reply::Raw { status, headers, body, delivery } => (status, headers, body, delivery),
-            Reply::CloseBeforeHeaders => return Err(io::Error::other("the script closes here")),
-            Reply::Hang => {
-                let _unfinished = Unfinished { state: self, is_over: false };
+            ScriptedResponse::Raw { status, headers, body, delivery } => (status, headers, body, delivery),
+            ScriptedResponse::CloseBeforeHeaders => {
+                return Err(io::Error::other("the script closes the connection"));
+            }
+            ScriptedResponse::Hang => {
+                let _guard = AbandonGuard { state: self, is_complete: false };
                 match std::future::pending::<Infallible>().await {}
             }
         };
-        let unfinished = Unfinished { state: self, is_over: false };
+        let guard = AbandonGuard { state: self, is_complete: false };
         if let Some(gate) = &delivery.before_headers {
             gate.pass().await;
         }
@@ -221,63 +221,61 @@ impl State {
         }
         let steps = delivery.steps(&events);
         response
-            .body(Delivered { steps, delivery, passing: None, is_written: false, unfinished })
+            .body(DeliveredBody { steps, delivery, passing: None, is_flushed: false, guard })
             .map_err(io::Error::other)
     }
 }
 
-impl Received {
-    /// The path with its query.
-    pub fn target(&self) -> String {
+impl ReceivedRequest {
+    /// Returns the path with its query.
+    fn target(&self) -> String {
         if self.query.is_empty() { self.path.clone() } else { format!("{}?{}", self.path, self.query) }
     }
 
-    /// A value of the query.
+    /// Returns a value of the query.
     pub(super) fn query(&self, name: &str) -> Option<String> {
-        Target::of(&self.target()).query(name).map(str::to_owned)
+        Target::parse(&self.target()).query(name).map(str::to_owned)
     }
 
-    fn judged(&self, api: Api) -> Result<(), Refusal> {
+    fn check(&self, api: Api) -> Result<(), Rejection> {
         if self.method != "POST" {
-            let message = format!("the providers of this testkit take `POST` only, not `{}`", self.method);
-            return Err(Refusal::new(405, json!({"error": {"message": message}})));
+            let message = format!("fake providers accept only `POST`, not `{}`", self.method);
+            return Err(Rejection::new(405, json!({"error": {"message": message}})));
         }
-        judge(api, &self.headers, &self.target(), &self.body)?;
+        check_request(api, &self.headers, &self.target(), &self.body)?;
         match api {
-            Api::Bedrock => {
-                bedrock::verify(&self.method, &self.path, &self.query, &self.headers, &self.bytes)
-            }
+            Api::Bedrock => bedrock::verify_signature(self),
             _ => Ok(()),
         }
     }
 }
 
-/// A reply under way; one that is dropped before its end was abandoned by the client.
-struct Unfinished {
-    state: Arc<State>,
-    is_over: bool,
+/// Counts a response as abandoned when it is dropped before its end.
+struct AbandonGuard {
+    state: Arc<ProviderState>,
+    is_complete: bool,
 }
 
-impl Drop for Unfinished {
+impl Drop for AbandonGuard {
     fn drop(&mut self) {
-        if !self.is_over {
+        if !self.is_complete {
             self.state.abandoned.add_permits(1);
         }
     }
 }
 
-type Passing = Pin<Box<dyn Future<Output = ()> + Send>>;
+type PassingGate = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A body that goes out step by step.
-struct Delivered {
-    steps: VecDeque<Step>,
+/// A body that is sent step by step.
+struct DeliveredBody {
+    steps: VecDeque<DeliveryStep>,
     delivery: Delivery,
-    passing: Option<Passing>,
-    is_written: bool,
-    unfinished: Unfinished,
+    passing: Option<PassingGate>,
+    is_flushed: bool,
+    guard: AbandonGuard,
 }
 
-impl Body for Delivered {
+impl Body for DeliveredBody {
     type Data = Bytes;
     type Error = io::Error;
 
@@ -286,9 +284,9 @@ impl Body for Delivered {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         let this = &mut *self;
-        // The server writes out what it has when there is no more at once. So each piece goes its own way, and those before
-        // a break are not lost with it.
-        if !std::mem::replace(&mut this.is_written, true) {
+        // hyper flushes its buffer when a body is pending. So each piece is sent separately, and a break does
+        // not discard the pieces before it.
+        if !std::mem::replace(&mut this.is_flushed, true) {
             context.waker().wake_by_ref();
             return Poll::Pending;
         }
@@ -298,21 +296,21 @@ impl Body for Delivered {
                 this.passing = None;
             }
             return Poll::Ready(match this.steps.pop_front() {
-                Some(Step::Pass(index)) => {
+                Some(DeliveryStep::Pass(index)) => {
                     let gate = this.delivery.gates[index].1.clone();
                     this.passing = Some(Box::pin(async move { gate.pass().await }));
                     continue;
                 }
-                Some(Step::Send(piece)) => {
-                    this.is_written = false;
+                Some(DeliveryStep::Send(piece)) => {
+                    this.is_flushed = false;
                     Some(Ok(Frame::data(piece.into())))
                 }
-                Some(Step::Break) => {
-                    this.unfinished.is_over = true;
-                    Some(Err(io::Error::other("the script breaks off here")))
+                Some(DeliveryStep::Break) => {
+                    this.guard.is_complete = true;
+                    Some(Err(io::Error::other("the script breaks the connection")))
                 }
                 None => {
-                    this.unfinished.is_over = true;
+                    this.guard.is_complete = true;
                     None
                 }
             });

@@ -1,15 +1,16 @@
-//! What Anthropic's Messages takes and refuses.
+//! Requests that Anthropic's Messages accepts and rejects.
 
 use serde_json::{Value, json};
-use toolwire_testkit::provider::{Api, KEY, Said, render};
+use toolwire_testkit::provider::{API_KEY, Api, ModelOutput};
 
-use crate::client::{Asked, JPEG, PNG};
+use crate::client::{JPEG, PNG, TestRequest, rendered};
 
-/// A turn with thinking, two calls and their results, as the server itself wrote it.
-fn good() -> Asked {
-    let said =
-        Said::text("Let me see.").thinking("hm").call("toolu_a", "get", "{}").call("toolu_b", "get", "{}");
-    let answer: Value = serde_json::from_slice(&render(Api::Anthropic, &said, false)[0]).unwrap();
+/// A turn with thinking, two calls and their results, as the fake provider renders it.
+fn good() -> TestRequest {
+    let output = ModelOutput::text("Let me see.")
+        .thinking("hm")
+        .call("toolu_a", "get", "{}")
+        .call("toolu_b", "get", "{}");
     let image =
         json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}});
     let body = json!({
@@ -18,7 +19,7 @@ fn good() -> Asked {
         "messages": [
             {"role": "user", "content": "hello"},
             {"role": "user", "content": [{"type": "text", "text": "again"}]},
-            {"role": "assistant", "content": answer["content"]},
+            {"role": "assistant", "content": rendered(Api::Anthropic, &output)["content"]},
             {"role": "user", "content": [
                 {"type": "tool_result", "tool_use_id": "toolu_b", "content": [image]},
                 {"type": "tool_result", "tool_use_id": "toolu_a", "is_error": true, "content": [
@@ -29,10 +30,10 @@ fn good() -> Asked {
         ],
         "tools": [{"name": "get", "description": "Gets.", "input_schema": {"type": "object"}}],
     });
-    Asked::new("/v1/messages", &[("x-api-key", KEY), ("anthropic-version", "2023-06-01")], body)
+    TestRequest::new("/v1/messages", &[("x-api-key", API_KEY), ("anthropic-version", "2023-06-01")], body)
 }
 
-// Where the blocks of the answer are.
+// The indexes of the blocks in the assistant message.
 const THINKING: usize = 0;
 const CALL: usize = 2;
 
@@ -41,22 +42,18 @@ fn error(kind: &str, message: &str) -> Value {
 }
 
 #[track_caller]
-fn check_refused(change: impl FnOnce(&mut Asked), status: u16, expected: Value) {
-    let mut asked = good();
-    change(&mut asked);
-    assert_eq!(asked.judged(Api::Anthropic), Some((status, expected)));
+fn check_rejected(change: impl FnOnce(&mut TestRequest), status: u16, expected: Value) {
+    good().check_rejected(Api::Anthropic, change, status, expected);
 }
 
 #[track_caller]
 fn check(change: impl FnOnce(&mut Value), message: &str) {
-    check_refused(|asked| change(&mut asked.body), 400, error("invalid_request_error", message));
+    check_rejected(|request| change(&mut request.body), 400, error("invalid_request_error", message));
 }
 
 #[track_caller]
-fn check_taken(change: impl FnOnce(&mut Value)) {
-    let mut asked = good();
-    change(&mut asked.body);
-    assert_eq!(asked.judged(Api::Anthropic), None);
+fn check_accepted(change: impl FnOnce(&mut Value)) {
+    good().check_accepted(Api::Anthropic, |request| change(&mut request.body));
 }
 
 fn results(body: &mut Value) -> &mut Vec<Value> {
@@ -68,25 +65,29 @@ fn without_thinking(body: &mut Value) {
 }
 
 #[test]
-fn a_good_request_is_taken() {
-    check_taken(|_| {});
-    check_taken(without_thinking);
+fn a_correct_request_is_accepted() {
+    check_accepted(|_| {});
+    check_accepted(without_thinking);
 }
 
 #[test]
-fn key_and_version_are_asked_for() {
+fn key_and_version_are_required() {
     let failed = |message| error("authentication_error", message);
     let missing = failed("x-api-key header is required");
-    check_refused(|asked| drop(asked.headers.remove("x-api-key")), 401, missing);
-    check_refused(|asked| asked.header("x-api-key", "x"), 401, failed("invalid x-api-key"));
+    check_rejected(|request| drop(request.headers.remove("x-api-key")), 401, missing);
+    check_rejected(|request| request.header("x-api-key", "x"), 401, failed("invalid x-api-key"));
     let missing = error("invalid_request_error", "anthropic-version: header is required");
-    check_refused(|asked| drop(asked.headers.remove("anthropic-version")), 400, missing);
-    check_refused(|asked| asked.path = "/messages".to_owned(), 404, error("not_found_error", "Not found"));
+    check_rejected(|request| drop(request.headers.remove("anthropic-version")), 400, missing);
+    check_rejected(
+        |request| request.path = "/messages".to_owned(),
+        404,
+        error("not_found_error", "Not found"),
+    );
 }
 
 #[test]
-fn unknown_fields_are_refused_at_every_level() {
-    for (pointer, way) in [
+fn unknown_fields_are_rejected_at_every_level() {
+    for (pointer, path) in [
         ("", "foo"),
         ("/messages/0", "messages.0.foo"),
         ("/messages/1/content/0", "messages.1.content.0.text.foo"),
@@ -99,7 +100,7 @@ fn unknown_fields_are_refused_at_every_level() {
         ("/tools/0", "tools.0.custom.foo"),
     ] {
         let change = |body: &mut Value| body.pointer_mut(pointer).unwrap()["foo"] = 1.into();
-        check(change, &format!("{way}: Extra inputs are not permitted"));
+        check(change, &format!("{path}: Extra inputs are not permitted"));
     }
 }
 
@@ -113,7 +114,7 @@ fn required_fields_are_required() {
 }
 
 #[test]
-fn a_role_is_a_users_or_an_assistants() {
+fn the_roles_are_user_and_assistant() {
     check(
         |body| body["messages"][0]["role"] = "system".into(),
         "messages: Unexpected role \"system\". The Messages API accepts a top-level `system` parameter, not \"system\" as an \
@@ -124,7 +125,7 @@ fn a_role_is_a_users_or_an_assistants() {
 }
 
 #[test]
-fn a_call_without_a_result_is_refused() {
+fn a_call_without_a_result_is_rejected() {
     let message = |ids: &str| {
         format!(
             "messages.2: `tool_use` ids were found without `tool_result` blocks immediately after: {ids}. Each `tool_use` block \
@@ -132,9 +133,9 @@ fn a_call_without_a_result_is_refused() {
         )
     };
     check(|body| drop(results(body).remove(0)), &message("toolu_b"));
-    // What stands before the results hides them.
+    // Results after other blocks do not count.
     check(|body| results(body).rotate_right(1), &message("toolu_a, toolu_b"));
-    // All of them in the one next message.
+    // All results must be in the next message.
     check(
         |body| {
             let second = results(body).remove(1);
@@ -145,7 +146,7 @@ fn a_call_without_a_result_is_refused() {
 }
 
 #[test]
-fn a_result_without_a_call_is_refused() {
+fn a_result_without_a_call_is_rejected() {
     check(
         |body| {
             let other = json!({"type": "tool_result", "tool_use_id": "toolu_z", "content": "three"});
@@ -164,7 +165,7 @@ fn a_result_without_a_call_is_refused() {
 }
 
 #[test]
-fn ids_are_unique_and_fit() {
+fn ids_are_unique_and_match_the_pattern() {
     let change = |body: &mut Value| body["messages"][2]["content"][CALL + 1]["id"] = "toolu_a".into();
     check(change, "messages: `tool_use` ids must be unique");
     let change = |body: &mut Value| body["messages"][2]["content"][CALL]["id"] = "functions.get:0".into();
@@ -172,16 +173,16 @@ fn ids_are_unique_and_fit() {
 }
 
 #[test]
-fn calls_and_results_are_on_their_sides() {
+fn calls_and_results_need_the_right_role() {
     let change = |body: &mut Value| body["messages"][2]["role"] = "user".into();
-    // The thinking block comes first, and is taken anywhere; the call is not.
+    // The thinking block before the call is accepted in any role.
     check(change, "messages.2: `tool_use` blocks can only be in `assistant` messages");
     let change = |body: &mut Value| body["messages"][3]["role"] = "assistant".into();
     check(change, "messages.3: `tool_result` blocks can only be in `user` messages");
 }
 
 #[test]
-fn nothing_is_empty() {
+fn empty_content_is_rejected() {
     let empty = "messages: text content blocks must be non-empty";
     check(|body| body["messages"][1]["content"][0]["text"] = "".into(), empty);
     check(|body| results(body)[1]["content"][0]["text"] = "".into(), empty);
@@ -191,29 +192,29 @@ fn nothing_is_empty() {
 }
 
 #[test]
-fn an_error_holds_text_only() {
+fn an_error_result_contains_only_text() {
     let message = "messages.3.content.0.tool_result: all content must be type 'text' if 'is_error' is true";
     check(|body| results(body)[0]["is_error"] = true.into(), message);
 }
 
 #[test]
-fn an_image_is_what_it_says() {
-    let way = "messages.3.content.0.tool_result.content.0.image.source.base64";
-    let message = format!("{way}.data: Image does not match the provided media type image/png");
+fn an_image_matches_its_media_type() {
+    let path = "messages.3.content.0.tool_result.content.0.image.source.base64";
+    let message = format!("{path}.data: Image does not match the provided media type image/png");
     check(|body| results(body)[0]["content"][0]["source"]["data"] = JPEG.into(), &message);
     let message =
-        format!("{way}.media_type: Input should be 'image/jpeg', 'image/png', 'image/gif' or 'image/webp'");
+        format!("{path}.media_type: Input should be 'image/jpeg', 'image/png', 'image/gif' or 'image/webp'");
     check(|body| results(body)[0]["content"][0]["source"]["media_type"] = "image/svg+xml".into(), &message);
 }
 
 #[test]
-fn input_is_an_object() {
+fn input_must_be_an_object() {
     let change = |body: &mut Value| body["messages"][2]["content"][CALL]["input"] = "{}".into();
     check(change, "messages.2.content.2.tool_use.input: Input should be a valid dictionary");
 }
 
 #[test]
-fn thinking_comes_back_unaltered() {
+fn thinking_must_be_unaltered() {
     let invalid = "messages.2.content.0: Invalid `signature` in `thinking` block";
     check(|body| body["messages"][2]["content"][THINKING]["thinking"] = "hm!".into(), invalid);
     check(|body| body["messages"][2]["content"][THINKING]["signature"] = "abcd".into(), invalid);
@@ -224,7 +225,7 @@ fn thinking_comes_back_unaltered() {
 }
 
 #[test]
-fn with_thinking_on_a_turn_of_calls_begins_with_it() {
+fn with_thinking_on_a_turn_begins_with_a_thinking_block() {
     let dropped =
         |body: &mut Value| drop(body["messages"][2]["content"].as_array_mut().unwrap().remove(THINKING));
     check(
@@ -234,21 +235,21 @@ fn with_thinking_on_a_turn_of_calls_begins_with_it() {
          blocks). We recommend you include thinking blocks from previous turns. To avoid this requirement, disable `thinking`. \
          Please consult our documentation at https://docs.claude.com/en/docs/build-with-claude/extended-thinking",
     );
-    // An earlier turn may have lost it, and without thinking nobody asks.
-    check_taken(|body| {
+    // Earlier turns, and requests without thinking, do not need the block.
+    check_accepted(|body| {
         dropped(body);
         let messages = body["messages"].as_array_mut().unwrap();
         messages.push(json!({"role": "assistant", "content": "Done."}));
         messages.push(json!({"role": "user", "content": "Thanks."}));
     });
-    check_taken(|body| {
+    check_accepted(|body| {
         dropped(body);
         without_thinking(body);
     });
 }
 
 #[test]
-fn thinking_has_its_conditions() {
+fn thinking_requires_a_budget_temperature_1_and_a_free_choice() {
     let budget = |count: u64| move |body: &mut Value| body["thinking"]["budget_tokens"] = count.into();
     check(budget(5), "thinking.enabled.budget_tokens: Input should be greater than or equal to 1024");
     check(budget(4096), "`max_tokens` must be greater than `thinking.budget_tokens`.");
@@ -259,15 +260,15 @@ fn thinking_has_its_conditions() {
 }
 
 #[test]
-fn tools_fit() {
+fn tools_are_checked() {
     let tool = |tool: Value| move |body: &mut Value| body["tools"] = json!([tool]);
     let with = |schema: Value| tool(json!({"name": "get", "input_schema": schema}));
     check(
         tool(json!({"name": "a.b", "input_schema": {"type": "object"}})),
         "tools.0.custom.name: String should match pattern '^[a-zA-Z0-9_-]{1,128}$'",
     );
-    let twice = |body: &mut Value| body["tools"] = json!([body["tools"][0], body["tools"][0]]);
-    check(twice, "tools: Tool names must be unique.");
+    let duplicate = |body: &mut Value| body["tools"] = json!([body["tools"][0], body["tools"][0]]);
+    check(duplicate, "tools: Tool names must be unique.");
     check(with(json!({"properties": {}})), "tools.0.custom.input_schema.type: Field required");
     check(
         with(json!({"type": "object", "oneOf": [{}]})),
@@ -285,18 +286,18 @@ fn tools_fit() {
         tool(json!({"name": "get", "strict": true, "input_schema": {"type": "object"}})),
         "tools.0.custom: For 'object' type, 'additionalProperties' must be explicitly set to false",
     );
-    check_taken(with(json!({"type": "object", "properties": {"a": {"$ref": "#/nowhere"}}})));
+    check_accepted(with(json!({"type": "object", "properties": {"a": {"$ref": "#/nowhere"}}})));
 }
 
 #[test]
-fn a_choice_has_one_of_its_forms() {
+fn tool_choice_is_checked() {
     let choice = |choice: Value| {
         move |body: &mut Value| {
             without_thinking(body);
             body["tool_choice"] = choice;
         }
     };
-    check_taken(choice(json!({"type": "any", "disable_parallel_tool_use": true})));
+    check_accepted(choice(json!({"type": "any", "disable_parallel_tool_use": true})));
     check(
         choice(json!({"type": "required"})),
         "tool_choice: Input tag 'required' found using 'type' does not match any of the expected tags: 'any', 'auto', 'none', \

@@ -1,4 +1,4 @@
-//! What Bedrock's Converse takes and refuses.
+//! Requests that Bedrock's Converse accepts and rejects.
 
 use std::time::{Duration, SystemTime};
 
@@ -6,23 +6,24 @@ use aws_credential_types::Credentials;
 use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, sign};
 use aws_sigv4::sign::v4;
 use serde_json::{Value, json};
-use toolwire_testkit::provider::{ACCESS_KEY, Api, Provider, SECRET_KEY, Said, Script, judge, render};
+use toolwire_testkit::provider::{
+    ACCESS_KEY, Api, FakeProvider, ModelOutput, SECRET_KEY, Script, check_request,
+};
 
-use crate::client::{Asked, JPEG, PNG, bearer, send};
+use crate::client::{JPEG, PNG, TestRequest, bearer, rendered, send};
 
-/// A turn with thinking, two calls and their results, as the server itself wrote it.
-fn good() -> Asked {
-    let said = Said::text("Let me see.").thinking("hm").call("tooluse_a", "get", "{}").call(
+/// A turn with thinking, two calls and their results, as the fake provider renders it.
+fn good() -> TestRequest {
+    let output = ModelOutput::text("Let me see.").thinking("hm").call("tooluse_a", "get", "{}").call(
         "tooluse_b",
         "get",
         "{}",
     );
-    let answer: Value = serde_json::from_slice(&render(Api::Bedrock, &said, false)[0]).unwrap();
     let body = json!({
         "system": [{"text": "Be brief."}],
         "messages": [
             {"role": "user", "content": [{"text": "hello"}]},
-            answer["output"]["message"],
+            rendered(Api::Bedrock, &output)["output"]["message"],
             {"role": "user", "content": [
                 {"toolResult": {"toolUseId": "tooluse_b", "content": [{"json": {"a": 1}}], "status": "success"}},
                 {"toolResult": {"toolUseId": "tooluse_a", "content": [
@@ -38,41 +39,41 @@ fn good() -> Asked {
         },
         "inferenceConfig": {"maxTokens": 100},
     });
-    Asked::new("/model/anthropic.claude-v1%3A0/converse", &[("authorization", &bearer())], body)
+    TestRequest::new("/model/anthropic.claude-v1%3A0/converse", &[("authorization", &bearer())], body)
 }
 
-// Where the first call is in the answer, behind the thought and the text.
+// The index of the first call, after the reasoning and the text.
 const CALL: usize = 2;
 
-/// The kind of the error, its status and its message.
-fn judged(asked: &Asked) -> Option<(String, u16, Value)> {
-    let refusal = judge(Api::Bedrock, &asked.headers, &asked.path, &asked.body).err()?;
-    let (name, kind) = refusal.headers.into_iter().next().unwrap();
+/// The error type, the status and the body of the rejection, if there is one.
+fn rejection(request: &TestRequest) -> Option<(String, u16, Value)> {
+    let rejection = check_request(Api::Bedrock, &request.headers, &request.path, &request.body).err()?;
+    let (name, kind) = rejection.headers.into_iter().next().unwrap();
     assert_eq!(name, "x-amzn-errortype");
-    Some((kind, refusal.status, refusal.body))
+    Some((kind, rejection.status, rejection.body))
 }
 
 #[track_caller]
-fn check_refused(change: impl FnOnce(&mut Asked), kind: &str, status: u16, message: &str) {
-    let mut asked = good();
-    change(&mut asked);
-    assert_eq!(judged(&asked), Some((kind.to_owned(), status, json!({"message": message}))));
+fn check_rejected(change: impl FnOnce(&mut TestRequest), kind: &str, status: u16, message: &str) {
+    let mut request = good();
+    change(&mut request);
+    assert_eq!(rejection(&request), Some((kind.to_owned(), status, json!({"message": message}))));
 }
 
 #[track_caller]
 fn check(change: impl FnOnce(&mut Value), message: &str) {
-    check_refused(|asked| change(&mut asked.body), "ValidationException", 400, message);
+    check_rejected(|request| change(&mut request.body), "ValidationException", 400, message);
 }
 
 fn results(body: &mut Value) -> &mut Vec<Value> {
     body["messages"][2]["content"].as_array_mut().unwrap()
 }
 
-/// Signs a request to a provider as AWS's own signer does.
-fn signed(provider: &Provider, secret: &str, mut asked: Asked) -> Asked {
+/// Signs a request with AWS's own signer.
+fn signed(provider: &FakeProvider, secret: &str, mut request: TestRequest) -> TestRequest {
     let host = provider.origin().replace("http://", "");
-    asked.header("host", &host);
-    asked.headers.remove("authorization");
+    request.header("host", &host);
+    request.headers.remove("authorization");
     let identity = Credentials::new(ACCESS_KEY, secret, None, None, "test").into();
     let params = v4::SigningParams::builder()
         .identity(&identity)
@@ -83,73 +84,73 @@ fn signed(provider: &Provider, secret: &str, mut asked: Asked) -> Asked {
         .build()
         .unwrap()
         .into();
-    let body = asked.body.to_string();
-    let url = format!("{}{}", provider.origin(), asked.path);
-    let headers = asked.headers.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap()));
-    let request = SignableRequest::new("POST", url, headers, SignableBody::Bytes(body.as_bytes())).unwrap();
-    let instructions = sign(request, &params).unwrap().into_parts().0;
+    let body = request.body.to_string();
+    let url = format!("{}{}", provider.origin(), request.path);
+    let headers = request.headers.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap()));
+    let signable = SignableRequest::new("POST", url, headers, SignableBody::Bytes(body.as_bytes())).unwrap();
+    let instructions = sign(signable, &params).unwrap().into_parts().0;
     for (name, value) in instructions.headers() {
-        asked.header(name, value);
+        request.header(name, value);
     }
-    asked
+    request
 }
 
 #[tokio::test]
-async fn a_signature_is_computed_again() {
-    let provider = Provider::start(Api::Bedrock, Script::from([Said::text("hello")])).await;
-    let refused =
+async fn the_signature_is_verified() {
+    let provider = FakeProvider::start(Api::Bedrock, Script::from([ModelOutput::text("hello")])).await;
+    let forbidden =
         |kind: &'static str, message: &'static str| (403, kind.to_owned(), json!({"message": message}));
-    let answer = async |asked: Asked| {
-        let response = send(&provider, &asked).await.unwrap();
+    let respond = async |request: TestRequest| {
+        let response = send(&provider, &request).await.unwrap();
         let kind = response.headers().get("x-amzn-errortype").map(|kind| kind.to_str().unwrap().to_owned());
         (response.status().as_u16(), kind.unwrap_or_default(), response.json::<Value>().await.unwrap())
     };
-    let mismatch = refused(
+    let mismatch = forbidden(
         "InvalidSignatureException",
         "The request signature we calculated does not match the signature you provided. Check your AWS Secret Access Key and \
          signing method. Consult the service documentation for details.",
     );
-    assert_eq!(answer(signed(&provider, "another secret", good())).await, mismatch);
+    assert_eq!(respond(signed(&provider, "another secret", good())).await, mismatch);
     let mut altered = signed(&provider, SECRET_KEY, good());
     altered.body["inferenceConfig"]["maxTokens"] = 7.into();
-    assert_eq!(answer(altered).await, mismatch);
-    let mut elsewhere = signed(&provider, SECRET_KEY, good());
-    elsewhere.path = "/model/other/converse".to_owned();
-    assert_eq!(answer(elsewhere).await, mismatch);
-    assert_eq!(answer(signed(&provider, SECRET_KEY, good())).await.0, 200);
+    assert_eq!(respond(altered).await, mismatch);
+    let mut other_path = signed(&provider, SECRET_KEY, good());
+    other_path.path = "/model/other/converse".to_owned();
+    assert_eq!(respond(other_path).await, mismatch);
+    assert_eq!(respond(signed(&provider, SECRET_KEY, good())).await.0, 200);
 }
 
 #[test]
-fn a_good_request_is_taken() {
-    assert_eq!(judged(&good()), None);
+fn a_correct_request_is_accepted() {
+    good().check_accepted(Api::Bedrock, |_| {});
 }
 
 #[test]
-fn who_asks_must_be_known() {
-    check_refused(
-        |asked| drop(asked.headers.remove("authorization")),
+fn a_valid_key_or_signature_is_required() {
+    check_rejected(
+        |request| drop(request.headers.remove("authorization")),
         "MissingAuthenticationTokenException",
         403,
         "Missing Authentication Token",
     );
-    check_refused(
-        |asked| asked.header("authorization", "Bearer x"),
+    check_rejected(
+        |request| request.header("authorization", "Bearer x"),
         "AccessDeniedException",
         403,
         "Authentication failed: Please make sure your API Key is valid.",
     );
     let scope = "20261116/us-east-1/bedrock/aws4_request, SignedHeaders=host;x-amz-date, Signature=00";
-    check_refused(
-        |asked| asked.header("authorization", &format!("AWS4-HMAC-SHA256 Credential=AKID/{scope}")),
+    check_rejected(
+        |request| request.header("authorization", &format!("AWS4-HMAC-SHA256 Credential=AKID/{scope}")),
         "IncompleteSignatureException",
         403,
         "Authorization header requires existence of either a 'X-Amz-Date' or a 'Date' header.",
     );
-    let dated = |asked: &mut Asked| {
-        asked.header("authorization", &format!("AWS4-HMAC-SHA256 Credential=AKID/{scope}"));
-        asked.header("x-amz-date", "20261116T120000Z");
+    let dated = |request: &mut TestRequest| {
+        request.header("authorization", &format!("AWS4-HMAC-SHA256 Credential=AKID/{scope}"));
+        request.header("x-amz-date", "20261116T120000Z");
     };
-    check_refused(
+    check_rejected(
         dated,
         "UnrecognizedClientException",
         403,
@@ -158,8 +159,8 @@ fn who_asks_must_be_known() {
 }
 
 #[test]
-fn unknown_fields_are_refused_at_every_level() {
-    for (pointer, way) in [
+fn unknown_fields_are_rejected_at_every_level() {
+    for (pointer, path) in [
         ("", "foo"),
         ("/messages/0", "messages.0.foo"),
         ("/messages/0/content/0", "messages.0.content.0.foo"),
@@ -168,14 +169,14 @@ fn unknown_fields_are_refused_at_every_level() {
         ("/toolConfig/tools/0/toolSpec", "toolConfig.tools.0.toolSpec.foo"),
         ("/inferenceConfig", "inferenceConfig.foo"),
     ] {
-        let change = |asked: &mut Asked| asked.body.pointer_mut(pointer).unwrap()["foo"] = 1.into();
-        let message = format!("'{way}' is not a member of the service model");
-        check_refused(change, "SerializationException", 400, &message);
+        let change = |request: &mut TestRequest| request.body.pointer_mut(pointer).unwrap()["foo"] = 1.into();
+        let message = format!("'{path}' is not a member of the service model");
+        check_rejected(change, "SerializationException", 400, &message);
     }
 }
 
 #[test]
-fn user_and_assistant_take_turns() {
+fn user_and_assistant_alternate() {
     check(
         |body| drop(body["messages"].as_array_mut().unwrap().remove(0)),
         "A conversation must start with a user message. Try again with a conversation that starts with a user message.",
@@ -227,7 +228,7 @@ fn calls_and_results_are_paired() {
 }
 
 #[test]
-fn ids_fit() {
+fn ids_are_checked() {
     let at = "messages.2.member.content.3.member.toolUse.toolUseId";
     let id = |id: String| {
         move |body: &mut Value| body["messages"][1]["content"][CALL]["toolUse"]["toolUseId"] = id.into()
@@ -250,10 +251,10 @@ fn ids_fit() {
 }
 
 #[test]
-fn nothing_is_blank() {
-    let blank = |way: &str| {
+fn blank_content_is_rejected() {
+    let blank = |path: &str| {
         format!(
-            "The text field in the ContentBlock object at {way} is blank. Add text to the text field, and try again."
+            "The text field in the ContentBlock object at {path} is blank. Add text to the text field, and try again."
         )
     };
     check(|body| body["messages"][0]["content"][0]["text"] = " ".into(), &blank("messages.0.content.0"));
@@ -276,7 +277,7 @@ fn nothing_is_blank() {
 }
 
 #[test]
-fn json_and_input_are_objects() {
+fn json_and_input_must_be_objects() {
     check(
         |body| results(body)[0]["toolResult"]["content"][0]["json"] = json!([1]),
         "The format of the value at messages.2.content.0.toolResult.content.0.json is invalid. Provide a json object for the \
@@ -290,7 +291,7 @@ fn json_and_input_are_objects() {
 }
 
 #[test]
-fn an_image_is_what_it_says() {
+fn an_image_matches_its_format() {
     check(
         |body| results(body)[1]["toolResult"]["content"][0]["image"]["format"] = "svg".into(),
         "1 validation error detected: Value 'svg' at \
@@ -305,7 +306,7 @@ fn an_image_is_what_it_says() {
 }
 
 #[test]
-fn thinking_comes_back_unaltered() {
+fn thinking_must_be_unaltered() {
     check(
         |body| body["messages"][1]["content"][0]["reasoningContent"]["reasoningText"]["text"] = "hm!".into(),
         "The model returned the following errors: messages.1.content.0: Invalid `signature` in `thinking` block",
@@ -313,7 +314,7 @@ fn thinking_comes_back_unaltered() {
 }
 
 #[test]
-fn tools_fit() {
+fn tools_are_checked() {
     let tool = |change: fn(&mut Value)| {
         move |body: &mut Value| change(&mut body["toolConfig"]["tools"][0]["toolSpec"])
     };
@@ -341,7 +342,7 @@ fn tools_fit() {
         "The json schema definition at toolConfig.tools.0.toolSpec.inputSchema is invalid. Fix the following errors and try \
          again: $.properties: null found, object expected",
     );
-    let none = |asked: &mut Asked| asked.body["toolConfig"]["toolChoice"] = json!({"none": {}});
+    let none = |request: &mut TestRequest| request.body["toolConfig"]["toolChoice"] = json!({"none": {}});
     let message = "'toolConfig.toolChoice.none' is not a member of the service model";
-    check_refused(none, "SerializationException", 400, message);
+    check_rejected(none, "SerializationException", 400, message);
 }

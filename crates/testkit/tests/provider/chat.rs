@@ -1,12 +1,12 @@
-//! What OpenAI's Chat Completions takes and refuses.
+//! Requests that OpenAI's Chat Completions accepts and rejects.
 
 use serde_json::{Value, json};
 use toolwire_testkit::provider::Api;
 
-use crate::client::{Asked, PNG, bearer};
+use crate::client::{PNG, TestRequest, bearer, openai_error};
 
 /// A conversation with two calls and an image.
-pub(crate) fn good() -> Asked {
+pub(crate) fn good() -> TestRequest {
     let call =
         |id: &str| json!({"id": id, "type": "function", "function": {"name": "get", "arguments": "{}"}});
     let body = json!({
@@ -27,23 +27,17 @@ pub(crate) fn good() -> Asked {
         }}],
         "tool_choice": "auto",
     });
-    Asked::new("/v1/chat/completions", &[("authorization", &bearer())], body)
-}
-
-fn error(message: &str, parameter: Option<&str>, code: Option<&str>) -> Value {
-    json!({"error": {"message": message, "type": "invalid_request_error", "param": parameter, "code": code}})
+    TestRequest::new("/v1/chat/completions", &[("authorization", &bearer())], body)
 }
 
 #[track_caller]
-fn check_refused(change: impl FnOnce(&mut Asked), status: u16, expected: Value) {
-    let mut asked = good();
-    change(&mut asked);
-    assert_eq!(asked.judged(Api::OpenAiChat), Some((status, expected)));
+fn check_rejected(change: impl FnOnce(&mut TestRequest), status: u16, expected: Value) {
+    good().check_rejected(Api::OpenAiChat, change, status, expected);
 }
 
 #[track_caller]
 fn check(change: impl FnOnce(&mut Value), message: &str, parameter: Option<&str>, code: Option<&str>) {
-    check_refused(|asked| change(&mut asked.body), 400, error(message, parameter, code));
+    check_rejected(|request| change(&mut request.body), 400, openai_error(message, parameter, code));
 }
 
 #[track_caller]
@@ -57,34 +51,38 @@ fn check_schema(schema: Value, strict: bool, problem: &str) {
 }
 
 #[test]
-fn a_good_request_is_taken() {
-    assert_eq!(good().judged(Api::OpenAiChat), None);
+fn a_correct_request_is_accepted() {
+    good().check_accepted(Api::OpenAiChat, |_| {});
 }
 
 #[test]
-fn a_key_is_asked_for() {
+fn a_key_is_required() {
     let missing = "You didn't provide an API key. You need to provide your API key in an Authorization header using Bearer auth \
                    (i.e. Authorization: Bearer YOUR_KEY).";
-    check_refused(|asked| drop(asked.headers.remove("authorization")), 401, error(missing, None, None));
-    let wrong = "Incorrect API key provided: sk-1. You can find your API key at https://platform.openai.com/account/api-keys.";
-    check_refused(
-        |asked| asked.header("authorization", "Bearer sk-1"),
+    check_rejected(
+        |request| drop(request.headers.remove("authorization")),
         401,
-        error(wrong, None, Some("invalid_api_key")),
+        openai_error(missing, None, None),
+    );
+    let wrong = "Incorrect API key provided: sk-1. You can find your API key at https://platform.openai.com/account/api-keys.";
+    check_rejected(
+        |request| request.header("authorization", "Bearer sk-1"),
+        401,
+        openai_error(wrong, None, Some("invalid_api_key")),
     );
 }
 
 #[test]
 fn another_path_is_not_found() {
-    let expected = error("Invalid URL (POST /v1/chat)", None, None);
-    check_refused(|asked| asked.path = "/v1/chat".to_owned(), 404, expected);
+    let expected = openai_error("Invalid URL (POST /v1/chat)", None, None);
+    check_rejected(|request| request.path = "/v1/chat".to_owned(), 404, expected);
 }
 
 #[test]
-fn unknown_fields_are_refused_at_every_level() {
+fn unknown_fields_are_rejected_at_every_level() {
     check(|body| body["foo"] = 1.into(), "Unrecognized request argument supplied: foo", None, None);
-    let at = |way: &str| (format!("Unknown parameter: '{way}'."), way.to_owned());
-    for (pointer, way) in [
+    let at = |path: &str| (format!("Unknown parameter: '{path}'."), path.to_owned());
+    for (pointer, path) in [
         ("/messages/0", "messages[0].foo"),
         ("/messages/1/content/0", "messages[1].content[0].foo"),
         ("/messages/2", "messages[2].foo"),
@@ -94,9 +92,9 @@ fn unknown_fields_are_refused_at_every_level() {
         ("/tools/0", "tools[0].foo"),
         ("/tools/0/function", "tools[0].function.foo"),
     ] {
-        let (message, way) = at(way);
+        let (message, path) = at(path);
         let change = |body: &mut Value| body.pointer_mut(pointer).unwrap()["foo"] = 1.into();
-        check(change, &message, Some(&way), Some("unknown_parameter"));
+        check(change, &message, Some(&path), Some("unknown_parameter"));
     }
 }
 
@@ -108,7 +106,7 @@ fn required_fields_are_required() {
         None,
         None,
     );
-    let missing = |way: &str| format!("Missing required parameter: '{way}'.");
+    let missing = |path: &str| format!("Missing required parameter: '{path}'.");
     let code = Some("missing_required_parameter");
     check(|body| body["messages"] = Value::Null, &missing("messages"), Some("messages"), code);
     let id = "messages[3].tool_call_id";
@@ -116,7 +114,7 @@ fn required_fields_are_required() {
 }
 
 #[test]
-fn a_role_is_one_of_those_there_are() {
+fn an_unknown_role_is_rejected() {
     check(
         |body| body["messages"][0]["role"] = "model".into(),
         "Invalid value: 'model'. Supported values are: 'system', 'assistant', 'user', 'function', 'tool', and 'developer'.",
@@ -126,7 +124,7 @@ fn a_role_is_one_of_those_there_are() {
 }
 
 #[test]
-fn a_call_without_a_result_is_refused() {
+fn a_call_without_a_result_is_rejected() {
     let message = "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. \
                    The following tool_call_ids did not have response messages: call_a";
     check(
@@ -135,7 +133,7 @@ fn a_call_without_a_result_is_refused() {
         Some("messages.[4].role"),
         None,
     );
-    // Not right after the calls is as good as not at all.
+    // A result that does not directly follow the calls does not count.
     check(
         |body| body["messages"].as_array_mut().unwrap().insert(4, json!({"role": "user", "content": "and?"})),
         message,
@@ -145,7 +143,7 @@ fn a_call_without_a_result_is_refused() {
 }
 
 #[test]
-fn a_result_without_a_call_is_refused() {
+fn a_result_without_a_call_is_rejected() {
     let message = "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with 'tool_calls'.";
     check(
         |body| body["messages"][3]["tool_call_id"] = "call_z".into(),
@@ -153,7 +151,7 @@ fn a_result_without_a_call_is_refused() {
         Some("messages.[3].role"),
         None,
     );
-    // Twice the same.
+    // A second result for the same call.
     check(
         |body| body["messages"][4]["tool_call_id"] = "call_b".into(),
         message,
@@ -167,27 +165,32 @@ fn an_id_has_at_most_64_characters() {
     let long = "x".repeat(65);
     let message = "Invalid 'messages[2].tool_calls[0].id': string too long. Expected a string with maximum length 64, but got a \
                    string with length 65 instead.";
-    let way = "messages[2].tool_calls[0].id";
+    let path = "messages[2].tool_calls[0].id";
     let change = |body: &mut Value| body["messages"][2]["tool_calls"][0]["id"] = long.into();
-    check(change, message, Some(way), Some("string_above_max_length"));
+    check(change, message, Some(path), Some("string_above_max_length"));
 }
 
 #[test]
-fn images_are_a_users() {
+fn only_user_messages_contain_images() {
     let image = json!([{"type": "image_url", "image_url": {"url": format!("data:image/png;base64,{PNG}")}}]);
     for (index, role) in [(3, "tool"), (0, "system")] {
         let message = format!(
             "Invalid 'messages[{index}]'. Image URLs are only allowed for messages with role 'user', but this message with role \
              '{role}' contains an image URL."
         );
-        let way = format!("messages[{index}]");
+        let path = format!("messages[{index}]");
         let image = image.clone();
-        check(|body| body["messages"][index]["content"] = image, &message, Some(&way), Some("invalid_value"));
+        check(
+            |body| body["messages"][index]["content"] = image,
+            &message,
+            Some(&path),
+            Some("invalid_value"),
+        );
     }
 }
 
 #[test]
-fn an_image_is_an_image() {
+fn image_data_must_be_an_image() {
     let url =
         |body: &mut Value, url: &str| body["messages"][1]["content"][1]["image_url"]["url"] = url.into();
     let message = "You uploaded an unsupported image. Please make sure your image has of one the following formats: ['png', \
@@ -198,22 +201,22 @@ fn an_image_is_an_image() {
 }
 
 #[test]
-fn arguments_are_text() {
-    let way = "messages[2].tool_calls[0].function.arguments";
-    let message = format!("Invalid type for '{way}': expected a string, but got an object instead.");
+fn arguments_must_be_a_string() {
+    let path = "messages[2].tool_calls[0].function.arguments";
+    let message = format!("Invalid type for '{path}': expected a string, but got an object instead.");
     let change = |body: &mut Value| body["messages"][2]["tool_calls"][0]["function"]["arguments"] = json!({});
-    check(change, &message, Some(way), Some("invalid_type"));
+    check(change, &message, Some(path), Some("invalid_type"));
 }
 
 #[test]
-fn an_assistant_says_something() {
+fn an_assistant_message_must_not_be_empty() {
     let change = |body: &mut Value| body["messages"] = json!([{"role": "assistant", "content": null}]);
     let message = "Invalid value for 'content': expected a string, got null.";
     check(change, message, Some("messages[0].content"), None);
 }
 
 #[test]
-fn tools_are_one_to_128() {
+fn there_are_1_to_128_tools() {
     let message = "Invalid 'tools': empty array. Expected an array with minimum length 1, but got an empty array instead.";
     check(|body| body["tools"] = json!([]), message, Some("tools"), Some("empty_array"));
     let message = "Invalid 'tools': array too long. Expected an array with maximum length 128, but got an array with length 129 \
@@ -223,19 +226,19 @@ fn tools_are_one_to_128() {
 }
 
 #[test]
-fn the_name_of_a_tool_fits() {
-    let way = "tools[0].function.name";
+fn tool_names_are_checked() {
+    let path = "tools[0].function.name";
     let message = "Invalid 'tools[0].function.name': string does not match pattern. Expected a string that matches the pattern \
                    '^[a-zA-Z0-9_-]+$'.";
     let named = |name: String| move |body: &mut Value| body["tools"][0]["function"]["name"] = name.into();
-    check(named("a.b".to_owned()), message, Some(way), Some("invalid_value"));
+    check(named("a.b".to_owned()), message, Some(path), Some("invalid_value"));
     let message = "Invalid 'tools[0].function.name': string too long. Expected a string with maximum length 64, but got a string \
                    with length 65 instead.";
-    check(named("x".repeat(65)), message, Some(way), Some("string_above_max_length"));
+    check(named("x".repeat(65)), message, Some(path), Some("string_above_max_length"));
 }
 
 #[test]
-fn the_schema_of_a_tool_fits() {
+fn tool_schemas_are_checked() {
     check_schema(json!({"type": "object"}), false, "In context=(), object schema missing properties.");
     check_schema(
         json!({"properties": {}}),
@@ -265,7 +268,7 @@ fn the_schema_of_a_tool_fits() {
 }
 
 #[test]
-fn a_strict_schema_is_closed_and_requires_all() {
+fn a_strict_schema_is_closed_and_requires_all_properties() {
     check_schema(
         json!({"type": "object", "properties": {}}),
         true,
@@ -292,17 +295,17 @@ fn a_strict_schema_is_closed_and_requires_all() {
         true,
         "In context=('properties', 'x'), reference can only point to definitions defined at the top level of the schema.",
     );
-    let mut fine = good();
-    fine.body["tools"][0]["function"]["parameters"] =
-        with(json!({"type": ["string", "null"], "enum": ["a", null]}));
-    fine.body["tools"][0]["function"]["strict"] = true.into();
-    assert_eq!(fine.judged(Api::OpenAiChat), None);
+    good().check_accepted(Api::OpenAiChat, |request| {
+        let function = &mut request.body["tools"][0]["function"];
+        function["parameters"] = with(json!({"type": ["string", "null"], "enum": ["a", null]}));
+        function["strict"] = true.into();
+    });
 }
 
 #[test]
-fn a_choice_has_one_of_its_forms() {
-    let words = "Invalid value: 'any'. Supported values are: 'none', 'auto', and 'required'.";
-    check(|body| body["tool_choice"] = "any".into(), words, Some("tool_choice"), Some("invalid_value"));
+fn tool_choice_is_checked() {
+    let message = "Invalid value: 'any'. Supported values are: 'none', 'auto', and 'required'.";
+    check(|body| body["tool_choice"] = "any".into(), message, Some("tool_choice"), Some("invalid_value"));
     let unknown = json!({"type": "function", "function": {"name": "put"}});
     let message = "Tool choice 'function' not found in 'tools' parameter.";
     check(|body| body["tool_choice"] = unknown, message, Some("tool_choice"), None);
@@ -320,7 +323,7 @@ fn a_choice_has_one_of_its_forms() {
 }
 
 #[test]
-fn stream_options_need_a_stream() {
+fn stream_options_require_a_stream() {
     let change = |body: &mut Value| body["stream_options"] = json!({"include_usage": true});
     let message = "The 'stream_options' parameter is only allowed when 'stream' is enabled.";
     check(change, message, Some("stream_options"), None);

@@ -1,27 +1,28 @@
-//! Asking a provider, and a good request to change.
+//! Requests to fake providers, and checks of the response.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use serde_json::Value;
-use toolwire_testkit::provider::{Api, KEY, Provider, judge};
+use serde_json::{Value, json};
+use toolwire_testkit::provider::{API_KEY, Api, FakeProvider, ModelOutput, check_request, render};
 
-/// A PNG of one pixel, and the beginning of a JPEG.
+/// A PNG of one pixel.
 pub(crate) const PNG: &str =
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+/// The beginning of a JPEG.
 pub(crate) const JPEG: &str = "/9j/4AAQSkZJRgABAQAAAQABAAD/2wBD";
 
-/// A request as a client would send it.
-pub(crate) struct Asked {
+/// A request that a test sends or checks.
+pub(crate) struct TestRequest {
     pub(crate) path: String,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Value,
 }
 
-impl Asked {
-    pub(crate) fn new(path: &str, headers: &[(&str, &str)], body: Value) -> Asked {
-        let mut asked = Asked { path: path.to_owned(), headers: HeaderMap::new(), body };
-        asked.header("content-type", "application/json");
-        headers.iter().for_each(|(name, value)| asked.header(name, value));
-        asked
+impl TestRequest {
+    pub(crate) fn new(path: &str, headers: &[(&str, &str)], body: Value) -> TestRequest {
+        let mut request = TestRequest { path: path.to_owned(), headers: HeaderMap::new(), body };
+        request.header("content-type", "application/json");
+        headers.iter().for_each(|(name, value)| request.header(name, value));
+        request
     }
 
     pub(crate) fn header(&mut self, name: &str, value: &str) {
@@ -29,28 +30,58 @@ impl Asked {
         self.headers.insert(name, HeaderValue::from_str(value).unwrap());
     }
 
-    /// The status and the body of the refusal, or that there is none.
-    pub(crate) fn judged(&self, api: Api) -> Option<(u16, Value)> {
-        let refusal = judge(api, &self.headers, &self.path, &self.body).err()?;
-        Some((refusal.status, refusal.body))
+    /// Changes the request, and checks that the API rejects it with this status and body.
+    #[track_caller]
+    pub(crate) fn check_rejected(
+        mut self,
+        api: Api,
+        change: impl FnOnce(&mut TestRequest),
+        status: u16,
+        body: Value,
+    ) {
+        change(&mut self);
+        let rejection = check_request(api, &self.headers, &self.path, &self.body).err();
+        assert_eq!(rejection.map(|rejection| (rejection.status, rejection.body)), Some((status, body)));
+    }
+
+    /// Changes the request, and checks that the API accepts it.
+    #[track_caller]
+    pub(crate) fn check_accepted(mut self, api: Api, change: impl FnOnce(&mut TestRequest)) {
+        change(&mut self);
+        assert_eq!(check_request(api, &self.headers, &self.path, &self.body), Ok(()));
     }
 }
 
 pub(crate) fn bearer() -> String {
-    format!("Bearer {KEY}")
+    format!("Bearer {API_KEY}")
+}
+
+/// The error body of OpenAI and of the APIs that follow it.
+pub(crate) fn openai_error(message: &str, parameter: Option<&str>, code: Option<&str>) -> Value {
+    json!({"error": {"message": message, "type": "invalid_request_error", "param": parameter, "code": code}})
+}
+
+/// The complete response of an API as JSON.
+pub(crate) fn rendered(api: Api, output: &ModelOutput) -> Value {
+    let rendered = render(api, output, false);
+    assert_eq!(rendered.len(), 1);
+    serde_json::from_slice(&rendered[0]).unwrap()
 }
 
 /// Sends a request to a running provider.
-pub(crate) async fn send(provider: &Provider, asked: &Asked) -> reqwest::Result<reqwest::Response> {
+pub(crate) async fn send(
+    provider: &FakeProvider,
+    request: &TestRequest,
+) -> reqwest::Result<reqwest::Response> {
     reqwest::Client::new()
-        .post(format!("{}{}", provider.origin(), asked.path))
-        .headers(asked.headers.clone())
-        .body(asked.body.to_string())
+        .post(format!("{}{}", provider.origin(), request.path))
+        .headers(request.headers.clone())
+        .body(request.body.to_string())
         .send()
         .await
 }
 
-/// The pieces of a body as they arrive, and whether it broke off.
+/// Returns the pieces of a body as they arrive, and whether the connection broke.
 pub(crate) async fn pieces(mut response: reqwest::Response) -> (Vec<Vec<u8>>, bool) {
     let mut pieces = Vec::new();
     loop {

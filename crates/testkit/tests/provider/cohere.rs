@@ -1,19 +1,18 @@
-//! What Cohere's chat takes and refuses.
+//! Requests that Cohere's chat accepts and rejects.
 
 use serde_json::{Value, json};
-use toolwire_testkit::provider::{Api, Said, render};
+use toolwire_testkit::provider::{Api, ModelOutput};
 
-use crate::client::{Asked, PNG, bearer};
+use crate::client::{PNG, TestRequest, bearer, rendered};
 
-fn good() -> Asked {
-    let said = Said::text("I will look.").call("call_a", "get", "{}").call("call_b", "get", "{}");
-    let answer: Value = serde_json::from_slice(&render(Api::Cohere, &said, false)[0]).unwrap();
+fn good() -> TestRequest {
+    let output = ModelOutput::text("I will look.").call("call_a", "get", "{}").call("call_b", "get", "{}");
     let body = json!({
         "model": "command-a",
         "messages": [
             {"role": "system", "content": "Be brief."},
             {"role": "user", "content": "hello"},
-            answer["message"],
+            rendered(Api::Cohere, &output)["message"],
             {"role": "tool", "tool_call_id": "call_a", "content": "one"},
             {"role": "tool", "tool_call_id": "call_b", "content": [{"type": "document", "document": {"data": "two"}}]},
         ],
@@ -22,43 +21,41 @@ fn good() -> Asked {
         }}],
         "tool_choice": "REQUIRED",
     });
-    Asked::new("/v2/chat", &[("authorization", &bearer())], body)
+    TestRequest::new("/v2/chat", &[("authorization", &bearer())], body)
 }
 
 #[track_caller]
-fn check_refused(change: impl FnOnce(&mut Asked), status: u16, message: &str) {
-    let mut asked = good();
-    change(&mut asked);
-    assert_eq!(asked.judged(Api::Cohere), Some((status, json!({"id": "1", "message": message}))));
+fn check_rejected(change: impl FnOnce(&mut TestRequest), status: u16, message: &str) {
+    good().check_rejected(Api::Cohere, change, status, json!({"id": "1", "message": message}));
 }
 
 #[track_caller]
 fn check(change: impl FnOnce(&mut Value), message: &str) {
-    check_refused(|asked| change(&mut asked.body), 400, &format!("invalid request: {message}"));
+    check_rejected(|request| change(&mut request.body), 400, &format!("invalid request: {message}"));
 }
 
 #[test]
-fn a_good_request_is_taken() {
-    assert_eq!(good().judged(Api::Cohere), None);
+fn a_correct_request_is_accepted() {
+    good().check_accepted(Api::Cohere, |_| {});
 }
 
 #[test]
-fn a_key_is_asked_for() {
-    check_refused(|asked| drop(asked.headers.remove("authorization")), 401, "no api key supplied");
-    check_refused(|asked| asked.header("authorization", "Bearer x"), 401, "invalid api token");
+fn a_key_is_required() {
+    check_rejected(|request| drop(request.headers.remove("authorization")), 401, "no api key supplied");
+    check_rejected(|request| request.header("authorization", "Bearer x"), 401, "invalid api token");
 }
 
 #[test]
-fn unknown_fields_are_refused_at_every_level() {
+fn unknown_fields_are_rejected_at_every_level() {
     for (pointer, key) in
         [("", "max_completion_tokens"), ("/messages/3", "name"), ("/tools/0/function", "strict")]
     {
-        let change = |asked: &mut Asked| asked.body.pointer_mut(pointer).unwrap()[key] = 1.into();
+        let change = |request: &mut TestRequest| request.body.pointer_mut(pointer).unwrap()[key] = 1.into();
         let message = format!(
             "unknown field: parameter '{key}' is not a valid field. For proper usage, please refer to \
              https://docs.cohere.com/reference/chat"
         );
-        check_refused(change, 422, &message);
+        check_rejected(change, 422, &message);
     }
 }
 
@@ -71,7 +68,7 @@ fn calls_and_results_are_paired() {
 }
 
 #[test]
-fn a_result_holds_no_image_and_arguments_are_text() {
+fn results_contain_no_images_and_arguments_are_strings() {
     let image = json!([{"type": "image_url", "image_url": {"url": format!("data:image/png;base64,{PNG}")}}]);
     let change = |body: &mut Value| body["messages"][3]["content"] = image;
     check(change, "messages[3].content type `image_url` must be one of text, document");
@@ -83,7 +80,7 @@ fn a_result_holds_no_image_and_arguments_are_text() {
 }
 
 #[test]
-fn a_choice_has_one_of_its_forms() {
+fn tool_choice_is_checked() {
     let change = |body: &mut Value| body["tool_choice"] = "required".into();
     check(change, "tool_choice \"required\" must be REQUIRED or NONE");
     check(|body| body["tools"] = json!([]), "tool_choice needs tools");

@@ -1,22 +1,24 @@
-//! How the bytes of an answer go out, and what a provider keeps of the requests.
+//! The delivery of responses, and the record of requests.
 
 use serde_json::{Value, json};
-use toolwire_testkit::provider::{Api, Delivery, Gate, Provider, Reply, Said, Script, Split, render};
+use toolwire_testkit::provider::{
+    Api, BodySplit, Delivery, FakeProvider, Gate, ModelOutput, Script, ScriptedResponse, render,
+};
 
-use crate::client::{Asked, bearer, pieces, send};
+use crate::client::{TestRequest, bearer, pieces, send};
 
-fn asked(stream: bool) -> Asked {
+fn chat_request(stream: bool) -> TestRequest {
     let body = json!({"model": "m", "stream": stream, "messages": [{"role": "user", "content": "hello"}]});
-    Asked::new("/v1/chat/completions", &[("authorization", &bearer())], body)
+    TestRequest::new("/v1/chat/completions", &[("authorization", &bearer())], body)
 }
 
-fn said() -> Said {
-    Said::text("A few words, then a call.").call("call_1", "get", r#"{"q":1}"#)
+fn output() -> ModelOutput {
+    ModelOutput::text("A few words, then a call.").call("call_1", "get", r#"{"q":1}"#)
 }
 
-/// The stream as a request that asks for no usage gets it.
+/// The stream for a request that does not ask for the usage.
 fn events() -> Vec<Vec<u8>> {
-    let mut events: Vec<Vec<u8>> = render(Api::OpenAiChat, &said(), true)
+    let mut events: Vec<Vec<u8>> = render(Api::OpenAiChat, &output(), true)
         .into_iter()
         .map(|event| String::from_utf8(event).unwrap().replace(r#","usage":null"#, "").into_bytes())
         .collect();
@@ -26,26 +28,27 @@ fn events() -> Vec<Vec<u8>> {
 }
 
 async fn delivered(delivery: Delivery) -> (Vec<Vec<u8>>, bool) {
-    let script = Script::new([Reply::Delivered(said(), delivery)]);
-    let provider = Provider::start(Api::OpenAiChat, script).await;
-    pieces(send(&provider, &asked(true)).await.unwrap()).await
+    let script = Script::new([ScriptedResponse::Delivered(output(), delivery)]);
+    let provider = FakeProvider::start(Api::OpenAiChat, script).await;
+    pieces(send(&provider, &chat_request(true)).await.unwrap()).await
 }
 
 #[tokio::test]
-async fn each_event_is_a_piece_of_its_own() {
+async fn each_event_is_a_separate_piece() {
     assert_eq!(delivered(Delivery::default()).await, (events(), false));
 }
 
 #[tokio::test]
 async fn a_body_can_be_split_at_every_byte() {
-    let (pieces, is_broken) = delivered(Delivery { split: Split::EveryByte, ..Delivery::default() }).await;
+    let (pieces, is_broken) =
+        delivered(Delivery { split: BodySplit::EveryByte, ..Delivery::default() }).await;
     let expected: Vec<Vec<u8>> = events().concat().into_iter().map(|byte| vec![byte]).collect();
     assert_eq!((pieces, is_broken), (expected, false));
 }
 
 #[tokio::test]
 async fn a_body_can_be_split_into_sizes_across_events() {
-    let sizes = Split::Sizes(vec![7, 300]);
+    let sizes = BodySplit::Sizes(vec![7, 300]);
     let (pieces, is_broken) = delivered(Delivery { split: sizes, ..Delivery::default() }).await;
     assert_eq!((pieces.concat(), is_broken), (events().concat(), false));
     assert_eq!(pieces[0].len(), 7);
@@ -73,22 +76,21 @@ async fn a_body_can_be_cut_after_any_byte() {
 }
 
 #[tokio::test]
-async fn a_reply_waits_at_its_gates() {
+async fn a_response_waits_at_its_gates() {
     let (headers, third) = (Gate::new(), Gate::new());
     let delivery = Delivery {
         before_headers: Some(headers.clone()),
         gates: vec![(2, third.clone())],
         ..Delivery::default()
     };
-    let script = Script::new([Reply::Delivered(said(), delivery)]);
-    let provider = Provider::start(Api::OpenAiChat, script).await;
+    let script = Script::new([ScriptedResponse::Delivered(output(), delivery)]);
+    let provider = FakeProvider::start(Api::OpenAiChat, script).await;
     let sending = tokio::spawn({
-        let asked = asked(true);
+        let request = chat_request(true);
         let origin = provider.origin();
         async move {
-            let client = reqwest::Client::new();
-            let request = client.post(format!("{origin}{}", asked.path)).headers(asked.headers);
-            request.body(asked.body.to_string()).send().await.unwrap()
+            let builder = reqwest::Client::new().post(format!("{origin}{}", request.path));
+            builder.headers(request.headers).body(request.body.to_string()).send().await.unwrap()
         }
     });
     headers.reached().await;
@@ -104,12 +106,12 @@ async fn a_reply_waits_at_its_gates() {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_is_noticed() {
+async fn a_client_that_disconnects_is_noticed() {
     let gate = Gate::new();
     let delivery = Delivery { gates: vec![(1, gate.clone())], ..Delivery::default() };
-    let script = Script::new([Reply::Delivered(said(), delivery), Reply::Hang]);
-    let provider = Provider::start(Api::OpenAiChat, script).await;
-    let response = send(&provider, &asked(true)).await.unwrap();
+    let script = Script::new([ScriptedResponse::Delivered(output(), delivery), ScriptedResponse::Hang]);
+    let provider = FakeProvider::start(Api::OpenAiChat, script).await;
+    let response = send(&provider, &chat_request(true)).await.unwrap();
     gate.reached().await;
     drop(response);
     provider.abandoned().await;
@@ -117,30 +119,31 @@ async fn a_client_that_leaves_is_noticed() {
 
 #[tokio::test]
 async fn a_connection_can_close_before_the_headers() {
-    let provider = Provider::start(Api::OpenAiChat, Script::new([Reply::CloseBeforeHeaders])).await;
-    assert!(send(&provider, &asked(false)).await.unwrap_err().is_request());
+    let provider =
+        FakeProvider::start(Api::OpenAiChat, Script::new([ScriptedResponse::CloseBeforeHeaders])).await;
+    assert!(send(&provider, &chat_request(false)).await.unwrap_err().is_request());
 }
 
 #[tokio::test]
 async fn an_error_has_its_status_its_headers_and_its_body() {
-    let error = Reply::Error {
+    let error = ScriptedResponse::Error {
         status: 429,
         headers: vec![("retry-after".into(), "7".into())],
         body: json!({"error": {"message": "slow down"}}),
     };
-    let provider = Provider::start(Api::OpenAiChat, Script::new([error])).await;
-    let response = send(&provider, &asked(false)).await.unwrap();
+    let provider = FakeProvider::start(Api::OpenAiChat, Script::new([error])).await;
+    let response = send(&provider, &chat_request(false)).await.unwrap();
     assert_eq!((response.status().as_u16(), response.headers()["retry-after"].to_str().unwrap()), (429, "7"));
     assert_eq!(response.json::<Value>().await.unwrap(), json!({"error": {"message": "slow down"}}));
 }
 
 #[tokio::test]
-async fn a_script_that_runs_out_says_so() {
-    let provider = Provider::start(Api::OpenAiChat, Script::from([said()])).await;
-    assert_eq!(send(&provider, &asked(false)).await.unwrap().status(), 200);
-    let response = send(&provider, &asked(false)).await.unwrap();
+async fn a_request_after_the_last_response_gets_an_error() {
+    let provider = FakeProvider::start(Api::OpenAiChat, Script::from([output()])).await;
+    assert_eq!(send(&provider, &chat_request(false)).await.unwrap().status(), 200);
+    let response = send(&provider, &chat_request(false)).await.unwrap();
     assert_eq!(response.status(), 500);
-    let message = "the script of this provider has run out at request 2";
+    let message = "the script has no response left for request 2";
     assert_eq!(
         response.json::<Value>().await.unwrap(),
         json!({"error": {"message": message, "type": "script_ran_out"}})
@@ -148,29 +151,31 @@ async fn a_script_that_runs_out_says_so() {
 }
 
 #[tokio::test]
-async fn a_refused_request_is_kept_and_uses_up_no_reply() {
-    let provider = Provider::start(Api::OpenAiChat, Script::from([said()])).await;
-    let mut wrong = asked(false);
+async fn a_rejected_request_is_recorded_and_uses_up_no_response() {
+    let provider = FakeProvider::start(Api::OpenAiChat, Script::from([output()])).await;
+    let mut wrong = chat_request(false);
     wrong.body["messages"] = json!([]);
     assert_eq!(send(&provider, &wrong).await.unwrap().status(), 400);
-    assert_eq!(send(&provider, &asked(false)).await.unwrap().status(), 200);
-    let seen: Vec<(String, Value, bool)> = provider
+    assert_eq!(send(&provider, &chat_request(false)).await.unwrap().status(), 200);
+    let recorded: Vec<(String, Value, bool)> = provider
         .requests()
         .into_iter()
-        .map(|received| (received.path, received.body, received.refused.is_some()))
+        .map(|received| (received.path, received.body, received.rejection.is_some()))
         .collect();
     let path = "/v1/chat/completions".to_owned();
-    assert_eq!(seen, [(path.clone(), wrong.body, true), (path, asked(false).body, false)]);
-    assert_eq!((provider.refusals().len(), provider.replies_left()), (1, 0));
+    assert_eq!(recorded, [(path.clone(), wrong.body, true), (path, chat_request(false).body, false)]);
+    assert_eq!((provider.rejections().len(), provider.responses_left()), (1, 0));
 }
 
 #[tokio::test]
-async fn a_script_can_answer_by_the_request() {
-    let script = Script::answering(|received| {
-        Reply::Answer(Said::text(received.body["messages"][0]["content"].as_str().unwrap()))
+async fn a_script_can_compute_responses() {
+    let script = Script::from_fn(|received| {
+        ScriptedResponse::Output(ModelOutput::text(received.body["messages"][0]["content"].as_str().unwrap()))
     });
-    let provider = Provider::start(Api::OpenAiChat, script.first([Reply::error(503, json!({}))])).await;
-    assert_eq!(send(&provider, &asked(false)).await.unwrap().status(), 503);
-    let answer: Value = send(&provider, &asked(false)).await.unwrap().json().await.unwrap();
-    assert_eq!(answer["choices"][0]["message"]["content"], "hello");
+    let provider =
+        FakeProvider::start(Api::OpenAiChat, script.starting_with([ScriptedResponse::error(503, json!({}))]))
+            .await;
+    assert_eq!(send(&provider, &chat_request(false)).await.unwrap().status(), 503);
+    let response: Value = send(&provider, &chat_request(false)).await.unwrap().json().await.unwrap();
+    assert_eq!(response["choices"][0]["message"]["content"], "hello");
 }

@@ -1,19 +1,19 @@
-//! What Gemini takes and refuses.
+//! Requests that Gemini accepts and rejects.
 
 use serde_json::{Value, json};
-use toolwire_testkit::provider::{Api, KEY, Said, render};
+use toolwire_testkit::provider::{API_KEY, Api, ModelOutput};
 
-use crate::client::{Asked, PNG};
+use crate::client::{PNG, TestRequest, rendered};
 
-/// A turn with two calls and their results, as the server itself wrote it.
-fn good() -> Asked {
-    let said = Said::text("Let me see.").thinking("hm").call("a", "get", "{}").call("b", "put", "{}");
-    let answer: Value = serde_json::from_slice(&render(Api::Gemini, &said, false)[0]).unwrap();
+/// A turn with two calls and their results, as the fake provider renders it.
+fn good() -> TestRequest {
+    let output =
+        ModelOutput::text("Let me see.").thinking("hm").call("a", "get", "{}").call("b", "put", "{}");
     let body = json!({
         "systemInstruction": {"parts": [{"text": "Be brief."}]},
         "contents": [
             {"role": "user", "parts": [{"text": "hello"}, {"inlineData": {"mimeType": "image/png", "data": PNG}}]},
-            answer["candidates"][0]["content"],
+            rendered(Api::Gemini, &output)["candidates"][0]["content"],
             {"role": "user", "parts": [
                 {"functionResponse": {"id": "a", "name": "get", "response": {"output": "one"}}},
                 {"functionResponse": {"id": "b", "name": "put", "response": {"output": "two"}, "parts": [
@@ -27,10 +27,10 @@ fn good() -> Asked {
         ]}],
         "generationConfig": {"maxOutputTokens": 100},
     });
-    Asked::new("/v1beta/models/gemini-3-pro:generateContent", &[("x-goog-api-key", KEY)], body)
+    TestRequest::new("/v1beta/models/gemini-3-pro:generateContent", &[("x-goog-api-key", API_KEY)], body)
 }
 
-// Where the first call is in the answer, behind the thought and the text.
+// The index of the first call, after the thought and the text.
 const CALL: usize = 2;
 
 fn error(code: u16, status: &str, message: &str) -> Value {
@@ -38,62 +38,58 @@ fn error(code: u16, status: &str, message: &str) -> Value {
 }
 
 #[track_caller]
-fn check_refused(change: impl FnOnce(&mut Asked), status: u16, expected: Value) {
-    let mut asked = good();
-    change(&mut asked);
-    assert_eq!(asked.judged(Api::Gemini), Some((status, expected)));
+fn check_rejected(change: impl FnOnce(&mut TestRequest), status: u16, expected: Value) {
+    good().check_rejected(Api::Gemini, change, status, expected);
 }
 
 #[track_caller]
 fn check(change: impl FnOnce(&mut Value), message: &str) {
-    check_refused(|asked| change(&mut asked.body), 400, error(400, "INVALID_ARGUMENT", message));
+    check_rejected(|request| change(&mut request.body), 400, error(400, "INVALID_ARGUMENT", message));
 }
 
 #[track_caller]
-fn check_taken(change: impl FnOnce(&mut Asked)) {
-    let mut asked = good();
-    change(&mut asked);
-    assert_eq!(asked.judged(Api::Gemini), None);
+fn check_accepted(change: impl FnOnce(&mut TestRequest)) {
+    good().check_accepted(Api::Gemini, change);
 }
 
-fn older(asked: &mut Asked) {
-    asked.path = "/v1beta/models/gemini-2.5-flash:streamGenerateContent?alt=sse".to_owned();
-    asked.body["contents"][2]["parts"][1]["functionResponse"].as_object_mut().unwrap().remove("parts");
+fn use_older_model(request: &mut TestRequest) {
+    request.path = "/v1beta/models/gemini-2.5-flash:streamGenerateContent?alt=sse".to_owned();
+    request.body["contents"][2]["parts"][1]["functionResponse"].as_object_mut().unwrap().remove("parts");
 }
 
 #[test]
-fn a_good_request_is_taken_in_either_spelling() {
-    check_taken(|_| {});
-    check_taken(older);
-    check_taken(|asked| {
-        let body = asked
+fn a_correct_request_is_accepted_in_either_spelling() {
+    check_accepted(|_| {});
+    check_accepted(use_older_model);
+    check_accepted(|request| {
+        let body = request
             .body
             .to_string()
             .replace("functionResponse", "function_response")
             .replace("mimeType", "mime_type");
-        asked.body = serde_json::from_str(&body).unwrap();
+        request.body = serde_json::from_str(&body).unwrap();
     });
 }
 
 #[test]
-fn a_key_is_asked_for() {
+fn a_key_is_required() {
     let message = "Method doesn't allow unregistered callers (callers without established identity). Please use API Key or other \
                    form of API consumer identity to call this API.";
     let expected = error(403, "PERMISSION_DENIED", message);
-    check_refused(|asked| drop(asked.headers.remove("x-goog-api-key")), 403, expected);
+    check_rejected(|request| drop(request.headers.remove("x-goog-api-key")), 403, expected);
     let expected = error(400, "INVALID_ARGUMENT", "API key not valid. Please pass a valid API key.");
-    check_refused(|asked| asked.header("x-goog-api-key", "x"), 400, expected);
-    check_taken(|asked| {
-        asked.headers.remove("x-goog-api-key");
-        asked.path.push_str(&format!("?key={KEY}"));
+    check_rejected(|request| request.header("x-goog-api-key", "x"), 400, expected);
+    check_accepted(|request| {
+        request.headers.remove("x-goog-api-key");
+        request.path.push_str(&format!("?key={API_KEY}"));
     });
     let expected = error(404, "NOT_FOUND", "Requested entity was not found.");
-    check_refused(|asked| asked.path = "/v1beta/models/m:generate".to_owned(), 404, expected);
+    check_rejected(|request| request.path = "/v1beta/models/m:generate".to_owned(), 404, expected);
 }
 
 #[test]
-fn unknown_fields_are_refused_at_every_level() {
-    for (pointer, way) in [
+fn unknown_fields_are_rejected_at_every_level() {
+    for (pointer, path) in [
         ("", ""),
         ("/contents/0", "contents[0]"),
         ("/contents/0/parts/0", "contents[0].parts[0]"),
@@ -103,25 +99,25 @@ fn unknown_fields_are_refused_at_every_level() {
         ("/tools/0/functionDeclarations/0", "tools[0].function_declarations[0]"),
         ("/tools/0/functionDeclarations/1/parameters", "tools[0].function_declarations[1].parameters"),
     ] {
-        let at = if way.is_empty() { String::new() } else { format!(" at '{way}'") };
+        let at = if path.is_empty() { String::new() } else { format!(" at '{path}'") };
         let message = format!("Invalid JSON payload received. Unknown name \"foo\"{at}: Cannot find field.");
         let mut expected = error(400, "INVALID_ARGUMENT", &message);
-        let violation = json!({"field": way, "description": message});
+        let violation = json!({"field": path, "description": message});
         expected["error"]["details"] =
             json!([{"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": [violation]}]);
-        let change = |asked: &mut Asked| asked.body.pointer_mut(pointer).unwrap()["foo"] = 1.into();
-        check_refused(change, 400, expected);
+        let change = |request: &mut TestRequest| request.body.pointer_mut(pointer).unwrap()["foo"] = 1.into();
+        check_rejected(change, 400, expected);
     }
 }
 
 #[test]
-fn a_role_is_a_users_or_a_models() {
+fn the_roles_are_user_and_model() {
     let change = |body: &mut Value| body["contents"][1]["role"] = "assistant".into();
     check(change, "Please use a valid role: user, model.");
 }
 
 #[test]
-fn nothing_is_empty() {
+fn empty_contents_and_parts_are_rejected() {
     let change = |body: &mut Value| body["contents"] = json!([]);
     check(change, "* GenerateContentRequest.contents: contents is not specified\n");
     let change = |body: &mut Value| body["contents"][0]["parts"] = json!([]);
@@ -139,16 +135,16 @@ fn nothing_is_empty() {
 }
 
 #[test]
-fn calls_and_results_take_turns() {
+fn calls_and_results_alternate_and_match() {
     let change = |body: &mut Value| drop(body["contents"].as_array_mut().unwrap().remove(0));
     check(
         change,
         "Please ensure that function call turn comes immediately after a user turn or after a function response turn.",
     );
-    let many = "Please ensure that the number of function response parts is equal to the number of function call parts of the \
+    let count_mismatch = "Please ensure that the number of function response parts is equal to the number of function call parts of the \
                 function call turn.";
-    check(|body| drop(body["contents"][2]["parts"].as_array_mut().unwrap().pop()), many);
-    check(|body| drop(body["contents"].as_array_mut().unwrap().pop()), many);
+    check(|body| drop(body["contents"][2]["parts"].as_array_mut().unwrap().pop()), count_mismatch);
+    check(|body| drop(body["contents"].as_array_mut().unwrap().pop()), count_mismatch);
     let orphan = |body: &mut Value| {
         let results = body["contents"][2].clone();
         body["contents"].as_array_mut().unwrap().push(results);
@@ -161,7 +157,7 @@ fn calls_and_results_take_turns() {
 }
 
 #[test]
-fn a_response_is_an_object() {
+fn a_function_response_must_be_an_object_without_references() {
     check(
         |body| body["contents"][2]["parts"][0]["functionResponse"]["response"] = "one".into(),
         "Invalid value at 'contents[2].parts[0].function_response.response' (type.googleapis.com/google.protobuf.Struct), \
@@ -176,7 +172,7 @@ fn a_response_is_an_object() {
 }
 
 #[test]
-fn the_third_generation_wants_signatures_back() {
+fn gemini_3_requires_thought_signatures() {
     let message = "Function call is missing a thought_signature in functionCall parts. This is required for tools to work \
                    correctly, and missing thought_signature may lead to degraded model performance. Additional data, function \
                    call `default_api:get` , position 2. Please refer to \
@@ -189,22 +185,22 @@ fn the_third_generation_wants_signatures_back() {
         move |body: &mut Value| body["contents"][1]["parts"][CALL]["thoughtSignature"] = signature.into()
     };
     check(signed("c2lnbmF0dXJl"), "Corrupted thought signature.");
-    check_taken(|asked| signed("skip_thought_signature_validator")(&mut asked.body));
-    // Earlier generations and earlier turns may do without.
-    check_taken(|asked| {
-        unsigned(&mut asked.body);
-        older(asked);
+    check_accepted(|request| signed("skip_thought_signature_validator")(&mut request.body));
+    // Earlier models and earlier turns do not need signatures.
+    check_accepted(|request| {
+        unsigned(&mut request.body);
+        use_older_model(request);
     });
-    check_taken(|asked| {
-        unsigned(&mut asked.body);
-        let contents = asked.body["contents"].as_array_mut().unwrap();
+    check_accepted(|request| {
+        unsigned(&mut request.body);
+        let contents = request.body["contents"].as_array_mut().unwrap();
         contents.push(json!({"role": "model", "parts": [{"text": "Done."}]}));
         contents.push(json!({"role": "user", "parts": [{"text": "Thanks."}]}));
     });
 }
 
 #[test]
-fn media_are_of_the_kinds_it_takes() {
+fn media_types_are_checked() {
     let change =
         |body: &mut Value| body["contents"][0]["parts"][1]["inlineData"]["mimeType"] = "image/svg+xml".into();
     check(change, "Unsupported MIME type: image/svg+xml");
@@ -212,12 +208,13 @@ fn media_are_of_the_kinds_it_takes() {
     check(change, "Unable to process input image.");
     let expected =
         error(400, "INVALID_ARGUMENT", "Multimodal function responses are not supported by this model.");
-    let change = |asked: &mut Asked| asked.path = "/v1beta/models/gemini-2.5-pro:generateContent".to_owned();
-    check_refused(change, 400, expected);
+    let change =
+        |request: &mut TestRequest| request.path = "/v1beta/models/gemini-2.5-pro:generateContent".to_owned();
+    check_rejected(change, 400, expected);
 }
 
 #[test]
-fn declarations_fit() {
+fn declarations_are_checked() {
     let first = |change: fn(&mut Value)| {
         move |body: &mut Value| change(&mut body["tools"][0]["functionDeclarations"][0])
     };
@@ -252,18 +249,18 @@ fn declarations_fit() {
 }
 
 #[test]
-fn parameters_keep_to_the_proto() {
+fn parameters_allow_only_the_keywords_of_the_protobuf_schema() {
     let with = |property: Value| {
         move |body: &mut Value| {
             body["tools"][0]["functionDeclarations"][1]["parameters"]["properties"]["q"] = property;
         }
     };
-    let way = "tools[0].function_declarations[1].parameters";
-    let at = |what: &str| format!("* GenerateContentRequest.{way}.properties[q]{what}\n");
+    let path = "tools[0].function_declarations[1].parameters";
+    let at = |what: &str| format!("* GenerateContentRequest.{path}.properties[q]{what}\n");
     check(
         with(json!({"type": ["string", "null"]})),
         &format!(
-            "Invalid JSON payload received. Unknown name \"type\" at '{way}.properties[q]': Proto field is not repeating, cannot \
+            "Invalid JSON payload received. Unknown name \"type\" at '{path}.properties[q]': Proto field is not repeating, cannot \
              start list."
         ),
     );
@@ -280,15 +277,17 @@ fn parameters_keep_to_the_proto() {
     );
     check(
         with(json!({"type": "integer", "enum": [0]})),
-        &format!("Invalid value at '{way}.properties[q].enum[0]' (TYPE_STRING), 0"),
+        &format!("Invalid value at '{path}.properties[q].enum[0]' (TYPE_STRING), 0"),
     );
 }
 
 #[test]
-fn a_choice_has_one_of_its_forms() {
+fn tool_choice_is_checked() {
     let config =
         |config: Value| move |body: &mut Value| body["toolConfig"] = json!({"functionCallingConfig": config});
-    check_taken(|asked| config(json!({"mode": "ANY", "allowedFunctionNames": ["get"]}))(&mut asked.body));
+    check_accepted(|request| {
+        config(json!({"mode": "ANY", "allowedFunctionNames": ["get"]}))(&mut request.body)
+    });
     check(
         config(json!({"mode": "REQUIRED"})),
         "Invalid value at 'tool_config.function_calling_config.mode' \

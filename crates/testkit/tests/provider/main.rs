@@ -1,14 +1,14 @@
-//! The scripted providers: each refuses what its API refuses and says what its API says.
+//! The fake providers: each rejects what its API rejects and responds as its API does.
 #![allow(clippy::unwrap_used)]
 
 mod anthropic;
 mod bedrock;
 mod chat;
+mod chat_flavours;
 mod client;
 mod cohere;
 mod delivery;
-mod flavours;
 mod gemini;
 mod ollama;
-mod rendered;
+mod rendering;
 mod responses;

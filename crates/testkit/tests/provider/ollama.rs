@@ -1,18 +1,17 @@
-//! What Ollama's chat takes and refuses.
+//! Requests that Ollama's chat accepts and rejects.
 
 use serde_json::{Value, json};
-use toolwire_testkit::provider::{Api, Said, render};
+use toolwire_testkit::provider::{Api, ModelOutput};
 
-use crate::client::{Asked, PNG};
+use crate::client::{PNG, TestRequest, rendered};
 
-fn good() -> Asked {
-    let said = Said::default().call("", "get", r#"{"q":1}"#).call("", "get", r#"{"q":2}"#);
-    let answer: Value = serde_json::from_slice(&render(Api::Ollama, &said, false)[0]).unwrap();
+fn good() -> TestRequest {
+    let output = ModelOutput::default().call("", "get", r#"{"q":1}"#).call("", "get", r#"{"q":2}"#);
     let body = json!({
         "model": "qwen3",
         "messages": [
             {"role": "user", "content": "hello", "images": [PNG]},
-            answer["message"],
+            rendered(Api::Ollama, &output)["message"],
             {"role": "tool", "tool_name": "get", "content": "one"},
             {"role": "tool", "tool_name": "get", "content": "two"},
         ],
@@ -20,31 +19,27 @@ fn good() -> Asked {
             "name": "get", "description": "Gets.", "parameters": {"type": "object", "properties": {"q": {"type": "integer"}}},
         }}],
     });
-    Asked::new("/api/chat", &[], body)
+    TestRequest::new("/api/chat", &[], body)
 }
 
 #[track_caller]
 fn check(change: impl FnOnce(&mut Value), message: &str) {
-    let mut asked = good();
-    change(&mut asked.body);
-    assert_eq!(asked.judged(Api::Ollama), Some((400, json!({"error": message}))));
+    good().check_rejected(Api::Ollama, |request| change(&mut request.body), 400, json!({"error": message}));
 }
 
 #[test]
-fn a_good_request_is_taken_with_what_ollama_does_not_know() {
-    let mut asked = good();
-    assert_eq!(asked.judged(Api::Ollama), None);
-    asked.body["foo"] = 1.into();
-    assert_eq!(asked.judged(Api::Ollama), None);
+fn a_correct_request_is_accepted_and_unknown_fields_are_ignored() {
+    good().check_accepted(Api::Ollama, |_| {});
+    good().check_accepted(Api::Ollama, |request| request.body["foo"] = 1.into());
 }
 
 #[test]
-fn a_model_is_asked_for() {
+fn a_model_is_required() {
     check(|body| body["model"] = "".into(), "model is required");
 }
 
 #[test]
-fn arguments_are_an_object() {
+fn arguments_must_be_an_object() {
     check(
         |body| body["messages"][1]["tool_calls"][0]["function"]["arguments"] = "{}".into(),
         "json: cannot unmarshal string into Go struct field ChatRequest.messages.tool_calls.function.arguments of type \
@@ -53,7 +48,7 @@ fn arguments_are_an_object() {
 }
 
 #[test]
-fn content_is_text() {
+fn content_must_be_a_string() {
     check(
         |body| body["messages"][2]["content"] = json!([{"type": "text", "text": "one"}]),
         "json: cannot unmarshal array into Go struct field ChatRequest.messages.content of type string",
@@ -65,7 +60,7 @@ fn content_is_text() {
 }
 
 #[test]
-fn a_property_is_a_struct() {
+fn a_property_must_be_an_object() {
     check(
         |body| body["tools"][0]["function"]["parameters"]["properties"]["q"] = true.into(),
         "json: cannot unmarshal bool into Go struct field ChatRequest.tools.function.parameters.properties of type \

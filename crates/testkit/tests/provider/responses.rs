@@ -1,20 +1,21 @@
-//! What OpenAI's Responses takes and refuses.
+//! Requests that OpenAI's Responses accepts and rejects.
 
 use serde_json::{Value, json};
-use toolwire_testkit::provider::{Api, Said, render};
+use toolwire_testkit::provider::{Api, ModelOutput};
 
-use crate::client::{Asked, PNG, bearer};
+use crate::client::{PNG, TestRequest, bearer, openai_error, rendered};
 
-/// A conversation with what a model said after thinking, as the server itself wrote it.
-fn good() -> Asked {
-    let said =
-        Said::text("Let me see.").thinking("hm").call("call_a", "get", "{}").call("call_b", "get", "{}");
-    let answer: Value = serde_json::from_slice(&render(Api::Responses, &said, false)[0]).unwrap();
+/// A conversation with the model's output after thinking, as the fake provider renders it.
+fn good() -> TestRequest {
+    let output = ModelOutput::text("Let me see.")
+        .thinking("hm")
+        .call("call_a", "get", "{}")
+        .call("call_b", "get", "{}");
     let image =
         json!({"type": "input_image", "image_url": format!("data:image/png;base64,{PNG}"), "detail": "auto"});
     let mut input =
         vec![json!({"role": "user", "content": [{"type": "input_text", "text": "hello"}, image]})];
-    input.extend(answer["output"].as_array().unwrap().iter().cloned());
+    input.extend(rendered(Api::Responses, &output)["output"].as_array().unwrap().iter().cloned());
     input.push(json!({"type": "function_call_output", "call_id": "call_a", "output": "one"}));
     input.push(json!({"type": "function_call_output", "call_id": "call_b", "output": [image]}));
     let body = json!({
@@ -25,29 +26,23 @@ fn good() -> Asked {
             "parameters": {"type": "object", "properties": {}},
         }],
     });
-    Asked::new("/v1/responses", &[("authorization", &bearer())], body)
+    TestRequest::new("/v1/responses", &[("authorization", &bearer())], body)
 }
 
-// Where the items of a good request are.
+// The indexes of the items in the correct request.
 const REASONING: usize = 1;
 const MESSAGE: usize = 2;
 const CALL: usize = 3;
 const OUTPUT: usize = 5;
 
-fn error(message: &str, parameter: Option<&str>, code: Option<&str>) -> Value {
-    json!({"error": {"message": message, "type": "invalid_request_error", "param": parameter, "code": code}})
-}
-
 #[track_caller]
-fn check_refused(change: impl FnOnce(&mut Asked), status: u16, expected: Value) {
-    let mut asked = good();
-    change(&mut asked);
-    assert_eq!(asked.judged(Api::Responses), Some((status, expected)));
+fn check_rejected(change: impl FnOnce(&mut TestRequest), status: u16, expected: Value) {
+    good().check_rejected(Api::Responses, change, status, expected);
 }
 
 #[track_caller]
 fn check(change: impl FnOnce(&mut Value), message: &str, parameter: Option<&str>, code: Option<&str>) {
-    check_refused(|asked| change(&mut asked.body), 400, error(message, parameter, code));
+    check_rejected(|request| change(&mut request.body), 400, openai_error(message, parameter, code));
 }
 
 fn remove(index: usize) -> impl FnOnce(&mut Value) {
@@ -59,28 +54,26 @@ fn id_of(index: usize) -> String {
 }
 
 #[test]
-fn a_good_request_is_taken() {
-    assert_eq!(good().judged(Api::Responses), None);
-    let mut plain = good();
-    plain.body["input"] = "hello".into();
-    assert_eq!(plain.judged(Api::Responses), None);
+fn a_correct_request_is_accepted() {
+    good().check_accepted(Api::Responses, |_| {});
+    good().check_accepted(Api::Responses, |request| request.body["input"] = "hello".into());
 }
 
 #[test]
-fn key_path_and_type_are_asked_for() {
-    let missing = error("Missing bearer or basic authentication in header", None, None);
-    check_refused(|asked| drop(asked.headers.remove("authorization")), 401, missing);
-    let expected = error("Invalid URL (POST /v1/response)", None, None);
-    check_refused(|asked| asked.path = "/v1/response".to_owned(), 404, expected);
+fn key_path_and_content_type_are_required() {
+    let missing = openai_error("Missing bearer or basic authentication in header", None, None);
+    check_rejected(|request| drop(request.headers.remove("authorization")), 401, missing);
+    let expected = openai_error("Invalid URL (POST /v1/response)", None, None);
+    check_rejected(|request| request.path = "/v1/response".to_owned(), 404, expected);
     let message =
         "Unsupported content type: 'text/plain'. This API method only accepts 'application/json' requests.";
-    let expected = error(message, None, Some("unsupported_content_type"));
-    check_refused(|asked| asked.header("content-type", "text/plain"), 400, expected);
+    let expected = openai_error(message, None, Some("unsupported_content_type"));
+    check_rejected(|request| request.header("content-type", "text/plain"), 400, expected);
 }
 
 #[test]
-fn unknown_fields_are_refused_at_every_level() {
-    for (pointer, way) in [
+fn unknown_fields_are_rejected_at_every_level() {
+    for (pointer, path) in [
         ("", "foo"),
         ("/input/0", "input[0].foo"),
         ("/input/0/content/0", "input[0].content[0].foo"),
@@ -90,14 +83,14 @@ fn unknown_fields_are_refused_at_every_level() {
         ("/input/6/output/0", "input[6].output[0].foo"),
         ("/tools/0", "tools[0].foo"),
     ] {
-        let message = format!("Unknown parameter: '{way}'.");
+        let message = format!("Unknown parameter: '{path}'.");
         let change = |body: &mut Value| body.pointer_mut(pointer).unwrap()["foo"] = 1.into();
-        check(change, &message, Some(way), Some("unknown_parameter"));
+        check(change, &message, Some(path), Some("unknown_parameter"));
     }
 }
 
 #[test]
-fn the_form_of_chat_is_not_taken() {
+fn the_format_of_chat_completions_is_rejected() {
     let change = |body: &mut Value| body["messages"] = json!([]);
     check(change, "Unknown parameter: 'messages'.", Some("messages"), Some("unknown_parameter"));
     let nested = json!({"type": "function", "function": {"name": "get"}});
@@ -106,17 +99,17 @@ fn the_form_of_chat_is_not_taken() {
 }
 
 #[test]
-fn strict_and_parameters_must_be_said() {
+fn strict_and_parameters_are_required() {
     for key in ["strict", "parameters"] {
-        let way = format!("tools[0].{key}");
-        let message = format!("Missing required parameter: '{way}'.");
+        let path = format!("tools[0].{key}");
+        let message = format!("Missing required parameter: '{path}'.");
         let change = |body: &mut Value| drop(body["tools"][0].as_object_mut().unwrap().remove(key));
-        check(change, &message, Some(&way), Some("missing_required_parameter"));
+        check(change, &message, Some(&path), Some("missing_required_parameter"));
     }
 }
 
 #[test]
-fn an_output_has_its_call() {
+fn an_output_without_a_call_is_rejected() {
     let message = "No tool call found for function call output with call_id call_z.";
     check(|body| body["input"][OUTPUT]["call_id"] = "call_z".into(), message, Some("input"), None);
     let message = "No tool call found for function call output with call_id call_b.";
@@ -124,13 +117,13 @@ fn an_output_has_its_call() {
 }
 
 #[test]
-fn a_call_has_its_output() {
+fn a_call_without_an_output_is_rejected() {
     let message = "No tool output found for function call call_a.";
     check(remove(OUTPUT), message, Some("input"), None);
 }
 
 #[test]
-fn reasoning_and_what_follows_it_stay_together() {
+fn reasoning_and_the_item_after_it_stay_together() {
     let reasoning = id_of(REASONING);
     let message =
         format!("Item '{reasoning}' of type 'reasoning' was provided without its required following item.");
@@ -139,30 +132,30 @@ fn reasoning_and_what_follows_it_stay_together() {
         body["input"] = json!([items[0], items[REASONING]]);
     };
     check(change, &message, Some("input"), None);
-    let said = id_of(MESSAGE);
+    let id = id_of(MESSAGE);
     let message = format!(
-        "Item '{said}' of type 'message' was provided without its required 'reasoning' item: '{reasoning}'."
+        "Item '{id}' of type 'message' was provided without its required 'reasoning' item: '{reasoning}'."
     );
     check(remove(REASONING), &message, Some("input"), None);
-    // Without ids nobody can tell.
-    let mut asked = good();
-    for item in asked.body["input"].as_array_mut().unwrap() {
-        item.as_object_mut().unwrap().remove("id");
-    }
-    assert_eq!(asked.judged(Api::Responses), None);
+    // Items without ids cannot be checked.
+    good().check_accepted(Api::Responses, |request| {
+        for item in request.body["input"].as_array_mut().unwrap() {
+            item.as_object_mut().unwrap().remove("id");
+        }
+    });
 }
 
 #[test]
-fn reasoning_that_is_not_stored_brings_its_content_unaltered() {
+fn unstored_reasoning_needs_its_unaltered_content() {
     let reasoning = id_of(REASONING);
     let message = format!(
         "Item with id '{reasoning}' not found. Items are not persisted when `store` is set to false. Try again with `store` set \
          to true, or remove this item from your input."
     );
-    let change = |asked: &mut Asked| {
-        drop(asked.body["input"][REASONING].as_object_mut().unwrap().remove("encrypted_content"))
+    let change = |request: &mut TestRequest| {
+        drop(request.body["input"][REASONING].as_object_mut().unwrap().remove("encrypted_content"))
     };
-    check_refused(change, 404, error(&message, Some("input"), None));
+    check_rejected(change, 404, openai_error(&message, Some("input"), None));
     let message = "The encrypted content gAAA... could not be verified. Reason: Encrypted content could not be decrypted or \
                    parsed.";
     let change = |body: &mut Value| body["input"][REASONING]["encrypted_content"] = "gAAAABx".into();
@@ -170,7 +163,7 @@ fn reasoning_that_is_not_stored_brings_its_content_unaltered() {
 }
 
 #[test]
-fn ids_fit() {
+fn ids_are_checked() {
     let message = "Invalid 'input[3].id': 'call_a'. Expected an ID that begins with 'fc'.";
     let change = |body: &mut Value| body["input"][CALL]["id"] = "call_a".into();
     check(change, message, Some("input[3].id"), Some("invalid_value"));
@@ -181,7 +174,7 @@ fn ids_fit() {
 }
 
 #[test]
-fn the_parts_of_a_message_are_those_of_its_role() {
+fn the_parts_of_a_message_match_its_role() {
     let message = "Invalid value: 'input_text'. Supported values are: 'output_text' and 'refusal'.";
     let change =
         |body: &mut Value| body["input"][MESSAGE]["content"][0] = json!({"type": "input_text", "text": "a"});
@@ -197,7 +190,7 @@ fn the_parts_of_a_message_are_those_of_its_role() {
 }
 
 #[test]
-fn an_image_is_an_image() {
+fn image_data_must_be_an_image() {
     let message = "The image data you provided does not represent a valid image. Please check your input and try again with one \
                    of the supported image formats: ['image/jpeg', 'image/png', 'image/gif', 'image/webp'].";
     let change = |body: &mut Value| {
@@ -207,7 +200,7 @@ fn an_image_is_an_image() {
 }
 
 #[test]
-fn names_and_schemas_fit() {
+fn names_and_schemas_are_checked() {
     let message = "Invalid 'tools[0].name': string too long. Expected a string with maximum length 128, but got a string with \
                    length 129 instead.";
     let change = |body: &mut Value| body["tools"][0]["name"] = "x".repeat(129).into();
@@ -218,7 +211,7 @@ fn names_and_schemas_fit() {
 }
 
 #[test]
-fn a_choice_has_one_of_its_forms() {
+fn tool_choice_is_checked() {
     let nested = json!({"type": "function", "function": {"name": "get"}});
     let message = "Unknown parameter: 'tool_choice.function'.";
     check(

@@ -13,7 +13,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use toolwire_testkit::Servers;
+use toolwire_testkit::InstalledServers;
 use toolwire_toolkit::{Context, HttpOptions, Instruction, Outcome, Server, serve_http, serve_stdio, tool};
 
 /// Set for the server that a client starts.
@@ -67,7 +67,7 @@ fn main() -> ExitCode {
     let server = runtime.block_on(served).expect("a free port can be listened on");
     let ourselves = std::env::current_exe().expect("a running program has a path");
     let ourselves = ourselves.to_str().expect("the path of this program is text").to_owned();
-    let servers = Servers::installed();
+    let servers = InstalledServers::find();
 
     let mut failures = 0;
     for (transport, target) in [("stdio", ourselves), ("http", server.url())] {
@@ -102,7 +102,13 @@ enum Client {
 }
 
 impl Client {
-    fn check(self, servers: &Servers, era: &str, revision: &str, target: &str) -> Result<(), String> {
+    fn check(
+        self,
+        servers: &InstalledServers,
+        era: &str,
+        revision: &str,
+        target: &str,
+    ) -> Result<(), String> {
         match self {
             Client::JavaScript => {
                 let package = servers.package("@modelcontextprotocol/client");

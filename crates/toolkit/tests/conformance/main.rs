@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use scenarios::Verdict;
-use toolwire_testkit::conformance::{Listed, Side, Suite, Tally};
+use toolwire_testkit::conformance::{ConformanceSuite, Scenario, ScenarioTally, TestedSide};
 use toolwire_toolkit::{HttpOptions, HttpServer, serve_http};
 
 /// Each revision with the number of checks that the scenarios which are run come to: fewer would mean that some were not
@@ -32,9 +32,9 @@ fn main() -> ExitCode {
     }
     let chosen: Vec<&str> = words.iter().map(String::as_str).filter(|word| !word.starts_with('-')).collect();
     let output = Path::new(env!("CARGO_TARGET_TMPDIR")).join("server-conformance");
-    let suite = Suite::installed(Side::Server, output);
+    let suite = ConformanceSuite::installed(TestedSide::Server, output);
     let url = server.url();
-    let mut tally = Tally::default();
+    let mut tally = ScenarioTally::default();
     for (revision, checks) in REVISIONS {
         println!("\nconformance with MCP {revision}, as a server");
         let mut made = 0;
@@ -63,12 +63,12 @@ async fn serve() -> HttpServer {
 
 /// How many checks passed.
 fn add(
-    tally: &mut Tally,
+    tally: &mut ScenarioTally,
     revision: &str,
-    listed: &Listed,
+    listed: &Scenario,
     run: impl FnOnce(&Verdict) -> Result<usize, String>,
 ) -> usize {
-    let Listed { name, scored } = listed;
+    let Scenario { name, scored } = listed;
     let note = if *scored { "" } else { " (not scored)" };
     match scenarios::verdict(name, *scored) {
         Verdict::Skip(reason) => {
@@ -97,8 +97,8 @@ fn add(
 
 /// How many checks passed, or the suite's output when it is not content.
 fn run(
-    suite: &Suite,
-    listed: &Listed,
+    suite: &ConformanceSuite,
+    listed: &Scenario,
     revision: &str,
     url: &str,
     verdict: &Verdict,

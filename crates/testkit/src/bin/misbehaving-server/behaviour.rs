@@ -1,219 +1,107 @@
-//! What can be wrong with this server.
+//! The ways in which this server can misbehave.
 
-/// One way to be wrong.
+/// The transports that a behaviour applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Behaviour {
-    Ordinary,
-    Unhinted,
-    // before and during the handshake
-    ExitsAtOnce,
-    StartsLate,
-    NeverInitializes,
-    IgnoresUnknown,
-    OtherVersion,
-    // lists
-    ManyTools,
-    ListsFile,
-    BadTools,
-    UnreadableTools,
-    ChangesTools,
-    CursorLoop,
-    DripsPages,
-    NeverLists,
-    // calls
-    ExitsMidCall,
-    ExitsMidAnswer,
-    NeverAnswers,
-    AnswersLate,
-    SlowProgress,
-    HugeResult,
-    DuplicateIds,
-    ClosesStdout,
-    BadResult,
-    UnreadableResult,
-    Counts,
-    Asks,
-    // all the time
-    Garbage,
-    FloodsNotifications,
-    WritesStderr,
-    // the process
-    IgnoresSigterm,
-    ForksAChild,
-    PrintsEnvironment,
-    // HTTP
-    Streams,
-    Status500,
-    Status502,
-    Status401,
-    SessionGone,
-    SessionUnknown,
-    CutStream,
-    HtmlBody,
-    Hangs,
-    Sse,
-    SseForeignEndpoint,
-}
-
-/// Which of the two ways to serve a behaviour is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Over {
-    Both,
+pub(crate) enum Transport {
+    Any,
     Stdio,
     Http,
 }
 
-/// Every behaviour with its name and what it does, in the order of `--help`.
-pub(crate) const TABLE: &[(Behaviour, &str, Over, &str)] = {
-    use Behaviour::*;
-    use Over::*;
-    &[
-        (Ordinary, "ordinary", Both, "does everything right (the default)"),
-        (
-            Unhinted,
-            "unhinted",
-            Both,
-            "answers calls after --delay milliseconds (0), and does not say that `echo` only reads",
-        ),
-        (StartsLate, "starts-late", Stdio, "reads nothing for the first --delay milliseconds (1000)"),
-        (ExitsAtOnce, "exits-at-once", Stdio, "writes a line to stderr and exits with code 3"),
-        (NeverInitializes, "never-initializes", Stdio, "reads everything and answers nothing"),
-        (
-            IgnoresUnknown,
-            "ignores-unknown",
-            Stdio,
-            "is silent about methods it does not know, instead of refusing them",
-        ),
-        (OtherVersion, "other-version", Both, "says that it speaks protocol version 1999-01-01"),
-        (ManyTools, "many-tools", Both, "lists --count tools (1500), 100 a page"),
-        (ListsFile, "lists-file", Both, "lists the tools of the JSON array in --file, 100 a page"),
-        (
-            BadTools,
-            "bad-tools",
-            Both,
-            "lists malformed tools between good ones; `odd_content` answers with unknown content",
-        ),
-        (
-            UnreadableTools,
-            "unreadable-tools",
-            Both,
-            "lists tools that are no JSON between good ones; answers calls with text that is none",
-        ),
-        (
-            ChangesTools,
-            "changes-tools",
-            Stdio,
-            "after the first call: another description, a new tool, one gone, `list_changed`",
-        ),
-        (CursorLoop, "cursor-loop", Both, "each page of tools points to the same next page"),
-        (
-            DripsPages,
-            "drips-pages",
-            Stdio,
-            "each page of tools comes after --delay milliseconds (100) and points to one more",
-        ),
-        (NeverLists, "never-lists", Stdio, "never answers `tools/list`"),
-        (
-            ExitsMidCall,
-            "exits-mid-call",
-            Stdio,
-            "exits with code 4 when a tool is called, after a line to stderr",
-        ),
-        (
-            ExitsMidAnswer,
-            "exits-mid-answer",
-            Stdio,
-            "exits with code 5 in the middle of writing an answer to a call",
-        ),
-        (
-            NeverAnswers,
-            "never-answers",
-            Stdio,
-            "never answers calls, but for `cancelled`: the ids of the calls that were cancelled; a line in --file for \
-             each call, each that is cancelled, and the end of input",
-        ),
-        (AnswersLate, "answers-late", Both, "answers calls after --delay milliseconds (1000)"),
-        (
-            SlowProgress,
-            "slow-progress",
-            Stdio,
-            "reports progress every --delay ms, --count times (10), then answers",
-        ),
-        (HugeResult, "huge-result", Both, "answers calls with --size bytes of text (50000000)"),
-        (BadResult, "bad-result", Both, "answers calls with a text where the list of content belongs"),
-        (UnreadableResult, "unreadable-result", Both, "answers calls with an object that is not closed"),
-        (DuplicateIds, "duplicate-ids", Stdio, "answers everything twice, and requests that nobody made"),
-        (ClosesStdout, "closes-stdout", Stdio, "closes stdout when a tool is called, and lives on"),
-        (
-            Counts,
-            "counts",
-            Stdio,
-            "each call adds a line to --file; the first --count (1) calls of a tool then die unanswered",
-        ),
-        (
-            Asks,
-            "asks",
-            Stdio,
-            "`ask` sends the client the request it is given and answers with the client's answer",
-        ),
-        (Garbage, "garbage", Stdio, "log lines, broken JSON and bytes that are no text between all messages"),
-        (
-            FloodsNotifications,
-            "floods-notifications",
-            Stdio,
-            "sends --count notifications (100000) before each answer to a call",
-        ),
-        (
-            WritesStderr,
-            "writes-stderr",
-            Stdio,
-            "writes --count lines (10000), one of them 1 MB long, to stderr at start and at each call",
-        ),
-        (IgnoresSigterm, "ignores-sigterm", Stdio, "lives on after stdin closes and after SIGTERM"),
-        (
-            ForksAChild,
-            "forks-a-child",
-            Stdio,
-            "starts a child that inherits stdout and outlives this process",
-        ),
-        (
-            PrintsEnvironment,
-            "prints-environment",
-            Stdio,
-            "`environment` answers with the variables, arguments and folder of this process",
-        ),
-        (Streams, "streams", Http, "answers every request with an event stream"),
-        (Status500, "status-500", Http, "500 with a JSON body that is no message"),
-        (Status502, "status-502", Http, "502 with a page of HTML, as a proxy whose server is gone"),
-        (Status401, "status-401", Http, "401 with a challenge"),
-        (SessionGone, "session-gone", Http, "404: the first session is forgotten; a new one works"),
-        (
-            SessionUnknown,
-            "session-unknown",
-            Http,
-            "400 without an id, as some servers answer after a restart",
-        ),
-        (
-            CutStream,
-            "cut-stream",
-            Http,
-            "starts an event stream and cuts the connection within an event, --delay milliseconds later (0); not for `wait`",
-        ),
-        (HtmlBody, "html-body", Http, "200 with a page of HTML"),
-        (Hangs, "hangs", Http, "accepts the request and never answers"),
-        (Sse, "sse", Http, "the older HTTP+SSE: GET /sse for the stream, POST to where it says"),
-        (
-            SseForeignEndpoint,
-            "sse-foreign-endpoint",
-            Http,
-            "HTTP+SSE whose stream names an endpoint on another host",
-        ),
-    ]
-};
+/// A behaviour as `--help` lists it.
+pub(crate) struct Described {
+    pub(crate) behaviour: Behaviour,
+    pub(crate) name: &'static str,
+    pub(crate) transport: Transport,
+    pub(crate) description: &'static str,
+}
 
-impl Behaviour {
-    pub(crate) fn named(name: &str) -> Option<(Behaviour, Over)> {
-        let row = TABLE.iter().find(|row| row.1 == name)?;
-        Some((row.0, row.2))
-    }
+/// Declares the enum and the table of `--help` from one list.
+macro_rules! behaviours {
+    ($($behaviour:ident $name:literal $transport:ident $description:literal)*) => {
+        /// One way to misbehave.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Behaviour {
+            $($behaviour,)*
+        }
+
+        /// Every behaviour, in the order of `--help`.
+        pub(crate) const BEHAVIOURS: &[Described] = &[
+            $(Described {
+                behaviour: Behaviour::$behaviour,
+                name: $name,
+                transport: Transport::$transport,
+                description: $description,
+            },)*
+        ];
+    };
+}
+
+behaviours! {
+    Ordinary "ordinary" Any "does everything right (the default)"
+    Unhinted "unhinted" Any
+        "responds to calls after --delay milliseconds (0), and does not mark `echo` as read-only"
+    // before and during the handshake
+    StartsLate "starts-late" Stdio "reads nothing for the first --delay milliseconds (1000)"
+    ExitsAtOnce "exits-at-once" Stdio "writes a line to stderr and exits with code 3"
+    NeverInitializes "never-initializes" Stdio "reads everything and sends no response"
+    IgnoresUnknown "ignores-unknown" Stdio "sends no response to unknown methods, instead of an error"
+    OtherVersion "other-version" Any "announces protocol version 1999-01-01"
+    // lists
+    ManyTools "many-tools" Any "lists --count tools (1500), 100 a page"
+    ListsFile "lists-file" Any "lists the tools of the JSON array in --file, 100 a page"
+    BadTools "bad-tools" Any
+        "lists malformed tools between good ones; `odd_content` returns unknown content"
+    UnreadableTools "unreadable-tools" Any
+        "lists tools that are not valid JSON between good ones; call results contain invalid text"
+    ChangesTools "changes-tools" Stdio
+        "after the first call: another description, a new tool, a removed tool, `list_changed`"
+    CursorLoop "cursor-loop" Any "each page of tools points to the same next page"
+    DripsPages "drips-pages" Stdio
+        "each page of tools arrives after --delay milliseconds (100) and points to another one"
+    NeverLists "never-lists" Stdio "sends no response to `tools/list`"
+    // calls
+    ExitsMidCall "exits-mid-call" Stdio "exits with code 4 when a tool is called, after a line to stderr"
+    ExitsMidResponse "exits-mid-response" Stdio "exits with code 5 while it writes the response to a call"
+    NeverResponds "never-responds" Stdio
+        "sends no response to calls, except for `cancelled`: the ids of the cancelled calls; appends a line to --file \
+         for each call, each cancelled call, and the end of input"
+    RespondsLate "responds-late" Any "responds to calls after --delay milliseconds (1000)"
+    SlowProgress "slow-progress" Stdio
+        "reports progress every --delay milliseconds (1000), --count times (10), then responds"
+    HugeResult "huge-result" Any "responds to calls with --size bytes of text (50000000)"
+    BadResult "bad-result" Any "responds to calls with a string as `content` instead of an array"
+    UnreadableResult "unreadable-result" Any "responds to calls with an unclosed JSON object"
+    DuplicateIds "duplicate-ids" Stdio
+        "sends every response twice, and responses to requests that were never made"
+    ClosesStdout "closes-stdout" Stdio "closes stdout when a tool is called, and keeps running"
+    Counts "counts" Stdio
+        "each call appends a line to --file; the first --count (1) calls of a tool exit without a response"
+    Asks "asks" Stdio
+        "`ask` sends the given request to the client and returns the client's response"
+    // at any time
+    Garbage "garbage" Stdio "log lines, broken JSON and invalid UTF-8 between all messages"
+    FloodsNotifications "floods-notifications" Stdio
+        "sends --count notifications (100000) before each response to a call"
+    WritesStderr "writes-stderr" Stdio
+        "writes --count lines (10000), one of them 1 MB long, to stderr at startup and at each call"
+    // the process
+    IgnoresSigterm "ignores-sigterm" Stdio "keeps running after stdin closes and after SIGTERM"
+    ForksAChild "forks-a-child" Stdio "starts a child that inherits stdout and outlives this process"
+    PrintsEnvironment "prints-environment" Stdio
+        "`environment` returns the variables, arguments and working directory of this process"
+    // HTTP
+    Streams "streams" Http "responds to every request with an event stream"
+    Status500 "status-500" Http "500 with a JSON body that is not a JSON-RPC message"
+    Status502 "status-502" Http "502 with an HTML page, like a proxy whose upstream is down"
+    Status401 "status-401" Http "401 with a challenge"
+    SessionLost "session-lost" Http "404: the first session is lost; a new one works"
+    SessionUnknown "session-unknown" Http "400 without an id, as some servers respond after a restart"
+    CutStream "cut-stream" Http
+        "starts an event stream and cuts the connection within an event, --delay milliseconds later (0); not for `wait`"
+    HtmlBody "html-body" Http "200 with an HTML page"
+    Hangs "hangs" Http "accepts the request and never responds"
+    Sse "sse" Http "the deprecated HTTP+SSE transport: GET /sse for the stream, POST to the endpoint it names"
+    SseForeignEndpoint "sse-foreign-endpoint" Http
+        "HTTP+SSE whose stream names an endpoint on another host"
 }

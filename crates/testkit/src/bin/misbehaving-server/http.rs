@@ -1,6 +1,6 @@
-//! Serving over HTTP: streamable HTTP as of 2025-06-18 with sessions, and the older HTTP+SSE.
+//! Serving over HTTP: streamable HTTP of 2025-06-18 with sessions, and the deprecated HTTP+SSE transport.
 //!
-//! A thread per connection and just enough of HTTP/1.1 to be wrong in a chosen place, which a web framework would prevent.
+//! One thread per connection and a minimal HTTP/1.1, because a web framework would prevent the faults.
 
 mod wire;
 
@@ -16,13 +16,13 @@ use serde_json::{Value, json};
 
 use crate::arguments::Arguments;
 use crate::behaviour::Behaviour;
-use crate::protocol::{self, Answer, Incoming};
-use wire::{Connection, Request};
+use crate::protocol::{self, Incoming, Outcome};
+use wire::{HttpConnection, HttpRequest};
 
-/// No connection that is held open on purpose outlives a test run by much.
-const LONGEST_WAIT: Duration = Duration::from_secs(300);
+/// Limits how long a connection that hangs on purpose can outlive a test run.
+const HANG_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Serves until stdin closes; the port is the first line on stdout.
+/// Serves until stdin closes; the first line on stdout is the port.
 pub(crate) fn serve(address: &str, arguments: &Arguments) -> io::Result<()> {
     let listener = TcpListener::bind(address)?;
     let mut stdout = io::stdout().lock();
@@ -33,7 +33,7 @@ pub(crate) fn serve(address: &str, arguments: &Arguments) -> io::Result<()> {
         let _ = io::copy(&mut io::stdin(), &mut io::sink());
         std::process::exit(0)
     });
-    let server = Server { arguments, state: Arc::default() };
+    let server = HttpServer { arguments, state: Arc::default() };
     thread::scope(|scope| {
         for stream in listener.incoming() {
             let server = server.clone();
@@ -44,22 +44,22 @@ pub(crate) fn serve(address: &str, arguments: &Arguments) -> io::Result<()> {
 }
 
 #[derive(Clone)]
-struct Server<'arguments> {
+struct HttpServer<'arguments> {
     arguments: &'arguments Arguments,
-    state: Arc<State>,
+    state: Arc<HttpState>,
 }
 
 #[derive(Default)]
-struct State {
-    numbers: AtomicUsize,
-    forgot: AtomicBool,
+struct HttpState {
+    next_session: AtomicUsize,
+    has_lost_session: AtomicBool,
     sessions: Mutex<Vec<String>>,
     streams: Mutex<HashMap<String, mpsc::Sender<Value>>>,
 }
 
-impl State {
-    fn number(&self) -> usize {
-        self.numbers.fetch_add(1, Ordering::SeqCst)
+impl HttpState {
+    fn next_session(&self) -> usize {
+        self.next_session.fetch_add(1, Ordering::SeqCst)
     }
 
     fn sessions(&self) -> MutexGuard<'_, Vec<String>> {
@@ -71,19 +71,19 @@ impl State {
     }
 }
 
-impl Server<'_> {
+impl HttpServer<'_> {
     fn serve(&self, stream: TcpStream) -> io::Result<()> {
-        let mut connection = Connection::new(stream)?;
+        let mut connection = HttpConnection::new(stream)?;
         while let Some(request) = connection.request()? {
             match self.arguments.behaviour {
-                Behaviour::Sse | Behaviour::SseForeignEndpoint => self.older(&mut connection, &request)?,
+                Behaviour::Sse | Behaviour::SseForeignEndpoint => self.http_sse(&mut connection, &request)?,
                 _ => self.streamable(&mut connection, &request)?,
             }
         }
         Ok(())
     }
 
-    fn streamable(&self, connection: &mut Connection, request: &Request) -> io::Result<()> {
+    fn streamable(&self, connection: &mut HttpConnection, request: &HttpRequest) -> io::Result<()> {
         let session = request.header("mcp-session-id");
         match request.method.as_str() {
             "POST" => (),
@@ -94,30 +94,34 @@ impl Server<'_> {
             _ => return connection.respond(405, &[("Allow", "POST, DELETE")], ""),
         }
         let Some(message) = Incoming::parse(&request.body) else {
-            let refusal = Answer::Error(-32700, "this is no JSON-RPC message".into()).to(&Value::Null);
-            return connection.json(400, &[], &refusal);
+            let error = Outcome::Error(-32700, "the body is not a JSON-RPC message".into());
+            return connection.json(400, &[], &error.into_response(&Value::Null));
         };
         let (id, method, params) = match message {
             Incoming::Request { id, method, params } => (Some(id), method, params),
             Incoming::Notification { method, params } => (None, method, params),
             Incoming::Response { .. } => return connection.respond(202, &[], ""),
         };
-        let is_spared = self.arguments.behaviour == Behaviour::CutStream && params["name"] == "wait";
-        let is_now = !is_spared && (self.arguments.from == "initialize" || self.arguments.from == method);
-        if is_now && let Some(done) = self.misbehave(connection) {
+        let is_exempt = self.arguments.behaviour == Behaviour::CutStream && params["name"] == "wait";
+        let is_chosen = self.arguments.from == "initialize" || self.arguments.from == method;
+        if is_chosen
+            && !is_exempt
+            && let Some(done) = self.misbehave(connection)
+        {
             return done;
         }
-        let known = session.is_some_and(|session| self.state.sessions().iter().any(|known| known == session));
+        let is_known =
+            session.is_some_and(|session| self.state.sessions().iter().any(|known| known == session));
         match (method.as_str(), session) {
             ("initialize" | "server/discover", _) => (),
-            (_, Some(_)) if known => (),
-            (_, Some(_)) => return connection.json(404, &[], &refusal("session not found")),
-            (_, None) => return connection.json(400, &[], &refusal("no session")),
+            (_, Some(_)) if is_known => (),
+            (_, Some(_)) => return connection.json(404, &[], &server_error("session not found")),
+            (_, None) => return connection.json(400, &[], &server_error("missing session id")),
         }
         let Some(id) = id else { return connection.respond(202, &[], "") };
-        let answer = self.answer(&method, &params).to(&id);
+        let response = self.outcome(&method, &params).into_response(&id);
         let mut headers = Vec::new();
-        let new_session = format!("session-{}", self.state.number());
+        let new_session = format!("session-{}", self.state.next_session());
         if method == "initialize" {
             self.state.sessions().push(new_session.clone());
             headers.push(("Mcp-Session-Id", new_session.as_str()));
@@ -125,35 +129,26 @@ impl Server<'_> {
         match self.arguments.behaviour {
             Behaviour::Streams => {
                 connection.start_stream(&headers)?;
-                connection.event(&answer.to_string())?;
+                connection.event(&response.to_string())?;
                 connection.end_stream()
             }
             _ => {
                 headers.push(("Content-Type", "application/json"));
-                connection.bytes(200, &headers, &protocol::spoilt(self.arguments, &answer))
+                connection.bytes(200, &headers, &protocol::corrupt(self.arguments, &response))
             }
         }
     }
 
-    fn answer(&self, method: &str, params: &Value) -> Answer {
+    fn outcome(&self, method: &str, params: &Value) -> Outcome {
         if method == "tools/call" {
-            self.arguments.has_effect(params);
-            match self.arguments.behaviour {
-                Behaviour::AnswersLate => thread::sleep(self.arguments.delay(1000)),
-                Behaviour::Unhinted => thread::sleep(self.arguments.delay(0)),
-                _ => (),
-            }
-            if params["name"] == "wait" {
-                thread::sleep(Duration::from_millis(
-                    params["arguments"]["milliseconds"].as_u64().unwrap_or(0),
-                ));
-            }
+            self.arguments.record_effect(params);
+            thread::sleep(self.arguments.call_delay(params));
         }
-        protocol::answer(self.arguments, method, params, false)
+        protocol::outcome(self.arguments, method, params, false)
     }
 
-    /// Nothing when there is nothing wrong with this request.
-    fn misbehave(&self, connection: &mut Connection) -> Option<io::Result<()>> {
+    /// Returns `None` when this request is to be handled correctly.
+    fn misbehave(&self, connection: &mut HttpConnection) -> Option<io::Result<()>> {
         Some(match self.arguments.behaviour {
             Behaviour::Status500 => connection.json(500, &[], &json!({"oops": "the database is down"})),
             Behaviour::Status502 => connection.respond(
@@ -161,43 +156,43 @@ impl Server<'_> {
                 &[("Content-Type", "text/html")],
                 "<html><body><h1>502 Bad Gateway</h1></body></html>",
             ),
-            Behaviour::Status401 => connection.respond(
-                401,
-                &[("WWW-Authenticate", r#"Bearer error="invalid_token", error_description="the token is no longer good""#)],
-                "",
-            ),
-            Behaviour::SessionGone => {
-                if self.state.forgot.swap(true, Ordering::SeqCst) {
+            Behaviour::Status401 => {
+                let challenge = r#"Bearer error="invalid_token", error_description="the token has expired""#;
+                connection.respond(401, &[("WWW-Authenticate", challenge)], "")
+            }
+            Behaviour::SessionLost => {
+                if self.state.has_lost_session.swap(true, Ordering::SeqCst) {
                     return None;
                 }
                 self.state.sessions().clear();
-                connection.json(404, &[], &refusal("session not found"))
+                connection.json(404, &[], &server_error("session not found"))
             }
             Behaviour::SessionUnknown => {
-                connection.json(400, &[], &refusal("Bad Request: No valid session ID provided"))
+                connection.json(400, &[], &server_error("Bad Request: No valid session ID provided"))
             }
             Behaviour::CutStream => cut_stream(connection, self.arguments.delay(0)),
             Behaviour::HtmlBody => connection.respond(
                 200,
                 &[("Content-Type", "text/html; charset=utf-8")],
-                "<!DOCTYPE html><html><head><title>Sign in</title></head><body><h1>Sign in to the network</h1></body></html>",
+                "<!DOCTYPE html><html><head><title>Sign in</title></head>\
+                 <body><h1>Sign in to the network</h1></body></html>",
             ),
-            Behaviour::Hangs => connection.hang(LONGEST_WAIT),
+            Behaviour::Hangs => connection.hang(HANG_TIMEOUT),
             _ => return None,
         })
     }
 
-    /// HTTP+SSE: the answers to what is posted arrive on the stream.
-    fn older(&self, connection: &mut Connection, request: &Request) -> io::Result<()> {
+    /// HTTP+SSE: the responses to posted requests arrive on the stream.
+    fn http_sse(&self, connection: &mut HttpConnection, request: &HttpRequest) -> io::Result<()> {
         let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
         match (request.method.as_str(), path) {
-            ("GET", "/sse") => self.older_stream(connection),
+            ("GET", "/sse") => self.http_sse_stream(connection),
             ("POST", "/messages") => {
                 let Some(stream) = self.state.streams().get(query).cloned() else {
                     return connection.respond(404, &[], "no such session");
                 };
                 if let Some(Incoming::Request { id, method, params }) = Incoming::parse(&request.body) {
-                    let _ = stream.send(self.answer(&method, &params).to(&id));
+                    let _ = stream.send(self.outcome(&method, &params).into_response(&id));
                 }
                 connection.respond(202, &[], "Accepted")
             }
@@ -206,8 +201,8 @@ impl Server<'_> {
         }
     }
 
-    fn older_stream(&self, connection: &mut Connection) -> io::Result<()> {
-        let session = format!("session={}", self.state.number());
+    fn http_sse_stream(&self, connection: &mut HttpConnection) -> io::Result<()> {
+        let session = format!("session={}", self.state.next_session());
         let (sender, messages) = mpsc::channel();
         self.state.streams().insert(session.clone(), sender);
         let host = match self.arguments.behaviour {
@@ -219,8 +214,8 @@ impl Server<'_> {
         loop {
             let sent = match messages.recv_timeout(Duration::from_secs(1)) {
                 Ok(message) => connection.event(&message.to_string()),
-                // A comment finds out whether anyone is still there.
-                Err(_) => connection.write(b": still here\n\n"),
+                // Writing a comment detects a closed connection.
+                Err(_) => connection.write(b": keep-alive\n\n"),
             };
             if sent.is_err() {
                 self.state.streams().remove(&session);
@@ -230,14 +225,14 @@ impl Server<'_> {
     }
 }
 
-fn refusal(message: &str) -> Value {
-    Answer::Error(-32000, message.into()).to(&Value::Null)
+fn server_error(message: &str) -> Value {
+    Outcome::Error(-32000, message.into()).into_response(&Value::Null)
 }
 
-fn cut_stream(connection: &mut Connection, after: Duration) -> io::Result<()> {
+fn cut_stream(connection: &mut HttpConnection, delay: Duration) -> io::Result<()> {
     connection.start_stream(&[])?;
-    thread::sleep(after);
-    connection.write(b": the answer is on its way\n\n")?;
+    thread::sleep(delay);
+    connection.write(b": the response follows\n\n")?;
     connection.write(b"event: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":")?;
     Err(io::Error::other("cut on purpose"))
 }

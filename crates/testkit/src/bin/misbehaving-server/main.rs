@@ -1,7 +1,7 @@
-//! An MCP server that does one thing wrong, for tests of those who must live with it.
+//! An MCP server that does one thing wrong, for tests of MCP clients.
 //!
-//! It speaks the 2025-06-18 revision on stdio, or over HTTP with `--http`, and is honest but for the one behaviour it is
-//! asked for. `--help` lists them.
+//! It speaks the 2025-06-18 revision on stdio, or over HTTP with `--http`. It is correct except for the
+//! behaviour chosen with `--behaviour`; `--help` lists them.
 
 mod arguments;
 mod behaviour;
@@ -11,17 +11,17 @@ mod stdio;
 
 use std::process::ExitCode;
 
-use arguments::{Arguments, Request};
+use arguments::{Arguments, CommandLine};
 
 fn main() -> ExitCode {
     let arguments = match Arguments::parse(std::env::args().skip(1)) {
-        Ok(Request::Serve(arguments)) => arguments,
-        Ok(Request::Help) => {
+        Ok(CommandLine::Serve(arguments)) => arguments,
+        Ok(CommandLine::Help) => {
             print!("{}", arguments::help());
             return ExitCode::SUCCESS;
         }
         Err(reason) => {
-            eprintln!("error: {reason}\nhint: `misbehaving-server --help` lists what can be asked for");
+            eprintln!("error: {reason}\nhint: `misbehaving-server --help` lists the options");
             return ExitCode::from(2);
         }
     };

@@ -1,75 +1,75 @@
-//! What a model behind Messages answers.
+//! Responses of Anthropic's Messages.
+//!
+//! Rules in `docs/providers.md`: `anthropic/stream`, `anthropic/thinking-blocks`.
 
 use serde_json::{Value, json};
 
-use crate::provider::said::{Stop, pieces};
-use crate::provider::{Said, seal};
+use crate::provider::output::{FinishReason, pieces};
+use crate::provider::render::named_event;
+use crate::provider::{ModelOutput, opaque_token};
 
-/// A `message`.
-pub(in crate::provider) fn whole(said: &Said) -> Value {
-    let mut message = message(said);
-    let mut content = thoughts(said);
-    content.extend(texts(said).map(|text| json!({"type": "text", "text": text})));
+/// Renders a `message`.
+pub(in crate::provider) fn complete_body(output: &ModelOutput) -> Value {
+    let mut message = empty_message(output);
+    let mut content = thinking_blocks(output);
+    content.extend(output.texts().map(|text| json!({"type": "text", "text": text})));
     content.extend(
-        said.calls.iter().map(
+        output.calls.iter().map(
             |call| json!({"type": "tool_use", "id": call.id, "name": call.name, "input": call.object()}),
         ),
     );
     message["content"] = content.into();
-    message["stop_reason"] = reason(said).into();
-    message["usage"]["output_tokens"] = said.usage.output.into();
+    message["stop_reason"] = stop_reason(output).into();
+    message["usage"]["output_tokens"] = output.usage.output.into();
     message
 }
 
-/// The events of a stream.
-pub(in crate::provider) fn stream(said: &Said) -> Vec<Vec<u8>> {
-    let mut events = Events { written: Vec::new(), index: 0 };
-    events.push("message_start", json!({"message": message(said)}));
+/// Renders the events of a stream.
+pub(in crate::provider) fn stream_events(output: &ModelOutput) -> Vec<Vec<u8>> {
+    let mut events = BlockEvents { written: Vec::new(), index: 0 };
+    events.push("message_start", json!({"message": empty_message(output)}));
     events.push("ping", json!({}));
-    for thought in thoughts(said) {
-        if thought["type"] == "redacted_thinking" {
-            events.block(thought, "", "", &[]);
+    for block in thinking_blocks(output) {
+        if block["type"] == "redacted_thinking" {
+            events.block(block, "", "", &[]);
             continue;
         }
         let start = json!({"type": "thinking", "thinking": "", "signature": ""});
-        let signature = json!({"type": "signature_delta", "signature": thought["signature"]});
-        let text = thought["thinking"].as_str().unwrap_or_default();
+        let signature = json!({"type": "signature_delta", "signature": block["signature"]});
+        let text = block["thinking"].as_str().unwrap_or_default();
         events.begin(start);
         events.deltas("thinking_delta", "thinking", &pieces(text));
         events.push_delta(signature);
         events.end();
     }
-    for text in texts(said) {
+    for text in output.texts() {
         events.block(json!({"type": "text", "text": ""}), "text_delta", "text", &pieces(text));
     }
-    for call in &said.calls {
+    for call in &output.calls {
         let start = json!({"type": "tool_use", "id": call.id, "name": call.name, "input": {}});
-        // No delta at all is how an empty object is said (3.4).
+        // The API sends no delta for an empty object.
         let arguments = if call.arguments == "{}" { "" } else { &call.arguments };
         events.block(start, "input_json_delta", "partial_json", &pieces(arguments));
     }
-    if let Some(fault) = &said.fault {
-        events.push("error", json!({"error": {"type": fault.kind, "message": fault.message}}));
+    if let Some(error) = &output.stream_error {
+        events.push("error", json!({"error": {"type": error.kind, "message": error.message}}));
         return events.written;
     }
-    let delta = json!({"stop_reason": reason(said), "stop_sequence": null});
-    events.push("message_delta", json!({"delta": delta, "usage": {"output_tokens": said.usage.output}}));
+    let delta = json!({"stop_reason": stop_reason(output), "stop_sequence": null});
+    events.push("message_delta", json!({"delta": delta, "usage": {"output_tokens": output.usage.output}}));
     events.push("message_stop", json!({}));
     events.written
 }
 
-struct Events {
+/// Named events that count their blocks.
+struct BlockEvents {
     written: Vec<Vec<u8>>,
     index: usize,
 }
 
-impl Events {
+impl BlockEvents {
     fn push(&mut self, name: &str, fields: Value) {
-        let mut event = json!({"type": name});
-        if let (Some(event), Value::Object(fields)) = (event.as_object_mut(), fields) {
-            event.extend(fields);
-        }
-        self.written.push(format!("event: {name}\ndata: {event}\n\n").into_bytes());
+        self.written.push(named_event(name, fields));
     }
 
     fn begin(&mut self, block: Value) {
@@ -96,43 +96,38 @@ impl Events {
     }
 }
 
-/// The message before anything of it is said.
-fn message(said: &Said) -> Value {
+/// A message without content, with which a stream starts.
+fn empty_message(output: &ModelOutput) -> Value {
     json!({
         "id": "msg_1", "type": "message", "role": "assistant", "model": "scripted", "content": [],
         "stop_reason": null, "stop_sequence": null,
         "usage": {
-            "input_tokens": said.usage.input - said.usage.cached,
+            "input_tokens": output.usage.input - output.usage.cached,
             "cache_creation_input_tokens": 0,
-            "cache_read_input_tokens": said.usage.cached,
+            "cache_read_input_tokens": output.usage.cached,
             "output_tokens": 1,
         },
     })
 }
 
-fn thoughts(said: &Said) -> Vec<Value> {
-    let shown = said.thinking.iter().map(|thinking| {
-        let signature = seal::seal("thinking", &seal::digest("thought", thinking));
-        json!({"type": "thinking", "thinking": thinking, "signature": signature})
+fn thinking_blocks(output: &ModelOutput) -> Vec<Value> {
+    let visible = output.thinking.iter().map(|thinking| {
+        json!({"type": "thinking", "thinking": thinking, "signature": opaque_token::sign_thinking(thinking)})
     });
-    let hidden = said
-        .hidden_thinking
-        .then(|| json!({"type": "redacted_thinking", "data": seal::seal("redacted", "hidden thinking")}));
-    shown.chain(hidden).collect()
+    let hidden = output.hidden_thinking.then(
+        || json!({"type": "redacted_thinking", "data": opaque_token::issue("redacted", "hidden thinking")}),
+    );
+    visible.chain(hidden).collect()
 }
 
-/// A refusal has no form of its own here: it is text, and the reason to stop.
-fn texts(said: &Said) -> impl Iterator<Item = &str> {
-    said.text.iter().chain(&said.refusal).map(String::as_str)
-}
-
-fn reason(said: &Said) -> String {
-    match said.why() {
-        _ if said.refusal.is_some() => "refusal".to_owned(),
-        Stop::End => "end_turn".to_owned(),
-        Stop::Calls => "tool_use".to_owned(),
-        Stop::Length => "max_tokens".to_owned(),
-        Stop::Refusal => "refusal".to_owned(),
-        Stop::Other(word) => word,
+/// The API sends a refusal as text with a `stop_reason`.
+fn stop_reason(output: &ModelOutput) -> String {
+    match output.finish_reason() {
+        _ if output.refusal.is_some() => "refusal".to_owned(),
+        FinishReason::End => "end_turn".to_owned(),
+        FinishReason::Calls => "tool_use".to_owned(),
+        FinishReason::Length => "max_tokens".to_owned(),
+        FinishReason::Refusal => "refusal".to_owned(),
+        FinishReason::Other(reason) => reason,
     }
 }

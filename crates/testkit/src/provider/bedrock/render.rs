@@ -1,32 +1,34 @@
-//! What a model behind Converse answers: JSON when whole, AWS's binary frames when streamed.
+//! Responses of Converse: JSON when complete, AWS's binary frames when streamed.
+//!
+//! Rules in `docs/providers.md`: `bedrock/stream`, `bedrock/reasoning`.
 
 use aws_smithy_eventstream::frame::write_message_to;
 use aws_smithy_types::event_stream::{Header, HeaderValue, Message};
 use serde_json::{Value, json};
 
-use crate::provider::said::{Stop, pieces};
-use crate::provider::{Said, Tokens, seal};
+use crate::provider::output::{FinishReason, pieces};
+use crate::provider::{ModelOutput, TokenCounts, opaque_token};
 
-/// A `ConverseResponse`.
-pub(in crate::provider) fn whole(said: &Said) -> Value {
+/// Renders a `ConverseResponse`.
+pub(in crate::provider) fn complete_body(output: &ModelOutput) -> Value {
     let mut content: Vec<Value> =
-        thoughts(said).into_iter().map(|thought| json!({"reasoningContent": thought})).collect();
-    content.extend(texts(said).map(|text| json!({"text": text})));
+        reasoning(output).into_iter().map(|reasoning| json!({"reasoningContent": reasoning})).collect();
+    content.extend(output.texts().map(|text| json!({"text": text})));
     content.extend(
-        said.calls.iter().map(
+        output.calls.iter().map(
             |call| json!({"toolUse": {"toolUseId": call.id, "name": call.name, "input": call.object()}}),
         ),
     );
     json!({
         "metrics": {"latencyMs": 7},
         "output": {"message": {"content": content, "role": "assistant"}},
-        "stopReason": reason(said),
-        "usage": usage(said.usage),
+        "stopReason": stop_reason(output),
+        "usage": usage(output.usage),
     })
 }
 
-/// The frames of a `ConverseStream`.
-pub(in crate::provider) fn stream(said: &Said) -> Vec<Vec<u8>> {
+/// Renders the frames of a `ConverseStream`.
+pub(in crate::provider) fn stream_events(output: &ModelOutput) -> Vec<Vec<u8>> {
     let mut frames = vec![event("messageStart", json!({"role": "assistant"}))];
     let mut index = 0;
     let mut block = |start: Option<Value>, deltas: Vec<Value>| {
@@ -39,36 +41,36 @@ pub(in crate::provider) fn stream(said: &Said) -> Vec<Vec<u8>> {
         frames.push(event("contentBlockStop", json!({"contentBlockIndex": index})));
         index += 1;
     };
-    for thought in thoughts(said) {
-        let deltas = match thought.get("reasoningText") {
-            Some(thought) => {
-                let text = pieces(thought["text"].as_str().unwrap_or_default());
+    for reasoning in reasoning(output) {
+        let deltas = match reasoning.get("reasoningText") {
+            Some(visible) => {
+                let text = pieces(visible["text"].as_str().unwrap_or_default());
                 let text = text.into_iter().map(|piece| json!({"reasoningContent": {"text": piece}}));
-                text.chain([json!({"reasoningContent": {"signature": thought["signature"]}})]).collect()
+                text.chain([json!({"reasoningContent": {"signature": visible["signature"]}})]).collect()
             }
-            None => vec![json!({"reasoningContent": thought})],
+            None => vec![json!({"reasoningContent": reasoning})],
         };
         block(None, deltas);
     }
-    for text in texts(said) {
+    for text in output.texts() {
         block(None, pieces(text).into_iter().map(|piece| json!({"text": piece})).collect());
     }
-    for call in &said.calls {
+    for call in &output.calls {
         let start = json!({"toolUse": {"toolUseId": call.id, "name": call.name}});
         let deltas = pieces(&call.arguments).into_iter().map(|piece| json!({"toolUse": {"input": piece}}));
         block(Some(start), deltas.collect());
     }
-    if let Some(fault) = &said.fault {
-        let headers = [(":exception-type", fault.kind.as_str()), (":message-type", "exception")];
-        frames.push(frame(&headers, &json!({"message": fault.message})));
+    if let Some(error) = &output.stream_error {
+        let headers = [(":exception-type", error.kind.as_str()), (":message-type", "exception")];
+        frames.push(frame(&headers, &json!({"message": error.message})));
         return frames;
     }
-    frames.push(event("messageStop", json!({"stopReason": reason(said)})));
-    frames.push(event("metadata", json!({"metrics": {"latencyMs": 7}, "usage": usage(said.usage)})));
+    frames.push(event("messageStop", json!({"stopReason": stop_reason(output)})));
+    frames.push(event("metadata", json!({"metrics": {"latencyMs": 7}, "usage": usage(output.usage)})));
     frames
 }
 
-/// An event, padded as Bedrock pads its events against those who count bytes.
+/// An event with padding; Bedrock pads its events so that their sizes reveal nothing.
 fn event(kind: &str, mut payload: Value) -> Vec<u8> {
     payload["p"] = "abcdefghij".into();
     frame(&[(":event-type", kind), (":message-type", "event")], &payload)
@@ -81,37 +83,33 @@ fn frame(headers: &[(&str, &str)], payload: &Value) -> Vec<u8> {
         message = message
             .add_header(Header::new((*name).to_owned(), HeaderValue::String((*value).to_owned().into())));
     }
-    let mut written = Vec::new();
-    write_message_to(&message, &mut written).expect("a small message with short headers can be framed");
-    written
+    let mut frame = Vec::new();
+    write_message_to(&message, &mut frame).expect("a small message with short headers can be framed");
+    frame
 }
 
-fn thoughts(said: &Said) -> Vec<Value> {
-    let shown = said.thinking.iter().map(|text| {
-        let signature = seal::seal("thinking", &seal::digest("thought", text));
-        json!({"reasoningText": {"text": text, "signature": signature}})
-    });
-    let hidden =
-        said.hidden_thinking.then(|| json!({"redactedContent": seal::seal("redacted", "hidden thinking")}));
-    shown.chain(hidden).collect()
+fn reasoning(output: &ModelOutput) -> Vec<Value> {
+    let visible = output
+        .thinking
+        .iter()
+        .map(|text| json!({"reasoningText": {"text": text, "signature": opaque_token::sign_thinking(text)}}));
+    let hidden = output
+        .hidden_thinking
+        .then(|| json!({"redactedContent": opaque_token::issue("redacted", "hidden thinking")}));
+    visible.chain(hidden).collect()
 }
 
-/// A refusal has no form of its own here.
-fn texts(said: &Said) -> impl Iterator<Item = &str> {
-    said.text.iter().chain(&said.refusal).map(String::as_str)
-}
-
-fn reason(said: &Said) -> String {
-    match said.why() {
-        Stop::End => "end_turn".to_owned(),
-        Stop::Calls => "tool_use".to_owned(),
-        Stop::Length => "max_tokens".to_owned(),
-        Stop::Refusal => "content_filtered".to_owned(),
-        Stop::Other(word) => word,
+fn stop_reason(output: &ModelOutput) -> String {
+    match output.finish_reason() {
+        FinishReason::End => "end_turn".to_owned(),
+        FinishReason::Calls => "tool_use".to_owned(),
+        FinishReason::Length => "max_tokens".to_owned(),
+        FinishReason::Refusal => "content_filtered".to_owned(),
+        FinishReason::Other(reason) => reason,
     }
 }
 
-fn usage(tokens: Tokens) -> Value {
+fn usage(tokens: TokenCounts) -> Value {
     json!({
         "inputTokens": tokens.input - tokens.cached,
         "outputTokens": tokens.output,

@@ -1,20 +1,22 @@
-//! Version 4 of AWS's signatures, checked by signing the request again. The canonical request is written here; the keys and
-//! the signature over it are aws-sigv4's.
+//! AWS signatures, version 4, verified by signing the request again.
+//!
+//! The canonical request is built here; the signing key and the signature come from `aws-sigv4`.
+//!
+//! Rules in `docs/providers.md`: `bedrock/endpoint`.
 
 use std::time::SystemTime;
 
 use aws_sigv4::sign::v4::{calculate_signature, generate_signing_key};
 use aws_smithy_types::DateTime;
 use aws_smithy_types::date_time::Format;
-use http::HeaderMap;
 use sha2::{Digest as _, Sha256};
 
 use super::error;
-use crate::provider::judge::{Refusal, Request};
-use crate::provider::{ACCESS_KEY, SECRET_KEY};
+use crate::provider::check::{Rejection, Request};
+use crate::provider::{ACCESS_KEY, ReceivedRequest, SECRET_KEY};
 
 /// The parts of `Authorization: AWS4-HMAC-SHA256 …`.
-struct Signed<'header> {
+struct AuthorizationHeader<'header> {
     key: &'header str,
     date: &'header str,
     region: &'header str,
@@ -23,14 +25,14 @@ struct Signed<'header> {
     signature: &'header str,
 }
 
-impl<'header> Signed<'header> {
-    fn read(header: &'header str) -> Option<Signed<'header>> {
+impl<'header> AuthorizationHeader<'header> {
+    fn parse(header: &'header str) -> Option<AuthorizationHeader<'header>> {
         let mut parts = header.strip_prefix("AWS4-HMAC-SHA256 ")?.split(", ");
         let scope = parts.next()?.strip_prefix("Credential=")?;
         let headers = parts.next()?.strip_prefix("SignedHeaders=")?.split(';').collect();
         let signature = parts.next()?.strip_prefix("Signature=")?;
         let mut scope = scope.split('/');
-        let signed = Signed {
+        let parsed = AuthorizationHeader {
             key: scope.next()?,
             date: scope.next()?,
             region: scope.next()?,
@@ -38,7 +40,7 @@ impl<'header> Signed<'header> {
             headers,
             signature,
         };
-        (scope.next() == Some("aws4_request") && parts.next().is_none()).then_some(signed)
+        (scope.next() == Some("aws4_request") && parts.next().is_none()).then_some(parsed)
     }
 
     fn scope(&self) -> String {
@@ -46,15 +48,15 @@ impl<'header> Signed<'header> {
     }
 }
 
-/// Whether a request has the form of a signed one.
-pub(super) fn has_form(request: &Request<'_>) -> Result<(), Refusal> {
+/// Checks that a request has the form of a signed request.
+pub(super) fn check_form(request: &Request<'_>) -> Result<(), Rejection> {
     let Some(header) = request.header("authorization") else {
         return Err(error(403, "MissingAuthenticationTokenException", "Missing Authentication Token"));
     };
     let incomplete = || {
         error(403, "IncompleteSignatureException", "Authorization header is not a signature of version 4.")
     };
-    let signed = Signed::read(header).ok_or_else(incomplete)?;
+    let signed = AuthorizationHeader::parse(header).ok_or_else(incomplete)?;
     let Some(time) = request.header("x-amz-date").filter(|time| time.len() == 16 && time.ends_with('Z'))
     else {
         let message = "Authorization header requires existence of either a 'X-Amz-Date' or a 'Date' header.";
@@ -83,16 +85,11 @@ pub(super) fn has_form(request: &Request<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Checks the signature of a request that has the form of a signed one; others pass.
-pub(in crate::provider) fn verify(
-    method: &str,
-    path: &str,
-    query: &str,
-    headers: &HeaderMap,
-    body: &[u8],
-) -> Result<(), Refusal> {
-    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    let (Some(signed), Some(time)) = (text("authorization").and_then(Signed::read), text("x-amz-date"))
+/// Verifies the signature of a signed request; other requests pass.
+pub(in crate::provider) fn verify(request: &ReceivedRequest) -> Result<(), Rejection> {
+    let text = |name: &str| request.headers.get(name).and_then(|value| value.to_str().ok());
+    let (Some(signed), Some(time)) =
+        (text("authorization").and_then(AuthorizationHeader::parse), text("x-amz-date"))
     else {
         return Ok(());
     };
@@ -102,14 +99,15 @@ pub(in crate::provider) fn verify(
         .map(|name| format!("{name}:{}\n", text(name).unwrap_or_default().trim()))
         .collect();
     let canonical = format!(
-        "{method}\n{}\n{}\n{lines}\n{}\n{}",
-        encoded(path),
-        sorted(query),
+        "{}\n{}\n{}\n{lines}\n{}\n{}",
+        request.method,
+        encode_path(&request.path),
+        sort_query(&request.query),
         signed.headers.join(";"),
-        hash(body)
+        hash(&request.bytes)
     );
     let to_sign = format!("AWS4-HMAC-SHA256\n{time}\n{}\n{}", signed.scope(), hash(canonical.as_bytes()));
-    let expected = day(signed.date).map(|day| {
+    let expected = parse_day(signed.date).map(|day| {
         let key = generate_signing_key(SECRET_KEY, day, signed.region, signed.service);
         calculate_signature(key, to_sign.as_bytes())
     });
@@ -121,8 +119,8 @@ pub(in crate::provider) fn verify(
     Err(error(403, "InvalidSignatureException", message))
 }
 
-/// The path encoded once more, as every service but S3 wants it.
-fn encoded(path: &str) -> String {
+/// Encodes the path a second time, as every service except S3 requires.
+fn encode_path(path: &str) -> String {
     let mut encoded = String::new();
     for byte in path.bytes() {
         match byte {
@@ -135,7 +133,7 @@ fn encoded(path: &str) -> String {
     encoded
 }
 
-fn sorted(query: &str) -> String {
+fn sort_query(query: &str) -> String {
     let mut pairs: Vec<&str> = query.split('&').filter(|pair| !pair.is_empty()).collect();
     pairs.sort_unstable();
     pairs.join("&")
@@ -145,8 +143,8 @@ fn hash(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The day of `YYYYMMDD`.
-fn day(date: &str) -> Option<SystemTime> {
+/// Parses `YYYYMMDD`.
+fn parse_day(date: &str) -> Option<SystemTime> {
     let (year, rest) = date.split_at_checked(4)?;
     let (month, day) = rest.split_at_checked(2)?;
     let time = DateTime::from_str(&format!("{year}-{month}-{day}T00:00:00Z"), Format::DateTime).ok()?;

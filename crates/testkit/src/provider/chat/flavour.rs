@@ -1,134 +1,141 @@
-//! Where the APIs of the chat family differ: keys, paths, errors, limits.
+//! Differences between the APIs that follow Chat Completions: keys, paths, errors, limits.
+//!
+//! Rules in `docs/providers.md`: `openai-chat/errors`, `azure/endpoint`, `dial/endpoint`, and the other rules
+//! of each flavour.
 
 use serde_json::{Value, json};
 
 use crate::provider::Api;
-use crate::provider::judge::{Refusal, Request};
+use crate::provider::check::{Rejection, Request};
+use crate::provider::json::unknown_key;
+use crate::provider::openai_errors::{self, CodedMessage};
 
-/// What is particular to one API.
-pub(super) struct Flavour {
+/// The particulars of one API.
+pub(super) struct ChatFlavour {
     pub(super) api: Api,
-    pub(super) door: Door,
-    /// Unknown parameters are refused; vLLM and llama.cpp read over them.
-    pub(super) is_closed: bool,
-    /// Parameters of its own.
+    pub(super) key_header: KeyHeader,
+    /// vLLM and llama.cpp ignore unknown fields; the others reject them.
+    pub(super) rejects_unknown_fields: bool,
+    /// Additional parameters of the request.
     pub(super) request_keys: &'static [&'static str],
-    /// Fields of its own in an assistant's message.
+    /// Additional fields of an assistant message.
     pub(super) assistant_keys: &'static [&'static str],
-    /// Fields of its own in a tool's message.
+    /// Additional fields of a tool message.
     pub(super) tool_keys: &'static [&'static str],
-    pub(super) most_tools: Option<usize>,
-    pub(super) ids: Ids,
+    /// Additional fields of a system or user message.
+    pub(super) prompt_keys: &'static [&'static str],
+    pub(super) max_tools: Option<usize>,
+    pub(super) call_ids: CallIdRule,
 }
 
-/// How a client shows who it is.
-pub(super) enum Door {
+/// The header that carries the key.
+pub(super) enum KeyHeader {
     Bearer,
-    AzureKey,
-    DialKey,
+    ApiKeyOrBearer,
+    ApiKey,
     /// A local server without a key.
-    Open,
+    None,
 }
 
-/// What the id of a call may be.
-pub(super) enum Ids {
-    /// At most 64 characters (3.1: 40 in 2025, 64 in 2026).
-    Long,
-    /// Nine letters and digits (3.7).
-    Nine,
-    /// No rule is known.
+/// The rule for the id of a call.
+pub(super) enum CallIdRule {
+    Max64Chars,
+    NineAlphanumerics,
     Any,
 }
 
-/// | flavour | differs in | source |
-/// |---|---|---|
-/// | Azure | `api-key`, deployment in the path with `api-version` | 3.15 |
-/// | DIAL | `Api-Key`, `custom_content`, `static_function` | 3.16 |
-/// | Mistral | ids of nine, `any`, arguments may be an object, its own errors | 3.7 |
-/// | Groq | 128 tools, `disable_tool_validation` | 3.12 |
-/// | DeepSeek | `reasoning_content` comes back with calls, thinking takes no forced choice | 3.10 |
-/// | xAI | 350 tools, empty arguments are refused | 3.11 |
-/// | vLLM, llama.cpp | no rule for names, ids and counts; an empty `tools` is refused by vLLM | 3.13, 3.14 |
-pub(super) fn flavour(api: Api) -> Flavour {
-    let openai = Flavour {
-        api,
-        door: Door::Bearer,
-        is_closed: true,
-        request_keys: &[],
-        assistant_keys: &[],
-        tool_keys: &[],
-        most_tools: Some(128),
-        ids: Ids::Long,
-    };
-    match api {
-        Api::Azure => Flavour { door: Door::AzureKey, request_keys: &["data_sources"], ..openai },
-        Api::Dial => Flavour {
-            door: Door::DialKey,
-            request_keys: &["custom_fields", "max_prompt_tokens", "addons"],
-            assistant_keys: &["custom_content", "custom_fields"],
-            tool_keys: &["custom_content", "custom_fields"],
-            ..openai
-        },
-        Api::Mistral => Flavour {
-            request_keys: &["random_seed", "safe_prompt", "prompt_mode", "guardrails"],
-            assistant_keys: &["prefix"],
-            tool_keys: &["name"],
-            most_tools: None,
-            ids: Ids::Nine,
-            ..openai
-        },
-        Api::Groq => Flavour {
-            request_keys: &[
-                "disable_tool_validation",
-                "reasoning_format",
-                "include_reasoning",
-                "citation_options",
-                "compound_custom",
-                "documents",
-                "search_settings",
-            ],
-            assistant_keys: &["reasoning"],
-            ..openai
-        },
-        Api::DeepSeek => Flavour {
-            request_keys: &["thinking"],
-            assistant_keys: &["reasoning_content", "prefix"],
-            ids: Ids::Any,
-            ..openai
-        },
-        Api::Xai => Flavour {
-            request_keys: &["search_parameters", "deferred"],
-            assistant_keys: &["reasoning_content"],
-            most_tools: Some(350),
-            ids: Ids::Any,
-            ..openai
-        },
-        Api::Vllm | Api::LlamaCpp => Flavour {
-            door: Door::Open,
-            is_closed: false,
-            assistant_keys: &["reasoning_content", "reasoning"],
-            most_tools: None,
-            ids: Ids::Any,
-            ..openai
-        },
-        _ => openai,
-    }
-}
+const DIAL_MESSAGE_KEYS: &[&str] = &["custom_content", "custom_fields"];
 
-impl Flavour {
-    pub(super) fn is_path(&self, request: &Request<'_>) -> bool {
+impl ChatFlavour {
+    pub(super) fn of(api: Api) -> ChatFlavour {
+        let openai = ChatFlavour {
+            api,
+            key_header: KeyHeader::Bearer,
+            rejects_unknown_fields: true,
+            request_keys: &[],
+            assistant_keys: &[],
+            tool_keys: &[],
+            prompt_keys: &[],
+            max_tools: Some(128),
+            call_ids: CallIdRule::Max64Chars,
+        };
+        match api {
+            Api::Azure => ChatFlavour {
+                key_header: KeyHeader::ApiKeyOrBearer,
+                request_keys: &["data_sources"],
+                ..openai
+            },
+            Api::Dial => ChatFlavour {
+                key_header: KeyHeader::ApiKey,
+                request_keys: &["custom_fields", "max_prompt_tokens", "addons"],
+                assistant_keys: DIAL_MESSAGE_KEYS,
+                tool_keys: DIAL_MESSAGE_KEYS,
+                prompt_keys: DIAL_MESSAGE_KEYS,
+                ..openai
+            },
+            Api::Mistral => ChatFlavour {
+                request_keys: &["random_seed", "safe_prompt", "prompt_mode", "guardrails"],
+                assistant_keys: &["prefix"],
+                tool_keys: &["name"],
+                max_tools: None,
+                call_ids: CallIdRule::NineAlphanumerics,
+                ..openai
+            },
+            Api::Groq => ChatFlavour {
+                request_keys: &[
+                    "disable_tool_validation",
+                    "reasoning_format",
+                    "include_reasoning",
+                    "citation_options",
+                    "compound_custom",
+                    "documents",
+                    "search_settings",
+                ],
+                assistant_keys: &["reasoning"],
+                ..openai
+            },
+            Api::DeepSeek => ChatFlavour {
+                request_keys: &["thinking"],
+                assistant_keys: &["reasoning_content", "prefix"],
+                call_ids: CallIdRule::Any,
+                ..openai
+            },
+            Api::Xai => ChatFlavour {
+                request_keys: &["search_parameters", "deferred"],
+                assistant_keys: &["reasoning_content"],
+                max_tools: Some(350),
+                call_ids: CallIdRule::Any,
+                ..openai
+            },
+            Api::Vllm | Api::LlamaCpp => ChatFlavour {
+                key_header: KeyHeader::None,
+                rejects_unknown_fields: false,
+                max_tools: None,
+                call_ids: CallIdRule::Any,
+                ..openai
+            },
+            _ => openai,
+        }
+    }
+
+    /// Whether OpenAI's own rules apply in full.
+    pub(super) fn is_openai(&self) -> bool {
+        matches!(self.api, Api::OpenAiChat | Api::Azure)
+    }
+
+    pub(super) fn accepts_path(&self, request: &Request<'_>) -> bool {
         let path = request.target.path;
-        let deployment = path
+        let is_deployment = path
             .strip_prefix("/openai/deployments/")
             .and_then(|path| path.strip_suffix("/chat/completions"))
             .is_some_and(|deployment| !deployment.is_empty() && !deployment.contains('/'));
         match self.api {
             Api::Azure => {
                 path == "/openai/v1/chat/completions"
-                    || deployment
+                    || is_deployment
                         && request.target.query("api-version").is_some_and(|version| !version.is_empty())
             }
-            Api::Dial => deployment,
+            Api::Dial => is_deployment,
             Api::Groq => path == "/openai/v1/chat/completions",
             Api::DeepSeek => {
                 ["/chat/completions", "/v1/chat/completions", "/beta/chat/completions"].contains(&path)
@@ -137,12 +144,27 @@ impl Flavour {
         }
     }
 
-    pub(super) fn model_in_path(&self, request: &Request<'_>) -> bool {
+    pub(super) fn has_model_in_path(request: &Request<'_>) -> bool {
         request.target.path.starts_with("/openai/deployments/")
     }
 
-    /// An error about the request, with the parameter and the code where OpenAI gives them.
-    pub(super) fn refuse(&self, message: &str, parameter: Option<&str>, code: Option<&str>) -> Refusal {
+    /// Rejects keys that are in neither list. `path` is written as OpenAI does: `messages[0]`; `None` is the
+    /// request.
+    pub(super) fn check_keys(
+        &self,
+        value: &Value,
+        known: &[&str],
+        additional: &[&str],
+        path: Option<&str>,
+    ) -> Result<(), Rejection> {
+        match unknown_key(value, &[known, additional].concat()) {
+            Some(key) if self.rejects_unknown_fields => Err(self.unknown_field(key, path)),
+            _ => Ok(()),
+        }
+    }
+
+    /// An error about the request, with the parameter and the code that OpenAI sends.
+    pub(super) fn reject(&self, message: &str, parameter: Option<&str>, code: Option<&str>) -> Rejection {
         let body = match self.api {
             Api::Mistral => json!({
                 "object": "error", "message": message, "type": "invalid_request_error", "param": parameter, "code": code,
@@ -157,95 +179,82 @@ impl Flavour {
                 "error": {"message": message, "type": "invalid_request_error", "param": parameter, "code": code},
             }),
         };
-        Refusal::new(400, body)
+        Rejection::new(400, body)
     }
 
-    /// Mistral's errors about the order of messages and about calls have numbers (mistral-common).
-    pub(super) fn mistral(&self, message: &str, kind: &str, code: &str) -> Refusal {
+    /// An error about the parameter at a path.
+    pub(super) fn reject_at(&self, path: &str, (message, code): CodedMessage) -> Rejection {
+        self.reject(&message, Some(path), Some(code))
+    }
+
+    /// A numbered error of Mistral.
+    pub(super) fn mistral_error(&self, message: &str, kind: &str, code: &str) -> Rejection {
         let body = json!({"object": "error", "message": message, "type": kind, "param": null, "code": code});
-        Refusal::new(400, body)
+        Rejection::new(400, body)
     }
 
-    /// A parameter nobody knows, at the top or in `place`, which is written as OpenAI does: `messages[0]`.
-    pub(super) fn unknown(&self, key: &str, place: Option<&str>) -> Refusal {
+    pub(super) fn unknown_field(&self, key: &str, path: Option<&str>) -> Rejection {
         match self.api {
             Api::Mistral => {
-                let mut way: Vec<Value> = vec!["body".into()];
-                way.extend(steps(place.unwrap_or_default()));
-                way.push(key.into());
-                let detail =
-                    json!([{"type": "extra_forbidden", "loc": way, "msg": "Extra inputs are not permitted"}]);
+                let mut location: Vec<Value> = vec!["body".into()];
+                location.extend(
+                    path_segments(path)
+                        .map(|segment| segment.parse::<u64>().map_or_else(|_| segment.into(), Value::from)),
+                );
+                location.push(key.into());
+                let message = "Extra inputs are not permitted";
+                let detail = json!([{"type": "extra_forbidden", "loc": location, "msg": message}]);
                 let body = json!({"object": "error", "message": {"detail": detail}, "type": "invalid_request_error"});
-                Refusal::new(422, body)
+                Rejection::new(422, body)
             }
             Api::Dial => {
-                let mut way: Vec<String> = steps(place.unwrap_or_default())
-                    .iter()
-                    .map(|step| step.as_str().map_or_else(|| step.to_string(), str::to_owned))
-                    .collect();
-                way.push(key.to_owned());
-                let path = way.join(".");
+                let path: Vec<&str> = path_segments(path).chain([key]).collect();
+                let path = path.join(".");
                 let message = format!(
                     "Your request contained invalid structure on path {path}. extra fields not permitted"
                 );
-                self.refuse(&message, None, None)
+                self.reject(&message, None, None)
             }
-            Api::Groq => match place {
-                None => self.refuse(&format!("property '{key}' is unsupported"), None, None),
-                Some(place) => {
-                    let place = place.replace('[', ".").replace(']', "");
-                    self.refuse(&format!("'{place}' : property '{key}' is unsupported"), None, None)
-                }
-            },
-            _ => match place {
+            Api::Groq => {
+                let place: Vec<&str> = path_segments(path).collect();
+                let place =
+                    if place.is_empty() { String::new() } else { format!("'{}' : ", place.join(".")) };
+                self.reject(&format!("{place}property '{key}' is unsupported"), None, None)
+            }
+            _ => match path {
                 None => {
                     let message = format!("Unrecognized request argument supplied: {key}");
-                    self.refuse(&message, None, None)
+                    self.reject(&message, None, None)
                 }
-                Some(place) => {
-                    let way = format!("{place}.{key}");
-                    let message = format!("Unknown parameter: '{way}'.");
-                    self.refuse(&message, Some(&way), Some("unknown_parameter"))
+                Some(path) => {
+                    let path = format!("{path}.{key}");
+                    self.reject_at(&path, openai_errors::unknown_parameter(&path))
                 }
             },
         }
     }
 
-    pub(super) fn missing(&self, way: &str) -> Refusal {
-        let message = format!("Missing required parameter: '{way}'.");
-        self.refuse(&message, Some(way), Some("missing_required_parameter"))
+    pub(super) fn missing(&self, path: &str) -> Rejection {
+        self.reject_at(path, openai_errors::missing_parameter(path))
     }
 
-    pub(super) fn empty(&self, way: &str) -> Refusal {
+    pub(super) fn empty_array(&self, path: &str) -> Rejection {
         let message = format!(
-            "Invalid '{way}': empty array. Expected an array with minimum length 1, but got an empty array instead."
+            "Invalid '{path}': empty array. Expected an array with minimum length 1, but got an empty array instead."
         );
-        self.refuse(&message, Some(way), Some("empty_array"))
+        self.reject(&message, Some(path), Some("empty_array"))
     }
 
-    pub(super) fn wrong_type(&self, way: &str, expected: &str, got: &Value) -> Refusal {
-        let got = crate::provider::json::kind(got);
-        let article = |word: &str| if word.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
-        let message = format!(
-            "Invalid type for '{way}': expected {} {expected}, but got {} {got} instead.",
-            article(expected),
-            article(got)
-        );
-        self.refuse(&message, Some(way), Some("invalid_type"))
+    /// `expected` begins with its article.
+    pub(super) fn wrong_type(&self, path: &str, expected: &str, got: &Value) -> Rejection {
+        self.reject_at(path, openai_errors::wrong_type(path, expected, got))
     }
 
-    pub(super) fn wrong_value(&self, way: &str, got: &str, supported: &[&str]) -> Refusal {
-        let quoted: Vec<String> = supported.iter().map(|value| format!("'{value}'")).collect();
-        let supported = match quoted.as_slice() {
-            [first, second] => format!("{first} and {second}"),
-            [rest @ .., last] if !rest.is_empty() => format!("{}, and {last}", rest.join(", ")),
-            alone => alone.join(""),
-        };
-        let message = format!("Invalid value: '{got}'. Supported values are: {supported}.");
-        self.refuse(&message, Some(way), Some("invalid_value"))
+    pub(super) fn unsupported_value(&self, path: &str, got: &str, supported: &[&str]) -> Rejection {
+        self.reject_at(path, openai_errors::unsupported_value(got, supported))
     }
 
-    pub(super) fn locked(&self, key: Option<&str>) -> Refusal {
+    pub(super) fn unauthorized(&self, key: Option<&str>) -> Rejection {
         let body = match (self.api, key) {
             (Api::Azure, _) => json!({"error": {
                 "code": "401",
@@ -275,10 +284,10 @@ impl Flavour {
                 "type": "invalid_request_error", "param": null, "code": "invalid_api_key",
             }}),
         };
-        Refusal::new(401, body)
+        Rejection::new(401, body)
     }
 
-    pub(super) fn nowhere(&self, path: &str) -> Refusal {
+    pub(super) fn not_found(&self, path: &str) -> Rejection {
         let body = match self.api {
             Api::Azure => json!({"error": {"code": "404", "message": "Resource not found"}}),
             Api::Mistral => json!({"detail": "Not Found"}),
@@ -287,12 +296,11 @@ impl Flavour {
                 "type": "invalid_request_error", "param": null, "code": null,
             }}),
         };
-        Refusal::new(404, body)
+        Rejection::new(404, body)
     }
 }
 
-/// `messages[0].tool_calls[1]` as its steps.
-fn steps(place: &str) -> Vec<Value> {
-    let words = place.split(['.', '[', ']']).filter(|word| !word.is_empty());
-    words.map(|word| word.parse::<u64>().map_or_else(|_| word.into(), Value::from)).collect()
+/// Splits `messages[0].tool_calls[1]` into `messages`, `0`, `tool_calls`, `1`.
+pub(super) fn path_segments(path: Option<&str>) -> impl Iterator<Item = &str> {
+    path.unwrap_or_default().split(['.', '[', ']']).filter(|segment| !segment.is_empty())
 }

@@ -1,56 +1,61 @@
-//! What a model of the chat family answers.
+//! Responses of Chat Completions.
+//!
+//! Rules in `docs/providers.md`: `openai-chat/stream`, `openai-chat/finish-reasons`, `azure/stream`,
+//! `mistral/stream`, `deepseek/thinking`, `groq/stream`, `xai/stream`.
+
+use std::collections::VecDeque;
 
 use serde_json::{Value, json};
 
-use crate::provider::said::{Call, Stop, pieces};
-use crate::provider::{Api, Said, Tokens};
+use crate::provider::output::{FinishReason, OutputCall, pieces};
+use crate::provider::{Api, ModelOutput, TokenCounts};
 
-const ID: &str = "chatcmpl-1";
+const COMPLETION_ID: &str = "chatcmpl-1";
 const CREATED: u64 = 1_790_000_000;
-const MODEL: &str = "scripted";
+const MODEL_NAME: &str = "scripted";
 
-/// `chat.completion`.
-pub(in crate::provider) fn whole(api: Api, said: &Said) -> Value {
-    let mut message = json!({"role": "assistant", "content": said.text});
+/// Renders a `chat.completion`.
+pub(in crate::provider) fn complete_body(api: Api, output: &ModelOutput) -> Value {
+    let mut message = json!({"role": "assistant", "content": output.text});
     if matches!(api, Api::OpenAiChat | Api::Azure) {
-        message["refusal"] = json!(said.refusal);
+        message["refusal"] = json!(output.refusal);
     }
-    if let (Some(thinking), Some(key)) = (&said.thinking, thinking_key(api)) {
+    if let (Some(thinking), Some(key)) = (&output.thinking, thinking_key(api)) {
         message[key] = json!(thinking);
     }
     if api == Api::Mistral
-        && let Some(thinking) = &said.thinking
+        && let Some(thinking) = &output.thinking
     {
-        message["content"] = mistral_content(thinking, said.text.as_deref());
+        message["content"] = mistral_content(thinking, output.text.as_deref());
     }
-    if !said.calls.is_empty() {
-        message["tool_calls"] = said.calls.iter().map(call).collect();
+    if !output.calls.is_empty() {
+        message["tool_calls"] = output.calls.iter().map(call).collect();
     }
-    let mut choice =
-        json!({"index": 0, "message": message, "logprobs": null, "finish_reason": finish(api, said)});
+    let mut choice = json!({"index": 0, "message": message, "logprobs": null, "finish_reason": finish_reason(api, output)});
     let mut completion = json!({
-        "id": ID, "object": "chat.completion", "created": CREATED, "model": MODEL,
+        "id": COMPLETION_ID, "object": "chat.completion", "created": CREATED, "model": MODEL_NAME,
     });
     if api == Api::Azure {
-        choice["content_filter_results"] = filter();
+        choice["content_filter_results"] = filter_results();
         completion["prompt_filter_results"] =
-            json!([{"prompt_index": 0, "content_filter_results": filter()}]);
+            json!([{"prompt_index": 0, "content_filter_results": filter_results()}]);
     }
     completion["choices"] = json!([choice]);
-    completion["usage"] = usage(api, said.usage);
+    completion["usage"] = usage(api, output.usage);
     completion
 }
 
-/// The events of a stream, the last of them `[DONE]`.
-pub(in crate::provider) fn stream(api: Api, said: &Said, with_usage: bool) -> Vec<Vec<u8>> {
+/// Renders the events of a stream; the last one is `[DONE]`.
+pub(in crate::provider) fn stream_events(api: Api, output: &ModelOutput, with_usage: bool) -> Vec<Vec<u8>> {
     let mut chunks = Vec::new();
     if api == Api::Azure {
         let mut first = chunk(json!([]));
-        first["prompt_filter_results"] = json!([{"prompt_index": 0, "content_filter_results": filter()}]);
+        first["prompt_filter_results"] =
+            json!([{"prompt_index": 0, "content_filter_results": filter_results()}]);
         chunks.push(first);
     }
     let mut deltas = vec![json!({"role": "assistant", "content": ""})];
-    for piece in pieces(said.thinking.as_deref().unwrap_or_default()) {
+    for piece in pieces(output.thinking.as_deref().unwrap_or_default()) {
         if let Some(key) = thinking_key(api) {
             deltas.push(json!({key: piece}));
         } else if api == Api::Mistral {
@@ -58,37 +63,37 @@ pub(in crate::provider) fn stream(api: Api, said: &Said, with_usage: bool) -> Ve
         }
     }
     deltas.extend(
-        pieces(said.text.as_deref().unwrap_or_default()).iter().map(|piece| json!({"content": piece})),
+        pieces(output.text.as_deref().unwrap_or_default()).iter().map(|piece| json!({"content": piece})),
     );
     deltas.extend(
-        pieces(said.refusal.as_deref().unwrap_or_default()).iter().map(|piece| json!({"refusal": piece})),
+        pieces(output.refusal.as_deref().unwrap_or_default()).iter().map(|piece| json!({"refusal": piece})),
     );
-    deltas.extend(calls(api, said));
+    deltas.extend(call_deltas(api, output));
     chunks.extend(
         deltas.into_iter().map(|delta| {
             chunk(json!([{"index": 0, "delta": delta, "logprobs": null, "finish_reason": null}]))
         }),
     );
-    if let Some(fault) = &said.fault {
+    if let Some(error) = &output.stream_error {
         let mut events: Vec<Vec<u8>> = chunks.iter().map(data).collect();
         events.push(data(&json!({"error": {
-            "message": fault.message, "type": fault.kind, "param": null, "code": fault.kind,
+            "message": error.message, "type": error.kind, "param": null, "code": error.kind,
         }})));
         return events;
     }
     chunks.push(chunk(
-        json!([{"index": 0, "delta": {}, "logprobs": null, "finish_reason": finish(api, said)}]),
+        json!([{"index": 0, "delta": {}, "logprobs": null, "finish_reason": finish_reason(api, output)}]),
     ));
     match api {
-        // These put it into the last chunk, asked or not.
+        // These APIs add the usage to the last chunk without being asked.
         Api::Mistral | Api::DeepSeek => {
             if let Some(last) = chunks.last_mut() {
-                last["usage"] = usage(api, said.usage);
+                last["usage"] = usage(api, output.usage);
             }
         }
         Api::Groq => {
             if let Some(last) = chunks.last_mut() {
-                last["x_groq"] = json!({"id": "req_1", "usage": usage(api, said.usage)});
+                last["x_groq"] = json!({"id": "req_1", "usage": usage(api, output.usage)});
             }
         }
         _ => {}
@@ -98,7 +103,7 @@ pub(in crate::provider) fn stream(api: Api, said: &Said, with_usage: bool) -> Ve
             chunks.iter_mut().for_each(|chunk| chunk["usage"] = Value::Null);
         }
         let mut last = chunk(json!([]));
-        last["usage"] = usage(api, said.usage);
+        last["usage"] = usage(api, output.usage);
         chunks.push(last);
     }
     let mut events: Vec<Vec<u8>> = chunks.iter().map(data).collect();
@@ -106,36 +111,37 @@ pub(in crate::provider) fn stream(api: Api, said: &Said, with_usage: bool) -> Ve
     events
 }
 
-/// An event without a name.
+/// A server-sent event without a name.
 fn data(value: &Value) -> Vec<u8> {
     format!("data: {value}\n\n").into_bytes()
 }
 
 fn chunk(choices: Value) -> Value {
-    json!({"id": ID, "object": "chat.completion.chunk", "created": CREATED, "model": MODEL, "choices": choices})
+    json!({"id": COMPLETION_ID, "object": "chat.completion.chunk", "created": CREATED, "model": MODEL_NAME, "choices": choices})
 }
 
-fn call(call: &Call) -> Value {
+fn call(call: &OutputCall) -> Value {
     json!({"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}})
 }
 
-/// The deltas of the calls: the first of an index has the id and the name, later ones a piece of the arguments.
-fn calls(api: Api, said: &Said) -> Vec<Value> {
-    let one = |value: Value| json!({"tool_calls": [value]});
-    // A call comes whole: 3.7, 3.11.
+/// The deltas of the calls: the first one of an index has the id and the name, later ones a piece of the
+/// arguments.
+fn call_deltas(api: Api, output: &ModelOutput) -> Vec<Value> {
+    let delta = |call: Value| json!({"tool_calls": [call]});
+    // These APIs send each call in one chunk.
     if matches!(api, Api::Mistral | Api::Xai) {
-        return said
+        return output
             .calls
             .iter()
             .enumerate()
-            .map(|(index, said)| {
-                let mut call = call(said);
+            .map(|(index, output_call)| {
+                let mut call = call(output_call);
                 call["index"] = index.into();
-                one(call)
+                delta(call)
             })
             .collect();
     }
-    let mut of_each: Vec<std::collections::VecDeque<Value>> = said
+    let mut deltas_by_call: Vec<VecDeque<Value>> = output
         .calls
         .iter()
         .enumerate()
@@ -145,20 +151,20 @@ fn calls(api: Api, said: &Said) -> Vec<Value> {
             let rest = pieces(&call.arguments)
                 .into_iter()
                 .map(|piece| json!({"index": index, "function": {"arguments": piece}}));
-            [start].into_iter().chain(rest).map(one).collect()
+            [start].into_iter().chain(rest).map(delta).collect()
         })
         .collect();
-    if !said.interleaved {
-        return of_each.into_iter().flatten().collect();
+    if !output.interleaved {
+        return deltas_by_call.into_iter().flatten().collect();
     }
     let mut deltas = Vec::new();
-    while of_each.iter().any(|deltas| !deltas.is_empty()) {
-        deltas.extend(of_each.iter_mut().filter_map(std::collections::VecDeque::pop_front));
+    while deltas_by_call.iter().any(|deltas| !deltas.is_empty()) {
+        deltas.extend(deltas_by_call.iter_mut().filter_map(VecDeque::pop_front));
     }
     deltas
 }
 
-/// Where thinking is shown; OpenAI itself shows none here.
+/// The key of the thinking text; OpenAI itself sends none.
 fn thinking_key(api: Api) -> Option<&'static str> {
     match api {
         Api::DeepSeek | Api::Xai | Api::Vllm | Api::LlamaCpp => Some("reasoning_content"),
@@ -167,26 +173,25 @@ fn thinking_key(api: Api) -> Option<&'static str> {
     }
 }
 
-/// Mistral's thinking is a part of the content.
+/// The content of Mistral, which has the thinking as a part.
 fn mistral_content(thinking: &str, text: Option<&str>) -> Value {
     let mut parts = vec![json!({"type": "thinking", "thinking": [{"type": "text", "text": thinking}]})];
     parts.extend(text.map(|text| json!({"type": "text", "text": text})));
     parts.into()
 }
 
-fn finish(api: Api, said: &Said) -> String {
-    match said.why() {
-        Stop::End => "stop".to_owned(),
-        Stop::Calls => "tool_calls".to_owned(),
-        Stop::Length => "length".to_owned(),
-        // A model's own refusal ends as any answer does; a filter's has its own word.
-        Stop::Refusal if api != Api::Mistral => "content_filter".to_owned(),
-        Stop::Refusal => "stop".to_owned(),
-        Stop::Other(word) => word,
+fn finish_reason(api: Api, output: &ModelOutput) -> String {
+    match output.finish_reason() {
+        FinishReason::End => "stop".to_owned(),
+        FinishReason::Calls => "tool_calls".to_owned(),
+        FinishReason::Length => "length".to_owned(),
+        FinishReason::Refusal if api != Api::Mistral => "content_filter".to_owned(),
+        FinishReason::Refusal => "stop".to_owned(),
+        FinishReason::Other(reason) => reason,
     }
 }
 
-fn usage(api: Api, tokens: Tokens) -> Value {
+fn usage(api: Api, tokens: TokenCounts) -> Value {
     let mut usage = json!({
         "prompt_tokens": tokens.input,
         "completion_tokens": tokens.output,
@@ -208,8 +213,8 @@ fn usage(api: Api, tokens: Tokens) -> Value {
     usage
 }
 
-/// What Azure adds.
-fn filter() -> Value {
+/// The content filter results of Azure.
+fn filter_results() -> Value {
     let safe = json!({"filtered": false, "severity": "safe"});
     json!({"hate": safe, "self_harm": safe, "sexual": safe, "violence": safe})
 }

@@ -1,43 +1,42 @@
-//! The tools of the chat family.
+//! The tools of a Chat Completions request.
 //!
-//! | rule | source |
-//! |---|---|
-//! | at least one tool, at most 128 (xAI 350) | 3.1, 3.11, 3.12, 3.13, 8 OpenAI |
-//! | names | 2.1, 3.1, 3.7, 8 OpenAI and Mistral |
-//! | schemas | 3.1, 3.2, 3.7, 3.11; see `schema` |
-//! | forms of `tool_choice` | 3.1, 3.7, 3.10 (thinking), 3.16 |
-//! | `tool_choice` and `parallel_tool_calls` only with tools | 3.1 [S] |
+//! Rules in `docs/providers.md`: `openai-chat/tool-definition`, `openai-chat/tool-count`,
+//! `openai-chat/tool-names`, `openai-chat/tool-choice`, `openai-chat/schema`, `openai-strict/*`,
+//! `mistral/tool-names`, `mistral/schema`, `mistral/tool-choice`, `groq/tools`, `deepseek/tools`,
+//! `deepseek/thinking`, `xai/tools`, `vllm/requests`, `llama-cpp/requests`, `dial/tools`.
 
 use serde_json::Value;
 
-use super::flavour::Flavour;
+use super::flavour::ChatFlavour;
 use super::messages::is_thinking;
-use crate::provider::json::{flag, is_name, present, stranger, text};
-use crate::provider::judge::Refusal;
-use crate::provider::{Api, schema};
+use crate::provider::check::Rejection;
+use crate::provider::json::{flag, is_name, present, text, unknown_key};
+use crate::provider::{Api, openai_errors, schema};
 
-pub(super) fn judge(flavour: &Flavour, body: &Value) -> Result<(), Refusal> {
-    let Some(tools) = present(body, "tools") else { return without(flavour, body) };
-    let tools = tools.as_array().ok_or_else(|| flavour.wrong_type("tools", "array", tools))?;
+pub(super) fn check(flavour: &ChatFlavour, body: &Value) -> Result<(), Rejection> {
+    let Some(tools) = present(body, "tools") else { return check_without_tools(flavour, body) };
+    let tools = tools.as_array().ok_or_else(|| flavour.wrong_type("tools", "an array", tools))?;
     if tools.is_empty() {
         return match flavour.api {
             Api::LlamaCpp | Api::Mistral | Api::Xai | Api::DeepSeek => Ok(()),
-            _ => Err(flavour.empty("tools")),
+            _ => Err(flavour.empty_array("tools")),
         };
     }
-    if let Some(most) = flavour.most_tools.filter(|&most| tools.len() > most) {
+    if let Some(max) = flavour.max_tools.filter(|&max| tools.len() > max) {
         let message = format!(
-            "Invalid 'tools': array too long. Expected an array with maximum length {most}, but got an array with length {} \
+            "Invalid 'tools': array too long. Expected an array with maximum length {max}, but got an array with length {} \
              instead.",
             tools.len()
         );
-        return Err(flavour.refuse(&message, Some("tools"), Some("array_above_max_length")));
+        return Err(flavour.reject(&message, Some("tools"), Some("array_above_max_length")));
     }
-    tools.iter().enumerate().try_for_each(|(index, one)| tool(flavour, &format!("tools[{index}]"), one))?;
-    choice(flavour, body, tools)
+    for (index, tool) in tools.iter().enumerate() {
+        check_tool(flavour, &format!("tools[{index}]"), tool)?;
+    }
+    check_choice(flavour, body, tools)
 }
 
-fn without(flavour: &Flavour, body: &Value) -> Result<(), Refusal> {
+fn check_without_tools(flavour: &ChatFlavour, body: &Value) -> Result<(), Rejection> {
     for key in ["tool_choice", "parallel_tool_calls"] {
         if present(body, key).is_none() {
             continue;
@@ -46,10 +45,10 @@ fn without(flavour: &Flavour, body: &Value) -> Result<(), Refusal> {
             Api::OpenAiChat | Api::Azure | Api::Dial => {
                 let message =
                     format!("Invalid value for '{key}': '{key}' is only allowed when 'tools' are specified.");
-                flavour.refuse(&message, Some(key), None)
+                flavour.reject(&message, Some(key), None)
             }
             Api::Vllm if key == "tool_choice" => {
-                flavour.refuse("When using `tool_choice`, `tools` must be set.", Some(key), None)
+                flavour.reject("When using `tool_choice`, `tools` must be set.", Some(key), None)
             }
             _ => continue,
         });
@@ -57,78 +56,71 @@ fn without(flavour: &Flavour, body: &Value) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn tool(flavour: &Flavour, way: &str, tool: &Value) -> Result<(), Refusal> {
-    let kind = text(tool, "type").ok_or_else(|| flavour.missing(&format!("{way}.type")))?;
-    match (kind, flavour.api) {
-        ("function", _) => {}
-        ("custom", Api::OpenAiChat | Api::Azure) | ("static_function", Api::Dial) => return Ok(()),
-        (other, Api::Dial) => {
-            return Err(flavour.wrong_value(&format!("{way}.type"), other, &["function", "static_function"]));
+fn check_tool(flavour: &ChatFlavour, path: &str, tool: &Value) -> Result<(), Rejection> {
+    let type_path = format!("{path}.type");
+    match text(tool, "type").ok_or_else(|| flavour.missing(&type_path))? {
+        "function" => {}
+        "custom" if flavour.is_openai() => return Ok(()),
+        "static_function" if flavour.api == Api::Dial => return Ok(()),
+        other => {
+            let second = if flavour.api == Api::Dial { "static_function" } else { "custom" };
+            return Err(flavour.unsupported_value(&type_path, other, &["function", second]));
         }
-        (other, _) => {
-            return Err(flavour.wrong_value(&format!("{way}.type"), other, &["function", "custom"]));
-        }
     }
-    let own = matches!(flavour.api, Api::Dial).then_some("custom_fields");
-    if flavour.is_closed
-        && let Some(key) = stranger(tool, &["type", "function"]).filter(|key| own != Some(*key))
-    {
-        return Err(flavour.unknown(key, Some(way)));
-    }
-    let way = format!("{way}.function");
-    let function = tool.get("function").ok_or_else(|| flavour.missing(&way))?;
-    if flavour.is_closed
-        && let Some(key) = stranger(function, &["name", "description", "parameters", "strict"])
-    {
-        return Err(flavour.unknown(key, Some(&way)));
-    }
-    let name_way = format!("{way}.name");
-    let name = text(function, "name").ok_or_else(|| flavour.missing(&name_way))?;
-    name_fits(flavour, &name_way, name)?;
+    let additional: &[&str] = if flavour.api == Api::Dial { &["custom_fields"] } else { &[] };
+    flavour.check_keys(tool, &["type", "function"], additional, Some(path))?;
+    let path = format!("{path}.function");
+    let function = tool.get("function").ok_or_else(|| flavour.missing(&path))?;
+    flavour.check_keys(function, &["name", "description", "parameters", "strict"], &[], Some(&path))?;
+    let name_path = format!("{path}.name");
+    let name = text(function, "name").ok_or_else(|| flavour.missing(&name_path))?;
+    check_name(flavour, &name_path, name)?;
     if let Some(description) = present(function, "description").filter(|description| !description.is_string())
     {
-        return Err(flavour.wrong_type(&format!("{way}.description"), "string", description));
+        return Err(flavour.wrong_type(&format!("{path}.description"), "a string", description));
     }
-    parameters(flavour, &way, name, function)
+    check_parameters(flavour, &format!("{path}.parameters"), name, function)
 }
 
-fn parameters(flavour: &Flavour, way: &str, name: &str, function: &Value) -> Result<(), Refusal> {
+fn check_parameters(
+    flavour: &ChatFlavour,
+    path: &str,
+    name: &str,
+    function: &Value,
+) -> Result<(), Rejection> {
     let Some(parameters) = present(function, "parameters") else {
-        // Absent means no parameters, but for Mistral.
-        return match flavour.api {
-            Api::Mistral => Err(flavour.missing(&format!("{way}.parameters"))),
-            _ => Ok(()),
-        };
+        // Without parameters the tool takes none; only Mistral requires the field.
+        return if flavour.api == Api::Mistral { Err(flavour.missing(path)) } else { Ok(()) };
     };
     if !parameters.is_object() {
-        return Err(flavour.wrong_type(&format!("{way}.parameters"), "object", parameters));
+        return Err(flavour.wrong_type(path, "an object", parameters));
     }
     let is_object = text(parameters, "type") == Some("object");
     let problem = match flavour.api {
         Api::OpenAiChat | Api::Azure | Api::Dial if flag(function, "strict") => {
-            schema::openai_strict(parameters)
+            schema::openai_strict_problem(parameters)
         }
-        Api::OpenAiChat | Api::Azure | Api::Dial => schema::openai(parameters),
+        Api::OpenAiChat | Api::Azure | Api::Dial => schema::openai_problem(parameters),
         Api::Groq | Api::DeepSeek if !is_object => {
             let kind = text(parameters, "type").unwrap_or("None");
             Some(format!("schema must be a JSON Schema of 'type: \"object\"', got 'type: \"{kind}\"'."))
         }
         Api::Xai if !is_object => {
-            return Err(flavour.refuse("Invalid request content: Invalid function schema.", None, None));
+            return Err(flavour.reject("Invalid request content: Invalid function schema.", None, None));
         }
         Api::Mistral if !schema::is_draft7(parameters) => {
             let message = format!("Invalid tool schema: {parameters} is not a valid JSON schema");
-            return Err(flavour.mistral(&message, "invalid_request_tool", "3290"));
+            return Err(flavour.mistral_error(&message, "invalid_request_tool", "3290"));
         }
         _ => None,
     };
-    problem.map_or(Ok(()), |problem| {
-        let message = format!("Invalid schema for function '{name}': {problem}");
-        Err(flavour.refuse(&message, Some(&format!("{way}.parameters")), Some("invalid_function_parameters")))
-    })
+    match problem {
+        Some(problem) => Err(flavour.reject_at(path, openai_errors::invalid_schema(name, &problem))),
+        None => Ok(()),
+    }
 }
 
-pub(super) fn name_fits(flavour: &Flavour, way: &str, name: &str) -> Result<(), Refusal> {
+pub(super) fn check_name(flavour: &ChatFlavour, path: &str, name: &str) -> Result<(), Rejection> {
     match flavour.api {
         Api::Vllm | Api::LlamaCpp | Api::Xai => Ok(()),
         Api::Mistral if !is_name(name, 64, "_-") => {
@@ -136,75 +128,65 @@ pub(super) fn name_fits(flavour: &Flavour, way: &str, name: &str) -> Result<(), 
                 "Function name was {name} but must be a-z, A-Z, 0-9, or contain underscores and dashes, with a maximum \
                  length of 64."
             );
-            Err(flavour.mistral(&message, "invalid_request_function_call", "3280"))
+            Err(flavour.mistral_error(&message, "invalid_request_function_call", "3280"))
         }
         Api::Mistral => Ok(()),
         _ if name.is_empty() => {
             let message = format!(
-                "Invalid '{way}': empty string. Expected a string with minimum length 1, but got an empty string instead."
+                "Invalid '{path}': empty string. Expected a string with minimum length 1, but got an empty string instead."
             );
-            Err(flavour.refuse(&message, Some(way), Some("empty_string")))
+            Err(flavour.reject(&message, Some(path), Some("empty_string")))
         }
         _ if !is_name(name, usize::MAX, "_-") => {
-            let message = format!(
-                "Invalid '{way}': string does not match pattern. Expected a string that matches the pattern \
-                 '^[a-zA-Z0-9_-]+$'."
-            );
-            Err(flavour.refuse(&message, Some(way), Some("invalid_value")))
+            Err(flavour.reject_at(path, openai_errors::name_mismatch(path)))
         }
         _ if name.len() > 64 => {
-            let message = format!(
-                "Invalid '{way}': string too long. Expected a string with maximum length 64, but got a string with length {} \
-                 instead.",
-                name.len()
-            );
-            Err(flavour.refuse(&message, Some(way), Some("string_above_max_length")))
+            Err(flavour.reject_at(path, openai_errors::string_too_long(path, 64, name.len())))
         }
         _ => Ok(()),
     }
 }
 
-fn choice(flavour: &Flavour, body: &Value, tools: &[Value]) -> Result<(), Refusal> {
+fn check_choice(flavour: &ChatFlavour, body: &Value, tools: &[Value]) -> Result<(), Rejection> {
     let Some(choice) = present(body, "tool_choice") else { return Ok(()) };
     if choice != "auto" && choice != "none" && is_thinking(flavour, body) {
-        return Err(flavour.refuse("Thinking mode does not support this tool_choice", None, None));
+        return Err(flavour.reject("Thinking mode does not support this tool_choice", None, None));
     }
-    let words: &[&str] = match flavour.api {
+    let modes: &[&str] = match flavour.api {
         Api::Mistral => &["auto", "any", "none", "required"],
         _ => &["none", "auto", "required"],
     };
     match choice {
-        Value::String(word) if words.contains(&word.as_str()) => Ok(()),
-        Value::String(word) => Err(flavour.wrong_value("tool_choice", word, words)),
-        // llama.cpp reads an object as `auto`.
-        Value::Object(_) if matches!(flavour.api, Api::LlamaCpp) => Ok(()),
-        Value::Object(_) => named(flavour, choice, tools),
-        other => Err(flavour.wrong_type("tool_choice", "string", other)),
+        Value::String(mode) if modes.contains(&mode.as_str()) => Ok(()),
+        Value::String(mode) => Err(flavour.unsupported_value("tool_choice", mode, modes)),
+        // llama.cpp treats an object as `auto`.
+        Value::Object(_) if flavour.api == Api::LlamaCpp => Ok(()),
+        Value::Object(_) => check_named_choice(flavour, choice, tools),
+        other => Err(flavour.wrong_type("tool_choice", "a string", other)),
     }
 }
 
-fn named(flavour: &Flavour, choice: &Value, tools: &[Value]) -> Result<(), Refusal> {
+fn check_named_choice(flavour: &ChatFlavour, choice: &Value, tools: &[Value]) -> Result<(), Rejection> {
     let kind = text(choice, "type").ok_or_else(|| flavour.missing("tool_choice.type"))?;
     match kind {
-        "allowed_tools" | "custom" if matches!(flavour.api, Api::OpenAiChat | Api::Azure) => return Ok(()),
+        "allowed_tools" | "custom" if flavour.is_openai() => return Ok(()),
         "function" => {}
         other => {
-            return Err(flavour.wrong_value(
-                "tool_choice.type",
-                other,
-                &["allowed_tools", "function", "custom"],
-            ));
+            let kinds = ["allowed_tools", "function", "custom"];
+            return Err(flavour.unsupported_value("tool_choice.type", other, &kinds));
         }
     }
-    if let Some(key) = stranger(choice, &["type", "function"]) {
-        return Err(flavour.unknown(key, Some("tool_choice")));
+    if let Some(key) = unknown_key(choice, &["type", "function"]) {
+        return Err(flavour.unknown_field(key, Some("tool_choice")));
     }
-    let name = choice.pointer("/function/name").and_then(Value::as_str);
-    let name = name.ok_or_else(|| flavour.missing("tool_choice.function.name"))?;
-    let offered = |tool: &Value| tool.pointer("/function/name").and_then(Value::as_str) == Some(name);
-    if tools.iter().any(offered) {
+    let name = function_name(choice).ok_or_else(|| flavour.missing("tool_choice.function.name"))?;
+    if tools.iter().any(|tool| function_name(tool) == Some(name)) {
         return Ok(());
     }
     let message = "Tool choice 'function' not found in 'tools' parameter.";
-    Err(flavour.refuse(message, Some("tool_choice"), None))
+    Err(flavour.reject(message, Some("tool_choice"), None))
+}
+
+fn function_name(value: &Value) -> Option<&str> {
+    value.pointer("/function/name").and_then(Value::as_str)
 }

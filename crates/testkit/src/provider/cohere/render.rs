@@ -1,106 +1,93 @@
-//! What a Cohere model answers.
+//! Responses of Cohere's chat.
+//!
+//! Rules in `docs/providers.md`: `cohere/stream`, `cohere/tool-plan`.
 
 use serde_json::{Value, json};
 
-use crate::provider::said::{Call, Stop, pieces};
-use crate::provider::{Said, Tokens};
+use crate::provider::json::extended;
+use crate::provider::output::{FinishReason, OutputCall, pieces};
+use crate::provider::render::named_event;
+use crate::provider::{ModelOutput, TokenCounts};
 
-/// A response with its message. What is said beside calls is the plan of them.
-pub(in crate::provider) fn whole(said: &Said) -> Value {
+/// Renders a response. The text beside calls is the `tool_plan`.
+pub(in crate::provider) fn complete_body(output: &ModelOutput) -> Value {
     let mut message = json!({"role": "assistant"});
     let mut content: Vec<Value> =
-        said.thinking.iter().map(|thinking| json!({"type": "thinking", "thinking": thinking})).collect();
-    if said.calls.is_empty() {
-        content.extend(texts(said).map(|text| json!({"type": "text", "text": text})));
+        output.thinking.iter().map(|thinking| json!({"type": "thinking", "thinking": thinking})).collect();
+    if output.calls.is_empty() {
+        content.extend(output.texts().map(|text| json!({"type": "text", "text": text})));
     } else {
-        message["tool_plan"] = texts(said).collect::<String>().into();
-        message["tool_calls"] = said.calls.iter().map(|one| call(one, &one.arguments)).collect();
+        message["tool_plan"] = output.texts().collect::<String>().into();
+        message["tool_calls"] = output.calls.iter().map(|call| call_json(call, &call.arguments)).collect();
     }
     if !content.is_empty() {
         message["content"] = content.into();
     }
-    json!({"id": "1", "finish_reason": reason(said), "message": message, "usage": usage(said.usage)})
+    json!({"id": "1", "finish_reason": finish_reason(output), "message": message, "usage": usage(output.usage)})
 }
 
-/// The events of a stream.
-pub(in crate::provider) fn stream(said: &Said) -> Vec<Vec<u8>> {
-    let mut events = Events { written: Vec::new() };
+/// Renders the events of a stream.
+pub(in crate::provider) fn stream_events(output: &ModelOutput) -> Vec<Vec<u8>> {
+    let mut events = Vec::new();
+    let mut push = |name: &str, fields: Value, delta: Value| {
+        let delta = if delta.is_null() { json!({}) } else { json!({"delta": delta}) };
+        events.push(named_event(name, extended(fields, delta)));
+    };
     let start =
         json!({"role": "assistant", "content": [], "tool_plan": "", "tool_calls": [], "citations": []});
-    events.push("message-start", json!({"id": "1"}), json!({"message": start}));
+    push("message-start", json!({"id": "1"}), json!({"message": start}));
     let mut blocks: Vec<(&str, &str)> =
-        said.thinking.iter().map(|text| ("thinking", text.as_str())).collect();
-    if said.calls.is_empty() {
-        blocks.extend(texts(said).map(|text| ("text", text)));
+        output.thinking.iter().map(|text| ("thinking", text.as_str())).collect();
+    if output.calls.is_empty() {
+        blocks.extend(output.texts().map(|text| ("text", text)));
     }
     for (index, (kind, text)) in blocks.into_iter().enumerate() {
-        let at = json!({"index": index});
+        let position = json!({"index": index});
         let start = json!({"message": {"content": {"type": kind, kind: ""}}});
-        events.push("content-start", at.clone(), start);
+        push("content-start", position.clone(), start);
         for piece in pieces(text) {
-            events.push("content-delta", at.clone(), json!({"message": {"content": {kind: piece}}}));
+            push("content-delta", position.clone(), json!({"message": {"content": {kind: piece}}}));
         }
-        events.push("content-end", at, Value::Null);
+        push("content-end", position, Value::Null);
     }
-    if !said.calls.is_empty() {
-        for piece in texts(said).flat_map(pieces) {
-            events.push("tool-plan-delta", json!({}), json!({"message": {"tool_plan": piece}}));
+    if !output.calls.is_empty() {
+        for piece in output.texts().flat_map(pieces) {
+            push("tool-plan-delta", json!({}), json!({"message": {"tool_plan": piece}}));
         }
     }
-    for (number, one) in said.calls.iter().enumerate() {
-        let at = json!({"index": number});
-        let start = json!({"message": {"tool_calls": call(one, "")}});
-        events.push("tool-call-start", at.clone(), start);
-        for piece in pieces(&one.arguments) {
+    for (number, call) in output.calls.iter().enumerate() {
+        let position = json!({"index": number});
+        let start = json!({"message": {"tool_calls": call_json(call, "")}});
+        push("tool-call-start", position.clone(), start);
+        for piece in pieces(&call.arguments) {
             let delta = json!({"message": {"tool_calls": {"function": {"arguments": piece}}}});
-            events.push("tool-call-delta", at.clone(), delta);
+            push("tool-call-delta", position.clone(), delta);
         }
-        events.push("tool-call-end", at, Value::Null);
+        push("tool-call-end", position, Value::Null);
     }
-    let end = match &said.fault {
-        Some(fault) => json!({"finish_reason": "ERROR", "error": fault.message}),
-        None => json!({"finish_reason": reason(said), "usage": usage(said.usage)}),
+    let end = match &output.stream_error {
+        Some(error) => json!({"finish_reason": "ERROR", "error": error.message}),
+        None => json!({"finish_reason": finish_reason(output), "usage": usage(output.usage)}),
     };
-    events.push("message-end", json!({"id": "1"}), end);
-    events.written
+    push("message-end", json!({"id": "1"}), end);
+    events
 }
 
-struct Events {
-    written: Vec<Vec<u8>>,
-}
-
-impl Events {
-    fn push(&mut self, name: &str, fields: Value, delta: Value) {
-        let mut event = json!({"type": name});
-        if let (Some(event), Value::Object(fields)) = (event.as_object_mut(), fields) {
-            event.extend(fields);
-        }
-        if !delta.is_null() {
-            event["delta"] = delta;
-        }
-        self.written.push(format!("event: {name}\ndata: {event}\n\n").into_bytes());
-    }
-}
-
-fn call(call: &Call, arguments: &str) -> Value {
+fn call_json(call: &OutputCall, arguments: &str) -> Value {
     json!({"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}})
 }
 
-fn texts(said: &Said) -> impl Iterator<Item = &str> {
-    said.text.iter().chain(&said.refusal).map(String::as_str)
-}
-
-fn reason(said: &Said) -> String {
-    match said.why() {
-        Stop::End => "COMPLETE".to_owned(),
-        Stop::Calls => "TOOL_CALL".to_owned(),
-        Stop::Length => "MAX_TOKENS".to_owned(),
-        Stop::Refusal => "ERROR_TOXIC".to_owned(),
-        Stop::Other(word) => word,
+fn finish_reason(output: &ModelOutput) -> String {
+    match output.finish_reason() {
+        FinishReason::End => "COMPLETE".to_owned(),
+        FinishReason::Calls => "TOOL_CALL".to_owned(),
+        FinishReason::Length => "MAX_TOKENS".to_owned(),
+        FinishReason::Refusal => "ERROR_TOXIC".to_owned(),
+        FinishReason::Other(reason) => reason,
     }
 }
 
-fn usage(tokens: Tokens) -> Value {
+fn usage(tokens: TokenCounts) -> Value {
     let counts = json!({"input_tokens": tokens.input, "output_tokens": tokens.output});
     json!({"billed_units": counts, "tokens": counts, "cached_tokens": tokens.cached})
 }

@@ -1,20 +1,15 @@
-//! The two kinds of schema Gemini takes.
+//! The two kinds of schema that Gemini accepts.
 //!
-//! | rule | source |
-//! |---|---|
-//! | `parameters`: the keywords of the proto only, one type, `properties` and `items` where they belong | 3.5, 8 Gemini GO |
-//! | `enum` on strings, two formats of strings | 3.5, 8 Gemini GO |
-//! | `required` names what there is | 8 Gemini |
-//! | `parametersJsonSchema`: an object | 2.1 |
+//! Rules in `docs/providers.md`: `gemini/parameters`, `gemini/parameters-json-schema`.
 
 use serde_json::Value;
 
-use super::{known, refuse};
+use super::{check_keys, reject};
+use crate::provider::check::Rejection;
 use crate::provider::json::{list, object, text};
-use crate::provider::judge::Refusal;
-use crate::provider::schema::ghosts;
+use crate::provider::schema::undefined_required;
 
-const KEYWORDS: [&str; 20] = [
+const KEYWORDS: [&str; 22] = [
     "type",
     "format",
     "title",
@@ -35,17 +30,17 @@ const KEYWORDS: [&str; 20] = [
     "pattern",
     "anyOf",
     "propertyOrdering",
+    "example",
+    "default",
 ];
-const MORE_KEYWORDS: [&str; 2] = ["example", "default"];
 
-/// A schema of the proto.
-pub(super) fn openapi(way: &str, schema: &Value, is_root: bool) -> Result<(), Refusal> {
-    let keywords: Vec<&str> = KEYWORDS.into_iter().chain(MORE_KEYWORDS).collect();
-    known(schema, way, &keywords)?;
-    let problem = |at: &str, what: &str| refuse(&format!("* GenerateContentRequest.{way}{at}: {what}\n"));
+/// Checks a schema in `parameters`.
+pub(super) fn check_openapi(path: &str, schema: &Value, is_root: bool) -> Result<(), Rejection> {
+    check_keys(schema, path, &KEYWORDS)?;
+    let problem = |at: &str, what: &str| reject(&format!("* GenerateContentRequest.{path}{at}: {what}\n"));
     if schema.get("type").is_some_and(Value::is_array) {
-        return Err(refuse(&format!(
-            "Invalid JSON payload received. Unknown name \"type\" at '{way}': Proto field is not repeating, cannot start list."
+        return Err(reject(&format!(
+            "Invalid JSON payload received. Unknown name \"type\" at '{path}': Proto field is not repeating, cannot start list."
         )));
     }
     let kind = text(schema, "type").unwrap_or_default().to_ascii_uppercase();
@@ -62,7 +57,7 @@ pub(super) fn openapi(way: &str, schema: &Value, is_root: bool) -> Result<(), Re
     }
     match (kind.as_str(), schema.get("items")) {
         ("ARRAY", None) => return Err(problem(".items", "missing field.")),
-        ("ARRAY", Some(items)) => openapi(&format!("{way}.items"), items, false)?,
+        ("ARRAY", Some(items)) => check_openapi(&format!("{path}.items"), items, false)?,
         (_, Some(_)) => return Err(problem(".items", "field predicate failed: == Type.ARRAY")),
         _ => {}
     }
@@ -72,39 +67,39 @@ pub(super) fn openapi(way: &str, schema: &Value, is_root: bool) -> Result<(), Re
     }
     for (index, value) in list(schema, "enum").iter().enumerate() {
         if !value.is_string() {
-            return Err(refuse(&format!("Invalid value at '{way}.enum[{index}]' (TYPE_STRING), {value}")));
+            return Err(reject(&format!("Invalid value at '{path}.enum[{index}]' (TYPE_STRING), {value}")));
         }
     }
     if schema.get("enum").is_some() && kind != "STRING" && format != Some("enum") {
         return Err(problem(".enum", "only allowed for STRING type"));
     }
-    required(way, schema)?;
+    check_required(path, schema)?;
     for (name, inner) in properties.into_iter().flatten() {
-        openapi(&format!("{way}.properties[{name}]"), inner, false)?;
+        check_openapi(&format!("{path}.properties[{name}]"), inner, false)?;
     }
-    let branches = list(schema, "anyOf").iter().enumerate();
-    branches
-        .into_iter()
-        .try_for_each(|(index, inner)| openapi(&format!("{way}.any_of[{index}]"), inner, false))
+    for (index, inner) in list(schema, "anyOf").iter().enumerate() {
+        check_openapi(&format!("{path}.any_of[{index}]"), inner, false)?;
+    }
+    Ok(())
 }
 
-/// A JSON Schema.
-pub(super) fn json_schema(way: &str, schema: &Value) -> Result<(), Refusal> {
+/// Checks a schema in `parametersJsonSchema`.
+pub(super) fn check_json_schema(path: &str, schema: &Value) -> Result<(), Rejection> {
     if text(schema, "type") != Some("object") {
         let message = "functionDeclaration parameters schema should be of type OBJECT.";
-        return Err(refuse(&format!("* GenerateContentRequest.{way}: {message}\n")));
+        return Err(reject(&format!("* GenerateContentRequest.{path}: {message}\n")));
     }
-    required(way, schema)
+    check_required(path, schema)
 }
 
-fn required(way: &str, schema: &Value) -> Result<(), Refusal> {
-    let ghosts = ghosts(schema);
-    if ghosts.is_empty() {
+fn check_required(path: &str, schema: &Value) -> Result<(), Rejection> {
+    let undefined = undefined_required(schema);
+    if undefined.is_empty() {
         return Ok(());
     }
-    let names: Vec<String> = ghosts.iter().map(|name| format!("'{name}'")).collect();
-    Err(refuse(&format!(
-        "* GenerateContentRequest.{way}.required: required fields [{}] are not defined in the schema properties\n",
+    let names: Vec<String> = undefined.iter().map(|name| format!("'{name}'")).collect();
+    Err(reject(&format!(
+        "* GenerateContentRequest.{path}.required: required fields [{}] are not defined in the schema properties\n",
         names.join(", ")
     )))
 }

@@ -1,39 +1,41 @@
-//! What Ollama answers: one object, or a line of JSON for each piece.
+//! Responses of Ollama: one object, or one line of JSON for each piece.
+//!
+//! Rules in `docs/providers.md`: `ollama/stream`.
 
 use serde_json::{Value, json};
 
-use crate::provider::Said;
-use crate::provider::said::{Call, Stop, pieces};
+use crate::provider::ModelOutput;
+use crate::provider::output::{FinishReason, OutputCall, pieces};
 
-/// One `ChatResponse`.
-pub(in crate::provider) fn whole(said: &Said) -> Value {
-    let text: String = texts(said).collect();
+/// Renders a `ChatResponse`.
+pub(in crate::provider) fn complete_body(output: &ModelOutput) -> Value {
+    let text: String = output.texts().collect();
     let mut message = json!({"role": "assistant", "content": text});
-    if let Some(thinking) = &said.thinking {
+    if let Some(thinking) = &output.thinking {
         message["thinking"] = thinking.as_str().into();
     }
-    if !said.calls.is_empty() {
-        message["tool_calls"] = said.calls.iter().enumerate().map(call).collect();
+    if !output.calls.is_empty() {
+        message["tool_calls"] = output.calls.iter().enumerate().map(call).collect();
     }
-    last(said, message)
+    last(output, message)
 }
 
-/// The lines of a stream. A call comes whole (3.9).
-pub(in crate::provider) fn stream(said: &Said) -> Vec<Vec<u8>> {
+/// Renders the lines of a stream. A call is in one line.
+pub(in crate::provider) fn stream_events(output: &ModelOutput) -> Vec<Vec<u8>> {
     let mut messages: Vec<Value> = Vec::new();
-    for piece in pieces(said.thinking.as_deref().unwrap_or_default()) {
+    for piece in pieces(output.thinking.as_deref().unwrap_or_default()) {
         messages.push(json!({"role": "assistant", "content": "", "thinking": piece}));
     }
-    for piece in texts(said).flat_map(pieces) {
+    for piece in output.texts().flat_map(pieces) {
         messages.push(json!({"role": "assistant", "content": piece}));
     }
-    for numbered in said.calls.iter().enumerate() {
+    for numbered in output.calls.iter().enumerate() {
         messages.push(json!({"role": "assistant", "content": "", "tool_calls": [call(numbered)]}));
     }
     let mut lines: Vec<Value> = messages.into_iter().map(|message| response(message, false)).collect();
-    lines.push(match &said.fault {
-        Some(fault) => json!({"error": fault.message}),
-        None => last(said, json!({"role": "assistant", "content": ""})),
+    lines.push(match &output.stream_error {
+        Some(error) => json!({"error": error.message}),
+        None => last(output, json!({"role": "assistant", "content": ""})),
     });
     lines.iter().map(|line| format!("{line}\n").into_bytes()).collect()
 }
@@ -42,27 +44,23 @@ fn response(message: Value, is_done: bool) -> Value {
     json!({"model": "scripted", "created_at": "2026-11-15T12:00:00Z", "message": message, "done": is_done})
 }
 
-fn last(said: &Said, message: Value) -> Value {
+fn last(output: &ModelOutput, message: Value) -> Value {
     let mut last = response(message, true);
-    last["done_reason"] = match said.why() {
-        Stop::End | Stop::Calls | Stop::Refusal => "stop".into(),
-        Stop::Length => "length".into(),
-        Stop::Other(word) => word.into(),
+    last["done_reason"] = match output.finish_reason() {
+        FinishReason::End | FinishReason::Calls | FinishReason::Refusal => "stop".into(),
+        FinishReason::Length => "length".into(),
+        FinishReason::Other(reason) => reason.into(),
     };
     last["total_duration"] = 1_000_000.into();
-    last["prompt_eval_count"] = said.usage.input.into();
-    last["eval_count"] = said.usage.output.into();
+    last["prompt_eval_count"] = output.usage.input.into();
+    last["eval_count"] = output.usage.output.into();
     last
 }
 
-fn call((index, call): (usize, &Call)) -> Value {
-    let mut written = json!({"function": {"index": index, "name": call.name, "arguments": call.object()}});
+fn call((index, call): (usize, &OutputCall)) -> Value {
+    let mut rendered = json!({"function": {"index": index, "name": call.name, "arguments": call.object()}});
     if !call.id.is_empty() {
-        written["id"] = call.id.as_str().into();
+        rendered["id"] = call.id.as_str().into();
     }
-    written
-}
-
-fn texts(said: &Said) -> impl Iterator<Item = &str> {
-    said.text.iter().chain(&said.refusal).map(String::as_str)
+    rendered
 }

@@ -1,83 +1,85 @@
-//! What a model behind Responses answers.
+//! Responses of OpenAI's Responses API.
+//!
+//! Rules in `docs/providers.md`: `openai-responses/stream`, `openai-responses/reasoning`.
 
 use serde_json::{Value, json};
 
-use crate::provider::said::{Stop, pieces};
-use crate::provider::{Said, Tokens, seal};
+use crate::provider::json::extended;
+use crate::provider::output::{FinishReason, pieces};
+use crate::provider::render::named_event;
+use crate::provider::{ModelOutput, TokenCounts, opaque_token};
 
-/// A `response` object. Reasoning has its encrypted content when the request asked to include it.
-pub(in crate::provider) fn whole(said: &Said, with_encrypted: bool) -> Value {
-    response(said, items(said, with_encrypted), status(said).0)
+/// Renders a `response` object. Reasoning has its encrypted content when the request includes it.
+pub(in crate::provider) fn complete_body(output: &ModelOutput, with_encrypted: bool) -> Value {
+    response(output, output_items(output, with_encrypted), status(output).0)
 }
 
-/// The events of a stream.
-pub(in crate::provider) fn stream(said: &Said, with_encrypted: bool) -> Vec<Vec<u8>> {
-    let mut events = Events::default();
-    let begun = response(said, Vec::new(), "in_progress");
-    events.push("response.created", json!({"response": begun}));
-    events.push("response.in_progress", json!({"response": begun}));
-    let items = items(said, with_encrypted);
+/// Renders the events of a stream.
+pub(in crate::provider) fn stream_events(output: &ModelOutput, with_encrypted: bool) -> Vec<Vec<u8>> {
+    let mut events = NumberedEvents::default();
+    let started = response(output, Vec::new(), "in_progress");
+    events.push("response.created", json!({"response": started}));
+    events.push("response.in_progress", json!({"response": started}));
+    let items = output_items(output, with_encrypted);
     for (index, item) in items.iter().enumerate() {
         events.item(index, item);
     }
-    let (status, _) = status(said);
-    if let Some(fault) = &said.fault {
-        events.push("error", json!({"code": fault.kind, "message": fault.message, "param": null}));
-        let mut failed = response(said, items, "failed");
-        failed["error"] = json!({"code": fault.kind, "message": fault.message});
+    let (status, _) = status(output);
+    if let Some(error) = &output.stream_error {
+        events.push("error", json!({"code": error.kind, "message": error.message, "param": null}));
+        let mut failed = response(output, items, "failed");
+        failed["error"] = json!({"code": error.kind, "message": error.message});
         events.push("response.failed", json!({"response": failed}));
     } else {
-        events.push(&format!("response.{status}"), json!({"response": response(said, items, status)}));
+        events.push(&format!("response.{status}"), json!({"response": response(output, items, status)}));
     }
     events.written
 }
 
-/// Numbered events with names.
+/// Events with names and sequence numbers.
 #[derive(Default)]
-struct Events {
+struct NumberedEvents {
     written: Vec<Vec<u8>>,
 }
 
-impl Events {
+impl NumberedEvents {
     fn push(&mut self, name: &str, fields: Value) {
-        let mut event = json!({"type": name, "sequence_number": self.written.len()});
-        if let (Some(event), Value::Object(fields)) = (event.as_object_mut(), fields) {
-            event.extend(fields);
-        }
-        self.written.push(format!("event: {name}\ndata: {event}\n\n").into_bytes());
+        let number = json!({"sequence_number": self.written.len()});
+        self.written.push(named_event(name, extended(number, fields)));
     }
 
-    /// An item from its beginning to its end.
-    fn item(&mut self, output: usize, item: &Value) {
+    /// Adds all events of an item.
+    fn item(&mut self, output_index: usize, item: &Value) {
         let id = item["id"].clone();
-        let mut begun = item.clone();
-        begun["status"] = "in_progress".into();
+        let mut started = item.clone();
+        started["status"] = "in_progress".into();
         match item["type"].as_str() {
-            Some("function_call") => begun["arguments"] = "".into(),
-            Some("reasoning") => begun["summary"] = json!([]),
-            _ => begun["content"] = json!([]),
+            Some("function_call") => started["arguments"] = "".into(),
+            Some("reasoning") => started["summary"] = json!([]),
+            _ => started["content"] = json!([]),
         }
-        self.push("response.output_item.added", json!({"output_index": output, "item": begun}));
+        self.push("response.output_item.added", json!({"output_index": output_index, "item": started}));
         match item["type"].as_str() {
             Some("function_call") => {
                 let arguments = item["arguments"].as_str().unwrap_or_default();
                 let name = "response.function_call_arguments";
                 for piece in pieces(arguments) {
-                    let delta = json!({"item_id": id, "output_index": output, "delta": piece});
+                    let delta = json!({"item_id": id, "output_index": output_index, "delta": piece});
                     self.push(&format!("{name}.delta"), delta);
                 }
-                let done = json!({"item_id": id, "output_index": output, "arguments": arguments, "name": item["name"]});
+                let done = json!({"item_id": id, "output_index": output_index, "arguments": arguments, "name": item["name"]});
                 self.push(&format!("{name}.done"), done);
             }
             Some("reasoning") => {
                 let parts = item["summary"].as_array().into_iter().flatten();
                 for (index, part) in parts.enumerate() {
-                    let at = json!({"item_id": id, "output_index": output, "summary_index": index});
+                    let position =
+                        json!({"item_id": id, "output_index": output_index, "summary_index": index});
                     self.part(
                         "response.reasoning_summary_part",
                         "response.reasoning_summary_text",
                         "text",
-                        &at,
+                        &position,
                         part,
                     );
                 }
@@ -85,102 +87,99 @@ impl Events {
             _ => {
                 let parts = item["content"].as_array().into_iter().flatten();
                 for (index, part) in parts.enumerate() {
-                    let at = json!({"item_id": id, "output_index": output, "content_index": index});
+                    let position =
+                        json!({"item_id": id, "output_index": output_index, "content_index": index});
                     if part["type"] == "refusal" {
-                        self.part("response.content_part", "response.refusal", "refusal", &at, part);
+                        self.part("response.content_part", "response.refusal", "refusal", &position, part);
                     } else {
-                        self.part("response.content_part", "response.output_text", "text", &at, part);
+                        self.part("response.content_part", "response.output_text", "text", &position, part);
                     }
                 }
             }
         }
-        self.push("response.output_item.done", json!({"output_index": output, "item": item}));
+        self.push("response.output_item.done", json!({"output_index": output_index, "item": item}));
     }
 
-    fn part(&mut self, around: &str, inside: &str, key: &str, at: &Value, part: &Value) {
-        let with = |fields: Value| {
-            let mut event = at.clone();
-            if let (Some(event), Value::Object(fields)) = (event.as_object_mut(), fields) {
-                event.extend(fields);
-            }
-            event
-        };
+    /// Adds all events of a part; `position` holds the ids and indexes that each event repeats.
+    fn part(&mut self, part_event: &str, text_event: &str, key: &str, position: &Value, part: &Value) {
+        let with = |fields: Value| extended(position.clone(), fields);
         let text = part[key].as_str().unwrap_or_default();
-        let mut begun = part.clone();
-        begun[key] = "".into();
-        self.push(&format!("{around}.added"), with(json!({"part": begun})));
+        let mut started = part.clone();
+        started[key] = "".into();
+        self.push(&format!("{part_event}.added"), with(json!({"part": started})));
         for piece in pieces(text) {
-            self.push(&format!("{inside}.delta"), with(json!({"delta": piece})));
+            self.push(&format!("{text_event}.delta"), with(json!({"delta": piece})));
         }
-        self.push(&format!("{inside}.done"), with(json!({key: text})));
-        self.push(&format!("{around}.done"), with(json!({"part": part})));
+        self.push(&format!("{text_event}.done"), with(json!({key: text})));
+        self.push(&format!("{part_event}.done"), with(json!({"part": part})));
     }
 }
 
-fn items(said: &Said, with_encrypted: bool) -> Vec<Value> {
+fn output_items(output: &ModelOutput, with_encrypted: bool) -> Vec<Value> {
     let mut items = Vec::new();
-    let has_reasoning = said.thinking.is_some() || said.hidden_thinking;
-    let thinking = said.thinking.as_deref().unwrap_or_default();
-    // The id of an item tells the reasoning it belongs to; see `items::has_its_reasoning`.
-    let mark = seal::digest("reasoning", thinking);
-    let of = |kind: &str, number: usize| {
-        if has_reasoning { format!("{kind}_{mark}_{number}") } else { format!("{kind}_{number}") }
+    let has_reasoning = output.thinking.is_some() || output.hidden_thinking;
+    let thinking = output.thinking.as_deref().unwrap_or_default();
+    // The id of an item names the reasoning it belongs to; `items::check_preceding_reasoning` reads it.
+    let reasoning_id = opaque_token::digest("reasoning", thinking);
+    let item_id = |prefix: &str, number: usize| {
+        if has_reasoning { format!("{prefix}_{reasoning_id}_{number}") } else { format!("{prefix}_{number}") }
     };
     if has_reasoning {
         let summary: Vec<Value> =
-            said.thinking.iter().map(|text| json!({"type": "summary_text", "text": text})).collect();
-        let mut item = json!({"type": "reasoning", "id": format!("rs_{mark}"), "summary": summary});
+            output.thinking.iter().map(|text| json!({"type": "summary_text", "text": text})).collect();
+        let mut item = json!({"type": "reasoning", "id": format!("rs_{reasoning_id}"), "summary": summary});
         if with_encrypted {
-            item["encrypted_content"] = seal::seal("reasoning", &mark).into();
+            item["encrypted_content"] = opaque_token::issue("reasoning", &reasoning_id).into();
         }
         items.push(item);
     }
     let mut content: Vec<Value> = Vec::new();
     content.extend(
-        said.text
+        output
+            .text
             .iter()
             .map(|text| json!({"type": "output_text", "text": text, "annotations": [], "logprobs": []})),
     );
-    content.extend(said.refusal.iter().map(|refusal| json!({"type": "refusal", "refusal": refusal})));
-    let (status, _) = status(said);
+    content.extend(output.refusal.iter().map(|refusal| json!({"type": "refusal", "refusal": refusal})));
+    let (status, _) = status(output);
     if !content.is_empty() {
         items.push(json!({
-            "type": "message", "id": of("msg", 0), "status": status, "role": "assistant", "content": content,
+            "type": "message", "id": item_id("msg", 0), "status": status, "role": "assistant", "content": content,
         }));
     }
-    items.extend(said.calls.iter().enumerate().map(|(number, call)| {
+    items.extend(output.calls.iter().enumerate().map(|(number, call)| {
         json!({
-            "type": "function_call", "id": of("fc", number), "call_id": call.id, "name": call.name,
+            "type": "function_call", "id": item_id("fc", number), "call_id": call.id, "name": call.name,
             "arguments": call.arguments, "status": status,
         })
     }));
     items
 }
 
-/// `status`, and why it is not `completed`.
-fn status(said: &Said) -> (&'static str, Option<String>) {
-    match said.why() {
-        Stop::End | Stop::Calls => ("completed", None),
-        Stop::Length => ("incomplete", Some("max_output_tokens".to_owned())),
-        Stop::Refusal => ("incomplete", Some("content_filter".to_owned())),
-        Stop::Other(word) => ("incomplete", Some(word)),
+/// Returns the `status`, and the reason when it is not `completed`.
+fn status(output: &ModelOutput) -> (&'static str, Option<String>) {
+    match output.finish_reason() {
+        FinishReason::End | FinishReason::Calls => ("completed", None),
+        FinishReason::Length => ("incomplete", Some("max_output_tokens".to_owned())),
+        FinishReason::Refusal => ("incomplete", Some("content_filter".to_owned())),
+        FinishReason::Other(reason) => ("incomplete", Some(reason)),
     }
 }
 
-fn response(said: &Said, output: Vec<Value>, status_word: &str) -> Value {
-    let is_over = status_word != "in_progress";
-    let details = status(said).1.filter(|_| is_over).map(|reason| json!({"reason": reason}));
+fn response(output: &ModelOutput, items: Vec<Value>, status_value: &str) -> Value {
+    let is_complete = status_value != "in_progress";
+    let details = status(output).1.filter(|_| is_complete).map(|reason| json!({"reason": reason}));
     json!({
-        "id": "resp_1", "object": "response", "created_at": 1_790_000_000, "status": status_word, "error": null,
+        "id": "resp_1", "object": "response", "created_at": 1_790_000_000, "status": status_value, "error": null,
         "incomplete_details": details, "instructions": null, "max_output_tokens": null, "model": "scripted",
-        "output": output, "parallel_tool_calls": true, "previous_response_id": null,
+        "output": items, "parallel_tool_calls": true, "previous_response_id": null,
         "reasoning": {"effort": null, "summary": null}, "store": true, "temperature": 1.0,
         "text": {"format": {"type": "text"}}, "tool_choice": "auto", "tools": [], "top_p": 1.0,
-        "truncation": "disabled", "usage": is_over.then(|| usage(said.usage)), "user": null, "metadata": {},
+        "truncation": "disabled", "usage": is_complete.then(|| usage(output.usage)), "user": null, "metadata": {},
     })
 }
 
-fn usage(tokens: Tokens) -> Value {
+fn usage(tokens: TokenCounts) -> Value {
     json!({
         "input_tokens": tokens.input,
         "input_tokens_details": {"cached_tokens": tokens.cached},

@@ -1,4 +1,4 @@
-//! HTTP/1.1, as little of it as the server needs.
+//! The part of HTTP/1.1 that the server needs.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-const LARGEST_BODY: u64 = 100_000_000;
+const MAX_BODY_BYTES: u64 = 100_000_000;
 
-pub(super) struct Request {
+pub(super) struct HttpRequest {
     pub(super) method: String,
     /// Path and query.
     pub(super) target: String,
@@ -16,32 +16,32 @@ pub(super) struct Request {
     pub(super) body: String,
 }
 
-impl Request {
-    /// `name` in lower case.
+impl HttpRequest {
+    /// Returns a header by its lower-case name.
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 }
 
-pub(super) struct Connection {
+pub(super) struct HttpConnection {
     reader: BufReader<TcpStream>,
     writer: TcpStream,
 }
 
-impl Connection {
-    pub(super) fn new(stream: TcpStream) -> io::Result<Connection> {
+impl HttpConnection {
+    pub(super) fn new(stream: TcpStream) -> io::Result<HttpConnection> {
         stream.set_nodelay(true)?;
-        Ok(Connection { writer: stream.try_clone()?, reader: BufReader::new(stream) })
+        Ok(HttpConnection { writer: stream.try_clone()?, reader: BufReader::new(stream) })
     }
 
-    /// Nothing when the client has closed the connection.
-    pub(super) fn request(&mut self) -> io::Result<Option<Request>> {
+    /// Reads a request; returns `None` when the client has closed the connection.
+    pub(super) fn request(&mut self) -> io::Result<Option<HttpRequest>> {
         let Some(first) = self.line()? else { return Ok(None) };
-        let mut words = first.split(' ');
-        let (Some(method), Some(target)) = (words.next(), words.next()) else {
-            return Err(io::Error::other("this is no HTTP request"));
+        let mut parts = first.split(' ');
+        let (Some(method), Some(target)) = (parts.next(), parts.next()) else {
+            return Err(io::Error::other("not an HTTP request"));
         };
-        let mut request = Request {
+        let mut request = HttpRequest {
             method: method.into(),
             target: target.into(),
             headers: Vec::new(),
@@ -53,7 +53,7 @@ impl Connection {
             }
         }
         let length = request.header("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
-        if length > LARGEST_BODY {
+        if length > MAX_BODY_BYTES {
             return Err(io::Error::other("the body is too large"));
         }
         self.reader.by_ref().take(length).read_to_string(&mut request.body)?;
@@ -83,7 +83,7 @@ impl Connection {
         self.writer.write_all(&[response.as_bytes(), body].concat())
     }
 
-    /// An event stream in chunks, so that a cut is told from an end.
+    /// Starts a chunked event stream; chunks let the client distinguish a cut from an end.
     pub(super) fn start_stream(&mut self, headers: &[(&str, &str)]) -> io::Result<()> {
         let mut response = head(200, headers);
         response.push_str("Content-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n");
@@ -94,7 +94,7 @@ impl Connection {
         self.write(format!("event: message\ndata: {data}\n\n").as_bytes())
     }
 
-    /// One chunk of a stream.
+    /// Writes one chunk of a stream.
     pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         let mut chunk = format!("{:x}\r\n", bytes.len()).into_bytes();
         chunk.extend_from_slice(bytes);
@@ -106,11 +106,11 @@ impl Connection {
         self.writer.write_all(b"0\r\n\r\n")
     }
 
-    /// Says nothing until the client gives up.
-    pub(super) fn hang(&mut self, longest: Duration) -> io::Result<()> {
-        self.writer.set_read_timeout(Some(longest))?;
+    /// Sends nothing until the client closes the connection.
+    pub(super) fn hang(&mut self, timeout: Duration) -> io::Result<()> {
+        self.writer.set_read_timeout(Some(timeout))?;
         io::copy(&mut self.reader, &mut io::sink())?;
-        Err(io::Error::other("the client gave up"))
+        Err(io::Error::other("the client closed the connection"))
     }
 }
 

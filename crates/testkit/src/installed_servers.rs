@@ -1,23 +1,23 @@
-//! The servers that `scripts/servers` installed.
+//! Real MCP servers, installed by `scripts/servers`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::RunningServer;
 
-/// Where the real servers are.
-pub struct Servers {
+/// The folder that holds the installed servers.
+pub struct InstalledServers {
     root: PathBuf,
 }
 
-/// A program and its arguments, as `mcp.json` has them.
+/// A program and its arguments, in the form of `mcp.json`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Launch {
+pub struct ServerCommand {
     pub command: String,
     pub args: Vec<String>,
 }
 
-impl Launch {
+impl ServerCommand {
     pub fn to_command(&self) -> Command {
         let mut command = Command::new(&self.command);
         command.args(&self.args);
@@ -25,95 +25,96 @@ impl Launch {
     }
 }
 
-impl Servers {
-    /// Those in `$TOOLWIRE_TEST_SERVERS`, else in `target/servers` of this workspace.
+impl InstalledServers {
+    /// Returns the servers in `$TOOLWIRE_TEST_SERVERS`, or else in `target/servers` of this workspace.
     ///
     /// # Panics
     ///
-    /// When they are not installed: a test that needs them must not pass without.
-    pub fn installed() -> Servers {
+    /// When they are not installed: a test that needs them must not pass without them.
+    pub fn find() -> InstalledServers {
         let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let root = match std::env::var_os("TOOLWIRE_TEST_SERVERS") {
             Some(folder) => workspace.join(folder),
             None => workspace.join("target/servers"),
         };
-        let complete = root.join("npm.stamp").exists() && root.join("pypi.stamp").exists();
-        assert!(complete, "no servers in {}: run `scripts/servers` first", root.display());
-        Servers { root: root.canonicalize().expect("it is there") }
+        let is_complete = root.join("npm.stamp").exists() && root.join("pypi.stamp").exists();
+        assert!(is_complete, "no servers in {}: run `scripts/servers` first", root.display());
+        InstalledServers { root: root.canonicalize().expect("the folder exists") }
     }
 
-    /// Node 22 or newer.
+    /// The path of Node.js, version 22 or newer.
     pub fn node(&self) -> PathBuf {
         self.root.join("node")
     }
 
     /// MCP's conformance suite.
-    pub fn conformance(&self) -> Launch {
+    pub fn conformance(&self) -> ServerCommand {
         self.script("@modelcontextprotocol/conformance", &[])
     }
 
     /// MCP Inspector.
-    pub fn inspector(&self) -> Launch {
+    pub fn inspector(&self) -> ServerCommand {
         let script = self.package("@modelcontextprotocol/inspector").join("clients/launcher/build/index.js");
         let command = self.node().display().to_string();
-        Launch { command, args: vec![script.display().to_string()] }
+        ServerCommand { command, args: vec![script.display().to_string()] }
     }
 
-    /// The folder of a package from npm.
+    /// The folder of an npm package.
     pub fn package(&self, name: &str) -> PathBuf {
         self.root.join("node_modules").join(name)
     }
 
-    /// Python, with MCP's official client.
+    /// The path of a Python with MCP's official client.
     pub fn python(&self) -> PathBuf {
         self.root.join("venv/bin/python")
     }
 
     /// `server-everything` on stdio.
-    pub fn everything(&self) -> Launch {
+    pub fn everything(&self) -> ServerCommand {
         self.script("@modelcontextprotocol/server-everything", &["stdio"])
     }
 
     /// `server-everything` over streamable HTTP, at `/mcp`.
     pub fn everything_over_http(&self) -> RunningServer {
-        RunningServer::that_is_given_a_port(self.everything_listening("streamableHttp"))
+        RunningServer::start_on_free_port(self.everything_listening("streamableHttp"))
     }
 
-    /// `server-everything` over the older HTTP+SSE, at `/sse`.
+    /// `server-everything` over the deprecated HTTP+SSE transport, at `/sse`.
     pub fn everything_over_sse(&self) -> RunningServer {
-        RunningServer::that_is_given_a_port(self.everything_listening("sse"))
+        RunningServer::start_on_free_port(self.everything_listening("sse"))
     }
 
-    /// `server-everything` over `streamableHttp` or `sse`, to be started with `PORT` in its environment.
+    /// A command that starts `server-everything` over `streamableHttp` or `sse`, on the port in the variable
+    /// `PORT`.
     pub fn everything_listening(&self, transport: &str) -> Command {
         self.script("@modelcontextprotocol/server-everything", &[transport]).to_command()
     }
 
-    pub fn filesystem(&self, folder: &Path) -> Launch {
+    pub fn filesystem(&self, folder: &Path) -> ServerCommand {
         self.script("@modelcontextprotocol/server-filesystem", &[&folder.display().to_string()])
     }
 
-    /// Keeps its memory in the file that the variable `MEMORY_FILE_PATH` names.
-    pub fn memory(&self) -> Launch {
+    /// Stores its memory in the file named by the variable `MEMORY_FILE_PATH`.
+    pub fn memory(&self) -> ServerCommand {
         self.script("@modelcontextprotocol/server-memory", &[])
     }
 
-    pub fn time(&self) -> Launch {
+    pub fn time(&self) -> ServerCommand {
         self.program("mcp-server-time", &["--local-timezone", "Europe/Oslo"])
     }
 
-    pub fn git(&self, repository: &Path) -> Launch {
+    pub fn git(&self, repository: &Path) -> ServerCommand {
         self.program("mcp-server-git", &["--repository", &repository.display().to_string()])
     }
 
-    fn script(&self, package: &str, args: &[&str]) -> Launch {
+    fn script(&self, package: &str, args: &[&str]) -> ServerCommand {
         let script = self.package(package).join("dist/index.js").display().to_string();
         let args = std::iter::once(script).chain(args.iter().map(|arg| (*arg).to_owned())).collect();
-        Launch { command: self.node().display().to_string(), args }
+        ServerCommand { command: self.node().display().to_string(), args }
     }
 
-    fn program(&self, name: &str, args: &[&str]) -> Launch {
+    fn program(&self, name: &str, args: &[&str]) -> ServerCommand {
         let command = self.root.join("venv/bin").join(name).display().to_string();
-        Launch { command, args: args.iter().map(|arg| (*arg).to_owned()).collect() }
+        ServerCommand { command, args: args.iter().map(|arg| (*arg).to_owned()).collect() }
     }
 }

@@ -1,4 +1,4 @@
-//! Finding and running the server that misbehaves.
+//! Building and starting the misbehaving server.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use crate::RunningServer;
 
-/// The program `misbehaving-server`; its `--help` lists the behaviours.
+/// Returns the path of the program `misbehaving-server`; its `--help` lists the behaviours.
 ///
-/// Cargo builds the programs of a package for that package's tests alone, so the first use in a process has it built
-/// (a moment when it is there).
+/// Cargo builds the programs of a package only for that package's own tests. So the first use in a process
+/// runs `cargo build`, which is quick when the program is up to date.
 ///
 /// # Panics
 ///
@@ -21,15 +21,15 @@ pub fn misbehaving_server() -> &'static Path {
     PROGRAM.get_or_init(build)
 }
 
-/// `misbehaving-server` with these arguments, over HTTP on a free port.
+/// Starts `misbehaving-server` with these arguments over HTTP, on a free port.
 ///
 /// # Panics
 ///
 /// When it does not start.
-pub fn misbehaving_http(arguments: &[&str]) -> RunningServer {
+pub fn start_misbehaving_http(arguments: &[&str]) -> RunningServer {
     let mut command = Command::new(misbehaving_server());
     command.args(["--http", "127.0.0.1:0"]).args(arguments);
-    RunningServer::that_prints_its_port(command)
+    RunningServer::start_printing_port(command)
 }
 
 fn build() -> PathBuf {
@@ -38,7 +38,7 @@ fn build() -> PathBuf {
     let built = Command::new(cargo)
         .args(["build", "--quiet", "--offline", "--no-default-features", "--bin", "misbehaving-server"])
         .args(["--message-format", "json"])
-        // What is measured should not be the slowness of the server.
+        // A benchmark must not measure an unoptimized server.
         .args((!cfg!(debug_assertions)).then_some("--release"))
         .arg("--manifest-path")
         .arg(manifest)
