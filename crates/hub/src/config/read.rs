@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use jsonc_parser::ast::{Object, Value as Node};
 use reqwest::Url;
 use reqwest::header::{HeaderName, HeaderValue};
-use toolwire_dialect::{is_legal_name, nearest};
+use toolwire_dialect::{is_valid_tool_name, nearest};
 
 use super::json::{members, parse, scalar, start, without_mark};
 use super::reader::{Reader, Spot, field};
@@ -325,7 +325,7 @@ impl<'t> Reader<'t> {
         if text.is_empty() {
             return Ok(None);
         }
-        if text.len() > LONGEST_PREFIX || !is_legal_name(&text) {
+        if text.len() > LONGEST_PREFIX || !is_valid_tool_name(&text) {
             return Err(self.fault(spot, Fault::BadPrefix { text }));
         }
         Ok(Some(text))
