@@ -38,7 +38,7 @@ pub use convert::{Conversion, ReadError, convert};
 pub use dialect::{Dialect, Family, UnknownDialect};
 pub use explain::{Explanation, explain};
 pub use ids::wire_id;
-pub use names::{disambiguated_tool_name, is_valid_tool_name, nearest, to_valid_tool_name};
+pub use names::{disambiguated_tool_name, is_valid_tool_name, to_valid_tool_name};
 pub use options::{Defaults, Layout, Options};
 pub use report::{Change, Effect, Refusal, Report, Status};
 pub use requests::{OutputLimit, RequestError, RequestOptions, write_request};

@@ -66,24 +66,6 @@ pub fn disambiguated_tool_name(stem: &str, server: &str, tool: &str, salt: u32) 
     hashed_name(&sanitized_name(stem), server, tool, MAX_NAME_LEN, salt)
 }
 
-/// Returns up to three names from `known` that are similar to `name`, the most similar first.
-///
-/// ```
-/// use toolwire_dialect::nearest;
-///
-/// assert_eq!(nearest("serch", ["fetch", "search", "delete"]), ["search"]);
-/// ```
-pub fn nearest<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Vec<String> {
-    let folded = name.to_lowercase();
-    let mut scored: Vec<(f64, &str)> = known
-        .into_iter()
-        .map(|other| (strsim::jaro_winkler(&folded, &other.to_lowercase()), other))
-        .filter(|(score, _)| *score > 0.75)
-        .collect();
-    scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
-    scored.into_iter().take(3).map(|(_, other)| other.to_owned()).collect()
-}
-
 /// Returns the name that the model sees for each tool, or `None` for a tool whose name appears earlier in the list.
 pub(crate) fn wire_names(names: &[&str], server: Option<&str>, profile: &Profile) -> Vec<Option<String>> {
     let is_valid = |name: &str| is_valid(name, profile.name_limit, profile.any_first);

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use bumpalo::Bump;
 use serde_json::{Map, Value};
-use toolwire_contract::Tool;
+use toolwire_contract::{Tool, nearest_names};
 
 use crate::arguments::{ArgumentError, Codec, Decoded, Encoded};
 use crate::convert::{ConvertedTool, ReadError, convert_each};
 use crate::json::{Node, to_value};
 use crate::schema::is_same_place;
 use crate::source::{SourceTool, SourceTools, read};
-use crate::{Dialect, Family, Options, Report, nearest};
+use crate::{Dialect, Family, Options, Report};
 
 /// Tools bound to a dialect: their definitions for a request, and the conversion of arguments.
 #[derive(Debug)]
@@ -148,7 +148,8 @@ impl Toolset {
             return Ok(&self.tools[*position]);
         }
         let known = self.tools.iter().map(|bound| name_of(bound).as_str());
-        Err(ArgumentError::UnknownTool { name: name.to_owned(), nearest: nearest(name, known) })
+        let nearest = nearest_names(name, known).into_iter().map(str::to_owned).collect();
+        Err(ArgumentError::UnknownTool { name: name.to_owned(), nearest })
     }
 }
 
