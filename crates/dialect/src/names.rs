@@ -165,9 +165,9 @@ fn sanitized_name(name: &str) -> String {
 fn sanitize(name: &str, also: impl Fn(u8) -> bool) -> String {
     name.chars()
         .map(|letter| {
-            let kept =
+            let is_allowed =
                 letter.is_ascii_alphanumeric() || letter == '_' || letter.is_ascii() && also(letter as u8);
-            if kept { letter } else { '_' }
+            if is_allowed { letter } else { '_' }
         })
         .collect()
 }
@@ -191,7 +191,7 @@ fn unique_hashed_name(
     }
 }
 
-/// Returns `sanitized`, shortened to fit `limit`, with a hash of its origin.
+/// Returns `sanitized`, shortened to `limit` bytes, with a hash of its origin.
 fn hashed_name(sanitized: &str, server: &str, original: &str, limit: usize, salt: u32) -> String {
     let stem = sanitized.get(..limit - SUFFIX_LEN).unwrap_or(sanitized);
     let stem = if stem.bytes().any(|byte| byte.is_ascii_alphanumeric()) { stem } else { "" };

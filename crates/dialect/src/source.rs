@@ -139,210 +139,189 @@ pub(crate) fn read<'a>(
     retain: bool,
     arena: &'a Bump,
 ) -> Result<SourceTools<'a>, ReadError> {
-    let mut reader = JsonReader::new(text, arena);
-    let sources = if from == Dialect::Mcp {
-        read_mcp(&mut reader, retain, arena)
-    } else {
-        read_definitions(&mut reader, from, arena)
-    };
-    sources.and_then(|sources| reader.end().map(|()| sources)).map_err(|error| locate(text, error))
+    let mut reader = SourceReader { json: JsonReader::new(text, arena), retain, arena };
+    let tools = if from == Dialect::Mcp { reader.mcp() } else { reader.definitions(from) };
+    tools.and_then(|tools| reader.json.end().map(|()| tools)).map_err(|error| locate(text, error))
 }
 
-fn read_mcp<'a>(
-    reader: &mut JsonReader<'a>,
+struct SourceReader<'a> {
+    json: JsonReader<'a>,
     retain: bool,
     arena: &'a Bump,
-) -> Result<SourceTools<'a>, JsonError> {
-    match reader.peek() {
-        Some(b'[') => Ok(SourceTools { tools: read_list(reader, retain, arena)?, is_single: false }),
-        Some(b'{') => {
-            let start = reader.position();
-            if let Some(tools) = read_nested_list(reader, retain, arena)? {
-                return Ok(SourceTools { tools, is_single: false });
-            }
-            reader.rewind(start);
-            let problem = find_problem(reader)?;
-            reader.rewind(start);
-            match problem {
-                Some(message) => reader.error(message),
-                None => Ok(SourceTools { tools: vec![read_tool(reader, retain, arena)?], is_single: true }),
-            }
-        }
-        _ => {
-            let start = reader.position();
-            reader.value()?;
-            reader.rewind(start);
-            reader.error("expected a tool, an array of tools, or an object with `tools`")
-        }
-    }
 }
 
-/// Returns the reason why an object without a list of tools is not a tool either.
-fn find_problem(reader: &mut JsonReader<'_>) -> Result<Option<&'static str>, JsonError> {
-    let (mut is_tool, mut has_error, mut has_tools, mut is_empty) = (false, false, false, true);
-    let mut more = reader.enter_object()?;
-    while more {
-        is_empty = false;
-        match reader.key()? {
-            "name" | "inputSchema" | "description" => is_tool = true,
-            "error" => has_error = true,
-            "tools" => has_tools = true,
-            _ => {}
-        }
-        reader.skip()?;
-        more = reader.next_member()?;
-    }
-    Ok(if is_tool {
-        None
-    } else if has_error {
-        Some("expected tools, found a server response with an `error`")
-    } else if has_tools {
-        Some("`tools` is not an array")
-    } else if is_empty {
-        Some("expected a tool, found an empty object")
-    } else {
-        None
-    })
-}
+type Read<T> = Result<T, JsonError>;
 
-/// Reads the list under `tools` or `result.tools`.
-fn read_nested_list<'a>(
-    reader: &mut JsonReader<'a>,
-    retain: bool,
-    arena: &'a Bump,
-) -> Result<Option<Vec<SourceTool<'a>>>, JsonError> {
-    let mut tools = None;
-    let mut more = reader.enter_object()?;
-    while more {
-        match (reader.key()?, reader.peek()) {
-            ("tools", Some(b'[')) => tools = Some(read_list(reader, retain, arena)?),
-            ("result", Some(b'{')) if tools.is_none() => tools = read_nested_list(reader, retain, arena)?,
-            _ => reader.skip()?,
-        }
-        more = reader.next_member()?;
-    }
-    Ok(tools)
-}
-
-fn read_list<'a>(
-    reader: &mut JsonReader<'a>,
-    retain: bool,
-    arena: &'a Bump,
-) -> Result<Vec<SourceTool<'a>>, JsonError> {
-    let mut tools = Vec::new();
-    let mut more = reader.enter_list()?;
-    while more {
-        tools.push(read_tool(reader, retain, arena)?);
-        more = reader.next_item()?;
-    }
-    Ok(tools)
-}
-
-/// Reads one tool. If it is nested too deep, only this tool is invalid, not the whole list.
-fn read_tool<'a>(
-    reader: &mut JsonReader<'a>,
-    retain: bool,
-    arena: &'a Bump,
-) -> Result<SourceTool<'a>, JsonError> {
-    if reader.peek() != Some(b'{') {
-        reader.skip()?;
-        return Ok(SourceTool::invalid("", ToolReadError::NotAnObject));
-    }
-    let start = reader.position();
-    match read_members(reader, retain, arena) {
-        Err(error) if error.too_deep => {
-            reader.rewind(start);
-            Ok(SourceTool::invalid(read_name(reader, arena)?, ToolReadError::TooDeep))
-        }
-        other => other,
-    }
-}
-
-fn read_members<'a>(
-    reader: &mut JsonReader<'a>,
-    retain: bool,
-    arena: &'a Bump,
-) -> Result<SourceTool<'a>, JsonError> {
-    if retain {
-        let node = reader.value()?;
-        let source = SourceTool::from_members(node.object().unwrap_or_default(), arena);
-        return Ok(SourceTool { original: Original::Node(node), ..source });
-    }
-    let mut members: [Member<'a>; 5] = [Member::new("", Node::Null); 5];
-    let mut count = 0;
-    let mut more = reader.enter_object()?;
-    while more {
-        let key = reader.key()?;
-        if matches!(key, "name" | "title" | "description" | "inputSchema" | "annotations") {
-            let value = reader.value()?;
-            match members[..count].iter_mut().find(|member| member.key == key) {
-                Some(member) => member.value = value,
-                None => {
-                    members[count] = Member::new(key, value);
-                    count += 1;
+impl<'a> SourceReader<'a> {
+    /// Reads tools in MCP's form.
+    fn mcp(&mut self) -> Read<SourceTools<'a>> {
+        let first = self.json.peek();
+        let start = self.json.position();
+        match first {
+            Some(b'[') => Ok(SourceTools { tools: self.list()?, is_single: false }),
+            Some(b'{') => {
+                if let Some(tools) = self.nested_list()? {
+                    return Ok(SourceTools { tools, is_single: false });
+                }
+                self.json.rewind(start);
+                let problem = self.find_problem()?;
+                self.json.rewind(start);
+                match problem {
+                    Some(message) => self.json.error(message),
+                    None => Ok(SourceTools { tools: vec![self.tool()?], is_single: true }),
                 }
             }
-        } else {
-            reader.skip()?;
-        }
-        more = reader.next_member()?;
-    }
-    Ok(SourceTool::from_members(arena.alloc_slice_copy(&members[..count]), arena))
-}
-
-/// Reads only the name of a tool, skipping everything else.
-fn read_name<'a>(reader: &mut JsonReader<'a>, arena: &'a Bump) -> Result<&'a str, JsonError> {
-    let mut name = "";
-    let mut more = reader.enter_object()?;
-    while more {
-        match (reader.key()?, reader.peek()) {
-            ("name", Some(b'"')) => name = reader.value()?.text(arena).unwrap_or_default(),
-            _ => reader.skip()?,
-        }
-        more = reader.next_member()?;
-    }
-    Ok(name)
-}
-
-/// Reads definitions in the form of another dialect.
-fn read_definitions<'a>(
-    reader: &mut JsonReader<'a>,
-    from: Dialect,
-    arena: &'a Bump,
-) -> Result<SourceTools<'a>, JsonError> {
-    reader.peek();
-    let start = reader.position();
-    let node = reader.value()?;
-    let list = match node {
-        Node::List(_) => Some(node),
-        _ => ["result", "toolConfig"]
-            .into_iter()
-            .fold(node.member("tools"), |found, key| found.or_else(|| node.member(key)?.member("tools"))),
-    };
-    let (nodes, mut is_single): (&[Node<'a>], bool) = match (list, node) {
-        (Some(Node::List(nodes)), _) => (nodes, false),
-        (_, Node::Object(_)) => (arena.alloc_slice_copy(&[node]), true),
-        _ => {
-            reader.rewind(start);
-            return reader.error("expected a definition, an array of definitions, or an object with `tools`");
-        }
-    };
-    let mut tools = Vec::with_capacity(nodes.len());
-    for node in nodes {
-        match node.member("functionDeclarations").or_else(|| node.member("function_declarations")) {
-            Some(Node::List(declarations)) if from.family() == Family::Gemini => {
-                is_single = false;
-                tools.extend(
-                    declarations.iter().map(|declaration| read_definition(*declaration, from, arena)),
-                );
+            _ => {
+                self.json.value()?;
+                self.json.rewind(start);
+                self.json.error("expected a tool, an array of tools, or an object with `tools`")
             }
-            _ => tools.push(read_definition(*node, from, arena)),
         }
     }
-    Ok(SourceTools { tools, is_single })
+
+    /// Returns the reason why an object without a list of tools is not a tool either.
+    fn find_problem(&mut self) -> Read<Option<&'static str>> {
+        let (mut is_tool, mut has_error, mut has_tools, mut is_empty) = (false, false, false, true);
+        let mut more = self.json.enter_object()?;
+        while more {
+            is_empty = false;
+            match self.json.key()? {
+                "name" | "inputSchema" | "description" => is_tool = true,
+                "error" => has_error = true,
+                "tools" => has_tools = true,
+                _ => {}
+            }
+            self.json.skip()?;
+            more = self.json.next_member()?;
+        }
+        let problems = [
+            (has_error, "expected tools, found a server response with an `error`"),
+            (has_tools, "`tools` is not an array"),
+            (is_empty, "expected a tool, found an empty object"),
+        ];
+        let found = problems.into_iter().find(|(is_present, _)| *is_present && !is_tool);
+        Ok(found.map(|(_, message)| message))
+    }
+
+    /// Reads the list under `tools` or `result.tools`.
+    fn nested_list(&mut self) -> Read<Option<Vec<SourceTool<'a>>>> {
+        let mut tools = None;
+        let mut more = self.json.enter_object()?;
+        while more {
+            match (self.json.key()?, self.json.peek()) {
+                ("tools", Some(b'[')) => tools = Some(self.list()?),
+                ("result", Some(b'{')) if tools.is_none() => tools = self.nested_list()?,
+                _ => self.json.skip()?,
+            }
+            more = self.json.next_member()?;
+        }
+        Ok(tools)
+    }
+
+    fn list(&mut self) -> Read<Vec<SourceTool<'a>>> {
+        let mut tools = Vec::new();
+        let mut more = self.json.enter_list()?;
+        while more {
+            tools.push(self.tool()?);
+            more = self.json.next_item()?;
+        }
+        Ok(tools)
+    }
+
+    /// Reads one tool. If it is nested too deep, only this tool is invalid, not the whole list.
+    fn tool(&mut self) -> Read<SourceTool<'a>> {
+        if self.json.peek() != Some(b'{') {
+            self.json.skip()?;
+            return Ok(SourceTool::invalid("", ToolReadError::NotAnObject));
+        }
+        let start = self.json.position();
+        match self.members() {
+            Err(error) if error.too_deep => {
+                self.json.rewind(start);
+                Ok(SourceTool::invalid(self.name()?, ToolReadError::TooDeep))
+            }
+            other => other,
+        }
+    }
+
+    fn members(&mut self) -> Read<SourceTool<'a>> {
+        if self.retain {
+            let node = self.json.value()?;
+            let tool = SourceTool::from_members(node.object().unwrap_or_default(), self.arena);
+            return Ok(SourceTool { original: Original::Node(node), ..tool });
+        }
+        let mut members: [Member<'a>; 5] = [Member::new("", Node::Null); 5];
+        let mut count = 0;
+        let mut more = self.json.enter_object()?;
+        while more {
+            let key = self.json.key()?;
+            if matches!(key, "name" | "title" | "description" | "inputSchema" | "annotations") {
+                let value = self.json.value()?;
+                match members[..count].iter_mut().find(|member| member.key == key) {
+                    Some(member) => member.value = value,
+                    None => {
+                        members[count] = Member::new(key, value);
+                        count += 1;
+                    }
+                }
+            } else {
+                self.json.skip()?;
+            }
+            more = self.json.next_member()?;
+        }
+        Ok(SourceTool::from_members(self.arena.alloc_slice_copy(&members[..count]), self.arena))
+    }
+
+    /// Reads only the name of a tool, skipping everything else.
+    fn name(&mut self) -> Read<&'a str> {
+        let mut name = "";
+        let mut more = self.json.enter_object()?;
+        while more {
+            match (self.json.key()?, self.json.peek()) {
+                ("name", Some(b'"')) => name = self.json.value()?.text(self.arena).unwrap_or_default(),
+                _ => self.json.skip()?,
+            }
+            more = self.json.next_member()?;
+        }
+        Ok(name)
+    }
+
+    /// Reads definitions in the form of another dialect.
+    fn definitions(&mut self, from: Dialect) -> Read<SourceTools<'a>> {
+        self.json.peek();
+        let start = self.json.position();
+        let node = self.json.value()?;
+        let list = match node {
+            Node::List(_) => Some(node),
+            _ => ["result", "toolConfig"]
+                .into_iter()
+                .fold(node.member("tools"), |found, key| found.or_else(|| node.member(key)?.member("tools"))),
+        };
+        let (nodes, mut is_single): (&[Node<'a>], bool) = match (list, node) {
+            (Some(Node::List(nodes)), _) => (nodes, false),
+            (_, Node::Object(_)) => (self.arena.alloc_slice_copy(&[node]), true),
+            _ => {
+                self.json.rewind(start);
+                return self
+                    .json
+                    .error("expected a definition, an array of definitions, or an object with `tools`");
+            }
+        };
+        let mut tools = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            match node.member("functionDeclarations").or_else(|| node.member("function_declarations")) {
+                Some(Node::List(declarations)) if from.family() == Family::Gemini => {
+                    is_single = false;
+                    tools.extend(declarations.iter().map(|node| definition(*node, from, self.arena)));
+                }
+                _ => tools.push(definition(*node, from, self.arena)),
+            }
+        }
+        Ok(SourceTools { tools, is_single })
+    }
 }
 
-fn read_definition<'a>(node: Node<'a>, from: Dialect, arena: &'a Bump) -> SourceTool<'a> {
+fn definition<'a>(node: Node<'a>, from: Dialect, arena: &'a Bump) -> SourceTool<'a> {
     let (inner, schema) = match from.family() {
         Family::Bedrock => {
             let spec = node.member("toolSpec");

@@ -541,23 +541,23 @@ fn every_form_of_a_list_gives_the_same_definitions_in_input_order() {
 fn described_defaults_are_moved_to_the_description() {
     let options = Options::default().with_defaults(Defaults::Describe);
     let schema = object(json!({
-        "told": {"type": "integer", "description": "How many.", "default": 10},
-        "silent": {"type": "object", "default": {"b": [1, "x"]}},
+        "described": {"type": "integer", "description": "How many.", "default": 10},
+        "undescribed": {"type": "object", "default": {"b": [1, "x"]}},
     }));
     let (mut definition, report) = converted(&tool(schema), &options);
     let mut text = |name: &str| {
         let property = definition["function"]["parameters"]["properties"][name].as_object_mut().unwrap();
-        property.remove("description").expect("the default is told").as_str().unwrap().to_owned()
+        property.remove("description").expect("the default is described").as_str().unwrap().to_owned()
     };
-    let (told, silent) = (text("told"), text("silent"));
-    assert!(told.starts_with("How many.") && told.contains("10"), "{told}");
-    assert!(silent.contains(r#"{"b":[1,"x"]}"#), "{silent}");
+    let (described, undescribed) = (text("described"), text("undescribed"));
+    assert!(described.starts_with("How many.") && described.contains("10"), "{described}");
+    assert!(undescribed.contains(r#"{"b":[1,"x"]}"#), "{undescribed}");
     assert_eq!(
         definition["function"]["parameters"],
-        object(json!({"told": {"type": "integer"}, "silent": {"type": "object"}}))
+        object(json!({"described": {"type": "integer"}, "undescribed": {"type": "object"}}))
     );
     let named: Vec<(&str, &str)> = places(&report).iter().map(|place| (place.0, place.1)).collect();
-    assert_eq!(named, [("/properties/silent", "default"), ("/properties/told", "default")]);
+    assert_eq!(named, [("/properties/described", "default"), ("/properties/undescribed", "default")]);
     assert_eq!(report.status, Status::Rewritten);
 }
 

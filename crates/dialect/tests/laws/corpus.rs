@@ -25,12 +25,12 @@ impl Faults {
     fn assert_none(self) {
         let total: usize = self.0.values().map(|(count, _)| count).sum();
         // At most eight kinds per dialect, so that one dialect does not hide the others.
-        let mut shown = BTreeMap::<&str, usize>::new();
+        let mut counted = BTreeMap::<&str, usize>::new();
         let mut lines = Vec::new();
         for (kind, (count, example)) in &self.0 {
-            let shown = shown.entry(kind.split(':').next().unwrap_or(kind)).or_default();
-            *shown += 1;
-            if *shown <= 8 {
+            let counted = counted.entry(kind.split(':').next().unwrap_or(kind)).or_default();
+            *counted += 1;
+            if *counted <= 8 {
                 let example: String = example.chars().take(600).collect();
                 lines.push(format!("{count} × {kind}\n    {example}"));
             }
@@ -86,7 +86,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Checks three laws in one pass, because binding thousands of tools to every dialect takes the time.
+/// Checks three laws in one pass, because binding thousands of tools to every dialect is slow.
 #[test]
 fn every_request_is_accepted_and_reported_correctly() {
     let mut faults = Faults::default();
