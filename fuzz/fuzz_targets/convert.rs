@@ -1,4 +1,6 @@
-//! Any text, from any dialect to any other: the first two bytes choose, the rest is the input.
+//! Converts arbitrary text from any dialect to any other.
+//!
+//! The first two bytes select the dialects. The rest is the input.
 
 #![no_main]
 
@@ -8,8 +10,9 @@ use toolwire_dialect::{Dialect, Options, convert};
 fuzz_target!(|data: &[u8]| {
     let [from, to, text @ ..] = data else { return };
     let Ok(text) = std::str::from_utf8(text) else { return };
-    let dialect = |byte: u8| Dialect::ALL[usize::from(byte) % Dialect::ALL.len()];
-    let options = Options { reshape: *to >= 128, ..Options::default() };
+    let dialects: Vec<Dialect> = Dialect::all().collect();
+    let dialect = |byte: u8| dialects[usize::from(byte) % dialects.len()];
+    let options = Options::default().with_reshape(*to >= 128);
     if let Ok(conversion) = convert(text, dialect(*from), dialect(*to), &options)
         && let Some(definitions) = conversion.definitions
     {

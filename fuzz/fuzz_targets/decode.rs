@@ -1,4 +1,6 @@
-//! Any tools and any arguments: a first byte for the dialect, then the tools, a NUL, and the arguments.
+//! Decodes and encodes arbitrary arguments for arbitrary tools.
+//!
+//! The first byte selects the dialect. Then follow the tools, a NUL byte, and the arguments.
 
 #![no_main]
 
@@ -11,8 +13,8 @@ fuzz_target!(|data: &[u8]| {
     let mut parts = rest.splitn(2, |byte| *byte == 0);
     let Ok(tools) = std::str::from_utf8(parts.next().unwrap_or_default()) else { return };
     let arguments = String::from_utf8_lossy(parts.next().unwrap_or_default()).into_owned();
-    let dialect = Dialect::ALL[usize::from(*choice) % Dialect::ALL.len()];
-    let options = Options { reshape: *choice >= 128, ..Options::default() };
+    let dialect = Dialect::all().nth(usize::from(*choice) % Dialect::all().len()).expect("the index is in range");
+    let options = Options::default().with_reshape(*choice >= 128);
     let Ok(toolset) = Toolset::from_json(tools, dialect, &options) else { return };
     let value: Option<Value> = serde_json::from_str(&arguments).ok();
     for report in toolset.reports() {

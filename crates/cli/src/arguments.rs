@@ -46,7 +46,7 @@ pub(crate) fn run(direction: Direction, args: &LinesArgs) -> Result<ExitCode, Fa
             .with_hint("give the tools as a file"));
     }
     let tools = Source::new(Some(&args.tools)).read("tools as JSON")?;
-    let options = Options { reshape: args.reshape, ..Options::default() };
+    let options = Options::default().with_reshape(args.reshape);
     let toolset = Toolset::from_json(&tools.text, args.dialect, &options)
         .map_err(|error| tools.fault(&error, &forms_of(Dialect::Mcp)))?;
     refused::tell(toolset.reports(), Weight::Warning, "calls to it are answered with an error");

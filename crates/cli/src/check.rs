@@ -44,7 +44,7 @@ pub(crate) struct CheckArgs {
 }
 
 pub(crate) fn run(args: &CheckArgs, config: Option<&Path>) -> Result<ExitCode, Failure> {
-    let options = Options { reshape: args.reshape, ..Options::default() };
+    let options = Options::default().with_reshape(args.reshape);
     let dialects = asked_for(&args.dialects);
     let survey = match args.file.as_deref() {
         Some(file) => {
@@ -75,7 +75,7 @@ fn asked_for(dialects: &[Dialect]) -> Vec<Dialect> {
         }
     }
     if asked.is_empty() {
-        asked.extend(Dialect::ALL.into_iter().filter(|dialect| *dialect != Dialect::Mcp));
+        asked.extend(Dialect::all().filter(|dialect| *dialect != Dialect::Mcp));
     }
     asked
 }

@@ -61,17 +61,15 @@ enum WayOfDefaults {
 }
 
 pub(crate) fn run(args: &ConvertArgs) -> Result<ExitCode, Failure> {
-    let options = Options {
-        defaults: match args.defaults {
-            None => Defaults::Usual,
-            Some(WayOfDefaults::Drop) => Defaults::Drop,
-            Some(WayOfDefaults::Describe) => Defaults::Describe,
-            Some(WayOfDefaults::Keep) => Defaults::Keep,
-        },
-        reshape: args.reshape,
-        layout: if args.compact { Layout::Compact } else { Layout::Indented },
-        ..Options::default()
+    let defaults = match args.defaults {
+        None => Defaults::PerDialect,
+        Some(WayOfDefaults::Drop) => Defaults::Drop,
+        Some(WayOfDefaults::Describe) => Defaults::Describe,
+        Some(WayOfDefaults::Keep) => Defaults::Keep,
     };
+    let layout = if args.compact { Layout::Compact } else { Layout::Indented };
+    let options =
+        Options::default().with_defaults(defaults).with_reshape(args.reshape).with_layout(layout);
     let source = Source::new(args.file.as_deref());
     let input = source.read("tools as JSON")?;
     let conversion = convert(&input.text, args.from, args.to, &options)
@@ -115,7 +113,7 @@ fn tell_of_more_pages(text: &str) {
 /// One tool too many, and the API refuses all of them.
 fn tell_of_too_many(reports: &[Report], to: Dialect) {
     let count = reports.iter().filter(|report| report.status != Status::Refused).count();
-    if let Some(most) = to.most_tools().filter(|most| count > *most) {
+    if let Some(most) = to.max_tools().filter(|most| count > *most) {
         say(&format!(
             "{NOTE}warning:{NOTE:#} {count} tools, but one request to `{to}` takes {most}: choose which to send\n"
         ));

@@ -14,34 +14,9 @@ pub(crate) fn readable() -> impl TypedValueParser<Value = Dialect> {
 }
 
 fn among(admitted: fn(Dialect) -> bool) -> impl TypedValueParser<Value = Dialect> {
-    let values = Dialect::ALL
-        .into_iter()
+    let values = Dialect::all()
         .filter(move |dialect| admitted(*dialect))
-        .map(|dialect| PossibleValue::new(dialect.name()).help(title(dialect)));
+        .map(|dialect| PossibleValue::new(dialect.name()).help(dialect.title()));
     PossibleValuesParser::new(values)
         .map(|name| name.parse::<Dialect>().expect("clap lets only names of dialects through"))
-}
-
-/// Whose dialect it is, in a few words.
-const fn title(dialect: Dialect) -> &'static str {
-    match dialect {
-        Dialect::OpenAi => "OpenAI Chat Completions",
-        Dialect::OpenAiStrict => "the same with `strict: true`, tool by tool where it can be kept",
-        Dialect::Responses => "OpenAI Responses",
-        Dialect::ResponsesStrict => "the same with `strict: true`",
-        Dialect::Anthropic => "Anthropic Messages",
-        Dialect::AnthropicStrict => "the same with `strict: true`",
-        Dialect::Gemini => "Gemini, `parametersJsonSchema`",
-        Dialect::GeminiOpenApi => "Gemini, OpenAPI `parameters`",
-        Dialect::Bedrock => "AWS Bedrock Converse",
-        Dialect::Mistral => "Mistral",
-        Dialect::Cohere => "Cohere v2",
-        Dialect::Ollama => "Ollama",
-        Dialect::DeepSeek => "DeepSeek",
-        Dialect::Xai => "xAI Grok",
-        Dialect::Groq => "Groq",
-        Dialect::Azure => "Azure OpenAI",
-        Dialect::Dial => "EPAM AI DIAL",
-        Dialect::Mcp => "MCP itself",
-    }
 }

@@ -158,7 +158,7 @@ fn tell_changes(text: &mut String, server: &ServerStatus, accept: bool) -> usize
 /// Tools that some dialect refuses although their server is fine.
 fn tell_schemas(text: &mut String, hub: &Hub) -> usize {
     let mut refused: Vec<(String, Vec<&'static str>)> = Vec::new();
-    for dialect in Dialect::ALL.into_iter().filter(|dialect| *dialect != Dialect::Mcp) {
+    for dialect in Dialect::all().filter(|dialect| *dialect != Dialect::Mcp) {
         for report in hub.get_tools(dialect, &Options::default()).reports() {
             if report.status == Status::Refused {
                 match refused.iter_mut().find(|(tool, _)| *tool == report.tool) {

@@ -108,9 +108,9 @@ fn more_tools_than_one_request_takes_are_told() {
 #[test]
 fn what_holds_no_tools_is_unreadable() {
     for (text, message) in [
-        (r#"{"tools": {}}"#, "`tools` must be an array"),
-        ("{}", "expected a tool, but this object is empty"),
-        (r#"{"jsonrpc": "2.0", "id": 1, "error": {"message": "boom"}}"#, "a server's answer with an `error`"),
+        (r#"{"tools": {}}"#, "`tools` is not an array"),
+        ("{}", "expected a tool, found an empty object"),
+        (r#"{"jsonrpc": "2.0", "id": 1, "error": {"message": "boom"}}"#, "a server response with an `error`"),
         ("null", "expected a tool"),
     ] {
         let outcome = convert(&["--to", "openai"], text);

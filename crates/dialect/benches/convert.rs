@@ -1,6 +1,6 @@
-//! Every tool of the corpus in every dialect, beside a plain `serde_json` round trip of the same bytes.
+//! Converts every tool of the corpus to every dialect, compared with a `serde_json` round trip of the same bytes.
 //!
-//! Divan's `items` are tools: one over it is the time a tool takes.
+//! Divan's `items` are tools.
 
 mod material;
 
@@ -25,9 +25,9 @@ fn serde_json_round_trip(bencher: Bencher) {
         .bench(|| material.texts.iter().map(|text| material::round_trip(black_box(text))).sum::<usize>());
 }
 
-#[divan::bench(args = Dialect::ALL.map(Dialect::name), sample_count = 20, sample_size = 1)]
+#[divan::bench(args = Dialect::all().map(Dialect::name), sample_count = 20, sample_size = 1)]
 fn convert_to(bencher: Bencher, dialect: &str) {
-    let dialect: Dialect = dialect.parse().expect("the names are the dialects' own");
+    let dialect: Dialect = dialect.parse().expect("the name is valid");
     let material = material::tools();
     let options = Options::default();
     bencher.counter(ItemsCount::new(material.tools)).bench(|| {

@@ -1,4 +1,4 @@
-//! One call as a model makes it, as JSON text, turned into the tool's own arguments and judged by its schema.
+//! Decodes and validates one call: JSON text as a model sends it.
 
 mod material;
 
@@ -13,28 +13,28 @@ fn main() {
     divan::main();
 }
 
-/// A tool that was called before.
+/// A call of a tool that was called before.
 #[divan::bench(args = ["openai", "openai-strict", "anthropic", "gemini-openapi"])]
 fn a_typical_call(bencher: Bencher, dialect: &str) {
-    let dialect: Dialect = dialect.parse().expect("the names are the dialects' own");
+    let dialect: Dialect = dialect.parse().expect("the name is valid");
     let tools = bind(dialect);
     let sent = Value::from(material::typical_call(dialect));
     decode(&tools, &sent);
     bencher.bench(|| decode(&tools, black_box(&sent)));
 }
 
-/// The first call of a tool, for which its schema is compiled.
+/// The first call of a tool, which also compiles its schema.
 #[divan::bench(args = ["openai", "openai-strict", "anthropic", "gemini-openapi"])]
 fn the_first_call(bencher: Bencher, dialect: &str) {
-    let dialect: Dialect = dialect.parse().expect("the names are the dialects' own");
+    let dialect: Dialect = dialect.parse().expect("the name is valid");
     let sent = Value::from(material::typical_call(dialect));
     bencher.with_inputs(|| bind(dialect)).bench_refs(|tools| decode(tools, black_box(&sent)));
 }
 
 fn bind(dialect: Dialect) -> Toolset {
-    Toolset::from_json(material::TYPICAL_TOOL, dialect, &Options::default()).expect("the tool is JSON")
+    Toolset::from_json(material::TYPICAL_TOOL, dialect, &Options::default()).expect("the tool is valid JSON")
 }
 
 fn decode(tools: &Toolset, sent: &Value) -> Decoded {
-    tools.decode("search_issues", sent).expect("the call fits the tool")
+    tools.decode("search_issues", sent).expect("the call is valid")
 }

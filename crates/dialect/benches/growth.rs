@@ -1,5 +1,6 @@
-//! One tool of 1 KB, 10 KB, … 10 MB, in the shapes that could make an engine slow. Where cost grows linearly, the bytes
-//! a second stay the same.
+//! Converts one tool of 1 KB to 10 MB in the shapes that could make an engine slow.
+//!
+//! If the cost is linear, the bytes per second stay the same.
 
 mod material;
 

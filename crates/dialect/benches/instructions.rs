@@ -1,6 +1,7 @@
-//! The same work as the other benches, counted in instructions: a figure that a busy machine does not change.
+//! The work of the other benches measured in instructions, which do not depend on the load of the machine.
 //!
-//! The program runs itself under Valgrind's callgrind, which counts only inside [`counted`] and writes one file a count. `cargo bench --bench instructions -- corpus`, `decode` or `growth` runs one part alone.
+//! The program runs itself under Valgrind's callgrind, which counts only inside [`counted`] and writes one file per
+//! count. `cargo bench --bench instructions -- corpus` runs one part; the others are `bind`, `decode` and `growth`.
 
 mod material;
 
@@ -12,15 +13,15 @@ use std::{env, fs};
 
 use material::sized::{SIZES, Shape};
 use serde_json::Value;
-use toolwire_dialect::{Dialect, Options, Toolset};
+use toolwire_dialect::{Dialect, Options, Toolset, check_definition};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Set in the process that is counted.
-const INSIDE: &str = "TOOLWIRE_COUNTED";
+/// The environment variable that is set in the measured process.
+const MEASURED: &str = "TOOLWIRE_COUNTED";
 
-/// What one count is about: its part of the report, what was done, to what, and what the count is divided by.
+/// Describes one count: the part of the report, the work, its input, and the divisor of the count.
 struct Label {
     part: &'static str,
     what: String,
@@ -31,7 +32,7 @@ struct Label {
 fn main() -> ExitCode {
     let chosen: Vec<String> = env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
     let chosen = |part: &str| chosen.is_empty() || chosen.iter().any(|name| name == part);
-    if env::var_os(INSIDE).is_some() {
+    if env::var_os(MEASURED).is_some() {
         run(&chosen);
         return ExitCode::SUCCESS;
     }
@@ -47,10 +48,13 @@ fn main() -> ExitCode {
     }
 }
 
-/// Does the work and prints one label a count, in order.
+/// Does the work and prints one label per count, in order.
 fn run(chosen: &dyn Fn(&str) -> bool) {
     if chosen("corpus") {
         corpus();
+    }
+    if chosen("bind") {
+        bind();
     }
     if chosen("decode") {
         decode();
@@ -67,7 +71,7 @@ fn corpus() {
     count_one("corpus", "serde_json", &case, material.tools, &|| {
         material.texts.iter().map(|text| material::round_trip(black_box(text))).sum()
     });
-    for dialect in Dialect::ALL {
+    for dialect in Dialect::all() {
         count_one("corpus", dialect.name(), &case, material.tools, &|| {
             let texts = material.texts.iter();
             texts.map(|text| material::conversion(black_box(text), dialect, &options)).sum()
@@ -75,16 +79,33 @@ fn corpus() {
     }
 }
 
+fn bind() {
+    let servers = material::servers();
+    let case = "binding the tools of the corpus, per tool";
+    let options = Options::default();
+    let count = servers.iter().map(Vec::len).sum();
+    count_one("bind", "check_definition", case, count, &|| {
+        servers.iter().flatten().filter(|tool| check_definition(black_box(tool)).is_ok()).count()
+    });
+    for dialect in
+        [Dialect::OpenAi, Dialect::OpenAiStrict, Dialect::Anthropic, Dialect::GeminiOpenApi, Dialect::Mcp]
+    {
+        count_one("bind", dialect.name(), case, count, &|| {
+            let toolsets = servers.iter().map(|tools| Toolset::new(black_box(tools), dialect, &options));
+            toolsets.map(|toolset| toolset.definitions().len()).sum()
+        });
+    }
+}
+
 fn decode() {
-    for dialect in Dialect::ALL {
+    for dialect in Dialect::all() {
         let tools = Toolset::from_json(material::TYPICAL_TOOL, dialect, &Options::default());
-        let tools = tools.expect("the tool is JSON");
+        let tools = tools.expect("the tool is valid JSON");
         let sent = Value::from(material::typical_call(dialect));
-        let work = || {
-            tools.decode("search_issues", black_box(&sent)).expect("the call fits the tool").arguments.len()
-        };
+        let work =
+            || tools.decode("search_issues", black_box(&sent)).expect("the call is valid").arguments.len();
         work();
-        count_one("decode", dialect.name(), "a typical call", 1, &work);
+        count_one("decode", dialect.name(), "decoding a typical call", 1, &work);
     }
 }
 
@@ -111,23 +132,23 @@ fn count_one(part: &str, what: &str, case: &str, per: usize, work: &dyn Fn() -> 
     println!("{part}\t{what}\t{case}\t{per}");
 }
 
-/// Callgrind counts from where this is entered to where it is left.
+/// Callgrind counts inside this function.
 #[inline(never)]
 fn counted(work: &dyn Fn() -> usize) -> usize {
     black_box(worked(work))
 }
 
-/// Callgrind writes down what it has counted when this is left; it could not do both at one function.
+/// Callgrind writes its count when this function returns. It cannot do both for the same function.
 #[inline(never)]
 fn worked(work: &dyn Fn() -> usize) -> usize {
     black_box(work())
 }
 
-/// Runs this program under callgrind and reads what it counted.
+/// Runs this program under callgrind and reads the counts.
 fn count() -> Result<Vec<(Label, u64)>, String> {
     let program = env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("instructions-{}", std::process::id()));
-    fs::create_dir_all(&folder).map_err(|error| format!("cannot make `{}`: {error}", folder.display()))?;
+    fs::create_dir_all(&folder).map_err(|error| format!("cannot create `{}`: {error}", folder.display()))?;
     let files = folder.join("count");
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--quiet", "--toggle-collect=instructions::counted"])
@@ -135,7 +156,7 @@ fn count() -> Result<Vec<(Label, u64)>, String> {
         .arg(format!("--callgrind-out-file={}", files.display()))
         .arg(program)
         .args(env::args().skip(1))
-        .env(INSIDE, "1")
+        .env(MEASURED, "1")
         .stderr(Stdio::inherit())
         .output()
         .map_err(|error| format!("cannot run `valgrind`: {error}"))?;
@@ -153,7 +174,7 @@ fn count() -> Result<Vec<(Label, u64)>, String> {
         Ok((label, total.ok_or_else(|| format!("`{}` has no total", path.display()))?))
     });
     let counts = counts.collect();
-    // What is left behind is only of use when something went wrong.
+    // The files are useful only after an error.
     let _ = fs::remove_dir_all(&folder);
     counts
 }
@@ -162,6 +183,7 @@ fn label(line: &str) -> Option<Label> {
     let mut fields = line.split('\t');
     let part = match fields.next()? {
         "corpus" => "corpus",
+        "bind" => "bind",
         "decode" => "decode",
         "growth" => "growth",
         _ => return None,
@@ -177,22 +199,23 @@ fn report(counts: &[(Label, u64)]) {
     if let Some((first, count)) = corpus.first() {
         let base = each(first, *count);
         println!("\n{} tools ({})\n", first.per, first.case);
-        println!("| | instructions a tool | of the serde_json round trip |\n|---|--:|--:|");
+        println!("| | instructions per tool | relative to a serde_json round trip |\n|---|--:|--:|");
         for (label, count) in &corpus {
             let here = each(label, *count);
             println!("| {} | {here:.0} | {:.2}× |", label.what, here / base);
         }
     }
-    let decode = of("decode");
-    if let Some((first, _)) = decode.first() {
-        println!("\n{}\n\n| | instructions |\n|---|--:|", first.case);
-        for (label, count) in &decode {
-            println!("| {} | {count} |", label.what);
+    for part in [of("bind"), of("decode")] {
+        if let Some((first, _)) = part.first() {
+            println!("\n{}\n\n| | instructions |\n|---|--:|", first.case);
+        }
+        for (label, count) in &part {
+            println!("| {} | {:.0} |", label.what, each(label, *count));
         }
     }
     let growth = of("growth");
     if !growth.is_empty() {
-        println!("\ninstructions a byte, as the schema grows\n");
+        println!("\ninstructions per byte, by schema size\n");
         let sizes = SIZES.map(|bytes| bytes.to_string()).join(" | ");
         println!("| | {sizes} |\n|---|{}", "--:|".repeat(SIZES.len()));
         let mut rows: Vec<(String, String)> = Vec::new();
@@ -203,7 +226,7 @@ fn report(counts: &[(Label, u64)]) {
                 rows.push((name.clone(), String::new()));
             }
             if let Some((_, cells)) = rows.iter_mut().find(|(row, _)| *row == name) {
-                write!(cells, " {:.1} |", each(label, *count)).expect("a string takes all");
+                write!(cells, " {:.1} |", each(label, *count)).expect("writing to a string cannot fail");
             }
         }
         for (name, cells) in rows {

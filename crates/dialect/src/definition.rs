@@ -1,35 +1,35 @@
-//! A tool's name, words and schema in the wrapper that an API expects around them.
+//! The JSON wrapper that each API expects around a tool's name, description and schema.
 
 use crate::json::{Member, Node, get};
 use crate::{Dialect, Family};
 
-/// What goes into a definition.
+/// The contents of a definition.
 #[derive(Clone, Copy)]
-pub(crate) struct Parts<'a> {
+pub(crate) struct DefinitionParts<'a> {
     pub(crate) name: &'a str,
     pub(crate) description: Option<Node<'a>>,
     pub(crate) schema: Node<'a>,
-    /// Whether the schema is strict; `None` where the dialect has no such word.
+    /// Whether the schema is strict; `None` if the dialect has no strict mode.
     pub(crate) strict: Option<bool>,
 }
 
-/// The definition of one tool.
-pub(crate) fn wrap<'a>(dialect: Dialect, parts: Parts<'a>, arena: &'a bumpalo::Bump) -> Node<'a> {
+/// Returns the definition of one tool.
+pub(crate) fn wrap<'a>(dialect: Dialect, parts: DefinitionParts<'a>, arena: &'a bumpalo::Bump) -> Node<'a> {
     let object = |members: &[Member<'a>]| Node::Object(arena.alloc_slice_copy(members));
     let name = Member::new("name", Node::Text(parts.name));
-    let described = parts.description.filter(|node| !matches!(node, Node::Text("")));
+    let has_description = parts.description.is_some_and(|node| !matches!(node, Node::Text("")));
     let description = Member::new("description", parts.description.unwrap_or(Node::Text("")));
     let mut members = vec![name];
     match dialect.family() {
         Family::OpenAiResponses => {
             members.insert(0, Member::new("type", Node::Text("function")));
             members.extend([description, Member::new("parameters", parts.schema)]);
-            // Left out, it would mean "try strict".
+            // A missing `strict` would mean "try strict mode".
             members.push(Member::new("strict", Node::Bool(parts.strict.unwrap_or(false))));
             object(&members)
         }
         Family::Anthropic => {
-            members.extend(described.map(|_| description));
+            members.extend(has_description.then_some(description));
             members.push(Member::new("input_schema", parts.schema));
             members.extend(parts.strict.map(|strict| Member::new("strict", Node::Bool(strict))));
             object(&members)
@@ -37,18 +37,18 @@ pub(crate) fn wrap<'a>(dialect: Dialect, parts: Parts<'a>, arena: &'a bumpalo::B
         Family::Gemini => {
             members.push(description);
             let key = if dialect == Dialect::GeminiOpenApi { "parameters" } else { "parametersJsonSchema" };
-            if takes_arguments(parts.schema) {
+            if accepts_arguments(parts.schema) {
                 members.push(Member::new(key, parts.schema));
             }
             object(&members)
         }
         Family::Bedrock => {
-            members.extend(described.map(|_| description));
+            members.extend(has_description.then_some(description));
             members.push(Member::new("inputSchema", object(&[Member::new("json", parts.schema)])));
             object(&[Member::new("toolSpec", object(&members))])
         }
         Family::Mcp => {
-            members.extend(described.map(|_| description));
+            members.extend(has_description.then_some(description));
             members.push(Member::new("inputSchema", parts.schema));
             object(&members)
         }
@@ -60,8 +60,8 @@ pub(crate) fn wrap<'a>(dialect: Dialect, parts: Parts<'a>, arena: &'a bumpalo::B
     }
 }
 
-/// Whether a root schema has room for any argument.
-pub(crate) fn takes_arguments(schema: Node<'_>) -> bool {
+/// Whether a root schema accepts any arguments.
+pub(crate) fn accepts_arguments(schema: Node<'_>) -> bool {
     let members = schema.object().unwrap_or_default();
     let properties = get(members, "properties").and_then(Node::object).unwrap_or_default();
     let open = get(members, "additionalProperties").is_some_and(|rest| !matches!(rest, Node::Bool(false)));

@@ -1,9 +1,10 @@
-//! The dialects by name, and what is known of each before any schema is looked at.
+//! The supported dialects, with the facts about each that do not depend on a schema.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// One provider's JSON for tools, calls and results.
+/// A provider API's JSON format for tools, calls and results.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Dialect {
     /// OpenAI Chat Completions.
@@ -18,9 +19,9 @@ pub enum Dialect {
     Anthropic,
     /// Anthropic Messages with `strict: true` where a tool allows it.
     AnthropicStrict,
-    /// Gemini, schemas as `parametersJsonSchema`.
+    /// Gemini, with schemas in `parametersJsonSchema`.
     Gemini,
-    /// Gemini, schemas as OpenAPI 3.0 `parameters`.
+    /// Gemini, with OpenAPI 3.0 schemas in `parameters`.
     GeminiOpenApi,
     /// AWS Bedrock Converse.
     Bedrock,
@@ -28,7 +29,7 @@ pub enum Dialect {
     Mistral,
     /// Cohere v2.
     Cohere,
-    /// Ollama's own API.
+    /// Ollama's native API.
     Ollama,
     /// DeepSeek.
     DeepSeek,
@@ -40,11 +41,12 @@ pub enum Dialect {
     Azure,
     /// EPAM AI DIAL.
     Dial,
-    /// MCP itself: nothing is changed.
+    /// MCP itself; nothing is converted.
     Mcp,
 }
 
-/// Dialects that share the shape of their messages, calls and wrappers.
+/// A group of dialects that share the format of messages, calls and definitions.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     OpenAiChat,
@@ -57,24 +59,24 @@ pub enum Family {
     Mcp,
 }
 
-/// `dialect` is not a name of a dialect.
+/// The error for a name that is not the name of a dialect.
+#[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no dialect is called `{name}`")]
+#[error("unknown dialect `{name}`")]
 pub struct UnknownDialect {
     pub name: String,
 }
 
 impl UnknownDialect {
-    /// The next thing to try, in one line.
+    /// A one-line suggestion for the user.
     pub fn hint(&self) -> String {
-        let names: Vec<&str> = Dialect::ALL.iter().map(|dialect| dialect.name()).collect();
+        let names: Vec<&str> = Dialect::all().map(Dialect::name).collect();
         format!("the dialects are {}", names.join(", "))
     }
 }
 
 impl Dialect {
-    /// Every dialect, in the order they are documented and shown.
-    pub const ALL: [Dialect; 18] = [
+    const ALL: [Dialect; 18] = [
         Dialect::OpenAi,
         Dialect::OpenAiStrict,
         Dialect::Responses,
@@ -95,7 +97,12 @@ impl Dialect {
         Dialect::Mcp,
     ];
 
-    /// The name users write.
+    /// Returns every dialect, in the order used by documentation and output.
+    pub fn all() -> impl ExactSizeIterator<Item = Dialect> + Clone {
+        Self::ALL.into_iter()
+    }
+
+    /// Returns the name used on the command line and in configuration files.
     pub const fn name(self) -> &'static str {
         match self {
             Dialect::OpenAi => "openai",
@@ -119,8 +126,32 @@ impl Dialect {
         }
     }
 
-    /// How many tools one request takes, where a limit is known: beyond it the API refuses the whole request.
-    pub const fn most_tools(self) -> Option<usize> {
+    /// Returns the name of the API in a few words.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Dialect::OpenAi => "OpenAI Chat Completions",
+            Dialect::OpenAiStrict => "OpenAI Chat Completions, `strict: true` where a tool allows it",
+            Dialect::Responses => "OpenAI Responses",
+            Dialect::ResponsesStrict => "OpenAI Responses, `strict: true` where a tool allows it",
+            Dialect::Anthropic => "Anthropic Messages",
+            Dialect::AnthropicStrict => "Anthropic Messages, `strict: true` where a tool allows it",
+            Dialect::Gemini => "Gemini, `parametersJsonSchema`",
+            Dialect::GeminiOpenApi => "Gemini, OpenAPI `parameters`",
+            Dialect::Bedrock => "AWS Bedrock Converse",
+            Dialect::Mistral => "Mistral",
+            Dialect::Cohere => "Cohere v2",
+            Dialect::Ollama => "Ollama",
+            Dialect::DeepSeek => "DeepSeek",
+            Dialect::Xai => "xAI Grok",
+            Dialect::Groq => "Groq",
+            Dialect::Azure => "Azure OpenAI",
+            Dialect::Dial => "EPAM AI DIAL",
+            Dialect::Mcp => "MCP itself",
+        }
+    }
+
+    /// Returns the maximum number of tools in one request, if a limit is known. The API rejects requests beyond it.
+    pub const fn max_tools(self) -> Option<usize> {
         match self {
             Dialect::OpenAi
             | Dialect::OpenAiStrict
@@ -134,7 +165,7 @@ impl Dialect {
         }
     }
 
-    /// Whose message shapes this dialect uses.
+    /// Returns the family whose message format this dialect uses.
     pub const fn family(self) -> Family {
         match self {
             Dialect::OpenAi
@@ -155,7 +186,7 @@ impl Dialect {
         }
     }
 
-    /// Whether its definitions can be read back into tools (`--from`).
+    /// Whether definitions in this dialect can be read back into tools (`--from`).
     pub const fn is_readable(self) -> bool {
         matches!(
             self,
@@ -170,7 +201,7 @@ impl Dialect {
 }
 
 impl Family {
-    /// The key of `_meta` under which a message keeps what only this family understands.
+    /// Returns the `_meta` key under which a message stores data that only this family understands.
     pub const fn meta_key(self) -> &'static str {
         match self {
             Family::OpenAiChat => "toolwire/openai",
@@ -195,8 +226,7 @@ impl FromStr for Dialect {
     type Err = UnknownDialect;
 
     fn from_str(name: &str) -> Result<Self, UnknownDialect> {
-        Dialect::ALL
-            .into_iter()
+        Dialect::all()
             .find(|dialect| dialect.name() == name)
             .ok_or_else(|| UnknownDialect { name: name.to_owned() })
     }

@@ -1,36 +1,66 @@
-//! What a caller may choose about a conversion.
+//! Options for conversions.
 
 /// How tools are converted.
+///
+/// ```
+/// use toolwire_dialect::{Defaults, Options};
+///
+/// let options = Options::default().with_defaults(Defaults::Describe).with_server("github".to_owned());
+/// assert_eq!(options.server.as_deref(), Some("github"));
+/// ```
+#[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     pub defaults: Defaults,
-    /// Keep a tool strict by saying maps as lists of entries, free-form values as JSON text and tuples as objects.
+    /// Keep more tools strict by asking the model for another shape: maps become lists of entries, free-form values
+    /// become JSON text and tuples become objects. Arguments are converted back.
     pub reshape: bool,
-    /// Whose tools these are; it makes rewritten names differ between servers.
+    /// The server the tools come from. Its name is part of the hash in rewritten tool names, so that they differ
+    /// between servers.
     pub server: Option<String>,
     pub layout: Layout,
 }
 
-/// What becomes of `default` where a dialect does not take it.
+impl Options {
+    pub fn with_defaults(self, defaults: Defaults) -> Options {
+        Options { defaults, ..self }
+    }
+
+    pub fn with_reshape(self, reshape: bool) -> Options {
+        Options { reshape, ..self }
+    }
+
+    pub fn with_server(self, server: impl Into<Option<String>>) -> Options {
+        Options { server: server.into(), ..self }
+    }
+
+    pub fn with_layout(self, layout: Layout) -> Options {
+        Options { layout, ..self }
+    }
+}
+
+/// What happens to the `default` keyword.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Defaults {
-    /// As the dialect's users expect: gone where the API ignores or refuses it, kept where the model profits from it.
+    /// Decide for each dialect: drop defaults that the API ignores or rejects, keep those that help the model.
     #[default]
-    Usual,
-    /// Gone, with a line in the report.
+    PerDialect,
+    /// Remove defaults and report each removal.
     Drop,
-    /// Said in the description instead.
+    /// Move defaults into the description.
     Describe,
-    /// Left where it is, if the dialect takes it at all.
+    /// Keep defaults wherever the dialect accepts them.
     Keep,
 }
 
-/// How definitions are written as text.
+/// The layout of definitions written as text.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Layout {
-    /// Without white space.
+    /// No white space.
     #[default]
     Compact,
-    /// Two spaces a level.
+    /// Indented by two spaces per level.
     Indented,
 }

@@ -1,40 +1,42 @@
-//! What a conversion changed, place by place.
+//! Reports of what a conversion changed.
 
 use serde::Serialize;
 
 use crate::Dialect;
 
-/// What became of one tool in one dialect.
+/// The result of converting one tool to one dialect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// The tool's own name.
+    /// The tool's original name.
     pub tool: String,
     /// The name the model sees.
     pub name: String,
     #[serde(serialize_with = "dialect_name")]
     pub dialect: Dialect,
     pub status: Status,
-    /// Why the tool was left out; only with [`Status::Refused`].
+    /// Why the tool was refused; only present with [`Status::Refused`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<Refusal>,
     pub changes: Vec<Change>,
 }
 
-/// How close a definition is to its tool. The order is from best to worst.
+/// How faithful a definition is to its tool, from best to worst.
+///
+/// The set is part of the report format, so it is exhaustive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// The definition says the same as the tool; only the wrapper and key names differ.
+    /// The definition is equivalent to the tool; only the wrapper and its key names differ.
     Exact,
-    /// Other words, same meaning.
+    /// The schema was rewritten without changing its meaning.
     Rewritten,
-    /// The model may send something the original refuses, or can no longer send something it allows.
+    /// The model may send arguments that the original rejects, or can no longer send some that it accepts.
     Lossy,
-    /// It cannot be said honestly in this dialect; the tool is left out.
+    /// The tool cannot be expressed in this dialect without changing its meaning, so it is left out.
     Refused,
 }
 
-/// One change, at one place of the original `inputSchema`.
+/// One change at one location of the original `inputSchema`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Change {
     /// RFC 6901 pointer into the original `inputSchema`.
@@ -44,25 +46,27 @@ pub struct Change {
     pub detail: String,
 }
 
-/// What a change does to the meaning.
+/// How a change affects the meaning of a schema.
+///
+/// The set is part of the report format, so it is exhaustive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Effect {
-    /// An annotation is gone; no argument is affected.
+    /// An annotation was removed; which arguments are valid does not change.
     Dropped,
-    /// Said in other words.
+    /// A rule was rewritten without changing its meaning.
     Rewritten,
-    /// The model may now send something the original refuses.
+    /// The model may now send arguments that the original rejects.
     Widened,
-    /// The model can no longer send something the original allows.
+    /// The model can no longer send some arguments that the original accepts.
     Narrowed,
 }
 
-/// Why a tool cannot be said in a dialect.
+/// The reason why a tool cannot be converted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
 #[error("{message}")]
 pub struct Refusal {
-    /// A word for programs: `dangling_ref`, `unsatisfiable`, `too_deep`, …
+    /// A machine-readable code: `dangling_ref`, `unsatisfiable`, `too_deep`, …
     pub code: &'static str,
     /// RFC 6901 pointer into the original `inputSchema`.
     pub pointer: String,
@@ -79,7 +83,7 @@ impl Status {
         }
     }
 
-    /// The status that a list of changes amounts to.
+    /// Returns the status that follows from a list of changes.
     pub(crate) fn of(changes: &[Change]) -> Status {
         changes.iter().map(|change| change.effect.status()).max().unwrap_or(Status::Exact)
     }

@@ -1,257 +1,334 @@
-//! Reads tools from text: one tool, an array, `{"tools":[…]}` or a `tools/list` response, in MCP's form or a dialect's.
+//! Reads tools from JSON text or from [`Tool`] values.
+//!
+//! The text is one tool, an array of tools, `{"tools":[…]}` or a `tools/list` response, in MCP's form or a dialect's.
 
 use bumpalo::Bump;
+use serde_json::Value;
+use toolwire_contract::Tool;
 
-use crate::json::{Fault, Member, Node, Reader, get};
+use crate::json::{JsonError, JsonReader, MAX_DEPTH, Member, Node, from_value, get, to_value};
 use crate::{Dialect, Family, ReadError};
 
-/// A tool as it was read, borrowing from the text.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Source<'a> {
+/// A tool to convert, borrowing from the text or the [`Tool`] it was read from.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SourceTool<'a> {
     pub(crate) name: &'a str,
     pub(crate) description: Option<Node<'a>>,
     pub(crate) input_schema: Option<Node<'a>>,
-    /// The whole tool, if it was asked for.
-    pub(crate) whole: Option<Node<'a>>,
-    /// Why it is no tool at all.
-    pub(crate) fault: Option<&'static str>,
+    original: Original<'a>,
+    /// Why the entry cannot be used as a tool.
+    pub(crate) error: Option<ToolReadError>,
 }
 
-/// The tools of one text, and whether it was one bare tool.
-pub(crate) struct Sources<'a> {
-    pub(crate) tools: Vec<Source<'a>>,
-    pub(crate) bare: bool,
+/// The complete object that a tool was read from.
+#[derive(Clone, Copy, Debug, Default)]
+enum Original<'a> {
+    #[default]
+    NotRetained,
+    Node(Node<'a>),
+    Tool(&'a Tool),
 }
 
-/// Reads `text`. With `whole`, everything a tool says is kept, not only what a definition needs.
+/// Why an entry of a list cannot be used as a tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ToolReadError {
+    NotAnObject,
+    NoName,
+    NotADefinition,
+    TooDeep,
+}
+
+/// The tools of one text.
+pub(crate) struct SourceTools<'a> {
+    pub(crate) tools: Vec<SourceTool<'a>>,
+    /// The text was a single tool, not a list.
+    pub(crate) is_single: bool,
+}
+
+impl ToolReadError {
+    /// Returns the machine-readable code of the refusal.
+    pub(crate) const fn code(self) -> &'static str {
+        match self {
+            ToolReadError::TooDeep => "too_deep",
+            _ => "not_a_tool",
+        }
+    }
+
+    /// Describes the entry at `position`, counted from 1.
+    pub(crate) fn message(self, position: usize) -> String {
+        let entry = format!("tool {position} of the list");
+        match self {
+            ToolReadError::NotAnObject => format!("{entry} is not an object"),
+            ToolReadError::NoName => format!("{entry} has no `name`"),
+            ToolReadError::NotADefinition => format!("{entry} is not a definition in this dialect"),
+            ToolReadError::TooDeep => format!("{entry} is nested deeper than {MAX_DEPTH} levels"),
+        }
+    }
+}
+
+impl<'a> SourceTool<'a> {
+    /// Reads a tool without copying its texts or its schema.
+    pub(crate) fn from_tool(tool: &'a Tool, arena: &'a Bump) -> SourceTool<'a> {
+        let annotated_title = || tool.annotations.as_ref()?.get("title")?.as_str();
+        let description = tool.description.as_deref().filter(|text| !text.trim().is_empty());
+        let description = description.or(tool.title.as_deref()).or_else(annotated_title);
+        SourceTool {
+            name: &tool.name,
+            description: description.map(Node::Text),
+            input_schema: tool.input_schema.as_ref().map(|schema| from_value(schema, arena)),
+            original: Original::Tool(tool),
+            error: None,
+        }
+    }
+
+    /// Reads a tool from its members, as MCP names them.
+    fn from_members(members: &'a [Member<'a>], arena: &'a Bump) -> SourceTool<'a> {
+        let text = |node: Node<'a>| node.is_string().then_some(node);
+        let annotated_title =
+            || get(members, "annotations").and_then(|node| node.member("title")).and_then(text);
+        let description = get(members, "description")
+            .and_then(text)
+            .filter(|node| !matches!(node, Node::Text(text) if text.trim().is_empty()))
+            .or_else(|| get(members, "title").and_then(text))
+            .or_else(annotated_title);
+        let name = get(members, "name").and_then(|node| node.text(arena));
+        SourceTool {
+            name: name.unwrap_or_default(),
+            description,
+            input_schema: get(members, "inputSchema"),
+            original: Original::NotRetained,
+            error: name.is_none().then_some(ToolReadError::NoName),
+        }
+    }
+
+    fn invalid(name: &'a str, error: ToolReadError) -> SourceTool<'a> {
+        SourceTool { name, error: Some(error), ..SourceTool::default() }
+    }
+
+    /// Returns the complete tool object, if it was retained as a node.
+    pub(crate) fn original_node(&self) -> Option<Node<'a>> {
+        match self.original {
+            Original::Node(node) => Some(node),
+            _ => None,
+        }
+    }
+
+    /// Returns the [`Tool`] that this was read from.
+    pub(crate) fn original_tool(&self) -> Option<&'a Tool> {
+        match self.original {
+            Original::Tool(tool) => Some(tool),
+            _ => None,
+        }
+    }
+
+    /// Returns the schema as the server sent it; `null` if there is none.
+    pub(crate) fn schema_value(&self, arena: &'a Bump) -> Value {
+        match self.original_tool() {
+            Some(tool) => tool.input_schema.clone().unwrap_or_default(),
+            None => self.input_schema.map_or(Value::Null, |node| to_value(node, arena)),
+        }
+    }
+}
+
+/// Reads `text` in the form of `from`.
+///
+/// With `retain`, the complete tool objects are retained, not only the members that a definition needs.
 pub(crate) fn read<'a>(
     text: &'a str,
     from: Dialect,
-    whole: bool,
+    retain: bool,
     arena: &'a Bump,
-) -> Result<Sources<'a>, ReadError> {
-    let mut reader = Reader::new(text, arena);
-    let sources = if from == Dialect::Mcp {
-        read_mcp(&mut reader, whole, arena)
-    } else {
-        read_definitions(&mut reader, from, arena)
-    };
-    sources.and_then(|sources| reader.end().map(|()| sources)).map_err(|fault| locate(text, fault))
+) -> Result<SourceTools<'a>, ReadError> {
+    let mut reader = SourceReader { json: JsonReader::new(text, arena), retain, arena };
+    let tools = if from == Dialect::Mcp { reader.mcp() } else { reader.definitions(from) };
+    tools.and_then(|tools| reader.json.end().map(|()| tools)).map_err(|error| locate(text, error))
 }
 
-fn read_mcp<'a>(reader: &mut Reader<'a>, whole: bool, arena: &'a Bump) -> Result<Sources<'a>, Fault> {
-    match reader.peek() {
-        Some(b'[') => Ok(Sources { tools: tool_list(reader, whole, arena)?, bare: false }),
-        Some(b'{') => {
-            let start = reader.position();
-            match tools_inside(reader, whole, arena)? {
-                Some(tools) => Ok(Sources { tools, bare: false }),
-                None => {
-                    reader.rewind(start);
-                    if let Some(message) = no_tool(reader)? {
-                        reader.rewind(start);
-                        return reader.fault(message);
+struct SourceReader<'a> {
+    json: JsonReader<'a>,
+    retain: bool,
+    arena: &'a Bump,
+}
+
+type Read<T> = Result<T, JsonError>;
+
+impl<'a> SourceReader<'a> {
+    /// Reads tools in MCP's form.
+    fn mcp(&mut self) -> Read<SourceTools<'a>> {
+        let first = self.json.peek();
+        let start = self.json.position();
+        match first {
+            Some(b'[') => Ok(SourceTools { tools: self.list()?, is_single: false }),
+            Some(b'{') => {
+                if let Some(tools) = self.nested_list()? {
+                    return Ok(SourceTools { tools, is_single: false });
+                }
+                self.json.rewind(start);
+                let problem = self.find_problem()?;
+                self.json.rewind(start);
+                match problem {
+                    Some(message) => self.json.error(message),
+                    None => Ok(SourceTools { tools: vec![self.tool()?], is_single: true }),
+                }
+            }
+            _ => {
+                self.json.value()?;
+                self.json.rewind(start);
+                self.json.error("expected a tool, an array of tools, or an object with `tools`")
+            }
+        }
+    }
+
+    /// Returns the reason why an object without a list of tools is not a tool either.
+    fn find_problem(&mut self) -> Read<Option<&'static str>> {
+        let (mut is_tool, mut has_error, mut has_tools, mut is_empty) = (false, false, false, true);
+        let mut more = self.json.enter_object()?;
+        while more {
+            is_empty = false;
+            match self.json.key()? {
+                "name" | "inputSchema" | "description" => is_tool = true,
+                "error" => has_error = true,
+                "tools" => has_tools = true,
+                _ => {}
+            }
+            self.json.skip()?;
+            more = self.json.next_member()?;
+        }
+        let problems = [
+            (has_error, "expected tools, found a server response with an `error`"),
+            (has_tools, "`tools` is not an array"),
+            (is_empty, "expected a tool, found an empty object"),
+        ];
+        let found = problems.into_iter().find(|(is_present, _)| *is_present && !is_tool);
+        Ok(found.map(|(_, message)| message))
+    }
+
+    /// Reads the list under `tools` or `result.tools`.
+    fn nested_list(&mut self) -> Read<Option<Vec<SourceTool<'a>>>> {
+        let mut tools = None;
+        let mut more = self.json.enter_object()?;
+        while more {
+            match (self.json.key()?, self.json.peek()) {
+                ("tools", Some(b'[')) => tools = Some(self.list()?),
+                ("result", Some(b'{')) if tools.is_none() => tools = self.nested_list()?,
+                _ => self.json.skip()?,
+            }
+            more = self.json.next_member()?;
+        }
+        Ok(tools)
+    }
+
+    fn list(&mut self) -> Read<Vec<SourceTool<'a>>> {
+        let mut tools = Vec::new();
+        let mut more = self.json.enter_list()?;
+        while more {
+            tools.push(self.tool()?);
+            more = self.json.next_item()?;
+        }
+        Ok(tools)
+    }
+
+    /// Reads one tool. If it is nested too deep, only this tool is invalid, not the whole list.
+    fn tool(&mut self) -> Read<SourceTool<'a>> {
+        if self.json.peek() != Some(b'{') {
+            self.json.skip()?;
+            return Ok(SourceTool::invalid("", ToolReadError::NotAnObject));
+        }
+        let start = self.json.position();
+        match self.members() {
+            Err(error) if error.too_deep => {
+                self.json.rewind(start);
+                Ok(SourceTool::invalid(self.name()?, ToolReadError::TooDeep))
+            }
+            other => other,
+        }
+    }
+
+    fn members(&mut self) -> Read<SourceTool<'a>> {
+        if self.retain {
+            let node = self.json.value()?;
+            let tool = SourceTool::from_members(node.object().unwrap_or_default(), self.arena);
+            return Ok(SourceTool { original: Original::Node(node), ..tool });
+        }
+        let mut members: [Member<'a>; 5] = [Member::new("", Node::Null); 5];
+        let mut count = 0;
+        let mut more = self.json.enter_object()?;
+        while more {
+            let key = self.json.key()?;
+            if matches!(key, "name" | "title" | "description" | "inputSchema" | "annotations") {
+                let value = self.json.value()?;
+                match members[..count].iter_mut().find(|member| member.key == key) {
+                    Some(member) => member.value = value,
+                    None => {
+                        members[count] = Member::new(key, value);
+                        count += 1;
                     }
-                    reader.rewind(start);
-                    Ok(Sources { tools: vec![tool(reader, whole, arena)?], bare: true })
                 }
+            } else {
+                self.json.skip()?;
             }
+            more = self.json.next_member()?;
         }
-        _ => {
-            let start = reader.position();
-            reader.value()?;
-            reader.rewind(start);
-            reader.fault("expected a tool, an array of tools, or an object with `tools`")
+        Ok(SourceTool::from_members(self.arena.alloc_slice_copy(&members[..count]), self.arena))
+    }
+
+    /// Reads only the name of a tool, skipping everything else.
+    fn name(&mut self) -> Read<&'a str> {
+        let mut name = "";
+        let mut more = self.json.enter_object()?;
+        while more {
+            match (self.json.key()?, self.json.peek()) {
+                ("name", Some(b'"')) => name = self.json.value()?.text(self.arena).unwrap_or_default(),
+                _ => self.json.skip()?,
+            }
+            more = self.json.next_member()?;
         }
+        Ok(name)
     }
-}
 
-/// What is wrong with an object that is neither a tool nor holds any.
-fn no_tool(reader: &mut Reader<'_>) -> Result<Option<&'static str>, Fault> {
-    let (mut named, mut error, mut tools, mut empty) = (false, false, false, true);
-    let mut more = reader.enter_object()?;
-    while more {
-        empty = false;
-        match reader.key()? {
-            "name" | "inputSchema" | "description" => named = true,
-            "error" => error = true,
-            "tools" => tools = true,
-            _ => {}
-        }
-        reader.skip()?;
-        more = reader.next_member()?;
-    }
-    Ok(match () {
-        () if named => None,
-        () if error => Some("expected tools, but this is a server's answer with an `error`"),
-        () if tools => Some("`tools` must be an array"),
-        () if empty => Some("expected a tool, but this object is empty"),
-        () => None,
-    })
-}
-
-/// The list under `tools`, or under `result.tools`.
-fn tools_inside<'a>(
-    reader: &mut Reader<'a>,
-    whole: bool,
-    arena: &'a Bump,
-) -> Result<Option<Vec<Source<'a>>>, Fault> {
-    let mut tools = None;
-    let mut more = reader.enter_object()?;
-    while more {
-        match (reader.key()?, reader.peek()) {
-            ("tools", Some(b'[')) => tools = Some(tool_list(reader, whole, arena)?),
-            ("result", Some(b'{')) if tools.is_none() => tools = tools_inside(reader, whole, arena)?,
-            _ => reader.skip()?,
-        }
-        more = reader.next_member()?;
-    }
-    Ok(tools)
-}
-
-fn tool_list<'a>(reader: &mut Reader<'a>, whole: bool, arena: &'a Bump) -> Result<Vec<Source<'a>>, Fault> {
-    let mut tools = Vec::new();
-    let mut more = reader.enter_list()?;
-    while more {
-        tools.push(tool(reader, whole, arena)?);
-        more = reader.next_item()?;
-    }
-    Ok(tools)
-}
-
-/// One tool. What is nested too deep costs this tool alone.
-fn tool<'a>(reader: &mut Reader<'a>, whole: bool, arena: &'a Bump) -> Result<Source<'a>, Fault> {
-    if reader.peek() != Some(b'{') {
-        reader.skip()?;
-        return Ok(Source {
-            name: "",
-            description: None,
-            input_schema: None,
-            whole: None,
-            fault: Some("it is no object"),
-        });
-    }
-    let start = reader.position();
-    match tool_members(reader, whole, arena) {
-        Err(fault) if fault.too_deep => {
-            reader.rewind(start);
-            let name = shallow_name(reader, arena)?;
-            let fault = Some("it is nested deeper than 512 levels");
-            Ok(Source { name, description: None, input_schema: None, whole: None, fault })
-        }
-        other => other,
-    }
-}
-
-fn tool_members<'a>(reader: &mut Reader<'a>, whole: bool, arena: &'a Bump) -> Result<Source<'a>, Fault> {
-    if whole {
-        let node = reader.value()?;
-        return Ok(from_members(node.object().unwrap_or_default(), Some(node), arena));
-    }
-    let mut kept: [Member<'a>; 5] = [Member::new("", Node::Null); 5];
-    let mut count = 0;
-    let mut more = reader.enter_object()?;
-    while more {
-        let key = reader.key()?;
-        if matches!(key, "name" | "title" | "description" | "inputSchema" | "annotations") {
-            let value = reader.value()?;
-            match kept[..count].iter_mut().find(|member| member.key == key) {
-                Some(member) => member.value = value,
-                None => {
-                    kept[count] = Member::new(key, value);
-                    count += 1;
+    /// Reads definitions in the form of another dialect.
+    fn definitions(&mut self, from: Dialect) -> Read<SourceTools<'a>> {
+        self.json.peek();
+        let start = self.json.position();
+        let node = self.json.value()?;
+        let list = match node {
+            Node::List(_) => Some(node),
+            _ => ["result", "toolConfig"]
+                .into_iter()
+                .fold(node.member("tools"), |found, key| found.or_else(|| node.member(key)?.member("tools"))),
+        };
+        let (nodes, mut is_single): (&[Node<'a>], bool) = match (list, node) {
+            (Some(Node::List(nodes)), _) => (nodes, false),
+            (_, Node::Object(_)) => (self.arena.alloc_slice_copy(&[node]), true),
+            _ => {
+                self.json.rewind(start);
+                return self
+                    .json
+                    .error("expected a definition, an array of definitions, or an object with `tools`");
+            }
+        };
+        let mut tools = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            match node.member("functionDeclarations").or_else(|| node.member("function_declarations")) {
+                Some(Node::List(declarations)) if from.family() == Family::Gemini => {
+                    is_single = false;
+                    tools.extend(declarations.iter().map(|node| definition(*node, from, self.arena)));
                 }
+                _ => tools.push(definition(*node, from, self.arena)),
             }
-        } else {
-            reader.skip()?;
         }
-        more = reader.next_member()?;
-    }
-    Ok(from_members(arena.alloc_slice_copy(&kept[..count]), None, arena))
-}
-
-/// The name of a tool that cannot be read whole.
-fn shallow_name<'a>(reader: &mut Reader<'a>, arena: &'a Bump) -> Result<&'a str, Fault> {
-    let mut name = "";
-    let mut more = reader.enter_object()?;
-    while more {
-        match (reader.key()?, reader.peek()) {
-            ("name", Some(b'"')) => name = reader.value()?.text(arena).unwrap_or_default(),
-            _ => reader.skip()?,
-        }
-        more = reader.next_member()?;
-    }
-    Ok(name)
-}
-
-/// A tool by its members, as MCP names them.
-pub(crate) fn from_members<'a>(
-    members: &'a [Member<'a>],
-    whole: Option<Node<'a>>,
-    arena: &'a Bump,
-) -> Source<'a> {
-    let text = |node: Node<'a>| node.is_string().then_some(node);
-    let title = || get(members, "annotations").and_then(|node| node.member("title")).and_then(text);
-    let description = get(members, "description")
-        .and_then(text)
-        .filter(|node| !matches!(node, Node::Text(words) if words.trim().is_empty()))
-        .or_else(|| get(members, "title").and_then(text))
-        .or_else(title);
-    let name = get(members, "name").and_then(|node| node.text(arena));
-    Source {
-        name: name.unwrap_or_default(),
-        description,
-        input_schema: get(members, "inputSchema"),
-        whole,
-        fault: if name.is_none() { Some("it has no name") } else { None },
+        Ok(SourceTools { tools, is_single })
     }
 }
 
-/// Definitions in the form of another dialect.
-fn read_definitions<'a>(
-    reader: &mut Reader<'a>,
-    from: Dialect,
-    arena: &'a Bump,
-) -> Result<Sources<'a>, Fault> {
-    reader.peek();
-    let start = reader.position();
-    let node = reader.value()?;
-    let list = match node {
-        Node::List(_) => Some(node),
-        _ => ["result", "toolConfig"]
-            .into_iter()
-            .fold(node.member("tools"), |found, key| found.or_else(|| node.member(key)?.member("tools"))),
-    };
-    let (nodes, bare): (&[Node<'a>], bool) = match (list, node) {
-        (Some(Node::List(nodes)), _) => (nodes, false),
-        (_, Node::Object(_)) => (arena.alloc_slice_copy(&[node]), true),
-        _ => {
-            reader.rewind(start);
-            return reader.fault("expected a definition, an array of definitions, or an object with `tools`");
-        }
-    };
-    let mut tools = Vec::with_capacity(nodes.len());
-    let mut bare = bare;
-    for node in nodes {
-        match node.member("functionDeclarations").or_else(|| node.member("function_declarations")) {
-            Some(Node::List(declarations)) if from.family() == Family::Gemini => {
-                bare = false;
-                tools.extend(declarations.iter().map(|declaration| definition(*declaration, from, arena)));
-            }
-            _ => tools.push(definition(*node, from, arena)),
-        }
-    }
-    Ok(Sources { tools, bare })
-}
-
-fn definition<'a>(node: Node<'a>, from: Dialect, arena: &'a Bump) -> Source<'a> {
+fn definition<'a>(node: Node<'a>, from: Dialect, arena: &'a Bump) -> SourceTool<'a> {
     let (inner, schema) = match from.family() {
         Family::Bedrock => {
             let spec = node.member("toolSpec");
             (spec, spec.and_then(|spec| spec.member("inputSchema")).and_then(|schema| schema.member("json")))
         }
         Family::Anthropic => {
-            // Tools that the provider runs itself have a type of their own and no schema.
+            // Tools that the provider runs itself have another type and no schema.
             let kind = node.member("type").and_then(|kind| kind.text(arena)).unwrap_or("custom");
             ((kind == "custom").then_some(node), node.member("input_schema"))
         }
@@ -268,25 +345,21 @@ fn definition<'a>(node: Node<'a>, from: Dialect, arena: &'a Bump) -> Source<'a> 
         }
     };
     let Some(Node::Object(members)) = inner else {
-        let fault = Some("it is no definition of this dialect");
-        return Source { name: "", description: None, input_schema: None, whole: None, fault };
+        return SourceTool::invalid("", ToolReadError::NotADefinition);
     };
-    let mut source = from_members(members, None, arena);
-    // Without parameters a function takes no arguments.
-    source.input_schema = Some(
-        schema
-            .filter(|schema| !matches!(schema, Node::Null))
-            .unwrap_or(Node::Object(arena.alloc_slice_copy(&[Member::new("type", Node::Text("object"))]))),
-    );
-    source
+    // A function without parameters accepts no arguments.
+    let schema = schema
+        .filter(|schema| !matches!(schema, Node::Null))
+        .unwrap_or(Node::Object(arena.alloc_slice_copy(&[Member::new("type", Node::Text("object"))])));
+    SourceTool { input_schema: Some(schema), ..SourceTool::from_members(members, arena) }
 }
 
-/// Where in the text something went wrong, as people count.
-fn locate(text: &str, fault: Fault) -> ReadError {
-    let before = text.get(..fault.at.min(text.len())).unwrap_or(text);
+/// Adds the line and column to an error.
+fn locate(text: &str, error: JsonError) -> ReadError {
+    let before = text.get(..error.offset.min(text.len())).unwrap_or(text);
     let line_start = before.rfind('\n').map_or(0, |index| index + 1);
     ReadError {
-        message: fault.message.to_owned(),
+        message: error.message.to_owned(),
         line: before.bytes().filter(|byte| *byte == b'\n').count() + 1,
         column: before[line_start..].chars().count() + 1,
     }

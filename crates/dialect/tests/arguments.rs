@@ -85,7 +85,7 @@ const STRICT: [Dialect; 2] = [Dialect::OpenAiStrict, Dialect::ResponsesStrict];
 
 #[test]
 fn no_arguments_at_all_are_an_empty_object() {
-    for dialect in Dialect::ALL {
+    for dialect in Dialect::all() {
         for sent in [json!(""), json!(" \n"), json!(null), json!("null")] {
             check(dialect, object(json!({"a": {"type": "integer"}})), sent, json!({}), &[""]);
         }
@@ -105,7 +105,7 @@ fn no_arguments_at_all_do_not_excuse_a_required_one() {
 
 #[test]
 fn text_that_is_not_json_is_said_to_be_none() {
-    for dialect in Dialect::ALL {
+    for dialect in Dialect::all() {
         for sent in [r#"{"a":1"#, "{", "{'a':1}", r#"{"a":1}}"#, "a", "\u{0}", r#"{"a":"\ud83d"#] {
             check_error(dialect, json!(sent), "not_json");
         }
@@ -123,7 +123,7 @@ fn the_parse_error_is_in_the_message() {
 
 #[test]
 fn json_that_is_no_object_is_said_to_be_none() {
-    for dialect in Dialect::ALL {
+    for dialect in Dialect::all() {
         for sent in
             [json!("[1]"), json!("5"), json!("true"), json!([1]), json!(5), json!(true), json!("\"a\"")]
         {
@@ -134,7 +134,7 @@ fn json_that_is_no_object_is_said_to_be_none() {
 
 #[test]
 fn an_object_and_the_text_of_one_are_both_taken() {
-    for dialect in Dialect::ALL {
+    for dialect in Dialect::all() {
         for sent in [json!({"a": 1}), json!(r#" {"a": 1} "#)] {
             check(dialect, requiring(json!({"a": {"type": "integer"}}), &["a"]), sent, json!({"a": 1}), &[]);
         }
@@ -146,7 +146,7 @@ fn doubly_encoded_arguments_are_unwrapped_once() {
     let once = json!({"a": 1}).to_string();
     let twice = json!(once).to_string();
     let schema = requiring(json!({"a": {"type": "integer"}}), &["a"]);
-    for dialect in Dialect::ALL {
+    for dialect in Dialect::all() {
         check(dialect, schema.clone(), json!(twice), json!({"a": 1}), &[""]);
     }
     check_error(Dialect::OpenAi, json!(json!(twice).to_string()), "not_an_object");
@@ -160,7 +160,7 @@ fn an_unknown_tool_is_named_with_its_nearest() {
         {"name": "search_files", "inputSchema": object(json!({}))},
         {"name": "calculate", "inputSchema": object(json!({}))},
     ]);
-    for dialect in Dialect::ALL {
+    for dialect in Dialect::all() {
         let toolset = Toolset::from_json(&tools.to_string(), dialect, &Options::default()).unwrap();
         match toolset.decode("serch_files", &json!({})) {
             Err(ArgumentError::UnknownTool { name, nearest }) => {
@@ -376,7 +376,7 @@ fn digits_are_exact_in_every_dialect() {
         "id": {"type": "integer"}, "price": {"type": "number"}, "huge": {"type": "integer"}, "far": {"type": "number"},
     });
     let schema = requiring(properties, &["id", "price", "huge", "far"]);
-    for dialect in Dialect::ALL {
+    for dialect in Dialect::all() {
         check(dialect, schema.clone(), exact(sent), exact(sent), &[]);
         check(dialect, schema.clone(), json!(sent), exact(sent), &[]);
     }
@@ -635,9 +635,9 @@ fn what_is_encoded_decodes_to_itself_in_every_dialect() {
         "level": 2, "maybe": null, "rows": [{}, {"a": "", "b": 0}],
     });
     let arguments = [json!({"$key": ""}), every, json!({"$key": "k", "any": null, "map": {}, "free": {}})];
-    for dialect in Dialect::ALL {
+    for dialect in Dialect::all() {
         for reshape in [false, true] {
-            let toolset = toolset(&schema, dialect, &Options { reshape, ..Options::default() });
+            let toolset = toolset(&schema, dialect, &Options::default().with_reshape(reshape));
             let report = &toolset.reports()[0];
             assert_ne!(report.status, Status::Refused, "{dialect}: {report:?}");
             // Where every key must come, one that is optional and may be `null` cannot be left out, and the report

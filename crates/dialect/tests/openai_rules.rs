@@ -1,11 +1,11 @@
-//! The written rules of the plain `openai` dialect, one by one.
+//! The documented rules of the plain `openai` dialect, one test per rule.
 
 #![allow(clippy::unwrap_used)]
 
 use serde_json::{Value, json};
 use toolwire_dialect::{Defaults, Dialect, Options, Report, Status, convert};
 
-/// Where a schema can stand inside a schema: the way there, and a schema that has another one at that place.
+/// A position of a subschema: its pointer, and a function that puts a schema there.
 type Position = (&'static str, fn(Value) -> Value);
 
 const POSITIONS: [Position; 22] = [
@@ -28,7 +28,7 @@ const POSITIONS: [Position; 22] = [
     ("/dependentSchemas/other", |inner| json!({"type": "object", "dependentSchemas": {"other": inner}})),
     ("/unevaluatedItems", |inner| json!({"unevaluatedItems": inner})),
     ("/unevaluatedProperties", |inner| json!({"type": "object", "unevaluatedProperties": inner})),
-    // Names, not keywords: the schema below each is still a schema.
+    // Here `default` is a name, not a keyword, so its value is a schema.
     ("/properties/default", |inner| json!({"type": "object", "properties": {"default": inner}})),
     (
         "/patternProperties/default",
@@ -60,7 +60,7 @@ fn places(report: &Report) -> Vec<(&str, &str, &str)> {
     changes.iter().map(|change| (&*change.pointer, &*change.keyword, change.effect.name())).collect()
 }
 
-/// What comes out is `expected`, key order included, and the report has these changes: pointer, keyword, effect.
+/// Checks the definition, including the order of keys, and the changes in the report: pointer, keyword, effect.
 #[track_caller]
 fn check(tool: Value, expected: Value, changes: &[(&str, &str, &str)]) {
     let (definition, report) = converted(&tool, &Options::default());
@@ -68,15 +68,15 @@ fn check(tool: Value, expected: Value, changes: &[(&str, &str, &str)]) {
     assert_eq!(places(&report), changes);
 }
 
-/// The schema goes out as it came in, and the report says so.
+/// Checks that the schema is unchanged, and that the report says so.
 #[track_caller]
-fn check_kept(schema: Value) {
+fn check_unchanged(schema: Value) {
     let (actual, report) = converted(&tool(schema.clone()), &Options::default());
     assert_eq!(actual.to_string(), definition(schema).to_string());
     assert_eq!((report.status, places(&report)), (Status::Exact, vec![]));
 }
 
-/// As [`check`], for a repaired schema: where a key was added is not part of the rule.
+/// Does the same as [`check`] for a repaired schema, ignoring the order of keys.
 #[track_caller]
 fn check_repaired(schema: Value, expected: Value, changes: &[(&str, &str, &str)]) {
     let (actual, report) = converted(&tool(schema), &Options::default());
@@ -107,13 +107,13 @@ fn a_tool_becomes_a_function_with_name_description_and_parameters_in_this_order(
 }
 
 #[test]
-fn what_else_a_tool_carries_stays_out_of_the_definition() {
-    let mut whole = tool(object(json!({})));
-    whole["title"] = json!("Lookup");
-    whole["annotations"] = json!({"readOnlyHint": true});
-    whole["outputSchema"] = json!({"type": "object"});
-    whole["_meta"] = json!({"a": 1});
-    check(whole, definition(object(json!({}))), &[]);
+fn other_members_of_a_tool_are_not_in_the_definition() {
+    let mut complete = tool(object(json!({})));
+    complete["title"] = json!("Lookup");
+    complete["annotations"] = json!({"readOnlyHint": true});
+    complete["outputSchema"] = json!({"type": "object"});
+    complete["_meta"] = json!({"a": 1});
+    check(complete, definition(object(json!({}))), &[]);
 }
 
 #[track_caller]
@@ -124,25 +124,25 @@ fn check_description(tool: Value, expected: &str) {
 }
 
 #[test]
-fn the_description_is_the_tools_own() {
+fn the_description_of_the_tool_is_used() {
     let tool = json!({"name": "lookup", "title": "T", "description": "D", "inputSchema": object(json!({}))});
     check_description(tool, "D");
 }
 
 #[test]
-fn without_a_description_the_title_stands_in() {
+fn without_a_description_the_title_is_used() {
     check_description(json!({"name": "lookup", "title": "T", "inputSchema": object(json!({}))}), "T");
 }
 
 #[test]
-fn without_a_title_either_the_description_is_empty_but_there() {
+fn without_a_description_and_a_title_the_description_is_empty() {
     check_description(json!({"name": "lookup", "inputSchema": object(json!({}))}), "");
 }
 
 // Rule 2: defaults.
 
 #[test]
-fn the_report_of_a_dropped_default_is_as_the_contract_shows_it() {
+fn the_report_of_a_dropped_default_has_the_documented_format() {
     let schema = object(json!({"limit": {"type": "integer", "default": 10}}));
     let tool = json!({"name": "search", "description": "Searches", "inputSchema": schema});
     let (_, report) = converted(&tool, &Options::default());
@@ -158,7 +158,7 @@ fn the_report_of_a_dropped_default_is_as_the_contract_shows_it() {
 }
 
 #[test]
-fn a_default_goes_from_the_root() {
+fn a_default_is_removed_from_the_root() {
     check(
         tool(json!({"type": "object", "default": {"a": 1}, "properties": {}})),
         definition(object(json!({}))),
@@ -167,7 +167,7 @@ fn a_default_goes_from_the_root() {
 }
 
 #[test]
-fn a_default_goes_from_every_position_that_holds_a_schema() {
+fn a_default_is_removed_from_every_subschema() {
     for (way, wrap) in POSITIONS {
         let pointer = format!("/properties/p{way}");
         check(
@@ -179,7 +179,7 @@ fn a_default_goes_from_every_position_that_holds_a_schema() {
 }
 
 #[test]
-fn a_default_goes_from_every_position_inside_every_position() {
+fn a_default_is_removed_from_subschemas_of_subschemas() {
     for (outer_way, outer) in POSITIONS {
         for (inner_way, inner) in POSITIONS {
             let pointer = format!("/properties/p{outer_way}{inner_way}");
@@ -193,7 +193,7 @@ fn a_default_goes_from_every_position_inside_every_position() {
 }
 
 #[test]
-fn a_default_goes_from_the_positions_of_the_root_itself() {
+fn a_default_is_removed_from_subschemas_of_the_root() {
     let refused_at_the_root = ["/anyOf/1", "/oneOf/0", "/allOf/1", "/not"];
     for (way, wrap) in POSITIONS.into_iter().filter(|(way, _)| !refused_at_the_root.contains(way)) {
         let root = |inner: Value| {
@@ -214,7 +214,7 @@ fn a_default_goes_from_the_positions_of_the_root_itself() {
 }
 
 #[test]
-fn a_default_goes_from_fifty_levels_down() {
+fn a_default_is_removed_fifty_levels_deep() {
     let nest = |innermost: Value| {
         (0..50).fold(innermost, |inner, level| POSITIONS[level % POSITIONS.len()].1(inner))
     };
@@ -228,7 +228,7 @@ fn a_default_goes_from_fifty_levels_down() {
 }
 
 #[test]
-fn a_default_goes_whatever_its_value() {
+fn a_default_with_any_value_is_removed() {
     for value in
         [json!(null), json!(false), json!(0), json!(""), json!([]), json!({"default": {"type": "object"}})]
     {
@@ -241,7 +241,7 @@ fn a_default_goes_whatever_its_value() {
 }
 
 #[test]
-fn nested_objects_lose_the_default_of_each_level() {
+fn defaults_are_removed_from_each_level_of_nested_objects() {
     check(
         tool(object(json!({
             "server": {
@@ -274,7 +274,7 @@ fn nested_objects_lose_the_default_of_each_level() {
 }
 
 #[test]
-fn a_pointer_escapes_what_json_pointers_escape() {
+fn pointers_are_escaped() {
     check(
         tool(object(json!({"a/b~c": {"type": "string", "default": ""}}))),
         definition(object(json!({"a/b~c": {"type": "string"}}))),
@@ -288,13 +288,13 @@ fn a_property_named_default_stays() {
         object(json!({"default": {"type": "string"}, "p": object(json!({"default": {"type": "null"}}))}));
     schema["required"] = json!(["default"]);
     schema["dependentRequired"] = json!({"default": ["p"]});
-    check_kept(schema);
+    check_unchanged(schema);
 }
 
 #[test]
 fn a_default_inside_the_data_of_enum_const_and_examples_stays() {
     let data = json!({"default": 1, "properties": {"default": {"default": 2}}, "items": {"default": 3}});
-    check_kept(object(json!({
+    check_unchanged(object(json!({
         "enum": {"enum": [data, [data]]},
         "const": {"const": data},
         "examples": {"type": "object", "examples": [data]},
@@ -303,23 +303,23 @@ fn a_default_inside_the_data_of_enum_const_and_examples_stays() {
 
 #[test]
 fn a_default_inside_an_unknown_keyword_stays() {
-    check_kept(object(
+    check_unchanged(object(
         json!({"p": {"type": "string", "x-form": {"default": 1, "properties": {"a": {"default": 2}}}}}),
     ));
 }
 
-// Rule 3: the rest stays.
+// Rule 3: everything else is kept.
 
 #[test]
 fn an_enum_stays() {
-    check_kept(object(
+    check_unchanged(object(
         json!({"unit": {"type": "string", "enum": ["celsius", "fahrenheit"], "description": "d"}}),
     ));
 }
 
 #[test]
 fn every_other_keyword_stays_in_its_order() {
-    check_kept(json!({
+    check_unchanged(json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Arguments",
         "required": ["b"],
@@ -354,7 +354,7 @@ fn digits_stay_as_they_were_written() {
     );
 }
 
-// Rule 3: what the API would refuse.
+// Rule 3: repairs of what the API would reject.
 
 #[test]
 fn a_root_without_a_type_is_an_object() {
@@ -384,11 +384,11 @@ fn a_tool_without_parameters_gets_empty_properties() {
 
 #[test]
 fn a_nested_object_without_properties_stays() {
-    check_kept(object(json!({"p": {"type": "object"}})));
+    check_unchanged(object(json!({"p": {"type": "object"}})));
 }
 
 #[test]
-fn an_array_without_items_gets_empty_ones_wherever_it_stands() {
+fn an_array_without_items_gets_empty_items_at_every_position() {
     for (way, wrap) in POSITIONS {
         for kind in [json!("array"), json!(["array", "null"])] {
             let pointer = format!("/properties/p{way}");
@@ -413,7 +413,7 @@ fn parts_at_the_root_are_merged() {
     );
 }
 
-/// Alternatives become one object, and a text tells what was lost: the words are free, the shape is not.
+/// Checks that alternatives become one object and that a description mentions the loss, in any wording.
 #[track_caller]
 fn check_flattened(schema: Value, expected: Value, keyword: &str) {
     let (mut definition, report) = converted(&tool(schema), &Options::default());
@@ -421,15 +421,15 @@ fn check_flattened(schema: Value, expected: Value, keyword: &str) {
     let text = function["description"].as_str().unwrap().to_owned();
     let parameters = function["parameters"].as_object_mut().unwrap();
     let inner = parameters.remove("description");
-    assert!(text.starts_with(PLACEHOLDER), "the tool's own words come first: {text}");
-    assert!(text != PLACEHOLDER || inner.is_some(), "nothing tells the model what was lost");
+    assert!(text.starts_with(PLACEHOLDER), "the tool's own description comes first: {text}");
+    assert!(text != PLACEHOLDER || inner.is_some(), "no description mentions the loss");
     assert_eq!(Value::Object(parameters.clone()), expected);
     assert_eq!(report.status, Status::Lossy);
     assert!(places(&report).contains(&("", keyword, "widened")), "{:?}", report.changes);
 }
 
 #[test]
-fn alternatives_at_the_root_become_one_object_with_the_loss_told() {
+fn alternatives_at_the_root_become_one_object_and_the_loss_is_reported() {
     let branches = json!([
         {"properties": {"id": {"type": "string"}}, "required": ["id"]},
         {"properties": {"name": {"type": "string"}}, "required": ["name"]},
@@ -440,7 +440,7 @@ fn alternatives_at_the_root_become_one_object_with_the_loss_told() {
 }
 
 #[test]
-fn alternatives_of_required_keys_at_the_root_go_into_the_text() {
+fn alternatives_of_required_keys_at_the_root_are_described() {
     let both = object(json!({"a": {"type": "string"}, "b": {"type": "string"}}));
     let mut schema = both.clone();
     schema["anyOf"] = json!([{"required": ["a"]}, {"required": ["b"]}]);
@@ -452,7 +452,7 @@ fn alternatives_of_required_keys_at_the_root_go_into_the_text() {
 
 #[test]
 fn composition_below_the_root_stays() {
-    check_kept(object(json!({
+    check_unchanged(object(json!({
         "p": {
             "anyOf": [{"type": "string"}, {"allOf": [{"type": "integer"}, {"minimum": 3}]}],
             "not": {"const": "x"},
@@ -462,7 +462,7 @@ fn composition_below_the_root_stays() {
 }
 
 #[test]
-fn a_name_the_api_refuses_is_mended_and_reported() {
+fn an_invalid_name_is_changed_and_reported() {
     let tool = json!({"name": "admin.tools/list", "description": "d", "inputSchema": object(json!({}))});
     let (definition, report) = converted(&tool, &Options::default());
     let name = definition["function"]["name"].as_str().unwrap();
@@ -473,8 +473,8 @@ fn a_name_the_api_refuses_is_mended_and_reported() {
 }
 
 #[test]
-fn property_keys_stay_whatever_they_are() {
-    check_kept(object(
+fn all_property_keys_are_kept() {
+    check_unchanged(object(
         json!({"$filter": {"type": "string"}, "user id": {"type": "string"}, "名前": {}, "": {}}),
     ));
 }
@@ -482,7 +482,7 @@ fn property_keys_stay_whatever_they_are() {
 // Rule 4: the input.
 
 #[test]
-fn the_header_annotation_of_mcp_is_the_one_that_goes() {
+fn the_header_annotation_of_mcp_is_removed() {
     check(
         tool(object(json!({"a": {"type": "string", "x-mcp-header": "A", "x-order": 1, "deprecated": true}}))),
         definition(object(json!({"a": {"type": "string", "x-order": 1, "deprecated": true}}))),
@@ -492,7 +492,9 @@ fn the_header_annotation_of_mcp_is_the_one_that_goes() {
 
 #[test]
 fn a_property_named_like_the_header_annotation_stays() {
-    check_kept(object(json!({"x-mcp-header": {"type": "string"}, "e": {"enum": [{"x-mcp-header": 1}]}})));
+    check_unchanged(object(
+        json!({"x-mcp-header": {"type": "string"}, "e": {"enum": [{"x-mcp-header": 1}]}}),
+    ));
 }
 
 #[test]
@@ -505,7 +507,7 @@ fn the_input_is_the_same_after_a_conversion_as_before() {
     assert_eq!(itself.definitions.unwrap(), before);
 }
 
-// Lists, and the choice about defaults.
+// Lists, and the options for defaults.
 
 #[test]
 fn an_empty_list_gives_an_empty_list() {
@@ -517,7 +519,7 @@ fn an_empty_list_gives_an_empty_list() {
 }
 
 #[test]
-fn every_way_to_send_a_list_gives_the_same_definitions_in_input_order() {
+fn every_form_of_a_list_gives_the_same_definitions_in_input_order() {
     let tools: Vec<Value> = ["b", "a"]
         .iter()
         .map(|name| json!({"name": name, "description": "d", "inputSchema": object(json!({}))}))
@@ -536,32 +538,32 @@ fn every_way_to_send_a_list_gives_the_same_definitions_in_input_order() {
 }
 
 #[test]
-fn described_defaults_stand_in_the_description_instead() {
-    let options = Options { defaults: Defaults::Describe, ..Options::default() };
+fn described_defaults_are_moved_to_the_description() {
+    let options = Options::default().with_defaults(Defaults::Describe);
     let schema = object(json!({
-        "told": {"type": "integer", "description": "How many.", "default": 10},
-        "silent": {"type": "object", "default": {"b": [1, "x"]}},
+        "described": {"type": "integer", "description": "How many.", "default": 10},
+        "undescribed": {"type": "object", "default": {"b": [1, "x"]}},
     }));
     let (mut definition, report) = converted(&tool(schema), &options);
     let mut text = |name: &str| {
         let property = definition["function"]["parameters"]["properties"][name].as_object_mut().unwrap();
-        property.remove("description").expect("the default is told").as_str().unwrap().to_owned()
+        property.remove("description").expect("the default is described").as_str().unwrap().to_owned()
     };
-    let (told, silent) = (text("told"), text("silent"));
-    assert!(told.starts_with("How many.") && told.contains("10"), "{told}");
-    assert!(silent.contains(r#"{"b":[1,"x"]}"#), "{silent}");
+    let (described, undescribed) = (text("described"), text("undescribed"));
+    assert!(described.starts_with("How many.") && described.contains("10"), "{described}");
+    assert!(undescribed.contains(r#"{"b":[1,"x"]}"#), "{undescribed}");
     assert_eq!(
         definition["function"]["parameters"],
-        object(json!({"told": {"type": "integer"}, "silent": {"type": "object"}}))
+        object(json!({"described": {"type": "integer"}, "undescribed": {"type": "object"}}))
     );
     let named: Vec<(&str, &str)> = places(&report).iter().map(|place| (place.0, place.1)).collect();
-    assert_eq!(named, [("/properties/silent", "default"), ("/properties/told", "default")]);
+    assert_eq!(named, [("/properties/described", "default"), ("/properties/undescribed", "default")]);
     assert_eq!(report.status, Status::Rewritten);
 }
 
 #[test]
 fn kept_defaults_stay_where_they_are() {
-    let options = Options { defaults: Defaults::Keep, ..Options::default() };
+    let options = Options::default().with_defaults(Defaults::Keep);
     let schema = object(json!({"a": {"type": "integer", "default": 10, "description": "d"}}));
     let (actual, report) = converted(&tool(schema.clone()), &options);
     assert_eq!(actual.to_string(), definition(schema).to_string());

@@ -39,7 +39,10 @@ impl ModelName {
             return Err(InvalidModelName::UnknownProvider {
                 provider: provider.to_owned(),
                 name: text.to_owned(),
-                nearest: toolwire_dialect::nearest(provider, providers::names()),
+                nearest: toolwire_contract::nearest_names(provider, providers::names())
+                    .into_iter()
+                    .map(str::to_owned)
+                    .collect(),
             });
         };
         if model.is_empty() {

@@ -280,7 +280,7 @@ mod tests {
         // Chat Completions is kept.
         let others = ["vllm", "llamacpp", "responses"];
         for provider in PROVIDERS.iter().filter(|provider| !others.contains(&provider.name)) {
-            assert_eq!(provider.most_tools, provider.dialect.most_tools(), "{}", provider.name);
+            assert_eq!(provider.most_tools, provider.dialect.max_tools(), "{}", provider.name);
         }
     }
 

@@ -260,7 +260,10 @@ fn provider_and_model(
         let known = known.ok_or_else(|| EndpointError::UnknownProvider {
             name: name.to_owned(),
             provider: provider.clone(),
-            nearest: toolwire_dialect::nearest(provider, providers::names()),
+            nearest: toolwire_contract::nearest_names(provider, providers::names())
+                .into_iter()
+                .map(str::to_owned)
+                .collect(),
         })?;
         let after = name.split_once('/').filter(|(before, _)| *before == known.name);
         let model = config.model.clone().unwrap_or_else(|| after.map_or(name, |(_, model)| model).to_owned());

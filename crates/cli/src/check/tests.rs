@@ -137,5 +137,5 @@ fn no_tools_are_said_in_words() {
 fn dialects_come_in_the_order_they_were_asked_for_and_once() {
     let asked = asked_for(&[Dialect::Gemini, Dialect::OpenAi, Dialect::Gemini]);
     assert_eq!(asked, [Dialect::Gemini, Dialect::OpenAi]);
-    assert_eq!(asked_for(&[]).len(), Dialect::ALL.len() - 1);
+    assert_eq!(asked_for(&[]).len(), Dialect::all().len() - 1);
 }

@@ -1,6 +1,6 @@
-//! What the benches work on: real tools, schemas of any size, and a call as models make them.
+//! The inputs of the benches: real tools, schemas of any size, and a typical call.
 
-#![allow(dead_code, unreachable_pub, reason = "each bench uses its own part")]
+#![allow(dead_code, unreachable_pub, reason = "each bench uses a part of it")]
 
 #[path = "../../tests/laws/support/corpus.rs"]
 mod corpus;
@@ -9,7 +9,7 @@ pub mod sized;
 use serde_json::json;
 use toolwire_dialect::{Dialect, Options, convert};
 
-/// Real tools as their servers send them: one `tools/list` result a server.
+/// Real tools as their servers send them: one `tools/list` result per server.
 pub struct Material {
     pub name: &'static str,
     pub texts: Vec<String>,
@@ -17,7 +17,7 @@ pub struct Material {
     pub bytes: usize,
 }
 
-/// The captured tools where they are at hand, else the committed shapes.
+/// Returns the captured tools if they are available, else the committed shapes.
 pub fn tools() -> Material {
     let (name, servers) = corpus::real();
     let tools = servers.iter().map(|server| server.tools.len()).sum();
@@ -27,19 +27,25 @@ pub fn tools() -> Material {
     Material { name, texts, tools, bytes }
 }
 
-/// What everything is measured against: a plain `serde_json` parse and serialise. Answers the bytes written.
+/// Returns the same tools as values, one list per server.
+pub fn servers() -> Vec<Vec<toolwire_contract::Tool>> {
+    let read = |tool| toolwire_contract::Tool::try_from(tool).ok();
+    corpus::real().1.into_iter().map(|server| server.tools.into_iter().filter_map(read).collect()).collect()
+}
+
+/// The baseline: parses and serializes `text` with `serde_json`. Returns the number of bytes written.
 pub fn round_trip(text: &str) -> usize {
     let value: serde_json::Value = serde_json::from_str(text).expect("the material is JSON");
     serde_json::to_string(&value).expect("a value has text keys only").len()
 }
 
-/// JSON text in, definitions and report out. Answers the bytes written.
+/// Converts JSON text to definitions. Returns the number of bytes written.
 pub fn conversion(text: &str, dialect: Dialect, options: &Options) -> usize {
     let conversion = convert(text, Dialect::Mcp, dialect, options).expect("the material is a list of tools");
     conversion.definitions.map_or(0, |definitions| definitions.len())
 }
 
-/// A tool of the usual size, and a call of it with some optional arguments left out.
+/// A tool of typical size.
 pub const TYPICAL_TOOL: &str = r#"{"name":"search_issues","description":"Search the issues of a repository","inputSchema":{
 "type":"object","properties":{"owner":{"type":"string","description":"Who owns the repository"},
 "repository":{"type":"string","description":"Its name"},"query":{"type":"string","minLength":1,"maxLength":256},
@@ -51,13 +57,13 @@ pub const TYPICAL_TOOL: &str = r#"{"name":"search_issues","description":"Search 
 "per_page":{"type":"integer","minimum":1,"maximum":100,"default":30}},
 "required":["owner","repository","query"],"additionalProperties":false}}"#;
 
-/// The call as JSON text, as models send it, in the words of a dialect that leaves optional arguments out.
+/// A call of the tool as JSON text, with some optional arguments omitted.
 pub const TYPICAL_CALL: &str = r#"{"owner":"rust-lang","repository":"rust","query":"stack overflow in parser","state":"open","labels":["C-bug","P-high"],"sort":{"by":"updated","descending":false},"page":2}"#;
 
-/// The same call where every argument must be there and `null` stands for left out.
+/// The same call in a dialect where every argument is required and `null` means omitted.
 pub const TYPICAL_STRICT_CALL: &str = r#"{"owner":"rust-lang","repository":"rust","query":"stack overflow in parser","state":"open","labels":["C-bug","P-high"],"sort":{"by":"updated","descending":false},"since":null,"page":2,"per_page":null}"#;
 
-/// The call as a model of `dialect` makes it.
+/// Returns the call as a model of `dialect` sends it.
 pub fn typical_call(dialect: Dialect) -> &'static str {
     match dialect {
         Dialect::OpenAiStrict | Dialect::ResponsesStrict => TYPICAL_STRICT_CALL,

@@ -1,22 +1,22 @@
-//! Tools whose schemas are about as many bytes as asked for, in the shapes that could make an engine slow.
+//! Tools with schemas of a given size, in the shapes that could make an engine slow.
 
 use std::fmt::Write;
 
 /// From 1 KB to 10 MB.
 pub const SIZES: [usize; 5] = [1_000, 10_000, 100_000, 1_000_000, 10_000_000];
 
-/// What a schema is made of as it grows.
+/// How a schema grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// One object with more and more properties, half of them required.
     Wide,
-    /// Objects in objects, eight levels of them, side by side.
+    /// More and more objects, each nested eight levels deep.
     Nested,
-    /// More and more definitions, each pointed at by a property, half of them by another one too.
+    /// More and more definitions, each referenced by a property, half of them also by another definition.
     Refs,
     /// One enum with more and more values.
     Enum,
-    /// More and more alternatives, told apart by a constant.
+    /// More and more alternatives, distinguished by a constant.
     Union,
 }
 
@@ -33,7 +33,7 @@ impl Shape {
         }
     }
 
-    /// One tool as JSON text of about `bytes` bytes.
+    /// Returns a tool as JSON text of about `bytes` bytes.
     pub fn tool(self, bytes: usize) -> String {
         format!(
             r#"[{{"name":"sized","description":"A tool of some size","inputSchema":{}}}]"#,
@@ -56,7 +56,7 @@ impl Shape {
                 });
                 let count = properties.matches("$ref").count();
                 let definitions = repeat_times(count, |index| {
-                    // A tree rather than a chain: nobody's definitions lead through thousands of others.
+                    // A tree rather than a chain, as real definitions do not form chains of thousands.
                     let link = match 2 * index + 1 {
                         below if below < count => {
                             format!(r##","next":{{"$ref":"#/$defs/Part{below}"}}"##)
@@ -117,7 +117,7 @@ fn repeat(bytes: usize, piece: impl Fn(usize) -> String) -> String {
     let mut text = piece(0);
     let mut index = 1;
     while text.len() < bytes {
-        write!(text, ",{}", piece(index)).expect("a string takes all");
+        write!(text, ",{}", piece(index)).expect("writing to a string cannot fail");
         index += 1;
     }
     text

@@ -1,6 +1,6 @@
 //! One tool's arguments, from a model and to a model.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -93,11 +93,11 @@ pub(crate) struct Codec {
     pub(crate) plan: Plan,
     pub(crate) shared: Vec<Plan>,
     /// The definition's schema.
-    pub(crate) wire: Value,
+    pub(crate) wire: Arc<Value>,
     /// The tool's own schema as it was sent.
-    pub(crate) own: Value,
+    pub(crate) own: Arc<Value>,
     /// The same, mended, for when it is no schema as it was sent.
-    pub(crate) mended: Value,
+    pub(crate) mended: Arc<Value>,
     /// Whether a model is asked for another shape somewhere.
     reshapes: bool,
     own_judge: OnceLock<Option<Judge>>,
@@ -109,9 +109,9 @@ impl Codec {
         dialect: Dialect,
         plan: Plan,
         shared: Vec<Plan>,
-        wire: Value,
-        own: Value,
-        mended: Value,
+        wire: Arc<Value>,
+        own: Arc<Value>,
+        mended: Arc<Value>,
     ) -> Codec {
         let (own_judge, wire_judge) = (OnceLock::new(), OnceLock::new());
         let reshapes = plan.reshapes() || shared.iter().any(Plan::reshapes);

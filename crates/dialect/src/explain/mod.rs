@@ -1,24 +1,29 @@
-//! What a provider's refusal of a request means: which MCP tool, where in its schema, why, and what to do.
+//! Explains why an API rejected a request: which MCP tool, where in its schema, the cause, and what to do.
+//!
+//! The APIs report this only as text, so the text is matched against tables of known messages.
 
-mod known;
-mod place;
+mod location;
+mod problem;
 
+use self::location::Location;
+use self::problem::Problem;
 use crate::{Dialect, Toolset};
 
-/// A provider's refusal, in words about the MCP tool that caused it.
+/// An explanation of an API's error message in terms of the MCP tool that caused it.
+#[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
-    /// The tool's own name, if the message is about one tool and says which.
+    /// The tool's own name, if the message identifies one tool.
     pub tool: Option<String>,
-    /// RFC 6901 pointer into the tool's schema as it was sent, if the message names a place.
+    /// RFC 6901 pointer into the tool's schema as it was sent, if the message contains a location.
     pub pointer: Option<String>,
     /// What is wrong, in one line.
     pub cause: String,
-    /// The next thing to try, in one line.
+    /// A one-line suggestion for the user.
     pub hint: String,
 }
 
-/// Explains the message of a refusal, if it is one that is known or it names a tool of the request.
+/// Explains an API's error message, if it is a known one or identifies a tool of the request.
 ///
 /// ```
 /// use toolwire_dialect::{Dialect, Options, Toolset, explain};
@@ -27,20 +32,19 @@ pub struct Explanation {
 /// let tools = Toolset::from_json(tools, Dialect::Anthropic, &Options::default())?;
 /// let message = "tools.1.custom.input_schema.type: Field required";
 /// let explanation = explain(Dialect::Anthropic, &tools, message).unwrap();
-/// assert_eq!(explanation.to_string(), "tool `b`, at `/type` of its schema: the root of the schema must be of the type `object`");
+/// assert_eq!(explanation.to_string(), "tool `b`, at `/type` of its schema: the root of the schema must have the type `object`");
 /// # Ok::<(), toolwire_dialect::ReadError>(())
 /// ```
 pub fn explain(dialect: Dialect, tools: &Toolset, message: &str) -> Option<Explanation> {
-    let place = place::find(tools, message);
-    let known = known::find(message);
-    if known.is_none() && place.tool.is_none() {
-        return None;
-    }
-    let (cause, hint) = match known {
-        Some(known) => (known.cause.to_owned(), known.hint.to_owned()),
-        None => (format!("`{dialect}` refused it: {message}"), "leave the tool out to go on".to_owned()),
+    let Location { tool, pointer } = Location::find(tools, message);
+    let (cause, hint) = match Problem::of(message) {
+        Some(problem) => (problem.cause().to_owned(), problem.hint().to_owned()),
+        None if tool.is_some() => {
+            (format!("`{dialect}` rejected it: {message}"), "exclude the tool".to_owned())
+        }
+        None => return None,
     };
-    Some(Explanation { tool: place.tool, pointer: place.pointer, cause, hint })
+    Some(Explanation { tool, pointer, cause, hint })
 }
 
 impl std::fmt::Display for Explanation {

@@ -1,24 +1,25 @@
-//! JSON as the engine sees it: a tree of small copyable nodes in an arena, borrowing from the text it was read from.
+//! The engine's JSON tree: small copyable nodes in an arena that borrow from the text they were read from.
 //!
-//! Numbers keep their digits, objects their order, strings their escapes; a subtree that does not change is shared, never
-//! cloned, and written back by copying slices (ADR 0003).
+//! Numbers keep their digits, objects keep their order and strings keep their escapes. A subtree that does not change is
+//! shared instead of cloned, and is written back by copying slices (ADR 0003).
 
-mod keyed;
+mod key_index;
 mod number;
 mod pointer;
 mod read;
+mod strings;
 mod value;
 mod write;
 
 #[cfg(test)]
 mod tests;
 
-pub(crate) use keyed::Keyed;
+pub(crate) use key_index::KeyIndex;
 pub(crate) use number::Decimal;
 pub(crate) use pointer::{Place, escape_segment, unescape_segment};
-pub(crate) use read::{Fault, Reader};
+pub(crate) use read::{JsonError, JsonReader, MAX_DEPTH};
 pub(crate) use value::{from_value, to_value};
-pub(crate) use write::Writer;
+pub(crate) use write::JsonWriter;
 
 use bumpalo::Bump;
 
@@ -29,18 +30,18 @@ pub(crate) enum Node<'a> {
     Bool(bool),
     /// The digits as they were written.
     Number(&'a str),
-    /// A string by its characters. One that borrows from the text it was read from has nothing in it to escape.
+    /// A decoded string. If it borrows from the text it was read from, it contains nothing that needs escaping.
     Text(&'a str),
-    /// A string by the text between its quotes, escapes and all; it has at least one escape, and they are well formed.
+    /// An undecoded string: the text between the quotes. It contains at least one escape, and all are well formed.
     Escaped(&'a str),
     List(&'a [Node<'a>]),
     Object(Object<'a>),
 }
 
-/// The members of an object, in order, each key once.
+/// The members of an object, in order and with unique keys.
 pub(crate) type Object<'a> = &'a [Member<'a>];
 
-/// One key of an object, by its characters, and its value.
+/// A key of an object, decoded, and its value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Member<'a> {
     pub(crate) key: &'a str,
@@ -71,11 +72,11 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The characters of a string.
+    /// Returns the decoded text of a string.
     pub(crate) fn text(self, arena: &'a Bump) -> Option<&'a str> {
         match self {
             Node::Text(text) => Some(text),
-            Node::Escaped(raw) => Some(read::unescape(raw, arena)),
+            Node::Escaped(raw) => Some(strings::unescape(raw, arena)),
             _ => None,
         }
     }
@@ -84,7 +85,7 @@ impl<'a> Node<'a> {
         matches!(self, Node::Text(_) | Node::Escaped(_))
     }
 
-    /// Whether it can stand where a schema is due.
+    /// Whether this is a valid JSON Schema by its type: an object or a boolean.
     pub(crate) fn is_schema(self) -> bool {
         matches!(self, Node::Object(_) | Node::Bool(_))
     }
@@ -93,7 +94,7 @@ impl<'a> Node<'a> {
         get(self.object()?, key)
     }
 
-    /// What kind of value this is, as a sentence says it.
+    /// Returns the type of the value with an article, for messages.
     pub(crate) fn kind(self) -> &'static str {
         match self {
             Node::Null => "null",
@@ -105,7 +106,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Equality of values, as JSON Schema means it: numbers by value, objects without regard to order.
+    /// Compares values as JSON Schema does: numbers by value, objects regardless of order.
     pub(crate) fn same(self, other: Node<'_>) -> bool {
         match (self, other) {
             (Node::Null, Node::Null) => true,
@@ -116,23 +117,23 @@ impl<'a> Node<'a> {
                 if a.len() != b.len() {
                     return false;
                 }
-                // Mostly the order is the same too, and then nothing has to be looked up.
+                // Keys usually have the same order, and then no lookup is needed.
                 let ordered = a.iter().zip(b).take_while(|(a, b)| a.key == b.key);
-                let mut seen = 0;
-                if !ordered.inspect(|_| seen += 1).all(|(a, b)| a.value.same(b.value)) {
+                let mut compared = 0;
+                if !ordered.inspect(|_| compared += 1).all(|(a, b)| a.value.same(b.value)) {
                     return false;
                 }
-                let (a, b) = (&a[seen..], Keyed::of(&b[seen..]));
+                let (a, b) = (&a[compared..], KeyIndex::of(&b[compared..]));
                 a.iter().all(|member| b.get(member.key).is_some_and(|value| member.value.same(value)))
             }
             (a, b) if a.is_string() && b.is_string() => {
                 let arena = Bump::new();
                 match (a, b) {
                     (Node::Text(a), Node::Text(b)) => a == b,
-                    (Node::Text(a), Node::Escaped(b)) => a == read::unescape(b, &arena),
-                    (Node::Escaped(a), Node::Text(b)) => read::unescape(a, &arena) == b,
+                    (Node::Text(a), Node::Escaped(b)) => a == strings::unescape(b, &arena),
+                    (Node::Escaped(a), Node::Text(b)) => strings::unescape(a, &arena) == b,
                     (Node::Escaped(a), Node::Escaped(b)) => {
-                        a == b || read::unescape(a, &arena) == read::unescape(b, &arena)
+                        a == b || strings::unescape(a, &arena) == strings::unescape(b, &arena)
                     }
                     _ => false,
                 }
@@ -142,7 +143,7 @@ impl<'a> Node<'a> {
     }
 }
 
-/// The value of `key`.
+/// Returns the value of `key`.
 #[inline]
 pub(crate) fn get<'a>(members: Object<'a>, key: &str) -> Option<Node<'a>> {
     members.iter().find(|member| member.key == key).map(|member| member.value)

@@ -1,8 +1,8 @@
-//! Numbers by value, whatever their length: bounds are compared and enum members matched without a float in between.
+//! Exact decimal numbers of any length, so that bounds and enum values are compared without rounding.
 
 use std::cmp::Ordering;
 
-/// A decimal number as sign, significant digits and the power of ten before them: `0.d₁d₂… × 10^scale`.
+/// A decimal number as a sign, significant digits and a power of ten: `0.d₁d₂… × 10^scale`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Decimal {
     negative: bool,
@@ -12,7 +12,7 @@ pub(crate) struct Decimal {
 }
 
 impl Decimal {
-    /// Reads a JSON number. Text that is none reads as zero.
+    /// Parses a JSON number. Any other text is parsed as zero.
     pub(crate) fn of(text: &str) -> Decimal {
         let (negative, text) = match text.strip_prefix('-') {
             Some(rest) => (true, rest),
@@ -45,7 +45,7 @@ impl Decimal {
     }
 }
 
-/// An exponent too long for an `i64`, clamped to its sign.
+/// Returns the value used for an exponent that does not fit an `i64`.
 fn saturated(exponent: &str) -> i64 {
     if exponent.starts_with('-') { i64::MIN / 2 } else { i64::MAX / 2 }
 }
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_are_known_by_value() {
+    fn integers_are_recognized_by_value() {
         for (text, expected) in
             [("1", true), ("1.0", true), ("1.5", false), ("15e-1", false), ("1.5e1", true), ("0", true)]
         {

@@ -1,7 +1,8 @@
-//! Where in the original schema the engine stands.
+//! Locations in the original schema, written as RFC 6901 pointers.
 
-/// A place in the original schema, as a chain from the root. Chains live on the stack: nothing is allocated until a
-/// change is reported.
+/// A location in the original schema, as a chain of steps from the root.
+///
+/// Chains are kept on the stack; nothing is allocated until a change is reported.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place<'p> {
     parent: Option<&'p Place<'p>>,
@@ -13,7 +14,7 @@ enum Step<'p> {
     Root,
     Key(&'p str),
     Index(usize),
-    /// A jump, as after a `$ref`: the whole pointer.
+    /// A complete pointer, for example the target of a `$ref`.
     Pointer(&'p str),
 }
 
@@ -32,20 +33,20 @@ impl<'p> Place<'p> {
         Place { parent: None, step: Step::Pointer(pointer) }
     }
 
-    /// The RFC 6901 pointer.
+    /// Returns the RFC 6901 pointer.
     pub(crate) fn pointer(&self) -> String {
         let mut pointer = String::with_capacity(self.length());
         self.write(&mut pointer);
         pointer
     }
 
-    /// About how long the pointer is.
+    /// Returns the approximate length of the pointer.
     fn length(&self) -> usize {
         let step = match self.step {
             Step::Root => 0,
             Step::Key(key) => 1 + key.len(),
             Step::Index(_) => 4,
-            Step::Pointer(whole) => whole.len(),
+            Step::Pointer(pointer) => pointer.len(),
         };
         step + self.parent.map_or(0, Place::length)
     }
@@ -64,7 +65,7 @@ impl<'p> Place<'p> {
                 pointer.push('/');
                 pointer.push_str(&index.to_string());
             }
-            Step::Pointer(whole) => pointer.push_str(whole),
+            Step::Pointer(complete) => pointer.push_str(complete),
         }
     }
 }
@@ -83,7 +84,7 @@ pub(crate) fn escape_segment(segment: &str, out: &mut String) {
     }
 }
 
-/// A reference token by its characters.
+/// Returns a reference token without its escapes.
 pub(crate) fn unescape_segment(token: &str) -> std::borrow::Cow<'_, str> {
     if token.contains('~') { token.replace("~1", "/").replace("~0", "~").into() } else { token.into() }
 }

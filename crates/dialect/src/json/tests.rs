@@ -1,37 +1,37 @@
-//! The reader and the writer, held to `serde_json`'s verdict: the same texts are read, as the same values.
+//! Compares the reader and the writer with `serde_json`: both must accept the same texts and read the same values.
 
 use bumpalo::Bump;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use serde_json::Value;
 
-use super::{Reader, Writer, to_value};
+use super::{JsonReader, JsonWriter, to_value};
 use crate::Layout;
 
 fn read(text: &str) -> Option<Value> {
     let arena = Bump::new();
-    let mut reader = Reader::new(text, &arena);
+    let mut reader = JsonReader::new(text, &arena);
     let node = reader.value().ok()?;
     reader.end().ok()?;
-    let mut writer = Writer::new(Layout::Compact, text.len()).reading_from(text);
+    let mut writer = JsonWriter::new(Layout::Compact, text.len()).reading_from(text);
     writer.node(node);
-    // `serde_json` writes `1e3` as `1e+3` when it reads it; we keep the digits, so both are read once more.
+    // `serde_json` normalizes `1e3` to `1e+3` and this reader keeps the digits, so both are parsed once more.
     let value: Value =
         serde_json::from_str(&to_value(node, &arena).to_string()).expect("a value is JSON when written");
-    // What is written back says the same, whichever way it was borrowed.
-    let written: Value = serde_json::from_str(&writer.out).expect("what we write is JSON");
+    // The written text has the same value, no matter how the nodes were borrowed.
+    let written: Value = serde_json::from_str(&writer.out).expect("the writer writes JSON");
     assert_eq!(written, value, "{text}");
     Some(value)
 }
 
 #[track_caller]
 fn check(text: &str) {
-    // A byte order mark at the start is passed over here.
-    let marked = text.strip_prefix('\u{feff}').unwrap_or(text);
-    assert_eq!(read(text), serde_json::from_str(marked).ok(), "{text:?}");
+    // The reader skips a byte order mark at the start; `serde_json` does not.
+    let unmarked = text.strip_prefix('\u{feff}').unwrap_or(text);
+    assert_eq!(read(text), serde_json::from_str(unmarked).ok(), "{text:?}");
 }
 
-/// JSON text, with white space and escapes in it, as people and programs write it.
+/// JSON text with white space and escapes, some of it invalid.
 fn json() -> impl Strategy<Value = String> {
     let space = prop::sample::select(vec!["", " ", "\n", "\t\r\n "]);
     let text = prop::collection::vec(
@@ -74,9 +74,9 @@ fn json() -> impl Strategy<Value = String> {
         "NaN",
     ])
     .prop_map(str::to_owned);
-    let word =
+    let literal =
         prop::sample::select(vec!["true", "false", "null", "tru", "nul", "True"]).prop_map(str::to_owned);
-    let leaf = prop_oneof![text.clone(), number, word];
+    let leaf = prop_oneof![text.clone(), number, literal];
     leaf.prop_recursive(5, 40, 5, move |inner| {
         let item =
             (space.clone(), inner.clone(), space.clone()).prop_map(|(a, item, b)| format!("{a}{item}{b}"));
@@ -90,7 +90,7 @@ fn json() -> impl Strategy<Value = String> {
 }
 
 #[test]
-fn half_of_a_pair_costs_a_character_and_not_the_tool() {
+fn an_unpaired_surrogate_becomes_a_replacement_character() {
     assert_eq!(read(r#""a\ud83db""#), Some(Value::String("a\u{fffd}b".to_owned())));
 }
 
@@ -103,16 +103,16 @@ proptest! {
     })]
 
     #[test]
-    fn the_same_texts_are_read_as_the_same_values(text in json()) {
+    fn texts_are_read_as_the_same_values(text in json()) {
         check(&text);
     }
 
     #[test]
-    fn a_damaged_text_gets_the_same_verdict(text in json(), at in any::<prop::sample::Index>(), with in any::<char>()) {
+    fn damaged_texts_are_accepted_or_rejected_alike(text in json(), at in any::<prop::sample::Index>(), with in any::<char>()) {
         let mut letters: Vec<char> = text.chars().collect();
         let at = at.index(letters.len());
         letters[at] = with;
-        // Half of a pair is read as a replacement character here, and refused there.
+        // The reader replaces an unpaired surrogate; `serde_json` rejects it.
         if text.contains("\\ud83d") {
             return Ok(());
         }

@@ -1,32 +1,32 @@
-//! From the tree to text.
+//! The JSON writer.
 
 use std::ops::Range;
 
 use super::Node;
-use super::read::plain_until;
+use super::strings::escape_into;
 use crate::Layout;
 
-/// Writes JSON text, compact or indented by two.
-pub(crate) struct Writer {
+/// Writes JSON text, compact or indented by two spaces.
+pub(crate) struct JsonWriter {
     pub(crate) out: String,
     layout: Layout,
     depth: usize,
-    /// Whether the container that is open has something in it.
-    filled: bool,
-    /// Where the text lies that the nodes were read from.
+    /// Whether the innermost open container has an element.
+    has_element: bool,
+    /// The address range of the text that the nodes were read from.
     source: Range<*const u8>,
 }
 
-impl Writer {
-    pub(crate) fn new(layout: Layout, capacity: usize) -> Writer {
+impl JsonWriter {
+    pub(crate) fn new(layout: Layout, capacity: usize) -> JsonWriter {
         let out = String::with_capacity(capacity);
-        Writer { out, layout, depth: 0, filled: false, source: "".as_bytes().as_ptr_range() }
+        JsonWriter { out, layout, depth: 0, has_element: false, source: "".as_bytes().as_ptr_range() }
     }
 
-    /// Strings that lie in `source` need no second look: the reader borrows only those that stand there unescaped, and
-    /// whatever it had to unescape lies in the arena.
-    pub(crate) fn reading_from(self, source: &str) -> Writer {
-        Writer { source: source.as_bytes().as_ptr_range(), ..self }
+    /// Writes strings that borrow from `source` without checking them for escapes: the reader borrows only strings that
+    /// need none, and places the others in the arena.
+    pub(crate) fn reading_from(self, source: &str) -> JsonWriter {
+        JsonWriter { source: source.as_bytes().as_ptr_range(), ..self }
     }
 
     pub(crate) fn node(&mut self, node: Node<'_>) {
@@ -63,30 +63,30 @@ impl Writer {
     pub(crate) fn open(&mut self, bracket: char) {
         self.out.push(bracket);
         self.depth += 1;
-        self.filled = false;
+        self.has_element = false;
     }
 
     pub(crate) fn close(&mut self, bracket: char) {
         self.depth -= 1;
-        if self.filled && self.layout == Layout::Indented {
+        if self.has_element && self.layout == Layout::Indented {
             self.line();
         }
         self.out.push(bracket);
-        self.filled = true;
+        self.has_element = true;
     }
 
-    /// Begins the next element of a list.
+    /// Starts the next element of an array.
     pub(crate) fn item(&mut self) {
-        if self.filled {
+        if self.has_element {
             self.out.push(',');
         }
         if self.layout == Layout::Indented {
             self.line();
         }
-        self.filled = true;
+        self.has_element = true;
     }
 
-    /// Begins the next member of an object.
+    /// Starts the next member of an object.
     pub(crate) fn key(&mut self, key: &str) {
         self.item();
         self.string(key);
@@ -107,28 +107,6 @@ impl Writer {
         self.out.push('\n');
         for _ in 0..self.depth {
             self.out.push_str("  ");
-        }
-    }
-}
-
-/// Appends `text` as it stands between the quotes of a JSON string.
-pub(crate) fn escape_into(text: &str, out: &mut String) {
-    let bytes = text.as_bytes();
-    let mut copied = 0;
-    loop {
-        let index = plain_until(bytes, copied);
-        out.push_str(&text[copied..index]);
-        let Some(byte) = bytes.get(index) else { return };
-        copied = index + 1;
-        match *byte {
-            b'"' => out.push_str("\\\""),
-            b'\\' => out.push_str("\\\\"),
-            b'\n' => out.push_str("\\n"),
-            b'\r' => out.push_str("\\r"),
-            b'\t' => out.push_str("\\t"),
-            0x08 => out.push_str("\\b"),
-            0x0c => out.push_str("\\f"),
-            control => out.push_str(&format!("\\u{control:04x}")),
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::calls::arguments_object;
 use crate::ids::fingerprint;
 use crate::results::{Carrier, Piece, clean, piece};
 use crate::{
-    Answered, CallKind, Dialect, Family, ReceivedCall, RequestOptions, Toolset, legal_name, wire_id,
+    Answered, CallKind, Dialect, Family, ReceivedCall, RequestOptions, Toolset, to_valid_tool_name, wire_id,
 };
 
 /// A turn of the conversation.
@@ -165,7 +165,7 @@ impl<'a> Ordering<'a> {
         let name = match self.tools.wire_name(&call.name) {
             Some(name) => name.to_owned(),
             None if self.dialect == Dialect::Mcp => call.name.clone(),
-            None => legal_name(&call.name, ""),
+            None => to_valid_tool_name(&call.name, ""),
         };
         let mut received = ReceivedCall {
             id: id_for(self.dialect.family(), wire, own),

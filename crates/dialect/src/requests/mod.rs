@@ -10,7 +10,7 @@ use toolwire_contract::{Block, Message, ModelRequest, ToolChoice, ToolResult};
 use crate::results::{Carrier, Piece};
 use crate::{
     Dialect, Family, ReceivedCall, ResultError, ResultOptions, Toolset, anthropic, bedrock, cohere, gemini,
-    mcp, nearest, ollama, openai_chat, openai_responses, write_results,
+    mcp, ollama, openai_chat, openai_responses, write_results,
 };
 use history::{Ordering, alternates, answered};
 pub(crate) use history::{Said, Turn};
@@ -237,7 +237,9 @@ fn choose<'a>(
         ToolChoice::Tool(tool) => {
             let Some((place, name)) = tools.place_of(tool) else {
                 let known = request.tools.iter().map(|known| known.name.as_str());
-                return Err(RequestError::UnknownTool { tool: tool.clone(), nearest: nearest(tool, known) });
+                let nearest = toolwire_contract::nearest_names(tool, known);
+                let nearest = nearest.into_iter().map(str::to_owned).collect();
+                return Err(RequestError::UnknownTool { tool: tool.clone(), nearest });
             };
             if !options.forced_choice || options.named_choice.unwrap_or(has_names) {
                 Choice::Tool(name)

@@ -1,7 +1,7 @@
 //! JSON as it is quoted in a report or a description: short.
 
 use crate::Layout;
-use crate::json::{Node, Writer};
+use crate::json::{JsonWriter, Node};
 
 /// Long enough for any sensible constraint, short enough for a line of text.
 const LONGEST: usize = 200;
@@ -17,7 +17,7 @@ pub(crate) fn brief(node: Node<'_>) -> String {
 
 /// Compact JSON text.
 pub(crate) fn whole(node: Node<'_>) -> String {
-    let mut writer = Writer::new(Layout::Compact, 32);
+    let mut writer = JsonWriter::new(Layout::Compact, 32);
     writer.node(node);
     writer.out
 }

@@ -79,8 +79,8 @@ impl<'a, 'o> Context<'a, 'o> {
     /// What to do with a `default` here.
     pub(crate) fn defaults(&self) -> Defaults {
         match self.options.defaults {
-            Defaults::Usual if self.profile.keeps_defaults => Defaults::Keep,
-            Defaults::Usual => Defaults::Drop,
+            Defaults::PerDialect if self.profile.keeps_defaults => Defaults::Keep,
+            Defaults::PerDialect => Defaults::Drop,
             chosen => chosen,
         }
     }

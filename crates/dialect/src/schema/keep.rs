@@ -152,7 +152,7 @@ impl<'a> Context<'a, '_> {
         let open = get(members, "additionalProperties")
             .is_some_and(|rest| !matches!(rest, Node::Bool(false)))
             || get(members, "patternProperties").is_some();
-        let wires = names::keys(&own, Keys::Root, open);
+        let wires = names::wire_keys(&own, Keys::Root, open);
         if own.iter().zip(&wires).all(|(own, wire)| own == wire) {
             return (root, Plan::Same);
         }

@@ -8,7 +8,7 @@ use super::context::Context;
 use super::draft::Draft;
 use super::is_annotation;
 use super::types::TypeSet;
-use crate::json::{Decimal, Keyed, Member, Node, Object, get};
+use crate::json::{Decimal, KeyIndex, Member, Node, Object, get};
 
 /// Why two schemas cannot be one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,7 +148,7 @@ impl<'a> Context<'a, '_> {
         let ours = get(a, "properties").and_then(Node::object).unwrap_or_default();
         let theirs = get(b, "properties").and_then(Node::object).unwrap_or_default();
         let (our_rest, their_rest) = (get(a, "additionalProperties"), get(b, "additionalProperties"));
-        let (our_keys, their_keys) = (Keyed::of(ours), Keyed::of(theirs));
+        let (our_keys, their_keys) = (KeyIndex::of(ours), KeyIndex::of(theirs));
         let mut properties: Vec<Member<'a>> = Vec::with_capacity(ours.len() + theirs.len());
         let mut add = |key: &'a str, schema: Node<'a>| properties.push(Member::new(key, schema));
         for member in ours {

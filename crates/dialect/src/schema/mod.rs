@@ -34,6 +34,7 @@ use bumpalo::Bump;
 use self::context::Context;
 use self::edition::Edition;
 use self::identity::identity;
+pub(crate) use self::identity::is_same_place;
 pub(crate) use self::keyword::{Slot, is_annotation, slot};
 pub(crate) use self::lower::Counts;
 use self::lower::Stop;

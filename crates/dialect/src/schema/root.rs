@@ -6,7 +6,7 @@ use super::draft::Draft;
 use super::merge::Clash;
 use super::refs::Document;
 use super::types::TypeSet;
-use crate::json::{EMPTY, Member, Node, Object, Place, Reader, get};
+use crate::json::{EMPTY, JsonReader, Member, Node, Object, Place, get};
 use crate::{Effect, Refusal};
 
 /// Why a root could not be made one.
@@ -46,7 +46,7 @@ impl<'a> Context<'a, '_> {
             }
             Some(node) if node.is_string() => {
                 let text = node.text(self.arena).unwrap_or_default();
-                let mut reader = Reader::new(text, self.arena);
+                let mut reader = JsonReader::new(text, self.arena);
                 return match reader.value().and_then(|value| reader.end().map(|()| value)) {
                     Ok(value @ Node::Object(_)) => {
                         self.note(

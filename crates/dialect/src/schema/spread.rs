@@ -60,7 +60,7 @@ impl<'a> Context<'a, '_> {
         self.spread_properties(&mut draft, &shown, open);
         let offered = draft.get("properties").and_then(Node::object).unwrap_or_default();
         let rule = Member::new(keyword, Node::List(branches));
-        let named = crate::names::named_in(rule, self.arena);
+        let named = crate::names::property_keys_in(rule, self.arena);
         let silent = |branch: &Object<'a>, name: &str| {
             let properties = get(branch, "properties").and_then(Node::object).unwrap_or_default();
             let closed = matches!(get(branch, "additionalProperties"), Some(Node::Bool(false)));

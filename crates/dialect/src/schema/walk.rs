@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use bumpalo::Bump;
 
-use crate::json::{Keyed, Node, Object, Place, get, unescape_segment};
+use crate::json::{KeyIndex, Node, Object, Place, get, unescape_segment};
 use crate::schema::identity::{ByIdentity, identity};
 use crate::schema::keyword::Inside;
 use crate::schema::{Slot, slot};
@@ -12,17 +12,17 @@ use crate::schema::{Slot, slot};
 /// Looks keys up in objects of any size: large ones get a table when something is looked up in them.
 #[derive(Default)]
 pub(crate) struct Lookup<'a> {
-    tables: RefCell<ByIdentity<Keyed<'a>>>,
+    tables: RefCell<ByIdentity<KeyIndex<'a>>>,
 }
 
 impl<'a> Lookup<'a> {
     /// The value of `key`.
     pub(crate) fn get(&self, members: Object<'a>, key: &str) -> Option<Node<'a>> {
-        if members.len() <= Keyed::LINEAR {
+        if members.len() <= KeyIndex::MAX_LINEAR {
             return get(members, key);
         }
         let mut tables = self.tables.borrow_mut();
-        tables.entry(identity(Node::Object(members))).or_insert_with(|| Keyed::of(members)).get(key)
+        tables.entry(identity(Node::Object(members))).or_insert_with(|| KeyIndex::of(members)).get(key)
     }
 
     /// Follows a pointer step by step, through data as well.

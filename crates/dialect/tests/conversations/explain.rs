@@ -1,10 +1,10 @@
-//! Refusals as the APIs write them: which tool, where in its schema, and a cause in words.
+//! Explanations of the APIs' error messages: which tool, where in its schema, and the cause.
 
 use serde_json::json;
 use toolwire_contract::Tool;
 use toolwire_dialect::{Dialect, Options, Toolset, explain};
 
-/// `server.tool_0` and so on: names that some APIs get another way.
+/// Tools named `server.tool_0` and so on; some dialects rename them.
 fn tools(dialect: Dialect) -> Toolset {
     let tools: Vec<Tool> = (0..140)
         .map(|number| {
@@ -16,13 +16,13 @@ fn tools(dialect: Dialect) -> Toolset {
     Toolset::new(&tools, dialect, &Options::default())
 }
 
-/// `X` in the message stands for what the dialect calls `server.tool_7`.
+/// `X` in the message is replaced by the dialect's name for `server.tool_7`.
 #[track_caller]
 fn check(dialect: Dialect, message: &str, tool: Option<usize>, pointer: Option<&str>, cause: &str) {
     let tools = tools(dialect);
     let message = message.replace("X", tools.wire_name("server.tool_7").unwrap());
     let explanation =
-        explain(dialect, &tools, &message).unwrap_or_else(|| panic!("nothing is known of {message}"));
+        explain(dialect, &tools, &message).unwrap_or_else(|| panic!("no explanation for {message}"));
     let tool = tool.map(|number| format!("server.tool_{number}"));
     assert_eq!((&explanation.tool, explanation.pointer.as_deref()), (&tool, pointer), "{message}");
     assert!(explanation.cause.contains(cause), "{message}: {}", explanation.cause);
@@ -30,7 +30,7 @@ fn check(dialect: Dialect, message: &str, tool: Option<usize>, pointer: Option<&
 }
 
 #[test]
-fn openai_s_refusals_are_explained() {
+fn openai_errors_are_explained() {
     let check =
         |message: &str, tool, pointer, cause: &str| check(Dialect::OpenAi, message, tool, pointer, cause);
     let function = |rest: &str| format!("Invalid schema for function 'X': {rest}");
@@ -84,13 +84,13 @@ fn openai_s_refusals_are_explained() {
         None,
         "root",
     );
-    check(&function("'object' is not of type 'object', 'boolean'"), Some(7), None, "no schema");
+    check(&function("'object' is not of type 'object', 'boolean'"), Some(7), None, "not a schema");
     check(&function("'^\\\\p{L}+$' is not a 'regex'"), Some(7), None, "`pattern`");
     check(
         &function("In context=(), 'additionalProperties' is required to be supplied and to be false."),
         Some(7),
         Some(""),
-        "closed",
+        "`additionalProperties: false`",
     );
     check(
         &function(
@@ -125,7 +125,7 @@ fn openai_s_refusals_are_explained() {
 }
 
 #[test]
-fn anthropic_s_refusals_are_explained() {
+fn anthropic_errors_are_explained() {
     let check =
         |message: &str, tool, pointer, cause: &str| check(Dialect::Anthropic, message, tool, pointer, cause);
     check(
@@ -138,7 +138,7 @@ fn anthropic_s_refusals_are_explained() {
         "tools.134.custom.input_schema.properties: Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'",
         Some(134),
         Some("/properties"),
-        "property's name",
+        "property name",
     );
     check(
         "tools.0.custom.input_schema: input_schema does not support oneOf, allOf, or anyOf at the top level",
@@ -153,12 +153,12 @@ fn anthropic_s_refusals_are_explained() {
         "2020-12",
     );
     check("tools.0.custom.input_schema.type: Field required", Some(0), Some("/type"), "root");
-    check("tools: Tool names must be unique.", None, None, "one name");
+    check("tools: Tool names must be unique.", None, None, "same name");
     check(
         "tools.0.custom: For 'object' type, 'additionalProperties' must be explicitly set to false",
         Some(0),
         None,
-        "closed",
+        "`additionalProperties: false`",
     );
     check(
         "The compiled grammar is too large, which would cause performance issues.",
@@ -176,7 +176,7 @@ fn anthropic_s_refusals_are_explained() {
 }
 
 #[test]
-fn gemini_s_refusals_are_explained() {
+fn gemini_errors_are_explained() {
     let check = |message: &str, tool, pointer, cause: &str| {
         check(Dialect::GeminiOpenApi, message, tool, pointer, cause)
     };
@@ -202,7 +202,7 @@ fn gemini_s_refusals_are_explained() {
         "* GenerateContentRequest.tools[0].function_declarations[5].parameters.properties: should be non-empty for OBJECT type",
         Some(5),
         Some("/properties"),
-        "without properties",
+        "no properties",
     );
     check(
         "* GenerateContentRequest.tools[0].function_declarations[5].parameters.properties[x].items: missing field.",
@@ -244,7 +244,7 @@ fn gemini_s_refusals_are_explained() {
         "GenerateContentRequest.tools[0].function_declarations[5].parameters: required fields ['model'] are not defined in the schema properties",
         Some(5),
         Some(""),
-        "not described",
+        "not defined",
     );
     check(
         "Invalid function name. Must start with a letter or an underscore. Must be a-z, A-Z, 0-9, or contain underscores (_), dots (.), colons (:), or dashes (-), with a maximum length of 64.",
@@ -252,7 +252,7 @@ fn gemini_s_refusals_are_explained() {
         None,
         "name",
     );
-    check("Duplicate function declaration found: X", Some(7), None, "one name");
+    check("Duplicate function declaration found: X", Some(7), None, "same name");
     check(
         "tools[0].function_declarations: [FIELD_INVALID] At most 512 function declarations can be specified.",
         None,
@@ -287,7 +287,7 @@ fn gemini_s_refusals_are_explained() {
 }
 
 #[test]
-fn the_others_refusals_are_explained() {
+fn errors_of_other_providers_are_explained() {
     check(
         Dialect::Bedrock,
         "The value at toolConfig.tools.0.toolSpec.inputSchema.json.type must be one of the following: object.",
@@ -300,7 +300,7 @@ fn the_others_refusals_are_explained() {
         "The json schema definition at toolConfig.tools.1.toolSpec.inputSchema is invalid. Fix the following errors and try again: $.properties: null found, object expected",
         Some(1),
         Some("/properties"),
-        "no schema",
+        "not a schema",
     );
     check(
         Dialect::Bedrock,
@@ -328,7 +328,7 @@ fn the_others_refusals_are_explained() {
         "Tool call validation failed: tool call validation failed: parameters for tool X did not match schema: errors: [`/x`: expected integer, but got null]",
         Some(7),
         None,
-        "do not fit",
+        "do not match",
     );
     check(Dialect::Xai, "Invalid request content: Invalid function schema.", None, None, "schema");
     check(
@@ -353,11 +353,11 @@ fn the_others_refusals_are_explained() {
         Some("/properties/x"),
         "type",
     );
-    check(Dialect::DeepSeek, "Thinking mode does not support this tool_choice", None, None, "thinks");
+    check(Dialect::DeepSeek, "Thinking mode does not support this tool_choice", None, None, "thinking");
 }
 
 #[test]
-fn a_refusal_of_a_tool_is_explained_even_if_its_words_are_new() {
+fn an_unknown_error_about_a_tool_names_the_tool() {
     let explanation = explain(
         Dialect::Anthropic,
         &tools(Dialect::Anthropic),
@@ -366,12 +366,12 @@ fn a_refusal_of_a_tool_is_explained_even_if_its_words_are_new() {
     .unwrap();
     assert_eq!(
         explanation.to_string(),
-        "tool `server.tool_3`, at `/properties/x` of its schema: `anthropic` refused it: tools.3.custom.input_schema.properties.x: is odd",
+        "tool `server.tool_3`, at `/properties/x` of its schema: `anthropic` rejected it: tools.3.custom.input_schema.properties.x: is odd",
     );
 }
 
 #[test]
-fn what_is_no_refusal_of_a_tool_is_left_alone() {
+fn errors_that_are_not_about_a_tool_are_not_explained() {
     for message in [
         "",
         "Rate limit reached",

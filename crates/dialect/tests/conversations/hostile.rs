@@ -58,9 +58,9 @@ fn message() -> impl Strategy<Value = Message> {
 fn bound(dialect: Dialect, has_tools: bool) -> &'static Arc<Toolset> {
     static BOUND: LazyLock<Vec<[Arc<Toolset>; 2]>> = LazyLock::new(|| {
         let none = |dialect| Toolset::new(&[], dialect, &Options::default());
-        Dialect::ALL.map(|dialect| [Arc::new(none(dialect)), Arc::new(toolset(dialect))]).into()
+        Dialect::all().map(|dialect| [Arc::new(none(dialect)), Arc::new(toolset(dialect))]).collect()
     });
-    let place = Dialect::ALL.iter().position(|known| *known == dialect).unwrap();
+    let place = Dialect::all().position(|known| known == dialect).unwrap();
     &BOUND[place][usize::from(has_tools)]
 }
 
@@ -69,7 +69,7 @@ proptest! {
 
     #[test]
     fn every_call_in_a_body_has_exactly_one_result(messages in prop::collection::vec(message().prop_map(Arc::new), 0..8), has_tools: bool) {
-        for dialect in Dialect::ALL {
+        for dialect in Dialect::all() {
             let tools = if has_tools { tools() } else { Vec::new() };
             let toolset = bound(dialect, has_tools);
             let request = ModelRequest { messages: messages.clone(), tools: tools.into(), ..ModelRequest::default() };
@@ -86,7 +86,7 @@ proptest! {
 
     #[test]
     fn no_answer_makes_it_panic(events in prop::collection::vec(mangled(), 0..6)) {
-        for dialect in Dialect::ALL {
+        for dialect in Dialect::all() {
             let tools = bound(dialect, true);
             let mut stream = AnswerStream::new(dialect, tools.clone());
             for event in &events {

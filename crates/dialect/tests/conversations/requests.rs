@@ -111,7 +111,7 @@ fn every_case_comes_out_as_written() {
 #[test]
 fn every_body_keeps_the_rules_of_its_api() {
     for case in cases() {
-        for dialect in Dialect::ALL {
+        for dialect in Dialect::all() {
             if let Ok(body) = written(&case, dialect) {
                 rules::check(dialect, &body);
             }
@@ -122,7 +122,7 @@ fn every_body_keeps_the_rules_of_its_api() {
 #[test]
 fn the_same_request_is_the_same_to_the_byte() {
     for case in cases() {
-        for dialect in Dialect::ALL {
+        for dialect in Dialect::all() {
             let text = |body: Result<Value, RequestError>| body.map(|body| body.to_string());
             assert_eq!(text(written(&case, dialect)), text(written(&case, dialect)));
         }

@@ -23,6 +23,7 @@ pub(crate) fn check(dialect: Dialect, body: &Value) -> usize {
         Family::Gemini => gemini(body),
         Family::Ollama => ollama(body),
         Family::Mcp => mcp(body),
+        other => panic!("no rules for {other:?}"),
     };
     assert_eq!(calls, results, "{dialect}: calls and results in {text}");
     let given: Vec<&String> = calls.iter().filter(|id| !id.starts_with("name:")).collect();

@@ -1,18 +1,18 @@
-//! Every real tool in every dialect: converted or refused with a reason, and taken by the stand-in for the API.
+//! Converts every real tool to every dialect: it is refused with a reason, or the API's validator accepts it.
 
 use std::collections::{BTreeMap, HashSet};
 
-use crate::support::acceptance;
+use crate::support::api_validator;
 use crate::support::corpus::{self, Server};
-use crate::support::place;
+use crate::support::schema_path;
 use llguidance::api::{GrammarInit, ParserLimits, TopLevelGrammar, ValidationResult};
 use serde_json::{Value, json};
 use toolwire_dialect::{Dialect, Effect, Options, Report, Status, Toolset};
 
-/// As many tools as go into one request with every API.
-const REQUEST: usize = 100;
+/// A number of tools that every API accepts in one request.
+const TOOLS_PER_REQUEST: usize = 100;
 
-/// What is wrong, with one example and a count per kind.
+/// Faults by kind, each with a count and one example.
 #[derive(Default)]
 struct Faults(BTreeMap<String, (usize, String)>);
 
@@ -24,13 +24,13 @@ impl Faults {
     #[track_caller]
     fn assert_none(self) {
         let total: usize = self.0.values().map(|(count, _)| count).sum();
-        // A few kinds of each dialect, so that one does not hide the others.
-        let mut shown = BTreeMap::<&str, usize>::new();
+        // At most eight kinds per dialect, so that one dialect does not hide the others.
+        let mut counted = BTreeMap::<&str, usize>::new();
         let mut lines = Vec::new();
         for (kind, (count, example)) in &self.0 {
-            let shown = shown.entry(kind.split(':').next().unwrap_or(kind)).or_default();
-            *shown += 1;
-            if *shown <= 8 {
+            let counted = counted.entry(kind.split(':').next().unwrap_or(kind)).or_default();
+            *counted += 1;
+            if *counted <= 8 {
                 let example: String = example.chars().take(600).collect();
                 lines.push(format!("{count} × {kind}\n    {example}"));
             }
@@ -39,7 +39,7 @@ impl Faults {
     }
 }
 
-/// Tools that go into one request, bound to a dialect.
+/// The tools of one request, bound to a dialect.
 struct Request<'a> {
     dialect: Dialect,
     reshape: bool,
@@ -48,17 +48,16 @@ struct Request<'a> {
     toolset: &'a Toolset,
 }
 
-/// Calls `check` with every slice of tools that makes one request, bound to each of the dialects: plain, and reshaped
-/// where that gives anything else.
+/// Calls `check` with every request in each of the dialects: without `reshape`, and with it if the result differs.
 fn every_request(dialects: &[Dialect], mut check: impl FnMut(&Request<'_>)) {
     let mut requests = 0;
     for server in &corpus::real().1 {
-        for tools in server.tools.chunks(REQUEST) {
+        for tools in server.tools.chunks(TOOLS_PER_REQUEST) {
             let text = json!({"tools": tools}).to_string();
             for &dialect in dialects {
                 let bound = |reshape| {
-                    let options = Options { reshape, ..Options::default() };
-                    Toolset::from_json(&text, dialect, &options).expect("it is a list of tools")
+                    let options = Options::default().with_reshape(reshape);
+                    Toolset::from_json(&text, dialect, &options).expect("the text is a list of tools")
                 };
                 let (plain, reshaped) = (bound(false), bound(true));
                 check(&Request { dialect, reshape: false, server, tools, toolset: &plain });
@@ -75,58 +74,64 @@ fn every_request(dialects: &[Dialect], mut check: impl FnMut(&Request<'_>)) {
 }
 
 impl<'a> Request<'a> {
-    /// The definition of each tool that was not refused.
-    fn kept(&self) -> Vec<(&'a Value, &'a Report, &'a Value)> {
+    /// Returns each tool that was not refused, with its report and definition.
+    fn converted(&self) -> Vec<(&'a Value, &'a Report, &'a Value)> {
         let mut definitions = self.toolset.definitions().into_iter();
         let all = self.tools.iter().zip(self.toolset.reports());
         all.filter(|(_, report)| report.status != Status::Refused)
-            .map(|(tool, report)| (tool, report, definitions.next().expect("one definition per tool kept")))
+            .map(|(tool, report)| {
+                (tool, report, definitions.next().expect("one definition per converted tool"))
+            })
             .collect()
     }
 }
 
-/// One pass for three questions: what takes time is binding thousands of tools to every dialect.
+/// Checks three laws in one pass, because binding thousands of tools to every dialect is slow.
 #[test]
-fn every_request_is_taken_and_reported_as_it_is() {
+fn every_request_is_accepted_and_reported_correctly() {
     let mut faults = Faults::default();
-    // Reshaping leaves most definitions as they are, and one verdict on each is enough.
-    let mut judged = HashSet::new();
-    every_request(&Dialect::ALL, |request| {
-        is_taken_by_its_api(request, &mut judged, &mut faults);
+    // `reshape` does not change most definitions, and equal definitions are validated once.
+    let mut validated = HashSet::new();
+    every_request(&Dialect::all().collect::<Vec<_>>(), |request| {
+        is_accepted_by_its_api(request, &mut validated, &mut faults);
         is_reported_consistently(request, &mut faults);
-        is_exact_where_it_says_so(request, &mut faults);
+        is_exact_if_reported_so(request, &mut faults);
     });
     faults.assert_none();
 }
 
-fn is_taken_by_its_api(request: &Request<'_>, judged: &mut HashSet<(Dialect, String)>, faults: &mut Faults) {
+fn is_accepted_by_its_api(
+    request: &Request<'_>,
+    validated: &mut HashSet<(Dialect, String)>,
+    faults: &mut Faults,
+) {
     let Request { dialect, server, toolset, .. } = *request;
-    let kept = request.kept();
-    let definitions: Vec<&Value> = kept.iter().map(|(_, _, definition)| *definition).collect();
+    let converted = request.converted();
+    let definitions: Vec<&Value> = converted.iter().map(|(_, _, definition)| *definition).collect();
     assert_eq!(definitions.len(), toolset.definitions().len());
-    for (tool, report, definition) in kept {
-        if acceptance::name(dialect, definition) != Some(&report.name) {
+    for (tool, report, definition) in converted {
+        if api_validator::name(dialect, definition) != Some(&report.name) {
             faults.add(format!("{dialect}: the report names another tool"), || report.name.clone());
         }
-        if !judged.insert((dialect, definition.to_string())) {
+        if !validated.insert((dialect, definition.to_string())) {
             continue;
         }
-        for complaint in acceptance::accept(dialect, definition).err().into_iter().flatten() {
-            faults.add(format!("{dialect}: {}", kind_of(&complaint)), || {
-                format!("{}/{}: {complaint}", server.name, tool["name"])
+        for error in api_validator::validate_definition(dialect, definition).err().into_iter().flatten() {
+            faults.add(format!("{dialect}: {}", kind_of(&error)), || {
+                format!("{}/{}: {error}", server.name, tool["name"])
             });
         }
     }
     if !definitions.is_empty()
-        && let Err(complaints) = acceptance::accept_together(dialect, &definitions)
+        && let Err(errors) = api_validator::validate_together(dialect, &definitions)
     {
-        faults.add(format!("{dialect}: as one request"), || format!("{}: {complaints:?}", server.name));
+        faults.add(format!("{dialect}: as one request"), || format!("{}: {errors:?}", server.name));
     }
 }
 
-/// A complaint without what differs from tool to tool, so that equal faults are counted together.
-fn kind_of(complaint: &str) -> String {
-    let general = complaint.split("function '").last().unwrap_or(complaint);
+/// Returns an error without the parts that differ between tools, so that equal faults are counted together.
+fn kind_of(error: &str) -> String {
+    let general = error.split("function '").last().unwrap_or(error);
     let general = general.split_once("': ").map_or(general, |(_, rest)| rest);
     let start = general.find("In context=").map_or(0, |at| general[at..].find(')').map_or(0, |end| at + end));
     let digits = |character: char| if character.is_ascii_digit() { '#' } else { character };
@@ -149,7 +154,7 @@ fn is_reported_consistently(request: &Request<'_>, faults: &mut Faults) {
         let pointers = report.changes.iter().map(|change| &change.pointer);
         for pointer in pointers.chain(report.reason.iter().map(|reason| &reason.pointer)) {
             if schema.pointer(pointer).is_none() {
-                fault("a pointer leads nowhere");
+                fault("a pointer does not resolve");
             }
         }
         let has = |effects: &[Effect]| report.changes.iter().any(|change| effects.contains(&change.effect));
@@ -169,15 +174,15 @@ fn is_reported_consistently(request: &Request<'_>, faults: &mut Faults) {
     }
 }
 
-/// `status: exact` says that nothing but the wrapper and key names differ, and `mcp` changes nothing at all.
-fn is_exact_where_it_says_so(request: &Request<'_>, faults: &mut Faults) {
+/// `status: exact` means that only the wrapper and key names differ, and `mcp` changes nothing.
+fn is_exact_if_reported_so(request: &Request<'_>, faults: &mut Faults) {
     let Request { dialect, server, .. } = *request;
-    for (tool, report, definition) in request.kept() {
+    for (tool, report, definition) in request.converted() {
         if dialect == Dialect::Mcp && definition != tool {
             faults.add("mcp changed a tool".into(), || format!("{}/{}", server.name, tool["name"]));
         }
         let plain = !matches!(dialect, Dialect::Mcp | Dialect::GeminiOpenApi | Dialect::Gemini);
-        let schema = acceptance::schema(dialect, definition);
+        let schema = api_validator::schema(dialect, definition);
         if plain && report.status == Status::Exact && schema != Some(&tool["inputSchema"]) {
             faults.add(format!("{dialect}: exact, yet the schema differs"), || {
                 format!("{}/{}: {} became {}", server.name, tool["name"], tool["inputSchema"], definition)
@@ -186,8 +191,8 @@ fn is_exact_where_it_says_so(request: &Request<'_>, faults: &mut Faults) {
     }
 }
 
-/// The written rules of plain `openai`, once more and by other means: `default` and `x-mcp-header` go, wherever a schema
-/// stands; all else stays, in its order.
+/// Checks the rules of plain `openai` with an independent implementation: `default` and `x-mcp-header` are removed from
+/// every schema, and everything else stays in order.
 #[test]
 fn plain_openai_only_drops_annotations() {
     let mut compared = 0;
@@ -200,7 +205,7 @@ fn plain_openai_only_drops_annotations() {
         {
             continue;
         }
-        let expected = place::rewrite(&tool["inputSchema"], &|node| {
+        let expected = schema_path::rewrite(&tool["inputSchema"], &|node| {
             node.shift_remove("default");
             node.shift_remove("x-mcp-header");
         });
@@ -226,9 +231,9 @@ fn strict_schemas_compile_to_a_grammar() {
     let mut faults = Faults::default();
     every_request(&[Dialect::OpenAiStrict, Dialect::ResponsesStrict], |request| {
         let Request { dialect, reshape, server, .. } = *request;
-        for (tool, _, definition) in request.kept() {
-            let Some(schema) = acceptance::schema(dialect, definition) else { continue };
-            if !acceptance::is_strict(definition) || !seen.insert(schema.to_string()) {
+        for (tool, _, definition) in request.converted() {
+            let Some(schema) = api_validator::schema(dialect, definition) else { continue };
+            if !api_validator::is_strict(definition) || !seen.insert(schema.to_string()) {
                 continue;
             }
             compiled += 1;
@@ -245,15 +250,15 @@ fn strict_schemas_compile_to_a_grammar() {
     faults.assert_none();
 }
 
-/// The grammar compiler is a judge that can say no.
+/// Checks that the grammar compiler can reject schemas.
 #[test]
-fn what_is_no_schema_does_not_compile() {
+fn invalid_schemas_do_not_compile() {
     for schema in [
         json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/Missing"}}}),
         json!({"type": "nonsense"}),
     ] {
         let grammar = GrammarInit::Serialized(TopLevelGrammar::from_json_schema(schema.clone()));
-        let verdict = grammar.validate(None, ParserLimits::default());
-        assert!(matches!(verdict, ValidationResult::Error(_)), "{schema}");
+        let result = grammar.validate(None, ParserLimits::default());
+        assert!(matches!(result, ValidationResult::Error(_)), "{schema}");
     }
 }

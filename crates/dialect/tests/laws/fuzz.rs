@@ -1,6 +1,6 @@
-//! A bounded random test: whatever comes in, there is an answer or a typed error, never a panic.
+//! Bounded random tests: every input gives a result or a typed error, never a panic.
 //!
-//! `fuzz/` at the root of the repository has the same targets for as long a run as wanted.
+//! `fuzz/` at the root of the repository has the same targets without a bound.
 
 use std::fmt::Write;
 
@@ -11,8 +11,8 @@ use toolwire_dialect::{Defaults, Dialect, Layout, Options, Toolset, convert};
 
 const ROUNDS: usize = 3000;
 
-/// Words that mean something somewhere in a tool.
-const WORDS: [&str; 32] = [
+/// Texts that have a meaning somewhere in a tool.
+const TERMS: [&str; 32] = [
     "type",
     "object",
     "properties",
@@ -48,18 +48,20 @@ const WORDS: [&str; 32] = [
 ];
 
 fn options(random: &mut Random) -> Options {
-    Options {
-        defaults: *random.pick(&[Defaults::Drop, Defaults::Describe, Defaults::Keep]).expect("not empty"),
-        reshape: random.chance(50),
-        server: random.chance(30).then(|| "server".to_owned()),
-        layout: if random.chance(50) { Layout::Compact } else { Layout::Indented },
-    }
+    Options::default()
+        .with_defaults(
+            *random.pick(&[Defaults::Drop, Defaults::Describe, Defaults::Keep]).expect("not empty"),
+        )
+        .with_reshape(random.chance(50))
+        .with_server(random.chance(30).then(|| "server".to_owned()))
+        .with_layout(if random.chance(50) { Layout::Compact } else { Layout::Indented })
 }
 
-/// Runs everything that takes text from outside; what is returned does not matter, that it returns does.
+/// Runs every function that accepts foreign text. Only panics matter, not the results.
 fn try_all(text: &str, random: &mut Random) {
-    let from = *random.pick(&Dialect::ALL).expect("not empty");
-    let to = *random.pick(&Dialect::ALL).expect("not empty");
+    let dialects: Vec<Dialect> = Dialect::all().collect();
+    let from = *random.pick(&dialects).expect("not empty");
+    let to = *random.pick(&dialects).expect("not empty");
     let options = options(random);
     if let Ok(conversion) = convert(text, from, to, &options)
         && let Some(definitions) = &conversion.definitions
@@ -77,9 +79,9 @@ fn try_all(text: &str, random: &mut Random) {
     }
 }
 
-/// JSON made of the words of schemas.
+/// Returns random JSON made of schema keywords.
 fn value(random: &mut Random, depth: usize) -> Value {
-    let word = |random: &mut Random| random.pick(&WORDS).expect("not empty").to_string();
+    let term = |random: &mut Random| random.pick(&TERMS).expect("not empty").to_string();
     match random.below(if depth > 6 { 5 } else { 12 }) {
         0 => Value::Null,
         1 => Value::Bool(random.chance(50)),
@@ -88,12 +90,12 @@ fn value(random: &mut Random, depth: usize) -> Value {
             random.pick(&["-0", "1e999", "0.1", "123456789012345678901234567890"]).expect("not empty"),
         )
         .expect("a number"),
-        4 | 5 => Value::String(word(random)),
+        4 | 5 => Value::String(term(random)),
         6 | 7 => (0..random.below(4)).map(|_| value(random, depth + 1)).collect(),
         _ => {
             let mut map = serde_json::Map::new();
             for _ in 0..random.below(6) {
-                map.insert(word(random), value(random, depth + 1));
+                map.insert(term(random), value(random, depth + 1));
             }
             Value::Object(map)
         }
@@ -101,7 +103,7 @@ fn value(random: &mut Random, depth: usize) -> Value {
 }
 
 #[test]
-fn any_text_gets_an_answer() {
+fn arbitrary_text_never_panics() {
     let mut random = Random::new(3);
     for _ in 0..ROUNDS {
         let mut text = String::new();
@@ -111,8 +113,8 @@ fn any_text_gets_an_answer() {
                 1 => text.push(
                     *random.pick(&['{', '}', '[', ']', ',', ':', '"', '\\', '0', ' ']).expect("not empty"),
                 ),
-                2 => write!(text, "\"{}\":", random.pick(&WORDS).expect("not empty"))
-                    .expect("a string takes text"),
+                2 => write!(text, "\"{}\":", random.pick(&TERMS).expect("not empty"))
+                    .expect("writing to a string cannot fail"),
                 _ => text.push_str(&value(&mut random, 4).to_string()),
             }
         }
@@ -121,7 +123,7 @@ fn any_text_gets_an_answer() {
 }
 
 #[test]
-fn any_json_gets_an_answer() {
+fn arbitrary_json_never_panics() {
     let mut random = Random::new(4);
     for _ in 0..ROUNDS {
         let schema = value(&mut random, 0);
@@ -140,14 +142,14 @@ fn any_json_gets_an_answer() {
 }
 
 #[test]
-fn a_damaged_tool_gets_an_answer() {
+fn damaged_tools_never_panic() {
     let mut random = Random::new(5);
     let tools: Vec<Value> = corpus::shapes().into_iter().flat_map(|server| server.tools).collect();
     for _ in 0..ROUNDS {
         let tool = random.pick(&tools).expect("there are tools");
         let mut bytes = tool.to_string().into_bytes();
         if random.chance(50) {
-            // On the level of JSON: some places replaced by something else.
+            // Replace some values, so that the text stays valid JSON.
             let mut tool = tool.clone();
             for _ in 0..=random.below(3) {
                 damage(&mut tool, &mut random);
@@ -170,7 +172,7 @@ fn a_damaged_tool_gets_an_answer() {
     }
 }
 
-/// Replaces a random place inside `tree`.
+/// Replaces a random value inside `tree`.
 fn damage(tree: &mut Value, random: &mut Random) {
     let size = match tree {
         Value::Array(list) => list.len(),
@@ -184,7 +186,7 @@ fn damage(tree: &mut Value, random: &mut Random) {
     let at = random.below(size);
     match tree {
         Value::Array(list) => damage(&mut list[at], random),
-        Value::Object(map) => damage(map.values_mut().nth(at).expect("it is below the size"), random),
+        Value::Object(map) => damage(map.values_mut().nth(at).expect("the index is below the size"), random),
         _ => {}
     }
 }

@@ -1,7 +1,7 @@
-//! Schemas made to hurt: each gets an answer or a typed refusal, in every dialect, on a small stack.
+//! Hostile schemas: each is converted or refused with a reason, in every dialect, on a small stack.
 //!
-//! The inputs are text, since a tree this deep could not even be dropped by the usual recursive code. Nothing is
-//! timed: an engine that writes out what these inputs only refer to would not finish at all.
+//! The inputs are text, because the usual recursive code could not even drop a tree this deep. Nothing is timed: an
+//! engine that expanded the references in these inputs would not finish at all.
 
 use std::fmt::Write as _;
 use std::thread;
@@ -9,25 +9,27 @@ use std::thread;
 use serde_json::{Value, json};
 use toolwire_dialect::{Dialect, Options, Status, Toolset, convert};
 
-/// What a thread gets by default, and so what a caller's thread has.
-const STACK: usize = 2 * 1024 * 1024;
+/// The default stack size of a thread, in bytes.
+const STACK_SIZE: usize = 2 * 1024 * 1024;
 
-/// No honest definition of these inputs is longer than this.
-const LONGEST_OUTPUT: usize = 32 * 1024 * 1024;
+/// The maximum length of a sensible definition of these inputs, in bytes.
+const MAX_OUTPUT_LEN: usize = 32 * 1024 * 1024;
 
+/// The length from which an input is large, in bytes.
 const LARGE: usize = 256 * 1024;
 
-const ARGUMENTS_OF_LARGE: [Dialect; 3] = [Dialect::OpenAi, Dialect::OpenAiStrict, Dialect::Gemini];
+/// The dialects whose arguments are tested with large inputs, which takes long.
+const DIALECTS_FOR_LARGE: [Dialect; 3] = [Dialect::OpenAi, Dialect::OpenAiStrict, Dialect::Gemini];
 
-/// Converts the tool text in every dialect, the strict ones reshaped as well, and sends arguments both ways.
+/// Converts the text of a tool to every dialect, with `reshape` for the strict ones, and converts arguments both ways.
 #[track_caller]
 fn survives_as_tool(label: &str, text: String) {
-    let thread = thread::Builder::new().name(label.to_owned()).stack_size(STACK);
+    let thread = thread::Builder::new().name(label.to_owned()).stack_size(STACK_SIZE);
     let run = move || {
-        for dialect in Dialect::ALL {
+        for dialect in Dialect::all() {
             try_dialect(&text, dialect, &Options::default());
             if dialect.name().ends_with("-strict") {
-                try_dialect(&text, dialect, &Options { reshape: true, ..Options::default() });
+                try_dialect(&text, dialect, &Options::default().with_reshape(true));
             }
         }
     };
@@ -35,19 +37,19 @@ fn survives_as_tool(label: &str, text: String) {
     assert!(outcome.is_ok(), "`{label}` made the engine panic; its message is above");
 }
 
-/// As [`survives_as_tool`], for the text of a schema.
+/// Does the same as [`survives_as_tool`] for the text of a schema.
 #[track_caller]
 fn survives(label: &str, schema: &str) {
     survives_as_tool(label, format!(r#"{{"name":"hostile","description":"d","inputSchema":{schema}}}"#));
 }
 
 fn try_dialect(text: &str, dialect: Dialect, options: &Options) {
-    // The two entrances share the engine: for large inputs one of them is enough.
+    // Both functions share the engine, so for large inputs one of them is enough.
     if (text.len() < LARGE || dialect == Dialect::OpenAi)
         && let Ok(conversion) = convert(text, Dialect::Mcp, dialect, options)
     {
         let length = conversion.definitions.as_ref().map_or(0, String::len);
-        assert!(length < LONGEST_OUTPUT, "{dialect}: {length} bytes came out of {}", text.len());
+        assert!(length < MAX_OUTPUT_LEN, "{dialect}: {length} bytes came out of {}", text.len());
     }
     let toolset = match Toolset::from_json(text, dialect, options) {
         Ok(toolset) => toolset,
@@ -64,32 +66,31 @@ fn try_dialect(text: &str, dialect: Dialect, options: &Options) {
     if let Some(reason) = &reports[0].reason {
         assert!(!reason.code.is_empty() && !reason.message.is_empty(), "{dialect}: {reason:?}");
     }
-    // A large input is checked against its own schema in every dialect alike: those that differ most stand for the others.
-    if text.len() >= LARGE && !ARGUMENTS_OF_LARGE.contains(&dialect) {
+    if text.len() >= LARGE && !DIALECTS_FOR_LARGE.contains(&dialect) {
         return;
     }
     for arguments in [json!({}), json!({"p": "5", "a": null, "x": {"p": [[]]}}), json!(null)] {
-        // An error is an answer too.
+        // Errors are fine; only panics matter.
         let _ = toolset.decode(&reports[0].name, &arguments);
         let _ = toolset.encode(&reports[0].tool, &arguments);
     }
 }
 
 #[test]
-fn arguments_of_a_hundred_thousand_levels_are_answered() {
+fn arguments_of_a_hundred_thousand_levels_do_not_overflow_the_stack() {
     let deep = format!(r#"{{"p":{}1{}}}"#, "[".repeat(100_000), "]".repeat(100_000));
     let tool = r#"{"name":"deep","inputSchema":{"type":"object","properties":{"p":{"type":"array"}}}}"#;
-    for dialect in Dialect::ALL {
+    for dialect in Dialect::all() {
         let toolset = Toolset::from_json(tool, dialect, &Options::default()).unwrap();
         assert!(toolset.decode("deep", &Value::String(deep.clone())).is_err(), "{dialect}");
-        // Too deep to be read as a list, it is a text, and so the list of one that was due.
+        // It is too deep to be parsed as a list, so it stays text and becomes the only item of the expected list.
         let decoded = toolset.decode("deep", &json!({"p": deep}));
         let decoded = decoded.map(|decoded| Value::Object(decoded.arguments));
         assert_eq!(decoded, Ok(json!({"p": [deep]})), "{dialect}");
     }
 }
 
-/// `{open}` × `levels`, the innermost schema, and as many closings.
+/// Returns `open` repeated `levels` times, the innermost schema, and as many repetitions of `close`.
 fn nested(open: &str, innermost: &str, close: &str, levels: usize) -> String {
     format!("{}{innermost}{}", open.repeat(levels), close.repeat(levels))
 }
@@ -98,13 +99,13 @@ fn with_property(schema: &str) -> String {
     format!(r#"{{"type":"object","properties":{{"p":{schema}}}}}"#)
 }
 
-/// So many parts, with commas between.
+/// Returns `count` parts, separated by commas.
 fn parts(count: usize, part: impl Fn(usize) -> String) -> String {
     (0..count).map(part).collect::<Vec<_>>().join(",")
 }
 
-/// A root whose property `p` is the first of `levels` definitions, each of them made by `link` from the name of the
-/// next.
+/// Returns a root whose property `p` is the first of `levels` definitions. `link` creates each definition from a
+/// reference to the next.
 fn chain(levels: usize, link: impl Fn(&str) -> String) -> String {
     let mut definitions = String::new();
     for level in 0..levels {
@@ -116,11 +117,11 @@ fn chain(levels: usize, link: impl Fn(&str) -> String) -> String {
     )
 }
 
-/// What a bomb grows by, and how one definition is made from a reference to the next.
+/// The label of a bomb, and the function that creates a definition from a reference to the next.
 type Bomb<'a> = (&'a str, &'a dyn Fn(&str) -> String);
 
 #[test]
-fn reference_bombs_are_never_written_out() {
+fn reference_bombs_are_never_expanded() {
     for levels in [20, 64, 1000] {
         let bombs: [Bomb; 8] = [
             ("properties", &|next| format!(r#"{{"type":"object","properties":{{"x":{next},"y":{next}}}}}"#)),
@@ -148,7 +149,7 @@ fn reference_bombs_are_never_written_out() {
 }
 
 #[test]
-fn products_of_alternatives_are_never_multiplied_out() {
+fn products_of_alternatives_are_never_expanded() {
     let union = |name: usize| {
         format!(
             r#"{{"anyOf":[{{"properties":{{"a{name}":{{"const":1}}}}}},{{"properties":{{"b{name}":{{"const":2}}}}}}]}}"#
@@ -175,7 +176,7 @@ fn products_of_alternatives_are_never_multiplied_out() {
 }
 
 #[test]
-fn recursion_of_every_shape_ends() {
+fn every_kind_of_recursion_ends() {
     for (label, schema) in [
         ("root in a property", r##"{"type":"object","properties":{"p":{"$ref":"#"}}}"##),
         ("root required", r##"{"type":"object","properties":{"p":{"$ref":"#"}},"required":["p"]}"##),
@@ -225,7 +226,7 @@ fn recursion_of_every_shape_ends() {
 }
 
 #[test]
-fn a_thousand_levels_are_survived() {
+fn thousands_of_levels_do_not_overflow_the_stack() {
     for levels in [100, 1_000, 20_000] {
         for (label, open, innermost, close) in [
             ("objects", r#"{"type":"object","properties":{"p":"#, r#"{"type":"string","default":1}"#, "}}"),
@@ -258,7 +259,7 @@ fn a_thousand_levels_are_survived() {
 }
 
 #[test]
-fn a_hundred_thousand_brackets_are_survived() {
+fn a_hundred_thousand_brackets_do_not_overflow_the_stack() {
     for brackets in ["[", "{\"a\":", "[[{\"properties\":"] {
         survives_as_tool("only openings", brackets.repeat(100_000));
     }
@@ -277,19 +278,22 @@ fn a_hundred_thousand_brackets_are_survived() {
 }
 
 #[test]
-fn a_hundred_thousand_nodes_are_survived() {
+fn a_hundred_thousand_properties_are_converted() {
     let properties =
         parts(100_000, |number| format!(r#""k{number}":{{"type":"string","default":"{number}"}}"#));
     survives("properties", &format!(r#"{{"type":"object","properties":{{{properties}}}}}"#));
 }
 
 #[test]
-fn long_lists_of_every_sort_are_survived() {
+fn long_lists_of_every_kind_are_converted() {
     let many = |part: &dyn Fn(usize) -> String| parts(4_000, part);
     let properties = many(&|number| format!(r#""k{number}":{{"type":"string","default":"{number}"}}"#));
     survives("definitions", &format!(r#"{{"type":"object","$defs":{{{properties}}}}}"#));
     let names = many(&|number| format!(r#""k{number}""#));
-    survives("ghosts", &format!(r#"{{"type":"object","properties":{{}},"required":[{names}]}}"#));
+    survives(
+        "undefined required properties",
+        &format!(r#"{{"type":"object","properties":{{}},"required":[{names}]}}"#),
+    );
     survives("enum values", &with_property(&format!(r#"{{"type":"string","enum":[{names}]}}"#)));
     let equal = many(&|_| r#"{"a":[1,2]}"#.to_owned());
     survives("equal enum values", &with_property(&format!(r#"{{"enum":[{equal}]}}"#)));
@@ -314,7 +318,7 @@ fn long_lists_of_every_sort_are_survived() {
 }
 
 #[test]
-fn references_to_nowhere_are_answered() {
+fn unresolvable_references_do_not_panic() {
     for target in [
         "#/$defs/Missing",
         "#/$defs",
@@ -361,7 +365,7 @@ fn references_to_nowhere_are_answered() {
 }
 
 #[test]
-fn ids_and_anchors_that_lie_are_answered() {
+fn misleading_ids_and_anchors_do_not_panic() {
     for (label, schema) in [
         (
             "inner id",
@@ -406,12 +410,12 @@ fn ids_and_anchors_that_lie_are_answered() {
 }
 
 #[test]
-fn references_through_properties_are_followed_however_long() {
-    let way: String = "/properties/p".repeat(500);
+fn long_references_through_properties_are_followed() {
+    let path: String = "/properties/p".repeat(500);
     let deep = nested(r#"{"type":"object","properties":{"p":"#, r#"{"type":"string"}"#, "}}", 500);
     survives(
         "pointer of 500 steps",
-        &format!(r##"{{"type":"object","properties":{{"p":{deep},"q":{{"$ref":"#{way}"}}}}}}"##),
+        &format!(r##"{{"type":"object","properties":{{"p":{deep},"q":{{"$ref":"#{path}"}}}}}}"##),
     );
     let each: Vec<String> = (0..2_000)
         .map(|number| {
@@ -435,7 +439,7 @@ fn references_through_properties_are_followed_however_long() {
 }
 
 #[test]
-fn what_is_no_schema_is_answered_in_every_position() {
+fn values_that_are_not_schemas_do_not_panic_in_any_position() {
     let keywords = [
         "type",
         "properties",
@@ -540,7 +544,7 @@ fn what_is_no_schema_is_answered_in_every_position() {
 }
 
 #[test]
-fn what_is_no_tool_is_answered() {
+fn values_that_are_not_tools_do_not_panic() {
     for text in [
         "",
         " ",
@@ -570,8 +574,8 @@ fn what_is_no_tool_is_answered() {
         r#"{"name":"a","name":"b"}"#,
         r#"{"name":"a","description":5,"title":[],"annotations":"x"}"#,
     ] {
-        for dialect in Dialect::ALL {
-            for from in Dialect::ALL.into_iter().filter(|from| from.is_readable()) {
+        for dialect in Dialect::all() {
+            for from in Dialect::all().filter(|from| from.is_readable()) {
                 if let Ok(conversion) = convert(text, from, dialect, &Options::default()) {
                     for report in &conversion.reports {
                         assert_eq!(
@@ -587,17 +591,17 @@ fn what_is_no_tool_is_answered() {
 }
 
 #[test]
-fn a_read_error_says_where() {
+fn a_read_error_has_a_line_and_column() {
     for (text, line, column) in [("{\n  \"name\": nix\n}", 2, 12), ("[\n{\"name\": \"é\" 5}]", 2, 14)] {
-        let error =
-            convert(text, Dialect::Mcp, Dialect::OpenAi, &Options::default()).expect_err("this is no JSON");
+        let error = convert(text, Dialect::Mcp, Dialect::OpenAi, &Options::default())
+            .expect_err("the text is not JSON");
         assert_eq!(error.line, line, "{error}");
         assert!(error.column.abs_diff(column) <= 2, "{error}");
     }
 }
 
 #[test]
-fn odd_text_is_answered() {
+fn unusual_text_does_not_panic() {
     let megabyte = "a".repeat(1 << 20);
     survives(
         "long description",
@@ -620,7 +624,7 @@ fn odd_text_is_answered() {
         &with_property(&format!(r#"{{"type":"number","maximum":{}}}"#, "9".repeat(1 << 20))),
     );
     survives(
-        "far exponent",
+        "large exponent",
         &with_property(r#"{"type":"integer","multipleOf":1e-999999999,"minimum":1e999999999}"#),
     );
     survives_as_tool("long name", format!(r#"{{"name":"{megabyte}","inputSchema":{{"type":"object"}}}}"#));
@@ -673,7 +677,7 @@ fn odd_text_is_answered() {
 }
 
 #[test]
-fn keys_that_come_twice_are_answered() {
+fn duplicate_keys_do_not_panic() {
     for schema in [
         r#"{"type":"object","type":"string","properties":{}}"#,
         r#"{"type":"object","properties":{"p":{"type":"string"}},"properties":{"q":{"type":"integer"}}}"#,
@@ -687,7 +691,7 @@ fn keys_that_come_twice_are_answered() {
 }
 
 #[test]
-fn patterns_that_explode_are_never_run() {
+fn exponential_patterns_are_never_run() {
     for pattern in
         ["(a+)+$", "(a|a)*b", "(.*)*x", "a{1000000}", "(a{1000}){1000}", "(?<n>a)\\\\k<n>", "[", "(?", "\\\\"]
     {

@@ -1,8 +1,8 @@
-//! The law of a conversion, on real tools and on generated schemas.
+//! The law of conversions, checked with real tools and generated schemas.
 //!
-//! (a) What fits the definition, decoded, fits the original, or a `widened` place explains why not. (b) What fits the original,
-//! encoded, fits the definition, or a `narrowed` place explains why not. (c) Decoding what was encoded gives the same, up to
-//! the `narrowed` places.
+//! (a) Arguments that match the definition, once decoded, match the original, unless a `widened` change explains why
+//! not. (b) Arguments that match the original, once encoded, match the definition, unless a `narrowed` change explains
+//! why not. (c) Decoding encoded arguments gives the same arguments, except at `narrowed` locations.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -10,29 +10,29 @@ use std::ops::AddAssign;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::support::place::covers;
 use crate::support::random::Random;
-use crate::support::sample::Source;
-use crate::support::{acceptance, corpus, openapi, schemas};
+use crate::support::sampler::ArgumentSampler;
+use crate::support::schema_path::covers;
+use crate::support::{api_validator, corpus, openapi, schemas};
 use jsonschema::Validator;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 use serde_json::{Map, Value, json};
 use toolwire_dialect::{ArgumentError, Dialect, Effect, Options, Report, Toolset};
 
-/// Draws per real tool, dialect and direction. `TOOLWIRE_LAW_DRAWS` asks for more of them.
+/// The number of draws per real tool, dialect and direction. `TOOLWIRE_LAW_DRAWS` overrides it.
 const DRAWS: usize = 2;
 
-/// Draws per generated schema, dialect and direction.
-const DRAWS_OF_A_CASE: usize = 3;
+/// The number of draws per generated schema, dialect and direction.
+const DRAWS_PER_SCHEMA: usize = 3;
 
-/// Generated schemas; `TOOLWIRE_LAW_CASES` asks for more of them.
+/// The number of generated schemas. `TOOLWIRE_LAW_CASES` overrides it.
 const CASES: usize = 400;
 
-fn setting(name: &str, usual: usize) -> usize {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+fn setting(name: &str, default: usize) -> usize {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// How much was judged: a run that judges nothing proves nothing.
+/// Counts what was checked, because a run that checks nothing proves nothing.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
     conversions: usize,
@@ -52,7 +52,7 @@ impl AddAssign for Tally {
     }
 }
 
-/// Where the law was broken.
+/// A violation of the law.
 #[derive(Debug)]
 struct Counterexample {
     law: &'static str,
@@ -62,7 +62,7 @@ struct Counterexample {
     original: Value,
     definition: Value,
     drawn: Value,
-    became: String,
+    converted: String,
     violation: String,
     changes: String,
 }
@@ -74,7 +74,7 @@ impl fmt::Display for Counterexample {
         writeln!(f, "  original   {}", short(&self.original))?;
         writeln!(f, "  definition {}", short(&self.definition))?;
         writeln!(f, "  drawn      {}", short(&self.drawn))?;
-        writeln!(f, "  became     {}", self.became)?;
+        writeln!(f, "  converted  {}", self.converted)?;
         writeln!(f, "  violation  {}", self.violation)?;
         write!(f, "  reported   {}", self.changes)
     }
@@ -85,31 +85,31 @@ struct Case<'a> {
     dialect: Dialect,
     reshape: bool,
     tool: &'a Value,
-    original: &'a Source,
+    original: &'a ArgumentSampler,
     toolset: &'a Toolset,
     report: &'a Report,
-    /// What the definition lets a model send.
-    meaning: &'a Source,
-    shown: &'a Value,
+    /// The arguments that the definition lets a model send.
+    meaning: &'a ArgumentSampler,
+    meaning_schema: &'a Value,
 }
 
-/// Judges `tool` in `dialect` by some draws each way.
-fn judge(
+/// Checks the law for `tool` in `dialect` with random arguments in each direction.
+fn check_law(
     tool: &Value,
-    original: &Source,
+    original: &ArgumentSampler,
     dialect: Dialect,
     reshape: bool,
     draws: usize,
 ) -> Result<Tally, Box<Counterexample>> {
     let mut tally = Tally { conversions: 1, ..Tally::default() };
-    let options = Options { reshape, ..Options::default() };
+    let options = Options::default().with_reshape(reshape);
     let text = json!([tool]).to_string();
-    let bound = |options| Toolset::from_json(&text, dialect, options).expect("it is a list of tools");
+    let bound = |options| Toolset::from_json(&text, dialect, options).expect("the text is a list of tools");
     let toolset = bound(&options);
     if reshape {
         let plain = bound(&Options::default());
         if plain.definitions() == toolset.definitions() && plain.reports() == toolset.reports() {
-            return Ok(tally); // it was judged as it stands
+            return Ok(tally); // The same as without `reshape`, which is checked separately.
         }
     }
     let report = &toolset.reports()[0];
@@ -117,8 +117,8 @@ fn judge(
         tally.refused = 1;
         return Ok(tally);
     };
-    let shown = openapi::meaning(dialect, definition);
-    let meaning = Source::new(&shown);
+    let meaning_schema = openapi::meaning(dialect, definition);
+    let meaning = ArgumentSampler::new(&meaning_schema);
     let Some(meaning) = &meaning else {
         return Err(Box::new(Counterexample {
             law: "(a)",
@@ -126,14 +126,23 @@ fn judge(
             reshape,
             tool: tool["name"].to_string(),
             original: tool["inputSchema"].clone(),
-            definition: shown,
+            definition: meaning_schema,
             drawn: Value::Null,
-            became: String::new(),
-            violation: "the definition is no schema".into(),
+            converted: String::new(),
+            violation: "the definition is not a schema".into(),
             changes: String::new(),
         }));
     };
-    let case = Case { dialect, reshape, tool, original, toolset: &toolset, report, meaning, shown: &shown };
+    let case = Case {
+        dialect,
+        reshape,
+        tool,
+        original,
+        toolset: &toolset,
+        report,
+        meaning,
+        meaning_schema: &meaning_schema,
+    };
     let mut random = Random::for_text(&format!("{dialect}{reshape}{tool}"));
     for _ in 0..draws {
         if let Some(drawn) = meaning.draw(&mut random) {
@@ -149,7 +158,7 @@ fn judge(
 }
 
 impl Case<'_> {
-    /// Law (a); says whether a `widened` place was needed to explain the draw.
+    /// Checks law (a). Returns whether a `widened` change was needed to explain the result.
     fn decoding(&self, drawn: &Value) -> Result<bool, Box<Counterexample>> {
         let arguments = self
             .decoded(&self.report.name, drawn)
@@ -169,7 +178,7 @@ impl Case<'_> {
         Ok(!violations.is_empty())
     }
 
-    /// Laws (b) and (c); says whether a `narrowed` place was needed to explain the draw.
+    /// Checks laws (b) and (c). Returns whether a `narrowed` change was needed to explain the result.
     fn encoding(&self, drawn: &Value) -> Result<bool, Box<Counterexample>> {
         let name = self.tool["name"].as_str().unwrap_or_default();
         let encoded = match self.toolset.encode(name, drawn) {
@@ -182,8 +191,8 @@ impl Case<'_> {
         let mut needed = false;
         for (place, message) in violations(self.meaning.validator(), &encoded) {
             needed = true;
-            // Keys may be renamed and values reshaped in there, so that places do not compare.
-            let explained = if self.keeps_places() {
+            // Keys may be renamed and values reshaped, and then locations cannot be compared.
+            let explained = if self.preserves_locations() {
                 self.explained(Effect::Narrowed, &place)
             } else {
                 self.any(Effect::Narrowed)
@@ -204,14 +213,14 @@ impl Case<'_> {
         differences("", drawn, &Value::Object(decoded.clone()), &mut places);
         for place in &places {
             if !self.explained(Effect::Narrowed, place) {
-                let became = format!("{encoded} then {}", Value::Object(decoded));
-                return Err(self.broken("(c)", drawn, became, format!("differs at `{place}`")));
+                let converted = format!("{encoded} then {}", Value::Object(decoded));
+                return Err(self.broken("(c)", drawn, converted, format!("differs at `{place}`")));
             }
         }
         Ok(needed || !places.is_empty())
     }
 
-    /// The decoded arguments, whether or not they fit the tool: that is judged here.
+    /// Returns the decoded arguments, valid or not; the caller checks that.
     fn decoded(&self, name: &str, arguments: &Value) -> Result<Map<String, Value>, ArgumentError> {
         match self.toolset.decode(name, arguments) {
             Ok(decoded) => Ok(decoded.arguments),
@@ -220,14 +229,14 @@ impl Case<'_> {
         }
     }
 
-    /// Whether the report names a place with `effect` that speaks of `argument`, or of something above or below it.
+    /// Whether the report has a change with `effect` that affects `argument`, or a value above or below it.
     fn explained(&self, effect: Effect, argument: &str) -> bool {
         self.report.changes.iter().any(|change| {
             change.effect == effect && (covers(&change.pointer, argument) || self.is_shared(&change.pointer))
         })
     }
 
-    /// Whether a place is pointed at by a reference, so that what is reported there holds elsewhere too.
+    /// Whether a reference points to the location, so that a change there also applies elsewhere.
     fn is_shared(&self, pointer: &str) -> bool {
         fn points(schema: &Value, pointer: &str) -> bool {
             match schema {
@@ -250,7 +259,7 @@ impl Case<'_> {
         self.report.changes.iter().any(|change| change.effect == effect)
     }
 
-    fn keeps_places(&self) -> bool {
+    fn preserves_locations(&self) -> bool {
         let renames = matches!(
             self.dialect,
             Dialect::Anthropic
@@ -266,7 +275,7 @@ impl Case<'_> {
         &self,
         law: &'static str,
         drawn: &Value,
-        became: String,
+        converted: String,
         violation: String,
     ) -> Box<Counterexample> {
         let changes: Vec<String> = self
@@ -282,16 +291,16 @@ impl Case<'_> {
             reshape: self.reshape,
             tool: self.tool["name"].to_string(),
             original: self.tool["inputSchema"].clone(),
-            definition: self.shown.clone(),
+            definition: self.meaning_schema.clone(),
             drawn: drawn.clone(),
-            became,
+            converted,
             violation,
             changes: changes.join("; "),
         })
     }
 }
 
-/// Where `arguments` do not fit, and why.
+/// Returns the location and message of each violation.
 fn violations(validator: &Validator, arguments: &Value) -> Vec<(String, String)> {
     let errors = validator.iter_errors(arguments);
     errors
@@ -299,7 +308,7 @@ fn violations(validator: &Validator, arguments: &Value) -> Vec<(String, String)>
         .collect()
 }
 
-/// The places where two values differ. Numbers are compared as they are written.
+/// Collects the locations where two values differ. Numbers are compared as text.
 fn differences(place: &str, one: &Value, other: &Value, found: &mut Vec<String>) {
     match (one, other) {
         (Value::Object(one), Value::Object(other)) => {
@@ -321,8 +330,8 @@ fn differences(place: &str, one: &Value, other: &Value, found: &mut Vec<String>)
     }
 }
 
-/// Schemas in which a reader is easily wrong about what they mean.
-fn treacherous() -> Vec<Value> {
+/// Schemas whose meaning is easily misread.
+fn tricky_schemas() -> Vec<Value> {
     let object = |properties: Value| json!({"type": "object", "properties": properties});
     let with = |mut schema: Value, more: Value| {
         for (key, value) in more.as_object().expect("an object").clone() {
@@ -383,20 +392,20 @@ fn treacherous() -> Vec<Value> {
 }
 
 #[test]
-fn the_law_holds_for_treacherous_schemas() {
+fn the_law_holds_for_tricky_schemas() {
     let mut broken = Vec::new();
-    for schema in treacherous() {
-        let tool = json!({"name": "treacherous", "description": "d", "inputSchema": schema});
-        let original = Source::new(&tool["inputSchema"]).expect("it is a schema");
-        for dialect in Dialect::ALL {
+    for schema in tricky_schemas() {
+        let tool = json!({"name": "tricky", "description": "d", "inputSchema": schema});
+        let original = ArgumentSampler::new(&tool["inputSchema"]).expect("it is a schema");
+        for dialect in Dialect::all() {
             for reshape in [false, true] {
-                if let Err(counterexample) = judge(&tool, &original, dialect, reshape, 40) {
+                if let Err(counterexample) = check_law(&tool, &original, dialect, reshape, 40) {
                     broken.push(counterexample.to_string());
                 }
             }
         }
     }
-    assert!(broken.is_empty(), "{} times\n\n{}", broken.len(), broken.join("\n\n"));
+    assert!(broken.is_empty(), "{} violations\n\n{}", broken.len(), broken.join("\n\n"));
 }
 
 #[test]
@@ -404,7 +413,7 @@ fn the_law_holds_for_every_real_tool() {
     let draws = setting("TOOLWIRE_LAW_DRAWS", DRAWS);
     let mut seen = HashSet::new();
     let mut tools: Vec<Value> = Vec::new();
-    // Equal shapes under other names have nothing new to say.
+    // Tools with equal schemas need to be checked only once.
     for tool in corpus::shapes().into_iter().flat_map(|server| server.tools) {
         if seen.insert(tool["inputSchema"].to_string()) {
             tools.push(tool);
@@ -417,12 +426,12 @@ fn the_law_holds_for_every_real_tool() {
         for _ in 0..workers {
             scope.spawn(|| {
                 while let Some(tool) = tools.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let Some(original) = Source::new(&tool["inputSchema"]) else { continue };
-                    for dialect in Dialect::ALL {
+                    let Some(original) = ArgumentSampler::new(&tool["inputSchema"]) else { continue };
+                    for dialect in Dialect::all() {
                         for reshape in [false, true] {
-                            let judged = judge(tool, &original, dialect, reshape, draws);
-                            let mut total = total.lock().expect("no judge panicked");
-                            match judged {
+                            let checked = check_law(tool, &original, dialect, reshape, draws);
+                            let mut total = total.lock().expect("no thread panicked");
+                            match checked {
                                 Ok(tally) => total.0 += tally,
                                 Err(broken) => {
                                     let kind = format!("{} {} reshape={}", broken.law, dialect, reshape);
@@ -437,15 +446,15 @@ fn the_law_holds_for_every_real_tool() {
             });
         }
     });
-    let (tally, broken) = total.into_inner().expect("no judge panicked");
-    println!("{} different shapes: {tally:?}", tools.len());
+    let (tally, broken) = total.into_inner().expect("no thread panicked");
+    println!("{} different schemas: {tally:?}", tools.len());
     let count: usize = broken.values().map(|(count, _)| count).sum();
     let lines: Vec<String> =
         broken.iter().map(|(kind, (count, first))| format!("{count} × {kind}\n{first}")).collect();
     assert!(count == 0, "the law was broken {count} times\n\n{}", lines.join("\n\n"));
     assert!(tally.from_definition > tally.conversions, "too few draws from definitions: {tally:?}");
     assert!(tally.from_original > tally.conversions, "too few draws from originals: {tally:?}");
-    assert!(tally.refused * 20 < tally.conversions, "most tools can be said: {tally:?}");
+    assert!(tally.refused * 20 < tally.conversions, "too many tools are refused: {tally:?}");
 }
 
 #[test]
@@ -461,11 +470,11 @@ fn the_law_holds_for_generated_schemas() {
     let tally = Mutex::new(Tally::default());
     let result = runner.run(&schemas::input_schema(), |schema| {
         let tool = json!({"name": "generated", "description": "d", "inputSchema": schema});
-        let Some(original) = Source::new(&tool["inputSchema"]) else { return Ok(()) };
-        for dialect in Dialect::ALL {
+        let Some(original) = ArgumentSampler::new(&tool["inputSchema"]) else { return Ok(()) };
+        for dialect in Dialect::all() {
             for reshape in [false, true] {
-                match judge(&tool, &original, dialect, reshape, DRAWS_OF_A_CASE) {
-                    Ok(judged) => *tally.lock().expect("no judge panicked") += judged,
+                match check_law(&tool, &original, dialect, reshape, DRAWS_PER_SCHEMA) {
+                    Ok(checked) => *tally.lock().expect("no thread panicked") += checked,
                     Err(broken) => return Err(TestCaseError::fail(broken.to_string())),
                 }
                 check_accepted(&tool, dialect, reshape)?;
@@ -473,7 +482,7 @@ fn the_law_holds_for_generated_schemas() {
         }
         Ok(())
     });
-    let tally = tally.into_inner().expect("no judge panicked");
+    let tally = tally.into_inner().expect("no thread panicked");
     println!("{cases} schemas: {tally:?}");
     if let Err(error) = result {
         panic!("{error}");
@@ -482,13 +491,13 @@ fn the_law_holds_for_generated_schemas() {
     assert!(tally.from_original > cases * 18, "too few draws from originals: {tally:?}");
 }
 
-/// What is generated must be taken by the APIs, too.
+/// Checks that the APIs accept the definition.
 fn check_accepted(tool: &Value, dialect: Dialect, reshape: bool) -> Result<(), TestCaseError> {
-    let options = Options { reshape, ..Options::default() };
+    let options = Options::default().with_reshape(reshape);
     let toolset = Toolset::from_json(&json!([tool]).to_string(), dialect, &options).expect("a list of tools");
     for definition in toolset.definitions() {
-        if let Err(complaints) = acceptance::accept(dialect, definition) {
-            let text = format!("{dialect} reshape={reshape} refuses {definition}\n  {complaints:?}");
+        if let Err(errors) = api_validator::validate_definition(dialect, definition) {
+            let text = format!("{dialect} reshape={reshape} rejects {definition}\n  {errors:?}");
             return Err(TestCaseError::fail(text));
         }
     }

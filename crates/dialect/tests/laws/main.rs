@@ -1,10 +1,10 @@
-//! What holds for every tool: real ones, generated ones and hostile ones, in every dialect.
+//! Laws that hold for every tool (real, generated or hostile) in every dialect.
 //!
-//! One program, so that the judges and the sampler are built once and the long tests share the cores.
+//! They are one program, so that the validators and the sampler are compiled once and the long tests share the cores.
 
 #![allow(clippy::unwrap_used)]
 
-mod acceptance;
+mod api_validator;
 mod corpus;
 mod fuzz;
 mod hostile;
@@ -12,6 +12,6 @@ mod law;
 mod sampler;
 mod support;
 
-/// As in the binary: thousands of tools are read and dropped here.
+/// The same allocator as in the binary.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -1,17 +1,19 @@
-//! The sampler, tested itself: what it draws fits, it reaches what a schema allows, and it draws from nearly every real tool.
+//! Tests of the sampler: it draws valid arguments, reaches all that a schema allows, and works for nearly every real
+//! tool.
 
 use std::collections::BTreeSet;
 
-use crate::support::place::covers;
 use crate::support::random::Random;
-use crate::support::sample::Source;
+use crate::support::sampler::ArgumentSampler;
+use crate::support::schema_path::covers;
 use crate::support::{corpus, openapi};
 use serde_json::{Value, json};
 use toolwire_dialect::Dialect;
 
-/// Everything that a number of draws gave for property `p`, as text; `absent` where it was left out.
+/// Returns the distinct values of property `p` over many draws, as text; `absent` if it was omitted.
 fn drawn(property: Value) -> BTreeSet<String> {
-    let source = Source::new(&json!({"type": "object", "properties": {"p": property}})).expect("a schema");
+    let source =
+        ArgumentSampler::new(&json!({"type": "object", "properties": {"p": property}})).expect("a schema");
     let mut random = Random::new(7);
     (0..400)
         .filter_map(|_| source.draw(&mut random))
@@ -28,7 +30,7 @@ fn reaches(property: Value, expected: &[&str]) {
 }
 
 #[test]
-fn draws_reach_every_corner() {
+fn draws_reach_every_allowed_value() {
     reaches(json!({"enum": ["a", 1, null]}), &["absent", "\"a\"", "1", "null"]);
     reaches(json!({"type": ["boolean", "null"]}), &["true", "false", "null", "absent"]);
     reaches(json!({"type": "integer", "minimum": 3, "exclusiveMaximum": 5}), &["3", "4"]);
@@ -52,9 +54,9 @@ fn draws_reach_every_corner() {
 }
 
 #[test]
-fn undeclared_keys_come_only_where_they_are_promised() {
-    let silent = drawn(json!({"type": "object", "properties": {"b": {"const": 1}}}));
-    assert_eq!(silent, BTreeSet::from(["absent", "{}", "{\"b\":1}"].map(str::to_owned)));
+fn undeclared_keys_are_drawn_only_where_the_schema_allows_them() {
+    let listed_only = drawn(json!({"type": "object", "properties": {"b": {"const": 1}}}));
+    assert_eq!(listed_only, BTreeSet::from(["absent", "{}", "{\"b\":1}"].map(str::to_owned)));
     for open in [
         json!({"type": "object"}),
         json!({"type": "object", "properties": {"b": {"const": 1}}, "additionalProperties": true}),
@@ -69,7 +71,7 @@ fn undeclared_keys_come_only_where_they_are_promised() {
 #[test]
 fn recursion_ends() {
     let list = json!({"type": "object", "properties": {"next": {"$ref": "#"}, "kids": {"type": "array", "items": {"$ref": "#"}}}});
-    let source = Source::new(&list).expect("a schema");
+    let source = ArgumentSampler::new(&list).expect("a schema");
     let mut random = Random::new(1);
     let drawn: BTreeSet<String> =
         (0..50).filter_map(|_| source.draw(&mut random)).map(|value| value.to_string()).collect();
@@ -77,7 +79,7 @@ fn recursion_ends() {
 }
 
 #[test]
-fn the_open_api_form_is_read_as_what_it_means() {
+fn the_open_api_form_is_converted_to_its_meaning() {
     let definition = json!({"name": "n", "parameters": {"type": "OBJECT", "properties": {
         "a": {"type": "STRING", "nullable": true, "enum": ["x"]},
         "n": {"type": "INTEGER", "format": "enum", "enum": ["1"]},
@@ -92,7 +94,7 @@ fn the_open_api_form_is_read_as_what_it_means() {
 }
 
 #[test]
-fn a_place_in_a_schema_covers_its_place_in_the_arguments() {
+fn a_location_in_a_schema_covers_its_arguments() {
     for (pointer, argument, expected) in [
         ("", "/a", true),
         ("/properties/a", "/a", true),
@@ -113,20 +115,20 @@ fn a_place_in_a_schema_covers_its_place_in_the_arguments() {
 }
 
 #[test]
-fn nearly_every_real_tool_can_be_drawn_from() {
-    let (mut tools, mut dry) = (0, Vec::new());
+fn arguments_can_be_drawn_for_nearly_every_real_tool() {
+    let (mut tools, mut without_arguments) = (0, Vec::new());
     for server in corpus::shapes() {
         for tool in &server.tools {
             tools += 1;
             let mut random = Random::for_text(&tool.to_string());
-            let drawn = Source::new(&tool["inputSchema"])
+            let drawn = ArgumentSampler::new(&tool["inputSchema"])
                 .and_then(|source| (0..3).find_map(|_| source.draw(&mut random)));
             if drawn.is_none() {
-                dry.push(format!("{}/{}", server.name, tool["name"]));
+                without_arguments.push(format!("{}/{}", server.name, tool["name"]));
             }
         }
     }
-    println!("{tools} tools, {} dry", dry.len());
+    println!("{tools} tools, {} without arguments", without_arguments.len());
     assert!(tools > 7000);
-    assert!(dry.len() * 200 < tools, "no arguments for {dry:?}");
+    assert!(without_arguments.len() * 200 < tools, "no arguments for {without_arguments:?}");
 }

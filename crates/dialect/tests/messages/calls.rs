@@ -39,7 +39,7 @@ fn every_case_comes_out_as_written() {
 fn calls_written_back_are_read_as_the_same_calls() {
     for (from, transcript) in transcripts::all() {
         let calls = read_calls(from, &transcript["whole"]).unwrap();
-        for to in Dialect::ALL {
+        for to in Dialect::all() {
             let messages = write_calls(to, &calls);
             let turn = if messages.len() == 1 { messages[0].clone() } else { Value::Array(messages) };
             let again = read_calls(to, &turn).unwrap();

@@ -121,7 +121,7 @@ fn every_case_comes_out_as_written() {
 #[test]
 fn every_message_keeps_the_rules_of_its_api() {
     for case in cases() {
-        for dialect in Dialect::ALL {
+        for dialect in Dialect::all() {
             let Ok(messages) = case.write(dialect) else { continue };
             let place = format!("{dialect} in {}", case.path.display());
             check_answered_ids(dialect, &case.calls, &messages, &place);
@@ -289,7 +289,7 @@ fn output_keeps_to_the_limit_of_the_api() {
 
 #[test]
 fn no_calls_need_no_messages() {
-    for dialect in Dialect::ALL {
+    for dialect in Dialect::all() {
         assert_eq!(write_results(dialect, &[], &ResultOptions::default()), Ok(Vec::new()));
     }
 }

@@ -150,7 +150,7 @@ impl Listing {
     }
 
     pub(crate) fn options(&self, variant: Variant) -> Options {
-        Options { reshape: variant.reshape, server: self.server.clone(), ..Options::default() }
+        Options::default().with_reshape(variant.reshape).with_server(self.server.clone())
     }
 
     pub(crate) fn bind(&self, variant: Variant) -> Result<Toolset, ReadError> {

@@ -76,7 +76,7 @@ fn converting_again_gives_the_same(
         found.push("`convert` and `Toolset` give different reports".to_owned());
     }
     let compact = first.definitions.as_deref().map(parsed);
-    let indented = run(&Options { layout: Layout::Indented, ..options });
+    let indented = run(&options.with_layout(Layout::Indented));
     if indented.definitions.as_deref().map(parsed) != compact {
         found.push("indented and compact text differ in more than white space".to_owned());
     }

@@ -33,7 +33,7 @@ pub(crate) struct Variant {
 impl Variant {
     /// Every dialect, and the strict ones also with `reshape`.
     pub(crate) fn all() -> impl Iterator<Item = Variant> {
-        Dialect::ALL.into_iter().flat_map(|dialect| {
+        Dialect::all().flat_map(|dialect| {
             let reshapes = if is_strict(dialect) { vec![false, true] } else { vec![false] };
             reshapes.into_iter().map(move |reshape| Variant { dialect, reshape })
         })

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use jsonc_parser::ast::{Object, Value as Node};
 use reqwest::Url;
 use reqwest::header::{HeaderName, HeaderValue};
-use toolwire_dialect::{is_legal_name, nearest};
+use toolwire_contract::nearest_names;
+use toolwire_dialect::is_valid_tool_name;
 
 use super::json::{members, parse, scalar, start, without_mark};
 use super::reader::{Reader, Spot, field};
@@ -75,7 +76,7 @@ impl<'t> Reader<'t> {
             }
         }
         if !has_servers && config.toolwire.is_none() {
-            let near = |key: &&str| !nearest("mcpServers", [*key]).is_empty();
+            let near = |key: &&str| !nearest_names("mcpServers", [*key]).is_empty();
             let nearest = members(object).map(|(key, _, _)| key).find(near).map(str::to_owned);
             return Err(self.fault(&top, Fault::NoServers { nearest }));
         }
@@ -158,7 +159,7 @@ impl<'t> Reader<'t> {
                 (true, true) => return Err(self.fault(spot, Fault::TwoTransports)),
                 (false, false) => {
                     let near = |key: &str| {
-                        let known = nearest(key, ["command", "url"]).into_iter().next();
+                        let known = nearest_names(key, ["command", "url"]).first().map(ToString::to_string);
                         let known =
                             known.or_else(|| key.to_lowercase().ends_with("url").then(|| "url".to_owned()));
                         known.map(|known| (key.to_owned(), known))
@@ -325,7 +326,7 @@ impl<'t> Reader<'t> {
         if text.is_empty() {
             return Ok(None);
         }
-        if text.len() > LONGEST_PREFIX || !is_legal_name(&text) {
+        if text.len() > LONGEST_PREFIX || !is_valid_tool_name(&text) {
             return Err(self.fault(spot, Fault::BadPrefix { text }));
         }
         Ok(Some(text))

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use jsonc_parser::ast::{Object, Value as Node};
 use serde_json::{Map, Value};
-use toolwire_dialect::nearest;
+use toolwire_contract::nearest_names;
 
 use super::expand::{Unexpanded, expand};
 use super::json::{kind_of, line_and_column, members, number, scalar, start};
@@ -148,7 +148,7 @@ impl<'t> Reader<'t> {
         let mut seen: Vec<&str> = Vec::new();
         for (key, at, _) in members(object) {
             if !known.contains(&key) {
-                let nearest = nearest(key, known.iter().copied()).into_iter().next();
+                let nearest = nearest_names(key, known.iter().copied()).first().map(ToString::to_string);
                 let spot = Spot { at, ..spot.clone() };
                 self.warn(&spot, Concern::UnknownKey { key: key.to_owned(), nearest });
             } else if seen.contains(&key) {

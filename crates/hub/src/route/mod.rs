@@ -150,7 +150,8 @@ impl Routes {
         let own = self.offered().filter(|(_, route)| route.tool == name);
         let mut near: Vec<String> = own.map(|(tool, _)| tool.name.clone()).take(3).collect();
         if near.is_empty() {
-            near = toolwire_dialect::nearest(name, self.offered().map(|(tool, _)| tool.name.as_str()));
+            let offered = self.offered().map(|(tool, _)| tool.name.as_str());
+            near = toolwire_contract::nearest_names(name, offered).into_iter().map(str::to_owned).collect();
         }
         near
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use toolwire_dialect::{legal_name, marked_name};
+use toolwire_dialect::{disambiguated_tool_name, to_valid_tool_name};
 
 use super::{RESERVED, Route};
 use crate::config::ServerName;
@@ -25,8 +25,8 @@ pub(super) fn give(
     let prefix = |route: &Route| prefixes.get(&route.server).copied().flatten();
     let wishes = tools.into_iter().map(|route| {
         let wish = match prefix(&route) {
-            Some(prefix) => legal_name(&joined(prefix, &route.tool), route.server.as_str()),
-            None => legal_name(&route.tool, route.server.as_str()),
+            Some(prefix) => to_valid_tool_name(&joined(prefix, &route.tool), route.server.as_str()),
+            None => to_valid_tool_name(&route.tool, route.server.as_str()),
         };
         (route, wish)
     });
@@ -37,7 +37,7 @@ pub(super) fn give(
         Some(_) => (route, wish),
         None => {
             let whole = joined(&as_prefix(&route.server), &route.tool);
-            let wish = legal_name(&whole, route.server.as_str());
+            let wish = to_valid_tool_name(&whole, route.server.as_str());
             (route, wish)
         }
     });
@@ -50,7 +50,7 @@ pub(super) fn give(
         let mut salts = 0..;
         let name = salts
             .by_ref()
-            .map(|salt| marked_name(&wish, route.server.as_str(), &route.tool, salt))
+            .map(|salt| disambiguated_tool_name(&wish, route.server.as_str(), &route.tool, salt))
             .find(|name| taken.insert(folded(name)))
             .expect("there are more salts than tools");
         named.insert(route, name);
@@ -99,7 +99,7 @@ fn as_prefix(server: &ServerName) -> String {
     let cut = plain.get(..SERVER_LIMIT).unwrap_or(plain).trim_end_matches(['_', '-']);
     match cut.chars().next() {
         // Nothing of it can be written, so it goes by a number that is its own.
-        None => marked_name("server", server.as_str(), "", 0),
+        None => disambiguated_tool_name("server", server.as_str(), "", 0),
         Some(first) if first.is_ascii_digit() => format!("_{cut}"),
         Some(_) => cut.to_owned(),
     }

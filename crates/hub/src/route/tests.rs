@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use serde_json::json;
-use toolwire_dialect::{Dialect, Options, Toolset, is_legal_name};
+use toolwire_dialect::{Dialect, Options, Toolset, is_valid_tool_name};
 
 use super::*;
 use crate::{Glob, config::Transport};
@@ -281,7 +281,7 @@ proptest! {
         let mut seen = BTreeSet::new();
         for (tool, route) in routes.offered() {
             let name = &tool.name;
-            prop_assert!(is_legal_name(name), "{name}");
+            prop_assert!(is_valid_tool_name(name), "{name}");
             prop_assert!(seen.insert(name.clone()), "{name} is there twice");
             prop_assert_eq!(routes.lookup(name), Some(route));
         }

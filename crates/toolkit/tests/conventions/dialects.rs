@@ -223,7 +223,7 @@ struct Tree {
 
 #[track_caller]
 fn check(tools: &[Tool]) {
-    for dialect in Dialect::ALL {
+    for dialect in Dialect::all() {
         let set = Toolset::new(tools, dialect, &Options::default());
         assert_eq!(set.reports().len(), tools.len());
         for report in set.reports() {

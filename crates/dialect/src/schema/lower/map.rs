@@ -248,7 +248,8 @@ impl<'a> Lowering<'_, 'a, '_> {
         ];
         let own = get(members, "properties").and_then(Node::object).unwrap_or_default();
         for rule in members.iter().chain(leftover).filter(|rule| RULES.contains(&rule.key)) {
-            if names::named_in(*rule, self.context.arena).iter().any(|name| get(own, name).is_none()) {
+            if names::property_keys_in(*rule, self.context.arena).iter().any(|name| get(own, name).is_none())
+            {
                 self.note(
                     place,
                     rule.key,

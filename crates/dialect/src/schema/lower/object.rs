@@ -270,7 +270,7 @@ impl<'a> Lowering<'_, 'a, '_> {
         }
         let own: Vec<&str> = named.fields.iter().map(|field| field.own.as_str()).collect();
         let beside = open && self.grammar.maps;
-        let wires = names::keys(&own, self.context.profile.keys, beside);
+        let wires = names::wire_keys(&own, self.context.profile.keys, beside);
         for (index, wire) in wires.into_iter().enumerate() {
             if wire == named.fields[index].own {
                 continue;

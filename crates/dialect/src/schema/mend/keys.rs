@@ -2,7 +2,7 @@
 
 use super::changed;
 use crate::Effect;
-use crate::json::{EMPTY, Keyed, Node, Object, Place, get};
+use crate::json::{EMPTY, KeyIndex, Node, Object, Place, get};
 use crate::schema::context::Context;
 use crate::schema::draft::{Draft, Sifted};
 
@@ -78,7 +78,7 @@ impl<'a> Context<'a, '_> {
     pub(super) fn requires_more(&self, members: Object<'a>) -> bool {
         let Some(required) = get(members, "required").and_then(Node::list) else { return false };
         let properties = get(members, "properties").and_then(Node::object).unwrap_or_default();
-        let properties = Keyed::of(properties);
+        let properties = KeyIndex::of(properties);
         required.iter().any(|name| name.text(self.arena).is_some_and(|name| properties.get(name).is_none()))
     }
 

@@ -1,4 +1,4 @@
-//! Loads real tools: the committed shapes, and the captured tools where they are at hand.
+//! Loads real tools: the committed shapes, or the captured tools if they are available.
 
 use std::fs;
 use std::io::Read;
@@ -7,14 +7,15 @@ use std::path::{Path, PathBuf};
 use flate2::read::GzDecoder;
 use serde_json::Value;
 
-/// One server's tools, as its `tools/list` gave them or stripped to shapes.
+/// One server's tools, as its `tools/list` returned them or reduced to shapes.
 pub struct Server {
     pub name: String,
     pub tools: Vec<Value>,
 }
 
-/// The captured tools where they are at hand, else the committed shapes (`corpus/strip.py --check` says whether the
-/// two are the same tools), and what they are called.
+/// Returns the captured tools if they are available, else the committed shapes, with a label.
+///
+/// `corpus/strip.py --check` checks that both contain the same tools.
 pub fn real() -> (&'static str, Vec<Server>) {
     match captured_folder() {
         Some(folder) => ("captured tools", captured(&folder)),
@@ -22,7 +23,7 @@ pub fn real() -> (&'static str, Vec<Server>) {
     }
 }
 
-/// The committed shapes.
+/// Returns the committed shapes.
 pub fn shapes() -> Vec<Server> {
     let path = repository().join("corpus/shapes.jsonl.gz");
     let file = fs::File::open(&path).expect("the shapes are committed");
@@ -36,7 +37,7 @@ pub fn shapes() -> Vec<Server> {
         .collect()
 }
 
-/// The captured tools, prose and all.
+/// Returns the captured tools, including descriptions.
 fn captured(folder: &Path) -> Vec<Server> {
     let mut paths: Vec<PathBuf> = fs::read_dir(folder)
         .expect("the folder can be read")
@@ -49,7 +50,7 @@ fn captured(folder: &Path) -> Vec<Server> {
         .map(|path| {
             let text = fs::read_to_string(path).expect("the file can be read");
             let captured: Value = serde_json::from_str(&text).expect("the file is JSON");
-            let name = path.file_stem().expect("it has a name").to_string_lossy().into_owned();
+            let name = path.file_stem().expect("the file has a name").to_string_lossy().into_owned();
             server(&name, &captured["tools"])
         })
         .collect()

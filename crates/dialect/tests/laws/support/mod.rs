@@ -1,13 +1,13 @@
-//! What the integration tests share: real tools, a judge per dialect, and a sampler of arguments.
+//! Shared by the tests: real tools, a validator per dialect, and a sampler of arguments.
 //!
-//! Nothing here uses the engine under test; it is written from the documented rules alone.
+//! Nothing here uses the engine under test.
 
-#![allow(unreachable_pub, reason = "the benches read a part of it")]
+#![allow(unreachable_pub, reason = "the benches use a part of it")]
 
-pub mod acceptance;
+pub mod api_validator;
 pub mod corpus;
 pub mod openapi;
-pub mod place;
 pub mod random;
-pub mod sample;
+pub mod sampler;
+pub mod schema_path;
 pub mod schemas;

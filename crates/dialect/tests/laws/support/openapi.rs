@@ -1,22 +1,22 @@
-//! Reads a dialect's definition as the JSON Schema that says what its API lets a model send.
+//! Converts a dialect's definition to a JSON Schema of the arguments that its API lets a model send.
 
 use serde_json::{Map, Value, json};
 use toolwire_dialect::Dialect;
 
-use super::{acceptance, place};
+use super::{api_validator, schema_path};
 
-/// What a model may send under `definition`, as JSON Schema.
+/// Returns the JSON Schema of the arguments that a model may send for `definition`.
 pub fn meaning(dialect: Dialect, definition: &Value) -> Value {
-    match (dialect, acceptance::schema(dialect, definition)) {
-        // No schema is the way to say that there are no arguments.
+    match (dialect, api_validator::schema(dialect, definition)) {
+        // A definition without a schema accepts no arguments.
         (_, None) => json!({"type": "object", "properties": {}, "additionalProperties": false}),
-        (Dialect::GeminiOpenApi, Some(schema)) => place::rewrite(schema, &from_open_api),
-        (Dialect::Xai, Some(schema)) => closed_unless_said(schema),
+        (Dialect::GeminiOpenApi, Some(schema)) => schema_path::rewrite(schema, &from_open_api),
+        (Dialect::Xai, Some(schema)) => closed_by_default(schema),
         (_, Some(schema)) => schema.clone(),
     }
 }
 
-/// OpenAPI 3.0 as Gemini speaks it: types in upper case, `nullable`, and numbers listed as text.
+/// Converts Gemini's OpenAPI 3.0: types in upper case, `nullable`, and numbers listed as text.
 fn from_open_api(node: &mut Map<String, Value>) {
     let nullable = node.remove("nullable") == Some(Value::Bool(true));
     if let Some(Value::String(kind)) = node.get("type") {
@@ -26,7 +26,7 @@ fn from_open_api(node: &mut Map<String, Value>) {
     }
     if node.get("format") == Some(&json!("enum")) {
         node.remove("format");
-        // The model answers with the listed text, whatever the type says.
+        // The model sends the listed text, regardless of the type.
         if node.contains_key("enum") {
             node.remove("type");
         }
@@ -34,18 +34,18 @@ fn from_open_api(node: &mut Map<String, Value>) {
     if nullable && let Some(Value::Array(values)) = node.get_mut("enum") {
         values.push(Value::Null);
     }
-    // The OpenAPI form has no word for other keys, and the model may send none.
     node.remove("propertyOrdering");
     node.remove("example");
 }
 
-/// xAI closes every object that does not say otherwise. A condition is no object, and closing one would change what it asks.
-fn closed_unless_said(schema: &Value) -> Value {
+/// Closes objects as xAI does: all without `additionalProperties`. Conditions stay open, since closing them would change
+/// their meaning.
+fn closed_by_default(schema: &Value) -> Value {
     let conditions = ["not", "if", "then", "else", "allOf", "dependentSchemas", "contains"];
     let mut conditional = Vec::new();
-    place::walk(schema, &mut |path, node| {
+    schema_path::walk(schema, &mut |path, node| {
         let mut steps = path.iter();
-        // A property may be named like a keyword: after these, the next step is a name.
+        // After these keywords the next step is a name, which may look like a keyword.
         while let Some(step) = steps.next() {
             if conditions.contains(&step.as_str()) {
                 conditional.push(std::ptr::from_ref(node));
@@ -62,7 +62,7 @@ fn closed_unless_said(schema: &Value) -> Value {
 fn closed_from(schema: &Value, conditional: &[*const Value]) -> Value {
     let Value::Object(map) = schema else { return schema.clone() };
     let mut result = map.clone();
-    for (steps, child) in place::children(schema) {
+    for (steps, child) in schema_path::children(schema) {
         if conditional.contains(&std::ptr::from_ref(child)) {
             continue;
         }

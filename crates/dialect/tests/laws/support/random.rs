@@ -1,4 +1,4 @@
-//! A small generator of random numbers: the same seed gives the same run on every machine.
+//! A small random number generator. The same seed gives the same sequence on every machine.
 
 pub struct Random(u64);
 
@@ -7,7 +7,7 @@ impl Random {
         Self(seed ^ 0x9e37_79b9_7f4a_7c15)
     }
 
-    /// A seed from any text, so that each tool and dialect draws its own and no order matters.
+    /// Derives the seed from a text, so that each tool and dialect has its own sequence, independent of the order.
     pub fn for_text(text: &str) -> Self {
         let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -28,7 +28,7 @@ impl Random {
         (self.next() % bound.max(1) as u64) as usize
     }
 
-    /// True `percent` times of a hundred.
+    /// Returns true in `percent` of 100 calls.
     pub fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
@@ -37,7 +37,7 @@ impl Random {
         (!list.is_empty()).then(|| &list[self.below(list.len())])
     }
 
-    /// All of `list`, in a random order.
+    /// Returns `list` in random order.
     pub fn shuffled<T>(&mut self, mut list: Vec<T>) -> Vec<T> {
         for last in (1..list.len()).rev() {
             list.swap(last, self.below(last + 1));

@@ -1,11 +1,11 @@
-//! Generates input schemas of every kind, small ones first, for property tests.
+//! Generates input schemas of every kind for property tests.
 
 use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-/// Names of properties: plain ones, keywords, and what dialects must rename.
+/// Property names: plain ones, keywords, and names that dialects must change.
 fn name() -> impl Strategy<Value = String> {
     prop::sample::select(vec![
         "a",
@@ -74,7 +74,7 @@ fn bounds() -> impl Strategy<Value = Value> {
         |(kind, rules)| {
             let mut node = json!({"type": kind});
             for (keyword, bound) in rules {
-                // A step must be above zero.
+                // `multipleOf` must be greater than zero.
                 if keyword != "multipleOf" || !bound.starts_with(['-', '0']) || bound == "0.5" {
                     node[keyword] = self::number(bound);
                 }
@@ -137,7 +137,7 @@ fn leaf() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// An object: some properties, some of them required, and a word or none about the others.
+/// An object with some properties, some of them required, and with or without a rule for other keys.
 fn object(inner: impl Strategy<Value = Value> + Clone) -> impl Strategy<Value = Value> {
     let rest = prop_oneof![
         5 => Just(None),
@@ -217,7 +217,7 @@ pub fn schema() -> impl Strategy<Value = Value> + Clone {
         .boxed()
 }
 
-/// An `inputSchema`: an object, at times composed at the root, with the definitions its references name.
+/// An `inputSchema`: an object, sometimes composed at the root, with the definitions that it refers to.
 pub fn input_schema() -> impl Strategy<Value = Value> {
     let composition = prop_oneof![
         12 => Just(None),

@@ -1,9 +1,9 @@
-//! Where schemas stand inside a schema, and what place in the arguments a place in a schema speaks of.
+//! Subschemas of a schema, and the arguments that a location in a schema describes.
 
 use serde_json::{Map, Value};
 
-/// Keywords that hold one schema.
-const ONE: [&str; 11] = [
+/// Keywords whose value is a schema.
+const SINGLE: [&str; 11] = [
     "additionalProperties",
     "additionalItems",
     "propertyNames",
@@ -17,14 +17,14 @@ const ONE: [&str; 11] = [
     "contentSchema",
 ];
 
-/// Keywords that hold a list of schemas.
+/// Keywords whose value is a list of schemas.
 const LISTS: [&str; 4] = ["prefixItems", "anyOf", "oneOf", "allOf"];
 
-/// Keywords that hold schemas by name.
+/// Keywords whose value maps names to schemas.
 const MAPS: [&str; 6] =
     ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"];
 
-/// The schemas directly inside `schema`, each with its path from there.
+/// Returns the direct subschemas of `schema`, each with its relative path.
 pub fn children(schema: &Value) -> Vec<(Vec<String>, &Value)> {
     let mut found = Vec::new();
     let Some(map) = schema.as_object() else { return found };
@@ -37,13 +37,13 @@ pub fn children(schema: &Value) -> Vec<(Vec<String>, &Value)> {
             }
             Value::Object(named) if MAPS.contains(&keyword.as_str()) => {
                 for (name, item) in named {
-                    // `dependencies` may hold lists of names beside schemas.
+                    // `dependencies` may contain lists of names besides schemas.
                     if !item.is_array() {
                         found.push((vec![keyword.clone(), name.clone()], item));
                     }
                 }
             }
-            Value::Object(_) | Value::Bool(_) if ONE.contains(&keyword.as_str()) || keyword == "items" => {
+            Value::Object(_) | Value::Bool(_) if SINGLE.contains(&keyword.as_str()) || keyword == "items" => {
                 found.push((vec![keyword.clone()], value));
             }
             _ => {}
@@ -52,7 +52,7 @@ pub fn children(schema: &Value) -> Vec<(Vec<String>, &Value)> {
     found
 }
 
-/// Calls `visit` with every schema in `schema`, itself first, and its path.
+/// Calls `visit` with `schema` and each subschema, with its path.
 pub fn walk<'schema>(schema: &'schema Value, visit: &mut dyn FnMut(&[String], &'schema Value)) {
     walk_from(&mut Vec::new(), schema, visit);
 }
@@ -71,7 +71,7 @@ fn walk_from<'schema>(
     }
 }
 
-/// `schema` with `edit` applied to the map of every schema in it, children first.
+/// Returns `schema` with `edit` applied to it and to every subschema, subschemas first.
 pub fn rewrite(schema: &Value, edit: &dyn Fn(&mut Map<String, Value>)) -> Value {
     let Value::Object(map) = schema else { return schema.clone() };
     let mut result = map.clone();
@@ -89,7 +89,7 @@ pub fn rewrite(schema: &Value, edit: &dyn Fn(&mut Map<String, Value>)) -> Value 
     Value::Object(result)
 }
 
-/// The schema that a local `$ref` names.
+/// Resolves a local `$ref`.
 pub fn resolve<'schema>(root: &'schema Value, reference: &str) -> Option<&'schema Value> {
     if let Some(pointer) = reference.strip_prefix('#') {
         if pointer.is_empty() || pointer.starts_with('/') {
@@ -126,24 +126,24 @@ fn percent_decoded(text: &str) -> String {
     String::from_utf8_lossy(&decoded).into_owned()
 }
 
-/// The steps of an RFC 6901 pointer.
+/// Returns the steps of an RFC 6901 pointer.
 pub fn steps(pointer: &str) -> Vec<String> {
     pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~")).collect()
 }
 
-/// One step into arguments, as far as a schema fixes it.
+/// One step of a path in the arguments, as far as a schema determines it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     Key(String),
     AnyKey,
     Index(usize),
     AnyIndex,
-    /// From here on, anywhere: the place is inside a definition that many places may use.
+    /// Any path from here on: the location is in a definition that is used in several places.
     Anywhere,
 }
 
-/// Which place in the arguments the place `pointer` in a schema speaks of.
-pub fn speaks_of(pointer: &str) -> Vec<Step> {
+/// Returns the path in the arguments that the location `pointer` in a schema describes.
+pub fn argument_path(pointer: &str) -> Vec<Step> {
     let mut place = Vec::new();
     let mut steps = steps(pointer).into_iter();
     while let Some(keyword) = steps.next() {
@@ -162,7 +162,7 @@ pub fn speaks_of(pointer: &str) -> Vec<Step> {
             }
             "items" | "contains" | "additionalItems" | "unevaluatedItems" => {
                 place.push(Step::AnyIndex);
-                // Array-form `items` has an index next; a schema's keyword is never a number.
+                // In the array form of `items` an index follows; a keyword is never a number.
                 let mut ahead = steps.clone();
                 if ahead.next().is_some_and(|step| step.parse::<usize>().is_ok()) {
                     steps = ahead;
@@ -176,24 +176,24 @@ pub fn speaks_of(pointer: &str) -> Vec<Step> {
                 return place;
             }
             "not" | "if" | "then" | "else" => {}
-            // A keyword that holds no schema: the place is the schema it stands in.
+            // The keyword has no subschema, so the location is its own schema.
             _ => break,
         }
     }
     place
 }
 
-/// Whether the place in a schema at `pointer` speaks of `argument`, or of something above or below it.
+/// Whether the location `pointer` in a schema describes `argument`, or a value above or below it.
 pub fn covers(pointer: &str, argument: &str) -> bool {
-    for (step, found) in speaks_of(pointer).iter().zip(steps(argument)) {
-        let fits = match step {
+    for (step, found) in argument_path(pointer).iter().zip(steps(argument)) {
+        let matches = match step {
             Step::Key(name) => *name == found,
             Step::Index(index) => index.to_string() == found,
             Step::AnyIndex => found.parse::<usize>().is_ok(),
             Step::AnyKey => true,
             Step::Anywhere => return true,
         };
-        if !fits {
+        if !matches {
             return false;
         }
     }

@@ -1,10 +1,10 @@
-//! Numbers between bounds, exact to the digit.
+//! Random numbers between bounds, without rounding.
 
 use serde_json::{Map, Number, Value};
 
 use crate::support::random::Random;
 
-/// How many decimals a draw keeps: bounds and steps are counted in units of this.
+/// The scale of fixed-point numbers: six decimals.
 const SCALE: i128 = 1_000_000;
 
 pub(super) fn draw(node: &Map<String, Value>, integer: bool, random: &mut Random) -> Option<Value> {
@@ -29,7 +29,7 @@ pub(super) fn draw(node: &Map<String, Value>, integer: bool, random: &mut Random
         (Some(low), None) => (low, low + unit * 100),
         (None, Some(high)) => (high - unit * 100, high),
         (None, None) => {
-            // Past what a double can hold, where an unbounded integer makes digits matter.
+            // More than a double can represent, to check that digits are kept.
             if integer && step == SCALE && random.chance(8) {
                 return Some(Value::Number("9007199254740993".parse::<Number>().ok()?));
             }
@@ -51,12 +51,12 @@ pub(super) fn draw(node: &Map<String, Value>, integer: bool, random: &mut Random
         _ => u128::from(random.next()) % (span + 1),
     };
     let chosen = first + i128::try_from(offset).ok()?;
-    let value = if step == 0 { whole_if_near(chosen, low, high, random) } else { chosen * step };
+    let value = if step == 0 { maybe_rounded(chosen, low, high, random) } else { chosen * step };
     Some(Value::Number(written(value).parse::<Number>().ok()?))
 }
 
-/// Numbers are whole half of the time, where a whole one lies between the bounds.
-fn whole_if_near(value: i128, low: i128, high: i128, random: &mut Random) -> i128 {
+/// Rounds half of the numbers to integers, if the integer is within the bounds.
+fn maybe_rounded(value: i128, low: i128, high: i128, random: &mut Random) -> i128 {
     let whole = value.div_euclid(SCALE) * SCALE;
     if random.chance(50) && whole >= low && whole <= high { whole } else { value }
 }

@@ -1,20 +1,20 @@
-//! Which regular expressions the validators take.
+//! The regular expressions that the validators accept.
 
-/// Whether Python's `re` compiles `pattern`, as far as the constructs that differ from ECMA tell.
+/// Whether Python's `re` compiles `pattern`. Only constructs that differ from ECMA are checked.
 pub fn compiles_in_python(pattern: &str) -> bool {
     let mut characters = pattern.chars().peekable();
     let mut in_class = false;
     let mut class_start = false;
     let mut after_hyphen_from_character = false;
     let mut depth = 0_i32;
-    // As at the start of a group, there is nothing to repeat yet.
+    // At the start there is nothing to repeat, as at the start of a group.
     let mut previous = '(';
     while let Some(character) = characters.next() {
         let first_in_class = std::mem::take(&mut class_start);
         match character {
             '\\' => {
                 let Some(escaped) = characters.next() else { return false };
-                // Python refuses every escape of an ASCII letter it has no meaning for.
+                // Python rejects an escaped ASCII letter that has no meaning.
                 let known = if in_class { "abdfnrstuvwxDSWUN0" } else { "abdfnrstuvwxABDSWZUN0" };
                 if escaped.is_ascii_alphabetic() && !known.contains(escaped) {
                     return false;
@@ -50,7 +50,7 @@ pub fn compiles_in_python(pattern: &str) -> bool {
                     characters.next();
                 }
             }
-            // A bracket that comes first is itself a member in Python, so ECMA's `[]` and `[^]` do not end there.
+            // In Python a bracket at the start of a class is a member, so ECMA's `[]` and `[^]` do not end there.
             ']' if in_class && !first_in_class => in_class = false,
             '-' if in_class => {}
             _ if in_class => {
@@ -88,19 +88,19 @@ pub fn compiles_in_python(pattern: &str) -> bool {
     !in_class && depth == 0
 }
 
-/// The class goes on with `-\d` or the like, which Python refuses as the end of a range.
+/// Whether the class continues with `-\d` or similar, which Python rejects as the end of a range.
 fn followed_by_end_of_range(ahead: &std::iter::Peekable<std::str::Chars<'_>>) -> bool {
     let next: Vec<char> = ahead.clone().take(3).collect();
     matches!(next[..], ['-', '\\', class] if "dDwWsS".contains(class))
 }
 
-/// The class goes on with `-x`, a range that would start at a class such as `\d`.
+/// Whether the class continues with `-x`, a range that would start at a class such as `\d`.
 fn followed_by_range(ahead: &std::iter::Peekable<std::str::Chars<'_>>) -> bool {
     let next: Vec<char> = ahead.clone().take(2).collect();
     matches!(next[..], ['-', end] if end != ']')
 }
 
-/// Whether the group that `characters` stands in has no repetition and no alternatives: then its width is fixed.
+/// Whether the group at `characters` has a fixed width: no repetition and no alternatives.
 fn fixed_width(characters: impl Iterator<Item = char>) -> bool {
     let mut depth = 0;
     for character in characters {
@@ -115,8 +115,8 @@ fn fixed_width(characters: impl Iterator<Item = char>) -> bool {
     false
 }
 
-/// Whether `pattern` does without lookaround; with `plainest`, also without backreferences and word boundaries.
-pub fn is_simple(pattern: &str, plainest: bool) -> bool {
+/// Whether `pattern` has no lookaround; with `simplest`, also no backreferences and no word boundaries.
+pub fn is_simple(pattern: &str, simplest: bool) -> bool {
     let lookaround = ["(?=", "(?!", "(?<=", "(?<!"].iter().any(|construct| pattern.contains(construct));
     if lookaround {
         return false;
@@ -125,7 +125,7 @@ pub fn is_simple(pattern: &str, plainest: bool) -> bool {
     while let Some(character) = characters.next() {
         if character == '\\' {
             let escaped = characters.next().unwrap_or(' ');
-            if plainest && (('1'..='9').contains(&escaped) || "bBk".contains(escaped)) {
+            if simplest && (('1'..='9').contains(&escaped) || "bBk".contains(escaped)) {
                 return false;
             }
         }

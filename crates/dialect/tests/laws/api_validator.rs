@@ -1,8 +1,8 @@
-//! The stand-ins for the APIs' validators, tested themselves: what the documentation says is taken, and what the APIs
-//! are known to answer to the rest.
+//! Tests of the API validators: they accept what the documentation allows, and reject the rest with the messages that
+//! the APIs are known to send.
 
-use crate::support::acceptance::{accept, accept_request, compiles_in_python};
-use crate::support::{corpus, place};
+use crate::support::api_validator::{compiles_in_python, validate_definition, validate_request};
+use crate::support::{corpus, schema_path};
 use serde_json::{Value, json};
 use toolwire_dialect::Dialect;
 
@@ -11,7 +11,7 @@ fn object(properties: Value) -> Value {
     json!({"type": "object", "properties": properties})
 }
 
-/// `schema` in the dialect's own wrapper; strict where the dialect's name says so.
+/// Returns `schema` in the dialect's wrapper, with `strict` in the strict dialects.
 fn wrapped(dialect: Dialect, name: &str, schema: &Value) -> Value {
     match dialect {
         Dialect::OpenAiStrict => {
@@ -38,23 +38,28 @@ fn wrapped(dialect: Dialect, name: &str, schema: &Value) -> Value {
 }
 
 #[track_caller]
-fn taken(dialects: &[Dialect], schema: Value) {
+fn accepted(dialects: &[Dialect], schema: Value) {
     for dialect in dialects {
-        assert_eq!(accept(*dialect, &wrapped(*dialect, "get", &schema)), Ok(()), "{dialect}: {schema}");
+        assert_eq!(
+            validate_definition(*dialect, &wrapped(*dialect, "get", &schema)),
+            Ok(()),
+            "{dialect}: {schema}"
+        );
     }
 }
 
 #[track_caller]
-fn refused(dialects: &[Dialect], schema: Value, with: &str) {
+fn rejected(dialects: &[Dialect], schema: Value, with: &str) {
     for dialect in dialects {
-        refused_definition(*dialect, &wrapped(*dialect, "get", &schema), with);
+        rejected_definition(*dialect, &wrapped(*dialect, "get", &schema), with);
     }
 }
 
 #[track_caller]
-fn refused_definition(dialect: Dialect, definition: &Value, with: &str) {
-    let complaints = accept(dialect, definition).expect_err(&format!("{dialect} took {definition}"));
-    assert!(complaints.iter().any(|complaint| complaint.contains(with)), "{dialect}: {complaints:?}");
+fn rejected_definition(dialect: Dialect, definition: &Value, with: &str) {
+    let errors =
+        validate_definition(dialect, definition).expect_err(&format!("{dialect} accepted {definition}"));
+    assert!(errors.iter().any(|error| error.contains(with)), "{dialect}: {errors:?}");
 }
 
 use Dialect::{
@@ -66,53 +71,56 @@ const CHAT: [Dialect; 6] = [OpenAi, Responses, Azure, Dial, DeepSeek, Groq];
 const STRICT: [Dialect; 2] = [OpenAiStrict, ResponsesStrict];
 
 #[test]
-fn every_api_takes_a_plain_tool() {
+fn every_api_accepts_a_plain_tool() {
     let plain = json!({"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"], "additionalProperties": false});
-    for dialect in Dialect::ALL {
+    for dialect in Dialect::all() {
         if !matches!(dialect, GeminiOpenApi | Ollama) {
-            taken(&[dialect], plain.clone());
+            accepted(&[dialect], plain.clone());
         }
     }
-    taken(&[Ollama], json!({"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]}));
-    taken(
+    accepted(
+        &[Ollama],
+        json!({"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]}),
+    );
+    accepted(
         &[GeminiOpenApi],
         json!({"type": "OBJECT", "properties": {"q": {"type": "STRING"}}, "required": ["q"]}),
     );
 }
 
 #[test]
-fn wrappers_are_whole_and_hold_nothing_else() {
+fn wrappers_are_complete_and_have_no_other_keys() {
     let schema = object(json!({}));
     let mut definition = wrapped(OpenAi, "get", &schema);
     definition["function"]["strict"] = json!(false);
-    refused_definition(OpenAi, &definition, "Unknown parameter: 'tools[0].function.strict'");
+    rejected_definition(OpenAi, &definition, "Unknown parameter: 'tools[0].function.strict'");
     let bare = json!({"type": "function", "function": {"name": "get", "parameters": schema}});
-    refused_definition(OpenAi, &bare, "Missing required parameter: 'tools[0].function.description'");
-    refused_definition(OpenAiStrict, &wrapped(OpenAi, "get", &schema), "Missing required parameter");
+    rejected_definition(OpenAi, &bare, "Missing required parameter: 'tools[0].function.description'");
+    rejected_definition(OpenAiStrict, &wrapped(OpenAi, "get", &schema), "Missing required parameter");
     let mut responses = wrapped(Responses, "get", &schema);
     responses["strict"] = json!(null);
-    refused_definition(Responses, &responses, "must be false");
-    refused_definition(Responses, &wrapped(OpenAi, "get", &schema), "Missing required parameter");
-    refused_definition(Cohere, &wrapped(OpenAiStrict, "get", &schema), "Unknown parameter");
-    refused_definition(
+    rejected_definition(Responses, &responses, "must be false");
+    rejected_definition(Responses, &wrapped(OpenAi, "get", &schema), "Missing required parameter");
+    rejected_definition(Cohere, &wrapped(OpenAiStrict, "get", &schema), "Unknown parameter");
+    rejected_definition(
         Bedrock,
         &json!({"toolSpec": {"name": "get", "description": "", "inputSchema": {"json": schema}}}),
         "valid min length: 1",
     );
-    refused_definition(AnthropicStrict, &wrapped(Anthropic, "get", &schema), "strict");
-    refused_definition(Mcp, &json!({"inputSchema": {}}), "name");
+    rejected_definition(AnthropicStrict, &wrapped(Anthropic, "get", &schema), "strict");
+    rejected_definition(Mcp, &json!({"inputSchema": {}}), "name");
 }
 
 #[test]
-fn a_strict_dialect_may_fall_back_to_the_rules_without_strict() {
+fn a_strict_dialect_may_send_a_tool_without_strict_mode() {
     let open = object(json!({"h": {"type": "object", "additionalProperties": {"type": "string"}}}));
     for (dialect, place) in
         [(OpenAiStrict, "/function/strict"), (ResponsesStrict, "/strict"), (AnthropicStrict, "/strict")]
     {
         let mut definition = wrapped(dialect, "get", &open);
-        assert!(accept(dialect, &definition).is_err());
-        *definition.pointer_mut(place).expect("it is strict") = json!(false);
-        assert_eq!(accept(dialect, &definition), Ok(()));
+        assert!(validate_definition(dialect, &definition).is_err());
+        *definition.pointer_mut(place).expect("the definition is strict") = json!(false);
+        assert_eq!(validate_definition(dialect, &definition), Ok(()));
     }
 }
 
@@ -134,7 +142,7 @@ fn names_follow_each_api() {
         (Xai, "a/b", "string does not match pattern"),
         (Cohere, "a/b", "string does not match pattern"),
     ] {
-        refused_definition(dialect, &wrapped(dialect, name, &schema), with);
+        rejected_definition(dialect, &wrapped(dialect, name, &schema), with);
     }
     for (dialect, name) in [
         (OpenAi, "2fa_verify"),
@@ -143,61 +151,61 @@ fn names_follow_each_api() {
         (Anthropic, &long),
         (Ollama, "搜索"),
     ] {
-        assert_eq!(accept(dialect, &wrapped(dialect, name, &schema)), Ok(()));
+        assert_eq!(validate_definition(dialect, &wrapped(dialect, name, &schema)), Ok(()));
     }
-    assert_eq!(accept(Gemini, &json!({"name": "a.b:c-d"})), Ok(()));
+    assert_eq!(validate_definition(Gemini, &json!({"name": "a.b:c-d"})), Ok(()));
 }
 
 #[test]
 fn the_root_is_an_object_without_composition() {
-    refused(&CHAT, json!({"type": "object"}), "In context=(), object schema missing properties.");
-    refused(&CHAT, json!({"properties": {}}), "got 'type: \"None\"'");
-    refused(&[Anthropic], json!({"properties": {}}), "input_schema.type: Field required");
-    refused(&[Bedrock], json!({"properties": {}}), "json.type must be one of the following: object");
+    rejected(&CHAT, json!({"type": "object"}), "In context=(), object schema missing properties.");
+    rejected(&CHAT, json!({"properties": {}}), "got 'type: \"None\"'");
+    rejected(&[Anthropic], json!({"properties": {}}), "input_schema.type: Field required");
+    rejected(&[Bedrock], json!({"properties": {}}), "json.type must be one of the following: object");
     for keyword in ["oneOf", "anyOf", "allOf"] {
         let mut schema = object(json!({"a": {"type": "string"}}));
         schema[keyword] = json!([{"required": ["a"]}]);
-        refused(&CHAT, schema.clone(), "at the top level");
-        refused(
+        rejected(&CHAT, schema.clone(), "at the top level");
+        rejected(
             &[Anthropic, Bedrock],
             schema.clone(),
             "does not support oneOf, allOf, or anyOf at the top level",
         );
-        refused(&[Ollama], schema.clone(), "vanishes");
-        refused(&[Xai], schema, "Invalid function schema.");
+        rejected(&[Ollama], schema.clone(), "silently dropped");
+        rejected(&[Xai], schema, "Invalid function schema.");
     }
     for keyword in ["enum", "const", "not"] {
         let mut schema = object(json!({}));
         schema[keyword] = if keyword == "enum" { json!([{}]) } else { json!({}) };
-        refused(&CHAT, schema, "at the top level");
+        rejected(&CHAT, schema, "at the top level");
     }
-    taken(&[Anthropic, Bedrock, Mistral, Cohere, Xai], json!({"type": "object"}));
+    accepted(&[Anthropic, Bedrock, Mistral, Cohere, Xai], json!({"type": "object"}));
 }
 
 #[test]
 fn openai_checks_arrays_patterns_and_the_metaschema_at_every_depth() {
-    refused(
+    rejected(
         &CHAT,
         object(json!({"t": {"type": "array"}})),
         "In context=('properties', 't'), array schema missing items.",
     );
-    refused(
+    rejected(
         &CHAT,
         object(json!({"v": {"anyOf": [{"type": "string"}, {"type": ["array", "null"]}]}})),
         "In context=('properties', 'v', 'anyOf', '1'), array schema missing items.",
     );
-    refused(
+    rejected(
         &CHAT,
         json!({"type": "object", "properties": {}, "$defs": {"D": {"type": "array"}}}),
         "missing items",
     );
-    refused(&CHAT, object(json!({"s": {"type": "string", "pattern": "^\\p{L}+$"}})), "is not a 'regex'");
-    refused(&CHAT, object(json!({"s": {"patternProperties": {"(?<n>a)": {}}}})), "is not a 'regex'");
-    refused(&CHAT, object(json!({"type": "object", "a": {"type": "string"}})), "is not of type");
-    refused(&CHAT, object(json!({"n": {"minimum": 0, "exclusiveMinimum": true}})), "is not of type");
-    refused(&CHAT, object(json!({"p": {"type": "array", "items": [{"type": "string"}]}})), "is not of type");
-    refused(&CHAT, object(json!({"a": {"$ref": "#/$defs/Missing"}})), "cannot be resolved");
-    taken(
+    rejected(&CHAT, object(json!({"s": {"type": "string", "pattern": "^\\p{L}+$"}})), "is not a 'regex'");
+    rejected(&CHAT, object(json!({"s": {"patternProperties": {"(?<n>a)": {}}}})), "is not a 'regex'");
+    rejected(&CHAT, object(json!({"type": "object", "a": {"type": "string"}})), "is not of type");
+    rejected(&CHAT, object(json!({"n": {"minimum": 0, "exclusiveMinimum": true}})), "is not of type");
+    rejected(&CHAT, object(json!({"p": {"type": "array", "items": [{"type": "string"}]}})), "is not of type");
+    rejected(&CHAT, object(json!({"a": {"$ref": "#/$defs/Missing"}})), "cannot be resolved");
+    accepted(
         &CHAT,
         json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/A", "default": 1}, "items": {"type": "string"}},
             "$defs": {"A": {"oneOf": [{"type": "string", "format": "uri"}, {"type": "array", "items": {}}, true]}}, "x-any": 1}),
@@ -205,7 +213,7 @@ fn openai_checks_arrays_patterns_and_the_metaschema_at_every_depth() {
 }
 
 #[test]
-fn python_compiles_what_it_compiles() {
+fn patterns_that_python_compiles_are_recognized() {
     for pattern in [
         "^a+$",
         "^(?!admin)[a-z]+$",
@@ -239,12 +247,12 @@ fn python_compiles_what_it_compiles() {
     }
 }
 
-/// Python's own `re` compiles every pattern in the corpus, so the judge must not refuse one of them.
+/// Python's `re` compiles every pattern in the corpus, so the validator must accept all of them.
 #[test]
 fn python_compiles_the_patterns_of_real_tools() {
     let mut patterns = std::collections::BTreeSet::new();
     for tool in corpus::shapes().iter().flat_map(|server| &server.tools) {
-        place::walk(&tool["inputSchema"], &mut |_, node| {
+        schema_path::walk(&tool["inputSchema"], &mut |_, node| {
             patterns.extend(node.get("pattern").and_then(Value::as_str).map(str::to_owned));
         });
     }
@@ -253,14 +261,14 @@ fn python_compiles_the_patterns_of_real_tools() {
     assert!(refused.is_empty(), "{refused:?}");
 }
 
-/// A closed object that requires all its keys.
+/// Returns a closed object that requires all its keys.
 fn closed(properties: Value) -> Value {
     let names: Vec<String> = properties.as_object().expect("properties").keys().cloned().collect();
     json!({"type": "object", "properties": properties, "required": names, "additionalProperties": false})
 }
 
 #[test]
-fn strict_mode_takes_its_subset() {
+fn strict_mode_accepts_its_subset() {
     let mut schema = closed(json!({
         "a": {"type": ["string", "null"], "enum": ["x", null]},
         "b": {"anyOf": [{"$ref": "#/$defs/N"}, {"type": "null"}], "description": "d"},
@@ -271,12 +279,12 @@ fn strict_mode_takes_its_subset() {
     }));
     schema["$defs"] =
         json!({"N": closed(json!({"next": {"anyOf": [{"$ref": "#/$defs/N"}, {"type": "null"}]}}))});
-    taken(&STRICT, schema);
-    taken(&STRICT, closed(json!({})));
+    accepted(&STRICT, schema);
+    accepted(&STRICT, closed(json!({})));
 }
 
 #[test]
-fn strict_mode_refuses_the_rest() {
+fn strict_mode_rejects_the_rest() {
     for (property, with) in [
         (object(json!({})), "'additionalProperties' is required to be supplied and to be false"),
         (
@@ -315,19 +323,20 @@ fn strict_mode_refuses_the_rest() {
     ] {
         let mut schema = closed(json!({"x": property}));
         schema["$defs"] = json!({"A": {"type": "string"}});
-        refused(&STRICT, schema, with);
+        rejected(&STRICT, schema, with);
     }
     let optional = json!({"type": "object", "properties": {"x": {"type": "string"}}, "required": [], "additionalProperties": false});
-    refused(&STRICT, optional, "Missing 'x'");
-    let ghost = json!({"type": "object", "properties": {}, "required": ["x"], "additionalProperties": false});
-    refused(&STRICT, ghost, "Extra required key 'x'");
+    rejected(&STRICT, optional, "Missing 'x'");
+    let undefined =
+        json!({"type": "object", "properties": {}, "required": ["x"], "additionalProperties": false});
+    rejected(&STRICT, undefined, "Extra required key 'x'");
 }
 
 #[test]
 fn strict_mode_has_limits() {
     let nested = |levels: usize| (1..levels).fold(closed(json!({})), |inner, _| closed(json!({"x": inner})));
-    taken(&STRICT, nested(10));
-    refused(&STRICT, nested(11), "11 levels of nesting exceeds limit of 10");
+    accepted(&STRICT, nested(10));
+    rejected(&STRICT, nested(11), "11 levels of nesting exceeds limit of 10");
     let wide = |count: usize| {
         closed(
             (0..count)
@@ -336,35 +345,35 @@ fn strict_mode_has_limits() {
                 .into(),
         )
     };
-    taken(&STRICT, wide(5000));
-    refused(&STRICT, wide(5001), "5001 object properties exceeds limit of 5000");
+    accepted(&STRICT, wide(5000));
+    rejected(&STRICT, wide(5001), "5001 object properties exceeds limit of 5000");
     let listed = |count: usize, length: usize| {
         let values: Vec<String> = (0..count).map(|index| format!("{index:0length$}")).collect();
         closed(json!({"e": {"type": "string", "enum": values}}))
     };
-    taken(&STRICT, listed(1000, 5));
-    refused(&STRICT, listed(1001, 5), "1001 enum values exceeds limit of 1000");
-    refused(&STRICT, listed(300, 60), "18000 characters, limit 15000");
-    refused(&STRICT, listed(240, 600), "exceeds limit of 120000");
+    accepted(&STRICT, listed(1000, 5));
+    rejected(&STRICT, listed(1001, 5), "1001 enum values exceeds limit of 1000");
+    rejected(&STRICT, listed(300, 60), "18000 characters, limit 15000");
+    rejected(&STRICT, listed(240, 600), "exceeds limit of 120000");
 }
 
 #[test]
 fn anthropic_checks_keys_and_the_metaschema() {
     for key in ["$filter", "日付", "", "user id", &"k".repeat(65)] {
-        refused(
+        rejected(
             &[Anthropic, Bedrock],
             object(json!({key: {"type": "string"}})),
             "Property keys should match pattern",
         );
     }
-    taken(&[Anthropic], object(json!({"a.b-c": {"type": "object", "properties": {"$deep": {}}}})));
+    accepted(&[Anthropic], object(json!({"a.b-c": {"type": "object", "properties": {"$deep": {}}}})));
     for property in [
         json!({"minimum": 0, "exclusiveMinimum": true}),
         json!({"type": "array", "items": [{"type": "string"}]}),
         json!({"type": ""}),
         json!({"type": "string", "description": null}),
     ] {
-        refused(
+        rejected(
             &[Anthropic, Bedrock],
             object(json!({"a": property})),
             "It must match JSON Schema draft 2020-12",
@@ -373,7 +382,7 @@ fn anthropic_checks_keys_and_the_metaschema() {
 }
 
 #[test]
-fn anthropic_strict_takes_its_subset() {
+fn anthropic_strict_accepts_its_subset() {
     let mut schema = json!({"type": "object", "additionalProperties": false, "required": ["a"], "properties": {
         "a": {"type": ["string", "null"], "default": "x", "format": "uri"},
         "b": {"anyOf": [{"$ref": "#/$defs/D"}, {"type": "null"}]},
@@ -382,7 +391,7 @@ fn anthropic_strict_takes_its_subset() {
         "e": {"allOf": [{"type": "string"}], "pattern": "^a+$"},
     }});
     schema["$defs"] = json!({"D": {"type": "object", "properties": {}, "additionalProperties": false}});
-    taken(&[AnthropicStrict], schema);
+    accepted(&[AnthropicStrict], schema);
     for (property, with) in [
         (object(json!({})), "must be explicitly set to false"),
         (json!({"type": "integer", "minimum": 0}), "'minimum' is not supported"),
@@ -401,27 +410,27 @@ fn anthropic_strict_takes_its_subset() {
     ] {
         let mut schema = closed(json!({"x": property}));
         schema["$defs"] = json!({"D": {"type": "string"}});
-        refused(&[AnthropicStrict], schema, with);
+        rejected(&[AnthropicStrict], schema, with);
     }
 }
 
 #[test]
-fn anthropic_counts_over_the_whole_request() {
+fn anthropic_limits_apply_to_the_complete_request() {
     let optional = |count: usize| {
         let names: serde_json::Map<String, Value> =
             (0..count).map(|index| (format!("p{index}"), json!({"type": "string"}))).collect();
         json!({"type": "object", "properties": names, "additionalProperties": false})
     };
-    taken(&[AnthropicStrict], optional(24));
-    refused(&[AnthropicStrict], optional(25), "too many optional parameters (25)");
+    accepted(&[AnthropicStrict], optional(24));
+    rejected(&[AnthropicStrict], optional(25), "too many optional parameters (25)");
     let unions: serde_json::Map<String, Value> =
         (0..17).map(|index| (format!("p{index}"), json!({"type": ["string", "null"]}))).collect();
-    refused(&[AnthropicStrict], closed(unions.into()), "too many parameters with union types (17)");
+    rejected(&[AnthropicStrict], closed(unions.into()), "too many parameters with union types (17)");
     let strict: Vec<Value> =
         (0..21).map(|index| wrapped(AnthropicStrict, &format!("t{index}"), &closed(json!({})))).collect();
     let all: Vec<&Value> = strict.iter().collect();
-    assert_eq!(accept_request(AnthropicStrict, &all[..20]), Ok(()));
-    assert!(accept_request(AnthropicStrict, &all).is_err());
+    assert_eq!(validate_request(AnthropicStrict, &all[..20]), Ok(()));
+    assert!(validate_request(AnthropicStrict, &all).is_err());
 }
 
 #[test]
@@ -434,27 +443,27 @@ fn requests_have_limits_and_unique_names() {
         };
         (0..count).map(|index| wrapped(dialect, &format!("t{index}"), &schema)).collect()
     };
-    for (dialect, most) in
+    for (dialect, max) in
         [(OpenAi, 128), (Azure, 128), (Groq, 128), (Gemini, 512), (GeminiOpenApi, 512), (Xai, 350)]
     {
-        let definitions = many(dialect, most + 1);
+        let definitions = many(dialect, max + 1);
         let all: Vec<&Value> = definitions.iter().collect();
-        assert_eq!(accept_request(dialect, &all[..most]), Ok(()), "{dialect}");
-        assert!(accept_request(dialect, &all).is_err(), "{dialect}");
+        assert_eq!(validate_request(dialect, &all[..max]), Ok(()), "{dialect}");
+        assert!(validate_request(dialect, &all).is_err(), "{dialect}");
     }
-    assert!(accept_request(OpenAi, &[]).is_err());
-    assert!(accept_request(Bedrock, &[]).is_err());
-    for dialect in Dialect::ALL {
+    assert!(validate_request(OpenAi, &[]).is_err());
+    assert!(validate_request(Bedrock, &[]).is_err());
+    for dialect in Dialect::all() {
         if !matches!(dialect, OpenAiStrict | ResponsesStrict | AnthropicStrict) {
             let definition = &many(dialect, 1)[0];
-            assert!(accept_request(dialect, &[definition, definition]).is_err(), "{dialect}");
+            assert!(validate_request(dialect, &[definition, definition]).is_err(), "{dialect}");
         }
     }
 }
 
 #[test]
-fn gemini_knows_few_keywords() {
-    taken(
+fn gemini_accepts_few_keywords() {
+    accepted(
         &[Gemini],
         json!({"type": "object", "properties": {
             "a": {"type": ["string", "null"], "enum": ["x"], "format": "uri", "title": "t"},
@@ -485,16 +494,16 @@ fn gemini_knows_few_keywords() {
             "N": {"type": "object"},
             "R": {"type": "object", "properties": {"next": {"$ref": "#/$defs/R"}}, "required": ["next"]},
         });
-        refused(&[Gemini], schema, with);
+        rejected(&[Gemini], schema, with);
     }
-    refused(&[Gemini], object(json!({"user id": {"type": "string"}})), "Invalid parameter name");
-    refused(&[Gemini], object(json!({})), "should be non-empty for OBJECT type");
-    assert_eq!(accept(Gemini, &json!({"name": "get", "description": "d"})), Ok(()));
+    rejected(&[Gemini], object(json!({"user id": {"type": "string"}})), "Invalid parameter name");
+    rejected(&[Gemini], object(json!({})), "should be non-empty for OBJECT type");
+    assert_eq!(validate_definition(Gemini, &json!({"name": "get", "description": "d"})), Ok(()));
 }
 
 #[test]
-fn gemini_in_its_open_api_form_knows_fewer() {
-    taken(
+fn gemini_open_api_accepts_fewer_keywords() {
+    accepted(
         &[GeminiOpenApi],
         json!({"type": "OBJECT", "properties": {
             "a": {"type": "STRING", "nullable": true, "enum": ["x"], "format": "enum"},
@@ -528,23 +537,23 @@ fn gemini_in_its_open_api_form_knows_fewer() {
             "are not defined in the schema properties",
         ),
     ] {
-        refused(&[GeminiOpenApi], json!({"type": "OBJECT", "properties": {"p": property}}), with);
+        rejected(&[GeminiOpenApi], json!({"type": "OBJECT", "properties": {"p": property}}), with);
     }
 }
 
 #[test]
-fn the_others_have_their_own_ways() {
+fn other_apis_have_their_own_rules() {
     let old = object(json!({"n": {"minimum": 0, "exclusiveMinimum": true}}));
-    refused(&[Mistral, Cohere, Xai], old, "is not of type");
-    taken(&[Mistral], object(json!({"p": {"type": "array", "items": [{"type": "string"}]}})));
-    refused(&[Xai], object(json!({"a": {"allOf": [{}, {}]}})), "Invalid function schema.");
-    refused(&[Xai], object(json!({"a": {"$ref": "#"}})), "circular reference");
-    taken(&[Xai], object(json!({"a": {"allOf": [{}]}, "b": {"oneOf": [{}, {}]}})));
+    rejected(&[Mistral, Cohere, Xai], old, "is not of type");
+    accepted(&[Mistral], object(json!({"p": {"type": "array", "items": [{"type": "string"}]}})));
+    rejected(&[Xai], object(json!({"a": {"allOf": [{}, {}]}})), "Invalid function schema.");
+    rejected(&[Xai], object(json!({"a": {"$ref": "#"}})), "circular reference");
+    accepted(&[Xai], object(json!({"a": {"allOf": [{}]}, "b": {"oneOf": [{}, {}]}})));
     for keyword in
         ["$ref", "oneOf", "const", "default", "pattern", "additionalProperties", "minimum", "format"]
     {
-        refused(&[Ollama], object(json!({"a": {keyword: 1}})), "vanishes");
+        rejected(&[Ollama], object(json!({"a": {keyword: 1}})), "silently dropped");
     }
-    refused(&[Ollama], object(json!({"a": true})), "cannot unmarshal bool");
-    refused(&[Ollama], json!({"type": "object", "properties": {}, "description": "d"}), "vanishes");
+    rejected(&[Ollama], object(json!({"a": true})), "cannot unmarshal bool");
+    rejected(&[Ollama], json!({"type": "object", "properties": {}, "description": "d"}), "silently dropped");
 }

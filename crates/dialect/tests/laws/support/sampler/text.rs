@@ -1,4 +1,4 @@
-//! Strings: by pattern, by format, by length.
+//! Random strings for a pattern, a format and a length.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::support::random::Random;
 
-/// Plain words, and some that a careless reader takes for something else.
+/// Plain texts, and some that look like another type.
 const WORDS: [&str; 16] = [
     "word",
     "Another one",
@@ -56,7 +56,7 @@ pub(super) fn draw(node: &Map<String, Value>, random: &mut Random) -> Option<Val
     Some(Value::String(sized(text, least, most)))
 }
 
-/// A key for an object that takes any.
+/// Returns a key for an object that accepts any key.
 pub(super) fn key(random: &mut Random) -> String {
     let key = random.pick(&KEYS).copied().unwrap_or("key");
     if random.chance(40) { format!("{key}{}", random.below(100)) } else { key.to_owned() }
@@ -77,11 +77,11 @@ fn sized(text: String, least: usize, most: usize) -> String {
 }
 
 thread_local! {
-    /// Reading a pattern costs far more than drawing from it.
+    /// Parsed patterns; parsing costs far more than drawing.
     static READ: RefCell<HashMap<String, Option<SBoxedStrategy<String>>>> = RefCell::default();
 }
 
-/// Text that `pattern` most likely matches.
+/// Returns a text that `pattern` most likely matches.
 pub(super) fn from_pattern(pattern: &str, random: &mut Random) -> Option<String> {
     let strategy = READ.with_borrow_mut(|read| {
         let made = || string_regex(&without_anchors(pattern)).ok().map(Strategy::sboxed);
@@ -94,7 +94,7 @@ pub(super) fn from_pattern(pattern: &str, random: &mut Random) -> Option<String>
     strategy.new_tree(&mut runner).ok().map(|tree| tree.current())
 }
 
-/// The pattern as a description of whole strings, with ECMA's narrow meaning of the class escapes.
+/// Returns the pattern without anchors, and with class escapes limited to ASCII as in ECMA.
 fn without_anchors(pattern: &str) -> String {
     let mut text = String::new();
     let mut in_class = false;
@@ -119,7 +119,7 @@ fn without_anchors(pattern: &str) -> String {
             '[' => {
                 in_class = true;
                 text.push('[');
-                // A negated class draws from all of Unicode; printable ASCII is enough.
+                // A negated class would draw from all of Unicode; printable ASCII is enough.
                 if characters.clone().next() == Some('^') {
                     characters.next();
                     text.push_str("[!-~]&&[^");

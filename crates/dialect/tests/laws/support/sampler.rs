@@ -1,7 +1,7 @@
-//! Draws arguments that a schema allows.
+//! Draws random arguments that are valid for a schema.
 //!
-//! A draw is a guess made from the keywords, then judged by a validator: what the validator refuses is drawn again.
-//! An object that names its properties and is silent about others is never given undeclared keys.
+//! A draw is a guess based on the keywords, checked by a validator and repeated if it is invalid. An object that lists
+//! properties and has no rule for others never gets undeclared keys.
 
 mod number;
 mod text;
@@ -9,35 +9,37 @@ mod text;
 use jsonschema::Validator;
 use serde_json::{Map, Value, json};
 
-use super::place;
 use super::random::Random;
+use super::schema_path;
 
-/// How far down a draw goes before it takes the shortest way out, and before it gives up.
+/// The depth from which a draw prefers values that end it.
 const DEEP: usize = 5;
-const TOO_DEEP: usize = 14;
 
-/// How many guesses one draw may cost.
-const GUESSES: usize = 12;
+/// The depth at which a draw gives up.
+const MAX_DEPTH: usize = 14;
 
-/// A schema to draw from.
-pub struct Source {
+/// The maximum number of guesses per draw.
+const MAX_GUESSES: usize = 12;
+
+/// Draws arguments for one schema.
+pub struct ArgumentSampler {
     root: Value,
     validator: Validator,
 }
 
-impl Source {
-    /// `None` when no validator can be made of `schema`.
-    pub fn new(schema: &Value) -> Option<Source> {
-        Some(Source { root: schema.clone(), validator: validator(schema)? })
+impl ArgumentSampler {
+    /// Returns `None` if `schema` is not a valid schema.
+    pub fn new(schema: &Value) -> Option<ArgumentSampler> {
+        Some(ArgumentSampler { root: schema.clone(), validator: validator(schema)? })
     }
 
     pub fn validator(&self) -> &Validator {
         &self.validator
     }
 
-    /// Arguments that fit, or `None` when no guess did.
+    /// Returns valid arguments, or `None` if no guess was valid.
     pub fn draw(&self, random: &mut Random) -> Option<Value> {
-        (0..GUESSES).find_map(|_| {
+        (0..MAX_GUESSES).find_map(|_| {
             let value = self.guess(random)?;
             (value.is_object() && self.validator.is_valid(&value)).then_some(value)
         })
@@ -49,7 +51,7 @@ impl Source {
     }
 }
 
-/// A validator for arguments. `format` is an annotation to it, as the default dialect of MCP has it.
+/// Returns a validator for arguments. It treats `format` as an annotation, as MCP's default JSON Schema dialect does.
 pub fn validator(schema: &Value) -> Option<Validator> {
     let mut options = jsonschema::options();
     if schema.get("$schema").is_none() {
@@ -61,18 +63,18 @@ pub fn validator(schema: &Value) -> Option<Validator> {
 struct Guess<'a> {
     root: &'a Value,
     random: &'a mut Random,
-    /// Values that may still be made: a bound on wide schemas as the depth is on deep ones.
+    /// The number of values that may still be created. It limits wide schemas.
     left: usize,
 }
 
 impl Guess<'_> {
-    /// A root without properties is MCP's way to say that there are no arguments.
+    /// Draws the root object. In MCP a root without properties means that there are no arguments.
     fn object_root(&mut self) -> Option<Value> {
         let mut node = self.flat(self.root, 0)?;
-        let silent = ["properties", "patternProperties", "additionalProperties", "unevaluatedProperties"]
+        let is_empty = ["properties", "patternProperties", "additionalProperties", "unevaluatedProperties"]
             .iter()
             .all(|keyword| !node.contains_key(*keyword));
-        if silent {
+        if is_empty {
             return Some(json!({}));
         }
         node.insert("type".into(), json!("object"));
@@ -80,7 +82,7 @@ impl Guess<'_> {
     }
 
     fn value(&mut self, schema: &Value, depth: usize) -> Option<Value> {
-        if depth > TOO_DEEP || self.left == 0 {
+        if depth > MAX_DEPTH || self.left == 0 {
             return None;
         }
         self.left -= 1;
@@ -110,7 +112,7 @@ impl Guess<'_> {
         None
     }
 
-    /// Deep down, the kinds that end a draw come first.
+    /// Returns the types in random order; deep in a draw, types without children come first.
     fn kinds_in_order<'kind>(&mut self, kinds: Vec<&'kind str>, depth: usize) -> Vec<&'kind str> {
         let mut kinds = self.random.shuffled(kinds);
         if depth >= DEEP {
@@ -199,7 +201,7 @@ impl Guess<'_> {
         Some(Value::Object(object))
     }
 
-    /// Keys beyond the named ones, where the schema promises room for them.
+    /// Adds keys that are not in `properties`, if the schema explicitly allows them.
     fn other_keys(
         &mut self,
         node: &Map<String, Value>,
@@ -224,7 +226,7 @@ impl Guess<'_> {
         let free = match rest {
             Some(Value::Bool(false)) => None,
             Some(schema) => Some(schema),
-            // Without properties and without a word about others, an object is free-form.
+            // An object without properties and without a rule for others is free-form.
             None if patterns.is_none() && !node.contains_key("properties") => Some(&anything),
             None => None,
         };
@@ -249,20 +251,20 @@ impl Guess<'_> {
         Some(())
     }
 
-    /// One way to fit `schema`, as a schema without references and composition: branches are chosen, members merged.
+    /// Returns `schema` without references and composition: branches are chosen at random, parts are merged.
     fn flat(&mut self, schema: &Value, depth: usize) -> Option<Map<String, Value>> {
         let mut node = match schema {
             Value::Bool(true) => return Some(Map::new()),
             Value::Object(node) => node.clone(),
             _ => return None,
         };
-        if depth > TOO_DEEP + 10 {
+        if depth > MAX_DEPTH + 10 {
             return None;
         }
-        // In a schema of one document the older word leads where `$ref` does.
+        // In a single document, `$recursiveRef` has the same target as `$ref`.
         let followed = node.remove("$ref").or_else(|| node.remove("$recursiveRef"));
         if let Some(Value::String(reference)) = followed {
-            let target = self.flat(place::resolve(self.root, &reference)?, depth + 1)?;
+            let target = self.flat(schema_path::resolve(self.root, &reference)?, depth + 1)?;
             node = merged(node, target)?;
         }
         for keyword in ["anyOf", "oneOf"] {
@@ -293,7 +295,7 @@ impl Guess<'_> {
     }
 }
 
-/// What fits both, as far as the keywords of one schema can say it.
+/// Merges two schemas, as far as the keywords of a single schema can express it.
 fn merged(mut one: Map<String, Value>, other: Map<String, Value>) -> Option<Map<String, Value>> {
     for (keyword, value) in other {
         let Some(mine) = one.get(&keyword).cloned() else {
@@ -378,7 +380,7 @@ fn listed_kinds(kind: &Value) -> Vec<&str> {
     }
 }
 
-/// The types a node allows; where it names none, those its keywords suggest, else a few of each kind.
+/// Returns the types that a schema allows. Without `type`, they are inferred from the keywords.
 fn kinds(node: &Map<String, Value>) -> Vec<&str> {
     if let Some(kind) = node.get("type") {
         return listed_kinds(kind);

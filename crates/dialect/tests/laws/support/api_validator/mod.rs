@@ -1,7 +1,7 @@
-//! A stand-in for each API's validator: refuses what the API refuses, in its words.
+//! An imitation of each API's validator: it rejects what the API rejects, with similar messages.
 //!
-//! Written from the documented rules and from the answers of the APIs themselves, without a look at the engine. Where
-//! the documentation leaves a rule open, the stand-in takes the narrower reading of what is safe to send.
+//! It is written from the documented rules and from the APIs' responses, independently of the engine. Where the
+//! documentation leaves a rule open, the narrower reading is used.
 
 mod anthropic;
 mod gemini;
@@ -14,54 +14,56 @@ mod strict;
 use serde_json::{Map, Value};
 use toolwire_dialect::Dialect;
 
-use super::place;
+use super::schema_path;
 
 #[allow(unused_imports, reason = "each test binary uses its own part")]
 pub use pattern::compiles_in_python;
 
-/// What an API says against a definition; nothing, when it takes it.
-pub struct Complaints {
-    /// How the API names the definition, before each complaint.
+/// The errors an API reports for a definition; empty if the API accepts it.
+pub struct ApiErrors {
+    /// The prefix of each error: how the API names the definition.
     subject: String,
     found: Vec<String>,
 }
 
-/// Whether the API behind `dialect` takes `definition` as one entry of a request.
-pub fn accept(dialect: Dialect, definition: &Value) -> Result<(), Vec<String>> {
-    let mut complaints = Complaints { subject: String::new(), found: Vec::new() };
+/// Checks whether the API of `dialect` accepts `definition` as one entry of a request.
+pub fn validate_definition(dialect: Dialect, definition: &Value) -> Result<(), Vec<String>> {
+    let mut errors = ApiErrors { subject: String::new(), found: Vec::new() };
     match dialect {
-        Dialect::OpenAi => openai::chat(definition, openai::Strict::Never, &mut complaints),
-        Dialect::OpenAiStrict => openai::chat(definition, openai::Strict::Said, &mut complaints),
-        Dialect::Responses => openai::responses(definition, openai::Strict::Never, &mut complaints),
-        Dialect::ResponsesStrict => openai::responses(definition, openai::Strict::Said, &mut complaints),
+        Dialect::OpenAi => openai::chat(definition, openai::Strict::Never, &mut errors),
+        Dialect::OpenAiStrict => openai::chat(definition, openai::Strict::Required, &mut errors),
+        Dialect::Responses => openai::responses(definition, openai::Strict::Never, &mut errors),
+        Dialect::ResponsesStrict => openai::responses(definition, openai::Strict::Required, &mut errors),
         Dialect::Azure | Dialect::Dial | Dialect::DeepSeek | Dialect::Groq => {
-            openai::chat(definition, openai::Strict::Never, &mut complaints);
+            openai::chat(definition, openai::Strict::Never, &mut errors);
         }
-        Dialect::Anthropic => anthropic::messages(definition, false, &mut complaints),
-        Dialect::AnthropicStrict => anthropic::messages(definition, true, &mut complaints),
-        Dialect::Bedrock => anthropic::bedrock(definition, &mut complaints),
-        Dialect::Gemini => gemini::json_schema(definition, &mut complaints),
-        Dialect::GeminiOpenApi => gemini::open_api(definition, &mut complaints),
-        Dialect::Mistral => loose::mistral(definition, &mut complaints),
-        Dialect::Cohere => loose::cohere(definition, &mut complaints),
-        Dialect::Xai => loose::xai(definition, &mut complaints),
-        Dialect::Ollama => ollama::chat(definition, &mut complaints),
-        Dialect::Mcp => loose::mcp(definition, &mut complaints),
+        Dialect::Anthropic => anthropic::messages(definition, false, &mut errors),
+        Dialect::AnthropicStrict => anthropic::messages(definition, true, &mut errors),
+        Dialect::Bedrock => anthropic::bedrock(definition, &mut errors),
+        Dialect::Gemini => gemini::json_schema(definition, &mut errors),
+        Dialect::GeminiOpenApi => gemini::open_api(definition, &mut errors),
+        Dialect::Mistral => loose::mistral(definition, &mut errors),
+        Dialect::Cohere => loose::cohere(definition, &mut errors),
+        Dialect::Xai => loose::xai(definition, &mut errors),
+        Dialect::Ollama => ollama::chat(definition, &mut errors),
+        Dialect::Mcp => loose::mcp(definition, &mut errors),
+        other => panic!("no validator for `{other}`"),
     }
-    complaints.verdict()
+    errors.into_result()
 }
 
-/// Whether the API takes `definitions` in one request: each of them, and all together.
-pub fn accept_request(dialect: Dialect, definitions: &[&Value]) -> Result<(), Vec<String>> {
-    let alone = definitions.iter().filter_map(|definition| accept(dialect, definition).err()).flatten();
-    let together = accept_together(dialect, definitions).err().into_iter().flatten();
-    let found: Vec<String> = alone.chain(together).collect();
+/// Checks whether the API accepts `definitions` in one request: each of them, and all together.
+pub fn validate_request(dialect: Dialect, definitions: &[&Value]) -> Result<(), Vec<String>> {
+    let separate =
+        definitions.iter().filter_map(|definition| validate_definition(dialect, definition).err()).flatten();
+    let together = validate_together(dialect, definitions).err().into_iter().flatten();
+    let found: Vec<String> = separate.chain(together).collect();
     if found.is_empty() { Ok(()) } else { Err(found) }
 }
 
-/// Whether the API takes together what it takes one by one: how many there are, and that their names differ.
-pub fn accept_together(dialect: Dialect, definitions: &[&Value]) -> Result<(), Vec<String>> {
-    let mut complaints = Complaints { subject: String::new(), found: Vec::new() };
+/// Checks the rules for a complete request: the number of definitions, and that their names differ.
+pub fn validate_together(dialect: Dialect, definitions: &[&Value]) -> Result<(), Vec<String>> {
+    let mut errors = ApiErrors { subject: String::new(), found: Vec::new() };
     let count = definitions.len();
     match dialect {
         Dialect::OpenAi
@@ -69,17 +71,17 @@ pub fn accept_together(dialect: Dialect, definitions: &[&Value]) -> Result<(), V
         | Dialect::Azure
         | Dialect::Dial
         | Dialect::DeepSeek
-        | Dialect::Groq => openai::count(count, &mut complaints),
-        Dialect::Gemini | Dialect::GeminiOpenApi if count > 512 => complaints.say(
+        | Dialect::Groq => openai::count(count, &mut errors),
+        Dialect::Gemini | Dialect::GeminiOpenApi if count > 512 => errors.add(
             "tools[0].function_declarations: [FIELD_INVALID] At most 512 function declarations can be specified.",
         ),
         Dialect::Xai if count > 350 => {
-            complaints.say(&format!("Invalid request content: at most 350 tools, got {count}"));
+            errors.add(&format!("Invalid request content: at most 350 tools, got {count}"));
         }
         Dialect::Bedrock if count == 0 => {
-            complaints.say("Invalid length for parameter toolConfig.tools, value: 0, valid min length: 1");
+            errors.add("Invalid length for parameter toolConfig.tools, value: 0, valid min length: 1");
         }
-        Dialect::AnthropicStrict => anthropic::strict_totals(definitions, &mut complaints),
+        Dialect::AnthropicStrict => anthropic::strict_totals(definitions, &mut errors),
         _ => {}
     }
     let mut names: Vec<&str> =
@@ -87,7 +89,7 @@ pub fn accept_together(dialect: Dialect, definitions: &[&Value]) -> Result<(), V
     names.sort_unstable();
     for pair in names.windows(2) {
         if pair[0] == pair[1] {
-            complaints.say(&match dialect {
+            errors.add(&match dialect {
                 Dialect::Gemini | Dialect::GeminiOpenApi => {
                     format!("Duplicate function declaration found: {}", pair[0])
                 }
@@ -95,10 +97,10 @@ pub fn accept_together(dialect: Dialect, definitions: &[&Value]) -> Result<(), V
             });
         }
     }
-    complaints.verdict()
+    errors.into_result()
 }
 
-/// The name the model sees.
+/// Returns the name that the model sees.
 pub fn name(dialect: Dialect, definition: &Value) -> Option<&str> {
     let place = match dialect {
         Dialect::Responses
@@ -114,7 +116,7 @@ pub fn name(dialect: Dialect, definition: &Value) -> Option<&str> {
     definition.pointer(place)?.as_str()
 }
 
-/// The schema for the arguments; none for a no-argument tool of a dialect that leaves it out.
+/// Returns the schema of the arguments; `None` for a tool without arguments, if the dialect omits its schema.
 pub fn schema(dialect: Dialect, definition: &Value) -> Option<&Value> {
     definition.pointer(match dialect {
         Dialect::Responses | Dialect::ResponsesStrict => "/parameters",
@@ -134,28 +136,28 @@ pub fn is_strict(definition: &Value) -> bool {
         .any(|place| definition.pointer(place) == Some(&Value::Bool(true)))
 }
 
-impl Complaints {
-    fn about(&mut self, subject: String) {
+impl ApiErrors {
+    fn set_subject(&mut self, subject: String) {
         self.subject = subject;
     }
 
-    fn say(&mut self, complaint: &str) {
-        self.found.push(format!("{}{complaint}", self.subject));
+    fn add(&mut self, error: &str) {
+        self.found.push(format!("{}{error}", self.subject));
     }
 
-    /// Says `complaint` unless `holds`.
-    fn demand(&mut self, holds: bool, complaint: impl FnOnce() -> String) {
+    /// Adds `error` unless `holds`.
+    fn require(&mut self, holds: bool, error: impl FnOnce() -> String) {
         if !holds {
-            let complaint = complaint();
-            self.say(&complaint);
+            let error = error();
+            self.add(&error);
         }
     }
 
-    fn verdict(self) -> Result<(), Vec<String>> {
+    fn into_result(self) -> Result<(), Vec<String>> {
         if self.found.is_empty() { Ok(()) } else { Err(self.found) }
     }
 
-    /// Complains unless `value` is an object with all of `needed` and nothing beside `needed` and `allowed`.
+    /// Requires `value` to be an object that has all keys in `needed` and no others except those in `allowed`.
     fn keys<'value>(
         &mut self,
         what: &str,
@@ -164,21 +166,21 @@ impl Complaints {
         allowed: &[&str],
     ) -> Option<&'value Map<String, Value>> {
         let Some(map) = value.as_object() else {
-            self.say(&format!("{what}: expected an object"));
+            self.add(&format!("{what}: expected an object"));
             return None;
         };
         for key in needed {
-            self.demand(map.contains_key(*key), || format!("Missing required parameter: '{what}.{key}'."));
+            self.require(map.contains_key(*key), || format!("Missing required parameter: '{what}.{key}'."));
         }
         for key in map.keys() {
             let known = needed.contains(&key.as_str()) || allowed.contains(&key.as_str());
-            self.demand(known, || format!("Unknown parameter: '{what}.{key}'."));
+            self.require(known, || format!("Unknown parameter: '{what}.{key}'."));
         }
         Some(map)
     }
 }
 
-/// The types a schema names; empty when it names none.
+/// Returns the types that a schema lists; empty if it has no `type`.
 fn types(schema: &Map<String, Value>) -> Vec<&str> {
     match schema.get("type") {
         Some(Value::String(one)) => vec![one],
@@ -187,12 +189,12 @@ fn types(schema: &Map<String, Value>) -> Vec<&str> {
     }
 }
 
-/// The names that `required` lists.
+/// Returns the names in `required`.
 fn required(schema: &Map<String, Value>) -> Vec<&str> {
     schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
-/// The names under `properties`.
+/// Returns the names in `properties`.
 fn properties(schema: &Map<String, Value>) -> Vec<&str> {
     schema
         .get("properties")
@@ -203,7 +205,7 @@ fn properties(schema: &Map<String, Value>) -> Vec<&str> {
         .collect()
 }
 
-/// A path as OpenAI writes it: `('properties', 'x')`.
+/// Formats a path as OpenAI does: `('properties', 'x')`.
 fn context(path: &[String]) -> String {
     let steps: Vec<String> = path.iter().map(|step| format!("'{step}'")).collect();
     match steps.len() {
@@ -212,26 +214,26 @@ fn context(path: &[String]) -> String {
     }
 }
 
-/// Complains about references that lead nowhere inside the schema.
-fn references(schema: &Value, complaints: &mut Complaints) {
-    place::walk(schema, &mut |path, node| {
+/// Adds an error for each reference that cannot be resolved inside the schema.
+fn references(schema: &Value, errors: &mut ApiErrors) {
+    schema_path::walk(schema, &mut |path, node| {
         if let Some(reference) = node.get("$ref").and_then(Value::as_str) {
-            complaints.demand(place::resolve(schema, reference).is_some(), || {
+            errors.require(schema_path::resolve(schema, reference).is_some(), || {
                 format!("In context={}, reference '{reference}' cannot be resolved.", context(path))
             });
         }
     });
 }
 
-/// The definitions that a schema reaches itself through, when it does: the first such reference.
+/// Returns the first reference that is part of a cycle.
 ///
-/// With `only_required`, a step through an optional property or a list breaks the circle.
-fn circle(root: &Value, only_required: bool) -> Option<String> {
+/// With `only_required`, an optional property breaks a cycle.
+fn find_cycle(root: &Value, only_required: bool) -> Option<String> {
     let mut found = None;
-    place::walk(root, &mut |_, node| {
+    schema_path::walk(root, &mut |_, node| {
         if let Some(reference) = node.get("$ref").and_then(Value::as_str)
             && found.is_none()
-            && let Some(target) = place::resolve(root, reference)
+            && let Some(target) = schema_path::resolve(root, reference)
             && reaches(root, target, target, only_required, &mut Vec::new())
         {
             found = Some(reference.to_owned());
@@ -248,7 +250,7 @@ fn reaches<'root>(
     seen: &mut Vec<*const Value>,
 ) -> bool {
     if let Some(target) =
-        from.get("$ref").and_then(Value::as_str).and_then(|reference| place::resolve(root, reference))
+        from.get("$ref").and_then(Value::as_str).and_then(|reference| schema_path::resolve(root, reference))
     {
         if std::ptr::eq(target, goal) {
             return true;
@@ -262,11 +264,11 @@ fn reaches<'root>(
     }
     let Some(map) = from.as_object() else { return false };
     let needed = required(map);
-    place::children(from).into_iter().any(|(steps, child)| {
-        let holds_no_value = steps[0] == "$defs" || steps[0] == "definitions";
+    schema_path::children(from).into_iter().any(|(steps, child)| {
+        let is_definition = steps[0] == "$defs" || steps[0] == "definitions";
         let optional = steps[0] == "properties" && !needed.contains(&steps[1].as_str());
         let breaks = only_required && optional;
-        !holds_no_value && !breaks && reaches(root, child, goal, only_required, seen)
+        !is_definition && !breaks && reaches(root, child, goal, only_required, seen)
     })
 }
 

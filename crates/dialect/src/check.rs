@@ -1,0 +1,28 @@
+//! Finds tools that cannot be converted to any dialect.
+
+use bumpalo::Bump;
+use toolwire_contract::Tool;
+
+use crate::json::from_value;
+use crate::{Dialect, Options, Refusal, schema};
+
+/// Checks whether a tool's definition can be converted at all.
+///
+/// It runs only the steps that can refuse a tool: reading the schema, normalizing it and following its references. No
+/// definition is written. Plain `openai` has the fewest restrictions, so no dialect accepts what is refused here.
+/// A dialect with a smaller schema language may still refuse a tool that passes.
+///
+/// ```
+/// use serde_json::json;
+/// use toolwire_contract::Tool;
+/// use toolwire_dialect::check_definition;
+///
+/// assert!(check_definition(&Tool::new("search", json!({"type": "object"}))).is_ok());
+/// let refusal = check_definition(&Tool::new("search", json!({"$ref": "#/$defs/Missing"}))).unwrap_err();
+/// assert_eq!(refusal.code, "dangling_ref");
+/// ```
+pub fn check_definition(tool: &Tool) -> Result<(), Refusal> {
+    let arena = Bump::new();
+    let input_schema = tool.input_schema.as_ref().map(|schema| from_value(schema, &arena));
+    schema::convert(input_schema, Dialect::OpenAi, &Options::default(), &arena).map(drop)
+}

@@ -1,0 +1,216 @@
+//! Converts tools to a dialect, one report per tool.
+
+use bumpalo::Bump;
+
+use crate::definition::{DefinitionParts, accepts_arguments, wrap};
+use crate::json::{JsonWriter, Node};
+use crate::schema::{self, Converted, Counts};
+use crate::source::{SourceTool, SourceTools, read};
+use crate::{Change, Dialect, Effect, Family, Options, Refusal, Report, Status, names};
+
+/// Tool definitions as text for a request, with the reports.
+#[non_exhaustive]
+#[derive(Clone, Debug)]
+pub struct Conversion {
+    /// JSON text for the request's `tools` field, or a single definition if the input was a single tool.
+    /// `None` if the input was a single tool and it was refused.
+    pub definitions: Option<String>,
+    /// One report per tool, in input order.
+    pub reports: Vec<Report>,
+}
+
+/// The input is not JSON, or not a list of tools.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message} at line {line}, column {column}")]
+pub struct ReadError {
+    pub message: String,
+    /// The line, counted from 1.
+    pub line: usize,
+    /// The column in characters, counted from 1.
+    pub column: usize,
+}
+
+/// Converts JSON text in the form of `from` (one tool, an array, `{"tools":[…]}` or a `tools/list` response) to `to`.
+pub fn convert(text: &str, from: Dialect, to: Dialect, options: &Options) -> Result<Conversion, ReadError> {
+    let arena = Bump::with_capacity(text.len() * 2);
+    let sources = read(text, from, to == Dialect::Mcp, &arena)?;
+    let mut writer = JsonWriter::new(options.layout, text.len()).reading_from(text);
+    let is_list = !sources.is_single;
+    let is_grouped = is_list && to.family() == Family::Gemini && !sources.tools.is_empty();
+    if is_list {
+        writer.open('[');
+    }
+    let mut reports = Vec::with_capacity(sources.tools.len());
+    let mut written = 0usize;
+    convert_each(&sources, to, options, &arena, |report, converted| {
+        if let Some(converted) = converted {
+            if is_grouped && written == 0 {
+                writer.item();
+                writer.open('{');
+                writer.key("functionDeclarations");
+                writer.open('[');
+            }
+            if is_list {
+                writer.item();
+            }
+            writer.node(converted.definition);
+            written += 1;
+        }
+        reports.push(report);
+    });
+    if is_grouped && written > 0 {
+        writer.close(']');
+        writer.close('}');
+    }
+    if is_list {
+        writer.close(']');
+    }
+    let definitions = (is_list || written > 0).then_some(writer.out);
+    Ok(Conversion { definitions, reports })
+}
+
+/// A converted tool, still in the arena.
+pub(crate) struct ConvertedTool<'a> {
+    pub(crate) source: SourceTool<'a>,
+    pub(crate) definition: Node<'a>,
+    pub(crate) converted: Converted<'a>,
+}
+
+/// Converts each tool and passes its report to `done`, with the converted tool unless it was refused.
+pub(crate) fn convert_each<'a>(
+    sources: &SourceTools<'a>,
+    dialect: Dialect,
+    options: &Options,
+    arena: &'a Bump,
+    mut done: impl FnMut(Report, Option<ConvertedTool<'a>>),
+) {
+    let names: Vec<&str> = sources.tools.iter().map(|source| source.name).collect();
+    let wire_names = names::wire_names(&names, options.server.as_deref(), schema::Profile::of(dialect));
+    let mut usage = StrictUsage::default();
+    for (index, (source, wire_name)) in sources.tools.iter().zip(wire_names).enumerate() {
+        let mut refuse = |tool: String, name: String, reason: Refusal| {
+            let (status, changes) = (Status::Refused, Vec::new());
+            done(Report { tool, name, dialect, status, reason: Some(reason), changes }, None);
+        };
+        let refusal = |code, message| Refusal { code, pointer: String::new(), message };
+        if let Some(error) = source.error {
+            let position = index + 1;
+            let label = if source.name.is_empty() { format!("#{position}") } else { source.name.to_owned() };
+            refuse(label.clone(), label, refusal(error.code(), error.message(position)));
+            continue;
+        }
+        let tool = source.name.to_owned();
+        let Some(name) = wire_name else {
+            let message = "duplicate name; an earlier tool in the list has the same name".to_owned();
+            refuse(tool.clone(), tool, refusal("duplicate_name", message));
+            continue;
+        };
+        match convert_one(*source, dialect, options, arena, &mut usage) {
+            Err(reason) => refuse(tool, name, reason),
+            Ok(mut converted) => {
+                let mut changes = std::mem::take(&mut converted.changes);
+                if name != tool {
+                    let (pointer, keyword) = (String::new(), "name".to_owned());
+                    let detail = format!("renamed from `{tool}` to `{name}`");
+                    changes.insert(0, Change { pointer, keyword, effect: Effect::Rewritten, detail });
+                }
+                let definition = define(*source, &converted, dialect, arena.alloc_str(&name), arena);
+                let status = Status::of(&changes);
+                let report = Report { tool, name, dialect, status, reason: None, changes };
+                done(report, Some(ConvertedTool { source: *source, definition, converted }));
+            }
+        }
+    }
+}
+
+fn convert_one<'a>(
+    source: SourceTool<'a>,
+    dialect: Dialect,
+    options: &Options,
+    arena: &'a Bump,
+    usage: &mut StrictUsage,
+) -> Result<Converted<'a>, Refusal> {
+    if dialect == Dialect::Mcp {
+        return Ok(Converted::untouched(source.input_schema.unwrap_or(Node::Null)));
+    }
+    let converted = schema::convert(source.input_schema, dialect, options, arena)?;
+    if dialect != Dialect::AnthropicStrict || converted.strict != Some(true) {
+        return Ok(converted);
+    }
+    match usage.add(converted.counts.as_ref()) {
+        Ok(()) => Ok(converted),
+        Err(reason) => {
+            let reason = (String::new(), "strict", reason);
+            schema::fall_back(source.input_schema, dialect, options, arena, reason)
+        }
+    }
+}
+
+/// What the strict tools of one Anthropic request use of its limits.
+#[derive(Default)]
+struct StrictUsage {
+    tools: usize,
+    optional: usize,
+    unions: usize,
+}
+
+impl StrictUsage {
+    const MAX_TOOLS: usize = 20;
+    const MAX_OPTIONAL: usize = 24;
+    const MAX_UNIONS: usize = 16;
+
+    /// Adds a tool, or returns the reason why the request has no room for it.
+    fn add(&mut self, counts: Option<&Counts>) -> Result<(), String> {
+        let (optional, unions) = counts.map_or((0, 0), |counts| (counts.optional, counts.unions));
+        let total = StrictUsage {
+            tools: self.tools + 1,
+            optional: self.optional + optional,
+            unions: self.unions + unions,
+        };
+        for (count, limit, what) in [
+            (total.tools, Self::MAX_TOOLS, "strict tools"),
+            (total.optional, Self::MAX_OPTIONAL, "optional properties in strict tools"),
+            (total.unions, Self::MAX_UNIONS, "unions in strict tools"),
+        ] {
+            if count > limit {
+                return Err(format!("a request may have {limit} {what}, and earlier tools use them up"));
+            }
+        }
+        *self = total;
+        Ok(())
+    }
+}
+
+fn define<'a>(
+    source: SourceTool<'a>,
+    converted: &Converted<'a>,
+    dialect: Dialect,
+    name: &'a str,
+    arena: &'a Bump,
+) -> Node<'a> {
+    if dialect == Dialect::Mcp
+        && let Some(original) = source.original_node()
+    {
+        return original;
+    }
+    // A Gemini tool without arguments has no schema, so the root's description moves to the tool.
+    let omits_schema = dialect.family() == Family::Gemini && !accepts_arguments(converted.schema);
+    let addition = if omits_schema { converted.schema.member("description") } else { converted.aside };
+    let description = match (source.description, addition) {
+        (Some(description), Some(addition)) => {
+            let text = |node: Node<'a>| node.text(arena).unwrap_or_default();
+            let joined = format!("{}\n{}", text(description), text(addition));
+            Some(Node::Text(arena.alloc_str(&joined)))
+        }
+        (description, addition) => description.or(addition),
+    };
+    let strict = match dialect {
+        Dialect::OpenAiStrict | Dialect::ResponsesStrict | Dialect::AnthropicStrict => {
+            Some(converted.strict == Some(true))
+        }
+        Dialect::Responses => Some(false),
+        _ => None,
+    };
+    wrap(dialect, DefinitionParts { name, description, schema: converted.schema, strict }, arena)
+}
