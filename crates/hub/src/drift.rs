@@ -1,4 +1,4 @@
-//! Compares the tools of the hub's servers with their pins: a definition that changes unnoticed is a known attack.
+//! Compares the tools of the hub's servers with their pins, to detect definitions that a server has swapped.
 
 use std::collections::HashMap;
 use std::io;

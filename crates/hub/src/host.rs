@@ -1,7 +1,7 @@
 //! Requests of servers to the application.
 //!
-//! While a server runs a tool, it can request input: a form, a visit to a page, a sample of the model, or the
-//! folders it may access. The application handles these requests with a [`Host`]; [`NoHost`] declines all of them.
+//! While a server runs a tool, it can request a form, a visit to a page, a sample of the model, or the
+//! folders it may access. The application handles these requests with a [`Host`]; [`NoHost`] declines them.
 
 use futures::future::BoxFuture;
 use serde_json::Value;

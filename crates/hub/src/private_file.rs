@@ -4,7 +4,7 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Creates a private folder and its parents. An existing folder keeps its permissions, because it may be shared.
+/// Creates a private folder and its parents. An existing folder may be shared and keeps its permissions.
 pub(crate) fn make_folder(folder: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);

@@ -13,7 +13,8 @@ use tokio::{runtime::Handle, task::spawn_blocking, time::timeout};
 use tracing::{Dispatch, instrument::WithSubscriber};
 
 use super::{
-    AuthConfig, AuthError, GrantKind,
+    AuthConfig, GrantKind,
+    error::AuthProblem,
     signing_key::SigningKey,
     token_response::{TokenEndpointError, apply_token_response, redact, single_line},
     token_store::{Grant, OAuthClient},
@@ -84,10 +85,10 @@ pub(super) enum RefreshError {
 pub(super) async fn discover(
     server: &ProtectedServer,
     challenge: Option<&str>,
-) -> Result<AuthorizationServer, AuthError> {
+) -> Result<AuthorizationServer, AuthProblem> {
     // The query of a URL often contains a key, and the SDK's messages quote the URL.
     let query: Vec<Secret> = server.url.query().map(Secret::new).into_iter().collect();
-    let failed = |detail: String| AuthError::Discovery { server: server.name.clone(), detail };
+    let failed = |detail| AuthProblem::Discovery { detail };
     let sdk_failed = |error: SdkError| failed(single_line(&redact(&error.to_string(), &query)));
     // Addresses in the user's private network are allowed, but not a cloud's metadata service.
     let mut manager =
@@ -117,13 +118,10 @@ pub(super) async fn discover(
     Ok(AuthorizationServer { issuer, manager, metadata, has_metadata })
 }
 
-/// Requires `https`, or `http` if both the endpoint and the server are on this machine: endpoints receive secrets
-/// or are opened in a browser.
-fn check_endpoint(server: &ProtectedServer, endpoint: &str) -> Result<(), AuthError> {
-    let unsafe_endpoint = |problem| {
-        let (server, url) = (server.name.clone(), single_line(endpoint));
-        Err(AuthError::UnsafeEndpoint { server, url, problem })
-    };
+/// Requires `https`, or `http` if both the endpoint and the server are on this machine: endpoints receive
+/// secrets or are opened in a browser.
+fn check_endpoint(server: &ProtectedServer, endpoint: &str) -> Result<(), AuthProblem> {
+    let unsafe_endpoint = |problem| Err(AuthProblem::UnsafeEndpoint { url: single_line(endpoint), problem });
     let Ok(url) = Url::parse(endpoint) else { return unsafe_endpoint("it is not a URL") };
     match url.scheme() {
         "https" => Ok(()),
@@ -164,8 +162,10 @@ pub(super) async fn refresh(
     let response = match timeout(TOKEN_TIMEOUT, refreshing).await {
         Ok(Ok(response)) => response,
         Ok(Err(error)) => {
+            let is_invalid_grant = matches!(error, SdkError::TokenRefreshRejected(_));
             let error = authorization_server.token_endpoint_error(&error, &secrets(server, grant));
             let is_rejected = match error.code.as_deref() {
+                _ if is_invalid_grant => true,
                 // The server may have deleted a registration. The user can correct a configured client.
                 Some("invalid_client" | "unauthorized_client") => grant.client.registered,
                 Some("temporarily_unavailable" | "server_error" | "slow_down") | None => false,
@@ -189,8 +189,8 @@ pub(super) async fn request_with_client_credentials(
     server: &ProtectedServer,
     mut authorization_server: AuthorizationServer,
     scopes: Option<Vec<String>>,
-) -> Result<Grant, AuthError> {
-    let config_error = |key, problem: String| AuthError::Config { server: server.name.clone(), key, problem };
+) -> Result<Grant, AuthProblem> {
+    let config_error = |key, problem| AuthProblem::Config { key, problem };
     let mut scopes = match scopes {
         Some(scopes) => scopes,
         None => authorization_server.initial_scopes(&server.config).await,
@@ -228,9 +228,10 @@ pub(super) async fn request_with_client_credentials(
             return Err(config_error("clientSecret", "is missing".to_owned()));
         }
     };
+    let no_token = |detail| AuthProblem::NoToken { detail };
     let failed = |authorization_server: &AuthorizationServer, error: SdkError| {
         let secrets = client_secrets(server, &client);
-        no_token(server, authorization_server.token_endpoint_error(&error, &secrets).message)
+        no_token(authorization_server.token_endpoint_error(&error, &secrets).message)
     };
     let manager = &mut authorization_server.manager;
     if let Err(error) = manager
@@ -248,18 +249,18 @@ pub(super) async fn request_with_client_credentials(
         (response, authorization_server)
     });
     let (response, authorization_server) =
-        exchange.await.map_err(|_| no_token(server, "the request was cancelled".to_owned()))?;
+        exchange.await.map_err(|_| no_token("the request was cancelled".to_owned()))?;
     let response = response
-        .map_err(|_| no_token(server, format!("no response within {TOKEN_TIMEOUT:?}")))?
+        .map_err(|_| no_token(format!("no response within {TOKEN_TIMEOUT:?}")))?
         .map_err(|error| failed(&authorization_server, error))?;
     let mut grant = Grant::new(server.url.to_string(), authorization_server.issuer, client);
-    apply_token_response(&mut grant, &response, &scopes).map_err(|detail| no_token(server, detail))?;
+    apply_token_response(&mut grant, &response, &scopes).map_err(no_token)?;
     // A client with credentials needs no refresh token (RFC 6749 section 4.4.3).
     grant.refresh_token = None;
     Ok(grant)
 }
 
-/// Returns the resource indicator of the server's metadata. The SDK exposes it only in the URL of a login page.
+/// Returns the resource indicator of the server. The SDK exposes it only in the URL of a login page.
 async fn resource_indicator(
     server: &ProtectedServer,
     authorization_server: &mut AuthorizationServer,
@@ -273,7 +274,7 @@ async fn resource_indicator(
     resource.unwrap_or_else(|| server.url.to_string())
 }
 
-/// Returns the last value of a query parameter. The SDK appends its parameters to those of the server's metadata.
+/// Returns the last value of a query parameter: the SDK appends its own after those of the metadata.
 pub(super) fn last_parameter(url: &str, name: &str) -> Option<String> {
     let url = Url::parse(url).ok()?;
     url.query_pairs().filter(|(key, _)| key == name).last().map(|(_, value)| value.into_owned())
@@ -282,10 +283,6 @@ pub(super) fn last_parameter(url: &str, name: &str) -> Option<String> {
 /// Discards log messages of the SDK, because they contain authorization codes and token responses.
 pub(super) fn without_logging<F: Future>(future: F) -> impl Future<Output = F::Output> {
     future.with_subscriber(Dispatch::none())
-}
-
-pub(super) fn no_token(server: &ProtectedServer, detail: String) -> AuthError {
-    AuthError::NoToken { server: server.name.clone(), detail }
 }
 
 fn secrets(server: &ProtectedServer, grant: &Grant) -> Vec<Secret> {

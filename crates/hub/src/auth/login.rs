@@ -1,16 +1,17 @@
 //! A user's login, from opening the login page to the token.
 
-use std::{sync::Arc, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
 use rmcp::transport::auth::AuthError as SdkError;
 use tokio::time::timeout;
 
 use super::{
-    AuthError, Browser,
+    Browser,
     authorization_server::{
         AuthorizationServer, OFFLINE_ACCESS, ProtectedServer, TOKEN_TIMEOUT, client_secrets, last_parameter,
-        no_token, without_logging,
+        without_logging,
     },
+    error::AuthProblem,
     redirect::{Callback, RedirectListener},
     token_response::{apply_token_response, single_line},
     token_store::{Grant, OAuthClient},
@@ -26,14 +27,10 @@ pub(super) async fn log_in(
     scopes: Option<Vec<String>>,
     browser: &dyn Browser,
     login_timeout: Duration,
-) -> Result<Grant, AuthError> {
-    let name = || server.name.clone();
-    let port = server.config.redirect_port;
-    let listener = RedirectListener::bind(port).await.map_err(|error| AuthError::Listen {
-        server: name(),
-        port: port.unwrap_or_default(),
-        source: Arc::new(error),
-    })?;
+) -> Result<Grant, AuthProblem> {
+    let listener = RedirectListener::bind(server.config.redirect_port)
+        .await
+        .map_err(|error| listen_problem(server, error))?;
     let mut scopes = match scopes {
         Some(scopes) => scopes,
         None => authorization_server.initial_scopes(&server.config).await,
@@ -47,49 +44,50 @@ pub(super) async fn log_in(
     let requested: Vec<&str> = scopes.iter().map(String::as_str).collect();
 
     let client = choose_client(server, &mut authorization_server, &listener.uri(), &requested).await?;
-    let url =
-        authorization_server.manager.get_authorization_url(&requested).await.map_err(|error| {
-            AuthError::Discovery { server: name(), detail: single_line(&error.to_string()) }
-        })?;
-    let state = last_parameter(&url, "state").ok_or_else(|| AuthError::Discovery {
-        server: name(),
-        detail: "the login URL has no `state` parameter".to_owned(),
-    })?;
+    let discovery_problem = |detail| AuthProblem::Discovery { detail };
+    let url = authorization_server
+        .manager
+        .get_authorization_url(&requested)
+        .await
+        .map_err(|error| discovery_problem(single_line(&error.to_string())))?;
+    let state = last_parameter(&url, "state")
+        .ok_or_else(|| discovery_problem("the login URL has no `state` parameter".to_owned()))?;
 
     let callback = timeout(login_timeout, open_and_wait(server, browser, &listener, &url, &state))
         .await
-        .map_err(|_| AuthError::LoginTimedOut { server: name(), after: login_timeout })??;
+        .map_err(|_| AuthProblem::LoginTimedOut { after: login_timeout })??;
     drop(listener);
     let code = match callback.outcome {
         Ok(code) => code,
         Err(refusal) => {
             // A message from a different authorization server must not be displayed (RFC 9207 section 2.4).
-            check_issuer(server, &authorization_server, callback.issuer.as_deref())?;
+            check_issuer(&authorization_server, callback.issuer.as_deref())?;
             let description = refusal.description.map(|text| format!(": {text}")).unwrap_or_default();
             let detail = single_line(&format!("{}{description}", refusal.error));
-            return Err(AuthError::LoginRefused { server: name(), detail });
+            return Err(AuthProblem::LoginRefused { detail });
         }
     };
+    let no_token = |detail| AuthProblem::NoToken { detail };
     let manager = &authorization_server.manager;
     let exchange =
         manager.exchange_code_for_token_with_issuer(code.expose(), &state, callback.issuer.as_deref());
     let response = timeout(TOKEN_TIMEOUT, without_logging(exchange))
         .await
-        .map_err(|_| no_token(server, format!("no response within {TOKEN_TIMEOUT:?}")))?
+        .map_err(|_| no_token(format!("no response within {TOKEN_TIMEOUT:?}")))?
         .map_err(|error| match error {
             SdkError::AuthorizationServerMismatch { .. }
             | SdkError::AuthorizationServerMissingIssuer { .. }
             | SdkError::AuthorizationFailed(_) => {
-                AuthError::WrongIssuer { server: name(), detail: single_line(&error.to_string()) }
+                AuthProblem::WrongIssuer { detail: single_line(&error.to_string()) }
             }
             error => {
                 let mut secrets = client_secrets(server, &client);
                 secrets.push(code.clone());
-                no_token(server, authorization_server.token_endpoint_error(&error, &secrets).message)
+                no_token(authorization_server.token_endpoint_error(&error, &secrets).message)
             }
         })?;
     let mut grant = Grant::new(server.url.to_string(), authorization_server.issuer, client);
-    apply_token_response(&mut grant, &response, &scopes).map_err(|detail| no_token(server, detail))?;
+    apply_token_response(&mut grant, &response, &scopes).map_err(no_token)?;
     Ok(grant)
 }
 
@@ -100,7 +98,7 @@ async fn open_and_wait(
     listener: &RedirectListener,
     url: &str,
     state: &str,
-) -> Result<Callback, AuthError> {
+) -> Result<Callback, AuthProblem> {
     let callback = listener.wait(state);
     let open = browser.open(&server.name, url);
     tokio::pin!(callback);
@@ -108,41 +106,39 @@ async fn open_and_wait(
         received = &mut callback => received,
         opened = open => match opened {
             Ok(()) => callback.await,
-            Err(error) => {
-                return Err(AuthError::Browser { server: server.name.clone(), source: Arc::new(error) });
-            }
+            Err(error) => return Err(AuthProblem::Browser { source: Arc::new(error) }),
         },
     };
-    received.map_err(|error| AuthError::Listen {
-        server: server.name.clone(),
-        port: server.config.redirect_port.unwrap_or_default(),
-        source: Arc::new(error),
-    })
+    received.map_err(|error| listen_problem(server, error))
 }
 
-/// Chooses a client in MCP's order: a configured one, one with a metadata document, else it registers a new one.
+fn listen_problem(server: &ProtectedServer, error: io::Error) -> AuthProblem {
+    let port = server.config.redirect_port.unwrap_or_default();
+    AuthProblem::Listen { port, source: Arc::new(error) }
+}
+
+/// Chooses a client in MCP's order: a configured one, one with a metadata document, or a new registration.
 ///
-/// A client is registered for each login. Logins are rare, and an earlier registration has another port, may lack
-/// the scopes that are requested now, or may have been deleted by the authorization server, which then displays
-/// an error page and never redirects.
+/// A client is registered for each login. Logins are rare, and an earlier registration has another port, may
+/// lack the scopes that are requested now, or may have been deleted by the authorization server, which then
+/// displays an error page and never redirects.
 async fn choose_client(
     server: &ProtectedServer,
     authorization_server: &mut AuthorizationServer,
     redirect_uri: &str,
     scopes: &[&str],
-) -> Result<OAuthClient, AuthError> {
+) -> Result<OAuthClient, AuthProblem> {
     let has_metadata = authorization_server.has_metadata;
     let failed = |error: SdkError| {
-        let server = server.name.clone();
         if !has_metadata {
-            let detail = "it requires a token but names no authorization server".to_owned();
-            return AuthError::Discovery { server, detail };
+            let detail = "it requires a token but names none".to_owned();
+            return AuthProblem::Discovery { detail };
         }
         let detail = match error {
             SdkError::RegistrationFailed(detail) => single_line(&detail),
             error => single_line(&error.to_string()),
         };
-        AuthError::Registration { server, detail }
+        AuthProblem::Registration { detail }
     };
     let config = &server.config;
     let existing = match config.client_id.clone() {
@@ -160,10 +156,7 @@ async fn choose_client(
     let register = authorization_server.manager.register_client(CLIENT_NAME, redirect_uri, scopes);
     let registered = timeout(TOKEN_TIMEOUT, register)
         .await
-        .map_err(|_| AuthError::Registration {
-            server: server.name.clone(),
-            detail: format!("no response within {TOKEN_TIMEOUT:?}"),
-        })?
+        .map_err(|_| AuthProblem::Registration { detail: format!("no response within {TOKEN_TIMEOUT:?}") })?
         .map_err(failed)?;
     let secret = registered.client_secret.map(Secret::new);
     Ok(OAuthClient { id: registered.client_id, secret, registered: true })
@@ -171,10 +164,9 @@ async fn choose_client(
 
 /// Checks the issuer of a response without a code; the SDK checks it for a response with one.
 fn check_issuer(
-    server: &ProtectedServer,
     authorization_server: &AuthorizationServer,
     received: Option<&str>,
-) -> Result<(), AuthError> {
+) -> Result<(), AuthProblem> {
     let expected = authorization_server.metadata.issuer.as_deref();
     let is_required = authorization_server.supports("authorization_response_iss_parameter_supported");
     match (expected, received) {
@@ -186,7 +178,7 @@ fn check_issuer(
                 expected.unwrap_or("none"),
                 received.unwrap_or("none")
             ));
-            Err(AuthError::WrongIssuer { server: server.name.clone(), detail })
+            Err(AuthProblem::WrongIssuer { detail })
         }
     }
 }

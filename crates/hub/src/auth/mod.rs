@@ -1,8 +1,9 @@
 //! OAuth for remote servers.
 //!
-//! A transport only sees [`TokenProvider`]: it returns a token to send, or none. [`OAuth`] implements it according
-//! to MCP's authorization rules, based on rmcp's `auth` module. rmcp does discovery (RFC 9728, RFC 8414, OpenID
-//! Connect), PKCE, `resource`, `iss`, registration and the token requests. The modules here add what it lacks:
+//! A transport only sees [`TokenProvider`]: it returns a token to send, or none. [`OAuth`] implements it
+//! according to MCP's authorization rules, based on rmcp's `auth` module. rmcp does discovery (RFC 9728, RFC
+//! 8414, OpenID Connect), PKCE, `resource`, `iss`, registration and the token requests. The modules here add
+//! what it lacks:
 //!
 //! - `oauth`: at most one attempt to get a token at a time
 //! - `token_manager`: one attempt, and `next_step`: its decisions
@@ -36,19 +37,19 @@ pub use oauth::OAuth;
 
 /// Provides the tokens that a transport sends as `Authorization: Bearer …`.
 ///
-/// Before each request, the transport calls `token(None)`. If the response is a 401, or a 403 with the challenge
-/// `insufficient_scope`, it calls [`replace`](TokenProvider::replace) with the value of `WWW-Authenticate`
-/// (multiple values joined with `, `; an empty string if the header is missing) and repeats the request once with
-/// the new token.
+/// Before each request, the transport calls `token(None)`. If the response is a 401, or a 403 with the
+/// challenge `insufficient_scope`, it calls [`replace`](TokenProvider::replace) with the value of
+/// `WWW-Authenticate` (multiple values joined with `, `; an empty string if the header is missing) and
+/// repeats the request once with the new token.
 ///
-/// Dropping a returned future only stops waiting: a refresh or a login that has started continues. A call that
-/// times out therefore never loses a rotated refresh token, and the next caller joins the running attempt.
+/// Dropping a returned future only stops waiting: a refresh or a login that has started continues, and the
+/// next caller joins it. A call that times out therefore never loses a rotated refresh token.
 pub trait TokenProvider: Send + Sync {
     /// Returns the token to send; `Ok(None)` means to send the request without one.
     fn token<'a>(&'a self, challenge: Option<&'a str>) -> BoxFuture<'a, Result<Option<Secret>, AuthError>>;
 
-    /// Like `token(Some(challenge))`, for a transport that knows which token was refused. With many requests in
-    /// flight, one that failed with the old token then gets the new token instead of starting another refresh.
+    /// Like `token(Some(challenge))`, for a transport that knows which token was refused. If that token has
+    /// been replaced in the meantime, the new token is returned without another refresh.
     fn replace<'a>(
         &'a self,
         refused: Option<&'a Secret>,
@@ -58,8 +59,8 @@ pub trait TokenProvider: Send + Sync {
         self.token(Some(challenge))
     }
 
-    /// Reports whether a user is logging in, so that this time does not count against timeouts. `None` if there
-    /// is never a login.
+    /// Reports whether a user is logging in, so that this time does not count against timeouts. `None` if
+    /// there is never a login.
     fn login_in_progress(&self) -> Option<watch::Receiver<bool>> {
         None
     }
@@ -77,8 +78,7 @@ pub trait Browser: Send + Sync {
     fn open<'a>(&'a self, server: &'a str, url: &'a str) -> BoxFuture<'a, io::Result<()>>;
 }
 
-/// The key `oauth` of a server in `mcp.json`. With the default values, the client registers itself and a user
-/// logs in.
+/// The key `oauth` of a server in `mcp.json`. By default, the client registers itself and a user logs in.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AuthConfig {
     /// `clientId`: the id of a client that was registered manually.
@@ -89,8 +89,7 @@ pub struct AuthConfig {
     pub scopes: Vec<String>,
     /// `grant`
     pub grant: GrantKind,
-    /// `privateKey`: an RSA or EC key in PEM format, or the path of a file that contains it; used to sign client
-    /// authentication.
+    /// `privateKey`: an RSA or EC key in PEM format, or the path of its file; signs client authentication.
     pub private_key: Option<Secret>,
     /// `clientMetadataUrl`: the https URL of this client's metadata document.
     pub client_metadata_url: Option<String>,

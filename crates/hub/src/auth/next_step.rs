@@ -22,7 +22,7 @@ pub(super) enum NextStep {
     Use(Secret),
     /// Send the request without a token; the server responds with a challenge if it requires one.
     SendWithout,
-    /// Refresh the token. If the refresh token is rejected: `Authorize` after a challenge, else `SendWithout`.
+    /// Refresh the token. If that is rejected: `Authorize` after a challenge, else `SendWithout`.
     Refresh,
     /// Request a new grant: the user logs in, or the client sends its credentials.
     Authorize,

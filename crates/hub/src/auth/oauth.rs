@@ -8,7 +8,7 @@ use std::{
 };
 
 use futures::{
-    FutureExt,
+    FutureExt, TryFutureExt,
     future::{BoxFuture, Shared},
 };
 use reqwest::Url;
@@ -18,6 +18,7 @@ use super::{
     AuthConfig, AuthError, Browser, GrantKind, TokenProvider,
     authorization_server::ProtectedServer,
     challenge::Challenge,
+    error::AuthProblem,
     next_step::TokenNeed,
     token_manager::{TokenManager, TokenResult},
     token_store::TokenStore,
@@ -29,8 +30,8 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// OAuth 2.1 as MCP specifies it, for one server.
 ///
-/// It does nothing until the server requires a token. A request waits for a login only if the server refused the
-/// request, and for a refresh only if its token expires within a minute.
+/// It does nothing until the server requires a token. A request waits for a login only if the server refused
+/// the request, and for a refresh only if its token expires within a minute.
 pub struct OAuth {
     manager: Arc<TokenManager>,
     attempt: Mutex<Option<Attempt>>,
@@ -43,7 +44,7 @@ struct Attempt {
 }
 
 impl OAuth {
-    /// Checks the configuration. Tokens are stored in `folder`; without a `browser`, a required login is an error.
+    /// Checks the configuration. Tokens are stored in `folder`; without a `browser`, logins are not possible.
     pub fn new(
         server: &str,
         url: &str,
@@ -51,15 +52,12 @@ impl OAuth {
         folder: impl Into<PathBuf>,
         browser: Option<Arc<dyn Browser>>,
     ) -> Result<OAuth, AuthError> {
-        check_config(server, &config)?;
-        let mut url = Url::parse(url)
-            .ok()
-            .filter(|url| matches!(url.scheme(), "http" | "https"))
-            .ok_or_else(|| AuthError::Discovery {
-                server: server.to_owned(),
-                detail: "its URL is not http or https".to_owned(),
-            })?;
-        // A resource indicator has no fragment (RFC 8707), and the authorization server must not see a password.
+        let error = |problem| AuthError { server: server.to_owned(), problem };
+        check_config(&config).map_err(error)?;
+        let parsed = Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+        let not_http = || AuthProblem::Discovery { detail: "its URL is not http or https".to_owned() };
+        let mut url = parsed.ok_or_else(|| error(not_http()))?;
+        // A resource indicator has no fragment (RFC 8707), and a password is only for the server itself.
         url.set_fragment(None);
         if url.set_username("").and_then(|()| url.set_password(None)).is_err() {
             tracing::debug!(server, "the URL cannot contain a user name");
@@ -86,10 +84,9 @@ impl OAuth {
     /// Logs out: deletes the server's tokens in memory and on disk.
     pub async fn forget(&self) -> Result<(), AuthError> {
         self.manager.forget();
-        self.manager.store.delete().await.map_err(|error| AuthError::Delete {
-            server: self.manager.server.name.clone(),
-            path: self.manager.store.folder().to_owned(),
-            source: Arc::new(error),
+        self.manager.store.delete().await.map_err(|error| {
+            let path = self.manager.store.folder().to_owned();
+            self.error(AuthProblem::Delete { path, source: Arc::new(error) })
         })
     }
 
@@ -100,6 +97,10 @@ impl OAuth {
             return;
         }
         attempt.task.abort();
+    }
+
+    fn error(&self, problem: AuthProblem) -> AuthError {
+        AuthError { server: self.manager.server.name.clone(), problem }
     }
 
     async fn before_request(&self) -> TokenResult {
@@ -118,7 +119,7 @@ impl OAuth {
         self.attempt(need, Some(challenge)).await
     }
 
-    /// Joins the running attempt. Starts a new one if there is none, or if its result does not satisfy `need`.
+    /// Joins the running attempt, or starts one if there is none or its result does not satisfy `need`.
     async fn attempt(&self, need: TokenNeed, challenge: Option<Challenge>) -> TokenResult {
         let generation = self.manager.generation();
         loop {
@@ -154,24 +155,25 @@ impl OAuth {
 fn start(manager: &Arc<TokenManager>, need: TokenNeed, challenge: Option<Challenge>) -> Attempt {
     let handle = tokio::spawn(manager.clone().obtain(need, challenge));
     let task = handle.abort_handle();
-    let server = manager.server.name.clone();
     // The task fails if it was aborted or panicked.
-    let outcome = async move { handle.await.unwrap_or(Err(AuthError::Cancelled { server })) };
+    let outcome = handle.map(|finished| finished.unwrap_or(Err(AuthProblem::Cancelled)));
     Attempt { outcome: outcome.boxed().shared(), task }
 }
 
 impl TokenProvider for OAuth {
-    fn token<'a>(&'a self, challenge: Option<&'a str>) -> BoxFuture<'a, TokenResult> {
-        Box::pin(async move {
-            match challenge {
-                None => self.before_request().await,
-                Some(header) => self.after_refusal(None, header).await,
-            }
-        })
+    fn token<'a>(&'a self, challenge: Option<&'a str>) -> BoxFuture<'a, Result<Option<Secret>, AuthError>> {
+        match challenge {
+            None => self.before_request().map_err(|problem| self.error(problem)).boxed(),
+            Some(challenge) => self.replace(None, challenge),
+        }
     }
 
-    fn replace<'a>(&'a self, refused: Option<&'a Secret>, challenge: &'a str) -> BoxFuture<'a, TokenResult> {
-        Box::pin(self.after_refusal(refused.cloned(), challenge))
+    fn replace<'a>(
+        &'a self,
+        refused: Option<&'a Secret>,
+        challenge: &'a str,
+    ) -> BoxFuture<'a, Result<Option<Secret>, AuthError>> {
+        self.after_refusal(refused.cloned(), challenge).map_err(|problem| self.error(problem)).boxed()
     }
 
     fn login_in_progress(&self) -> Option<watch::Receiver<bool>> {
@@ -198,10 +200,8 @@ impl fmt::Debug for OAuth {
     }
 }
 
-fn check_config(server: &str, config: &AuthConfig) -> Result<(), AuthError> {
-    let invalid = |key, problem: &str| {
-        Err(AuthError::Config { server: server.to_owned(), key, problem: problem.to_owned() })
-    };
+fn check_config(config: &AuthConfig) -> Result<(), AuthProblem> {
+    let invalid = |key, problem: &str| Err(AuthProblem::Config { key, problem: problem.to_owned() });
     if let Some(key) = config.missing_key() {
         return invalid(key, "is missing");
     }

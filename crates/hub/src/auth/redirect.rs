@@ -108,8 +108,8 @@ async fn read_target(stream: &mut TcpStream) -> io::Result<Option<String>> {
         }
     }
     let line = head.split(|byte| *byte == b'\r').next().unwrap_or_default();
-    let mut words = std::str::from_utf8(line).unwrap_or_default().split(' ');
-    Ok(match (words.next(), words.next()) {
+    let mut parts = std::str::from_utf8(line).unwrap_or_default().split(' ');
+    Ok(match (parts.next(), parts.next()) {
         (Some("GET"), Some(target)) => Some(target.to_owned()),
         _ => None,
     })

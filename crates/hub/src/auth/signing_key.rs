@@ -23,8 +23,8 @@ enum KeyKind {
 }
 
 impl SigningKey {
-    /// Reads a key; `text` is the PEM text or the path of a file that contains it. The error completes the sentence
-    /// "`oauth.privateKey` …".
+    /// Reads a key; `text` is the PEM text or the path of a file that contains it. The error completes the
+    /// sentence "`oauth.privateKey` …".
     pub(super) fn read(text: &Secret) -> Result<SigningKey, String> {
         let text = text.expose().trim();
         let pem = if text.contains("-----BEGIN") {

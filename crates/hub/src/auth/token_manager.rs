@@ -8,11 +8,12 @@ use std::{
 use tokio::{sync::watch, time::Instant};
 
 use super::{
-    AuthError, Browser, GrantKind,
+    Browser, GrantKind,
     authorization_server::{
         self, AuthorizationServer, ProtectedServer, RefreshError, request_with_client_credentials,
     },
     challenge::Challenge,
+    error::AuthProblem,
     login::log_in,
     next_step::{NextStep, TokenNeed, Validity, next_step, validity},
     token_store::{Grant, TokenStore, unix_now},
@@ -27,7 +28,7 @@ const REFRESH_PAUSE: Duration = Duration::from_secs(10);
 const LOCK_TIMEOUT: Duration = Duration::from_secs(70);
 
 /// A token to send, or `None` to send the request without one.
-pub(super) type TokenResult = Result<Option<Secret>, AuthError>;
+pub(super) type TokenResult = Result<Option<Secret>, AuthProblem>;
 
 /// Manages the token of one server. The caller runs [`TokenManager::obtain`] at most once at a time.
 pub(super) struct TokenManager {
@@ -48,7 +49,7 @@ struct TokenState {
     grant: Option<Grant>,
     /// Increases with each new access token.
     generation: u64,
-    login_failed: Option<(Instant, AuthError)>,
+    login_failed: Option<(Instant, AuthProblem)>,
     refresh_failed: Option<Instant>,
     /// The last login for additional scopes: when, and the requested scopes.
     scope_upgrade: Option<(Instant, Vec<String>)>,
@@ -171,8 +172,7 @@ impl TokenManager {
         }
     }
 
-    /// Returns the grant if it was issued to this client. A configured secret is not stored but comes from the
-    /// configuration.
+    /// Returns the grant if it was issued to this client, and adds the configured secret, which is not stored.
     fn usable(&self, mut grant: Grant) -> Option<Grant> {
         let config = &self.server.config;
         let is_same_client = match &config.client_id {
@@ -203,11 +203,10 @@ impl TokenManager {
     }
 
     async fn refresh(&self, need: TokenNeed, challenge: Option<Challenge>) -> TokenResult {
-        let name = || self.server.name.clone();
         let refresh_lock = match self.store.lock(LOCK_TIMEOUT).await {
             Ok(Some(refresh_lock)) => Some(refresh_lock),
             Ok(None) => {
-                return self.use_unexpired(&need, AuthError::Locked { server: name(), after: LOCK_TIMEOUT });
+                return self.use_unexpired(&need, AuthProblem::Locked { after: LOCK_TIMEOUT });
             }
             Err(error) => {
                 tracing::warn!(server = self.server.name, %error, "cannot lock the token file");
@@ -247,7 +246,7 @@ impl TokenManager {
             }
             Err(RefreshError::Temporary(detail)) => {
                 *lock(&self.authorization_server) = Some(authorization_server);
-                self.use_unexpired(&need, AuthError::Refresh { server: name(), detail })
+                self.use_unexpired(&need, AuthProblem::Refresh { detail })
             }
             Err(RefreshError::Rejected(detail)) => {
                 tracing::warn!(server = self.server.name, detail, "a new login is required");
@@ -267,7 +266,7 @@ impl TokenManager {
         &self,
         known: Option<AuthorizationServer>,
         challenge: Option<&Challenge>,
-    ) -> Result<AuthorizationServer, AuthError> {
+    ) -> Result<AuthorizationServer, AuthProblem> {
         match known {
             Some(authorization_server) => Ok(authorization_server),
             None => {
@@ -278,7 +277,7 @@ impl TokenManager {
     }
 
     /// After a failure, returns the current token if it is still valid and the server has not refused it.
-    fn use_unexpired(&self, need: &TokenNeed, error: AuthError) -> TokenResult {
+    fn use_unexpired(&self, need: &TokenNeed, error: AuthProblem) -> TokenResult {
         let mut state = self.state();
         match unexpired_token(state.grant.as_ref()) {
             Some(token) if *need == TokenNeed::Request => {
@@ -297,11 +296,10 @@ impl TokenManager {
         challenge: Option<Challenge>,
         known: Option<AuthorizationServer>,
     ) -> TokenResult {
-        let name = || self.server.name.clone();
         let needs_login = self.server.config.grant == GrantKind::AuthorizationCode;
         if needs_login {
             if self.browser.is_none() {
-                return Err(AuthError::LoginRequired { server: name() });
+                return Err(AuthProblem::LoginRequired);
             }
             if let Some((failed, error)) = &self.state().login_failed
                 && failed.elapsed() < LOGIN_PAUSE
@@ -348,7 +346,7 @@ impl TokenManager {
         &self,
         need: &TokenNeed,
         authorization_server: &AuthorizationServer,
-    ) -> Result<Option<Vec<String>>, AuthError> {
+    ) -> Result<Option<Vec<String>>, AuthProblem> {
         let TokenNeed::MoreScopes { scopes: missing, .. } = need else { return Ok(None) };
         let state = self.state();
         let granted = state.grant.as_ref().filter(|grant| grant.issuer == authorization_server.issuer);
@@ -358,8 +356,7 @@ impl TokenManager {
             && when.elapsed() < LOGIN_PAUSE
             && missing.iter().all(|scope| requested.contains(scope))
         {
-            let (server, scopes) = (self.server.name.clone(), missing.join(" "));
-            return Err(AuthError::InsufficientScope { server, scopes });
+            return Err(AuthProblem::InsufficientScope { scopes: missing.join(" ") });
         }
         Ok((!scopes.is_empty()).then_some(scopes))
     }
@@ -382,14 +379,14 @@ impl Drop for LoginInProgress<'_> {
 }
 
 /// Whether a login failed after its page was opened.
-fn opened_a_page(error: &AuthError) -> bool {
+fn opened_a_page(error: &AuthProblem) -> bool {
     matches!(
         error,
-        AuthError::Browser { .. }
-            | AuthError::LoginTimedOut { .. }
-            | AuthError::LoginRefused { .. }
-            | AuthError::WrongIssuer { .. }
-            | AuthError::NoToken { .. }
+        AuthProblem::Browser { .. }
+            | AuthProblem::LoginTimedOut { .. }
+            | AuthProblem::LoginRefused { .. }
+            | AuthProblem::WrongIssuer { .. }
+            | AuthProblem::NoToken { .. }
     )
 }
 

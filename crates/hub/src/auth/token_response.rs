@@ -60,8 +60,8 @@ pub(super) struct TokenEndpointError {
 impl TokenEndpointError {
     /// Converts an error of the SDK. `secrets` were part of the request and are redacted.
     ///
-    /// The SDK reports the OAuth error code only as a part of its message, so the prefixes of its messages are
-    /// parsed here.
+    /// The SDK reports the OAuth error code only as a part of its message, so the prefixes of its messages
+    /// are parsed here.
     pub(super) fn from_sdk(error: &SdkError, endpoint: &str, secrets: &[Secret]) -> TokenEndpointError {
         let without_code = |message: String| TokenEndpointError { code: None, message };
         let endpoint = single_line(endpoint);

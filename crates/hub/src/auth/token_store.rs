@@ -1,9 +1,9 @@
 //! Token files. They survive a restart, and processes that share them do not lose each other's tokens.
 //!
-//! There is one file per server and issuer: a token is valid only at the server it was issued for, and a client
-//! is known only to the issuer it registered with. Files are replaced atomically, so readers need no lock. A
-//! process that refreshes takes the server's lock and reads the file again first, because refresh tokens are often
-//! valid for one use and another process may have used it.
+//! There is one file per server and issuer: a token is valid only at the server it was issued for, and a
+//! client is known only to the issuer it registered with. Files are replaced atomically, so readers need no
+//! lock. A process that refreshes takes the server's lock and reads the file again first, because refresh
+//! tokens are often valid for one use and another process may have used it.
 
 use std::{
     fs::{self, File},

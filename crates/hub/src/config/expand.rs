@@ -77,8 +77,8 @@ fn closing_brace(text: &str) -> Option<usize> {
     None
 }
 
-/// Returns the variable that `${name}` refers to. VS Code's `${input:id}` refers to `input:id`, which is never
-/// set, so that the error names it.
+/// Returns the variable that `${name}` refers to. VS Code's `${input:id}` refers to `input:id`, which is
+/// never set, so that the error names it.
 fn variable_name(name: &str) -> Option<&str> {
     let plain = name.strip_prefix("env:").unwrap_or(name);
     let letters = plain.strip_prefix("input:").unwrap_or(plain);

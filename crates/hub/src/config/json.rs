@@ -2,8 +2,7 @@
 
 use std::borrow::Cow;
 
-use jsonc_parser::ast::{Object, Value as Node};
-use jsonc_parser::common::Ranged;
+use jsonc_parser::ast::Value as Node;
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 use serde_json::{Map, Value};
 use toolwire_contract::json_kind;
@@ -47,17 +46,6 @@ pub(super) fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
     let before = text.get(..offset).unwrap_or(text);
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
     (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
-}
-
-/// Returns the members of an object: key, offset of the key, value.
-pub(super) fn members<'n, 't>(
-    object: &'n Object<'t>,
-) -> impl Iterator<Item = (&'n str, usize, &'n Node<'t>)> {
-    object.properties.iter().map(|member| (member.name.as_str(), member.range.start, &member.value))
-}
-
-pub(super) fn offset(node: &Node<'_>) -> usize {
-    node.range().start
 }
 
 /// Returns the type of a value in the terms of [`json_kind`].

@@ -1,7 +1,7 @@
 //! The configuration file `mcp.json`, in the format that other MCP hosts use.
 //!
-//! [`Config::parse`] validates the complete file, so its result can be used without further checks. It reads no
-//! file and no environment variable: the caller passes both in. `docs/guide/configuration.md` documents the keys.
+//! [`Config::parse`] validates the complete file, so its result needs no further checks. The caller passes in
+//! the text and the environment variables. `docs/guide/configuration.md` documents the keys.
 
 mod candidates;
 mod expand;

@@ -3,15 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use jsonc_parser::ast::{Object, Value as Node};
+use jsonc_parser::ast::Value as Node;
 use reqwest::Url;
 use reqwest::header::{HeaderName, HeaderValue};
 use toolwire_contract::{Glob, nearest_names, parse_duration};
 use toolwire_dialect::is_legal_name;
 
-use super::json::{members, offset, parse_json, scalar, strip_byte_order_mark};
+use super::json::{parse_json, scalar, strip_byte_order_mark};
 use super::problem::{MistypedKey, Problem, WarningKind};
-use super::values::{ConfigParser, Position, field};
+use super::values::{ConfigParser, ConfigValue, Position};
 use super::{Config, ConfigError, ConfigWarning, ServerConfig, ServerName, Transport};
 use crate::auth::{AuthConfig, GrantKind};
 use crate::{HttpKind, Secret};
@@ -38,7 +38,7 @@ const OAUTH_KEYS: [&str; 8] = [
 
 /// A tool name has at most 64 characters; a longer prefix leaves too few of them for the tool's own name.
 pub(super) const MAX_PREFIX_CHARS: usize = 32;
-/// A number of seconds from which a `timeout` was probably meant in milliseconds, the unit of some other hosts.
+/// A `timeout` of this many seconds was probably meant in milliseconds, the unit of some other hosts.
 const LONG_TIMEOUT_SECS: u64 = 1000;
 
 pub(super) fn parse(
@@ -49,51 +49,47 @@ pub(super) fn parse(
     let text = strip_byte_order_mark(text);
     let mut parser = ConfigParser { text, file, variables, disabled: false, warnings: Vec::new() };
     let root = parse_json(text).map_err(|error| {
-        let position = Position { server: None, key: String::new(), offset: error.offset };
-        parser.error(&position, Problem::Syntax { message: error.message })
+        let at = Position { offset: error.offset, ..Position::default() };
+        parser.error(&at, Problem::Syntax { message: error.message })
     })?;
-    let config = parser.config(&root)?;
+    let config = parser.config(&ConfigValue::root(&root))?;
     Ok((config, parser.warnings))
 }
 
-impl<'t> ConfigParser<'t> {
-    fn config(&mut self, root: &Node<'t>) -> Result<Config, ConfigError> {
-        let top = Position { server: None, key: String::new(), offset: offset(root) };
-        let object = self.object(&top, root)?;
-        self.check_keys(&top, object, &TOP_KEYS);
+impl ConfigParser<'_> {
+    fn config(&mut self, root: &ConfigValue<'_>) -> Result<Config, ConfigError> {
+        self.check_keys(root, &TOP_KEYS)?;
         let mut config = Config { servers: Vec::new(), toolwire: None };
         let mut has_servers = false;
-        for (key, _, node) in members(object) {
-            let position = top.member(key, offset(node));
+        for (key, _, value) in root.members() {
             match key {
                 "mcpServers" | "servers" => {
                     has_servers = true;
-                    self.servers(&position, node, &mut config.servers)?;
+                    self.servers(&value, &mut config.servers)?;
                 }
-                "toolwire" => config.toolwire = Some(self.value(&position, node)?),
+                "toolwire" => config.toolwire = Some(self.json(&value)?),
                 _ => {}
             }
         }
         if !has_servers && config.toolwire.is_none() {
             let is_similar = |key: &&str| !nearest_names("mcpServers", [*key]).is_empty();
-            let similar_key = members(object).map(|(key, _, _)| key).find(is_similar).map(str::to_owned);
-            return Err(self.error(&top, Problem::NoServers { similar_key }));
+            let similar_key = root.members().map(|(key, _, _)| key).find(is_similar).map(str::to_owned);
+            return Err(self.error(&root.at, Problem::NoServers { similar_key }));
         }
         Ok(config)
     }
 
     fn servers(
         &mut self,
-        position: &Position<'_>,
-        node: &Node<'t>,
+        value: &ConfigValue<'_>,
         servers: &mut Vec<ServerConfig>,
     ) -> Result<(), ConfigError> {
-        for (name, offset, node) in members(self.object(position, node)?) {
-            let position = Position { server: Some(name), key: String::new(), offset };
-            let server = self.server(&position, name, node)?;
-            let earlier = servers.iter().position(|earlier| earlier.name == server.name);
-            if let Some(earlier) = earlier {
-                self.warn(&position, WarningKind::DuplicateKey);
+        self.check_object(value)?;
+        for (name, offset, value) in value.members() {
+            let at = Position { server: Some(name), key: String::new(), offset };
+            let server = self.server(name, &ConfigValue { at: at.clone(), ..value })?;
+            if let Some(earlier) = servers.iter().position(|earlier| earlier.name == server.name) {
+                self.warn(&at, WarningKind::DuplicateKey);
                 servers.remove(earlier);
             }
             servers.push(server);
@@ -101,67 +97,48 @@ impl<'t> ConfigParser<'t> {
         Ok(())
     }
 
-    fn server(
-        &mut self,
-        position: &Position<'_>,
-        name: &str,
-        node: &Node<'t>,
-    ) -> Result<ServerConfig, ConfigError> {
-        let name = ServerName::new(name).ok_or_else(|| self.error(position, Problem::InvalidServerName))?;
-        let object = self.object(position, node)?;
-        self.disabled = match field(position, object, "disabled") {
-            Some((position, node)) => self.boolean(&position, node)?,
-            None => false,
-        };
-        self.check_keys(position, object, &SERVER_KEYS);
-        let transport = self.transport(position, object)?;
-        let mut server = ServerConfig::new(name, transport);
+    fn server(&mut self, name: &str, value: &ConfigValue<'_>) -> Result<ServerConfig, ConfigError> {
+        let name = ServerName::new(name).ok_or_else(|| self.error(&value.at, Problem::InvalidServerName))?;
+        self.check_keys(value, &SERVER_KEYS)?;
+        self.disabled = self.optional(value, "disabled", Self::boolean)?.unwrap_or(false);
+        let mut server = ServerConfig::new(name, self.transport(value)?);
         server.disabled = self.disabled;
-        if let Some((position, node)) = field(position, object, "timeout") {
-            let timeout = self.timeout(&position, node)?;
+        if let Some(timeout) = self.optional(value, "timeout", Self::timeout)? {
             (server.connect_timeout, server.call_timeout) = (timeout, timeout);
         }
-        if let Some((position, node)) = field(position, object, "prefix") {
-            server.prefix = self.prefix(&position, node)?;
-        }
-        if let Some((position, node)) = field(position, object, "tools") {
-            let tools = self.object(&position, node)?;
-            self.check_keys(&position, tools, &TOOLS_KEYS);
-            for (key, globs) in [("allow", &mut server.allow), ("deny", &mut server.deny)] {
-                if let Some((position, node)) = field(&position, tools, key) {
-                    *globs = self.strings(&position, node)?.into_iter().map(Glob::new).collect();
-                }
-            }
+        server.prefix = self.optional(value, "prefix", Self::prefix)?.flatten();
+        if let Some(tools) = value.get("tools") {
+            self.check_keys(&tools, &TOOLS_KEYS)?;
+            server.allow = self.optional(&tools, "allow", Self::globs)?.unwrap_or_default();
+            server.deny = self.optional(&tools, "deny", Self::globs)?.unwrap_or_default();
         }
         self.disabled = false;
         Ok(server)
     }
 
-    fn transport(&mut self, position: &Position<'_>, object: &Object<'t>) -> Result<Transport, ConfigError> {
-        let kind = match field(position, object, "type") {
-            Some((type_position, node)) => self.explicit_kind(&type_position, node, position, object)?,
-            None => self.implicit_kind(position, object)?,
+    fn transport(&mut self, server: &ConfigValue<'_>) -> Result<Transport, ConfigError> {
+        let kind = match server.get("type") {
+            Some(value) => self.explicit_kind(&value, server)?,
+            None => self.implicit_kind(server)?,
         };
         let (unused, used): (&[&str], _) =
             if kind.is_none() { (&HTTP_KEYS, "command") } else { (&STDIO_KEYS, "url") };
-        for (position, _) in unused.iter().filter_map(|key| field(position, object, key)) {
-            self.warn(&position, WarningKind::UnusedKey { used });
+        for value in unused.iter().filter_map(|key| server.get(key)) {
+            self.warn(&value.at, WarningKind::UnusedKey { used });
         }
         match kind {
-            None => self.stdio(position, object),
-            Some(kind) => self.http(position, object, kind),
+            None => self.stdio(server),
+            Some(kind) => self.http(server, kind),
         }
     }
 
-    /// Reads `type`; `None` is stdio.
+    /// Parses `type`; `None` is stdio.
     fn explicit_kind(
         &mut self,
-        type_position: &Position<'_>,
-        node: &Node<'t>,
-        position: &Position<'_>,
-        object: &Object<'t>,
+        value: &ConfigValue<'_>,
+        server: &ConfigValue<'_>,
     ) -> Result<Option<HttpKind>, ConfigError> {
-        let text = self.string(type_position, node)?;
+        let text = self.string(value)?;
         // Hosts write `streamable-http`, `streamable_http` and `streamableHttp`.
         let kind = match text.to_lowercase().replace(['-', '_'], "").as_str() {
             "stdio" => None,
@@ -169,154 +146,133 @@ impl<'t> ConfigParser<'t> {
             "http" => Some(HttpKind::Auto),
             "streamablehttp" => Some(HttpKind::Streamable),
             "sse" => Some(HttpKind::Sse),
-            _ => return Err(self.error(type_position, Problem::UnknownType { text })),
+            _ => return Err(self.error(&value.at, Problem::UnknownType { text })),
         };
         let required = if kind.is_none() { "command" } else { "url" };
-        if field(position, object, required).is_none() {
+        if server.get(required).is_none() {
             let problem = Problem::IncompleteTransport { kind: text, missing: required };
-            return Err(self.error(type_position, problem));
+            return Err(self.error(&value.at, problem));
         }
         Ok(kind)
     }
 
     /// Detects the transport from `command` or `url`; `None` is stdio.
-    fn implicit_kind(
-        &self,
-        position: &Position<'_>,
-        object: &Object<'t>,
-    ) -> Result<Option<HttpKind>, ConfigError> {
-        let has = |key: &str| field(position, object, key).is_some();
-        match (has("command"), has("url")) {
+    fn implicit_kind(&self, server: &ConfigValue<'_>) -> Result<Option<HttpKind>, ConfigError> {
+        match (server.get("command").is_some(), server.get("url").is_some()) {
             (true, false) => Ok(None),
             (false, true) => Ok(Some(HttpKind::Auto)),
-            (true, true) => Err(self.error(position, Problem::TwoTransports)),
+            (true, true) => Err(self.error(&server.at, Problem::TwoTransports)),
             (false, false) => {
-                let unknown = members(object).map(|(key, _, _)| key).filter(|key| !SERVER_KEYS.contains(key));
+                let keys = server.members().map(|(key, _, _)| key);
+                let unknown = keys.filter(|key| !SERVER_KEYS.contains(key));
                 let mistyped = unknown.filter_map(mistyped_transport_key).next();
-                Err(self.error(position, Problem::NoTransport { mistyped }))
+                Err(self.error(&server.at, Problem::NoTransport { mistyped }))
             }
         }
     }
 
-    fn stdio(&mut self, position: &Position<'_>, object: &Object<'t>) -> Result<Transport, ConfigError> {
-        let (mut command, mut args, mut env, mut cwd) = (String::new(), Vec::new(), Vec::new(), None);
-        if let Some((position, node)) = field(position, object, "command") {
-            command = self.non_empty_string(&position, node)?;
+    fn stdio(&mut self, server: &ConfigValue<'_>) -> Result<Transport, ConfigError> {
+        let command = self.optional(server, "command", Self::non_empty_string)?.unwrap_or_default();
+        let args = self.optional(server, "args", Self::strings)?.unwrap_or_default();
+        let env = self.optional(server, "env", Self::environment)?.unwrap_or_default();
+        let cwd = self.optional(server, "cwd", Self::non_empty_string)?;
+        let values = env.iter().map(|(_, value)| value.expose());
+        let texts = args.iter().chain(&cwd).chain([&command]).map(String::as_str);
+        if values.chain(texts).any(|text| text.contains('\0')) {
+            return Err(self.error(&server.at, Problem::Nul));
         }
-        if let Some((position, node)) = field(position, object, "args") {
-            args = self.strings(&position, node)?;
-        }
-        if let Some((position, node)) = field(position, object, "env") {
-            env = self.string_map(&position, node)?;
-            for (name, _) in &env {
-                if name.is_empty() || name.contains(['=', '\0']) {
-                    return Err(self.error(&position, Problem::InvalidVariableName { name: name.clone() }));
-                }
-            }
-        }
-        if let Some((position, node)) = field(position, object, "cwd") {
-            cwd = Some(PathBuf::from(self.non_empty_string(&position, node)?));
-        }
-        let texts = args.iter().map(String::as_str).chain(env.iter().map(|(_, value)| value.expose()));
-        let paths = cwd.iter().filter_map(|path| path.to_str()).chain([command.as_str()]);
-        if texts.chain(paths).any(|text| text.contains('\0')) {
-            return Err(self.error(position, Problem::Nul));
-        }
-        Ok(Transport::Stdio { command, args, env, cwd })
+        Ok(Transport::Stdio { command, args, env, cwd: cwd.map(PathBuf::from) })
     }
 
-    fn http(
-        &mut self,
-        position: &Position<'_>,
-        object: &Object<'t>,
-        kind: HttpKind,
-    ) -> Result<Transport, ConfigError> {
-        let (url_position, node) = field(position, object, "url")
-            .ok_or_else(|| self.error(position, Problem::NoTransport { mistyped: None }))?;
-        let url = self.url(&url_position, node)?;
-        let mut headers = Vec::new();
-        if let Some((position, node)) = field(position, object, "headers") {
-            headers = self.string_map(&position, node)?;
-            for (name, value) in &headers {
-                if HeaderName::from_bytes(name.as_bytes()).is_err() {
-                    return Err(self.error(&position, Problem::InvalidHeaderName { name: name.clone() }));
-                }
-                if HeaderValue::from_bytes(value.expose().as_bytes()).is_err() {
-                    let position = position.member(name, position.offset);
-                    return Err(self.error(&position, Problem::InvalidHeaderValue));
-                }
-            }
+    fn environment(&mut self, value: &ConfigValue<'_>) -> Result<Vec<(String, Secret)>, ConfigError> {
+        let env = self.string_map(value)?;
+        let is_invalid = |name: &String| name.is_empty() || name.contains(['=', '\0']);
+        match env.iter().map(|(name, _)| name).find(|name| is_invalid(name)) {
+            Some(name) => Err(self.error(&value.at, Problem::InvalidVariableName { name: name.clone() })),
+            None => Ok(env),
         }
+    }
+
+    fn http(&mut self, server: &ConfigValue<'_>, kind: HttpKind) -> Result<Transport, ConfigError> {
+        let url = self.optional(server, "url", Self::url)?;
+        let url = url.ok_or_else(|| self.error(&server.at, Problem::NoTransport { mistyped: None }))?;
+        let headers = self.optional(server, "headers", Self::headers)?.unwrap_or_default();
         let has_token = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
-        let oauth = match field(position, object, "oauth") {
-            Some((position, node)) => self.oauth(&position, node)?,
+        let oauth = match server.get("oauth") {
+            Some(value) => self.oauth(&value)?,
             None if has_token => None,
             None => Some(Box::default()),
         };
         Ok(Transport::Http { url, headers, kind, oauth })
     }
 
-    fn oauth(
-        &mut self,
-        position: &Position<'_>,
-        node: &Node<'t>,
-    ) -> Result<Option<Box<AuthConfig>>, ConfigError> {
-        if let Node::BooleanLit(flag) = node {
-            return Ok(flag.value.then(Box::default));
-        }
-        let object = self.object(position, node)?;
-        self.check_keys(position, object, &OAUTH_KEYS);
-        let mut oauth = AuthConfig::default();
-        for key in OAUTH_KEYS {
-            let Some((position, node)) = field(position, object, key) else { continue };
-            match key {
-                "grant" => {
-                    let text = self.string(&position, node)?;
-                    oauth.grant = match text.as_str() {
-                        "authorization_code" => GrantKind::AuthorizationCode,
-                        "client_credentials" => GrantKind::ClientCredentials,
-                        _ => return Err(self.error(&position, Problem::UnknownGrant { text })),
-                    };
-                }
-                "clientId" => oauth.client_id = Some(self.non_empty_string(&position, node)?),
-                "clientSecret" => {
-                    oauth.client_secret = Some(Secret::new(self.non_empty_string(&position, node)?))
-                }
-                "privateKey" => {
-                    oauth.private_key = Some(Secret::new(self.non_empty_string(&position, node)?))
-                }
-                "clientMetadataUrl" => oauth.client_metadata_url = Some(self.url(&position, node)?.into()),
-                "scopes" => {
-                    oauth.scopes = match node {
-                        Node::StringLit(_) => {
-                            self.string(&position, node)?.split_whitespace().map(str::to_owned).collect()
-                        }
-                        _ => self.strings(&position, node)?,
-                    }
-                }
-                "redirectPort" | "callbackPort" => {
-                    let port = scalar(node).and_then(|text| text.parse().ok()).filter(|port| *port > 0);
-                    oauth.redirect_port =
-                        Some(port.ok_or_else(|| self.error(&position, Problem::InvalidPort))?);
-                }
-                _ => {}
+    fn headers(&mut self, value: &ConfigValue<'_>) -> Result<Vec<(String, Secret)>, ConfigError> {
+        let headers = self.string_map(value)?;
+        for (name, text) in &headers {
+            if HeaderName::from_bytes(name.as_bytes()).is_err() {
+                return Err(self.error(&value.at, Problem::InvalidHeaderName { name: name.clone() }));
+            }
+            if HeaderValue::from_bytes(text.expose().as_bytes()).is_err() {
+                let at = value.at.member(name, value.at.offset);
+                return Err(self.error(&at, Problem::InvalidHeaderValue));
             }
         }
-        if let Some(missing) = oauth.missing_key() {
-            return Err(self.error(position, Problem::IncompleteGrant { missing }));
-        }
-        Ok(Some(Box::new(oauth)))
+        Ok(headers)
     }
 
-    fn url(&mut self, position: &Position<'_>, node: &Node<'t>) -> Result<Url, ConfigError> {
-        let text = self.non_empty_string(position, node)?;
-        // The URL of a disabled server may depend on missing variables.
-        let text = if self.disabled && Url::parse(&text).is_err() {
-            "http://disabled.invalid/".to_owned()
-        } else {
-            text
+    fn oauth(&mut self, value: &ConfigValue<'_>) -> Result<Option<Box<AuthConfig>>, ConfigError> {
+        if let Node::BooleanLit(flag) = value.node {
+            return Ok(flag.value.then(Box::default));
+        }
+        self.check_keys(value, &OAUTH_KEYS)?;
+        let mut oauth = AuthConfig {
+            grant: self.optional(value, "grant", Self::grant)?.unwrap_or_default(),
+            client_id: self.optional(value, "clientId", Self::non_empty_string)?,
+            client_secret: self.optional(value, "clientSecret", Self::secret)?,
+            private_key: self.optional(value, "privateKey", Self::secret)?,
+            client_metadata_url: self.optional(value, "clientMetadataUrl", Self::url)?.map(Into::into),
+            scopes: self.optional(value, "scopes", Self::scopes)?.unwrap_or_default(),
+            redirect_port: self.optional(value, "redirectPort", Self::port)?,
         };
-        let invalid = |reason: String| self.error(position, Problem::InvalidUrl { reason });
+        oauth.redirect_port = self.optional(value, "callbackPort", Self::port)?.or(oauth.redirect_port);
+        match oauth.missing_key() {
+            Some(missing) => Err(self.error(&value.at, Problem::IncompleteGrant { missing })),
+            None => Ok(Some(Box::new(oauth))),
+        }
+    }
+
+    fn grant(&mut self, value: &ConfigValue<'_>) -> Result<GrantKind, ConfigError> {
+        let text = self.string(value)?;
+        match text.as_str() {
+            "authorization_code" => Ok(GrantKind::AuthorizationCode),
+            "client_credentials" => Ok(GrantKind::ClientCredentials),
+            _ => Err(self.error(&value.at, Problem::UnknownGrant { text })),
+        }
+    }
+
+    fn scopes(&mut self, value: &ConfigValue<'_>) -> Result<Vec<String>, ConfigError> {
+        match value.node {
+            Node::StringLit(_) => Ok(self.string(value)?.split_whitespace().map(str::to_owned).collect()),
+            _ => self.strings(value),
+        }
+    }
+
+    fn port(&mut self, value: &ConfigValue<'_>) -> Result<u16, ConfigError> {
+        let port = scalar(value.node).and_then(|text| text.parse().ok()).filter(|port| *port > 0);
+        port.ok_or_else(|| self.error(&value.at, Problem::InvalidPort))
+    }
+
+    fn globs(&mut self, value: &ConfigValue<'_>) -> Result<Vec<Glob>, ConfigError> {
+        Ok(self.strings(value)?.into_iter().map(Glob::new).collect())
+    }
+
+    fn url(&mut self, value: &ConfigValue<'_>) -> Result<Url, ConfigError> {
+        let mut text = self.non_empty_string(value)?;
+        // The URL of a disabled server may depend on missing variables.
+        if self.disabled && Url::parse(&text).is_err() {
+            text = "http://disabled.invalid/".to_owned();
+        }
+        let invalid = |reason: String| self.error(&value.at, Problem::InvalidUrl { reason });
         let url = Url::parse(text.trim()).map_err(|error| invalid(error.to_string()))?;
         if !matches!(url.scheme(), "http" | "https") {
             return Err(invalid("it must start with `http://` or `https://`".to_owned()));
@@ -324,34 +280,28 @@ impl<'t> ConfigParser<'t> {
         Ok(url)
     }
 
-    fn timeout(&mut self, position: &Position<'_>, node: &Node<'t>) -> Result<Duration, ConfigError> {
-        let text = match node {
+    fn timeout(&mut self, value: &ConfigValue<'_>) -> Result<Duration, ConfigError> {
+        let text = match value.node {
             Node::NumberLit(number) => number.value.to_owned(),
-            Node::StringLit(_) => self.string(position, node)?,
-            _ => {
-                return Err(self.wrong_type(
-                    position,
-                    "a number of seconds or a string such as \"30s\"",
-                    node,
-                ));
-            }
+            Node::StringLit(_) => self.string(value)?,
+            _ => return Err(self.wrong_type(value, "a number of seconds or a string such as \"30s\"")),
         };
         let timeout = parse_duration(&text);
-        let timeout = timeout.ok_or_else(|| self.error(position, Problem::InvalidTimeout { text }))?;
-        if matches!(node, Node::NumberLit(_)) && timeout.as_secs() >= LONG_TIMEOUT_SECS {
-            self.warn(position, WarningKind::LongTimeout { seconds: timeout.as_secs() });
+        let timeout = timeout.ok_or_else(|| self.error(&value.at, Problem::InvalidTimeout { text }))?;
+        if matches!(value.node, Node::NumberLit(_)) && timeout.as_secs() >= LONG_TIMEOUT_SECS {
+            self.warn(&value.at, WarningKind::LongTimeout { seconds: timeout.as_secs() });
         }
         Ok(timeout)
     }
 
     /// Returns `None` for an empty prefix.
-    fn prefix(&mut self, position: &Position<'_>, node: &Node<'t>) -> Result<Option<String>, ConfigError> {
-        let text = self.string(position, node)?;
+    fn prefix(&mut self, value: &ConfigValue<'_>) -> Result<Option<String>, ConfigError> {
+        let text = self.string(value)?;
         if text.is_empty() {
             return Ok(None);
         }
         if text.len() > MAX_PREFIX_CHARS || !is_legal_name(&text) {
-            return Err(self.error(position, Problem::InvalidPrefix { text }));
+            return Err(self.error(&value.at, Problem::InvalidPrefix { text }));
         }
         Ok(Some(text))
     }

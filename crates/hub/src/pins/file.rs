@@ -43,7 +43,7 @@ impl UnsavedPins {
         }
         let lock = private_file::open_for_lock(&self.path.with_extension("lock"))?;
         let deadline = Instant::now() + LOCK_TIMEOUT;
-        // Without the lock, one process may undo what the other wrote. The change is then only reported again.
+        // Without the lock, one process may undo a change of the other, which is then reported again.
         while let Err(TryLockError::WouldBlock) = lock.try_lock()
             && Instant::now() < deadline
         {

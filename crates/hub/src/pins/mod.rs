@@ -1,9 +1,9 @@
 //! Detects tools whose definition changed since it was first seen or last accepted.
 //!
-//! A server can change the description of a tool after the user approved it. A hash of each definition is stored
-//! on disk, and `Pins::compare` reports what is new, changed or removed. `Pins::add_new` only stores new tools: a
-//! change is reported until `Pins::accept` stores it, and a removed tool stays pinned in case it returns with
-//! another definition.
+//! A server can change the description of a tool after the user approved it. A hash of each definition is
+//! stored on disk, and `Pins::compare` reports what is new, changed or removed. `Pins::add_new` only stores
+//! new tools: a change is reported until `Pins::accept` stores it, and a removed tool stays pinned in case it
+//! returns with another definition.
 
 mod file;
 
@@ -54,8 +54,7 @@ pub(crate) struct Pins {
     unsaved: BTreeMap<ServerId, Update>,
 }
 
-/// A server's configured name and a hash of its configuration: a different program with the same name is a
-/// different server.
+/// The name and the identity of a server: a different program with the same name is a different server.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ServerId {
     pub(crate) name: String,
@@ -111,7 +110,7 @@ impl Pins {
         self.servers.get(server).into_iter().flat_map(|pins| pins.keys()).map(String::as_str)
     }
 
-    /// Returns the differences from the pins, sorted by tool. Of tools with the same name, the first is compared.
+    /// Returns the differences from the pins, sorted by tool. Only the first tool of each name is compared.
     pub(crate) fn compare(&self, server: &ServerId, tools: &[Tool]) -> Vec<Drift> {
         let now = pin_all(tools);
         let nothing = ToolPins::new();

@@ -19,8 +19,8 @@ const RESERVED_NAMES: [&str; 1] = [READ_RESULT];
 
 /// All tools that each server has listed so far.
 ///
-/// It only grows, up to a limit that normal servers do not reach. A name that collided once therefore stays the
-/// same while the other server is unavailable.
+/// It only grows, up to a limit that normal servers do not reach. A name that collided once therefore stays
+/// the same while the other server is unavailable.
 #[derive(Debug, Default)]
 pub(crate) struct ToolHistory {
     tools: BTreeMap<ServerName, BTreeSet<String>>,
@@ -71,8 +71,8 @@ impl ToolHistory {
 }
 
 impl Routes {
-    /// Builds the routes to the current tools. `servers` are all enabled servers in any order, because the history
-    /// of an unavailable server also affects names. `own` are the hub's own tools.
+    /// Builds the routes to the current tools. `servers` are all enabled servers in any order, because the
+    /// history of an unavailable server also affects names. `own` are the hub's own tools.
     pub(crate) fn build(
         servers: &[ServerTools<'_>],
         own: impl IntoIterator<Item = Tool>,
@@ -128,8 +128,8 @@ impl Routes {
         }
     }
 
-    /// Returns the tools that can be called now, sorted by server and by the tool's name on the server, followed by
-    /// the hub's own tools. The order depends only on the tools. Only their names differ from the servers' lists.
+    /// Returns the available tools, sorted by server and by name on the server, followed by the hub's own
+    /// tools. Only their names differ from the servers' lists.
     pub(crate) fn tools(&self) -> &Arc<[Tool]> {
         &self.tools
     }
@@ -144,8 +144,8 @@ impl Routes {
         self.by_name.get(name)
     }
 
-    /// Returns up to three offered names for an unknown one: tools with this name on their server, else tools with
-    /// similar names.
+    /// Returns up to three offered names for an unknown one: tools with this name on their server, else tools
+    /// with similar names.
     pub(crate) fn nearest(&self, name: &str) -> Vec<String> {
         let named_on_server = self.offered().filter(|(_, route)| route.tool == name);
         let mut nearest: Vec<&str> = named_on_server.map(|(tool, _)| tool.name.as_str()).take(3).collect();

@@ -13,8 +13,8 @@ const MAX_SERVER_PREFIX_CHARS: usize = 24;
 /// Assigns a name to each tool. `prefixes` contains every server, with its configured prefix.
 ///
 /// 1. The tool's name on the server, with the configured prefix, converted to a legal name.
-/// 2. If tools of other servers have the same name, or the hub reserves it, the tools without a configured prefix
-///    get the name of their server as a prefix.
+/// 2. If tools of other servers have the same name, or the hub reserves it, the tools without a configured
+///    prefix get the name of their server as a prefix.
 /// 3. If that name is not free either, a hash of the server and the tool is appended.
 ///
 /// All tools that compete for a name are renamed, so the result does not depend on their order.
@@ -56,7 +56,7 @@ pub(super) fn assign(
     assigned
 }
 
-/// Separates names that are free from contested ones. Tools of one server may share a name that differs in case.
+/// Separates free names from contested ones. Names of tools on the same server may differ only in case.
 fn split_contested(
     names: BTreeMap<Route, String>,
     taken: &HashSet<String>,

@@ -23,7 +23,8 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tokio::{net::TcpListener, sync::Notify, task::JoinHandle};
 
-/// Its behaviour. The default is a server of MCP 2026-07-28 that registers clients and rotates refresh tokens.
+/// Its behaviour. The default is a server of MCP 2026-07-28 that registers clients and rotates refresh
+/// tokens.
 #[derive(Clone)]
 pub(crate) struct Rules {
     pub(crate) expires_in: Option<u64>,

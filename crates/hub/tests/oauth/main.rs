@@ -537,7 +537,6 @@ async fn a_login_response_from_another_issuer_is_rejected() {
             let metadata = metadata.clone();
             let setup = Setup::with(Rules { issuer_in_redirect, metadata, deny, ..Rules::default() }).await;
             let result = setup.call(&setup.client(AuthConfig::default()), None).await;
-            assert!(matches!(result, Err(AuthError::WrongIssuer { .. })), "{issuer} {deny}: {result:?}");
             assert_error(result, "came from a different authorization server");
             assert_eq!(setup.issuer.record().token_requests.len(), 0);
         }
@@ -567,10 +566,7 @@ async fn a_login_times_out() {
     let setup = Setup::with(Rules::default()).await;
     let client = setup.client_with(AuthConfig::default(), Some(Arc::new(IdleBrowser)));
     let client = client.with_login_timeout(Duration::from_millis(50));
-    assert_error(
-        setup.call(&client, None).await,
-        "the login to server `notes` was not completed within 50ms",
-    );
+    assert_error(setup.call(&client, None).await, "the login was not completed within 50ms");
 }
 
 #[tokio::test]
@@ -593,7 +589,7 @@ async fn a_login_without_a_browser_is_an_error_with_a_hint() {
     let setup = Setup::with(Rules::default()).await;
     let error = setup.call(&setup.client_without_browser(), None).await.expect_err("no login is possible");
     assert_eq!(error.hint().expect("a hint"), "log in once from a terminal: `toolwire tools --server notes`");
-    assert_error(Err::<(), _>(error), "requires a login, but there is no browser to log in with");
+    assert_error(Err::<(), _>(error), "a login is required, but there is no browser to log in with");
     assert_eq!(setup.issuer.record().registrations.len(), 0);
 }
 
@@ -717,7 +713,7 @@ async fn errors_about_wrong_credentials_do_not_contain_them() {
             "issued no token: invalid_client: unknown client, …",
         ),
         (client_credentials(None, Some(PRIVATE_KEY)), "issued no token: invalid_client"),
-        (client_credentials(None, Some("/no/such/file")), "`oauth.privateKey` of server `notes` is neither"),
+        (client_credentials(None, Some("/no/such/file")), "`oauth.privateKey` is neither"),
     ] {
         let setup = Setup::with(Rules::default()).await;
         let client = setup.client_with(config, None);
@@ -759,7 +755,7 @@ async fn the_hint_for_a_server_without_oauth_mentions_headers() {
         error.hint().expect("a hint"),
         "check `url` of `notes` in mcp.json, or set a fixed token under `headers`"
     );
-    assert_error(Err::<(), _>(error), "it requires a token but names no authorization server");
+    assert_error(Err::<(), _>(error), "it requires a token but names none");
     assert_eq!(setup.browser.visits(), 0);
 }
 
@@ -863,17 +859,13 @@ fn an_invalid_configuration_is_rejected() {
         (
             AuthConfig { client_secret: Some(Secret::new("SECRET")), ..AuthConfig::default() },
             "https://a.example",
-            "`oauth.clientId` of server `notes` is missing",
+            "`oauth.clientId` is missing",
         ),
-        (
-            client_credentials(None, None),
-            "https://a.example",
-            "`oauth.clientSecret` of server `notes` is missing",
-        ),
+        (client_credentials(None, None), "https://a.example", "`oauth.clientSecret` is missing"),
         (
             AuthConfig { private_key: Some(Secret::new("SECRET")), ..AuthConfig::default() },
             "https://a.example",
-            "`oauth.privateKey` of server `notes` requires `oauth.grant`",
+            "`oauth.privateKey` requires `oauth.grant`",
         ),
         (
             AuthConfig {
@@ -942,7 +934,7 @@ async fn logs_and_debug_output_contain_no_secrets() {
     let browser: Arc<dyn Browser> = setup.browser.clone();
     let unreachable = OAuth::new("notes", closed, AuthConfig::default(), setup.tokens(), Some(browser));
     let unreachable = unreachable.expect("a valid configuration");
-    assert_error(unreachable.token(Some("Bearer")).await, "cannot discover the authorization server");
+    assert_error(unreachable.token(Some("Bearer")).await, "cannot discover its authorization server");
     let log = LOG.lock().expect("not poisoned");
     assert!(log.contains("discovery url"), "the SDK's log messages are collected");
     let leaks: Vec<&str> = log.lines().filter(|line| line.contains("SECRET")).collect();
