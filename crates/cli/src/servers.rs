@@ -35,7 +35,7 @@ pub(crate) fn find(flag: Option<&Path>) -> Result<Found, Failure> {
     for candidate in &candidates {
         match fs::read_to_string(&candidate.path) {
             Ok(text) => return read(&candidate.path, &text),
-            Err(error) if error.kind() == io::ErrorKind::NotFound && !candidate.must_exist() => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !candidate.must_exist => {}
             Err(error) => {
                 let file = shown(&candidate.path.to_string_lossy());
                 return Err(Failure::usage(format!("cannot read `{file}`: {}", in_words(&error)))
@@ -70,7 +70,7 @@ fn read(file: &Path, text: &str) -> Result<Found, Failure> {
         }
     })?;
     for warning in warnings {
-        let words = format!("{}: {}", warning.place, warning.concern);
+        let words = warning.to_string();
         say(&format!("{NOTE}warning:{NOTE:#} {}\n", shown(&words)));
         if let Some(hint) = warning.hint() {
             say(&format!("{HINT}hint:{HINT:#} {}\n", shown(&hint)));

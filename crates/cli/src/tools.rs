@@ -9,7 +9,8 @@ use clap::Args;
 use serde_json::{Value, json};
 use toolwire_contract::{Tool, Toolbox};
 use toolwire_dialect::{Dialect, Options};
-use toolwire_hub::{Change, DriftKind, Hub, ServerStatus};
+use toolwire_hub::pins::{DefinitionPart, DriftKind};
+use toolwire_hub::{Hub, ServerStatus};
 
 use crate::check;
 use crate::convert::json as to_json;
@@ -154,7 +155,7 @@ pub(crate) const ACCEPT: &str =
 pub(crate) fn changes(server: &ServerStatus) -> Vec<String> {
     let changed = server.drifts.iter().filter_map(|drift| match &drift.kind {
         DriftKind::Changed(parts) => Some((drift, parts)),
-        DriftKind::New | DriftKind::Gone => None,
+        _ => None,
     });
     changed
         .map(|(drift, parts)| {
@@ -164,13 +165,13 @@ pub(crate) fn changes(server: &ServerStatus) -> Vec<String> {
         .collect()
 }
 
-fn part_name(part: &Change) -> &'static str {
+fn part_name(part: &DefinitionPart) -> &'static str {
     match part {
-        Change::Title => "title",
-        Change::Description => "description",
-        Change::InputSchema => "input schema",
-        Change::OutputSchema => "output schema",
-        Change::Annotations => "annotations",
+        DefinitionPart::Title => "title",
+        DefinitionPart::Description => "description",
+        DefinitionPart::InputSchema => "input schema",
+        DefinitionPart::OutputSchema => "output schema",
+        DefinitionPart::Annotations => "annotations",
     }
 }
 

@@ -128,7 +128,7 @@ impl Census {
         let mut census = Census::default();
         let mut names = HashSet::new();
         for tool in &catalog.tools {
-            match (config.admits(&tool.name), names.insert(tool.name.as_str())) {
+            match (config.allows_tool(&tool.name), names.insert(tool.name.as_str())) {
                 (false, _) => census.denied += 1,
                 (true, true) => census.admitted += 1,
                 (true, false) => census.doubled.push(tool.name.clone()),

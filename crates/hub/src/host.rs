@@ -1,49 +1,51 @@
-//! What a server may ask of the application.
+//! Requests of servers to the application.
 //!
-//! A server can ask for input while it runs a tool: a form, a visit to a page, an answer of the model, the folders it
-//! may look at. The application answers through [`Host`]; where it has no answer to give, [`NoHost`] refuses.
+//! While a server runs a tool, it can request a form, a visit to a page, a sample of the model, or the
+//! folders it may access. The application handles these requests with a [`Host`]; [`NoHost`] declines them.
 
 use futures::future::BoxFuture;
 use serde_json::Value;
 
-/// The application, as servers see it. Every method has a default that refuses.
+/// Handles the requests of servers to the application. Every method declines by default.
 pub trait Host: Send + Sync {
-    /// Whether [`elicit`](Host::elicit) can reach a person: servers are told so when they connect.
+    /// Whether [`elicit`](Host::elicit) can reach a user; declared to servers when they connect.
     fn can_elicit(&self) -> bool {
         false
     }
 
-    /// Whether [`sample`](Host::sample) can reach a model: servers are told so when they connect.
+    /// Whether [`sample`](Host::sample) can reach a model; declared to servers when they connect.
     fn can_sample(&self) -> bool {
         false
     }
 
-    /// Asks a person.
-    fn elicit<'a>(&'a self, server: &'a str, request: ElicitRequest) -> BoxFuture<'a, ElicitAnswer> {
+    /// Requests input from the user.
+    fn elicit<'a>(&'a self, server: &'a str, request: ElicitRequest) -> BoxFuture<'a, ElicitReply> {
         let _ = (server, request);
-        Box::pin(std::future::ready(ElicitAnswer::Decline))
+        Box::pin(std::future::ready(ElicitReply::Decline))
     }
 
-    /// Asks the model. The request is MCP's `sampling/createMessage` parameters, the answer its result.
-    fn sample<'a>(&'a self, server: &'a str, request: Value) -> BoxFuture<'a, Result<Value, Refusal>> {
+    /// Requests a sample from the model: the parameters and the result of MCP's `sampling/createMessage`.
+    fn sample<'a>(&'a self, server: &'a str, request: Value) -> BoxFuture<'a, Result<Value, SamplingError>> {
         let _ = (server, request);
-        Box::pin(std::future::ready(Err(Refusal { message: "this client has no model to ask".into() })))
+        let message = "this client does not support sampling".to_owned();
+        Box::pin(std::future::ready(Err(SamplingError { message })))
     }
 
-    /// The folders a server may look at.
+    /// Returns the folders that a server may access.
     fn roots(&self, server: &str) -> Vec<Root> {
         let _ = server;
         Vec::new()
     }
 }
 
-/// Refuses whatever a server asks for.
+/// Declines all requests.
 pub struct NoHost;
 
 impl Host for NoHost {}
 
-/// What a server wants to know of a person.
+/// A server's request for input from the user.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct ElicitRequest {
     pub message: String,
     pub kind: ElicitKind,
@@ -51,28 +53,29 @@ pub struct ElicitRequest {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum ElicitKind {
-    /// Values that fit `schema`, an object schema of plain properties.
+    /// A form; `schema` is an object schema with properties of primitive types.
     Form { schema: Value },
-    /// A visit to `url`, outside of this client. Show the whole address and ask before opening it.
+    /// A page to visit in a browser. The application must display the complete URL and ask before opening it.
     Url { url: String, id: String },
 }
 
+/// The user's reply to an [`ElicitRequest`].
 #[derive(Debug, Clone, PartialEq)]
-pub enum ElicitAnswer {
-    /// The values of a form, `None` where a page was agreed to. Fields that are not among them have their defaults.
+pub enum ElicitReply {
+    /// The values of a form, or `None` for a page. Missing values are set to the schema's defaults.
     Accept(Option<Value>),
     Decline,
     Cancel,
 }
 
-/// Why the application does not answer.
+/// The reason why the application provides no sample.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
-pub struct Refusal {
+pub struct SamplingError {
     pub message: String,
 }
 
-/// A folder a server may look at.
+/// A folder that a server may access.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Root {
     /// A `file://` URI.

@@ -16,15 +16,15 @@ use tokio::task::JoinHandle;
 use toolwire_contract::{CallError, CallOptions, MissingServer, Tool, ToolResult, Toolbox};
 use toolwire_dialect::{Dialect, Options, Toolset};
 
-use crate::auth::{Bearer, Browser, OAuth};
+use crate::auth::{Browser, OAuth, TokenProvider};
 use crate::call;
 use crate::catalog::Catalog;
-use crate::config::{Auth, Config, ServerConfig, ServerName, Transport};
+use crate::config::{Config, ServerConfig, ServerName, Transport};
+use crate::drift::DriftMonitor;
 use crate::host::{Host, NoHost};
 use crate::last_words::with_last_words;
-use crate::memory::Memory;
 use crate::results::{READ_RESULT, Results};
-use crate::route::{Known, Route, Routes, ServerTools};
+use crate::route::{Route, Routes, ServerTools, ToolHistory};
 use crate::spill::Budget;
 use crate::supervise::{Outside, Phase, Server, ServerStatus, keep};
 
@@ -75,14 +75,14 @@ struct Inner {
     unseen: HashSet<ServerName>,
     /// Whether every server was ready or had failed.
     has_settled: AtomicBool,
-    bearers: Vec<Arc<dyn Bearer>>,
-    known: Mutex<Known>,
+    bearers: Vec<Arc<dyn TokenProvider>>,
+    known: Mutex<ToolHistory>,
     /// What the list was put together from, server by server.
     listed: Mutex<Option<Vec<Weak<Catalog>>>>,
     offer: RwLock<Arc<Routes>>,
     /// Counts the lists that were offered.
     version: watch::Sender<u64>,
-    memory: Arc<Memory>,
+    memory: Arc<DriftMonitor>,
     results: Results,
 }
 
@@ -127,16 +127,16 @@ impl Hub {
         }
         drop(changed);
         let configured = || servers.iter().map(|server| &server.config).chain(absent.iter().copied());
-        let memory = Arc::new(Memory::open(options.folder.as_deref(), configured()));
-        let keeping = tokio::spawn(memory.clone().keep());
-        let mut known = Known::default();
+        let memory = Arc::new(DriftMonitor::open(options.folder.as_deref(), configured()));
+        let keeping = tokio::spawn(memory.clone().save_changes());
+        let mut known = ToolHistory::default();
         let mut unseen = HashSet::new();
         for server in configured() {
-            let tools = memory.tools(&server.name);
+            let tools = memory.known_tools(&server.name);
             if tools.is_none() {
                 unseen.insert(server.name.clone());
             }
-            known.remember(&server.name, tools.iter().flatten().map(String::as_str));
+            known.add(&server.name, tools.iter().flatten().map(String::as_str));
         }
         let inner = Arc::new(Inner {
             servers,
@@ -311,7 +311,7 @@ impl Inner {
             .collect();
         for (server, catalog) in &views {
             if let Some(catalog) = catalog {
-                self.memory.see(&server.config.name, catalog);
+                self.memory.check(&server.config.name, catalog);
             }
         }
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -440,8 +440,8 @@ impl Hub {
 }
 
 /// Who gives the tokens of a server on the network.
-fn bearer(config: &ServerConfig, options: &HubOptions) -> Option<Arc<dyn Bearer>> {
-    let Transport::Http { url, auth: Auth::OAuth(auth), .. } = &config.transport else { return None };
+fn bearer(config: &ServerConfig, options: &HubOptions) -> Option<Arc<dyn TokenProvider>> {
+    let Transport::Http { url, oauth: Some(auth), .. } = &config.transport else { return None };
     let folder = options.folder.as_ref()?.join("tokens");
     match OAuth::new(config.name.as_str(), url.as_str(), (**auth).clone(), folder, options.browser.clone()) {
         Ok(oauth) => Some(Arc::new(oauth)),

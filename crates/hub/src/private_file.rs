@@ -1,11 +1,10 @@
-//! Files that no other user of the machine can read.
+//! Files and folders that other users of the machine cannot read.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Makes the folder and those above it, closed to others; one that is there already stays as it is, since it may be shared.
+/// Creates a private folder and its parents. An existing folder may be shared and keeps its permissions.
 pub(crate) fn make_folder(folder: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
@@ -14,34 +13,38 @@ pub(crate) fn make_folder(folder: &Path) -> io::Result<()> {
     builder.create(folder)
 }
 
-/// A new file; an error if there is one already.
+/// Like [`make_folder`], but also makes an existing folder private.
+pub(crate) fn make_private_folder(folder: &Path) -> io::Result<()> {
+    make_folder(folder)?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        if std::fs::metadata(folder)?.permissions().mode() & 0o077 != 0 {
+            std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o700))?;
+        }
+    }
+    Ok(())
+}
+
+/// Creates a new file; fails if it exists.
 pub(crate) fn create(path: &Path) -> io::Result<File> {
     options().write(true).create_new(true).open(path)
 }
 
-/// A file that is made if it is not there, for locking.
+/// Opens a file for locking and creates it if needed.
 pub(crate) fn open_for_lock(path: &Path) -> io::Result<File> {
     options().write(true).create(true).truncate(false).open(path)
 }
 
-/// Replaces a file at once: whoever reads it sees the old bytes or the new ones, even if this process dies midway.
+/// Replaces a file atomically: a reader sees the old bytes or the new ones, even if this process dies.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}-{count}.new", std::process::id()));
-    let fresh = path.with_file_name(name);
-    // Left behind by a process of the same number that died.
-    let _ = fs::remove_file(&fresh);
-    let written = create(&fresh).and_then(|mut file| {
-        file.write_all(bytes)?;
-        file.sync_all()
-    });
-    let replaced = written.and_then(|()| fs::rename(&fresh, path));
-    if replaced.is_err() {
-        let _ = fs::remove_file(&fresh);
-    }
-    replaced
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    // Created with mode 0600, and removed if a later step fails.
+    let mut file = tempfile::Builder::new().suffix(".new").tempfile_in(folder.unwrap_or(Path::new(".")))?;
+    file.write_all(bytes)?;
+    file.as_file().sync_all()?;
+    file.persist(path).map_err(|error| error.error)?;
+    Ok(())
 }
 
 fn options() -> OpenOptions {

@@ -11,7 +11,7 @@ use rmcp::service::{NotificationContext, RequestContext, Service};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use crate::host::{ElicitAnswer, ElicitKind, ElicitRequest, Host};
+use crate::host::{ElicitKind, ElicitReply, ElicitRequest, Host};
 use crate::session::SessionEvent;
 use crate::transport::Link;
 
@@ -106,12 +106,12 @@ pub(crate) async fn answer(
             }
             let defaults = defaults(&request.kind);
             Ok(match host.elicit(server, request).await {
-                ElicitAnswer::Accept(Some(content)) => {
+                ElicitReply::Accept(Some(content)) => {
                     json!({ "action": "accept", "content": filled_in(content, defaults) })
                 }
-                ElicitAnswer::Accept(None) => json!({ "action": "accept" }),
-                ElicitAnswer::Decline => json!({ "action": "decline" }),
-                ElicitAnswer::Cancel => json!({ "action": "cancel" }),
+                ElicitReply::Accept(None) => json!({ "action": "accept" }),
+                ElicitReply::Decline => json!({ "action": "decline" }),
+                ElicitReply::Cancel => json!({ "action": "cancel" }),
             })
         }
         "sampling/createMessage" if host.can_sample() => host

@@ -32,7 +32,7 @@ use std::time::Duration;
 use clap::Args;
 use tokio::sync::mpsc;
 use toolwire_contract::{Conversations, Toolbox};
-use toolwire_hub::{Budget, ElicitAnswer, Hub, HubOptions, Phase};
+use toolwire_hub::{Budget, ElicitReply, Hub, HubOptions, Phase};
 use toolwire_store::InMemory;
 
 use crate::assembly;
@@ -303,7 +303,7 @@ impl Chat {
                 () = self.interrupts.next(), if is_script => return Ok(Line::Interrupted { was_empty: true }),
                 Some(Question { server, reply, .. }) = self.questions.recv() => {
                     // Nobody expects a question at the prompt, and the next line is not its answer.
-                    let _ = reply.send(ElicitAnswer::Decline);
+                    let _ = reply.send(ElicitReply::Decline);
                     vec![format!("{NOTE}note:{NOTE:#} server `{}` asked something outside of an answer: declined", shown(&server))]
                 }
                 () = tokio::time::sleep(LOOKING) => self.news(),

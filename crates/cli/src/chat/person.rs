@@ -2,13 +2,13 @@
 
 use futures::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
-use toolwire_hub::{ElicitAnswer, ElicitRequest, Host};
+use toolwire_hub::{ElicitReply, ElicitRequest, Host};
 
 /// A question of a server, and where its answer goes.
 pub(crate) struct Question {
     pub(crate) server: String,
     pub(crate) request: ElicitRequest,
-    pub(crate) reply: oneshot::Sender<ElicitAnswer>,
+    pub(crate) reply: oneshot::Sender<ElicitReply>,
 }
 
 /// How many questions may wait.
@@ -28,14 +28,14 @@ impl Host for Asked {
         true
     }
 
-    fn elicit<'a>(&'a self, server: &'a str, request: ElicitRequest) -> BoxFuture<'a, ElicitAnswer> {
+    fn elicit<'a>(&'a self, server: &'a str, request: ElicitRequest) -> BoxFuture<'a, ElicitReply> {
         Box::pin(async move {
             let (reply, answer) = oneshot::channel();
             let question = Question { server: server.to_owned(), request, reply };
             if self.0.send(question).await.is_err() {
-                return ElicitAnswer::Cancel;
+                return ElicitReply::Cancel;
             }
-            answer.await.unwrap_or(ElicitAnswer::Cancel)
+            answer.await.unwrap_or(ElicitReply::Cancel)
         })
     }
 }

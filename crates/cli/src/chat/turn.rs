@@ -8,7 +8,7 @@ use futures::StreamExt;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout_at};
 use toolwire_agent::{AgentEvent, Decision, Ending, Finished, PendingCall, RunError, Running};
 use toolwire_contract::{StopReason, StoreError};
-use toolwire_hub::{ElicitAnswer, ElicitKind, Phase};
+use toolwire_hub::{ElicitKind, ElicitReply, Phase};
 
 use super::Chat;
 use super::approval;
@@ -193,12 +193,12 @@ impl Chat {
         &mut self,
         server: &str,
         request: &toolwire_hub::ElicitRequest,
-    ) -> io::Result<ElicitAnswer> {
+    ) -> io::Result<ElicitReply> {
         let words = format!("server `{}` asks: {}", shown(server), request.message);
         self.view.say("question:", NOTE, &words)?;
         if !self.input.is_terminal() {
             self.view.hint("nobody is there to answer: declined")?;
-            return Ok(ElicitAnswer::Decline);
+            return Ok(ElicitReply::Decline);
         }
         self.input.put_aside();
         match &request.kind {
@@ -206,9 +206,9 @@ impl Chat {
                 self.view.lines(&[format!("  {}", shown(url))])?;
                 let agreed = self.question("open this page yourself; done? y or n: ").await;
                 Ok(match agreed.as_deref().map(str::trim) {
-                    Some("y" | "yes") => ElicitAnswer::Accept(None),
-                    Some(_) => ElicitAnswer::Decline,
-                    None => ElicitAnswer::Cancel,
+                    Some("y" | "yes") => ElicitReply::Accept(None),
+                    Some(_) => ElicitReply::Decline,
+                    None => ElicitReply::Cancel,
                 })
             }
             ElicitKind::Form { schema } => {
@@ -218,10 +218,10 @@ impl Chat {
                     self.view.lines(&field.about())?;
                     loop {
                         let Some(typed) = self.question(&field.prompt()).await else {
-                            return Ok(ElicitAnswer::Cancel);
+                            return Ok(ElicitReply::Cancel);
                         };
                         if typed.trim() == "/decline" {
-                            return Ok(ElicitAnswer::Decline);
+                            return Ok(ElicitReply::Decline);
                         }
                         match field.read(&typed) {
                             Ok(value) => {
@@ -232,7 +232,7 @@ impl Chat {
                         }
                     }
                 }
-                Ok(ElicitAnswer::Accept(Some(form::answer(values))))
+                Ok(ElicitReply::Accept(Some(form::answer(values))))
             }
         }
     }

@@ -1,99 +1,102 @@
-//! What can go wrong between a server and its authorization server.
+//! Authorization errors.
 
-use std::{io, path::PathBuf, sync::Arc, time::Duration};
+use std::{error::Error, fmt, io, path::PathBuf, sync::Arc, time::Duration};
 
-/// Why there is no token. Says which server; never shows a token, a code or a secret.
+/// The reason why there is no token for a server. Messages never contain a token, a code or a secret.
+#[derive(Debug, Clone)]
+pub struct AuthError {
+    pub(super) server: String,
+    pub(super) problem: AuthProblem,
+}
+
 #[derive(Debug, Clone, thiserror::Error)]
-#[non_exhaustive]
-pub enum AuthError {
-    #[error("server `{server}` asks for a login and there is nobody to ask")]
-    LoginNeeded { server: String },
-    #[error("key `oauth.{key}` of server `{server}` {why}")]
-    Config { server: String, key: &'static str, why: String },
-    #[error("cannot find out how to log in to server `{server}`: {detail}")]
-    Discovery { server: String, detail: String },
-    #[error("server `{server}` names `{url}` for its login, which is not safe: {why}")]
-    Unsafe { server: String, url: String, why: &'static str },
-    #[error("cannot register with the authorization server of server `{server}`: {detail}")]
-    Registration { server: String, detail: String },
-    #[error("cannot listen on port {port} for the login to server `{server}`")]
-    Listen { server: String, port: u16, source: Arc<io::Error> },
-    #[error("cannot open a browser for the login to server `{server}`")]
-    Browser { server: String, source: Arc<io::Error> },
-    #[error("nobody logged in to server `{server}` within {after:?}")]
-    LoginTimedOut { server: String, after: Duration },
-    #[error("the login to server `{server}` was refused: {detail}")]
-    LoginRefused { server: String, detail: String },
-    #[error("the answer to the login to server `{server}` is from another authorization server: {detail}")]
-    WrongIssuer { server: String, detail: String },
-    #[error("server `{server}`'s authorization server gave no token: {detail}")]
-    NoToken { server: String, detail: String },
-    #[error("server `{server}`'s token has run out and could not be refreshed: {detail}")]
-    Refresh { server: String, detail: String },
-    #[error("server `{server}` still asks for more rights after they were granted: {scopes}")]
-    InsufficientScope { server: String, scopes: String },
-    #[error("cannot keep the token of server `{server}` in `{}`", path.display())]
-    Store { server: String, path: PathBuf, source: Arc<io::Error> },
-    #[error("another process has been refreshing the token of server `{server}` for {after:?}")]
-    Busy { server: String, after: Duration },
-    #[error("the login to server `{server}` was stopped")]
-    Stopped { server: String },
+pub(super) enum AuthProblem {
+    #[error("a login is required, but there is no browser to log in with")]
+    LoginRequired,
+    #[error("`oauth.{key}` {problem}")]
+    Config { key: &'static str, problem: String },
+    #[error("cannot discover its authorization server: {detail}")]
+    Discovery { detail: String },
+    #[error("unsafe authorization endpoint `{url}`: {problem}")]
+    UnsafeEndpoint { url: String, problem: &'static str },
+    #[error("cannot register a client with its authorization server: {detail}")]
+    Registration { detail: String },
+    #[error("cannot listen on port {port} for the login")]
+    Listen { port: u16, source: Arc<io::Error> },
+    #[error("cannot open a browser for the login")]
+    Browser { source: Arc<io::Error> },
+    #[error("the login was not completed within {after:?}")]
+    LoginTimedOut { after: Duration },
+    #[error("the login was refused: {detail}")]
+    LoginRefused { detail: String },
+    #[error("the login response came from a different authorization server: {detail}")]
+    WrongIssuer { detail: String },
+    #[error("its authorization server issued no token: {detail}")]
+    NoToken { detail: String },
+    #[error("its token could not be refreshed: {detail}")]
+    Refresh { detail: String },
+    #[error("it still requires these scopes after a new login: {scopes}")]
+    InsufficientScope { scopes: String },
+    #[error("cannot delete its token in `{}`", path.display())]
+    Delete { path: PathBuf, source: Arc<io::Error> },
+    #[error("another process has been refreshing its token for {after:?}")]
+    Locked { after: Duration },
+    #[error("the request for a token was cancelled")]
+    Cancelled,
 }
 
 impl AuthError {
-    /// The next thing to try, in one line.
+    /// Returns the next thing to try, in one line.
     pub fn hint(&self) -> Option<String> {
-        Some(match self {
-            AuthError::LoginNeeded { server } => {
+        let server = &self.server;
+        Some(match &self.problem {
+            AuthProblem::LoginRequired => {
                 format!("log in once from a terminal: `toolwire tools --server {server}`")
             }
-            AuthError::Config { server, key, .. } => format!("see `oauth.{key}` of `{server}` in mcp.json"),
-            AuthError::Discovery { server, .. } => {
-                format!(
-                    "check `url` of `{server}` in mcp.json; if it takes a fixed token, set it under `headers`"
-                )
+            AuthProblem::Config { key, .. } => format!("see `oauth.{key}` of `{server}` in mcp.json"),
+            AuthProblem::Discovery { .. } => {
+                format!("check `url` of `{server}` in mcp.json, or set a fixed token under `headers`")
             }
-            AuthError::Unsafe { .. } => "ask whoever runs the server to use https".to_owned(),
-            AuthError::Registration { server, .. } => {
-                format!("register a client by hand and set `oauth.clientId` of `{server}` in mcp.json")
+            AuthProblem::UnsafeEndpoint { .. } => "ask the operator of the server to use https".to_owned(),
+            AuthProblem::Registration { .. } => {
+                format!("register a client manually and set `oauth.clientId` of `{server}` in mcp.json")
             }
-            AuthError::Listen { server, .. } => {
+            AuthProblem::Listen { .. } => {
                 format!("free the port or change `oauth.redirectPort` of `{server}` in mcp.json")
             }
-            AuthError::Browser { .. } => "run it where a browser can be opened".to_owned(),
-            AuthError::LoginTimedOut { .. } => "try again and finish the login in the browser".to_owned(),
-            AuthError::LoginRefused { server, .. } => {
-                format!("log in with an account that may use `{server}`, and allow what it asks for")
+            AuthProblem::Browser { .. } => "run the command where a browser can be opened".to_owned(),
+            AuthProblem::LoginTimedOut { .. } => "try again and complete the login in the browser".to_owned(),
+            AuthProblem::LoginRefused { .. } => {
+                format!("log in with an account that may use `{server}`, and grant the requested access")
             }
-            AuthError::WrongIssuer { .. } => {
-                "do not try again before whoever runs the server has explained it: this is how a login is stolen"
+            AuthProblem::WrongIssuer { .. } => {
+                "contact the operator of the server before you try again: this can be an attempt to steal a login"
                     .to_owned()
             }
-            AuthError::NoToken { server, .. } => {
+            AuthProblem::NoToken { .. } => {
                 format!("check `oauth.clientId` and `oauth.clientSecret` of `{server}` in mcp.json")
             }
-            AuthError::Refresh { .. } => "try again when the authorization server can be reached".to_owned(),
-            AuthError::InsufficientScope { server, .. } => {
-                format!("your account may lack these rights; or set `oauth.scopes` of `{server}` in mcp.json")
+            AuthProblem::Refresh { .. } => "try again when the authorization server is reachable".to_owned(),
+            AuthProblem::InsufficientScope { .. } => {
+                format!("check the permissions of your account, or set `oauth.scopes` of `{server}` in mcp.json")
             }
-            AuthError::Store { path, .. } => {
+            AuthProblem::Delete { path, .. } => {
                 format!("make `{}` a folder that only you can read and write", path.display())
             }
-            AuthError::Busy { .. } => "end the other process, or try again".to_owned(),
-            AuthError::Stopped { .. } => return None,
+            AuthProblem::Locked { .. } => "stop the other process, or try again".to_owned(),
+            AuthProblem::Cancelled => return None,
         })
     }
+}
 
-    /// Whether trying again is of no use before a person has done something.
-    pub fn is_permanent(&self) -> bool {
-        !matches!(
-            self,
-            AuthError::Discovery { .. }
-                | AuthError::Refresh { .. }
-                | AuthError::NoToken { .. }
-                | AuthError::Store { .. }
-                | AuthError::Busy { .. }
-                | AuthError::Stopped { .. }
-        )
+impl fmt::Display for AuthError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "server `{}`: {}", self.server, self.problem)
+    }
+}
+
+impl Error for AuthError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.problem.source()
     }
 }

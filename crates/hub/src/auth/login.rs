@@ -1,191 +1,184 @@
-//! A person's login, from the page that opens to the token.
+//! A user's login, from opening the login page to the token.
 
-use std::{sync::Arc, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
 use rmcp::transport::auth::AuthError as SdkError;
 use tokio::time::timeout;
 
 use super::{
-    AuthError, Browser,
-    answer::{Told, accept, shown},
-    flow::{
-        Issuer, TOKEN_TIME, Target, client_secrets, configure, initial_scopes, last_parameter, no_token,
-        quietly, says,
+    Browser,
+    authorization_server::{
+        AuthorizationServer, OFFLINE_ACCESS, ProtectedServer, TOKEN_TIMEOUT, client_secrets, last_parameter,
+        without_logging,
     },
-    redirect::{Callback, Redirect},
-    store::{Client, Grant},
+    error::AuthProblem,
+    redirect::{Callback, RedirectListener},
+    token_response::{apply_token_response, single_line},
+    token_store::{Grant, OAuthClient},
 };
 use crate::Secret;
 
 const CLIENT_NAME: &str = "Toolwire";
 
-/// Asks a person. `scopes` are asked for instead of those that the server names.
+/// Lets the user log in. `scopes` are requested instead of the scopes that the server names.
 pub(super) async fn log_in(
-    target: &Target,
-    mut issuer: Issuer,
+    server: &ProtectedServer,
+    mut authorization_server: AuthorizationServer,
     scopes: Option<Vec<String>>,
     browser: &dyn Browser,
-    patience: Duration,
-) -> Result<Grant, AuthError> {
-    let server = || target.server.clone();
-    let port = target.config.redirect_port;
-    let redirect = Redirect::bind(port).await.map_err(|error| AuthError::Listen {
-        server: server(),
-        port: port.unwrap_or_default(),
-        source: Arc::new(error),
-    })?;
+    login_timeout: Duration,
+) -> Result<Grant, AuthProblem> {
+    let listener = RedirectListener::bind(server.config.redirect_port)
+        .await
+        .map_err(|error| listen_problem(server, error))?;
     let mut scopes = match scopes {
         Some(scopes) => scopes,
-        None => initial_scopes(target, &issuer).await,
+        None => authorization_server.initial_scopes(&server.config).await,
     };
-    // Without it many authorization servers give no refresh token (SEP-2207).
-    let offline = "offline_access";
-    let supported = issuer.metadata.scopes_supported.as_deref().unwrap_or_default();
-    if !scopes.is_empty()
-        && supported.iter().any(|scope| scope == offline)
-        && !scopes.iter().any(|scope| scope == offline)
-    {
-        scopes.push(offline.to_owned());
+    // Many authorization servers issue a refresh token only with this scope (SEP-2207).
+    let supported = authorization_server.metadata.scopes_supported.as_deref().unwrap_or_default();
+    let is_offline = |scope: &String| scope == OFFLINE_ACCESS;
+    if !scopes.is_empty() && supported.iter().any(is_offline) && !scopes.iter().any(is_offline) {
+        scopes.push(OFFLINE_ACCESS.to_owned());
     }
-    let asked: Vec<&str> = scopes.iter().map(String::as_str).collect();
+    let requested: Vec<&str> = scopes.iter().map(String::as_str).collect();
 
-    let client = choose_client(target, &mut issuer, &redirect.uri(), &asked).await?;
-    let url = issuer
+    let client = choose_client(server, &mut authorization_server, &listener.uri(), &requested).await?;
+    let discovery_problem = |detail| AuthProblem::Discovery { detail };
+    let url = authorization_server
         .manager
-        .get_authorization_url(&asked)
+        .get_authorization_url(&requested)
         .await
-        .map_err(|error| AuthError::Discovery { server: server(), detail: shown(&error.to_string()) })?;
-    let state = last_parameter(&url, "state").ok_or_else(|| AuthError::Discovery {
-        server: server(),
-        detail: "its login page cannot be addressed".to_owned(),
-    })?;
+        .map_err(|error| discovery_problem(single_line(&error.to_string())))?;
+    let state = last_parameter(&url, "state")
+        .ok_or_else(|| discovery_problem("the login URL has no `state` parameter".to_owned()))?;
 
-    let callback = timeout(patience, visit(target, browser, &redirect, &url, &state))
+    let callback = timeout(login_timeout, open_and_wait(server, browser, &listener, &url, &state))
         .await
-        .map_err(|_| AuthError::LoginTimedOut { server: server(), after: patience })??;
-    drop(redirect);
-    let code = match callback.answer {
+        .map_err(|_| AuthProblem::LoginTimedOut { after: login_timeout })??;
+    drop(listener);
+    let code = match callback.outcome {
         Ok(code) => code,
         Err(refusal) => {
-            // What another authorization server says is not shown as this one's word (RFC 9207 section 2.4).
-            check_issuer(target, &issuer, callback.issuer.as_deref())?;
+            // A message from a different authorization server must not be displayed (RFC 9207 section 2.4).
+            check_issuer(&authorization_server, callback.issuer.as_deref())?;
             let description = refusal.description.map(|text| format!(": {text}")).unwrap_or_default();
-            let detail = shown(&format!("{}{description}", refusal.error));
-            return Err(AuthError::LoginRefused { server: server(), detail });
+            let detail = single_line(&format!("{}{description}", refusal.error));
+            return Err(AuthProblem::LoginRefused { detail });
         }
     };
+    let no_token = |detail| AuthProblem::NoToken { detail };
+    let manager = &authorization_server.manager;
     let exchange =
-        issuer.manager.exchange_code_for_token_with_issuer(code.expose(), &state, callback.issuer.as_deref());
-    let answer = timeout(TOKEN_TIME, quietly(exchange))
+        manager.exchange_code_for_token_with_issuer(code.expose(), &state, callback.issuer.as_deref());
+    let response = timeout(TOKEN_TIMEOUT, without_logging(exchange))
         .await
-        .map_err(|_| no_token(target, format!("no answer within {TOKEN_TIME:?}")))?
+        .map_err(|_| no_token(format!("no response within {TOKEN_TIMEOUT:?}")))?
         .map_err(|error| match error {
             SdkError::AuthorizationServerMismatch { .. }
             | SdkError::AuthorizationServerMissingIssuer { .. }
             | SdkError::AuthorizationFailed(_) => {
-                AuthError::WrongIssuer { server: server(), detail: shown(&error.to_string()) }
+                AuthProblem::WrongIssuer { detail: single_line(&error.to_string()) }
             }
             error => {
-                let mut hidden = client_secrets(target, &client);
-                hidden.push(code.clone());
-                no_token(target, Told::read(&error, &issuer.metadata.token_endpoint, &hidden).text)
+                let mut secrets = client_secrets(server, &client);
+                secrets.push(code.clone());
+                no_token(authorization_server.token_endpoint_error(&error, &secrets).message)
             }
         })?;
-    let mut grant = Grant::new(target.url.to_string(), issuer.name, client);
-    accept(&mut grant, &answer, &scopes).map_err(|detail| no_token(target, detail))?;
+    let mut grant = Grant::new(server.url.to_string(), authorization_server.issuer, client);
+    apply_token_response(&mut grant, &response, &scopes).map_err(no_token)?;
     Ok(grant)
 }
 
-/// Opens the page and waits for it to come back, whichever ends first.
-async fn visit(
-    target: &Target,
+/// Opens the login page and waits for the redirect.
+async fn open_and_wait(
+    server: &ProtectedServer,
     browser: &dyn Browser,
-    redirect: &Redirect,
+    listener: &RedirectListener,
     url: &str,
     state: &str,
-) -> Result<Callback, AuthError> {
-    let back = redirect.wait(state);
-    let open = browser.open(&target.server, url);
-    tokio::pin!(back);
-    let waited = tokio::select! {
-        waited = &mut back => waited,
+) -> Result<Callback, AuthProblem> {
+    let callback = listener.wait(state);
+    let open = browser.open(&server.name, url);
+    tokio::pin!(callback);
+    let received = tokio::select! {
+        received = &mut callback => received,
         opened = open => match opened {
-            Ok(()) => back.await,
-            Err(error) => {
-                return Err(AuthError::Browser { server: target.server.clone(), source: Arc::new(error) });
-            }
+            Ok(()) => callback.await,
+            Err(error) => return Err(AuthProblem::Browser { source: Arc::new(error) }),
         },
     };
-    waited.map_err(|error| AuthError::Listen {
-        server: target.server.clone(),
-        port: target.config.redirect_port.unwrap_or_default(),
-        source: Arc::new(error),
-    })
+    received.map_err(|error| listen_problem(server, error))
 }
 
-/// In MCP's order: a client that is configured, one that is published, one that registers itself.
+fn listen_problem(server: &ProtectedServer, error: io::Error) -> AuthProblem {
+    let port = server.config.redirect_port.unwrap_or_default();
+    AuthProblem::Listen { port, source: Arc::new(error) }
+}
+
+/// Chooses a client in MCP's order: a configured one, one with a metadata document, or a new registration.
 ///
-/// It registers for each login. A login is rare, and a registration of old has another port, may lack the rights
-/// asked for now, or may be forgotten by the authorization server, which then shows an error page and never
-/// comes back.
+/// A client is registered for each login. Logins are rare, and an earlier registration has another port, may
+/// lack the scopes that are requested now, or may have been deleted by the authorization server, which then
+/// displays an error page and never redirects.
 async fn choose_client(
-    target: &Target,
-    issuer: &mut Issuer,
+    server: &ProtectedServer,
+    authorization_server: &mut AuthorizationServer,
     redirect_uri: &str,
     scopes: &[&str],
-) -> Result<Client, AuthError> {
-    let published = issuer.published;
+) -> Result<OAuthClient, AuthProblem> {
+    let has_metadata = authorization_server.has_metadata;
     let failed = |error: SdkError| {
-        let server = target.server.clone();
-        if !published {
-            let detail = "it wants a token, and does not say where to get one".to_owned();
-            return AuthError::Discovery { server, detail };
+        if !has_metadata {
+            let detail = "it requires a token but names none".to_owned();
+            return AuthProblem::Discovery { detail };
         }
-        let text = error.to_string();
-        let detail = shown(text.strip_prefix("Registration failed: ").unwrap_or(&text));
-        AuthError::Registration { server, detail }
+        let detail = match error {
+            SdkError::RegistrationFailed(detail) => single_line(&detail),
+            error => single_line(&error.to_string()),
+        };
+        AuthProblem::Registration { detail }
     };
-    let document = || {
-        target
-            .config
-            .client_metadata_url
-            .clone()
-            .filter(|_| says(issuer, "client_id_metadata_document_supported"))
+    let config = &server.config;
+    let existing = match config.client_id.clone() {
+        Some(id) => Some((id, config.client_secret.clone())),
+        None if authorization_server.supports("client_id_metadata_document_supported") => {
+            config.client_metadata_url.clone().map(|url| (url, None))
+        }
+        None => None,
     };
-    let known = match target.config.client_id.clone() {
-        Some(id) => Some(Client { id, secret: target.config.client_secret.clone(), registered: false }),
-        None => document().map(|id| Client { id, secret: None, registered: false }),
-    };
-    if let Some(client) = known {
-        configure(issuer, &client, redirect_uri).map_err(failed)?;
+    if let Some((id, secret)) = existing {
+        let client = OAuthClient { id, secret, registered: false };
+        authorization_server.configure_client(&client, redirect_uri).map_err(failed)?;
         return Ok(client);
     }
-    let register = issuer.manager.register_client(CLIENT_NAME, redirect_uri, scopes);
-    let registered = timeout(TOKEN_TIME, register)
+    let register = authorization_server.manager.register_client(CLIENT_NAME, redirect_uri, scopes);
+    let registered = timeout(TOKEN_TIMEOUT, register)
         .await
-        .map_err(|_| AuthError::Registration {
-            server: target.server.clone(),
-            detail: format!("no answer within {TOKEN_TIME:?}"),
-        })?
+        .map_err(|_| AuthProblem::Registration { detail: format!("no response within {TOKEN_TIMEOUT:?}") })?
         .map_err(failed)?;
     let secret = registered.client_secret.map(Secret::new);
-    Ok(Client { id: registered.client_id, secret, registered: true })
+    Ok(OAuthClient { id: registered.client_id, secret, registered: true })
 }
 
-/// What the SDK checks of a code, for an answer without one.
-fn check_issuer(target: &Target, issuer: &Issuer, received: Option<&str>) -> Result<(), AuthError> {
-    let expected = issuer.metadata.issuer.as_deref();
-    let required = says(issuer, "authorization_response_iss_parameter_supported");
+/// Checks the issuer of a response without a code; the SDK checks it for a response with one.
+fn check_issuer(
+    authorization_server: &AuthorizationServer,
+    received: Option<&str>,
+) -> Result<(), AuthProblem> {
+    let expected = authorization_server.metadata.issuer.as_deref();
+    let is_required = authorization_server.supports("authorization_response_iss_parameter_supported");
     match (expected, received) {
-        (_, None) if !required => Ok(()),
+        (_, None) if !is_required => Ok(()),
         (Some(expected), Some(received)) if expected == received => Ok(()),
         (expected, received) => {
-            let detail = shown(&format!(
+            let detail = single_line(&format!(
                 "expected `{}`, received `{}`",
                 expected.unwrap_or("none"),
                 received.unwrap_or("none")
             ));
-            Err(AuthError::WrongIssuer { server: target.server.clone(), detail })
+            Err(AuthProblem::WrongIssuer { detail })
         }
     }
 }

@@ -1,23 +1,29 @@
-//! OAuth for servers on the network.
+//! OAuth for remote servers.
 //!
-//! A transport knows one thing of it, [`Bearer`]: a token to send, or none. [`OAuth`] is the Bearer that
-//! follows MCP's authorization rules on rmcp's `auth` module. What that module does is used as it is: discovery
-//! (RFC 9728, RFC 8414, OpenID Connect), PKCE, `resource`, `iss`, registration, the token requests. What it lacks
-//! is here, one module each: one attempt at a time (`oauth`), what an attempt does (`keeper`) and why (`decide`),
-//! tokens on disk (`store`), a person's login (`login`) and the page it ends at (`redirect`), client
-//! authentication with a key (`key`), and answers without their secrets (`answer`).
+//! A transport only sees [`TokenProvider`]: it returns a token to send, or none. [`OAuth`] implements it
+//! according to MCP's authorization rules, based on rmcp's `auth` module. rmcp does discovery (RFC 9728, RFC
+//! 8414, OpenID Connect), PKCE, `resource`, `iss`, registration and the token requests. The modules here add
+//! what it lacks:
+//!
+//! - `oauth`: at most one attempt to get a token at a time
+//! - `token_manager`: one attempt, and `next_step`: its decisions
+//! - `token_store`: token files
+//! - `login`: a user's login, and `redirect`: the local page where it ends
+//! - `authorization_server`: discovery, refreshes and client credentials
+//! - `signing_key`: client authentication with a private key
+//! - `token_response`: tokens and errors of the token endpoint, without secrets in messages
 
-mod answer;
+mod authorization_server;
 mod challenge;
-mod decide;
 mod error;
-mod flow;
-mod keeper;
-mod key;
 mod login;
+mod next_step;
 mod oauth;
 mod redirect;
-mod store;
+mod signing_key;
+mod token_manager;
+mod token_response;
+mod token_store;
 
 use std::io;
 
@@ -29,20 +35,21 @@ use crate::Secret;
 pub use error::AuthError;
 pub use oauth::OAuth;
 
-/// Where a transport gets the token it sends as `Authorization: Bearer …`.
+/// Provides the tokens that a transport sends as `Authorization: Bearer …`.
 ///
-/// Before each request it asks for `token(None)`. If the answer is a 401, or a 403 whose challenge says
-/// `insufficient_scope`, it asks once more, with the value of `WWW-Authenticate` (several values joined with
-/// `, `; the empty string when there was none), and repeats the request once with what it gets.
+/// Before each request, the transport calls `token(None)`. If the response is a 401, or a 403 with the
+/// challenge `insufficient_scope`, it calls [`replace`](TokenProvider::replace) with the value of
+/// `WWW-Authenticate` (multiple values joined with `, `; an empty string if the header is missing) and
+/// repeats the request once with the new token.
 ///
-/// Dropping a returned future stops only the wait: a refresh or a login that has begun goes on, so that a call's
-/// deadline never loses a rotated refresh token, and the next caller joins what is under way.
-pub trait Bearer: Send + Sync {
-    /// `Ok(None)`: send the request without a token.
+/// Dropping a returned future only stops waiting: a refresh or a login that has started continues, and the
+/// next caller joins it. A call that times out therefore never loses a rotated refresh token.
+pub trait TokenProvider: Send + Sync {
+    /// Returns the token to send; `Ok(None)` means to send the request without one.
     fn token<'a>(&'a self, challenge: Option<&'a str>) -> BoxFuture<'a, Result<Option<Secret>, AuthError>>;
 
-    /// As `token(Some(challenge))`, for a transport that remembers which token was refused: with many requests in
-    /// flight, one that failed with the old token then gets the new one instead of starting another refresh.
+    /// Like `token(Some(challenge))`, for a transport that knows which token was refused. If that token has
+    /// been replaced in the meantime, the new token is returned without another refresh.
     fn replace<'a>(
         &'a self,
         refused: Option<&'a Secret>,
@@ -52,48 +59,61 @@ pub trait Bearer: Send + Sync {
         self.token(Some(challenge))
     }
 
-    /// Whether a person is asked at the moment, where one can be: what waits for it does not count that time.
-    fn asking(&self) -> Option<watch::Receiver<bool>> {
+    /// Reports whether a user is logging in, so that this time does not count against timeouts. `None` if
+    /// there is never a login.
+    fn login_in_progress(&self) -> Option<watch::Receiver<bool>> {
         None
     }
 
-    /// Lets what must not be lost come to its end, in bounded time. Nobody asks for a token any more.
+    /// Waits a limited time for a running refresh. No token is requested afterwards.
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
 }
 
-/// Shows a login page to a person. The application gives one where there is a person to ask.
+/// Opens a login page for the user. Applications without a user provide none.
 pub trait Browser: Send + Sync {
-    /// Opens `url`, or prints it for the person to open. May return at once or when the page is done with: the
-    /// answer arrives at a local port, not here. `url` is `https`, or `http` on this machine, and nothing else.
+    /// Opens `url`, or prints it for the user to open. May return immediately or when the page is closed: the
+    /// result of the login arrives at a local port. `url` is always `https`, or `http` on this machine.
     fn open<'a>(&'a self, server: &'a str, url: &'a str) -> BoxFuture<'a, io::Result<()>>;
 }
 
-/// The key `oauth` of a server in `mcp.json`. All of it may be missing: then the client registers itself and a
-/// person logs in.
+/// The key `oauth` of a server in `mcp.json`. By default, the client registers itself and a user logs in.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AuthConfig {
-    /// `clientId`: a client that was registered beforehand.
+    /// `clientId`: the id of a client that was registered manually.
     pub client_id: Option<String>,
     /// `clientSecret`
     pub client_secret: Option<Secret>,
-    /// `scopes`: asked for instead of those the server names.
+    /// `scopes`: requested instead of the scopes that the server names.
     pub scopes: Vec<String>,
     /// `grant`
     pub grant: GrantKind,
-    /// `privateKey`: an RSA or EC key as PEM, or the path of a file with it; signs client authentication.
+    /// `privateKey`: an RSA or EC key in PEM format, or the path of its file; signs client authentication.
     pub private_key: Option<Secret>,
-    /// `clientMetadataUrl`: where this client's metadata document is published (https).
+    /// `clientMetadataUrl`: the https URL of this client's metadata document.
     pub client_metadata_url: Option<String>,
-    /// `redirectPort`: the local port of `http://127.0.0.1:PORT/callback`; any free one otherwise.
+    /// `redirectPort`: the local port of `http://127.0.0.1:PORT/callback`; any free port by default.
     pub redirect_port: Option<u16>,
 }
 
-/// On whose behalf a token is asked for.
+impl AuthConfig {
+    /// Returns the key that the grant requires and that is not set.
+    pub(crate) fn missing_key(&self) -> Option<&'static str> {
+        match self {
+            AuthConfig { grant: GrantKind::AuthorizationCode, .. } => None,
+            AuthConfig { client_id: None, .. } => Some("clientId"),
+            AuthConfig { client_secret: None, private_key: None, .. } => Some("clientSecret"),
+            _ => None,
+        }
+    }
+}
+
+/// On whose behalf a token is requested.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum GrantKind {
-    /// `"authorization_code"`: a person's, who logs in with a browser.
+    /// `"authorization_code"`: a user's, who logs in with a browser.
     #[default]
     AuthorizationCode,
     /// `"client_credentials"`: the client's own.

@@ -1,4 +1,4 @@
-//! One server's token: kept, renewed in time, and asked for by one attempt at a time.
+//! OAuth for one server, with at most one attempt to get a token at a time.
 
 use std::{
     fmt,
@@ -8,43 +8,43 @@ use std::{
 };
 
 use futures::{
-    FutureExt,
+    FutureExt, TryFutureExt,
     future::{BoxFuture, Shared},
 };
 use reqwest::Url;
 use tokio::{sync::watch, task::AbortHandle, time::timeout};
 
 use super::{
-    AuthConfig, AuthError, Bearer, Browser, GrantKind,
+    AuthConfig, AuthError, Browser, GrantKind, TokenProvider,
+    authorization_server::ProtectedServer,
     challenge::Challenge,
-    decide::Need,
-    flow::Target,
-    keeper::{Keeper, Landing, locked},
-    store::Store,
+    error::AuthProblem,
+    next_step::TokenNeed,
+    token_manager::{TokenManager, TokenResult},
+    token_store::TokenStore,
 };
-use crate::Secret;
+use crate::{Secret, sync::lock};
 
-/// How long a person has to log in, unless the application says otherwise.
-const LOGIN_TIME: Duration = Duration::from_secs(300);
-const CLOSE_TIME: Duration = Duration::from_secs(5);
+const DEFAULT_LOGIN_TIMEOUT: Duration = Duration::from_secs(300);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// OAuth 2.1 as MCP specifies it, for one server.
 ///
-/// It does nothing before the server asks for a token. Requests never wait for a person unless the server refused
-/// them, and never for a refresh while their token has more than a minute to live.
+/// It does nothing until the server requires a token. A request waits for a login only if the server refused
+/// the request, and for a refresh only if its token expires within a minute.
 pub struct OAuth {
-    keeper: Arc<Keeper>,
-    flight: Mutex<Option<Flight>>,
+    manager: Arc<TokenManager>,
+    attempt: Mutex<Option<Attempt>>,
 }
 
-/// An attempt under way. It is a task of its own, so that whoever waits for it may leave.
-struct Flight {
-    landing: Shared<BoxFuture<'static, Landing>>,
+/// A running attempt to get a token. It is a separate task, so it continues when its callers stop waiting.
+struct Attempt {
+    outcome: Shared<BoxFuture<'static, TokenResult>>,
     task: AbortHandle,
 }
 
 impl OAuth {
-    /// `folder` is where tokens are kept; without a `browser` nobody can log in. Checks the configuration.
+    /// Checks the configuration. Tokens are stored in `folder`; without a `browser`, logins are not possible.
     pub fn new(
         server: &str,
         url: &str,
@@ -52,130 +52,132 @@ impl OAuth {
         folder: impl Into<PathBuf>,
         browser: Option<Arc<dyn Browser>>,
     ) -> Result<OAuth, AuthError> {
-        check(server, &config)?;
-        let mut url =
-            Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https")).ok_or_else(|| {
-                AuthError::Discovery { server: server.to_owned(), detail: "its URL is not http".to_owned() }
-            })?;
-        // A resource has neither (RFC 8707), and a password in the URL is no business of the authorization server.
+        let error = |problem| AuthError { server: server.to_owned(), problem };
+        check_config(&config).map_err(error)?;
+        let parsed = Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+        let not_http = || AuthProblem::Discovery { detail: "its URL is not http or https".to_owned() };
+        let mut url = parsed.ok_or_else(|| error(not_http()))?;
+        // A resource indicator has no fragment (RFC 8707), and a password is only for the server itself.
         url.set_fragment(None);
         if url.set_username("").and_then(|()| url.set_password(None)).is_err() {
-            tracing::debug!(server, "the URL has no place for a user name");
+            tracing::debug!(server, "the URL cannot contain a user name");
         }
-        let store = Store::new(folder.into(), &url);
-        let target = Target { server: server.to_owned(), url, config };
-        let keeper = Keeper::new(target, store, browser, LOGIN_TIME);
-        Ok(OAuth { keeper: Arc::new(keeper), flight: Mutex::default() })
+        let store = TokenStore::new(folder.into(), &url);
+        let server = ProtectedServer { name: server.to_owned(), url, config };
+        let manager = TokenManager::new(server, store, browser, DEFAULT_LOGIN_TIMEOUT);
+        Ok(OAuth { manager: Arc::new(manager), attempt: Mutex::default() })
     }
 
-    /// How long a person has to log in: five minutes otherwise.
+    /// Sets how long the user has to log in; the default is five minutes.
     pub fn with_login_timeout(mut self, timeout: Duration) -> OAuth {
-        if let Some(keeper) = Arc::get_mut(&mut self.keeper) {
-            keeper.login_time = timeout;
+        if let Some(manager) = Arc::get_mut(&mut self.manager) {
+            manager.login_timeout = timeout;
         }
         self
     }
 
-    /// After a login failed, none is tried for ten minutes. This allows the next one at once.
+    /// Allows a login immediately after a failed one, instead of after ten minutes.
     pub fn allow_login(&self) {
-        self.keeper.allow_login();
+        self.manager.allow_login();
     }
 
-    /// Logs out: forgets the server's tokens, here and on disk.
+    /// Logs out: deletes the server's tokens in memory and on disk.
     pub async fn forget(&self) -> Result<(), AuthError> {
-        self.keeper.forget();
-        self.keeper.store.forget().await.map_err(|error| AuthError::Store {
-            server: self.keeper.target.server.clone(),
-            path: self.keeper.store.folder().to_owned(),
-            source: Arc::new(error),
+        self.manager.forget();
+        self.manager.store.delete().await.map_err(|error| {
+            let path = self.manager.store.folder().to_owned();
+            self.error(AuthProblem::Delete { path, source: Arc::new(error) })
         })
     }
 
-    /// Lets a refresh under way finish, so that its token is not lost, and ends the wait for a person.
+    /// Waits for a running refresh, so that its token is not lost, and cancels a login.
     pub async fn close(&self) {
-        let Some(flight) = locked(&self.flight).take() else { return };
-        if !self.keeper.is_asking() && timeout(CLOSE_TIME, flight.landing).await.is_ok() {
+        let Some(attempt) = lock(&self.attempt).take() else { return };
+        if !self.manager.is_logging_in() && timeout(CLOSE_TIMEOUT, attempt.outcome).await.is_ok() {
             return;
         }
-        flight.task.abort();
+        attempt.task.abort();
     }
 
-    async fn before_request(&self) -> Landing {
-        if let Some(ready) = self.keeper.ready() {
+    fn error(&self, problem: AuthProblem) -> AuthError {
+        AuthError { server: self.manager.server.name.clone(), problem }
+    }
+
+    async fn before_request(&self) -> TokenResult {
+        if let Some(ready) = self.manager.ready() {
             return Ok(ready);
         }
-        self.fly(Need::Request, None).await
+        self.attempt(TokenNeed::Request, None).await
     }
 
-    async fn after_refusal(&self, refused: Option<Secret>, header: &str) -> Landing {
-        let challenge = Challenge::read(header, &self.keeper.target.url);
-        let need = match challenge.wants_scopes.clone() {
-            Some(scopes) => Need::MoreScopes { refused, scopes },
-            None => Need::Unauthorized { refused },
+    async fn after_refusal(&self, refused: Option<Secret>, header: &str) -> TokenResult {
+        let challenge = Challenge::parse(header, &self.manager.server.url);
+        let need = match challenge.missing_scopes.clone() {
+            Some(scopes) => TokenNeed::MoreScopes { refused, scopes },
+            None => TokenNeed::Unauthorized { refused },
         };
-        self.fly(need, Some(challenge)).await
+        self.attempt(need, Some(challenge)).await
     }
 
-    /// Joins the attempt under way; if that did not give what is needed, or there is none, makes one.
-    async fn fly(&self, need: Need, challenge: Option<Challenge>) -> Landing {
-        let entered = self.keeper.generation();
+    /// Joins the running attempt, or starts one if there is none or its result does not satisfy `need`.
+    async fn attempt(&self, need: TokenNeed, challenge: Option<Challenge>) -> TokenResult {
+        let generation = self.manager.generation();
         loop {
-            let (landing, joined) = {
-                let mut flight = locked(&self.flight);
-                match flight.as_ref().filter(|flight| !flight.task.is_finished()) {
-                    Some(flight) => (flight.landing.clone(), true),
+            let (outcome, has_joined) = {
+                let mut attempt = lock(&self.attempt);
+                match attempt.as_ref().filter(|attempt| !attempt.task.is_finished()) {
+                    Some(attempt) => (attempt.outcome.clone(), true),
                     None => {
-                        if let Some(token) = self.keeper.already(entered, &need) {
+                        if let Some(token) = self.manager.replacement(generation, &need) {
                             return Ok(Some(token));
                         }
-                        let started = start(&self.keeper, need.clone(), challenge.clone());
-                        let landing = started.landing.clone();
-                        *flight = Some(started);
-                        (landing, false)
+                        let started = start(&self.manager, need.clone(), challenge.clone());
+                        let outcome = started.outcome.clone();
+                        *attempt = Some(started);
+                        (outcome, false)
                     }
                 }
             };
-            let landed = tokio::select! {
-                landed = landing => landed,
-                // It turned out to need a person, whom a request does not wait for unless it was refused.
-                () = self.keeper.until_asking(), if need == Need::Request => {
-                    return Ok(self.keeper.ready().flatten());
+            let result = tokio::select! {
+                result = outcome => result,
+                // Only a request that the server refused waits for a login.
+                () = self.manager.login_started(), if need == TokenNeed::Request => {
+                    return Ok(self.manager.ready().flatten());
                 }
             };
-            if !joined || landed.is_err() || need == Need::Request {
-                return landed;
+            if !has_joined || result.is_err() || need == TokenNeed::Request {
+                return result;
             }
         }
     }
 }
 
-fn start(keeper: &Arc<Keeper>, need: Need, challenge: Option<Challenge>) -> Flight {
-    let handle = tokio::spawn(keeper.clone().work(need, challenge));
+fn start(manager: &Arc<TokenManager>, need: TokenNeed, challenge: Option<Challenge>) -> Attempt {
+    let handle = tokio::spawn(manager.clone().obtain(need, challenge));
     let task = handle.abort_handle();
-    let server = keeper.target.server.clone();
-    let landing = async move {
-        // It was stopped, or it panicked: in both cases there is no token.
-        handle.await.unwrap_or(Err(AuthError::Stopped { server }))
-    };
-    Flight { landing: landing.boxed().shared(), task }
+    // The task fails if it was aborted or panicked.
+    let outcome = handle.map(|finished| finished.unwrap_or(Err(AuthProblem::Cancelled)));
+    Attempt { outcome: outcome.boxed().shared(), task }
 }
 
-impl Bearer for OAuth {
-    fn token<'a>(&'a self, challenge: Option<&'a str>) -> BoxFuture<'a, Landing> {
-        Box::pin(async move {
-            match challenge {
-                None => self.before_request().await,
-                Some(header) => self.after_refusal(None, header).await,
-            }
-        })
+impl TokenProvider for OAuth {
+    fn token<'a>(&'a self, challenge: Option<&'a str>) -> BoxFuture<'a, Result<Option<Secret>, AuthError>> {
+        match challenge {
+            None => self.before_request().map_err(|problem| self.error(problem)).boxed(),
+            Some(challenge) => self.replace(None, challenge),
+        }
     }
 
-    fn replace<'a>(&'a self, refused: Option<&'a Secret>, challenge: &'a str) -> BoxFuture<'a, Landing> {
-        Box::pin(self.after_refusal(refused.cloned(), challenge))
+    fn replace<'a>(
+        &'a self,
+        refused: Option<&'a Secret>,
+        challenge: &'a str,
+    ) -> BoxFuture<'a, Result<Option<Secret>, AuthError>> {
+        self.after_refusal(refused.cloned(), challenge).map_err(|problem| self.error(problem)).boxed()
     }
 
-    fn asking(&self) -> Option<watch::Receiver<bool>> {
-        Some(self.keeper.asking())
+    fn login_in_progress(&self) -> Option<watch::Receiver<bool>> {
+        Some(self.manager.login_in_progress())
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
@@ -185,37 +187,35 @@ impl Bearer for OAuth {
 
 impl Drop for OAuth {
     fn drop(&mut self) {
-        if let Some(flight) = locked(&self.flight).take() {
-            flight.task.abort();
+        if let Some(attempt) = lock(&self.attempt).take() {
+            attempt.task.abort();
         }
     }
 }
 
 impl fmt::Debug for OAuth {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let server = &self.keeper.target.server;
+        let server = &self.manager.server.name;
         formatter.debug_struct("OAuth").field("server", server).finish_non_exhaustive()
     }
 }
 
-fn check(server: &str, config: &AuthConfig) -> Result<(), AuthError> {
-    let wrong =
-        |key, why: &str| Err(AuthError::Config { server: server.to_owned(), key, why: why.to_owned() });
-    let itself = config.grant == GrantKind::ClientCredentials;
-    if config.client_id.is_none() && (itself || config.client_secret.is_some()) {
-        return wrong("clientId", "is missing");
+fn check_config(config: &AuthConfig) -> Result<(), AuthProblem> {
+    let invalid = |key, problem: &str| Err(AuthProblem::Config { key, problem: problem.to_owned() });
+    if let Some(key) = config.missing_key() {
+        return invalid(key, "is missing");
     }
-    if itself && config.client_secret.is_none() && config.private_key.is_none() {
-        return wrong("clientSecret", "is missing, and so is `oauth.privateKey`");
+    if config.client_id.is_none() && config.client_secret.is_some() {
+        return invalid("clientId", "is missing");
     }
-    if !itself && config.private_key.is_some() {
-        return wrong("privateKey", "needs `oauth.grant` to be `client_credentials`");
+    if config.grant == GrantKind::AuthorizationCode && config.private_key.is_some() {
+        return invalid("privateKey", "requires `oauth.grant` to be `client_credentials`");
     }
-    let published = config.client_metadata_url.as_deref().map(Url::parse);
-    if let Some(url) = published
+    let metadata_url = config.client_metadata_url.as_deref().map(Url::parse);
+    if let Some(url) = metadata_url
         && !url.is_ok_and(|url| url.scheme() == "https" && url.path() != "/")
     {
-        return wrong("clientMetadataUrl", "is not an https URL with a path");
+        return invalid("clientMetadataUrl", "is not an https URL with a path");
     }
     Ok(())
 }
@@ -223,33 +223,30 @@ fn check(server: &str, config: &AuthConfig) -> Result<(), AuthError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::auth::{
-        answer::now,
-        store::{Client, Grant},
-    };
+    use crate::auth::token_store::{Grant, OAuthClient, unix_now};
 
     #[tokio::test]
-    async fn an_attempt_that_everybody_left_is_not_taken_for_a_new_one() {
-        let folder = tempfile::tempdir().expect("a folder");
+    async fn a_finished_attempt_without_callers_is_not_reused() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
         let url = "https://example.com/mcp";
         let oauth =
             OAuth::new("notes", url, AuthConfig::default(), folder.path(), None).expect("it is valid");
-        // Begun, and left at once: it finds nothing.
-        assert!(oauth.fly(Need::Request, None).now_or_never().is_none());
-        let over = async {
-            while !locked(&oauth.flight).as_ref().is_some_and(|flight| flight.task.is_finished()) {
+        // The only caller stops waiting immediately; the attempt finds no token.
+        assert!(oauth.attempt(TokenNeed::Request, None).now_or_never().is_none());
+        let finished = async {
+            while !lock(&oauth.attempt).as_ref().is_some_and(|attempt| attempt.task.is_finished()) {
                 tokio::task::yield_now().await;
             }
         };
-        timeout(Duration::from_secs(60), over).await.expect("it goes on by itself");
-        let client = Client { id: "client".to_owned(), secret: None, registered: true };
+        timeout(Duration::from_secs(60), finished).await.expect("it continues without callers");
+        let client = OAuthClient { id: "client".to_owned(), secret: None, registered: true };
         let token = Some(Secret::new("new"));
         let grant = Grant {
             access_token: token.clone(),
-            issued_at: now(),
+            issued_at: unix_now(),
             ..Grant::new(url.to_owned(), "https://issuer.example".to_owned(), client)
         };
-        oauth.keeper.store.save(grant).await.expect("saved");
-        assert_eq!(oauth.fly(Need::Request, None).await.expect("found"), token);
+        oauth.manager.store.save(grant).await.expect("saved");
+        assert_eq!(oauth.attempt(TokenNeed::Request, None).await.expect("found"), token);
     }
 }

@@ -1,7 +1,7 @@
-//! The local page a browser comes back to after a login (RFC 8252 section 7.3).
+//! The local page that a login redirects to (RFC 8252 section 7.3).
 //!
-//! Anything on the machine, and any page in the browser, can connect to it, so it believes only a request that
-//! brings the `state` of this login, and nothing else ends the wait. It listens on the loopback address alone.
+//! Every program on the machine and every page in the browser can connect to it. It therefore accepts only a
+//! request with the `state` of this login and ignores all others. It listens on the loopback address only.
 
 use std::{io, net::Ipv4Addr, time::Duration};
 
@@ -16,56 +16,57 @@ use tokio::{
 use crate::Secret;
 
 const PATH: &str = "/callback";
-/// Browsers open connections in advance and leave them silent: they must not block the one that counts.
-const CONNECTIONS: usize = 32;
-const REQUEST_LIMIT: usize = 16 * 1024;
-const REQUEST_TIME: Duration = Duration::from_secs(10);
+/// More than one, because browsers open connections in advance and may send nothing on them.
+const MAX_CONNECTIONS: usize = 32;
+const MAX_REQUEST_BYTES: usize = 16 * 1024;
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-pub(super) struct Redirect {
+pub(super) struct RedirectListener {
     listener: TcpListener,
     port: u16,
 }
 
-/// What the authorization server sent the browser back with.
+/// The parameters of the redirect.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Callback {
-    pub(super) answer: Result<Secret, Refusal>,
-    /// `iss` (RFC 9207), not yet compared with anything.
+    /// The authorization code, or the refusal.
+    pub(super) outcome: Result<Secret, LoginRefusal>,
+    /// `iss` (RFC 9207), not checked yet.
     pub(super) issuer: Option<String>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Refusal {
+pub(super) struct LoginRefusal {
     pub(super) error: String,
     pub(super) description: Option<String>,
 }
 
-impl Redirect {
-    pub(super) async fn bind(port: Option<u16>) -> io::Result<Redirect> {
+impl RedirectListener {
+    pub(super) async fn bind(port: Option<u16>) -> io::Result<RedirectListener> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port.unwrap_or(0))).await?;
         let port = listener.local_addr()?.port();
-        Ok(Redirect { listener, port })
+        Ok(RedirectListener { listener, port })
     }
 
     pub(super) fn uri(&self) -> String {
         format!("http://127.0.0.1:{}{PATH}", self.port)
     }
 
-    /// Waits for the request that brings `state`. The caller sets the deadline.
+    /// Waits for the request with `state`. The caller sets the timeout.
     pub(super) async fn wait(&self, state: &str) -> io::Result<Callback> {
         let mut connections = FuturesUnordered::new();
         loop {
             tokio::select! {
-                accepted = self.listener.accept(), if connections.len() < CONNECTIONS => {
+                accepted = self.listener.accept(), if connections.len() < MAX_CONNECTIONS => {
                     match accepted {
-                        Ok((stream, _)) => connections.push(timeout(REQUEST_TIME, answer(stream, state))),
-                        // The peer left between the handshake and here: not our listener's failure.
+                        Ok((stream, _)) => connections.push(timeout(REQUEST_TIMEOUT, handle(stream, state))),
+                        // The browser closed the connection; the listener still works.
                         Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                         Err(error) => return Err(error),
                     }
                 }
-                Some(answered) = connections.next() => {
-                    if let Ok(Ok(Some(callback))) = answered {
+                Some(handled) = connections.next() => {
+                    if let Ok(Ok(Some(callback))) = handled {
                         return Ok(callback);
                     }
                 }
@@ -74,74 +75,73 @@ impl Redirect {
     }
 }
 
-/// Reads one request, tells the browser what to show, and returns the callback if this was it.
-async fn answer(mut stream: TcpStream, state: &str) -> io::Result<Option<Callback>> {
+/// Handles one request, and returns the callback if it was the redirect of this login.
+async fn handle(mut stream: TcpStream, state: &str) -> io::Result<Option<Callback>> {
     let Some(target) = read_target(&mut stream).await? else {
-        return respond(&mut stream, "400 Bad Request", "This is not the end of a login.")
-            .await
-            .map(|()| None);
+        respond(&mut stream, "400 Bad Request", "This is not a valid request.").await?;
+        return Ok(None);
     };
-    let (status, text, callback) = match read_callback(&target, state) {
-        Ok(callback) if callback.answer.is_ok() => {
-            ("200 OK", "Logged in. You can close this page and go back to Toolwire.", Some(callback))
+    let callback = parse_callback(&target, state);
+    let (status, text) = match &callback {
+        Some(Callback { outcome: Ok(_), .. }) => {
+            ("200 OK", "Logged in. You can close this page and return to Toolwire.")
         }
-        Ok(callback) => {
-            ("200 OK", "The login was refused. You can close this page; Toolwire says why.", Some(callback))
+        Some(_) => {
+            ("200 OK", "The login was refused. You can close this page; Toolwire displays the reason.")
         }
-        Err(NotFound) => ("404 Not Found", "There is nothing here but the end of a login.", None),
+        None => ("404 Not Found", "This page is only for completing a login."),
     };
-    // What matters has arrived, whether or not the browser waits for the page.
-    match (respond(&mut stream, status, text).await, callback) {
-        (_, Some(callback)) => Ok(Some(callback)),
-        (written, None) => written.map(|()| None),
+    let responded = respond(&mut stream, status, text).await;
+    // The callback counts even if the browser does not wait for the page.
+    if callback.is_none() {
+        responded?;
     }
+    Ok(callback)
 }
 
-/// The target of a GET, once its whole head is here.
+/// Reads the head of a request and returns the target of a GET.
 async fn read_target(stream: &mut TcpStream) -> io::Result<Option<String>> {
     let mut head = Vec::new();
     while !head.windows(4).any(|end| end == b"\r\n\r\n") {
-        if head.len() > REQUEST_LIMIT || stream.read_buf(&mut head).await? == 0 {
+        if head.len() > MAX_REQUEST_BYTES || stream.read_buf(&mut head).await? == 0 {
             return Ok(None);
         }
     }
     let line = head.split(|byte| *byte == b'\r').next().unwrap_or_default();
-    let mut words = std::str::from_utf8(line).unwrap_or_default().split(' ');
-    Ok(match (words.next(), words.next()) {
+    let mut parts = std::str::from_utf8(line).unwrap_or_default().split(' ');
+    Ok(match (parts.next(), parts.next()) {
         (Some("GET"), Some(target)) => Some(target.to_owned()),
         _ => None,
     })
 }
 
-struct NotFound;
-
-fn read_callback(target: &str, state: &str) -> Result<Callback, NotFound> {
-    let base = Url::parse("http://127.0.0.1/").map_err(|_| NotFound)?;
-    let url = base.join(target).map_err(|_| NotFound)?;
-    // A parameter that comes twice makes the answer ambiguous, and OAuth forbids it (RFC 6749 section 3.1).
+/// Returns `None` if this is not the redirect of the login with `state`.
+fn parse_callback(target: &str, state: &str) -> Option<Callback> {
+    let url = Url::parse("http://127.0.0.1/").ok()?.join(target).ok()?;
+    // OAuth forbids duplicate parameters (RFC 6749 section 3.1), so one of them invalidates the request.
     let parameter = |name: &str| {
         let mut values = url.query_pairs().filter(|(key, _)| key == name);
         match (values.next(), values.next()) {
-            (Some((_, value)), None) => Ok(Some(value.into_owned())),
-            (None, _) => Ok(None),
-            _ => Err(NotFound),
+            (Some((_, value)), None) => Some(Some(value.into_owned())),
+            (None, _) => Some(None),
+            _ => None,
         }
     };
     if url.path() != PATH || parameter("state")?.as_deref() != Some(state) {
-        return Err(NotFound);
+        return None;
     }
-    let answer = match (parameter("code")?, parameter("error")?) {
+    let outcome = match (parameter("code")?, parameter("error")?) {
         (Some(code), None) => Ok(Secret::new(code)),
-        (None, Some(error)) => Err(Refusal { error, description: parameter("error_description")? }),
-        _ => return Err(NotFound),
+        (None, Some(error)) => Err(LoginRefusal { error, description: parameter("error_description")? }),
+        _ => return None,
     };
-    Ok(Callback { answer, issuer: parameter("iss")? })
+    Some(Callback { outcome, issuer: parameter("iss")? })
 }
 
 async fn respond(stream: &mut TcpStream, status: &str, text: &str) -> io::Result<()> {
     let page = format!("<!doctype html><meta charset=utf-8><title>Toolwire</title><p>{text}</p>\n");
     let length = page.len();
-    // The address holds the code: it is kept from caches, referrers and scripts.
+    // The URL contains the code, so caches, referrers and scripts must not get it.
     let response = format!(
         "HTTP/1.1 {status}\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {length}\r\n\
          Connection: close\r\nCache-Control: no-store\r\nReferrer-Policy: no-referrer\r\n\
@@ -155,25 +155,25 @@ async fn respond(stream: &mut TcpStream, status: &str, text: &str) -> io::Result
 mod tests {
     use super::*;
 
-    fn read(target: &str) -> Option<Callback> {
-        read_callback(target, "s 1").ok()
+    fn parse(target: &str) -> Option<Callback> {
+        parse_callback(target, "s 1")
     }
 
     #[test]
-    fn only_the_state_of_this_login_is_believed() {
+    fn only_a_request_with_the_state_of_this_login_is_accepted() {
         let code = |issuer: Option<&str>| {
-            Some(Callback { answer: Ok(Secret::new("c/1")), issuer: issuer.map(str::to_owned) })
+            Some(Callback { outcome: Ok(Secret::new("c/1")), issuer: issuer.map(str::to_owned) })
         };
-        assert_eq!(read("/callback?code=c%2F1&state=s+1"), code(None));
+        assert_eq!(parse("/callback?code=c%2F1&state=s+1"), code(None));
         assert_eq!(
-            read("/callback?state=s%201&code=c%2F1&iss=https%3A%2F%2Fi.example"),
+            parse("/callback?state=s%201&code=c%2F1&iss=https%3A%2F%2Fi.example"),
             code(Some("https://i.example"))
         );
         let refused =
-            Refusal { error: "access_denied".to_owned(), description: Some("not today".to_owned()) };
+            LoginRefusal { error: "access_denied".to_owned(), description: Some("not today".to_owned()) };
         assert_eq!(
-            read("/callback?error=access_denied&error_description=not+today&state=s+1"),
-            Some(Callback { answer: Err(refused), issuer: None })
+            parse("/callback?error=access_denied&error_description=not+today&state=s+1"),
+            Some(Callback { outcome: Err(refused), issuer: None })
         );
         for target in [
             "/",
@@ -191,30 +191,30 @@ mod tests {
             "",
             "*",
         ] {
-            assert_eq!(read(target), None, "{target}");
+            assert_eq!(parse(target), None, "{target}");
         }
     }
 
     #[tokio::test]
-    async fn strangers_and_silent_connections_do_not_end_the_wait() {
-        let redirect = Redirect::bind(None).await.expect("a port");
-        let (uri, port) = (redirect.uri(), redirect.port);
+    async fn other_requests_and_idle_connections_do_not_end_the_wait() {
+        let listener = RedirectListener::bind(None).await.expect("a port");
+        let (uri, port) = (listener.uri(), listener.port);
         let visit = async {
-            let mut silent = Vec::new();
+            let mut idle = Vec::new();
             for _ in 0..8 {
-                silent.push(TcpStream::connect(("127.0.0.1", port)).await.expect("connected"));
+                idle.push(TcpStream::connect(("127.0.0.1", port)).await.expect("connected"));
             }
             let mut garbage = TcpStream::connect(("127.0.0.1", port)).await.expect("connected");
             garbage.write_all(b"\x16\x03\x01 hello\r\n\r\n").await.expect("written");
             let client = reqwest::Client::new();
             let get = |url: String| client.get(url).send();
-            assert_eq!(get(format!("{uri}?code=evil&state=guess")).await.expect("answered").status(), 404);
-            assert_eq!(client.post(&uri).send().await.expect("answered").status(), 400);
-            let response = get(format!("{uri}?code=good&state=right")).await.expect("answered");
+            assert_eq!(get(format!("{uri}?code=evil&state=guess")).await.expect("a response").status(), 404);
+            assert_eq!(client.post(&uri).send().await.expect("a response").status(), 400);
+            let response = get(format!("{uri}?code=good&state=right")).await.expect("a response");
             assert_eq!(response.headers()["referrer-policy"], "no-referrer");
             assert!(response.text().await.expect("a page").contains("Logged in"));
         };
-        let (callback, ()) = futures::join!(redirect.wait("right"), visit);
-        assert_eq!(callback.expect("it came"), Callback { answer: Ok(Secret::new("good")), issuer: None });
+        let (callback, ()) = futures::join!(listener.wait("right"), visit);
+        assert_eq!(callback.expect("received"), Callback { outcome: Ok(Secret::new("good")), issuer: None });
     }
 }

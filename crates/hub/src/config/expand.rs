@@ -1,30 +1,30 @@
-//! Variables in the strings of a configuration.
+//! Expands variables in the strings of a configuration.
 
-/// Why a string cannot be expanded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Unexpanded {
+pub(super) enum ExpandError {
     Missing { variable: String },
     NotClosed,
     TooDeep,
 }
 
-/// Fallbacks within fallbacks; more is no configuration.
-const DEEPEST: usize = 8;
+/// How deep fallbacks can be nested in fallbacks.
+pub(super) const MAX_FALLBACK_DEPTH: usize = 8;
 
-/// Replaces `${NAME}`, `${env:NAME}` and `${NAME:-fallback}` (also when `NAME` is empty; the fallback may hold variables).
+/// Replaces `${NAME}`, `${env:NAME}` and `${NAME:-fallback}`.
 ///
-/// `$${` is a plain `${`. What stands in braces and cannot be a variable's name, such as a shell's `${#list[@]}`, stays.
-pub(super) fn expand(text: &str, variables: &dyn Fn(&str) -> Option<String>) -> Result<String, Unexpanded> {
-    expand_within(text, variables, 0)
+/// The fallback is used if `NAME` is unset or empty, and may contain variables. `$${` becomes a literal `${`.
+/// Braces that do not contain a variable name, such as a shell's `${#list[@]}`, are left unchanged.
+pub(super) fn expand(text: &str, variables: &dyn Fn(&str) -> Option<String>) -> Result<String, ExpandError> {
+    expand_at_depth(text, variables, 0)
 }
 
-fn expand_within(
+fn expand_at_depth(
     text: &str,
     variables: &dyn Fn(&str) -> Option<String>,
     depth: usize,
-) -> Result<String, Unexpanded> {
-    if depth > DEEPEST {
-        return Err(Unexpanded::TooDeep);
+) -> Result<String, ExpandError> {
+    if depth > MAX_FALLBACK_DEPTH {
+        return Err(ExpandError::TooDeep);
     }
     let mut expanded = String::with_capacity(text.len());
     let mut rest = text;
@@ -37,7 +37,7 @@ fn expand_within(
             continue;
         }
         expanded.push_str(before);
-        let end = closing(opened).ok_or(Unexpanded::NotClosed)?;
+        let end = closing_brace(opened).ok_or(ExpandError::NotClosed)?;
         let inside = &opened[..end];
         rest = &opened[end + 1..];
         let (name, fallback) = match inside.split_once(":-") {
@@ -53,16 +53,16 @@ fn expand_within(
         match (variables(variable), fallback) {
             (Some(value), None) => expanded.push_str(&value),
             (Some(value), Some(_)) if !value.is_empty() => expanded.push_str(&value),
-            (_, Some(fallback)) => expanded.push_str(&expand_within(fallback, variables, depth + 1)?),
-            (None, None) => return Err(Unexpanded::Missing { variable: variable.to_owned() }),
+            (_, Some(fallback)) => expanded.push_str(&expand_at_depth(fallback, variables, depth + 1)?),
+            (None, None) => return Err(ExpandError::Missing { variable: variable.to_owned() }),
         }
     }
     expanded.push_str(rest);
     Ok(expanded)
 }
 
-/// Where the brace is that closes the one before `text`.
-fn closing(text: &str) -> Option<usize> {
+/// Returns the offset of the brace that closes the one before `text`.
+fn closing_brace(text: &str) -> Option<usize> {
     let mut open = 0usize;
     let mut previous = ' ';
     for (index, letter) in text.char_indices() {
@@ -77,7 +77,8 @@ fn closing(text: &str) -> Option<usize> {
     None
 }
 
-/// The variable that `${name}` asks for. VS Code's `${input:id}` asks for one that nobody can set, which says so.
+/// Returns the variable that `${name}` refers to. VS Code's `${input:id}` refers to `input:id`, which is
+/// never set, so that the error names it.
 fn variable_name(name: &str) -> Option<&str> {
     let plain = name.strip_prefix("env:").unwrap_or(name);
     let letters = plain.strip_prefix("input:").unwrap_or(plain);
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(text: &str, expected: Result<&str, Unexpanded>) {
+    fn check(text: &str, expected: Result<&str, ExpandError>) {
         assert_eq!(expand(text, &variables), expected.map(str::to_owned), "{text}");
     }
 
@@ -115,12 +116,12 @@ mod tests {
         check("${A}${env:A}${A}", Ok("aaa"));
         check("${EMPTY}", Ok(""));
         check("${ProgramFiles(x86)}", Ok("C:"));
-        // What came out of a variable is not read again.
+        // The value of a variable is not expanded again.
         check("${DOLLAR}", Ok("${A}"));
     }
 
     #[test]
-    fn fallbacks_stand_in_for_absent_and_empty_variables() {
+    fn a_fallback_replaces_an_unset_or_empty_variable() {
         check("${A:-b}", Ok("a"));
         check("${NONE:-b}", Ok("b"));
         check("${env:NONE:-b}", Ok("b"));
@@ -134,8 +135,8 @@ mod tests {
     }
 
     #[test]
-    fn absent_variables_are_named() {
-        let missing = |name: &str| Err(Unexpanded::Missing { variable: name.to_owned() });
+    fn an_unset_variable_is_named_in_the_error() {
+        let missing = |name: &str| Err(ExpandError::Missing { variable: name.to_owned() });
         check("${NONE}", missing("NONE"));
         check("${env:NONE}", missing("NONE"));
         check("${A}${NONE}${NEITHER}", missing("NONE"));
@@ -144,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_variable_stays() {
+    fn text_that_is_not_a_variable_is_unchanged() {
         check("$A $ $$ {A} }", Ok("$A $ $$ {A} }"));
         check("${#list[@]} ${} ${1}", Ok("${#list[@]} ${} ${1}"));
         check("$${A}", Ok("${A}"));
@@ -153,10 +154,10 @@ mod tests {
     }
 
     #[test]
-    fn a_brace_without_its_end_is_an_error() {
-        check("${A", Err(Unexpanded::NotClosed));
-        check("a${", Err(Unexpanded::NotClosed));
-        check(&("${N:-".repeat(9) + &"}".repeat(9)), Err(Unexpanded::TooDeep));
-        check(&"${N:-".repeat(100_000), Err(Unexpanded::NotClosed));
+    fn an_unclosed_brace_is_an_error() {
+        check("${A", Err(ExpandError::NotClosed));
+        check("a${", Err(ExpandError::NotClosed));
+        check(&("${N:-".repeat(9) + &"}".repeat(9)), Err(ExpandError::TooDeep));
+        check(&"${N:-".repeat(100_000), Err(ExpandError::NotClosed));
     }
 }

@@ -1,25 +1,25 @@
-//! JSON as people keep it in configurations: with comments, trailing commas, a byte order mark; and where each value stands.
+//! JSON with comments, trailing commas and a byte order mark, parsed with the offset of each value.
 
 use std::borrow::Cow;
 
-use jsonc_parser::ast::{Object, Value as Node};
-use jsonc_parser::common::Ranged;
+use jsonc_parser::ast::Value as Node;
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
-use serde_json::Value;
+use serde_json::{Map, Value};
+use toolwire_contract::json_kind;
 
-/// What is wrong, and the byte at which.
-pub(super) struct Broken {
+pub(super) struct SyntaxError {
     pub(super) message: String,
-    pub(super) at: usize,
+    /// In bytes.
+    pub(super) offset: usize,
 }
 
-/// Editors on Windows put a byte order mark in front; it is no part of the JSON.
-pub(super) fn without_mark(text: &str) -> &str {
+/// Removes the byte order mark that some Windows editors write.
+pub(super) fn strip_byte_order_mark(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
-pub(super) fn parse(text: &str) -> Result<Node<'_>, Broken> {
-    // Only what VS Code takes in its own files; JSON5 would let mistakes pass that other hosts refuse.
+pub(super) fn parse_json(text: &str) -> Result<Node<'_>, SyntaxError> {
+    // Allows what VS Code allows in its own files. JSON5 would accept mistakes that other hosts reject.
     let options = ParseOptions {
         allow_comments: true,
         allow_trailing_commas: true,
@@ -36,41 +36,31 @@ pub(super) fn parse(text: &str) -> Result<Node<'_>, Broken> {
         let message = error.kind().to_string();
         let mut letters = message.chars();
         let first = letters.next().map(|first| first.to_ascii_lowercase());
-        Broken { message: first.into_iter().chain(letters).collect(), at: error.range().start }
+        SyntaxError { message: first.into_iter().chain(letters).collect(), offset: error.range().start }
     })?;
-    parsed.value.ok_or_else(|| Broken { message: "there is nothing in it".to_owned(), at: text.len() })
+    parsed.value.ok_or_else(|| SyntaxError { message: "the file is empty".to_owned(), offset: text.len() })
 }
 
-/// Line and column of a byte, both from 1.
-pub(super) fn line_and_column(text: &str, at: usize) -> (usize, usize) {
-    let before = text.get(..at).unwrap_or(text);
+/// Returns the line and the column of a byte offset, both counted from 1.
+pub(super) fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
+    let before = text.get(..offset).unwrap_or(text);
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
     (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
 }
 
-/// The members of an object: key, where the key stands, value.
-pub(super) fn members<'n, 't>(
-    object: &'n Object<'t>,
-) -> impl Iterator<Item = (&'n str, usize, &'n Node<'t>)> {
-    object.properties.iter().map(|member| (member.name.as_str(), member.range.start, &member.value))
+/// Returns the type of a value in the terms of [`json_kind`].
+pub(super) fn node_kind(node: &Node<'_>) -> &'static str {
+    json_kind(&match node {
+        Node::StringLit(_) => Value::String(String::new()),
+        Node::NumberLit(_) => Value::from(0),
+        Node::BooleanLit(_) => Value::Bool(false),
+        Node::Object(_) => Value::Object(Map::new()),
+        Node::Array(_) => Value::Array(Vec::new()),
+        Node::NullKeyword(_) => Value::Null,
+    })
 }
 
-pub(super) fn start(node: &Node<'_>) -> usize {
-    node.range().start
-}
-
-pub(super) fn kind_of(node: &Node<'_>) -> &'static str {
-    match node {
-        Node::StringLit(_) => "text",
-        Node::NumberLit(_) => "a number",
-        Node::BooleanLit(_) => "true or false",
-        Node::Object(_) => "an object",
-        Node::Array(_) => "a list",
-        Node::NullKeyword(_) => "null",
-    }
-}
-
-/// A text, number or boolean as text: `"PORT": 8080` means what it looks like.
+/// Returns a string, number or boolean as text, so that `"PORT": 8080` is the same as `"PORT": "8080"`.
 pub(super) fn scalar<'n>(node: &'n Node<'_>) -> Option<Cow<'n, str>> {
     Some(match node {
         Node::StringLit(text) => Cow::Borrowed(&*text.value),
@@ -80,7 +70,7 @@ pub(super) fn scalar<'n>(node: &'n Node<'_>) -> Option<Cow<'n, str>> {
     })
 }
 
-/// The digits of a number as a value; `None` for what JSON does not take, such as `01`.
+/// Returns `None` for digits that are not a JSON number, such as `01`.
 pub(super) fn number(digits: &str) -> Option<Value> {
     serde_json::from_str(digits).ok()
 }

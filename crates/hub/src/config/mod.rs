@@ -1,47 +1,46 @@
-//! `mcp.json`, as other hosts write it.
+//! The configuration file `mcp.json`, in the format that other MCP hosts use.
 //!
-//! [`Config::parse`] checks everything once, here: what it returns can be used as it is. It reads no file and no
-//! environment; whoever calls it does. `docs/guide/configuration.md` is the reference of the keys.
+//! [`Config::parse`] validates the complete file, so its result needs no further checks. The caller passes in
+//! the text and the environment variables. `docs/guide/configuration.md` documents the keys.
 
+mod candidates;
 mod expand;
-mod fault;
 mod json;
-mod oauth;
-mod places;
-mod read;
-mod reader;
+mod parse;
+mod problem;
 #[cfg(test)]
 mod tests;
+mod values;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub use fault::{Concern, ConfigError, Fault, Place, Warning};
-pub use oauth::Auth;
-pub use places::{Candidate, Origin};
+pub use candidates::ConfigCandidate;
+pub use problem::{ConfigError, ConfigWarning};
 use reqwest::Url;
 use serde_json::Value;
 
 use toolwire_contract::Glob;
 
+use crate::auth::AuthConfig;
 use crate::{HttpKind, Secret};
 
-/// How long connecting to a server may take, unless the configuration says otherwise.
-pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long a call may take, unless the configuration or the call says otherwise.
-pub const CALL_TIMEOUT: Duration = Duration::from_secs(60);
+/// The time to connect to a server if the configuration sets no `timeout`.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+/// The time for a call if neither the configuration nor the call sets a timeout.
+const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// One `mcp.json`.
+/// A parsed `mcp.json`.
 #[derive(Clone, PartialEq)]
 pub struct Config {
-    /// In the order of the file, disabled ones too; the names are unique.
+    /// All servers in the order of the file, including disabled ones; their names are unique.
     pub servers: Vec<ServerConfig>,
-    /// What stands under the key `toolwire`, with its variables expanded.
+    /// The value of the key `toolwire`, with variables expanded.
     pub toolwire: Option<Value>,
 }
 
-/// One server.
+/// The configuration of one server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerConfig {
     pub name: ServerName,
@@ -49,53 +48,56 @@ pub struct ServerConfig {
     pub disabled: bool,
     pub connect_timeout: Duration,
     pub call_timeout: Duration,
-    /// Put before the name of each of its tools; a legal beginning of a name.
+    /// Prepended to the names of the server's tools; a legal start of a tool name.
     pub prefix: Option<String>,
-    /// If not empty, only tools whose own name matches one of these are offered.
+    /// If not empty, only tools whose name on the server matches one of these patterns are offered.
     pub allow: Vec<Glob>,
-    /// Tools whose own name matches one of these are not offered, allowed or not.
+    /// Tools whose name on the server matches one of these patterns are not offered, even if allowed.
     pub deny: Vec<Glob>,
 }
 
-/// What the configuration calls a server: some text without control characters.
+/// The configured name of a server: not empty and without control characters.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServerName(String);
 
-/// How a server is reached.
+/// How to connect to a server.
 #[derive(Clone, PartialEq)]
+#[non_exhaustive]
 pub enum Transport {
-    /// A child process that speaks on its standard streams.
+    /// A child process that communicates over its standard streams.
     Stdio { command: String, args: Vec<String>, env: Vec<(String, Secret)>, cwd: Option<PathBuf> },
     Http {
         /// `http` or `https`, with a host.
         url: Url,
-        /// Names and values that HTTP allows.
+        /// Valid HTTP header names and values.
         headers: Vec<(String, Secret)>,
         kind: HttpKind,
-        auth: Auth,
+        /// How to get a token if the server requires one. `None` means that this is an error, because of
+        /// `"oauth": false` or a configured `Authorization` header.
+        oauth: Option<Box<AuthConfig>>,
     },
 }
 
 impl Config {
-    /// Reads the text of a file called `file`; `variables` gives the values for `${…}`.
+    /// Parses the text of `file`; `variables` returns the values for `${…}`.
     pub fn parse(
         text: &str,
         file: &Path,
         variables: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<(Config, Vec<Warning>), ConfigError> {
-        read::read(text, file, variables)
+    ) -> Result<(Config, Vec<ConfigWarning>), ConfigError> {
+        parse::parse(text, file, variables)
     }
 
-    /// The places where the configuration is looked for, in order; the first that exists counts.
+    /// Returns the paths to search for the configuration, in order; the first that exists is used.
     ///
-    /// `flag` is `--config`, `variable` is `$TOOLWIRE_CONFIG`, `user_folder` is where this user's configuration of
-    /// Toolwire lives.
+    /// `flag` is the value of `--config`, `variable` the value of `$TOOLWIRE_CONFIG`, and `user_folder` the
+    /// user's configuration folder for Toolwire.
     pub fn candidates(
         flag: Option<&Path>,
         variable: Option<&Path>,
         user_folder: Option<&Path>,
-    ) -> Vec<Candidate> {
-        places::candidates(flag, variable, user_folder)
+    ) -> Vec<ConfigCandidate> {
+        candidates::candidates(flag, variable, user_folder)
     }
 
     pub fn server(&self, name: &str) -> Option<&ServerConfig> {
@@ -104,7 +106,7 @@ impl Config {
 }
 
 impl ServerConfig {
-    /// A server with nothing but defaults around its transport.
+    /// Creates a server configuration with default values.
     pub fn new(name: ServerName, transport: Transport) -> ServerConfig {
         ServerConfig {
             name,
@@ -118,19 +120,19 @@ impl ServerConfig {
         }
     }
 
-    /// Whether the tool that the server calls `tool` may be offered.
-    pub fn admits(&self, tool: &str) -> bool {
+    /// Whether `allow` and `deny` permit the tool with this name on the server.
+    pub(crate) fn allows_tool(&self, tool: &str) -> bool {
         let matches = |globs: &[Glob]| globs.iter().any(|glob| glob.matches(tool));
         (self.allow.is_empty() || matches(&self.allow)) && !matches(&self.deny)
     }
 }
 
 impl ServerName {
-    /// `None` for text that cannot be a name: empty, or with control characters.
+    /// Returns `None` if `name` is blank or contains control characters.
     pub fn new(name: impl Into<String>) -> Option<ServerName> {
         let name = name.into();
-        let is_name = !name.trim().is_empty() && !name.chars().any(char::is_control);
-        is_name.then_some(ServerName(name))
+        let is_valid = !name.trim().is_empty() && !name.chars().any(char::is_control);
+        is_valid.then_some(ServerName(name))
     }
 
     pub fn as_str(&self) -> &str {
@@ -146,7 +148,7 @@ impl fmt::Display for ServerName {
 
 impl fmt::Debug for Config {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let toolwire = self.toolwire.as_ref().map(|_| Hidden);
+        let toolwire = self.toolwire.as_ref().map(|_| Redacted);
         formatter.debug_struct("Config").field("servers", &self.servers).field("toolwire", &toolwire).finish()
     }
 }
@@ -154,27 +156,27 @@ impl fmt::Debug for Config {
 impl fmt::Debug for Transport {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            // People pass tokens as arguments too, so only their number shows.
+            // Arguments often contain tokens, so only their number is printed.
             Transport::Stdio { command, args, env, cwd } => formatter
                 .debug_struct("Stdio")
                 .field("command", command)
-                .field("args", &vec![Hidden; args.len()])
+                .field("args", &vec![Redacted; args.len()])
                 .field("env", env)
                 .field("cwd", cwd)
                 .finish(),
-            Transport::Http { url, headers, kind, auth } => formatter
+            Transport::Http { url, headers, kind, oauth } => formatter
                 .debug_struct("Http")
-                .field("url", &shown_url(url))
+                .field("url", &redact_url(url))
                 .field("headers", headers)
                 .field("kind", kind)
-                .field("auth", auth)
+                .field("oauth", oauth)
                 .finish(),
         }
     }
 }
 
-/// A URL as it may be seen: without user, password, query and fragment, where people put tokens.
-pub fn shown_url(url: &Url) -> String {
+/// Removes the user, password, query and fragment of a URL, because they often contain tokens.
+fn redact_url(url: &Url) -> String {
     let mut bare = url.clone();
     let has_user = !url.username().is_empty() || url.password().is_some();
     // Both fail only for URLs without a host, which have no user either.
@@ -182,14 +184,14 @@ pub fn shown_url(url: &Url) -> String {
     let _ = bare.set_password(None);
     bare.set_query(None);
     bare.set_fragment(None);
-    let hidden = if has_user || url.query().is_some() || url.fragment().is_some() { "…" } else { "" };
-    format!("{bare}{hidden}")
+    let mark = if has_user || url.query().is_some() || url.fragment().is_some() { "…" } else { "" };
+    format!("{bare}{mark}")
 }
 
 #[derive(Clone, Copy)]
-struct Hidden;
+struct Redacted;
 
-impl fmt::Debug for Hidden {
+impl fmt::Debug for Redacted {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("…")
     }

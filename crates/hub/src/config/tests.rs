@@ -1,12 +1,10 @@
-//! Whole files, as hosts and people write them.
+//! Complete files as other hosts and users write them.
 
-use crate::{AuthConfig, GrantKind};
 use std::path::Path;
 use std::time::Duration;
 
-use serde_json::json;
-
 use super::*;
+use crate::auth::GrantKind;
 
 fn variables(name: &str) -> Option<String> {
     let value = match name {
@@ -23,25 +21,25 @@ fn variables(name: &str) -> Option<String> {
 fn parse(text: &str) -> (Config, Vec<String>) {
     let (config, warnings) =
         Config::parse(text, Path::new("mcp.json"), &variables).unwrap_or_else(|error| panic!("{error}"));
-    (config, warnings.iter().map(|warning| told(warning, warning.hint())).collect())
+    (config, warnings.iter().map(|warning| with_hint(warning, warning.hint())).collect())
 }
 
-fn told(message: impl fmt::Display, hint: Option<String>) -> String {
+fn with_hint(message: impl fmt::Display, hint: Option<String>) -> String {
     hint.map_or_else(|| message.to_string(), |hint| format!("{message}\nhint: {hint}"))
 }
 
-/// One server of a file without warnings.
+/// Parses one server; warnings fail the test.
 #[track_caller]
 fn server(body: &str) -> ServerConfig {
     let (config, warnings) = parse(&format!(r#"{{"mcpServers": {{"s": {body}}}}}"#));
     assert_eq!(warnings, Vec::<String>::new());
-    config.servers.into_iter().next().expect("there is one server")
+    config.servers.into_iter().next().expect("the file has one server")
 }
 
 #[track_caller]
 fn check_error(text: &str, expected: &str) {
     let error = Config::parse(text, Path::new("mcp.json"), &variables).expect_err("the case is wrong");
-    assert_eq!(told(&error, error.hint()), expected, "{text}");
+    assert_eq!(with_hint(&error, error.hint()), expected, "{text}");
 }
 
 #[track_caller]
@@ -57,7 +55,7 @@ fn stdio(command: &str) -> Transport {
 
 fn http(url: &str, kind: HttpKind) -> Transport {
     let url = Url::parse(url).expect("the case has a URL");
-    Transport::Http { url, headers: Vec::new(), kind, auth: Auth::default() }
+    Transport::Http { url, headers: Vec::new(), kind, oauth: Some(Box::default()) }
 }
 
 fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, Secret)> {
@@ -65,7 +63,7 @@ fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, Secret)> {
 }
 
 #[test]
-fn a_process_is_read_with_all_its_keys() {
+fn all_keys_of_a_process_are_parsed() {
     let read = server(
         r#"{"command": "npx", "args": ["-y", "pkg", "--token=${TOKEN}", 5], "cwd": "/srv/${HOST}",
             "env": {"A": "${env:TOKEN}", "PORT": 8080, "DEBUG": true, "GONE": null, "E": ""},
@@ -90,13 +88,13 @@ fn a_process_is_read_with_all_its_keys() {
 }
 
 #[test]
-fn a_server_on_the_network_is_read_with_all_its_keys() {
+fn all_keys_of_a_remote_server_are_parsed() {
     let read = server(
         r#"{"type": "sse", "url": "https://${HOST}/mcp?key=${TOKEN}", "headers": {"X-Key": "${TOKEN}"},
             "oauth": {"grant": "client_credentials", "clientId": "id", "clientSecret": "${TOKEN}",
                       "scopes": "read write", "redirectPort": 8080, "clientMetadataUrl": "https://a/b.json"}}"#,
     );
-    let Transport::Http { url, headers, kind, auth } = read.transport else { panic!("it has a URL") };
+    let Transport::Http { url, headers, kind, oauth } = read.transport else { panic!("it has a URL") };
     assert_eq!((url.as_str(), kind), ("https://example.com/mcp?key=s3cret", HttpKind::Sse));
     assert_eq!(headers, pairs(&[("X-Key", "s3cret")]));
     let expected = AuthConfig {
@@ -108,20 +106,20 @@ fn a_server_on_the_network_is_read_with_all_its_keys() {
         scopes: vec!["read".to_owned(), "write".to_owned()],
         redirect_port: Some(8080),
     };
-    assert_eq!(auth, Auth::OAuth(Box::new(expected)));
+    assert_eq!(oauth, Some(Box::new(expected)));
 }
 
 #[test]
-fn defaults_are_those_of_the_contract() {
+fn missing_keys_have_default_values() {
     let read = server(r#"{"command": "a"}"#);
     assert_eq!(read, ServerConfig::new(ServerName("s".to_owned()), stdio("a")));
     assert_eq!((read.connect_timeout.as_secs(), read.call_timeout.as_secs()), (30, 60));
-    // `null` is as if it were not there.
+    // `null` is the same as a missing key.
     assert_eq!(server(r#"{"command": "a", "args": null, "timeout": null, "url": null, "prefix": ""}"#), read);
 }
 
 #[test]
-fn the_type_is_read_as_hosts_spell_it() {
+fn every_common_spelling_of_a_type_is_accepted() {
     let cases = [
         (r#"{"command": "a", "type": "stdio"}"#, stdio("a")),
         (r#"{"url": "http://a/"}"#, http("http://a/", HttpKind::Auto)),
@@ -137,20 +135,20 @@ fn the_type_is_read_as_hosts_spell_it() {
 }
 
 #[test]
-fn a_token_in_the_headers_needs_no_login() {
-    let auth = |body: &str| match server(body).transport {
-        Transport::Http { auth, .. } => auth,
+fn a_configured_authorization_header_turns_oauth_off() {
+    let oauth = |body: &str| match server(body).transport {
+        Transport::Http { oauth, .. } => oauth,
         Transport::Stdio { .. } => panic!("it has a URL"),
     };
     let header = r#""url": "http://a/", "headers": {"authorization": "Bearer ${TOKEN}"}"#;
-    assert_eq!(auth(&format!("{{{header}}}")), Auth::Off);
-    assert_eq!(auth(&format!(r#"{{{header}, "oauth": true}}"#)), Auth::default());
-    assert_eq!(auth(r#"{"url": "http://a/", "oauth": false}"#), Auth::Off);
-    assert_eq!(auth(r#"{"url": "http://a/", "oauth": {}}"#), Auth::default());
+    assert_eq!(oauth(&format!("{{{header}}}")), None);
+    assert_eq!(oauth(&format!(r#"{{{header}, "oauth": true}}"#)), Some(Box::default()));
+    assert_eq!(oauth(r#"{"url": "http://a/", "oauth": false}"#), None);
+    assert_eq!(oauth(r#"{"url": "http://a/", "oauth": {}}"#), Some(Box::default()));
 }
 
 #[test]
-fn files_of_other_hosts_are_taken() {
+fn files_of_other_hosts_are_accepted() {
     let vs_code = "\u{feff}{
         // A comment.
         \"servers\": { /* and another */
@@ -171,7 +169,7 @@ fn files_of_other_hosts_are_taken() {
 }
 
 #[test]
-fn our_own_part_is_handed_on_expanded() {
+fn variables_in_the_toolwire_key_are_expanded() {
     let config = check_warnings(
         r#"{"$schema": "https://a/b", "toolwire": {"model": "a/b", "keys": ["${TOKEN}", 1.50, null, true]}}"#,
         &[],
@@ -181,12 +179,12 @@ fn our_own_part_is_handed_on_expanded() {
     assert_eq!(config.toolwire, Some(expected));
     check_error(
         r#"{"toolwire": {"keys": ["${NONE}"]}}"#,
-        "mcp.json:1:24: key `toolwire.keys[0]`: variable `NONE` is not set\nhint: set it, or give a fallback: `${NONE:-…}`",
+        "mcp.json:1:24: key `toolwire.keys[0]`: variable `NONE` is not set\nhint: set it, or add a fallback: `${NONE:-…}`",
     );
 }
 
 #[test]
-fn a_disabled_server_is_kept_and_misses_no_variable() {
+fn a_disabled_server_is_included_and_may_use_unset_variables() {
     let config = check_warnings(
         r#"{"mcpServers": {"a": {"disabled": true, "command": "${NONE}", "env": {"K": "${NONE}"}},
                            "b": {"url": "${NONE}", "disabled": true}, "c": {"command": "c", "disabled": false}}}"#,
@@ -196,32 +194,30 @@ fn a_disabled_server_is_kept_and_misses_no_variable() {
 }
 
 #[test]
-fn unknown_keys_are_named_with_the_nearest_known_one() {
+fn a_warning_about_an_unknown_key_suggests_a_similar_key() {
     check_warnings(
         "{\n  \"mcpServers\": {\"gh\": {\n    \"command\": \"a\", \"timout\": 5, \"zzz\": 1,\n    \"tools\": {\"denied\": []}\n  }},\n  \"inputs\": []\n}",
         &[
             "mcp.json:6:3: unknown key `inputs`",
-            "mcp.json:3:21: server `gh`: unknown key `timout`\nhint: is it meant to be `timeout`?",
+            "mcp.json:3:21: server `gh`: unknown key `timout`\nhint: did you mean `timeout`?",
             "mcp.json:3:34: server `gh`: unknown key `zzz`",
-            "mcp.json:4:15: server `gh`, key `tools`: unknown key `denied`\nhint: is it meant to be `deny`?",
+            "mcp.json:4:15: server `gh`, key `tools`: unknown key `denied`\nhint: did you mean `deny`?",
         ],
     );
     check_warnings(
         r#"{"mcpServers": {"a": {"url": "http://a/", "oauth": {"clientID": "x"}}}}"#,
-        &[
-            "mcp.json:1:53: server `a`, key `oauth`: unknown key `clientID`\nhint: is it meant to be `clientId`?",
-        ],
+        &["mcp.json:1:53: server `a`, key `oauth`: unknown key `clientID`\nhint: did you mean `clientId`?"],
     );
 }
 
 #[test]
-fn what_stands_twice_counts_as_it_stands_last() {
+fn the_last_value_of_a_duplicate_key_is_used() {
     let config = check_warnings(
         r#"{"mcpServers": {"a": {"command": "1"}, "b": {"command": "2"}}, "servers": {"a": {"command": "3", "command": "4", "env": {"K": "1", "K": "2"}}}}"#,
         &[
-            "mcp.json:1:98: server `a`, key `command`: stands twice; the later one counts",
-            "mcp.json:1:137: server `a`, key `env.K`: stands twice; the later one counts",
-            "mcp.json:1:76: server `a`: stands twice; the later one counts",
+            "mcp.json:1:98: server `a`, key `command`: duplicate key; the last value is used",
+            "mcp.json:1:137: server `a`, key `env.K`: duplicate key; the last value is used",
+            "mcp.json:1:76: server `a`: duplicate key; the last value is used",
         ],
     );
     let names: Vec<&str> = config.servers.iter().map(|server| server.name.as_str()).collect();
@@ -232,152 +228,155 @@ fn what_stands_twice_counts_as_it_stands_last() {
 }
 
 #[test]
-fn keys_of_the_other_transport_are_reported() {
+fn keys_of_the_other_transport_cause_warnings() {
     check_warnings(
         r#"{"mcpServers": {"a": {"command": "a", "headers": {}}, "b": {"url": "http://b/", "env": {}},
                            "c": {"type": "http", "command": "a", "url": "http://c/"}}}"#,
         &[
-            "mcp.json:1:50: server `a`, key `headers`: has no use for a server that is reached by `command`",
-            "mcp.json:1:88: server `b`, key `env`: has no use for a server that is reached by `url`",
-            "mcp.json:2:61: server `c`, key `command`: has no use for a server that is reached by `url`",
+            "mcp.json:1:50: server `a`, key `headers`: ignored, because the server is configured with `command`",
+            "mcp.json:1:88: server `b`, key `env`: ignored, because the server is configured with `url`",
+            "mcp.json:2:61: server `c`, key `command`: ignored, because the server is configured with `url`",
         ],
     );
 }
 
 #[test]
-fn a_timeout_that_looks_like_milliseconds_is_reported() {
+fn a_timeout_that_looks_like_milliseconds_causes_a_warning() {
     let config = check_warnings(
         r#"{"mcpServers": {"a": {"command": "a", "timeout": 60000}, "b": {"command": "b", "timeout": "60000s"}}}"#,
         &[
-            "mcp.json:1:50: server `a`, key `timeout`: 60000 seconds is long\nhint: a number is seconds here; if these are milliseconds, write \"60000ms\"",
+            "mcp.json:1:50: server `a`, key `timeout`: 60000 seconds is unusually long\nhint: a number is in seconds; for milliseconds, write \"60000ms\"",
         ],
     );
     assert_eq!(config.servers[0].call_timeout, Duration::from_secs(60_000));
 }
 
 #[test]
-fn faults_name_file_server_and_key() {
+fn errors_name_the_file_the_server_and_the_key() {
     let one = |body: &str| format!(r#"{{"mcpServers": {{"gh": {body}}}}}"#);
     let cases: [(String, &str); 33] = [
         (one("5"), "mcp.json:1:17: server `gh`: must be an object, not a number"),
         (
             one("{}"),
-            "mcp.json:1:17: server `gh`: neither `command` nor `url` says how to reach the server\nhint: give `command` for a process, `url` for a server on the network",
+            "mcp.json:1:17: server `gh`: neither `command` nor `url` is set\nhint: set `command` for a local process, or `url` for a remote server",
         ),
         (
             one(r#"{"serverUrl": "http://a/"}"#),
-            "mcp.json:1:17: server `gh`: neither `command` nor `url` says how to reach the server\nhint: is `serverUrl` meant to be `url`?",
+            "mcp.json:1:17: server `gh`: neither `command` nor `url` is set\nhint: did you mean `url` instead of `serverUrl`?",
         ),
         (
             one(r#"{"comand": "a"}"#),
-            "mcp.json:1:17: server `gh`: neither `command` nor `url` says how to reach the server\nhint: is `comand` meant to be `command`?",
+            "mcp.json:1:17: server `gh`: neither `command` nor `url` is set\nhint: did you mean `command` instead of `comand`?",
         ),
         (
             one(r#"{"command": "a", "url": "http://a/"}"#),
-            "mcp.json:1:17: server `gh`: both `command` and `url` are there\nhint: remove one, or say by `type` which one counts",
+            "mcp.json:1:17: server `gh`: both `command` and `url` are set\nhint: remove one of them, or set `type`",
         ),
         (
             one(r#"{"command": "a", "type": "http"}"#),
-            "mcp.json:1:48: server `gh`, key `type`: `http` needs a `url`, and there is none",
+            "mcp.json:1:48: server `gh`, key `type`: type `http` requires `url`",
         ),
         (
             one(r#"{"url": "http://a/", "type": "stdio"}"#),
-            "mcp.json:1:52: server `gh`, key `type`: `stdio` needs a `command`, and there is none",
+            "mcp.json:1:52: server `gh`, key `type`: type `stdio` requires `command`",
         ),
         (
             one(r#"{"url": "http://a/", "type": "ws"}"#),
-            "mcp.json:1:52: server `gh`, key `type`: `ws` is not `stdio`, `http`, `streamable-http` or `sse`\nhint: leave `type` out: `command` and `url` say it, and which HTTP a URL speaks is found out",
+            "mcp.json:1:52: server `gh`, key `type`: unknown type `ws`; expected `stdio`, `http`, `streamable-http` or `sse`\nhint: remove `type`; the transport is detected from `command` or `url`",
         ),
-        (one(r#"{"command": ["a"]}"#), "mcp.json:1:35: server `gh`, key `command`: must be text, not a list"),
+        (
+            one(r#"{"command": ["a"]}"#),
+            "mcp.json:1:35: server `gh`, key `command`: must be a string, not an array",
+        ),
         (one(r#"{"command": " "}"#), "mcp.json:1:35: server `gh`, key `command`: must not be empty"),
         (one(r#"{"command": "${EMPTY}"}"#), "mcp.json:1:35: server `gh`, key `command`: must not be empty"),
         (
             one(r#"{"command": "a", "args": "b"}"#),
-            "mcp.json:1:48: server `gh`, key `args`: must be a list of texts, not text",
+            "mcp.json:1:48: server `gh`, key `args`: must be an array of strings, not a string",
         ),
         (
             one(r#"{"command": "a", "args": ["b", {}]}"#),
-            "mcp.json:1:54: server `gh`, key `args[1]`: must be text, not an object",
+            "mcp.json:1:54: server `gh`, key `args[1]`: must be a string, not an object",
         ),
         (
             one(r#"{"command": "a", "args": ["\u0000"]}"#),
-            "mcp.json:1:17: server `gh`: a NUL character cannot be handed to a process",
+            "mcp.json:1:17: server `gh`: a NUL character cannot be passed to a process",
         ),
         (
             one(r#"{"command": "a", "env": []}"#),
-            "mcp.json:1:47: server `gh`, key `env`: must be an object, not a list",
+            "mcp.json:1:47: server `gh`, key `env`: must be an object, not an array",
         ),
         (
             one(r#"{"command": "a", "env": {"A=B": "c"}}"#),
-            "mcp.json:1:47: server `gh`, key `env`: `A=B` cannot be the name of an environment variable",
+            "mcp.json:1:47: server `gh`, key `env`: invalid environment variable name `A=B`",
         ),
         (
             one(r#"{"command": "a", "env": {"K": "${NONE}"}}"#),
-            "mcp.json:1:53: server `gh`, key `env.K`: variable `NONE` is not set\nhint: set it, or give a fallback: `${NONE:-…}`",
+            "mcp.json:1:53: server `gh`, key `env.K`: variable `NONE` is not set\nhint: set it, or add a fallback: `${NONE:-…}`",
         ),
         (
             one(r#"{"command": "a", "env": {"K": "${input:gh-token}"}}"#),
-            "mcp.json:1:53: server `gh`, key `env.K`: variable `input:gh-token` is not set\nhint: nobody is asked for inputs here: name an environment variable, such as `${GH_TOKEN}`",
+            "mcp.json:1:53: server `gh`, key `env.K`: variable `input:gh-token` is not set\nhint: inputs are not supported; use an environment variable instead, such as `${GH_TOKEN}`",
         ),
         (
             one(r#"{"command": "a", "args": ["${TOKEN"]}"#),
-            "mcp.json:1:49: server `gh`, key `args[0]`: `${` has no closing brace\nhint: write `$${` for a plain `${`",
+            "mcp.json:1:49: server `gh`, key `args[0]`: `${` has no closing brace\nhint: write `$${` for a literal `${`",
         ),
         (
             one(r#"{"url": "localhost:80/mcp"}"#),
-            "mcp.json:1:31: server `gh`, key `url`: not a URL of a server: it begins with neither `http://` nor `https://`\nhint: write it whole, such as `https://example.com/mcp`",
+            "mcp.json:1:31: server `gh`, key `url`: invalid URL: it must start with `http://` or `https://`\nhint: write the complete URL, such as `https://example.com/mcp`",
         ),
         (
             one(r#"{"url": "/mcp"}"#),
-            "mcp.json:1:31: server `gh`, key `url`: not a URL of a server: relative URL without a base\nhint: write it whole, such as `https://example.com/mcp`",
+            "mcp.json:1:31: server `gh`, key `url`: invalid URL: relative URL without a base\nhint: write the complete URL, such as `https://example.com/mcp`",
         ),
         (
             one(r#"{"url": "http://a/", "headers": {"a b": "c"}}"#),
-            "mcp.json:1:55: server `gh`, key `headers`: `a b` cannot be the name of a header",
+            "mcp.json:1:55: server `gh`, key `headers`: invalid header name `a b`",
         ),
         (
             one(r#"{"url": "http://a/", "headers": {"a": "${BREAK}"}}"#),
-            "mcp.json:1:55: server `gh`, key `headers.a`: a header cannot have this value: it holds a line break or another control character",
+            "mcp.json:1:55: server `gh`, key `headers.a`: invalid header value: it contains a line break or another control character",
         ),
         (
             one(r#"{"url": "http://a/", "oauth": {"grant": "password"}}"#),
-            "mcp.json:1:63: server `gh`, key `oauth.grant`: `password` is not `authorization_code` or `client_credentials`",
+            "mcp.json:1:63: server `gh`, key `oauth.grant`: unknown grant `password`; expected `authorization_code` or `client_credentials`",
         ),
         (
             one(r#"{"url": "http://a/", "oauth": {"grant": "client_credentials", "clientId": "a"}}"#),
-            "mcp.json:1:53: server `gh`, key `oauth`: `client_credentials` needs a `clientSecret`, and there is none",
+            "mcp.json:1:53: server `gh`, key `oauth`: grant `client_credentials` requires `clientSecret`",
         ),
         (
             one(r#"{"url": "http://a/", "oauth": {"callbackPort": 0}}"#),
-            "mcp.json:1:70: server `gh`, key `oauth.callbackPort`: must be a port: a whole number from 1 to 65535",
+            "mcp.json:1:70: server `gh`, key `oauth.callbackPort`: must be a port number from 1 to 65535",
         ),
         (
             one(r#"{"command": "a", "timeout": "soon"}"#),
-            "mcp.json:1:51: server `gh`, key `timeout`: `soon` is no time between 1ms and 24h\nhint: write seconds, or a text such as \"30s\", \"500ms\" or \"2m\"",
+            "mcp.json:1:51: server `gh`, key `timeout`: `soon` is not a duration between 1ms and 24h\nhint: write a number of seconds, or a string such as \"30s\", \"500ms\" or \"2m\"",
         ),
         (
             one(r#"{"command": "a", "disabled": "yes"}"#),
-            "mcp.json:1:52: server `gh`, key `disabled`: must be true or false, not text",
+            "mcp.json:1:52: server `gh`, key `disabled`: must be a boolean, not a string",
         ),
         (
             one(r#"{"command": "a", "prefix": "1st"}"#),
-            "mcp.json:1:50: server `gh`, key `prefix`: `1st` cannot begin the name of a tool: it takes up to 32 letters, digits, `_` and `-`, and no digit or `-` first",
+            "mcp.json:1:50: server `gh`, key `prefix`: invalid prefix `1st`; use up to 32 letters, digits, `_` and `-`, and do not start with a digit or `-`",
         ),
         (
             one(r#"{"command": "a", "tools": {"allow": "*"}}"#),
-            "mcp.json:1:59: server `gh`, key `tools.allow`: must be a list of texts, not text",
+            "mcp.json:1:59: server `gh`, key `tools.allow`: must be an array of strings, not a string",
         ),
         (
             r#"{"mcpServers": []}"#.to_owned(),
-            "mcp.json:1:16: key `mcpServers`: must be an object, not a list",
+            "mcp.json:1:16: key `mcpServers`: must be an object, not an array",
         ),
         (
             r#"{"mcpServers": {" ": {"command": "a"}}}"#.to_owned(),
-            "mcp.json:1:17: server ` `: a server's name must be text without control characters",
+            "mcp.json:1:17: server ` `: invalid server name: it must not be blank or contain control characters",
         ),
         (
             r#"{"mcp_servers": {}}"#.to_owned(),
-            "mcp.json:1:1: no servers: there is no key `mcpServers`\nhint: is `mcp_servers` meant to be `mcpServers`?",
+            "mcp.json:1:1: missing key `mcpServers`\nhint: did you mean `mcpServers` instead of `mcp_servers`?",
         ),
     ];
     for (text, expected) in cases {
@@ -386,31 +385,31 @@ fn faults_name_file_server_and_key() {
 }
 
 #[test]
-fn what_is_not_json_is_shown_by_line_and_column() {
-    let hint = "\nhint: JSON with comments and trailing commas is taken";
+fn a_syntax_error_names_the_line_and_the_column() {
+    let hint = "\nhint: comments and trailing commas are allowed";
     let cases = [
-        ("", "mcp.json:1:1: not JSON: there is nothing in it"),
-        ("// nothing\n", "mcp.json:2:1: not JSON: there is nothing in it"),
+        ("", "mcp.json:1:1: invalid JSON: the file is empty"),
+        ("// nothing\n", "mcp.json:2:1: invalid JSON: the file is empty"),
         (
             "{\n  \"mcpServers\": {\n    \"ä\": {\"command\" \"a\"}\n",
-            "mcp.json:3:21: not JSON: expected colon after the string or word in object property",
+            "mcp.json:3:21: invalid JSON: expected colon after the string or word in object property",
         ),
-        ("{\"a\": 1", "mcp.json:1:1: not JSON: unterminated object"),
-        ("{\"a\": 1 \"b\": 2}", "mcp.json:1:8: not JSON: expected comma"),
-        ("{'a': 1}", "mcp.json:1:2: not JSON: single-quoted strings are not allowed"),
-        ("{a: 1}", "mcp.json:1:2: not JSON: expected string for object property"),
-        ("{} {}", "mcp.json:1:4: not JSON: text cannot contain more than one JSON value"),
+        ("{\"a\": 1", "mcp.json:1:1: invalid JSON: unterminated object"),
+        ("{\"a\": 1 \"b\": 2}", "mcp.json:1:8: invalid JSON: expected comma"),
+        ("{'a': 1}", "mcp.json:1:2: invalid JSON: single-quoted strings are not allowed"),
+        ("{a: 1}", "mcp.json:1:2: invalid JSON: expected string for object property"),
+        ("{} {}", "mcp.json:1:4: invalid JSON: text cannot contain more than one JSON value"),
     ];
     for (text, expected) in cases {
         check_error(text, &format!("{expected}{hint}"));
     }
-    check_error("[]", "mcp.json:1:1: must be an object, not a list");
+    check_error("[]", "mcp.json:1:1: must be an object, not an array");
     let deep = "[".repeat(100_000);
     assert!(Config::parse(&deep, Path::new("mcp.json"), &variables).is_err());
 }
 
 #[test]
-fn nothing_secret_shows_in_debug() {
+fn debug_output_contains_no_secrets() {
     let (config, _) = parse(
         r#"{"mcpServers": {
             "a": {"command": "run", "args": ["--token", "${TOKEN}"], "env": {"KEY": "${TOKEN}"}},
@@ -420,13 +419,13 @@ fn nothing_secret_shows_in_debug() {
     );
     let debug = format!("{config:?} {config:#?}");
     assert!(!debug.contains("s3cret"), "{debug}");
-    for seen in ["run", "KEY", "https://example.com/mcp…", "Authorization", "id"] {
-        assert!(debug.contains(seen), "{seen} is in {debug}");
+    for visible in ["run", "KEY", "https://example.com/mcp…", "Authorization", "id"] {
+        assert!(debug.contains(visible), "{visible} is not in {debug}");
     }
 }
 
 #[test]
-fn nothing_secret_shows_in_errors() {
+fn errors_contain_no_secrets() {
     for body in [
         r#"{"url": "${TOKEN}"}"#,
         r#"{"url": "${TOKEN}:${TOKEN}"}"#,
@@ -437,39 +436,39 @@ fn nothing_secret_shows_in_errors() {
     ] {
         let text = format!(r#"{{"mcpServers": {{"gh": {body}}}}}"#);
         let error = Config::parse(&text, Path::new("mcp.json"), &variables).expect_err("the case is wrong");
-        let told = format!("{error} {error:?} {:?}", error.hint());
-        assert!(!told.contains("s3cret"), "{told}");
+        let printed = format!("{error} {error:?} {:?}", error.hint());
+        assert!(!printed.contains("s3cret"), "{printed}");
     }
 }
 
 #[test]
-fn globs_choose_tools_by_the_servers_own_names() {
+fn allow_and_deny_match_the_names_on_the_server() {
     let read = server(r#"{"command": "a", "tools": {"allow": ["get_*"], "deny": ["*_secret"]}}"#);
-    let admitted = ["get_issue", "get_secret", "list"].map(|tool| read.admits(tool));
-    assert_eq!(admitted, [true, false, false]);
+    let allowed = ["get_issue", "get_secret", "list"].map(|tool| read.allows_tool(tool));
+    assert_eq!(allowed, [true, false, false]);
     let denying = server(r#"{"command": "a", "tools": {"deny": ["a"]}}"#);
-    assert_eq!(["a", "b"].map(|tool| denying.admits(tool)), [false, true]);
-    assert_eq!(json!(server(r#"{"command": "a"}"#).admits("")), json!(true));
+    assert_eq!(["a", "b"].map(|tool| denying.allows_tool(tool)), [false, true]);
+    assert!(server(r#"{"command": "a"}"#).allows_tool(""));
 }
 
-/// Each block of JSON in the guide is read; what is printed about it stands in the block of text that follows, if any.
+/// Parses each JSON block of the guide; the text block after it, if any, must be the output.
 #[test]
-fn the_guide_shows_what_is_really_printed() {
+fn the_guide_quotes_the_real_messages() {
     let guide = include_str!("../../../../docs/guide/configuration.md");
     let mut blocks = guide.split("```").skip(1).step_by(2).peekable();
-    let mut told_of = 0;
+    let mut checked = 0;
     while let Some(block) = blocks.next() {
         let Some(json) = block.strip_prefix("json\n") else { continue };
         let expected = blocks.peek().and_then(|next| next.strip_prefix("text\n")).unwrap_or_default();
         let printed = match Config::parse(json, Path::new("mcp.json"), &variables) {
-            Err(error) => format!("error: {}\n", told(&error, error.hint())),
+            Err(error) => format!("error: {}\n", with_hint(&error, error.hint())),
             Ok((_, warnings)) => warnings
                 .iter()
-                .map(|warning| format!("warning: {}\n", told(warning, warning.hint())))
+                .map(|warning| format!("warning: {}\n", with_hint(warning, warning.hint())))
                 .collect(),
         };
         assert_eq!(printed, expected, "{json}");
-        told_of += usize::from(!expected.is_empty());
+        checked += usize::from(!expected.is_empty());
     }
-    assert!(told_of >= 5, "the guide shows errors and warnings");
+    assert!(checked >= 5, "the guide quotes errors and warnings");
 }

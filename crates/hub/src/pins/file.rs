@@ -1,4 +1,4 @@
-//! The file of the pins: read whole, and written with what other processes added meanwhile.
+//! Reads and writes the file of the pins, and merges changes of other processes.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -11,117 +11,116 @@ use std::time::{Duration, Instant};
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-use super::{PARTS, Pin, Server, ServerId, Touch, add};
+use super::{PARTS, ServerId, ToolPin, ToolPins, Update, add_missing};
 use crate::private_file;
 
 const VERSION: u64 = 2;
-/// Larger is no file of ours.
-const LARGEST_FILE: u64 = 64 << 20;
-/// How long another process may take to write the file; then both write, and the later one counts.
-const PATIENCE: Duration = Duration::from_secs(2);
+const MAX_FILE_BYTES: u64 = 64 << 20;
+/// How long to wait for another process to write the file. After that both write, and the last one wins.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Pins that are not on disk yet.
-pub(crate) struct Unsaved {
+pub(crate) struct UnsavedPins {
     pub(super) path: PathBuf,
-    pub(super) servers: Vec<(Arc<Server>, ServerId, Touch)>,
+    pub(super) servers: Vec<(Arc<ToolPins>, ServerId, Update)>,
 }
 
 /// All pins that are on disk.
-pub(crate) struct Saved(pub(super) BTreeMap<ServerId, Arc<Server>>);
+pub(crate) struct SavedPins(pub(super) BTreeMap<ServerId, Arc<ToolPins>>);
 
-impl Unsaved {
-    /// Blocks until they are on disk.
-    pub(crate) fn write(self) -> Result<Saved, (Unsaved, io::Error)> {
+impl UnsavedPins {
+    /// Writes the pins. Blocks.
+    pub(crate) fn write(self) -> Result<SavedPins, (UnsavedPins, io::Error)> {
         match self.merge() {
             Ok(saved) => Ok(saved),
             Err(error) => Err((self, error)),
         }
     }
 
-    fn merge(&self) -> io::Result<Saved> {
+    fn merge(&self) -> io::Result<SavedPins> {
         if let Some(folder) = self.path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             private_file::make_folder(folder)?;
         }
         let lock = private_file::open_for_lock(&self.path.with_extension("lock"))?;
-        let deadline = Instant::now() + PATIENCE;
-        // Without a lock two processes may each undo what the other wrote; that is noticed as a change once more, no worse.
+        let deadline = Instant::now() + LOCK_TIMEOUT;
+        // Without the lock, one process may undo a change of the other, which is then reported again.
         while let Err(TryLockError::WouldBlock) = lock.try_lock()
             && Instant::now() < deadline
         {
             std::thread::sleep(Duration::from_millis(10));
         }
         let mut servers = read(&self.path).unwrap_or_default();
-        for (pins, server, touch) in &self.servers {
-            match touch {
-                Touch::Accepted => {
+        for (pins, server, update) in &self.servers {
+            match update {
+                Update::Replace => {
                     servers.insert(server.clone(), pins.clone());
                 }
-                // What a person accepted in another process stands.
-                Touch::Added => match servers.entry(server.clone()) {
-                    Entry::Vacant(place) => {
-                        place.insert(pins.clone());
+                // Pins that the user accepted in another process are not changed.
+                Update::Add => match servers.entry(server.clone()) {
+                    Entry::Vacant(entry) => {
+                        entry.insert(pins.clone());
                     }
                     Entry::Occupied(mut known) => {
-                        add(Arc::make_mut(known.get_mut()), pins);
+                        add_missing(Arc::make_mut(known.get_mut()), pins);
                     }
                 },
             }
         }
-        private_file::replace(&self.path, &written(&servers))?;
-        Ok(Saved(servers))
+        private_file::replace(&self.path, &to_json(&servers))?;
+        Ok(SavedPins(servers))
     }
 }
 
-pub(super) fn read(path: &Path) -> io::Result<BTreeMap<ServerId, Arc<Server>>> {
-    if fs::metadata(path)?.len() > LARGEST_FILE {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "too large to be a file of pins"));
+pub(super) fn read(path: &Path) -> io::Result<BTreeMap<ServerId, Arc<ToolPins>>> {
+    if fs::metadata(path)?.len() > MAX_FILE_BYTES {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "the file is too large"));
     }
     let file: Value = serde_json::from_slice(&fs::read(path)?)?;
-    let broken = || io::Error::new(io::ErrorKind::InvalidData, "not a file of pins");
+    let invalid = || io::Error::new(io::ErrorKind::InvalidData, "the file has an unknown format");
     if file["version"] != json!(VERSION) {
-        return Err(broken());
+        return Err(invalid());
     }
     let mut servers = BTreeMap::new();
-    for (name, identities) in file["servers"].as_object().ok_or_else(broken)? {
-        for (identity, tools) in identities.as_object().ok_or_else(broken)? {
-            let tools = tools.as_object().ok_or_else(broken)?.iter();
-            let pins: Option<Server> =
+    for (name, identities) in file["servers"].as_object().ok_or_else(invalid)? {
+        for (identity, tools) in identities.as_object().ok_or_else(invalid)? {
+            let tools = tools.as_object().ok_or_else(invalid)?.iter();
+            let pins: Option<ToolPins> =
                 tools.map(|(tool, parts)| Some((tool.clone(), read_pin(parts)?))).collect();
             let server = ServerId { name: name.clone(), identity: identity.clone() };
-            servers.insert(server, Arc::new(pins.ok_or_else(broken)?));
+            servers.insert(server, Arc::new(pins.ok_or_else(invalid)?));
         }
     }
     Ok(servers)
 }
 
-fn read_pin(parts: &Value) -> Option<Pin> {
+fn read_pin(parts: &Value) -> Option<ToolPin> {
     let parts = parts.as_object()?;
     let part = |key: &str| match parts.get(key) {
         None => Some(String::new()),
         Some(hash) => hash.as_str().map(str::to_owned),
     };
     let [title, description, input, output, annotations] = PARTS.map(|(_, key)| part(key));
-    Some(Pin([title?, description?, input?, output?, annotations?]))
+    Some(ToolPin([title?, description?, input?, output?, annotations?]))
 }
 
-fn written(servers: &BTreeMap<ServerId, Arc<Server>>) -> Vec<u8> {
+fn to_json(servers: &BTreeMap<ServerId, Arc<ToolPins>>) -> Vec<u8> {
     #[derive(Serialize)]
     struct File<'a> {
         version: u64,
-        servers: BTreeMap<&'a str, BTreeMap<&'a str, &'a Server>>,
+        servers: BTreeMap<&'a str, BTreeMap<&'a str, &'a ToolPins>>,
     }
     let mut file = File { version: VERSION, servers: BTreeMap::new() };
     for (id, tools) in servers {
         file.servers.entry(&id.name).or_default().insert(&id.identity, tools);
     }
-    let mut text = serde_json::to_vec_pretty(&file).expect("texts and numbers are always JSON");
+    let mut text = serde_json::to_vec_pretty(&file).expect("strings and numbers are always valid JSON");
     text.push(b'\n');
     text
 }
 
-impl Serialize for Pin {
+impl Serialize for ToolPin {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let there = PARTS.iter().zip(&self.0).filter(|(_, hash)| !hash.is_empty());
-        serializer.collect_map(there.map(|((_, key), hash)| (key, hash)))
+        let existing = PARTS.iter().zip(&self.0).filter(|(_, hash)| !hash.is_empty());
+        serializer.collect_map(existing.map(|((_, key), hash)| (key, hash)))
     }
 }

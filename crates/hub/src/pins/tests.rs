@@ -12,15 +12,15 @@ fn id(name: &str) -> ServerId {
 }
 
 fn pins(tools: &[Tool]) -> (tempfile::TempDir, Pins) {
-    let folder = tempfile::tempdir().expect("a folder can be made");
+    let folder = tempfile::tempdir().expect("a temporary folder");
     let (mut pins, error) = Pins::open(folder.path().join("store/pins.json"));
     assert!(error.is_none());
-    pins.see(&id("s"), tools);
+    pins.add_new(&id("s"), tools);
     (folder, pins)
 }
 
 #[track_caller]
-fn check(before: &str, now: &str, expected: &[Change]) {
+fn check(before: &str, now: &str, expected: &[DefinitionPart]) {
     let (_folder, pins) = pins(&[tool(before)]);
     let drifts = pins.compare(&id("s"), &[tool(now)]);
     let changed = Drift { tool: "f".to_owned(), kind: DriftKind::Changed(expected.to_vec()) };
@@ -29,8 +29,8 @@ fn check(before: &str, now: &str, expected: &[Change]) {
 }
 
 #[test]
-fn each_part_of_a_definition_counts() {
-    use Change::{Annotations, Description, InputSchema, OutputSchema, Title};
+fn every_part_of_a_definition_is_compared() {
+    use DefinitionPart::{Annotations, Description, InputSchema, OutputSchema, Title};
     let bare = r#"{"name":"f"}"#;
     check(bare, bare, &[]);
     check(bare, r#"{"name":"f","description":"d"}"#, &[Description]);
@@ -49,12 +49,12 @@ fn each_part_of_a_definition_counts() {
         r#"{"name":"f","inputSchema":{"enum":["b","a"]}}"#,
         &[InputSchema],
     );
-    // Icons and the like say nothing to a model.
+    // Models do not see icons and other fields.
     check(bare, r#"{"name":"f","icons":[],"_meta":{"a":1}}"#, &[]);
 }
 
 #[test]
-fn the_order_of_keys_does_not_count() {
+fn the_order_of_keys_is_ignored() {
     check(
         r#"{"name":"f","inputSchema":{"type":"object","properties":{"a":{"type":"string"},"b":{}}}}"#,
         r#"{"inputSchema":{"properties":{"b":{},"a":{"type":"string"}},"type":"object"},"name":"f"}"#,
@@ -63,60 +63,61 @@ fn the_order_of_keys_does_not_count() {
 }
 
 #[test]
-fn the_hash_is_that_of_the_canonical_json() {
+fn a_hash_is_the_hash_of_the_canonical_json() {
     let value: Value = serde_json::from_str(r#"{ "b": [1.0, "ä\n"], "a": {} }"#).expect("it is JSON");
     let mut text = Vec::new();
-    canonical(&value, &mut |bytes| text.extend_from_slice(bytes));
-    assert_eq!(String::from_utf8(text).expect("it is text"), r#"{"a":{},"b":[1.0,"ä\n"]}"#);
+    write_canonical(&value, &mut |bytes| text.extend_from_slice(bytes));
+    assert_eq!(String::from_utf8(text).expect("UTF-8"), r#"{"a":{},"b":[1.0,"ä\n"]}"#);
     let empty = "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a";
-    assert_eq!(fingerprint(&json!({})), empty);
+    assert_eq!(hash(&json!({})), empty);
 }
 
 #[test]
-fn tools_come_and_go() {
+fn new_and_removed_tools_are_reported() {
     let (_folder, pins) = pins(&[tool(r#"{"name":"a"}"#), tool(r#"{"name":"c"}"#)]);
-    assert!(pins.knows(&id("s")) && !pins.knows(&id("t")));
+    assert!(pins.has_server(&id("s")) && !pins.has_server(&id("t")));
     assert_eq!(pins.tools(&id("s")).collect::<Vec<_>>(), ["a", "c"]);
     let drift = |tool: &str, kind| Drift { tool: tool.to_owned(), kind };
     let drifts = pins.compare(&id("s"), &[tool(r#"{"name":"b"}"#), tool(r#"{"name":"c"}"#)]);
-    assert_eq!(drifts, [drift("a", DriftKind::Gone), drift("b", DriftKind::New)]);
+    assert_eq!(drifts, [drift("a", DriftKind::Removed), drift("b", DriftKind::New)]);
     assert_eq!(pins.compare(&id("t"), &[tool(r#"{"name":"b"}"#)]), [drift("b", DriftKind::New)]);
 }
 
 #[test]
-fn a_change_is_told_of_until_it_is_accepted() {
+fn a_change_is_reported_until_it_is_accepted() {
     let before = tool(r#"{"name":"f","description":"a"}"#);
     let after = [tool(r#"{"name":"f","description":"b"}"#)];
-    let changed = [Drift { tool: "f".to_owned(), kind: DriftKind::Changed(vec![Change::Description]) }];
+    let changed =
+        [Drift { tool: "f".to_owned(), kind: DriftKind::Changed(vec![DefinitionPart::Description]) }];
     let (folder, mut pins) = pins(&[before]);
     let path = folder.path().join("store/pins.json");
-    // Gone for a while, and back as another.
-    pins.see(&id("s"), &[]);
-    pins.save().expect("the folder can be written");
+    // Removed for a while, then listed with another definition.
+    pins.add_new(&id("s"), &[]);
+    pins.save().expect("saved");
     for _ in 0..2 {
         let (mut pins, _) = Pins::open(&path);
         assert_eq!(pins.compare(&id("s"), &after), changed);
-        pins.see(&id("s"), &after);
-        pins.save().expect("the folder can be written");
+        pins.add_new(&id("s"), &after);
+        pins.save().expect("saved");
     }
-    // A process that has the old state in its hands does not undo what a person accepted.
+    // A process with older pins does not undo what the user accepted.
     let (mut late, _) = Pins::open(&path);
     let (mut accepting, _) = Pins::open(&path);
     accepting.accept(&id("s"), &after);
-    accepting.save().expect("the folder can be written");
-    late.see(&id("s"), &[tool(r#"{"name":"new"}"#)]);
-    late.save().expect("the folder can be written");
+    accepting.save().expect("saved");
+    late.add_new(&id("s"), &[tool(r#"{"name":"new"}"#)]);
+    late.save().expect("saved");
     let (pins, _) = Pins::open(&path);
-    let new = Drift { tool: "new".to_owned(), kind: DriftKind::Gone };
+    let new = Drift { tool: "new".to_owned(), kind: DriftKind::Removed };
     assert_eq!(pins.compare(&id("s"), &after), [new]);
 }
 
 #[test]
-fn another_program_under_the_same_name_is_another_server() {
+fn a_different_program_with_the_same_name_is_a_different_server() {
     let server = |json: &str| {
         let text = format!(r#"{{"mcpServers": {{"s": {json}}}}}"#);
         let parsed = crate::config::Config::parse(&text, Path::new("mcp.json"), &|_| None);
-        ServerId::of(&parsed.expect("it is valid").0.servers[0])
+        ServerId::of(&parsed.expect("a valid configuration").0.servers[0])
     };
     let one = server(r#"{"command": "a", "args": ["1"]}"#);
     assert_eq!(one, server(r#"{"command": "a", "args": ["1"], "env": {"KEY": "k"}, "timeout": 5}"#));
@@ -129,21 +130,21 @@ fn another_program_under_the_same_name_is_another_server() {
 }
 
 #[test]
-fn a_server_that_lists_ever_new_tools_is_not_remembered_forever() {
+fn a_server_that_always_lists_new_tools_has_a_limited_number_of_pins() {
     let (_folder, mut pins) = pins(&[]);
     for round in 0..3 {
         let tools: Vec<Tool> =
             (0..4000).map(|number| tool(&format!(r#"{{"name":"t{round}-{number}"}}"#))).collect();
-        pins.see(&id("s"), &tools);
+        pins.add_new(&id("s"), &tools);
     }
     assert_eq!(pins.tools(&id("s")).count(), 4000);
 }
 
 #[test]
-fn pins_outlive_the_process_and_are_private() {
+fn pins_are_stored_in_a_private_file() {
     let tools = [tool(r#"{"name":"a","description":"d","inputSchema":{"type":"object"}}"#)];
     let (folder, mut pins) = pins(&tools);
-    pins.save().expect("the folder can be written");
+    pins.save().expect("saved");
     let path = folder.path().join("store/pins.json");
     let (again, error) = Pins::open(&path);
     assert!(error.is_none());
@@ -151,27 +152,27 @@ fn pins_outlive_the_process_and_are_private() {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
-        let mode = |path: &Path| fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
+        let mode = |path: &Path| fs::metadata(path).expect("it exists").permissions().mode() & 0o777;
         assert_eq!((mode(&path), mode(&folder.path().join("store"))), (0o600, 0o700));
     }
-    let names: Vec<_> = fs::read_dir(folder.path().join("store")).expect("it is a folder").collect();
-    assert_eq!(names.len(), 2, "the file and its lock, no remains: {names:?}");
+    let names: Vec<_> = fs::read_dir(folder.path().join("store")).expect("a folder").collect();
+    assert_eq!(names.len(), 2, "only the file and its lock: {names:?}");
 }
 
 #[test]
-fn two_processes_do_not_undo_each_other() {
+fn two_processes_do_not_overwrite_each_other() {
     let (folder, mut one) = pins(&[tool(r#"{"name":"a"}"#)]);
     let path = folder.path().join("store/pins.json");
     let (mut other, _) = Pins::open(&path);
-    other.see(&id("t"), &[tool(r#"{"name":"b"}"#)]);
-    one.save().expect("the folder can be written");
-    other.save().expect("the folder can be written");
+    other.add_new(&id("t"), &[tool(r#"{"name":"b"}"#)]);
+    one.save().expect("saved");
+    other.save().expect("saved");
     let (both, _) = Pins::open(&path);
-    assert!(both.knows(&id("s")) && both.knows(&id("t")) && other.knows(&id("s")));
+    assert!(both.has_server(&id("s")) && both.has_server(&id("t")) && other.has_server(&id("s")));
 }
 
 #[test]
-fn a_broken_file_is_told_of_and_replaced() {
+fn an_invalid_file_is_reported_and_replaced() {
     for text in [
         "",
         "{",
@@ -180,13 +181,13 @@ fn a_broken_file_is_told_of_and_replaced() {
         r#"{"version":2,"servers":{"s":{"a":7}}}"#,
         r#"{"version":2,"servers":{"s":{"0000000000000000":{"a":{"title":1}}}}}"#,
     ] {
-        let folder = tempfile::tempdir().expect("a folder can be made");
+        let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("pins.json");
         fs::write(&path, text).expect("the file can be written");
         let (mut pins, error) = Pins::open(&path);
-        assert!(error.is_some() && !pins.knows(&id("s")), "{text}");
-        pins.see(&id("s"), &[tool(r#"{"name":"a"}"#)]);
+        assert!(error.is_some() && !pins.has_server(&id("s")), "{text}");
+        pins.add_new(&id("s"), &[tool(r#"{"name":"a"}"#)]);
         pins.save().expect("the file can be replaced");
-        assert!(Pins::open(&path).0.knows(&id("s")), "{text}");
+        assert!(Pins::open(&path).0.has_server(&id("s")), "{text}");
     }
 }

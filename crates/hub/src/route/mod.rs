@@ -1,6 +1,6 @@
-//! Which server has which tool, and what it is called.
+//! Maps the name of each tool to its server.
 //!
-//! Names are given by [`names`]; ADR 0007 says how they stay the same while servers come and go.
+//! [`names`] assigns the names; ADR 0007 describes how they stay stable while servers connect and disconnect.
 
 mod names;
 #[cfg(test)]
@@ -9,155 +9,149 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use toolwire_contract::Tool;
+use toolwire_contract::{Tool, nearest_names};
 
 use crate::config::{ServerConfig, ServerName};
+use crate::results::READ_RESULT;
 
-/// Names that the hub keeps for tools of its own; a server's tool of that name gets the server's prefix.
-pub const RESERVED: [&str; 1] = ["read_result"];
+/// Names of the hub's own tools; a server's tool with such a name gets the server's prefix.
+const RESERVED_NAMES: [&str; 1] = [READ_RESULT];
 
-/// What each server has ever been seen to have, for the life of a hub.
+/// All tools that each server has listed so far.
 ///
-/// It only grows (up to a limit that honest servers stay below), so a name that collided once is spelt the same when the
-/// other server is away.
+/// It only grows, up to a limit that normal servers do not reach. A name that collided once therefore stays
+/// the same while the other server is unavailable.
 #[derive(Debug, Default)]
-pub struct Known {
+pub(crate) struct ToolHistory {
     tools: BTreeMap<ServerName, BTreeSet<String>>,
-    /// Names that were offered and are no longer, so that calls from older messages still arrive.
-    offered: HashMap<String, Route>,
+    /// Names that were offered before, so that calls from older messages still work.
+    former_names: HashMap<String, Route>,
 }
 
-/// One configured server that is not disabled, and its tools.
+/// An enabled server and its tools.
 #[derive(Clone, Copy, Debug)]
-pub struct ServerTools<'a> {
-    pub server: &'a ServerConfig,
-    /// As the server listed them; `None` while it is away.
-    pub tools: Option<&'a [Tool]>,
+pub(crate) struct ServerTools<'a> {
+    pub(crate) server: &'a ServerConfig,
+    /// The tools as the server lists them; `None` while it is unavailable.
+    pub(crate) tools: Option<&'a [Tool]>,
 }
 
-/// The way to a tool: its server, and what that server calls it.
+/// The server of a tool, and the tool's name on that server.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Route {
-    pub server: ServerName,
-    pub tool: String,
+pub(crate) struct Route {
+    pub(crate) server: ServerName,
+    pub(crate) tool: String,
 }
 
-/// The tools of all servers as one list, and the way from each name to its tool.
+/// The tools of all servers as one list, with a route for each name.
 #[derive(Debug, Default)]
-pub struct Routes {
-    /// Shared with whoever asks for the list, so that there is one.
+pub(crate) struct Routes {
     tools: Arc<[Tool]>,
-    /// The ways to them, in their order; to the hub's own, which come last, there is none.
+    /// The routes of `tools` in the same order; the hub's own tools come last and have none.
     routes: Vec<Route>,
     by_name: HashMap<String, Route>,
-    doubled: Vec<Route>,
 }
 
-/// Tools of one server to remember; one that lists ever new names is remembered by its present ones alone.
-const REMEMBERED_PER_SERVER: usize = 10_000;
-/// Former names to remember.
-const REMEMBERED_NAMES: usize = 100_000;
+/// If a server has listed more tools, only the current ones are retained.
+const MAX_TOOLS_PER_SERVER: usize = 10_000;
+const MAX_FORMER_NAMES: usize = 100_000;
 
-impl Known {
-    /// Tells of tools that a server had in an earlier life of the hub, so that names are those of that life from the start.
-    pub fn remember<'n>(&mut self, server: &ServerName, tools: impl IntoIterator<Item = &'n str>) {
+impl ToolHistory {
+    /// Adds the tools that a server had when the hub last ran, so that names do not change at a restart.
+    pub(crate) fn add<'n>(&mut self, server: &ServerName, tools: impl IntoIterator<Item = &'n str>) {
         self.tools.entry(server.clone()).or_default().extend(tools.into_iter().map(str::to_owned));
     }
 
-    fn see(&mut self, server: &ServerName, tools: &[Tool]) {
-        self.remember(server, tools.iter().map(|tool| tool.name.as_str()));
-        if let Some(seen) = self.tools.get_mut(server).filter(|seen| seen.len() > REMEMBERED_PER_SERVER) {
+    fn add_current(&mut self, server: &ServerName, tools: &[Tool]) {
+        self.add(server, tools.iter().map(|tool| tool.name.as_str()));
+        if let Some(seen) = self.tools.get_mut(server).filter(|seen| seen.len() > MAX_TOOLS_PER_SERVER) {
             *seen = tools.iter().map(|tool| tool.name.clone()).collect();
         }
     }
 }
 
 impl Routes {
-    /// The routes to what `servers` have now. All configured servers belong into the list, in any order; what one of them is
-    /// known to have had counts for the spelling of names even while it is away. `own` are the hub's own tools.
-    pub fn build(
+    /// Builds the routes to the current tools. `servers` are all enabled servers in any order, because the
+    /// history of an unavailable server also affects names. `own` are the hub's own tools.
+    pub(crate) fn build(
         servers: &[ServerTools<'_>],
         own: impl IntoIterator<Item = Tool>,
-        known: &mut Known,
+        history: &mut ToolHistory,
     ) -> Routes {
         for server in servers {
-            known.see(&server.server.name, server.tools.unwrap_or_default());
+            history.add_current(&server.server.name, server.tools.unwrap_or_default());
         }
         let prefixes =
             servers.iter().map(|each| (&each.server.name, each.server.prefix.as_deref())).collect();
         let tools = servers.iter().flat_map(|each| {
-            let seen = known.tools.get(&each.server.name).into_iter().flatten();
-            let admitted = seen.filter(|tool| each.server.admits(tool));
-            admitted.map(|tool| Route { server: each.server.name.clone(), tool: tool.clone() })
+            let seen = history.tools.get(&each.server.name).into_iter().flatten();
+            let allowed = seen.filter(|tool| each.server.allows_tool(tool));
+            allowed.map(|tool| Route { server: each.server.name.clone(), tool: tool.clone() })
         });
-        let names = names::give(tools.collect(), &prefixes);
+        let names = names::assign(tools.collect(), &prefixes);
 
         let mut routes = Routes::default();
         let mut in_order: Vec<&ServerTools<'_>> = servers.iter().collect();
         in_order.sort_by_key(|each| &each.server.name);
         let mut tools = Vec::new();
         for each in in_order {
-            routes.offer(each, &names, &mut tools);
+            routes.add_server(each, &names, &mut tools);
         }
         tools.extend(own);
         routes.tools = tools.into();
-        known.offered.retain(|_, route| prefixes.contains_key(&route.server));
-        if known.offered.len() > REMEMBERED_NAMES {
-            known.offered.clear();
+        history.former_names.retain(|_, route| prefixes.contains_key(&route.server));
+        if history.former_names.len() > MAX_FORMER_NAMES {
+            history.former_names.clear();
         }
-        // What is offered now is stronger than what was once offered under the same name.
-        routes.by_name = known.offered.clone();
+        // A current name replaces the same former name.
+        routes.by_name = history.former_names.clone();
         routes.by_name.extend(names.into_iter().map(|(route, name)| (name, route)));
-        known.offered.extend(routes.offered().map(|(tool, route)| (tool.name.clone(), route.clone())));
+        history.former_names.extend(routes.offered().map(|(tool, route)| (tool.name.clone(), route.clone())));
         routes
     }
 
-    fn offer(&mut self, server: &ServerTools<'_>, names: &BTreeMap<Route, String>, offered: &mut Vec<Tool>) {
+    fn add_server(
+        &mut self,
+        server: &ServerTools<'_>,
+        names: &BTreeMap<Route, String>,
+        offered: &mut Vec<Tool>,
+    ) {
         let mut tools: Vec<&Tool> = server.tools.unwrap_or_default().iter().collect();
-        // Stable: of two tools with one name the first that the server listed is offered.
+        // Both steps preserve the order: of tools with the same name, the first is offered.
         tools.sort_by_key(|tool| &tool.name);
-        let mut previous: Option<&str> = None;
+        tools.dedup_by_key(|tool| &tool.name);
         for tool in tools {
             let route = Route { server: server.server.name.clone(), tool: tool.name.clone() };
             let Some(name) = names.get(&route) else { continue };
-            if previous.replace(&tool.name) == Some(&tool.name) {
-                self.doubled.push(route);
-                continue;
-            }
             offered.push(Tool { name: name.clone(), ..tool.clone() });
             self.routes.push(route);
         }
     }
 
-    /// The tools that can be called now, by server name and then by the server's own name for them, and the hub's own after
-    /// them: the same list for the same tools, however they came. Each is as its server listed it, but for the name.
-    pub fn tools(&self) -> &Arc<[Tool]> {
+    /// Returns the available tools, sorted by server and by name on the server, followed by the hub's own
+    /// tools. Only their names differ from the servers' lists.
+    pub(crate) fn tools(&self) -> &Arc<[Tool]> {
         &self.tools
     }
 
-    /// The same, each with the way to it; without the hub's own.
-    pub fn offered(&self) -> impl Iterator<Item = (&Tool, &Route)> {
+    /// Returns the servers' tools, each with its route.
+    pub(crate) fn offered(&self) -> impl Iterator<Item = (&Tool, &Route)> {
         self.tools.iter().zip(&self.routes)
     }
 
-    /// The way to the tool that is or was offered as `name`, also while its server is away.
-    pub fn lookup(&self, name: &str) -> Option<&Route> {
+    /// Returns the route of a current or former name, also while its server is unavailable.
+    pub(crate) fn lookup(&self, name: &str) -> Option<&Route> {
         self.by_name.get(name)
     }
 
-    /// Up to three offered names that `name` may have been meant as: tools that their servers call just that, else alike ones.
-    pub fn nearest(&self, name: &str) -> Vec<String> {
-        let own = self.offered().filter(|(_, route)| route.tool == name);
-        let mut near: Vec<String> = own.map(|(tool, _)| tool.name.clone()).take(3).collect();
-        if near.is_empty() {
-            let offered = self.offered().map(|(tool, _)| tool.name.as_str());
-            near = toolwire_contract::nearest_names(name, offered).into_iter().map(str::to_owned).collect();
+    /// Returns up to three offered names for an unknown one: tools with this name on their server, else tools
+    /// with similar names.
+    pub(crate) fn nearest(&self, name: &str) -> Vec<String> {
+        let named_on_server = self.offered().filter(|(_, route)| route.tool == name);
+        let mut nearest: Vec<&str> = named_on_server.map(|(tool, _)| tool.name.as_str()).take(3).collect();
+        if nearest.is_empty() {
+            nearest = nearest_names(name, self.offered().map(|(tool, _)| tool.name.as_str()));
         }
-        near
-    }
-
-    /// Tools that their server listed more than once; the first of each is offered.
-    pub fn doubled(&self) -> &[Route] {
-        &self.doubled
+        nearest.into_iter().map(str::to_owned).collect()
     }
 }

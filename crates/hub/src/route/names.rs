@@ -1,104 +1,104 @@
-//! Names for the tools of many servers: legal in every dialect, unlike each other, and the same each time.
+//! Names for the tools of all servers: legal in every dialect, unique and stable.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use toolwire_dialect::{disambiguated_tool_name, to_valid_tool_name};
+use toolwire_dialect::{to_valid_tool_name, disambiguated_tool_name};
 
-use super::{RESERVED, Route};
+use super::{RESERVED_NAMES, Route};
 use crate::config::ServerName;
 
-/// A server's own name as a prefix is cut here, so that most of the 64 characters are left for the tool's.
-const SERVER_LIMIT: usize = 24;
+/// A server's name is cut to this length as a prefix, to leave most of the 64 characters for the tool's name.
+const MAX_SERVER_PREFIX_CHARS: usize = 24;
 
-/// Gives each tool its name. `prefixes` has every server, with the prefix that its configuration sets.
+/// Assigns a name to each tool. `prefixes` contains every server, with its configured prefix.
 ///
-/// 1. A tool's own name with the configured prefix, made legal.
-/// 2. If tools of other servers want that too, or the hub itself: the ones without a configured prefix get their server's
-///    name in front.
-/// 3. If that is not free either: with a hash of the server and the tool.
+/// 1. The tool's name on the server, with the configured prefix, converted to a legal name.
+/// 2. If tools of other servers have the same name, or the hub reserves it, the tools without a configured
+///    prefix get the name of their server as a prefix.
+/// 3. If that name is not free either, a hash of the server and the tool is appended.
 ///
-/// All who want one name give way alike, so that it does not matter who came first.
-pub(super) fn give(
+/// All tools that compete for a name are renamed, so the result does not depend on their order.
+pub(super) fn assign(
     tools: BTreeSet<Route>,
     prefixes: &BTreeMap<&ServerName, Option<&str>>,
 ) -> BTreeMap<Route, String> {
     let prefix = |route: &Route| prefixes.get(&route.server).copied().flatten();
-    let wishes = tools.into_iter().map(|route| {
-        let wish = match prefix(&route) {
-            Some(prefix) => to_valid_tool_name(&joined(prefix, &route.tool), route.server.as_str()),
+    let preferred = tools.into_iter().map(|route| {
+        let name = match prefix(&route) {
+            Some(prefix) => to_valid_tool_name(&with_prefix(prefix, &route.tool), route.server.as_str()),
             None => to_valid_tool_name(&route.tool, route.server.as_str()),
         };
-        (route, wish)
+        (route, name)
     });
-    let (mut named, contested) = sort_out(wishes.collect(), &HashSet::from(RESERVED.map(str::to_owned)));
-    let taken = named.values().map(|name| folded(name)).chain(RESERVED.map(str::to_owned)).collect();
+    let mut taken = HashSet::from(RESERVED_NAMES.map(str::to_owned));
+    let (mut assigned, contested) = split_contested(preferred.collect(), &taken);
+    taken.extend(assigned.values().map(|name| folded(name)));
 
-    let wishes = contested.into_iter().map(|(route, wish)| match prefix(&route) {
-        Some(_) => (route, wish),
+    let prefixed = contested.into_iter().map(|(route, name)| match prefix(&route) {
+        Some(_) => (route, name),
         None => {
-            let whole = joined(&as_prefix(&route.server), &route.tool);
-            let wish = to_valid_tool_name(&whole, route.server.as_str());
-            (route, wish)
+            let name = with_prefix(&server_prefix(&route.server), &route.tool);
+            let name = to_valid_tool_name(&name, route.server.as_str());
+            (route, name)
         }
     });
-    let (second, contested) = sort_out(wishes.collect(), &taken);
-    let mut taken: HashSet<String> = taken;
+    let (second, contested) = split_contested(prefixed.collect(), &taken);
     taken.extend(second.values().map(|name| folded(name)));
-    named.extend(second);
+    assigned.extend(second);
 
-    for (route, wish) in contested {
-        let mut salts = 0..;
-        let name = salts
-            .by_ref()
-            .map(|salt| disambiguated_tool_name(&wish, route.server.as_str(), &route.tool, salt))
+    for (route, name) in contested {
+        let name = (0..)
+            .map(|salt| disambiguated_tool_name(&name, route.server.as_str(), &route.tool, salt))
             .find(|name| taken.insert(folded(name)))
             .expect("there are more salts than tools");
-        named.insert(route, name);
+        assigned.insert(route, name);
     }
-    named
+    assigned
 }
 
-/// Parts those who alone want their name, or share it with tools of their own server that differ in case only, from the rest.
-fn sort_out(
-    wishes: BTreeMap<Route, String>,
+/// Separates free names from contested ones. Names of tools on the same server may differ only in case.
+fn split_contested(
+    names: BTreeMap<Route, String>,
     taken: &HashSet<String>,
 ) -> (BTreeMap<Route, String>, BTreeMap<Route, String>) {
-    let mut wanted: HashMap<String, Vec<(&Route, &str)>> = HashMap::new();
-    for (route, wish) in &wishes {
-        wanted.entry(folded(wish)).or_default().push((route, wish));
+    let mut by_folded_name: HashMap<String, Vec<(&Route, &str)>> = HashMap::new();
+    for (route, name) in &names {
+        by_folded_name.entry(folded(name)).or_default().push((route, name));
     }
-    let contested: HashSet<String> = wanted
+    let contested: HashSet<String> = by_folded_name
         .into_iter()
-        .filter(|(name, by)| {
+        .filter(|(folded_name, tools)| {
             let mut spellings = HashSet::new();
-            let one_server = by.iter().all(|(route, _)| route.server == by[0].0.server);
-            taken.contains(name) || !one_server || !by.iter().all(|(_, wish)| spellings.insert(*wish))
+            let is_one_server = tools.iter().all(|(route, _)| route.server == tools[0].0.server);
+            taken.contains(folded_name)
+                || !is_one_server
+                || !tools.iter().all(|(_, name)| spellings.insert(*name))
         })
-        .map(|(name, _)| name)
+        .map(|(folded_name, _)| folded_name)
         .collect();
-    wishes.into_iter().partition(|(_, wish)| !contested.contains(&folded(wish)))
+    names.into_iter().partition(|(_, name)| !contested.contains(&folded(name)))
 }
 
-/// Some gateways fold case, so names of different servers differ in more than that.
+/// Folds the case of a name. Some gateways ignore case, so names of different servers must differ in more.
 fn folded(name: &str) -> String {
     name.to_ascii_lowercase()
 }
 
-/// A prefix that ends in a separator brings its own.
-fn joined(prefix: &str, tool: &str) -> String {
+/// Adds a separator unless the prefix ends with one.
+fn with_prefix(prefix: &str, tool: &str) -> String {
     let separator = if prefix.ends_with(['_', '-']) { "" } else { "_" };
     format!("{prefix}{separator}{tool}")
 }
 
-/// A server's name as the beginning of a tool's.
-fn as_prefix(server: &ServerName) -> String {
+/// Converts a server's name to a legal start of a tool name.
+fn server_prefix(server: &ServerName) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-';
     let plain: String =
         server.as_str().chars().map(|letter| if is_plain(letter) { letter } else { '_' }).collect();
     let plain = plain.trim_matches(['_', '-']);
-    let cut = plain.get(..SERVER_LIMIT).unwrap_or(plain).trim_end_matches(['_', '-']);
+    let cut = plain.get(..MAX_SERVER_PREFIX_CHARS).unwrap_or(plain).trim_end_matches(['_', '-']);
     match cut.chars().next() {
-        // Nothing of it can be written, so it goes by a number that is its own.
+        // No character of the name is legal, so a hash identifies the server.
         None => disambiguated_tool_name("server", server.as_str(), "", 0),
         Some(first) if first.is_ascii_digit() => format!("_{cut}"),
         Some(_) => cut.to_owned(),

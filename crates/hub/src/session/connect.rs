@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::keep::Keeper;
 use super::{ConnectError, Era, Facts, Limit, Session, SessionEvent};
-use crate::auth::Bearer;
+use crate::auth::TokenProvider;
 use crate::host::Host;
 use crate::tee::Schemas;
 use crate::transport::stdio::{self, Process};
@@ -49,7 +49,7 @@ pub struct ConnectContext {
     /// The era of the server, if it is known from before.
     pub era: Option<Era>,
     /// Gives the bearer token of a server on the network.
-    pub bearer: Option<Arc<dyn Bearer>>,
+    pub bearer: Option<Arc<dyn TokenProvider>>,
     /// Our own environment. A process sees no more of it than it needs to run.
     pub environment: Arc<[(OsString, OsString)]>,
     /// How long connecting may take in all, and likewise reading the whole list of tools; what a person takes to log in
@@ -62,7 +62,7 @@ pub struct ConnectContext {
 impl Session {
     /// Connects. What comes back is ready for calls; what fails leaves no process behind.
     pub async fn connect(target: &Target, context: ConnectContext) -> Result<Session, ConnectError> {
-        let asking = context.bearer.as_ref().and_then(|bearer| bearer.asking());
+        let asking = context.bearer.as_ref().and_then(|bearer| bearer.login_in_progress());
         let limit = Limit::new(context.timeout, asking);
         let attempt = Attempt { target, context: &context, limit };
         let connected = match target {
@@ -268,7 +268,7 @@ impl Connected {
             unheard: Default::default(),
             list_timeout: context.timeout,
             limit,
-            asking: context.bearer.as_ref().and_then(|bearer| bearer.asking()),
+            asking: context.bearer.as_ref().and_then(|bearer| bearer.login_in_progress()),
             stop,
             keeper: Mutex::new(Some(tokio::spawn(keeper.keep()))),
         }

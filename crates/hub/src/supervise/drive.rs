@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::state::{Event, Machine, Policy, State};
 use super::{Order, Phase, Server};
-use crate::Bearer;
+use crate::auth::TokenProvider;
 use crate::catalog::Catalog;
 use crate::config::Transport;
 use crate::host::Host;
@@ -28,7 +28,7 @@ const SETTLE: Duration = Duration::from_millis(50);
 #[derive(Clone)]
 pub(crate) struct Outside {
     pub(crate) host: Arc<dyn Host>,
-    pub(crate) bearer: Option<Arc<dyn Bearer>>,
+    pub(crate) bearer: Option<Arc<dyn TokenProvider>>,
     pub(crate) environment: Arc<[(OsString, OsString)]>,
     /// Told whenever something about the server has changed.
     pub(crate) changed: mpsc::Sender<()>,

@@ -10,9 +10,10 @@ use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+use toolwire_hub::auth::{AuthConfig, GrantKind, OAuth, TokenProvider};
 use toolwire_hub::{
-    AuthConfig, Bearer, Browser, CallOptions, ConnectContext, ElicitAnswer, ElicitKind, ElicitRequest,
-    GrantKind, Host, HttpKind, Listing, OAuth, Secret, Session, Target,
+    Browser, CallOptions, ConnectContext, ElicitKind, ElicitReply, ElicitRequest, Host, HttpKind, Listing,
+    Secret, Session, Target,
 };
 
 use crate::scenarios::{self, Flow};
@@ -56,7 +57,7 @@ async fn run(scenario: &str) -> Outcome<()> {
     done
 }
 
-fn sign_in(flow: Flow, url: &str, context: &Value, folder: &Path) -> Outcome<Option<Arc<dyn Bearer>>> {
+fn sign_in(flow: Flow, url: &str, context: &Value, folder: &Path) -> Outcome<Option<Arc<dyn TokenProvider>>> {
     let text = |key: &str| context[key].as_str().map(str::to_owned);
     let registered = AuthConfig {
         client_id: text("client_id"),
@@ -79,7 +80,7 @@ fn sign_in(flow: Flow, url: &str, context: &Value, folder: &Path) -> Outcome<Opt
     Ok(Some(Arc::new(oauth)))
 }
 
-async fn connect(url: &str, bearer: Option<Arc<dyn Bearer>>) -> Outcome<Session> {
+async fn connect(url: &str, bearer: Option<Arc<dyn TokenProvider>>) -> Outcome<Session> {
     let target = Target::Http { url: url.to_owned(), headers: Vec::new(), kind: HttpKind::Auto };
     let (events, _) = mpsc::channel(1);
     let context = ConnectContext {
@@ -175,14 +176,14 @@ impl Host for Obliging {
         true
     }
 
-    fn elicit<'a>(&'a self, _server: &'a str, request: ElicitRequest) -> BoxFuture<'a, ElicitAnswer> {
+    fn elicit<'a>(&'a self, _server: &'a str, request: ElicitRequest) -> BoxFuture<'a, ElicitReply> {
         let answer = match request.kind {
             ElicitKind::Form { schema } => {
                 let mut values = fitting(&schema);
                 values.retain(|name, _| schema["properties"][name].get("default").is_none());
-                ElicitAnswer::Accept(Some(Value::Object(values)))
+                ElicitReply::Accept(Some(Value::Object(values)))
             }
-            ElicitKind::Url { .. } => ElicitAnswer::Accept(None),
+            ElicitKind::Url { .. } => ElicitReply::Accept(None),
         };
         Box::pin(std::future::ready(answer))
     }

@@ -9,7 +9,7 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use toolwire_contract::{CallOptions, Content, Progress, ToolResult, Toolbox};
 use toolwire_hub::{
-    ElicitAnswer, ElicitKind, ElicitRequest, Host, HttpKind, NoHost, Phase, Refusal, Root, ServerConfig,
+    ElicitKind, ElicitReply, ElicitRequest, Host, HttpKind, NoHost, Phase, Root, SamplingError, ServerConfig,
 };
 use toolwire_testkit::{InstalledServers, RunningServer};
 
@@ -256,16 +256,16 @@ impl Host for Application {
         true
     }
 
-    fn elicit<'a>(&'a self, server: &'a str, request: ElicitRequest) -> BoxFuture<'a, ElicitAnswer> {
+    fn elicit<'a>(&'a self, server: &'a str, request: ElicitRequest) -> BoxFuture<'a, ElicitReply> {
         let answer = match request.kind {
             ElicitKind::Form { .. } => Some(json!({"name": "Harbour", "check": true})),
             ElicitKind::Url { .. } => None,
         };
         self.asked.lock().unwrap().push((server.to_owned(), request));
-        Box::pin(async { ElicitAnswer::Accept(answer) })
+        Box::pin(async { ElicitReply::Accept(answer) })
     }
 
-    fn sample<'a>(&'a self, server: &'a str, request: Value) -> BoxFuture<'a, Result<Value, Refusal>> {
+    fn sample<'a>(&'a self, server: &'a str, request: Value) -> BoxFuture<'a, Result<Value, SamplingError>> {
         let read = request["messages"][0]["content"]["text"].as_str().unwrap_or_default().to_owned();
         let content = json!({"type": "text", "text": format!("a model of {server} read: {read}")});
         Box::pin(async move { Ok(json!({"role": "assistant", "model": "none", "content": content})) })

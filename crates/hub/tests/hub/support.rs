@@ -11,8 +11,7 @@ use std::time::Duration;
 use serde_json::Value;
 use toolwire_contract::{CallError, CallOptions, Content, ToolResult, Toolbox};
 use toolwire_hub::{
-    Auth, Budget, Config, Host, HttpKind, Hub, HubOptions, NoHost, Secret, ServerConfig, ServerName,
-    Transport,
+    Budget, Config, Host, HttpKind, Hub, HubOptions, NoHost, Secret, ServerConfig, ServerName, Transport,
 };
 use toolwire_testkit::{ServerCommand, misbehaving_server, processes_with_variable};
 
@@ -48,7 +47,7 @@ pub(crate) fn launched(name: &str, launch: ServerCommand) -> ServerConfig {
 /// A server on the network.
 pub(crate) fn listening(name: &str, url: &str, kind: HttpKind) -> ServerConfig {
     let url = url.parse().unwrap();
-    server(name, Transport::Http { url, headers: Vec::new(), kind, auth: Auth::Off })
+    server(name, Transport::Http { url, headers: Vec::new(), kind, oauth: None })
 }
 
 fn server(name: &str, transport: Transport) -> ServerConfig {

@@ -1,6 +1,6 @@
-//! A server with its authorization server, on one port, as strict as the RFCs allow.
+//! An MCP server and its authorization server on one port, as strict as the RFCs allow.
 //!
-//! Everything secret that it makes up holds the word `SECRET`.
+//! Every secret that it generates contains the text `SECRET`.
 
 use std::{
     collections::HashMap,
@@ -23,27 +23,27 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tokio::{net::TcpListener, sync::Notify, task::JoinHandle};
 
-/// How it behaves. The default is a server of 2026-07-28 that registers clients and rotates refresh tokens.
+/// Its behaviour. The default is a server of MCP 2026-07-28 that registers clients and rotates refresh
+/// tokens.
 #[derive(Clone)]
 pub(crate) struct Rules {
     pub(crate) expires_in: Option<u64>,
     pub(crate) refresh_tokens: bool,
-    /// What it puts into its metadata, over the usual; `null` removes.
+    /// Overrides of its metadata; `null` removes a field.
     pub(crate) metadata: Value,
-    /// Has no metadata at all, as a server of 2025-03-26 may.
-    pub(crate) silent: bool,
-    /// Registers nobody.
-    pub(crate) closed: bool,
+    /// Has no metadata, which is valid in MCP 2025-03-26.
+    pub(crate) no_metadata: bool,
+    pub(crate) no_registration: bool,
     pub(crate) issuer_in_redirect: Option<String>,
     pub(crate) deny: bool,
-    /// Where the server says its authorization server is, if elsewhere.
+    /// The URL of another authorization server that the server names.
     pub(crate) moved_to: Option<String>,
     pub(crate) token_type: &'static str,
-    /// Answered to every token request, if set.
+    /// The response to every token request, if set.
     pub(crate) token_failure: Option<(StatusCode, Value)>,
-    /// Scopes named in the 401.
+    /// The scopes in the 401.
     pub(crate) scope_in_challenge: Option<&'static str>,
-    /// Scopes granted, whatever is asked for.
+    /// The scopes that are granted instead of the requested ones.
     pub(crate) granted: Option<&'static str>,
     pub(crate) assertion_key: Option<&'static str>,
 }
@@ -54,8 +54,8 @@ impl Default for Rules {
             expires_in: Some(3600),
             refresh_tokens: true,
             metadata: json!({}),
-            silent: false,
-            closed: false,
+            no_metadata: false,
+            no_registration: false,
             issuer_in_redirect: None,
             deny: false,
             moved_to: None,
@@ -68,14 +68,14 @@ impl Default for Rules {
     }
 }
 
-/// What happened.
+/// The requests that it received.
 #[derive(Default)]
 pub(crate) struct Record {
     pub(crate) registrations: Vec<Value>,
     pub(crate) logins: Vec<HashMap<String, String>>,
     pub(crate) token_requests: Vec<HashMap<String, String>>,
-    /// What a client did that no client may do.
-    pub(crate) offences: Vec<String>,
+    /// Requests that violate OAuth.
+    pub(crate) violations: Vec<String>,
 }
 
 impl Record {
@@ -85,7 +85,7 @@ impl Record {
 }
 
 #[derive(Default)]
-struct Books {
+struct Issued {
     count: usize,
     clients: HashMap<String, Client>,
     codes: HashMap<String, Code>,
@@ -114,16 +114,16 @@ struct Refresh {
 
 pub(crate) struct Issuer {
     pub(crate) url: String,
-    world: Arc<World>,
+    shared: Arc<Shared>,
     serving: JoinHandle<()>,
 }
 
-struct World {
+struct Shared {
     url: String,
     rules: Mutex<Rules>,
     record: Mutex<Record>,
-    books: Mutex<Books>,
-    /// Set: the token endpoint takes a request, says so, and waits.
+    issued: Mutex<Issued>,
+    /// If set, the token endpoint accepts a request, notifies the test and waits.
     gate: Mutex<Option<Arc<Gate>>>,
 }
 
@@ -136,12 +136,12 @@ pub(crate) struct Gate {
 impl Issuer {
     pub(crate) async fn start(rules: Rules) -> Issuer {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let url = format!("http://{}", listener.local_addr().expect("it has one"));
-        let world = Arc::new(World {
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        let shared = Arc::new(Shared {
             url: url.clone(),
             rules: Mutex::new(rules),
             record: Mutex::default(),
-            books: Mutex::default(),
+            issued: Mutex::default(),
             gate: Mutex::default(),
         });
         let app = Router::new()
@@ -151,9 +151,9 @@ impl Issuer {
             .route("/register", post(register))
             .route("/authorize", get(authorize))
             .route("/token", post(token))
-            .with_state(world.clone());
-        let serving = tokio::spawn(async move { axum::serve(listener, app).await.expect("it serves") });
-        Issuer { url, world, serving }
+            .with_state(shared.clone());
+        let serving = tokio::spawn(async move { axum::serve(listener, app).await.expect("serving") });
+        Issuer { url, shared, serving }
     }
 
     pub(crate) fn mcp(&self) -> String {
@@ -161,40 +161,39 @@ impl Issuer {
     }
 
     pub(crate) fn rules(&self) -> MutexGuard<'_, Rules> {
-        self.world.rules.lock().expect("no test failed")
+        self.shared.rules.lock().expect("not poisoned")
     }
 
     pub(crate) fn record(&self) -> MutexGuard<'_, Record> {
-        self.world.record.lock().expect("no test failed")
+        self.shared.record.lock().expect("not poisoned")
     }
 
-    pub(crate) fn know_client(&self, id: &str, client: Client) {
-        self.world.books().clients.insert(id.to_owned(), client);
+    pub(crate) fn add_client(&self, id: &str, client: Client) {
+        self.shared.issued().clients.insert(id.to_owned(), client);
     }
 
-    pub(crate) fn forget_clients(&self) {
-        self.world.books().clients.clear();
+    pub(crate) fn delete_clients(&self) {
+        self.shared.issued().clients.clear();
     }
 
     pub(crate) fn revoke_access(&self) {
-        self.world.books().access.clear();
+        self.shared.issued().access.clear();
     }
 
     pub(crate) fn revoke_all(&self) {
-        self.world.books().access.clear();
-        self.world.books().refresh.clear();
+        self.shared.issued().access.clear();
+        self.shared.issued().refresh.clear();
     }
 
     pub(crate) fn close_gate(&self) -> Arc<Gate> {
         let gate = Arc::new(Gate::default());
-        *self.world.gate.lock().expect("no test failed") = Some(gate.clone());
+        *self.shared.gate.lock().expect("not poisoned") = Some(gate.clone());
         gate
     }
 
-    /// Fails if a client did what no client may do.
     #[track_caller]
-    pub(crate) fn assert_no_offence(&self) {
-        assert_eq!(self.record().offences, Vec::<String>::new());
+    pub(crate) fn assert_no_violation(&self) {
+        assert_eq!(self.record().violations, Vec::<String>::new());
     }
 }
 
@@ -204,64 +203,62 @@ impl Drop for Issuer {
     }
 }
 
-impl World {
-    fn books(&self) -> MutexGuard<'_, Books> {
-        self.books.lock().expect("no test failed")
+impl Shared {
+    fn issued(&self) -> MutexGuard<'_, Issued> {
+        self.issued.lock().expect("not poisoned")
     }
 
     fn rules(&self) -> Rules {
-        self.rules.lock().expect("no test failed").clone()
+        self.rules.lock().expect("not poisoned").clone()
     }
 
     fn resource(&self) -> String {
         format!("{}/mcp", self.url)
     }
 
-    fn offence(&self, what: impl Into<String>) {
-        self.record.lock().expect("no test failed").offences.push(what.into());
-    }
-
-    fn refuse(&self, error: &str, why: &str) -> Response {
-        self.offence(format!("{error}: {why}"));
-        oauth_error(error, why)
+    /// Records a violation and returns the error response.
+    fn refuse(&self, error: &str, description: &str) -> Response {
+        let violation = format!("{error}: {description}");
+        self.record.lock().expect("not poisoned").violations.push(violation);
+        oauth_error(error, description)
     }
 }
 
-fn oauth_error(error: &str, why: &str) -> Response {
-    (StatusCode::BAD_REQUEST, Json(json!({"error": error, "error_description": why}))).into_response()
+fn oauth_error(error: &str, description: &str) -> Response {
+    (StatusCode::BAD_REQUEST, Json(json!({"error": error, "error_description": description}))).into_response()
 }
 
-/// The server itself: `X-Wants` names the scope an operation needs.
-async fn resource(State(world): State<Arc<World>>, request: Request) -> Response {
-    let metadata = format!("{}/.well-known/oauth-protected-resource/mcp", world.url);
-    let rules = world.rules();
+/// The MCP server; the header `X-Required-Scope` is the scope that the operation requires.
+async fn resource(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+    let metadata = format!("{}/.well-known/oauth-protected-resource/mcp", shared.url);
+    let rules = shared.rules();
     let authorization = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let token = authorization.and_then(|value| value.strip_prefix("Bearer "));
-    let scope = token.and_then(|token| world.books().access.get(token).cloned());
-    let wants = request.headers().get("x-wants").and_then(|value| value.to_str().ok());
-    let (status, challenge) = match (scope, wants) {
+    let scope = token.and_then(|token| shared.issued().access.get(token).cloned());
+    let required = request.headers().get("x-required-scope").and_then(|value| value.to_str().ok());
+    let (status, challenge) = match (scope, required) {
         (None, _) => {
             let scope =
                 rules.scope_in_challenge.map(|scope| format!("scope=\"{scope}\", ")).unwrap_or_default();
             (StatusCode::UNAUTHORIZED, format!("Bearer {scope}resource_metadata=\"{metadata}\""))
         }
-        (Some(scope), Some(wants)) if !scope.split(' ').any(|scope| scope == wants) => {
+        (Some(scope), Some(required)) if !scope.split(' ').any(|scope| scope == required) => {
             let challenge = format!(
-                "Bearer error=\"insufficient_scope\", scope=\"{wants}\", resource_metadata=\"{metadata}\""
+                "Bearer error=\"insufficient_scope\", scope=\"{required}\", resource_metadata=\"{metadata}\""
             );
             (StatusCode::FORBIDDEN, challenge)
         }
-        _ => return answer(request).await,
+        _ => return serve_mcp(request).await,
     };
-    if rules.silent {
+    if rules.no_metadata {
         return (status, [(header::WWW_AUTHENTICATE, "Bearer".to_owned())]).into_response();
     }
     (status, [(header::WWW_AUTHENTICATE, challenge)]).into_response()
 }
 
-/// What there is behind the door: a server with one tool.
-async fn answer(request: Request) -> Response {
-    let body = axum::body::to_bytes(request.into_body(), 1 << 20).await.expect("it is short");
+/// Serves an authorized MCP request, with one tool.
+async fn serve_mcp(request: Request) -> Response {
+    let body = axum::body::to_bytes(request.into_body(), 1 << 20).await.expect("a short body");
     let Ok(message) = serde_json::from_slice::<Value>(&body) else { return StatusCode::OK.into_response() };
     let result = match message["method"].as_str().unwrap_or_default() {
         "initialize" => json!({
@@ -279,18 +276,18 @@ async fn answer(request: Request) -> Response {
     Json(json!({"jsonrpc": "2.0", "id": message["id"], "result": result})).into_response()
 }
 
-async fn resource_metadata(State(world): State<Arc<World>>) -> Response {
-    let rules = world.rules();
-    if rules.silent {
+async fn resource_metadata(State(shared): State<Arc<Shared>>) -> Response {
+    let rules = shared.rules();
+    if rules.no_metadata {
         return StatusCode::NOT_FOUND.into_response();
     }
-    let issuer = rules.moved_to.unwrap_or_else(|| world.url.clone());
-    Json(json!({"resource": world.resource(), "authorization_servers": [issuer]})).into_response()
+    let issuer = rules.moved_to.unwrap_or_else(|| shared.url.clone());
+    Json(json!({"resource": shared.resource(), "authorization_servers": [issuer]})).into_response()
 }
 
-async fn metadata(State(world): State<Arc<World>>) -> Response {
-    let (rules, url) = (world.rules(), &world.url);
-    if rules.silent {
+async fn metadata(State(shared): State<Arc<Shared>>) -> Response {
+    let (rules, url) = (shared.rules(), &shared.url);
+    if rules.no_metadata {
         return StatusCode::NOT_FOUND.into_response();
     }
     let mut metadata = json!({
@@ -309,92 +306,92 @@ async fn metadata(State(world): State<Arc<World>>) -> Response {
     Json(metadata).into_response()
 }
 
-async fn register(State(world): State<Arc<World>>, Json(asked): Json<Value>) -> Response {
-    if world.rules().closed {
+async fn register(State(shared): State<Arc<Shared>>, Json(request): Json<Value>) -> Response {
+    if shared.rules().no_registration {
         return StatusCode::NOT_FOUND.into_response();
     }
-    let uris: Vec<String> = serde_json::from_value(asked["redirect_uris"].clone()).unwrap_or_default();
+    let uris: Vec<String> = serde_json::from_value(request["redirect_uris"].clone()).unwrap_or_default();
     let is_loopback = |uri: &String| uri.starts_with("http://127.0.0.1:");
-    if uris.is_empty() || !uris.iter().all(is_loopback) || asked["application_type"] != "native" {
-        return world.refuse("invalid_redirect_uri", "a native client has loopback redirects");
+    if uris.is_empty() || !uris.iter().all(is_loopback) || request["application_type"] != "native" {
+        return shared.refuse("invalid_redirect_uri", "a native client must use loopback redirects");
     }
-    world.record.lock().expect("no test failed").registrations.push(asked);
-    let mut books = world.books();
-    books.count += 1;
-    let id = format!("client-{}", books.count);
+    shared.record.lock().expect("not poisoned").registrations.push(request);
+    let mut issued = shared.issued();
+    issued.count += 1;
+    let id = format!("client-{}", issued.count);
     let client =
-        Client { secret: Some(format!("SECRET-client-{}", books.count)), redirect_uris: Some(uris.clone()) };
+        Client { secret: Some(format!("SECRET-client-{}", issued.count)), redirect_uris: Some(uris.clone()) };
     let secret = client.secret.clone();
-    books.clients.insert(id.clone(), client);
-    let answer = json!({"client_id": id, "client_secret": secret, "redirect_uris": uris});
-    (StatusCode::CREATED, Json(answer)).into_response()
+    issued.clients.insert(id.clone(), client);
+    let response = json!({"client_id": id, "client_secret": secret, "redirect_uris": uris});
+    (StatusCode::CREATED, Json(response)).into_response()
 }
 
 async fn authorize(
-    State(world): State<Arc<World>>,
-    Query(asked): Query<HashMap<String, String>>,
+    State(shared): State<Arc<Shared>>,
+    Query(request): Query<HashMap<String, String>>,
 ) -> Response {
-    world.record.lock().expect("no test failed").logins.push(asked.clone());
-    let rules = world.rules();
-    let field = |name: &str| asked.get(name).cloned().unwrap_or_default();
+    shared.record.lock().expect("not poisoned").logins.push(request.clone());
+    let rules = shared.rules();
+    let field = |name: &str| request.get(name).cloned().unwrap_or_default();
     let redirect_uri = field("redirect_uri");
-    let Some(client) = world.books().clients.get(&field("client_id")).cloned() else {
-        return world.refuse("invalid_client", "unknown client");
+    let Some(client) = shared.issued().clients.get(&field("client_id")).cloned() else {
+        return shared.refuse("invalid_client", "unknown client");
     };
     if client.redirect_uris.is_some_and(|known| !known.contains(&redirect_uri)) {
-        return world.refuse("invalid_request", "unknown redirect_uri");
+        return shared.refuse("invalid_request", "unknown redirect_uri");
     }
     if field("response_type") != "code"
         || field("code_challenge_method") != "S256"
         || field("code_challenge").len() != 43
         || field("state").len() < 16
-        || (field("resource") != world.resource() && !rules.silent && rules.moved_to.is_none())
+        || (field("resource") != shared.resource() && !rules.no_metadata && rules.moved_to.is_none())
     {
-        return world.refuse("invalid_request", &format!("{asked:?}"));
+        return shared.refuse("invalid_request", &format!("{request:?}"));
     }
-    let issuer = rules.issuer_in_redirect.unwrap_or_else(|| world.url.clone());
-    let issuer = if rules.silent || issuer.is_empty() { Vec::new() } else { vec![("iss", issuer)] };
-    let mut back = reqwest::Url::parse(&redirect_uri).expect("it was registered");
+    let issuer = rules.issuer_in_redirect.unwrap_or_else(|| shared.url.clone());
+    let issuer = if rules.no_metadata || issuer.is_empty() { Vec::new() } else { vec![("iss", issuer)] };
+    let mut back = reqwest::Url::parse(&redirect_uri).expect("a registered URI");
     back.query_pairs_mut().append_pair("state", &field("state")).extend_pairs(&issuer);
     if rules.deny {
         back.query_pairs_mut()
             .append_pair("error", "access_denied")
-            .append_pair("error_description", "not you");
+            .append_pair("error_description", "not allowed");
     } else {
-        let mut books = world.books();
-        books.count += 1;
-        let code = format!("SECRET-code-{}", books.count);
+        let mut issued = shared.issued();
+        issued.count += 1;
+        let code = format!("SECRET-code-{}", issued.count);
         let scope = rules.granted.map(str::to_owned).unwrap_or_else(|| field("scope"));
         let (client, challenge) = (field("client_id"), field("code_challenge"));
-        books.codes.insert(code.clone(), Code { client, redirect_uri, challenge, scope });
+        issued.codes.insert(code.clone(), Code { client, redirect_uri, challenge, scope });
         back.query_pairs_mut().append_pair("code", &code);
     }
     (StatusCode::FOUND, [(header::LOCATION, back.to_string())]).into_response()
 }
 
 async fn token(
-    State(world): State<Arc<World>>,
+    State(shared): State<Arc<Shared>>,
     headers: HeaderMap,
-    Form(asked): Form<HashMap<String, String>>,
+    Form(request): Form<HashMap<String, String>>,
 ) -> Response {
-    world.record.lock().expect("no test failed").token_requests.push(asked.clone());
-    let gate = world.gate.lock().expect("no test failed").take();
-    let rules = world.rules();
-    if let Some((status, answer)) = rules.token_failure.clone() {
-        return (status, Json(answer)).into_response();
+    shared.record.lock().expect("not poisoned").token_requests.push(request.clone());
+    let gate = shared.gate.lock().expect("not poisoned").take();
+    let rules = shared.rules();
+    if let Some((status, response)) = rules.token_failure.clone() {
+        return (status, Json(response)).into_response();
     }
-    let field = |name: &str| asked.get(name).cloned().unwrap_or_default();
-    let Some(client) = authenticate(&world, &headers, &asked) else {
-        return oauth_error("invalid_client", &format!("do not know you, {}", field("client_secret")));
+    let field = |name: &str| request.get(name).cloned().unwrap_or_default();
+    let Some(client) = authenticate(&shared, &headers, &request) else {
+        return oauth_error("invalid_client", &format!("unknown client, {}", field("client_secret")));
     };
-    if field("resource") != world.resource() && !rules.silent && rules.moved_to.is_none() {
-        return world.refuse("invalid_target", &field("resource"));
+    if field("resource") != shared.resource() && !rules.no_metadata && rules.moved_to.is_none() {
+        return shared.refuse("invalid_target", &field("resource"));
     }
     let scope = match field("grant_type").as_str() {
         "authorization_code" => {
-            // Good for one use: whatever comes of it, it is gone.
-            let Some(code) = world.books().codes.remove(&field("code")) else {
-                return world.refuse("invalid_grant", "unknown code");
+            // A code is valid for one use, even a failed one.
+            let Some(code) = shared.issued().codes.remove(&field("code")) else {
+                return shared.refuse("invalid_grant", "unknown code");
             };
             let verifier = URL_SAFE_NO_PAD.encode(Sha256::digest(field("code_verifier")));
             if code.client != client
@@ -402,76 +399,76 @@ async fn token(
                 || code.challenge != verifier
                 || field("code_verifier").len() < 43
             {
-                return world.refuse("invalid_grant", "not your code");
+                return shared.refuse("invalid_grant", "the code was issued for another request");
             }
             code.scope
         }
         "refresh_token" => {
-            let mut books = world.books();
-            let known = books.refresh.get_mut(&field("refresh_token"));
+            let mut issued = shared.issued();
+            let known = issued.refresh.get_mut(&field("refresh_token"));
             let Some(known) = known.filter(|known| known.client == client) else {
                 return oauth_error("invalid_grant", &format!("unknown {}", field("refresh_token")));
             };
             if known.used {
-                // Stolen or lost: nobody may go on with this grant (RFC 9700 section 4.14).
-                books.refresh.clear();
-                books.access.clear();
-                drop(books);
-                return world.refuse("invalid_grant", "a refresh token was used twice");
+                // The token may be stolen, so the grant is revoked (RFC 9700 section 4.14).
+                issued.refresh.clear();
+                issued.access.clear();
+                drop(issued);
+                return shared.refuse("invalid_grant", "a refresh token was used twice");
             }
             known.used = true;
             let granted = known.scope.clone();
-            let asked = field("scope");
-            let mut asked = asked.split_whitespace();
-            if !asked.all(|asked| granted.split(' ').any(|granted| granted == asked)) {
-                drop(books);
-                return world.refuse("invalid_scope", "more than was granted");
+            let requested = field("scope");
+            let mut requested = requested.split_whitespace();
+            if !requested.all(|scope| granted.split(' ').any(|granted| granted == scope)) {
+                drop(issued);
+                return shared.refuse("invalid_scope", "more scopes than were granted");
             }
             granted
         }
         "client_credentials" => field("scope"),
-        _ => return world.refuse("unsupported_grant_type", &field("grant_type")),
+        _ => return shared.refuse("unsupported_grant_type", &field("grant_type")),
     };
-    let answer = {
-        let mut books = world.books();
-        books.count += 1;
+    let response = {
+        let mut issued = shared.issued();
+        issued.count += 1;
         let (access, refresh) =
-            (format!("SECRET-access-{}", books.count), format!("SECRET-refresh-{}", books.count));
-        books.access.insert(access.clone(), scope.clone());
-        let mut answer = json!({
+            (format!("SECRET-access-{}", issued.count), format!("SECRET-refresh-{}", issued.count));
+        issued.access.insert(access.clone(), scope.clone());
+        let mut response = json!({
             "access_token": access, "token_type": rules.token_type, "scope": scope, "id_token": "SECRET-id"
         });
         if let Some(seconds) = rules.expires_in {
-            answer["expires_in"] = seconds.into();
+            response["expires_in"] = seconds.into();
         }
         if rules.refresh_tokens && field("grant_type") != "client_credentials" {
-            answer["refresh_token"] = refresh.clone().into();
-            books.refresh.insert(refresh, Refresh { client, scope, used: false });
+            response["refresh_token"] = refresh.clone().into();
+            issued.refresh.insert(refresh, Refresh { client, scope, used: false });
         }
-        answer
+        response
     };
-    // The new token exists, and the one who asked does not have it yet.
+    // The new token exists, but the client has not received it yet.
     if let Some(gate) = gate {
         gate.arrived.notify_one();
         gate.open.notified().await;
     }
-    Json(answer).into_response()
+    Json(response).into_response()
 }
 
-/// The client's id, if it is who it says it is.
-fn authenticate(world: &World, headers: &HeaderMap, asked: &HashMap<String, String>) -> Option<String> {
-    let rules = world.rules();
-    if let Some(assertion) = asked.get("client_assertion") {
+/// Returns the id of the client if its authentication is valid.
+fn authenticate(shared: &Shared, headers: &HeaderMap, request: &HashMap<String, String>) -> Option<String> {
+    let rules = shared.rules();
+    if let Some(assertion) = request.get("client_assertion") {
         let key = DecodingKey::from_ec_pem(rules.assertion_key?.as_bytes()).ok()?;
         let mut validation = Validation::new(Algorithm::ES256);
-        validation.set_audience(&[&world.url]);
+        validation.set_audience(&[&shared.url]);
         validation.set_required_spec_claims(&["exp", "iss", "sub", "aud"]);
         let claims = jsonwebtoken::decode::<Value>(assertion, &key, &validation).ok()?.claims;
         let kind = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
-        let sound = asked.get("client_assertion_type")? == kind
+        let is_valid = request.get("client_assertion_type")? == kind
             && claims["iss"] == claims["sub"]
             && claims["jti"].is_string();
-        return sound.then(|| claims["sub"].as_str().map(str::to_owned))?;
+        return is_valid.then(|| claims["sub"].as_str().map(str::to_owned))?;
     }
     let basic =
         headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()?.strip_prefix("Basic "));
@@ -481,9 +478,9 @@ fn authenticate(world: &World, headers: &HeaderMap, asked: &HashMap<String, Stri
             let (id, secret) = pair.split_once(':')?;
             (id.to_owned(), Some(secret.to_owned()))
         }
-        None => (asked.get("client_id")?.clone(), asked.get("client_secret").cloned()),
+        None => (request.get("client_id")?.clone(), request.get("client_secret").cloned()),
     };
-    let books = world.books();
-    let client = books.clients.get(&id)?;
+    let issued = shared.issued();
+    let client = issued.clients.get(&id)?;
     (client.secret == secret).then_some(id)
 }

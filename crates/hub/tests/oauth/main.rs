@@ -1,4 +1,4 @@
-//! OAuth as a server on the network sees it, against an authorization server that is strict.
+//! OAuth against a strict authorization server.
 
 mod issuer;
 
@@ -20,81 +20,101 @@ use issuer::{Client, Issuer, Rules};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::time::timeout;
+use toolwire_hub::auth::{AuthConfig, AuthError, GrantKind, OAuth, TokenProvider};
 use toolwire_hub::{
-    Auth, AuthConfig, AuthError, Bearer, Browser, Config, GrantKind, HttpKind, Hub, HubOptions, OAuth, Phase,
-    Secret, ServerConfig, ServerName, Transport,
+    Browser, Config, HttpKind, Hub, HubOptions, Phase, Secret, ServerConfig, ServerName, Transport,
 };
 
-/// Goes where it is sent, as a browser of somebody who agrees to everything.
+/// Opens every page and follows its redirects, like a user who agrees to everything.
 #[derive(Default)]
-struct Visitor {
+struct AgreeingBrowser {
     visits: AtomicUsize,
 }
 
-impl Browser for Visitor {
+impl Browser for AgreeingBrowser {
     fn open<'a>(&'a self, _: &'a str, url: &'a str) -> BoxFuture<'a, io::Result<()>> {
         self.visits.fetch_add(1, Ordering::SeqCst);
         Box::pin(async move { reqwest::get(url).await.map(|_| ()).map_err(io::Error::other) })
     }
 }
 
-impl Visitor {
+impl AgreeingBrowser {
     fn visits(&self) -> usize {
         self.visits.load(Ordering::SeqCst)
     }
 }
 
-/// Looks at the page and does nothing.
-struct Sleeper;
+/// Never completes a login.
+struct IdleBrowser;
 
-impl Browser for Sleeper {
+impl Browser for IdleBrowser {
     fn open<'a>(&'a self, _: &'a str, _: &'a str) -> BoxFuture<'a, io::Result<()>> {
         Box::pin(async { Ok(()) })
     }
 }
 
-/// A person at a computer with a token folder.
-struct Desk {
+/// An issuer, a browser and a token folder.
+struct Setup {
     issuer: Issuer,
-    visitor: Arc<Visitor>,
+    browser: Arc<AgreeingBrowser>,
     folder: TempDir,
 }
 
-impl Desk {
-    async fn with(rules: Rules) -> Desk {
+impl Setup {
+    async fn with(rules: Rules) -> Setup {
         let issuer = Issuer::start(rules).await;
-        Desk { issuer, visitor: Arc::default(), folder: tempfile::tempdir().expect("a folder") }
+        Setup { issuer, browser: Arc::default(), folder: tempfile::tempdir().expect("a temporary folder") }
     }
 
     fn tokens(&self) -> PathBuf {
         self.folder.path().join("tokens")
     }
 
-    /// A process that may open the person's browser.
-    fn process(&self, config: AuthConfig) -> OAuth {
-        let browser: Arc<dyn Browser> = self.visitor.clone();
-        OAuth::new("notes", &self.issuer.mcp(), config, self.tokens(), Some(browser)).expect("it is valid")
+    fn client(&self, config: AuthConfig) -> OAuth {
+        self.client_with(config, Some(self.browser.clone()))
     }
 
-    /// A process with nobody in front of it.
-    fn lonely_process(&self) -> OAuth {
-        OAuth::new("notes", &self.issuer.mcp(), AuthConfig::default(), self.tokens(), None)
-            .expect("it is valid")
+    fn client_without_browser(&self) -> OAuth {
+        self.client_with(AuthConfig::default(), None)
     }
 
-    /// One request, as a transport makes it.
-    async fn call(&self, bearer: &dyn Bearer, wants: Option<&str>) -> Result<StatusCode, AuthError> {
+    fn client_with(&self, config: AuthConfig, browser: Option<Arc<dyn Browser>>) -> OAuth {
+        OAuth::new("notes", &self.issuer.mcp(), config, self.tokens(), browser)
+            .expect("a valid configuration")
+    }
+
+    /// Returns a client with default configuration after a login.
+    async fn logged_in(&self) -> OAuth {
+        let client = self.client(AuthConfig::default());
+        self.call(&client, None).await.expect("logged in");
+        client
+    }
+
+    /// The configuration of a hub with the server `notes`.
+    fn hub_config(&self) -> Config {
+        let transport = Transport::Http {
+            url: self.issuer.mcp().parse().expect("a URL"),
+            headers: Vec::new(),
+            kind: HttpKind::Streamable,
+            oauth: Some(Box::default()),
+        };
+        let server = ServerConfig::new(ServerName::new("notes").expect("a name"), transport);
+        Config { servers: vec![server], toolwire: None }
+    }
+
+    /// Sends one request like a transport; `scope` is the scope that the operation requires.
+    async fn call(&self, bearer: &dyn TokenProvider, scope: Option<&str>) -> Result<StatusCode, AuthError> {
         let send = async |token: Option<&Secret>| {
             let mut request = reqwest::Client::new().post(self.issuer.mcp());
             if let Some(token) = token {
                 request = request.bearer_auth(token.expose());
             }
-            if let Some(wants) = wants {
-                request = request.header("x-wants", wants);
+            if let Some(scope) = scope {
+                request = request.header("x-required-scope", scope);
             }
-            let response = request.send().await.expect("it answers");
+            let response = request.send().await.expect("a response");
             let challenge = response.headers().get("www-authenticate").cloned();
-            let challenge = challenge.map(|value| value.to_str().expect("it is text").to_owned());
+            let challenge = challenge.map(|value| value.to_str().expect("a text header").to_owned());
             (response.status(), challenge.unwrap_or_default())
         };
         let token = bearer.token(None).await?;
@@ -107,420 +127,406 @@ impl Desk {
     }
 
     fn token_file(&self) -> PathBuf {
-        let files = fs::read_dir(self.tokens()).expect("it was made").flatten().map(|entry| entry.path());
+        let files =
+            fs::read_dir(self.tokens()).expect("the folder exists").flatten().map(|entry| entry.path());
         let mut files = files.filter(|path| path.extension().is_some_and(|end| end == "json"));
-        let file = files.next().expect("a token was kept");
+        let file = files.next().expect("a stored token");
         assert_eq!(files.next(), None);
         file
     }
 
     fn edit_token_file(&self, edit: impl FnOnce(&mut Value)) {
         let file = self.token_file();
-        let mut grant = serde_json::from_slice(&fs::read(&file).expect("it is there")).expect("it is JSON");
+        let mut grant = serde_json::from_slice(&fs::read(&file).expect("it exists")).expect("valid JSON");
         edit(&mut grant);
         fs::write(&file, grant.to_string()).expect("written");
     }
 }
 
-/// Leaves a token half a minute of its hour.
-fn end_soon(grant: &mut Value) {
+/// Changes a token of one hour so that it expires in half a minute.
+fn expire_soon(grant: &mut Value) {
     let issued_at = grant["issued_at"].as_u64().expect("a time");
     grant["issued_at"] = (issued_at - 3570).into();
     grant["expires_at"] = (issued_at + 30).into();
 }
 
-/// An error as a person sees it, after a look at all of it.
+/// Returns the message of an error with its sources, and checks that no part of the error contains a secret.
 #[track_caller]
-fn shown(error: AuthError) -> String {
+fn message(error: AuthError) -> String {
     let mut text = format!("{error}");
     let mut source = error.source();
     while let Some(cause) = source {
-        write!(text, ": {cause}").expect("it is a string");
+        write!(text, ": {cause}").expect("writing to a string");
         source = cause.source();
     }
     let hint = error.hint().unwrap_or_default();
-    for seen in [&text, &hint, &format!("{error:?}"), &format!("{error:#?}")] {
-        assert!(!seen.contains("SECRET"), "{seen}");
+    for output in [&text, &hint, &format!("{error:?}"), &format!("{error:#?}")] {
+        assert!(!output.contains("SECRET"), "{output}");
     }
     assert!(text.contains("`notes`"), "{text}");
     text
 }
 
 #[track_caller]
-fn assert_shown(result: Result<impl std::fmt::Debug, AuthError>, expected: &str) {
-    let text = shown(result.expect_err("it cannot work"));
+fn assert_error(result: Result<impl std::fmt::Debug, AuthError>, expected: &str) {
+    let text = message(result.expect_err("an error"));
     assert!(text.contains(expected), "{text}");
 }
 
 #[tokio::test]
-async fn a_person_logs_in_once_and_the_token_survives_a_restart() {
-    let desk = Desk::with(Rules::default()).await;
-    let first = desk.process(AuthConfig::default());
+async fn a_token_survives_a_restart() {
+    let setup = Setup::with(Rules::default()).await;
+    let first = setup.client(AuthConfig::default());
     assert_eq!(first.token(None).await.expect("none is needed yet"), None);
-    assert_eq!(desk.call(&first, None).await.expect("logged in"), StatusCode::OK);
-    assert_eq!(desk.call(&first, None).await.expect("logged in"), StatusCode::OK);
+    assert_eq!(setup.call(&first, None).await.expect("logged in"), StatusCode::OK);
+    assert_eq!(setup.call(&first, None).await.expect("logged in"), StatusCode::OK);
     drop(first);
-    let second = desk.lonely_process();
-    assert_eq!(desk.call(&second, None).await.expect("still logged in"), StatusCode::OK);
-    assert_eq!(desk.visitor.visits(), 1);
-    assert_eq!(desk.issuer.record().token_requests.len(), 1);
-    desk.issuer.assert_no_offence();
+    let second = setup.client_without_browser();
+    assert_eq!(setup.call(&second, None).await.expect("still logged in"), StatusCode::OK);
+    assert_eq!(setup.browser.visits(), 1);
+    assert_eq!(setup.issuer.record().token_requests.len(), 1);
+    setup.issuer.assert_no_violation();
 }
 
 #[cfg(unix)]
 #[tokio::test]
-async fn tokens_are_for_the_owners_eyes() {
+async fn only_the_owner_can_read_token_files() {
     use std::os::unix::fs::PermissionsExt;
-    let desk = Desk::with(Rules::default()).await;
-    desk.call(&desk.process(AuthConfig::default()), None).await.expect("logged in");
+    let setup = Setup::with(Rules::default()).await;
+    setup.logged_in().await;
     let mode = |path: &Path| fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
-    assert_eq!((mode(&desk.tokens()), mode(&desk.token_file())), (0o700, 0o600));
+    assert_eq!((mode(&setup.tokens()), mode(&setup.token_file())), (0o700, 0o600));
 }
 
 #[tokio::test]
-async fn logging_out_forgets_the_token() {
-    let desk = Desk::with(Rules::default()).await;
-    let process = desk.process(AuthConfig::default());
-    desk.call(&process, None).await.expect("logged in");
-    process.forget().await.expect("forgotten");
-    assert_eq!(process.token(None).await.expect("none"), None);
-    assert_shown(desk.call(&desk.lonely_process(), None).await, "there is nobody to ask");
-    desk.call(&process, None).await.expect("logged in again");
-    assert_eq!(desk.visitor.visits(), 2);
+async fn logging_out_deletes_the_token() {
+    let setup = Setup::with(Rules::default()).await;
+    let client = setup.logged_in().await;
+    client.forget().await.expect("forgotten");
+    assert_eq!(client.token(None).await.expect("none"), None);
+    assert_error(
+        setup.call(&setup.client_without_browser(), None).await,
+        "there is no browser to log in with",
+    );
+    setup.call(&client, None).await.expect("logged in again");
+    assert_eq!(setup.browser.visits(), 2);
 }
 
 #[tokio::test]
 async fn many_callers_share_one_login() {
-    let desk = Desk::with(Rules { refresh_tokens: false, ..Rules::default() }).await;
-    let process = desk.process(AuthConfig::default());
-    let calls = join_all((0..20).map(|_| desk.call(&process, None))).await;
+    let setup = Setup::with(Rules { refresh_tokens: false, ..Rules::default() }).await;
+    let client = setup.client(AuthConfig::default());
+    let calls = join_all((0..20).map(|_| setup.call(&client, None))).await;
     assert!(calls.into_iter().all(|status| status.expect("logged in") == StatusCode::OK));
-    assert_eq!(desk.visitor.visits(), 1);
+    assert_eq!(setup.browser.visits(), 1);
 }
 
 #[tokio::test]
-async fn many_callers_share_one_refresh_of_a_token_that_has_run_out() {
-    let desk = Desk::with(Rules { expires_in: Some(0), ..Rules::default() }).await;
-    let process = desk.process(AuthConfig::default());
-    desk.call(&process, None).await.expect("logged in");
-    desk.issuer.rules().expires_in = Some(3600);
-    let tokens = join_all((0..20).map(|_| process.token(None))).await;
+async fn many_callers_share_one_refresh_of_an_expired_token() {
+    let setup = Setup::with(Rules { expires_in: Some(0), ..Rules::default() }).await;
+    let client = setup.logged_in().await;
+    setup.issuer.rules().expires_in = Some(3600);
+    let tokens = join_all((0..20).map(|_| client.token(None))).await;
     let tokens: Vec<_> = tokens.into_iter().map(|token| token.expect("refreshed")).collect();
     assert!(tokens[0].is_some() && tokens.iter().all(|token| *token == tokens[0]));
-    assert_eq!(desk.issuer.record().grants("refresh_token"), 1);
-    desk.issuer.assert_no_offence();
+    assert_eq!(setup.issuer.record().grants("refresh_token"), 1);
+    setup.issuer.assert_no_violation();
 }
 
 #[tokio::test]
-async fn a_token_is_refreshed_before_it_runs_out() {
-    let desk = Desk::with(Rules::default()).await;
-    desk.call(&desk.process(AuthConfig::default()), None).await.expect("logged in");
-    desk.edit_token_file(end_soon);
-    let process = desk.lonely_process();
-    assert_eq!(desk.call(&process, None).await.expect("refreshed"), StatusCode::OK);
-    assert_eq!(desk.issuer.record().grants("refresh_token"), 1);
-    desk.issuer.assert_no_offence();
+async fn a_token_is_refreshed_before_it_expires() {
+    let setup = Setup::with(Rules::default()).await;
+    setup.logged_in().await;
+    setup.edit_token_file(expire_soon);
+    let client = setup.client_without_browser();
+    assert_eq!(setup.call(&client, None).await.expect("refreshed"), StatusCode::OK);
+    assert_eq!(setup.issuer.record().grants("refresh_token"), 1);
+    setup.issuer.assert_no_violation();
 }
 
 #[tokio::test]
-async fn a_token_that_was_revoked_is_refreshed_without_a_person() {
-    let desk = Desk::with(Rules::default()).await;
-    let process = desk.process(AuthConfig::default());
-    desk.call(&process, None).await.expect("logged in");
-    desk.issuer.revoke_access();
-    let calls = join_all((0..20).map(|_| desk.call(&process, None))).await;
+async fn a_revoked_token_is_refreshed_without_a_login() {
+    let setup = Setup::with(Rules::default()).await;
+    let client = setup.logged_in().await;
+    setup.issuer.revoke_access();
+    let calls = join_all((0..20).map(|_| setup.call(&client, None))).await;
     assert!(calls.into_iter().all(|status| status.expect("refreshed") == StatusCode::OK));
-    assert_eq!((desk.visitor.visits(), desk.issuer.record().grants("refresh_token")), (1, 1));
-    desk.issuer.assert_no_offence();
+    assert_eq!((setup.browser.visits(), setup.issuer.record().grants("refresh_token")), (1, 1));
+    setup.issuer.assert_no_violation();
 }
 
 #[tokio::test]
-async fn two_processes_never_use_a_refresh_token_twice() {
-    // Each token has run out when it arrives, so that every question is a refresh.
-    let desk = Desk::with(Rules { expires_in: Some(0), ..Rules::default() }).await;
-    desk.call(&desk.process(AuthConfig::default()), None).await.expect("logged in");
-    let (one, two) = (desk.lonely_process(), desk.lonely_process());
+async fn two_clients_never_use_a_refresh_token_twice() {
+    // Every token is already expired, so each call refreshes it.
+    let setup = Setup::with(Rules { expires_in: Some(0), ..Rules::default() }).await;
+    setup.logged_in().await;
+    let (one, two) = (setup.client_without_browser(), setup.client_without_browser());
     for _ in 0..8 {
         let (first, second) = futures::join!(one.token(None), two.token(None));
         assert!(first.expect("refreshed").is_some() && second.expect("refreshed").is_some());
     }
-    assert_eq!(desk.issuer.record().grants("refresh_token"), 16);
-    desk.issuer.assert_no_offence();
+    assert_eq!(setup.issuer.record().grants("refresh_token"), 16);
+    setup.issuer.assert_no_violation();
 }
 
-/// What the test below runs in processes of their own: some refreshes.
+/// Run by the next test in separate processes.
 #[tokio::test]
 async fn refreshes_for_the_next_test() {
-    let Ok(place) = std::env::var("OAUTH_TEST_PLACE") else { return };
-    let (url, tokens) = place.split_once(' ').expect("two words");
-    let process = OAuth::new("notes", url, AuthConfig::default(), tokens, None).expect("it is valid");
+    let (Ok(url), Ok(tokens)) = (std::env::var("OAUTH_TEST_URL"), std::env::var("OAUTH_TEST_TOKENS")) else {
+        return;
+    };
+    let client =
+        OAuth::new("notes", &url, AuthConfig::default(), tokens, None).expect("a valid configuration");
     for _ in 0..5 {
-        assert!(process.token(None).await.expect("refreshed").is_some());
+        assert!(client.token(None).await.expect("refreshed").is_some());
     }
-    process.close().await;
+    client.close().await;
 }
 
 #[tokio::test]
-async fn real_processes_never_use_a_refresh_token_twice_either() {
-    let desk = Desk::with(Rules { expires_in: Some(0), ..Rules::default() }).await;
-    desk.call(&desk.process(AuthConfig::default()), None).await.expect("logged in");
+async fn separate_processes_never_use_a_refresh_token_twice() {
+    let setup = Setup::with(Rules { expires_in: Some(0), ..Rules::default() }).await;
+    setup.logged_in().await;
     let run = || {
-        tokio::process::Command::new(std::env::current_exe().expect("this file"))
+        tokio::process::Command::new(std::env::current_exe().expect("the path of this test"))
             .args(["--exact", "refreshes_for_the_next_test"])
-            .env("OAUTH_TEST_PLACE", format!("{} {}", desk.issuer.mcp(), desk.tokens().display()))
+            .env("OAUTH_TEST_URL", setup.issuer.mcp())
+            .env("OAUTH_TEST_TOKENS", setup.tokens())
             .kill_on_drop(true)
             .output()
     };
-    let ended = timeout(Duration::from_secs(120), join_all([run(), run(), run()])).await.expect("they end");
+    let ended = timeout(Duration::from_secs(120), join_all([run(), run(), run()])).await.expect("they exit");
     for output in ended {
-        let output = output.expect("it ran");
+        let output = output.expect("it started");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     }
-    assert_eq!(desk.issuer.record().grants("refresh_token"), 15);
-    desk.issuer.assert_no_offence();
+    assert_eq!(setup.issuer.record().grants("refresh_token"), 15);
+    setup.issuer.assert_no_violation();
 }
 
 #[tokio::test]
-async fn what_another_process_refreshed_is_used() {
-    let desk = Desk::with(Rules { expires_in: Some(0), ..Rules::default() }).await;
-    let one = desk.process(AuthConfig::default());
-    desk.call(&one, None).await.expect("logged in");
-    desk.issuer.rules().expires_in = Some(3600);
-    let two = desk.lonely_process();
+async fn a_token_that_another_process_refreshed_is_used() {
+    let setup = Setup::with(Rules { expires_in: Some(0), ..Rules::default() }).await;
+    let one = setup.client(AuthConfig::default());
+    setup.call(&one, None).await.expect("logged in");
+    setup.issuer.rules().expires_in = Some(3600);
+    let two = setup.client_without_browser();
     let (first, second) = futures::join!(one.token(None), two.token(None));
     assert_eq!(first.expect("refreshed"), second.expect("read"));
-    assert_eq!(desk.issuer.record().grants("refresh_token"), 1);
+    assert_eq!(setup.issuer.record().grants("refresh_token"), 1);
 }
 
 #[tokio::test]
-async fn a_caller_that_leaves_does_not_lose_the_new_token() {
-    let desk = Desk::with(Rules { expires_in: Some(0), ..Rules::default() }).await;
-    let process = desk.process(AuthConfig::default());
-    desk.call(&process, None).await.expect("logged in");
-    desk.issuer.rules().expires_in = Some(3600);
-    let gate = desk.issuer.close_gate();
+async fn a_refresh_continues_when_its_caller_stops_waiting() {
+    let setup = Setup::with(Rules { expires_in: Some(0), ..Rules::default() }).await;
+    let client = setup.logged_in().await;
+    setup.issuer.rules().expires_in = Some(3600);
+    let gate = setup.issuer.close_gate();
     tokio::select! {
-        _ = process.token(None) => panic!("the gate is closed"),
+        _ = client.token(None) => panic!("the gate is closed"),
         () = gate.arrived.notified() => {}
     }
     gate.open.notify_one();
-    assert_eq!(desk.call(&process, None).await.expect("refreshed"), StatusCode::OK);
-    assert_eq!(desk.issuer.record().grants("refresh_token"), 1);
-    desk.issuer.assert_no_offence();
+    assert_eq!(setup.call(&client, None).await.expect("refreshed"), StatusCode::OK);
+    assert_eq!(setup.issuer.record().grants("refresh_token"), 1);
+    setup.issuer.assert_no_violation();
 }
 
 #[tokio::test]
-async fn closing_lets_a_refresh_finish() {
-    let desk = Desk::with(Rules { expires_in: Some(0), ..Rules::default() }).await;
-    let process = desk.process(AuthConfig::default());
-    desk.call(&process, None).await.expect("logged in");
-    desk.issuer.rules().expires_in = Some(3600);
-    let gate = desk.issuer.close_gate();
+async fn closing_waits_for_a_refresh() {
+    let setup = Setup::with(Rules { expires_in: Some(0), ..Rules::default() }).await;
+    let client = setup.logged_in().await;
+    setup.issuer.rules().expires_in = Some(3600);
+    let gate = setup.issuer.close_gate();
     tokio::select! {
-        _ = process.token(None) => panic!("the gate is closed"),
+        _ = client.token(None) => panic!("the gate is closed"),
         () = gate.arrived.notified() => {}
     }
     gate.open.notify_one();
-    process.close().await;
-    drop(process);
-    assert_eq!(desk.call(&desk.lonely_process(), None).await.expect("kept"), StatusCode::OK);
-    assert_eq!(desk.issuer.record().grants("refresh_token"), 1);
+    client.close().await;
+    drop(client);
+    assert_eq!(setup.call(&setup.client_without_browser(), None).await.expect("stored"), StatusCode::OK);
+    assert_eq!(setup.issuer.record().grants("refresh_token"), 1);
 }
 
 #[tokio::test]
-async fn closing_the_hub_lets_a_refresh_finish() {
-    let desk = Desk::with(Rules { expires_in: Some(0), ..Rules::default() }).await;
-    desk.call(&desk.process(AuthConfig::default()), None).await.expect("logged in");
-    desk.issuer.rules().expires_in = Some(3600);
-    let gate = desk.issuer.close_gate();
-    let transport = Transport::Http {
-        url: desk.issuer.mcp().parse().expect("a URL"),
-        headers: Vec::new(),
-        kind: HttpKind::Streamable,
-        auth: Auth::OAuth(Box::default()),
-    };
-    let server = ServerConfig::new(ServerName::new("notes").expect("a name"), transport);
-    let folder = Some(desk.folder.path().to_owned());
-    let hub = Hub::start(
-        &Config { servers: vec![server], toolwire: None },
-        HubOptions { folder, ..HubOptions::default() },
-    );
-    timeout(Duration::from_secs(60), gate.arrived.notified()).await.expect("it refreshes its token");
-    let answered_late = async {
+async fn closing_the_hub_waits_for_a_refresh() {
+    let setup = Setup::with(Rules { expires_in: Some(0), ..Rules::default() }).await;
+    setup.logged_in().await;
+    setup.issuer.rules().expires_in = Some(3600);
+    let gate = setup.issuer.close_gate();
+    let folder = Some(setup.folder.path().to_owned());
+    let hub = Hub::start(&setup.hub_config(), HubOptions { folder, ..HubOptions::default() });
+    timeout(Duration::from_secs(60), gate.arrived.notified()).await.expect("a refresh");
+    let late_response = async {
         while hub.status()[0].phase != Phase::Stopped {
             tokio::task::yield_now().await;
         }
         gate.open.notify_one();
     };
-    futures::join!(hub.close(), answered_late);
+    futures::join!(hub.close(), late_response);
     drop(hub);
-    assert_eq!(desk.call(&desk.lonely_process(), None).await.expect("kept"), StatusCode::OK);
-    assert_eq!(desk.issuer.record().grants("refresh_token"), 1);
-    desk.issuer.assert_no_offence();
+    assert_eq!(setup.call(&setup.client_without_browser(), None).await.expect("stored"), StatusCode::OK);
+    assert_eq!(setup.issuer.record().grants("refresh_token"), 1);
+    setup.issuer.assert_no_violation();
 }
 
-/// Takes longer over the login than a server may take to come up.
-struct Thinker(Visitor);
+/// Completes a login after the connection timeout.
+struct SlowBrowser(AgreeingBrowser);
 
-impl Browser for Thinker {
+impl Browser for SlowBrowser {
     fn open<'a>(&'a self, server: &'a str, url: &'a str) -> BoxFuture<'a, io::Result<()>> {
         Box::pin(async move {
-            tokio::time::sleep(2 * CONNECTING + Duration::from_secs(1)).await;
+            tokio::time::sleep(2 * CONNECT_TIMEOUT + Duration::from_secs(1)).await;
             self.0.open(server, url).await
         })
     }
 }
 
-const CONNECTING: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[tokio::test]
-async fn the_time_a_person_takes_is_not_the_servers() {
-    let desk = Desk::with(Rules::default()).await;
-    let transport = Transport::Http {
-        url: desk.issuer.mcp().parse().expect("a URL"),
-        headers: Vec::new(),
-        kind: HttpKind::Streamable,
-        auth: Auth::OAuth(Box::default()),
-    };
-    let mut server = ServerConfig::new(ServerName::new("notes").expect("a name"), transport);
-    server.connect_timeout = CONNECTING;
-    let folder = Some(desk.folder.path().to_owned());
-    let browser: Option<Arc<dyn Browser>> = Some(Arc::new(Thinker(Visitor::default())));
-    let config = Config { servers: vec![server], toolwire: None };
+async fn the_time_of_a_login_does_not_count_against_the_connection_timeout() {
+    let setup = Setup::with(Rules::default()).await;
+    let mut config = setup.hub_config();
+    config.servers[0].connect_timeout = CONNECT_TIMEOUT;
+    let folder = Some(setup.folder.path().to_owned());
+    let browser: Option<Arc<dyn Browser>> = Some(Arc::new(SlowBrowser(AgreeingBrowser::default())));
     let hub = Hub::connect(&config, HubOptions { folder, browser, ..HubOptions::default() }).await;
     let status = &hub.status()[0];
     assert_eq!((&status.phase, status.restarts), (&Phase::Ready, 0));
     hub.close().await;
-    desk.issuer.assert_no_offence();
+    setup.issuer.assert_no_violation();
 }
 
 #[tokio::test]
-async fn a_refused_refresh_token_means_a_login_when_the_server_asks_for_it() {
-    let desk = Desk::with(Rules { expires_in: Some(0), ..Rules::default() }).await;
-    let process = desk.process(AuthConfig::default());
-    desk.call(&process, None).await.expect("logged in");
-    desk.issuer.revoke_all();
-    assert_eq!(process.token(None).await.expect("no token is left"), None);
-    assert_eq!(desk.visitor.visits(), 1);
-    assert_eq!(desk.call(&process, None).await.expect("logged in"), StatusCode::OK);
-    assert_eq!(desk.visitor.visits(), 2);
-    desk.issuer.assert_no_offence();
+async fn a_rejected_refresh_token_requires_a_login_only_after_a_challenge() {
+    let setup = Setup::with(Rules { expires_in: Some(0), ..Rules::default() }).await;
+    let client = setup.logged_in().await;
+    setup.issuer.revoke_all();
+    assert_eq!(client.token(None).await.expect("no token is left"), None);
+    assert_eq!(setup.browser.visits(), 1);
+    assert_eq!(setup.call(&client, None).await.expect("logged in"), StatusCode::OK);
+    assert_eq!(setup.browser.visits(), 2);
+    setup.issuer.assert_no_violation();
 }
 
 #[tokio::test]
-async fn a_forgotten_registration_is_made_again() {
-    let desk = Desk::with(Rules { expires_in: Some(0), ..Rules::default() }).await;
-    let process = desk.process(AuthConfig::default());
-    desk.call(&process, None).await.expect("logged in");
-    desk.issuer.forget_clients();
-    desk.issuer.revoke_access();
-    assert_eq!(desk.call(&process, None).await.expect("logged in"), StatusCode::OK);
-    assert_eq!(desk.issuer.record().registrations.len(), 2);
-    desk.issuer.assert_no_offence();
+async fn a_deleted_registration_is_repeated() {
+    let setup = Setup::with(Rules { expires_in: Some(0), ..Rules::default() }).await;
+    let client = setup.logged_in().await;
+    setup.issuer.delete_clients();
+    setup.issuer.revoke_access();
+    assert_eq!(setup.call(&client, None).await.expect("logged in"), StatusCode::OK);
+    assert_eq!(setup.issuer.record().registrations.len(), 2);
+    setup.issuer.assert_no_violation();
 }
 
 #[tokio::test]
-async fn an_authorization_server_that_is_down_does_not_stop_a_token_that_works() {
-    let desk = Desk::with(Rules::default()).await;
-    desk.call(&desk.process(AuthConfig::default()), None).await.expect("logged in");
-    desk.edit_token_file(end_soon);
-    desk.issuer.rules().token_failure =
+async fn a_valid_token_is_used_while_the_authorization_server_is_down() {
+    let setup = Setup::with(Rules::default()).await;
+    setup.logged_in().await;
+    setup.edit_token_file(expire_soon);
+    setup.issuer.rules().token_failure =
         Some((StatusCode::SERVICE_UNAVAILABLE, json!("SECRET come back later")));
-    let process = desk.lonely_process();
+    let client = setup.client_without_browser();
     for _ in 0..3 {
-        assert_eq!(desk.call(&process, None).await.expect("it still works"), StatusCode::OK);
+        assert_eq!(setup.call(&client, None).await.expect("still valid"), StatusCode::OK);
     }
-    assert_eq!(desk.issuer.record().grants("refresh_token"), 1, "it is not asked again and again");
-    desk.issuer.revoke_access();
-    assert_shown(desk.call(&process, None).await, "has run out and could not be refreshed: the answer of");
-    desk.issuer.rules().token_failure = None;
-    assert_eq!(desk.call(&process, None).await.expect("refreshed"), StatusCode::OK);
+    assert_eq!(setup.issuer.record().grants("refresh_token"), 1, "the refresh is not repeated immediately");
+    setup.issuer.revoke_access();
+    assert_error(setup.call(&client, None).await, "could not be refreshed: invalid token response from");
+    setup.issuer.rules().token_failure = None;
+    assert_eq!(setup.call(&client, None).await.expect("refreshed"), StatusCode::OK);
 }
 
 #[tokio::test]
-async fn a_spoilt_token_file_costs_a_login() {
-    let desk = Desk::with(Rules::default()).await;
-    desk.call(&desk.process(AuthConfig::default()), None).await.expect("logged in");
-    fs::write(desk.token_file(), "{\"access_token\": \"SEC").expect("written");
+async fn an_invalid_token_file_requires_a_new_login() {
+    let setup = Setup::with(Rules::default()).await;
+    setup.logged_in().await;
+    fs::write(setup.token_file(), "{\"access_token\": \"SEC").expect("written");
     assert_eq!(
-        desk.call(&desk.process(AuthConfig::default()), None).await.expect("logged in"),
+        setup.call(&setup.client(AuthConfig::default()), None).await.expect("logged in"),
         StatusCode::OK
     );
-    assert_eq!(desk.call(&desk.lonely_process(), None).await.expect("kept"), StatusCode::OK);
-    assert_eq!(desk.visitor.visits(), 2);
+    assert_eq!(setup.call(&setup.client_without_browser(), None).await.expect("stored"), StatusCode::OK);
+    assert_eq!(setup.browser.visits(), 2);
 }
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_token_that_cannot_be_kept_works_all_the_same() {
-    let desk = Desk::with(Rules { expires_in: Some(0), ..Rules::default() }).await;
-    fs::write(desk.tokens(), "a file where the folder should be").expect("written");
-    let process = desk.process(AuthConfig::default());
+async fn a_token_that_cannot_be_stored_is_still_used() {
+    let setup = Setup::with(Rules { expires_in: Some(0), ..Rules::default() }).await;
+    fs::write(setup.tokens(), "a file instead of a folder").expect("written");
+    let client = setup.client(AuthConfig::default());
     for _ in 0..3 {
-        assert_eq!(desk.call(&process, None).await.expect("logged in"), StatusCode::OK);
+        assert_eq!(setup.call(&client, None).await.expect("logged in"), StatusCode::OK);
     }
-    assert_eq!(desk.visitor.visits(), 1);
-    desk.issuer.assert_no_offence();
+    assert_eq!(setup.browser.visits(), 1);
+    setup.issuer.assert_no_violation();
 }
 
 #[tokio::test]
-async fn the_scopes_asked_for_are_those_of_the_challenge_or_the_configuration() {
+async fn scopes_come_from_the_challenge_or_the_configuration() {
     let rules = Rules { scope_in_challenge: Some("read list"), ..Rules::default() };
     for (scopes, expected) in [(vec![], "read list"), (vec!["all".to_owned()], "all")] {
-        let desk = Desk::with(rules.clone()).await;
-        let process = desk.process(AuthConfig { scopes, ..AuthConfig::default() });
-        desk.call(&process, None).await.expect("logged in");
-        assert_eq!(desk.issuer.record().logins[0]["scope"], expected);
+        let setup = Setup::with(rules.clone()).await;
+        let client = setup.client(AuthConfig { scopes, ..AuthConfig::default() });
+        setup.call(&client, None).await.expect("logged in");
+        assert_eq!(setup.issuer.record().logins[0]["scope"], expected);
     }
     let metadata = json!({"scopes_supported": ["read", "list", "offline_access"]});
-    let desk = Desk::with(Rules { metadata, ..rules }).await;
-    desk.call(&desk.process(AuthConfig::default()), None).await.expect("logged in");
-    assert_eq!(desk.issuer.record().logins[0]["scope"], "read list offline_access");
+    let setup = Setup::with(Rules { metadata, ..rules }).await;
+    setup.logged_in().await;
+    assert_eq!(setup.issuer.record().logins[0]["scope"], "read list offline_access");
 }
 
 #[tokio::test]
-async fn more_rights_are_added_to_those_granted() {
-    let desk = Desk::with(Rules { scope_in_challenge: Some("read"), ..Rules::default() }).await;
-    let process = desk.process(AuthConfig::default());
-    assert_eq!(desk.call(&process, Some("read")).await.expect("logged in"), StatusCode::OK);
-    let calls = join_all((0..5).map(|_| desk.call(&process, Some("write")))).await;
+async fn additional_scopes_are_requested_together_with_the_granted_ones() {
+    let setup = Setup::with(Rules { scope_in_challenge: Some("read"), ..Rules::default() }).await;
+    let client = setup.client(AuthConfig::default());
+    assert_eq!(setup.call(&client, Some("read")).await.expect("logged in"), StatusCode::OK);
+    let calls = join_all((0..5).map(|_| setup.call(&client, Some("write")))).await;
     assert!(calls.into_iter().all(|status| status.expect("allowed") == StatusCode::OK));
-    assert_eq!(desk.call(&process, Some("read")).await.expect("still allowed"), StatusCode::OK);
-    let scopes: Vec<_> = desk.issuer.record().logins.iter().map(|login| login["scope"].clone()).collect();
+    assert_eq!(setup.call(&client, Some("read")).await.expect("still allowed"), StatusCode::OK);
+    let scopes: Vec<_> = setup.issuer.record().logins.iter().map(|login| login["scope"].clone()).collect();
     assert_eq!(scopes, ["read", "read write"]);
-    desk.issuer.assert_no_offence();
+    setup.issuer.assert_no_violation();
 }
 
 #[tokio::test]
-async fn rights_that_are_never_granted_are_asked_for_once() {
+async fn scopes_that_are_never_granted_are_requested_once() {
     let rules = Rules { scope_in_challenge: Some("read"), granted: Some("read"), ..Rules::default() };
-    let desk = Desk::with(rules).await;
-    let process = desk.process(AuthConfig::default());
-    desk.call(&process, Some("read")).await.expect("logged in");
-    assert_eq!(desk.call(&process, Some("write")).await.expect("asked for"), StatusCode::FORBIDDEN);
+    let setup = Setup::with(rules).await;
+    let client = setup.client(AuthConfig::default());
+    setup.call(&client, Some("read")).await.expect("logged in");
+    assert_eq!(setup.call(&client, Some("write")).await.expect("requested"), StatusCode::FORBIDDEN);
     for _ in 0..3 {
-        assert_shown(desk.call(&process, Some("write")).await, "still asks for more rights");
+        assert_error(
+            setup.call(&client, Some("write")).await,
+            "still requires these scopes after a new login: write",
+        );
     }
-    assert_eq!(desk.visitor.visits(), 2);
-    assert_eq!(desk.call(&process, Some("read")).await.expect("the old ones hold"), StatusCode::OK);
+    assert_eq!(setup.browser.visits(), 2);
+    assert_eq!(setup.call(&client, Some("read")).await.expect("still valid"), StatusCode::OK);
 }
 
 #[tokio::test]
-async fn more_rights_that_a_person_first_refused_can_be_asked_for_again() {
-    let desk = Desk::with(Rules { scope_in_challenge: Some("read"), ..Rules::default() }).await;
-    let process = desk.process(AuthConfig::default());
-    desk.call(&process, Some("read")).await.expect("logged in");
-    desk.issuer.rules().deny = true;
-    assert_shown(desk.call(&process, Some("write")).await, "was refused");
-    assert_eq!(desk.call(&process, Some("read")).await.expect("the old ones hold"), StatusCode::OK);
-    desk.issuer.rules().deny = false;
-    process.allow_login();
-    assert_eq!(desk.call(&process, Some("write")).await.expect("allowed"), StatusCode::OK);
-    assert_eq!(desk.visitor.visits(), 3);
+async fn scopes_that_the_user_refused_can_be_requested_again() {
+    let setup = Setup::with(Rules { scope_in_challenge: Some("read"), ..Rules::default() }).await;
+    let client = setup.client(AuthConfig::default());
+    setup.call(&client, Some("read")).await.expect("logged in");
+    setup.issuer.rules().deny = true;
+    assert_error(setup.call(&client, Some("write")).await, "was refused");
+    assert_eq!(setup.call(&client, Some("read")).await.expect("still valid"), StatusCode::OK);
+    setup.issuer.rules().deny = false;
+    client.allow_login();
+    assert_eq!(setup.call(&client, Some("write")).await.expect("allowed"), StatusCode::OK);
+    assert_eq!(setup.browser.visits(), 3);
 }
 
 #[tokio::test]
-async fn an_answer_from_another_issuer_gives_no_token() {
+async fn a_login_response_from_another_issuer_is_rejected() {
     for (issuer, metadata) in [
         ("https://evil.example", json!({})),
         ("https://evil.example", json!({"authorization_response_iss_parameter_supported": null})),
@@ -529,132 +535,125 @@ async fn an_answer_from_another_issuer_gives_no_token() {
         for deny in [false, true] {
             let issuer_in_redirect = Some(issuer.to_owned());
             let metadata = metadata.clone();
-            let desk = Desk::with(Rules { issuer_in_redirect, metadata, deny, ..Rules::default() }).await;
-            let result = desk.call(&desk.process(AuthConfig::default()), None).await;
-            assert!(matches!(result, Err(AuthError::WrongIssuer { .. })), "{issuer} {deny}: {result:?}");
-            assert_shown(result, "from another authorization server");
-            assert_eq!(desk.issuer.record().token_requests.len(), 0);
+            let setup = Setup::with(Rules { issuer_in_redirect, metadata, deny, ..Rules::default() }).await;
+            let result = setup.call(&setup.client(AuthConfig::default()), None).await;
+            assert_error(result, "came from a different authorization server");
+            assert_eq!(setup.issuer.record().token_requests.len(), 0);
         }
     }
     let metadata = json!({"authorization_response_iss_parameter_supported": null});
     let issuer_in_redirect = Some(String::new());
-    let desk = Desk::with(Rules { issuer_in_redirect, metadata, ..Rules::default() }).await;
-    let result = desk.call(&desk.process(AuthConfig::default()), None).await;
-    assert_eq!(result.expect("older ones do not send it"), StatusCode::OK);
+    let setup = Setup::with(Rules { issuer_in_redirect, metadata, ..Rules::default() }).await;
+    let result = setup.call(&setup.client(AuthConfig::default()), None).await;
+    assert_eq!(result.expect("servers without this feature send no issuer"), StatusCode::OK);
 }
 
 #[tokio::test]
-async fn a_refused_login_is_told_and_not_repeated() {
-    let desk = Desk::with(Rules { deny: true, ..Rules::default() }).await;
-    let process = desk.process(AuthConfig::default());
+async fn a_refused_login_is_reported_and_not_repeated() {
+    let setup = Setup::with(Rules { deny: true, ..Rules::default() }).await;
+    let client = setup.client(AuthConfig::default());
     for _ in 0..3 {
-        assert_shown(desk.call(&process, None).await, "was refused: access_denied: not you");
+        assert_error(setup.call(&client, None).await, "was refused: access_denied: not allowed");
     }
-    assert_eq!(desk.visitor.visits(), 1);
-    desk.issuer.rules().deny = false;
-    process.allow_login();
-    assert_eq!(desk.call(&process, None).await.expect("logged in"), StatusCode::OK);
+    assert_eq!(setup.browser.visits(), 1);
+    setup.issuer.rules().deny = false;
+    client.allow_login();
+    assert_eq!(setup.call(&client, None).await.expect("logged in"), StatusCode::OK);
 }
 
 #[tokio::test]
-async fn a_login_that_nobody_finishes_ends() {
-    let desk = Desk::with(Rules::default()).await;
-    let browser: Arc<dyn Browser> = Arc::new(Sleeper);
-    let url = desk.issuer.mcp();
-    let process = OAuth::new("notes", &url, AuthConfig::default(), desk.tokens(), Some(browser));
-    let process = process.expect("it is valid").with_login_timeout(Duration::from_millis(50));
-    assert_shown(desk.call(&process, None).await, "nobody logged in to server `notes` within 50ms");
+async fn a_login_times_out() {
+    let setup = Setup::with(Rules::default()).await;
+    let client = setup.client_with(AuthConfig::default(), Some(Arc::new(IdleBrowser)));
+    let client = client.with_login_timeout(Duration::from_millis(50));
+    assert_error(setup.call(&client, None).await, "the login was not completed within 50ms");
 }
 
 #[tokio::test]
-async fn closing_ends_the_wait_for_a_person() {
-    let desk = Desk::with(Rules::default()).await;
-    let browser: Arc<dyn Browser> = Arc::new(Sleeper);
-    let url = desk.issuer.mcp();
-    let process = OAuth::new("notes", &url, AuthConfig::default(), desk.tokens(), Some(browser));
-    let process = process.expect("it is valid");
+async fn closing_cancels_a_login() {
+    let setup = Setup::with(Rules::default()).await;
+    let client = setup.client_with(AuthConfig::default(), Some(Arc::new(IdleBrowser)));
     let close = async {
-        while desk.issuer.record().registrations.is_empty() {
+        while setup.issuer.record().registrations.is_empty() {
             tokio::task::yield_now().await;
         }
-        process.close().await;
+        client.close().await;
     };
-    let both = async { futures::join!(desk.call(&process, None), close) };
+    let both = async { futures::join!(setup.call(&client, None), close) };
     let (called, ()) = timeout(Duration::from_secs(60), both).await.expect("it ends");
-    assert_shown(called, "was stopped");
+    assert_error(called, "was cancelled");
 }
 
 #[tokio::test]
-async fn nobody_to_ask_is_an_error_with_a_hint() {
-    let desk = Desk::with(Rules::default()).await;
-    let error = desk.call(&desk.lonely_process(), None).await.expect_err("nobody can log in");
-    assert!(error.is_permanent());
+async fn a_login_without_a_browser_is_an_error_with_a_hint() {
+    let setup = Setup::with(Rules::default()).await;
+    let error = setup.call(&setup.client_without_browser(), None).await.expect_err("no login is possible");
     assert_eq!(error.hint().expect("a hint"), "log in once from a terminal: `toolwire tools --server notes`");
-    assert_shown(Err::<(), _>(error), "asks for a login and there is nobody to ask");
-    assert_eq!(desk.issuer.record().registrations.len(), 0);
+    assert_error(Err::<(), _>(error), "a login is required, but there is no browser to log in with");
+    assert_eq!(setup.issuer.record().registrations.len(), 0);
 }
 
 #[tokio::test]
-async fn a_client_that_was_registered_beforehand_registers_no_more() {
+async fn a_configured_client_does_not_register() {
     let metadata = json!({"registration_endpoint": null});
-    let desk = Desk::with(Rules { metadata, expires_in: Some(0), ..Rules::default() }).await;
-    let unregistered = desk.call(&desk.process(AuthConfig::default()), None).await;
+    let setup = Setup::with(Rules { metadata, expires_in: Some(0), ..Rules::default() }).await;
+    let unregistered = setup.call(&setup.client(AuthConfig::default()), None).await;
     assert_eq!(
         unregistered.as_ref().map_err(AuthError::hint),
-        Err(Some("register a client by hand and set `oauth.clientId` of `notes` in mcp.json".to_owned()))
+        Err(Some("register a client manually and set `oauth.clientId` of `notes` in mcp.json".to_owned()))
     );
-    assert_shown(unregistered, "cannot register");
-    desk.issuer.know_client("known", Client { secret: Some("SECRET-known".to_owned()), redirect_uris: None });
+    assert_error(unregistered, "cannot register");
+    setup.issuer.add_client("known", Client { secret: Some("SECRET-known".to_owned()), redirect_uris: None });
     let config = AuthConfig {
         client_id: Some("known".to_owned()),
         client_secret: Some(Secret::new("SECRET-known")),
         ..AuthConfig::default()
     };
     assert!(!format!("{config:?}").contains("SECRET"));
-    let process = desk.process(config.clone());
-    assert_eq!(desk.call(&process, None).await.expect("logged in"), StatusCode::OK);
-    assert_eq!(desk.call(&process, None).await.expect("refreshed"), StatusCode::OK);
-    assert_eq!(desk.call(&desk.process(config), None).await.expect("refreshed"), StatusCode::OK);
-    assert!(!fs::read_to_string(desk.token_file()).expect("kept").contains("SECRET-known"));
-    assert_eq!(desk.visitor.visits(), 1);
-    desk.issuer.assert_no_offence();
+    let client = setup.client(config.clone());
+    assert_eq!(setup.call(&client, None).await.expect("logged in"), StatusCode::OK);
+    assert_eq!(setup.call(&client, None).await.expect("refreshed"), StatusCode::OK);
+    assert_eq!(setup.call(&setup.client(config), None).await.expect("refreshed"), StatusCode::OK);
+    assert!(!fs::read_to_string(setup.token_file()).expect("stored").contains("SECRET-known"));
+    assert_eq!(setup.browser.visits(), 1);
+    setup.issuer.assert_no_violation();
 
     let wrong = AuthConfig {
         client_id: Some("known".to_owned()),
         client_secret: Some(Secret::new("SECRET-wrong")),
         ..AuthConfig::default()
     };
-    desk.issuer.revoke_access();
-    assert_shown(desk.call(&desk.process(wrong), None).await, "could not be refreshed: invalid_client");
+    setup.issuer.revoke_access();
+    assert_error(setup.call(&setup.client(wrong), None).await, "could not be refreshed: invalid_client");
 }
 
 #[tokio::test]
-async fn another_clients_token_is_not_taken() {
-    let desk = Desk::with(Rules::default()).await;
-    desk.call(&desk.process(AuthConfig::default()), None).await.expect("logged in");
-    desk.issuer.know_client("known", Client { secret: None, redirect_uris: None });
+async fn the_token_of_another_client_is_not_used() {
+    let setup = Setup::with(Rules::default()).await;
+    setup.logged_in().await;
+    setup.issuer.add_client("known", Client { secret: None, redirect_uris: None });
     let config = AuthConfig { client_id: Some("known".to_owned()), ..AuthConfig::default() };
-    let process = desk.process(config);
-    assert_eq!(process.token(None).await.expect("none"), None);
-    assert_eq!(desk.call(&process, None).await.expect("logged in"), StatusCode::OK);
-    assert_eq!(desk.issuer.record().logins[1]["client_id"], "known");
+    let client = setup.client(config);
+    assert_eq!(client.token(None).await.expect("none"), None);
+    assert_eq!(setup.call(&client, None).await.expect("logged in"), StatusCode::OK);
+    assert_eq!(setup.issuer.record().logins[1]["client_id"], "known");
 }
 
 #[tokio::test]
-async fn a_published_client_is_used_where_it_is_supported() {
+async fn a_client_metadata_document_is_used_if_supported() {
     let document = "https://toolwire.example/client.json";
     let config = AuthConfig { client_metadata_url: Some(document.to_owned()), ..AuthConfig::default() };
     let metadata = json!({"client_id_metadata_document_supported": true});
-    let desk = Desk::with(Rules { metadata, expires_in: Some(0), ..Rules::default() }).await;
-    desk.issuer.know_client(document, Client { secret: None, redirect_uris: None });
-    let process = desk.process(config.clone());
-    assert_eq!(desk.call(&process, None).await.expect("logged in"), StatusCode::OK);
-    assert_eq!(desk.call(&desk.process(config.clone()), None).await.expect("refreshed"), StatusCode::OK);
-    assert_eq!(desk.issuer.record().registrations.len(), 0);
-    desk.issuer.assert_no_offence();
+    let setup = Setup::with(Rules { metadata, expires_in: Some(0), ..Rules::default() }).await;
+    setup.issuer.add_client(document, Client { secret: None, redirect_uris: None });
+    let client = setup.client(config.clone());
+    assert_eq!(setup.call(&client, None).await.expect("logged in"), StatusCode::OK);
+    assert_eq!(setup.call(&setup.client(config.clone()), None).await.expect("refreshed"), StatusCode::OK);
+    assert_eq!(setup.issuer.record().registrations.len(), 0);
+    setup.issuer.assert_no_violation();
 
-    let older = Desk::with(Rules::default()).await;
-    assert_eq!(older.call(&older.process(config), None).await.expect("logged in"), StatusCode::OK);
+    let older = Setup::with(Rules::default()).await;
+    assert_eq!(older.call(&older.client(config), None).await.expect("logged in"), StatusCode::OK);
     assert_eq!(older.issuer.record().registrations.len(), 1);
 }
 
@@ -668,7 +667,7 @@ MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE18POo3Qhg3pagpKvT0SaWXAenSlw
 mQPT4lv/02y2v75eEmF3+DsAMlNd8O6iQ9Rpsk5mRZCDBJp//VE8Nk+96w==
 -----END PUBLIC KEY-----";
 
-fn itself(secret: Option<&str>, key: Option<&str>) -> AuthConfig {
+fn client_credentials(secret: Option<&str>, key: Option<&str>) -> AuthConfig {
     AuthConfig {
         client_id: Some("robot".to_owned()),
         client_secret: secret.map(Secret::new),
@@ -679,7 +678,7 @@ fn itself(secret: Option<&str>, key: Option<&str>) -> AuthConfig {
 }
 
 #[tokio::test]
-async fn a_client_with_its_own_credentials_needs_no_person() {
+async fn client_credentials_need_no_login() {
     let rules = Rules {
         expires_in: Some(0),
         scope_in_challenge: Some("read"),
@@ -687,151 +686,148 @@ async fn a_client_with_its_own_credentials_needs_no_person() {
         ..Rules::default()
     };
     for (methods, config) in [
-        (json!(["client_secret_basic"]), itself(Some("SECRET-robot"), None)),
-        (json!(["client_secret_post"]), itself(Some("SECRET-robot"), None)),
-        (json!(null), itself(Some("SECRET-robot"), None)),
-        (json!(["private_key_jwt"]), itself(None, Some(PRIVATE_KEY))),
+        (json!(["client_secret_basic"]), client_credentials(Some("SECRET-robot"), None)),
+        (json!(["client_secret_post"]), client_credentials(Some("SECRET-robot"), None)),
+        (json!(null), client_credentials(Some("SECRET-robot"), None)),
+        (json!(["private_key_jwt"]), client_credentials(None, Some(PRIVATE_KEY))),
     ] {
         let metadata = json!({"token_endpoint_auth_methods_supported": methods});
-        let desk = Desk::with(Rules { metadata, ..rules.clone() }).await;
+        let setup = Setup::with(Rules { metadata, ..rules.clone() }).await;
         let robot = Client { secret: Some("SECRET-robot".to_owned()), redirect_uris: None };
-        desk.issuer.know_client("robot", robot);
-        let url = desk.issuer.mcp();
-        let process = OAuth::new("notes", &url, config, desk.tokens(), None).expect("it is valid");
-        assert_eq!(desk.call(&process, Some("read")).await.expect("it has credentials"), StatusCode::OK);
-        assert_eq!(desk.issuer.record().token_requests[0]["scope"], "read");
-        // The token has run out: the next one is asked for before the request, not after a refusal.
-        assert!(process.token(None).await.expect("renewed").is_some());
-        assert_eq!(desk.call(&process, Some("write")).await.expect("more rights"), StatusCode::OK);
-        desk.issuer.assert_no_offence();
+        setup.issuer.add_client("robot", robot);
+        let client = setup.client_with(config, None);
+        assert_eq!(setup.call(&client, Some("read")).await.expect("authorized"), StatusCode::OK);
+        assert_eq!(setup.issuer.record().token_requests[0]["scope"], "read");
+        // The token has expired, so the next one is requested before the request and not after a refusal.
+        assert!(client.token(None).await.expect("renewed").is_some());
+        assert_eq!(setup.call(&client, Some("write")).await.expect("more scopes"), StatusCode::OK);
+        setup.issuer.assert_no_violation();
     }
 }
 
 #[tokio::test]
-async fn wrong_credentials_are_told_without_them() {
+async fn errors_about_wrong_credentials_do_not_contain_them() {
     for (config, expected) in [
-        (itself(Some("SECRET-wrong"), None), "gave no token: invalid_client: do not know you, …"),
-        (itself(None, Some(PRIVATE_KEY)), "gave no token: invalid_client"),
-        (itself(None, Some("/no/such/file")), "key `oauth.privateKey` of server `notes` is neither"),
+        (
+            client_credentials(Some("SECRET-wrong"), None),
+            "issued no token: invalid_client: unknown client, …",
+        ),
+        (client_credentials(None, Some(PRIVATE_KEY)), "issued no token: invalid_client"),
+        (client_credentials(None, Some("/no/such/file")), "`oauth.privateKey` is neither"),
     ] {
-        let desk = Desk::with(Rules::default()).await;
-        let url = desk.issuer.mcp();
-        let process = OAuth::new("notes", &url, config, desk.tokens(), None).expect("it is valid");
-        assert_shown(desk.call(&process, None).await, expected);
+        let setup = Setup::with(Rules::default()).await;
+        let client = setup.client_with(config, None);
+        assert_error(setup.call(&client, None).await, expected);
     }
 }
 
 #[tokio::test]
-async fn another_authorization_server_sees_nothing_of_the_first_ones() {
-    let desk = Desk::with(Rules { expires_in: Some(0), ..Rules::default() }).await;
-    let process = desk.process(AuthConfig::default());
-    desk.call(&process, None).await.expect("logged in");
+async fn a_different_authorization_server_gets_no_tokens_of_the_first_one() {
+    let setup = Setup::with(Rules { expires_in: Some(0), ..Rules::default() }).await;
+    let client = setup.logged_in().await;
     let rules = Rules { moved_to: Some(String::new()), ..Rules::default() };
     let next = Issuer::start(rules).await;
-    desk.issuer.rules().moved_to = Some(next.url.clone());
-    desk.issuer.revoke_access();
-    // The first server does not know the new one's tokens, so the call fails in the end; what counts is the way.
-    assert_eq!(desk.call(&process, None).await.expect("logged in"), StatusCode::UNAUTHORIZED);
+    setup.issuer.rules().moved_to = Some(next.url.clone());
+    setup.issuer.revoke_access();
+    // The call fails because the server does not know the tokens of the new issuer.
+    assert_eq!(setup.call(&client, None).await.expect("logged in"), StatusCode::UNAUTHORIZED);
     assert_eq!(next.record().registrations.len(), 1);
     assert_eq!(next.record().grants("refresh_token"), 0);
     assert_eq!(next.record().grants("authorization_code"), 1);
-    next.assert_no_offence();
+    next.assert_no_violation();
 }
 
 #[tokio::test]
-async fn a_server_of_2025_03_26_needs_no_metadata() {
-    let desk = Desk::with(Rules { silent: true, expires_in: Some(0), ..Rules::default() }).await;
-    let process = desk.process(AuthConfig::default());
-    assert_eq!(desk.call(&process, None).await.expect("logged in"), StatusCode::OK);
-    assert_eq!(desk.call(&desk.lonely_process(), None).await.expect("refreshed"), StatusCode::OK);
-    desk.issuer.assert_no_offence();
+async fn a_server_of_mcp_2025_03_26_needs_no_metadata() {
+    let setup = Setup::with(Rules { no_metadata: true, expires_in: Some(0), ..Rules::default() }).await;
+    let client = setup.client(AuthConfig::default());
+    assert_eq!(setup.call(&client, None).await.expect("logged in"), StatusCode::OK);
+    assert_eq!(setup.call(&setup.client_without_browser(), None).await.expect("refreshed"), StatusCode::OK);
+    setup.issuer.assert_no_violation();
 }
 
 #[tokio::test]
-async fn a_server_that_takes_a_fixed_token_gets_a_hint_about_headers() {
-    let desk = Desk::with(Rules { silent: true, closed: true, ..Rules::default() }).await;
-    let error = desk.call(&desk.process(AuthConfig::default()), None).await.expect_err("there is no way");
+async fn the_hint_for_a_server_without_oauth_mentions_headers() {
+    let setup = Setup::with(Rules { no_metadata: true, no_registration: true, ..Rules::default() }).await;
+    let error =
+        setup.call(&setup.client(AuthConfig::default()), None).await.expect_err("no authorization server");
     assert_eq!(
         error.hint().expect("a hint"),
-        "check `url` of `notes` in mcp.json; if it takes a fixed token, set it under `headers`"
+        "check `url` of `notes` in mcp.json, or set a fixed token under `headers`"
     );
-    assert_shown(Err::<(), _>(error), "it wants a token, and does not say where to get one");
-    assert_eq!(desk.visitor.visits(), 0);
+    assert_error(Err::<(), _>(error), "it requires a token but names none");
+    assert_eq!(setup.browser.visits(), 0);
 }
 
 #[tokio::test]
-async fn a_request_does_not_wait_for_a_person_it_has_no_need_of() {
-    let desk = Desk::with(Rules { scope_in_challenge: Some("read"), ..Rules::default() }).await;
-    desk.call(&desk.process(AuthConfig::default()), None).await.expect("logged in");
-    desk.edit_token_file(end_soon);
-    let url = desk.issuer.mcp();
-    let process = OAuth::new("notes", &url, AuthConfig::default(), desk.tokens(), Some(Arc::new(Sleeper)));
-    let process = process.expect("it is valid");
+async fn a_request_does_not_wait_for_a_login_it_does_not_need() {
+    let setup = Setup::with(Rules { scope_in_challenge: Some("read"), ..Rules::default() }).await;
+    setup.logged_in().await;
+    setup.edit_token_file(expire_soon);
+    let client = setup.client_with(AuthConfig::default(), Some(Arc::new(IdleBrowser)));
     let challenge = "Bearer error=\"insufficient_scope\", scope=\"write\"";
     let old = Secret::new("another");
     let requests = async {
-        // Some of these join the attempt before it asks the person, some come after.
-        while desk.issuer.record().registrations.len() < 2 {
-            assert!(process.token(None).await.expect("it still works").is_some());
+        // Some of these requests join the attempt before the login starts, others come later.
+        while setup.issuer.record().registrations.len() < 2 {
+            assert!(client.token(None).await.expect("still valid").is_some());
             tokio::task::yield_now().await;
         }
-        assert!(process.token(None).await.expect("it still works").is_some());
+        assert!(client.token(None).await.expect("still valid").is_some());
     };
     let both = async {
         tokio::select! {
-            _ = process.replace(Some(&old), challenge) => panic!("nobody logs in"),
+            _ = client.replace(Some(&old), challenge) => panic!("the login never completes"),
             () = requests => {}
         }
     };
-    timeout(Duration::from_secs(60), both).await.expect("nobody waits");
+    timeout(Duration::from_secs(60), both).await.expect("requests do not wait");
 }
 
 #[tokio::test]
-async fn an_unsafe_authorization_server_is_refused() {
+async fn an_unsafe_authorization_server_is_rejected() {
     for (metadata, expected) in [
-        (json!({"authorization_endpoint": "file:///etc/passwd"}), "is not safe: it is no web page"),
-        (json!({"authorization_endpoint": "javascript:alert(1)"}), "is not safe: it is no web page"),
-        (json!({"authorization_endpoint": "not a url"}), "is not safe: it is no URL"),
-        (json!({"token_endpoint": "http://elsewhere.example/token"}), "is not safe: it is not encrypted"),
-        (json!({"registration_endpoint": "http://elsewhere.example/"}), "is not safe: it is not encrypted"),
+        (json!({"authorization_endpoint": "file:///etc/passwd"}), "it is not a web address"),
+        (json!({"authorization_endpoint": "javascript:alert(1)"}), "it is not a web address"),
+        (json!({"authorization_endpoint": "not a url"}), "it is not a URL"),
+        (json!({"token_endpoint": "http://elsewhere.example/token"}), "it is not encrypted"),
+        (json!({"registration_endpoint": "http://elsewhere.example/"}), "it is not encrypted"),
         (json!({"issuer": "https://evil.example"}), "issuer mismatch"),
         (json!({"issuer": null}), "missing required issuer"),
         (json!({"code_challenge_methods_supported": ["plain"]}), "S256"),
         (json!({"code_challenge_methods_supported": null}), "PKCE"),
     ] {
-        let desk = Desk::with(Rules { metadata: metadata.clone(), ..Rules::default() }).await;
-        assert_shown(desk.call(&desk.process(AuthConfig::default()), None).await, expected);
-        assert_eq!(desk.visitor.visits(), 0, "{metadata}");
+        let setup = Setup::with(Rules { metadata: metadata.clone(), ..Rules::default() }).await;
+        assert_error(setup.call(&setup.client(AuthConfig::default()), None).await, expected);
+        assert_eq!(setup.browser.visits(), 0, "{metadata}");
     }
 }
 
 #[tokio::test]
-async fn a_state_in_the_metadata_is_not_the_state_of_a_login() {
-    let desk = Desk::with(Rules::default()).await;
-    let endpoint = format!("{}/authorize?state=guessed-by-somebody", desk.issuer.url);
-    desk.issuer.rules().metadata = json!({"authorization_endpoint": endpoint});
+async fn a_state_parameter_in_the_metadata_is_not_used_for_the_login() {
+    let setup = Setup::with(Rules::default()).await;
+    let endpoint = format!("{}/authorize?state=guessed-state", setup.issuer.url);
+    setup.issuer.rules().metadata = json!({"authorization_endpoint": endpoint});
     struct Guesser;
     impl Browser for Guesser {
         fn open<'a>(&'a self, _: &'a str, url: &'a str) -> BoxFuture<'a, io::Result<()>> {
             Box::pin(async move {
                 let url = reqwest::Url::parse(url).map_err(io::Error::other)?;
-                let redirect =
-                    url.query_pairs().find(|(key, _)| key == "redirect_uri").expect("it has one").1;
-                let guess = format!("{redirect}?code=evil&state=guessed-by-somebody");
-                let answer = reqwest::get(guess).await.map_err(io::Error::other)?;
-                assert_eq!(answer.status(), 404);
-                Err(io::Error::other("enough"))
+                let redirect = url.query_pairs().find(|(key, _)| key == "redirect_uri").expect("present").1;
+                let guess = format!("{redirect}?code=evil&state=guessed-state");
+                let response = reqwest::get(guess).await.map_err(io::Error::other)?;
+                assert_eq!(response.status(), 404);
+                Err(io::Error::other("done"))
             })
         }
     }
-    let url = desk.issuer.mcp();
-    let process = OAuth::new("notes", &url, AuthConfig::default(), desk.tokens(), Some(Arc::new(Guesser)));
-    assert_shown(desk.call(&process.expect("it is valid"), None).await, "cannot open a browser");
+    let client = setup.client_with(AuthConfig::default(), Some(Arc::new(Guesser)));
+    assert_error(setup.call(&client, None).await, "cannot open a browser");
 }
 
 #[tokio::test]
-async fn an_answer_that_is_no_token_is_told_without_it() {
-    for (status, answer) in [
+async fn errors_about_an_invalid_token_response_do_not_quote_it() {
+    for (status, response) in [
         (StatusCode::OK, json!("SECRET")),
         (StatusCode::OK, json!({"access_token": ["SECRET"], "token_type": "Bearer"})),
         (StatusCode::OK, json!({"access_token": "SECRET", "token_type": "DPoP"})),
@@ -839,37 +835,37 @@ async fn an_answer_that_is_no_token_is_told_without_it() {
         (StatusCode::OK, json!({"access_token": "SECRET", "token_type": "Bearer", "expires_in": "SECRET"})),
         (StatusCode::INTERNAL_SERVER_ERROR, json!({"trace": "SECRET"})),
     ] {
-        let desk = Desk::with(Rules { token_failure: Some((status, answer)), ..Rules::default() }).await;
-        assert_shown(desk.call(&desk.process(AuthConfig::default()), None).await, "gave no token: ");
+        let setup = Setup::with(Rules { token_failure: Some((status, response)), ..Rules::default() }).await;
+        assert_error(setup.call(&setup.client(AuthConfig::default()), None).await, "issued no token: ");
     }
 }
 
 #[tokio::test]
-async fn a_port_that_is_taken_is_named() {
-    let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let port = taken.local_addr().expect("it has one").port();
-    let desk = Desk::with(Rules::default()).await;
-    let process = desk.process(AuthConfig { redirect_port: Some(port), ..AuthConfig::default() });
-    assert_shown(desk.call(&process, None).await, &format!("cannot listen on port {port}"));
-    drop(taken);
-    assert_eq!(desk.call(&process, None).await.expect("logged in"), StatusCode::OK);
+async fn an_error_about_an_occupied_port_names_it() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let setup = Setup::with(Rules::default()).await;
+    let client = setup.client(AuthConfig { redirect_port: Some(port), ..AuthConfig::default() });
+    assert_error(setup.call(&client, None).await, &format!("cannot listen on port {port}"));
+    drop(listener);
+    assert_eq!(setup.call(&client, None).await.expect("logged in"), StatusCode::OK);
     let redirect_uri = format!("http://127.0.0.1:{port}/callback");
-    assert_eq!(desk.issuer.record().logins[0]["redirect_uri"], redirect_uri);
+    assert_eq!(setup.issuer.record().logins[0]["redirect_uri"], redirect_uri);
 }
 
 #[test]
-fn a_configuration_that_cannot_work_is_refused_at_once() {
+fn an_invalid_configuration_is_rejected() {
     for (config, url, expected) in [
         (
             AuthConfig { client_secret: Some(Secret::new("SECRET")), ..AuthConfig::default() },
             "https://a.example",
-            "key `oauth.clientId` of server `notes` is missing",
+            "`oauth.clientId` is missing",
         ),
-        (itself(None, None), "https://a.example", "`oauth.clientSecret` of server `notes` is missing"),
+        (client_credentials(None, None), "https://a.example", "`oauth.clientSecret` is missing"),
         (
             AuthConfig { private_key: Some(Secret::new("SECRET")), ..AuthConfig::default() },
             "https://a.example",
-            "`oauth.privateKey` of server `notes` needs `oauth.grant`",
+            "`oauth.privateKey` requires `oauth.grant`",
         ),
         (
             AuthConfig {
@@ -879,30 +875,30 @@ fn a_configuration_that_cannot_work_is_refused_at_once() {
             "https://a.example",
             "is not an https URL",
         ),
-        (AuthConfig::default(), "ftp://a.example", "its URL is not http"),
-        (AuthConfig::default(), "nonsense", "its URL is not http"),
+        (AuthConfig::default(), "ftp://a.example", "its URL is not http or https"),
+        (AuthConfig::default(), "nonsense", "its URL is not http or https"),
     ] {
-        assert_shown(OAuth::new("notes", url, config, "tokens", None), expected);
+        assert_error(OAuth::new("notes", url, config, "tokens", None), expected);
     }
 }
 
-/// Everything that any test of this file logs, at every level.
-struct Log(&'static Mutex<String>);
+/// Collects the log messages of all tests in this file, at every level.
+struct LogCollector(&'static Mutex<String>);
 
-impl tracing::Subscriber for Log {
+impl tracing::Subscriber for LogCollector {
     fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
         true
     }
     fn new_span(&self, span: &tracing::span::Attributes<'_>) -> tracing::span::Id {
-        span.record(&mut Line(&mut self.0.lock().expect("no test failed")));
+        span.record(&mut Line(&mut self.0.lock().expect("not poisoned")));
         tracing::span::Id::from_u64(1)
     }
     fn record(&self, _: &tracing::span::Id, values: &tracing::span::Record<'_>) {
-        values.record(&mut Line(&mut self.0.lock().expect("no test failed")));
+        values.record(&mut Line(&mut self.0.lock().expect("not poisoned")));
     }
     fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
     fn event(&self, event: &tracing::Event<'_>) {
-        event.record(&mut Line(&mut self.0.lock().expect("no test failed")));
+        event.record(&mut Line(&mut self.0.lock().expect("not poisoned")));
     }
     fn enter(&self, _: &tracing::span::Id) {}
     fn exit(&self, _: &tracing::span::Id) {}
@@ -912,37 +908,35 @@ struct Line<'a>(&'a mut String);
 
 impl tracing::field::Visit for Line<'_> {
     fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
-        writeln!(self.0, "{field}={value:?}").expect("it is a string");
+        writeln!(self.0, "{field}={value:?}").expect("writing to a string");
     }
 }
 
 #[tokio::test]
-async fn nothing_secret_is_logged_or_shown() {
+async fn logs_and_debug_output_contain_no_secrets() {
     static LOG: Mutex<String> = Mutex::new(String::new());
-    tracing::subscriber::set_global_default(Log(&LOG)).expect("it is the only one");
+    tracing::subscriber::set_global_default(LogCollector(&LOG)).expect("the only subscriber");
     let rules = Rules { expires_in: Some(0), scope_in_challenge: Some("read"), ..Rules::default() };
-    let desk = Desk::with(rules.clone()).await;
-    let process = desk.process(AuthConfig::default());
-    desk.call(&process, None).await.expect("logged in");
-    desk.call(&process, Some("write")).await.expect("refreshed, and more rights");
-    desk.issuer.revoke_all();
-    desk.call(&process, None).await.expect("logged in again");
-    assert_eq!(format!("{process:?}"), "OAuth { server: \"notes\", .. }");
-    let robot = Desk::with(rules).await;
-    robot
-        .issuer
-        .know_client("robot", Client { secret: Some("SECRET-robot".to_owned()), redirect_uris: None });
-    let config = itself(Some("SECRET-robot"), Some("SECRET-key"));
+    let setup = Setup::with(rules.clone()).await;
+    let client = setup.logged_in().await;
+    setup.call(&client, Some("write")).await.expect("refreshed, with more scopes");
+    setup.issuer.revoke_all();
+    setup.call(&client, None).await.expect("logged in again");
+    assert_eq!(format!("{client:?}"), "OAuth { server: \"notes\", .. }");
+    let robot = Setup::with(rules).await;
+    robot.issuer.add_client("robot", Client { secret: Some("SECRET-robot".to_owned()), redirect_uris: None });
+    let config = client_credentials(Some("SECRET-robot"), Some("SECRET-key"));
     assert!(!format!("{config:?} {config:#?}").contains("SECRET"));
     let config = AuthConfig { private_key: None, ..config };
-    let process = robot.process(config);
-    robot.call(&process, None).await.expect("it has credentials");
+    let client = robot.client(config);
+    robot.call(&client, None).await.expect("authorized");
     let closed = "http://127.0.0.1:1/mcp?key=SECRET-query";
-    let away = OAuth::new("notes", closed, AuthConfig::default(), desk.tokens(), Some(desk.visitor.clone()));
-    let away = away.expect("it is valid");
-    assert_shown(away.token(Some("Bearer")).await, "cannot find out how to log in");
-    let log = LOG.lock().expect("no test failed");
-    assert!(log.contains("discovery url"), "the SDK's own lines are among them");
-    let seen: Vec<&str> = log.lines().filter(|line| line.contains("SECRET")).collect();
-    assert_eq!(seen, Vec::<&str>::new());
+    let browser: Arc<dyn Browser> = setup.browser.clone();
+    let unreachable = OAuth::new("notes", closed, AuthConfig::default(), setup.tokens(), Some(browser));
+    let unreachable = unreachable.expect("a valid configuration");
+    assert_error(unreachable.token(Some("Bearer")).await, "cannot discover its authorization server");
+    let log = LOG.lock().expect("not poisoned");
+    assert!(log.contains("discovery url"), "the SDK's log messages are collected");
+    let leaks: Vec<&str> = log.lines().filter(|line| line.contains("SECRET")).collect();
+    assert_eq!(leaks, Vec::<&str>::new());
 }

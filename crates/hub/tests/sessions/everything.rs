@@ -7,8 +7,8 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use toolwire_hub::{
-    CallOptions, ConnectContext, ElicitAnswer, ElicitKind, ElicitRequest, Era, Host, HttpKind, NoHost,
-    Progress, Refusal, Root, Secret, Session, SessionError, SessionEvent, Target,
+    CallOptions, ConnectContext, ElicitKind, ElicitReply, ElicitRequest, Era, Host, HttpKind, NoHost,
+    Progress, Root, SamplingError, Secret, Session, SessionError, SessionEvent, Target,
 };
 use toolwire_testkit::InstalledServers;
 
@@ -104,16 +104,16 @@ impl Host for Person {
         true
     }
 
-    fn elicit<'a>(&'a self, _server: &'a str, request: ElicitRequest) -> BoxFuture<'a, ElicitAnswer> {
+    fn elicit<'a>(&'a self, _server: &'a str, request: ElicitRequest) -> BoxFuture<'a, ElicitReply> {
         let answer = match request.kind {
             ElicitKind::Form { .. } => Some(json!({ "name": "Ada", "check": true })),
             ElicitKind::Url { .. } => None,
         };
         self.asked.lock().unwrap().push(request);
-        Box::pin(async { ElicitAnswer::Accept(answer) })
+        Box::pin(async { ElicitReply::Accept(answer) })
     }
 
-    fn sample<'a>(&'a self, _server: &'a str, request: Value) -> BoxFuture<'a, Result<Value, Refusal>> {
+    fn sample<'a>(&'a self, _server: &'a str, request: Value) -> BoxFuture<'a, Result<Value, SamplingError>> {
         let text = format!("a model read: {}", request["messages"][0]["content"]["text"].as_str().unwrap());
         let content = json!({ "type": "text", "text": text });
         Box::pin(async move { Ok(json!({ "role": "assistant", "model": "none", "content": content })) })

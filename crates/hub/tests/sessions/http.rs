@@ -11,9 +11,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use toolwire_hub::auth::{AuthError, TokenProvider};
 use toolwire_hub::{
-    AuthError, Bearer, CallOptions, ConnectContext, ConnectError, ElicitAnswer, ElicitRequest, Ending, Era,
-    Failure, Host, HttpKind, LeftOut, NoHost, Secret, Session, SessionError,
+    CallOptions, ConnectContext, ConnectError, ElicitReply, ElicitRequest, Ending, Era, Failure, Host,
+    HttpKind, LeftOut, NoHost, Secret, Session, SessionError,
 };
 use toolwire_testkit::{InstalledServers, RunningServer};
 
@@ -222,7 +223,7 @@ struct Tokens {
     given: AtomicUsize,
 }
 
-impl Bearer for Tokens {
+impl TokenProvider for Tokens {
     fn token<'a>(&'a self, challenge: Option<&'a str>) -> BoxFuture<'a, Result<Option<Secret>, AuthError>> {
         if let Some(challenge) = challenge {
             self.challenges.lock().unwrap().push(challenge.to_owned());
@@ -307,8 +308,8 @@ impl Host for Mirror {
         true
     }
 
-    fn elicit<'a>(&'a self, _server: &'a str, request: ElicitRequest) -> BoxFuture<'a, ElicitAnswer> {
-        Box::pin(async move { ElicitAnswer::Accept(Some(json!({ "asked": request.message }))) })
+    fn elicit<'a>(&'a self, _server: &'a str, request: ElicitRequest) -> BoxFuture<'a, ElicitReply> {
+        Box::pin(async move { ElicitReply::Accept(Some(json!({ "asked": request.message }))) })
     }
 }
 

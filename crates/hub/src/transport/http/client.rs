@@ -9,7 +9,7 @@ use reqwest::redirect::Policy;
 use reqwest::{Method, Response, StatusCode, Url};
 
 use crate::Secret;
-use crate::auth::{AuthError, Bearer};
+use crate::auth::{AuthError, TokenProvider};
 use crate::transport::{Failure, Link, Target};
 
 /// How long a server may take to accept a connection.
@@ -23,11 +23,11 @@ pub(crate) struct Client {
     inner: reqwest::Client,
     url: Arc<Url>,
     headers: HeaderMap,
-    bearer: Option<Arc<dyn Bearer>>,
+    bearer: Option<Arc<dyn TokenProvider>>,
 }
 
 impl Client {
-    pub(crate) fn new(target: &Target, bearer: Option<Arc<dyn Bearer>>) -> Result<Client, String> {
+    pub(crate) fn new(target: &Target, bearer: Option<Arc<dyn TokenProvider>>) -> Result<Client, String> {
         let Target::Http { url, headers: given, .. } = target else {
             return Err("it is a command".into());
         };
@@ -69,7 +69,7 @@ impl Client {
         patience: Option<Duration>,
     ) -> Result<Response, Failure> {
         let mut sending = std::pin::pin!(self.send(method, url, headers, body, patience));
-        let Some(mut asking) = self.bearer.as_ref().and_then(|bearer| bearer.asking()) else {
+        let Some(mut asking) = self.bearer.as_ref().and_then(|bearer| bearer.login_in_progress()) else {
             return sending.await;
         };
         loop {

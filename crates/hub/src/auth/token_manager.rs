@@ -1,0 +1,395 @@
+//! One server's token: loads it, refreshes it, and requests a new one.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+
+use tokio::{sync::watch, time::Instant};
+
+use super::{
+    Browser, GrantKind,
+    authorization_server::{
+        self, AuthorizationServer, ProtectedServer, RefreshError, request_with_client_credentials,
+    },
+    challenge::Challenge,
+    error::AuthProblem,
+    login::log_in,
+    next_step::{NextStep, TokenNeed, Validity, next_step, validity},
+    token_store::{Grant, TokenStore, unix_now},
+};
+use crate::{Secret, sync::lock};
+
+/// After a failed login, no login page is opened for this time, even if the server is connected to again.
+const LOGIN_PAUSE: Duration = Duration::from_secs(600);
+/// After a failed refresh, a token that is still valid is used for this time without another attempt.
+const REFRESH_PAUSE: Duration = Duration::from_secs(10);
+/// Longer than a refresh in another process can take.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(70);
+
+/// A token to send, or `None` to send the request without one.
+pub(super) type TokenResult = Result<Option<Secret>, AuthProblem>;
+
+/// Manages the token of one server. The caller runs [`TokenManager::obtain`] at most once at a time.
+pub(super) struct TokenManager {
+    pub(super) server: ProtectedServer,
+    pub(super) store: TokenStore,
+    pub(super) browser: Option<Arc<dyn Browser>>,
+    pub(super) login_timeout: Duration,
+    login_in_progress: watch::Sender<bool>,
+    state: Mutex<TokenState>,
+    /// From the last discovery, for refreshes.
+    authorization_server: Mutex<Option<AuthorizationServer>>,
+}
+
+#[derive(Default)]
+struct TokenState {
+    /// Whether the token files were read.
+    is_loaded: bool,
+    grant: Option<Grant>,
+    /// Increases with each new access token.
+    generation: u64,
+    login_failed: Option<(Instant, AuthProblem)>,
+    refresh_failed: Option<Instant>,
+    /// The last login for additional scopes: when, and the requested scopes.
+    scope_upgrade: Option<(Instant, Vec<String>)>,
+}
+
+impl TokenManager {
+    pub(super) fn new(
+        server: ProtectedServer,
+        store: TokenStore,
+        browser: Option<Arc<dyn Browser>>,
+        login_timeout: Duration,
+    ) -> TokenManager {
+        TokenManager {
+            server,
+            store,
+            browser,
+            login_timeout,
+            login_in_progress: watch::Sender::new(false),
+            state: Mutex::default(),
+            authorization_server: Mutex::default(),
+        }
+    }
+
+    pub(super) fn generation(&self) -> u64 {
+        self.state().generation
+    }
+
+    pub(super) fn is_logging_in(&self) -> bool {
+        *self.login_in_progress.borrow()
+    }
+
+    pub(super) fn login_in_progress(&self) -> watch::Receiver<bool> {
+        self.login_in_progress.subscribe()
+    }
+
+    pub(super) async fn login_started(&self) {
+        // Cannot fail, because `self` owns the sender.
+        let _ = self.login_in_progress.subscribe().wait_for(|in_progress| *in_progress).await;
+    }
+
+    pub(super) fn allow_login(&self) {
+        self.state().login_failed = None;
+    }
+
+    pub(super) fn forget(&self) {
+        let mut state = self.state();
+        *state = TokenState { is_loaded: true, generation: state.generation, ..TokenState::default() };
+    }
+
+    fn state(&self) -> MutexGuard<'_, TokenState> {
+        lock(&self.state)
+    }
+
+    fn next_step(&self, grant: Option<&Grant>, need: &TokenNeed) -> NextStep {
+        next_step(grant, need, self.server.config.grant, unix_now())
+    }
+
+    /// Returns what a request can be sent with immediately; `None` if that needs an attempt.
+    pub(super) fn ready(&self) -> Option<Option<Secret>> {
+        let state = self.state();
+        if self.is_logging_in() {
+            return Some(unexpired_token(state.grant.as_ref()));
+        }
+        let is_paused = state.refresh_failed.is_some_and(|failed| failed.elapsed() < REFRESH_PAUSE);
+        match self.next_step(state.grant.as_ref(), &TokenNeed::Request) {
+            _ if !state.is_loaded => None,
+            NextStep::Use(token) => Some(Some(token)),
+            NextStep::SendWithout => Some(None),
+            NextStep::Refresh | NextStep::Authorize if is_paused => {
+                unexpired_token(state.grant.as_ref()).map(Some)
+            }
+            NextStep::Refresh | NextStep::Authorize => None,
+        }
+    }
+
+    /// Returns a token that is newer than `generation`, or differs from the refused one.
+    pub(super) fn replacement(&self, generation: u64, need: &TokenNeed) -> Option<Secret> {
+        let state = self.state();
+        let grant = state.grant.as_ref()?;
+        let is_new = state.generation > generation;
+        match need {
+            TokenNeed::Unauthorized { refused: None } if is_new => grant.access_token.clone(),
+            TokenNeed::MoreScopes { refused: None, scopes }
+                if is_new && scopes.iter().all(|scope| grant.scopes.contains(scope)) =>
+            {
+                grant.access_token.clone()
+            }
+            TokenNeed::Request => None,
+            need => match self.next_step(Some(grant), need) {
+                NextStep::Use(token) => Some(token),
+                _ => None,
+            },
+        }
+    }
+
+    pub(super) async fn obtain(
+        self: Arc<TokenManager>,
+        need: TokenNeed,
+        challenge: Option<Challenge>,
+    ) -> TokenResult {
+        self.load().await;
+        let grant = self.state().grant.clone();
+        match self.next_step(grant.as_ref(), &need) {
+            NextStep::Use(token) => Ok(Some(token)),
+            NextStep::SendWithout => Ok(None),
+            NextStep::Refresh => self.refresh(need, challenge).await,
+            NextStep::Authorize => self.authorize(need, challenge, None).await,
+        }
+    }
+
+    /// Loads the stored grant if it is newer than the current one.
+    async fn load(&self) {
+        let stored = self.store.load().await.and_then(|grant| self.usable(grant));
+        let mut state = self.state();
+        state.is_loaded = true;
+        let issued_at = |grant: &Option<Grant>| grant.as_ref().map(|grant| grant.issued_at);
+        if stored.is_some() && issued_at(&stored) >= issued_at(&state.grant) && stored != state.grant {
+            state.grant = stored;
+            state.generation += 1;
+        }
+    }
+
+    /// Returns the grant if it was issued to this client, and adds the configured secret, which is not stored.
+    fn usable(&self, mut grant: Grant) -> Option<Grant> {
+        let config = &self.server.config;
+        let is_same_client = match &config.client_id {
+            Some(id) => *id == grant.client.id,
+            None => grant.client.registered || config.client_metadata_url.as_ref() == Some(&grant.client.id),
+        };
+        if !grant.client.registered {
+            grant.client.secret = config.client_secret.clone();
+        }
+        is_same_client.then_some(grant)
+    }
+
+    async fn save(&self, grant: Grant) {
+        let mut stored = grant.clone();
+        if !stored.client.registered {
+            stored.client.secret = None;
+        }
+        let path = self.store.folder().display();
+        if let Err(error) = self.store.save(stored).await {
+            // The token can still be used until this process ends.
+            tracing::warn!(server = self.server.name, %path, %error, "cannot store a token");
+        }
+        let mut state = self.state();
+        state.generation += 1;
+        state.is_loaded = true;
+        state.refresh_failed = None;
+        state.grant = Some(grant);
+    }
+
+    async fn refresh(&self, need: TokenNeed, challenge: Option<Challenge>) -> TokenResult {
+        let refresh_lock = match self.store.lock(LOCK_TIMEOUT).await {
+            Ok(Some(refresh_lock)) => Some(refresh_lock),
+            Ok(None) => {
+                return self.use_unexpired(&need, AuthProblem::Locked { after: LOCK_TIMEOUT });
+            }
+            Err(error) => {
+                tracing::warn!(server = self.server.name, %error, "cannot lock the token file");
+                None
+            }
+        };
+        // Another process may have refreshed the token while this one waited.
+        self.load().await;
+        let grant = self.state().grant.clone();
+        let grant = match (self.next_step(grant.as_ref(), &need), grant) {
+            (NextStep::Refresh, Some(grant)) => grant,
+            (NextStep::Use(token), _) => return Ok(Some(token)),
+            (NextStep::SendWithout, _) => return Ok(None),
+            _ => {
+                drop(refresh_lock);
+                return self.authorize(need, challenge, None).await;
+            }
+        };
+        let known = lock(&self.authorization_server).take().filter(|_| challenge.is_none());
+        let mut authorization_server = match self.discover(known, challenge.as_ref()).await {
+            Ok(authorization_server) => authorization_server,
+            Err(error) => return self.use_unexpired(&need, error),
+        };
+        // A different authorization server must not see the tokens of the first one (SEP-2352).
+        let refreshed = if authorization_server.issuer == grant.issuer {
+            authorization_server::refresh(&self.server, &mut authorization_server, &grant).await
+        } else {
+            let detail = "the server now uses a different authorization server";
+            Err(RefreshError::Rejected(detail.to_owned()))
+        };
+        match refreshed {
+            Ok(renewed) => {
+                let token = renewed.access_token.clone();
+                self.save(renewed).await;
+                *lock(&self.authorization_server) = Some(authorization_server);
+                Ok(token)
+            }
+            Err(RefreshError::Temporary(detail)) => {
+                *lock(&self.authorization_server) = Some(authorization_server);
+                self.use_unexpired(&need, AuthProblem::Refresh { detail })
+            }
+            Err(RefreshError::Rejected(detail)) => {
+                tracing::warn!(server = self.server.name, detail, "a new login is required");
+                let without_tokens = Grant { access_token: None, refresh_token: None, ..grant };
+                self.save(without_tokens).await;
+                drop(refresh_lock);
+                match need {
+                    // The server responds with a challenge if it requires a token.
+                    TokenNeed::Request => Ok(None),
+                    need => self.authorize(need, challenge, Some(authorization_server)).await,
+                }
+            }
+        }
+    }
+
+    async fn discover(
+        &self,
+        known: Option<AuthorizationServer>,
+        challenge: Option<&Challenge>,
+    ) -> Result<AuthorizationServer, AuthProblem> {
+        match known {
+            Some(authorization_server) => Ok(authorization_server),
+            None => {
+                let header = challenge.map(|challenge| &*challenge.header);
+                authorization_server::discover(&self.server, header).await
+            }
+        }
+    }
+
+    /// After a failure, returns the current token if it is still valid and the server has not refused it.
+    fn use_unexpired(&self, need: &TokenNeed, error: AuthProblem) -> TokenResult {
+        let mut state = self.state();
+        match unexpired_token(state.grant.as_ref()) {
+            Some(token) if *need == TokenNeed::Request => {
+                state.refresh_failed = Some(Instant::now());
+                tracing::warn!(server = self.server.name, %error, "using a token that could not be renewed");
+                Ok(Some(token))
+            }
+            _ => Err(error),
+        }
+    }
+
+    /// Requests a new grant: the user logs in, or the client sends its credentials.
+    async fn authorize(
+        &self,
+        need: TokenNeed,
+        challenge: Option<Challenge>,
+        known: Option<AuthorizationServer>,
+    ) -> TokenResult {
+        let needs_login = self.server.config.grant == GrantKind::AuthorizationCode;
+        if needs_login {
+            if self.browser.is_none() {
+                return Err(AuthProblem::LoginRequired);
+            }
+            if let Some((failed, error)) = &self.state().login_failed
+                && failed.elapsed() < LOGIN_PAUSE
+            {
+                return Err(error.clone());
+            }
+        }
+        let authorization_server = match self.discover(known, challenge.as_ref()).await {
+            Ok(authorization_server) => authorization_server,
+            Err(error) => return self.use_unexpired(&need, error),
+        };
+        let scopes = self.requested_scopes(&need, &authorization_server)?;
+        let requested = scopes.clone();
+        let granted = match &self.browser {
+            Some(browser) if needs_login => {
+                let _login = LoginInProgress::start(&self.login_in_progress);
+                log_in(&self.server, authorization_server, scopes, &**browser, self.login_timeout).await
+            }
+            _ => request_with_client_credentials(&self.server, authorization_server, scopes).await,
+        };
+        match granted {
+            Ok(grant) => {
+                let token = grant.access_token.clone();
+                self.save(grant).await;
+                let mut state = self.state();
+                state.login_failed = None;
+                if matches!(need, TokenNeed::MoreScopes { .. }) {
+                    state.scope_upgrade = Some((Instant::now(), requested.unwrap_or_default()));
+                }
+                Ok(token)
+            }
+            Err(error) => {
+                if needs_login && opened_a_page(&error) {
+                    self.state().login_failed = Some((Instant::now(), error.clone()));
+                }
+                self.use_unexpired(&need, error)
+            }
+        }
+    }
+
+    /// Returns the scopes to request: those granted so far and the missing ones (SEP-2350), or `None` for the
+    /// defaults. Fails if a recent login already requested the missing scopes.
+    fn requested_scopes(
+        &self,
+        need: &TokenNeed,
+        authorization_server: &AuthorizationServer,
+    ) -> Result<Option<Vec<String>>, AuthProblem> {
+        let TokenNeed::MoreScopes { scopes: missing, .. } = need else { return Ok(None) };
+        let state = self.state();
+        let granted = state.grant.as_ref().filter(|grant| grant.issuer == authorization_server.issuer);
+        let mut scopes = granted.map(|grant| grant.scopes.clone()).unwrap_or_default();
+        scopes.extend(missing.iter().filter(|scope| !scopes.contains(scope)).cloned().collect::<Vec<_>>());
+        if let Some((when, requested)) = &state.scope_upgrade
+            && when.elapsed() < LOGIN_PAUSE
+            && missing.iter().all(|scope| requested.contains(scope))
+        {
+            return Err(AuthProblem::InsufficientScope { scopes: missing.join(" ") });
+        }
+        Ok((!scopes.is_empty()).then_some(scopes))
+    }
+}
+
+/// Reports a login in progress until it is dropped, also if the login is cancelled.
+struct LoginInProgress<'a>(&'a watch::Sender<bool>);
+
+impl<'a> LoginInProgress<'a> {
+    fn start(sender: &'a watch::Sender<bool>) -> LoginInProgress<'a> {
+        sender.send_replace(true);
+        LoginInProgress(sender)
+    }
+}
+
+impl Drop for LoginInProgress<'_> {
+    fn drop(&mut self) {
+        self.0.send_replace(false);
+    }
+}
+
+/// Whether a login failed after its page was opened.
+fn opened_a_page(error: &AuthProblem) -> bool {
+    matches!(
+        error,
+        AuthProblem::Browser { .. }
+            | AuthProblem::LoginTimedOut { .. }
+            | AuthProblem::LoginRefused { .. }
+            | AuthProblem::WrongIssuer { .. }
+            | AuthProblem::NoToken { .. }
+    )
+}
+
+fn unexpired_token(grant: Option<&Grant>) -> Option<Secret> {
+    grant.filter(|grant| validity(grant, unix_now()) != Validity::Expired)?.access_token.clone()
+}

@@ -1,0 +1,51 @@
+//! The paths to search for the configuration.
+
+use std::path::{Path, PathBuf};
+
+/// A path where the configuration may be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigCandidate {
+    pub path: PathBuf,
+    /// Whether the user named this file, so that it is an error if the file does not exist.
+    pub must_exist: bool,
+}
+
+pub(super) fn candidates(
+    flag: Option<&Path>,
+    variable: Option<&Path>,
+    user_folder: Option<&Path>,
+) -> Vec<ConfigCandidate> {
+    // An empty variable counts as unset: shells use it to unset a variable for one command.
+    let named = flag.or(variable.filter(|path| !path.as_os_str().is_empty()));
+    if let Some(path) = named {
+        return vec![ConfigCandidate { path: path.to_owned(), must_exist: true }];
+    }
+    let in_current_folder = ["mcp.json", ".mcp.json"].map(PathBuf::from);
+    let in_user_folder = user_folder.map(|folder| folder.join("mcp.json"));
+    let paths = in_current_folder.into_iter().chain(in_user_folder);
+    paths.map(|path| ConfigCandidate { path, must_exist: false }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(flag: Option<&str>, variable: Option<&str>, user: Option<&str>, expected: &[(&str, bool)]) {
+        let found = candidates(flag.map(Path::new), variable.map(Path::new), user.map(Path::new));
+        let found: Vec<(&str, bool)> = found
+            .iter()
+            .map(|candidate| (candidate.path.to_str().expect("paths here are UTF-8"), candidate.must_exist))
+            .collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn the_search_order_is_flag_variable_current_folder_user_folder() {
+        check(Some("a"), Some("b"), Some("u"), &[("a", true)]);
+        check(None, Some("b"), Some("u"), &[("b", true)]);
+        let folder = [("mcp.json", false), (".mcp.json", false)];
+        check(None, None, None, &folder);
+        check(None, Some(""), Some("u"), &[folder[0], folder[1], ("u/mcp.json", false)]);
+    }
+}

@@ -1,0 +1,180 @@
+//! Errors and warnings about a configuration, each with its location.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use super::expand::MAX_FALLBACK_DEPTH;
+use super::parse::MAX_PREFIX_CHARS;
+
+/// A configuration that cannot be used: where and why.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{location}: {problem}")]
+pub struct ConfigError {
+    pub(super) location: Box<Location>,
+    pub(super) problem: Problem,
+}
+
+/// A part of a configuration that is ignored or probably wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigWarning {
+    pub(super) location: Box<Location>,
+    pub(super) kind: WarningKind,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Location {
+    pub(super) file: PathBuf,
+    /// Counted from 1.
+    pub(super) line: usize,
+    /// In characters, counted from 1.
+    pub(super) column: usize,
+    pub(super) server: Option<String>,
+    /// A path such as `env.TOKEN` or `args[1]`.
+    pub(super) key: Option<String>,
+}
+
+/// Contains no values that may be secret.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Problem {
+    #[error("invalid JSON: {message}")]
+    Syntax { message: String },
+    #[error("must be {expected}, not {found}")]
+    WrongType { expected: &'static str, found: &'static str },
+    #[error("must not be empty")]
+    Empty,
+    #[error("variable `{variable}` is not set")]
+    MissingVariable { variable: String },
+    #[error("`${{` has no closing brace")]
+    VariableNotClosed,
+    #[error("variables are nested more than {MAX_FALLBACK_DEPTH} levels deep")]
+    VariablesTooDeep,
+    #[error("missing key `mcpServers`")]
+    NoServers { similar_key: Option<String> },
+    #[error("invalid server name: it must not be blank or contain control characters")]
+    InvalidServerName,
+    #[error("neither `command` nor `url` is set")]
+    NoTransport { mistyped: Option<MistypedKey> },
+    #[error("both `command` and `url` are set")]
+    TwoTransports,
+    #[error("type `{kind}` requires `{missing}`")]
+    IncompleteTransport { kind: String, missing: &'static str },
+    #[error("unknown type `{text}`; expected `stdio`, `http`, `streamable-http` or `sse`")]
+    UnknownType { text: String },
+    #[error("`{text}` is not a duration between 1ms and 24h")]
+    InvalidTimeout { text: String },
+    #[error("invalid URL: {reason}")]
+    InvalidUrl { reason: String },
+    #[error("invalid header name `{name}`")]
+    InvalidHeaderName { name: String },
+    #[error("invalid header value: it contains a line break or another control character")]
+    InvalidHeaderValue,
+    #[error("invalid environment variable name `{name}`")]
+    InvalidVariableName { name: String },
+    #[error("a NUL character cannot be passed to a process")]
+    Nul,
+    #[error(
+        "invalid prefix `{text}`; use up to {MAX_PREFIX_CHARS} letters, digits, `_` and `-`, and do not start \
+         with a digit or `-`"
+    )]
+    InvalidPrefix { text: String },
+    #[error("unknown grant `{text}`; expected `authorization_code` or `client_credentials`")]
+    UnknownGrant { text: String },
+    #[error("grant `client_credentials` requires `{missing}`")]
+    IncompleteGrant { missing: &'static str },
+    #[error("must be a port number from 1 to 65535")]
+    InvalidPort,
+}
+
+/// An unknown key and the key that was probably meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct MistypedKey {
+    pub(super) found: String,
+    pub(super) meant: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum WarningKind {
+    #[error("unknown key `{key}`")]
+    UnknownKey { key: String, similar_key: Option<&'static str> },
+    #[error("duplicate key; the last value is used")]
+    DuplicateKey,
+    #[error("ignored, because the server is configured with `{used}`")]
+    UnusedKey { used: &'static str },
+    #[error("{seconds} seconds is unusually long")]
+    LongTimeout { seconds: u64 },
+}
+
+impl ConfigError {
+    /// Returns the next thing to try, in one line.
+    pub fn hint(&self) -> Option<String> {
+        Some(match &self.problem {
+            Problem::MissingVariable { variable } => match variable.strip_prefix("input:") {
+                Some(id) => {
+                    let name = id.to_uppercase().replace(['-', '.'], "_");
+                    format!(
+                        "inputs are not supported; use an environment variable instead, such as `${{{name}}}`"
+                    )
+                }
+                None => format!("set it, or add a fallback: `${{{variable}:-…}}`"),
+            },
+            Problem::VariableNotClosed => "write `$${` for a literal `${`".to_owned(),
+            Problem::NoServers { similar_key: Some(key) } => did_you_mean_instead("mcpServers", key),
+            Problem::NoServers { similar_key: None } => {
+                r#"add the servers as an object: {"mcpServers": {"name": {"command": "…"}}}"#.to_owned()
+            }
+            Problem::NoTransport { mistyped: Some(key) } => did_you_mean_instead(key.meant, &key.found),
+            Problem::NoTransport { mistyped: None } => {
+                "set `command` for a local process, or `url` for a remote server".to_owned()
+            }
+            Problem::TwoTransports => "remove one of them, or set `type`".to_owned(),
+            Problem::UnknownType { .. } => {
+                "remove `type`; the transport is detected from `command` or `url`".to_owned()
+            }
+            Problem::InvalidTimeout { .. } => {
+                "write a number of seconds, or a string such as \"30s\", \"500ms\" or \"2m\"".to_owned()
+            }
+            Problem::InvalidUrl { .. } => {
+                "write the complete URL, such as `https://example.com/mcp`".to_owned()
+            }
+            Problem::Syntax { .. } => "comments and trailing commas are allowed".to_owned(),
+            _ => return None,
+        })
+    }
+}
+
+impl ConfigWarning {
+    /// Returns the next thing to try, in one line.
+    pub fn hint(&self) -> Option<String> {
+        match &self.kind {
+            WarningKind::UnknownKey { similar_key, .. } => {
+                similar_key.map(|similar_key| format!("did you mean `{similar_key}`?"))
+            }
+            WarningKind::LongTimeout { seconds } => {
+                Some(format!("a number is in seconds; for milliseconds, write \"{seconds}ms\""))
+            }
+            WarningKind::DuplicateKey | WarningKind::UnusedKey { .. } => None,
+        }
+    }
+}
+
+fn did_you_mean_instead(meant: &str, found: &str) -> String {
+    format!("did you mean `{meant}` instead of `{found}`?")
+}
+
+impl fmt::Display for ConfigWarning {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}: {}", self.location, self.kind)
+    }
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}:{}:{}", self.file.display(), self.line, self.column)?;
+        match (&self.server, &self.key) {
+            (Some(server), Some(key)) => write!(formatter, ": server `{server}`, key `{key}`"),
+            (Some(server), None) => write!(formatter, ": server `{server}`"),
+            (None, Some(key)) => write!(formatter, ": key `{key}`"),
+            (None, None) => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! Detects tools whose definition changed since it was first seen or last accepted.
+//!
+//! A server can change the description of a tool after the user approved it. A hash of each definition is
+//! stored on disk, and `Pins::compare` reports what is new, changed or removed. `Pins::add_new` only stores
+//! new tools: a change is reported until `Pins::accept` stores it, and a removed tool stays pinned in case it
+//! returns with another definition.
+
+mod file;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use toolwire_contract::Tool;
+
+use crate::config::{ServerConfig, Transport};
+use file::{SavedPins, UnsavedPins, read};
+
+/// A tool that differs from its pinned definition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Drift {
+    /// The tool's name on the server.
+    pub tool: String,
+    pub kind: DriftKind,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DriftKind {
+    New,
+    Changed(Vec<DefinitionPart>),
+    Removed,
+}
+
+/// A part of a tool's definition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DefinitionPart {
+    Title,
+    Description,
+    InputSchema,
+    OutputSchema,
+    Annotations,
+}
+
+/// The pinned definitions of all servers, and the file where they are stored.
+#[derive(Debug)]
+pub(crate) struct Pins {
+    path: PathBuf,
+    servers: BTreeMap<ServerId, Arc<ToolPins>>,
+    /// Servers whose pins are not saved yet.
+    unsaved: BTreeMap<ServerId, Update>,
+}
+
+/// The name and the identity of a server: a different program with the same name is a different server.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ServerId {
+    pub(crate) name: String,
+    /// The hash of its command, arguments and folder, or of its URL.
+    identity: String,
+}
+
+/// How to update a server's pins on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Update {
+    /// Add the new tools.
+    Add,
+    /// Replace all pins, because the user accepted them.
+    Replace,
+}
+
+/// The pins of one server by the tool's name.
+type ToolPins = BTreeMap<String, ToolPin>;
+
+/// A SHA-256 in hexadecimal for each part of a definition; empty if the part is missing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct ToolPin([String; 5]);
+
+const PARTS: [(DefinitionPart, &str); 5] = [
+    (DefinitionPart::Title, "title"),
+    (DefinitionPart::Description, "description"),
+    (DefinitionPart::InputSchema, "inputSchema"),
+    (DefinitionPart::OutputSchema, "outputSchema"),
+    (DefinitionPart::Annotations, "annotations"),
+];
+/// If a server has more pins, only those of its current tools are retained.
+const MAX_TOOLS_PER_SERVER: usize = 10_000;
+
+impl Pins {
+    /// Reads the file. If it is missing or unreadable there are no pins, so that the servers still start.
+    pub(crate) fn open(path: impl Into<PathBuf>) -> (Pins, Option<io::Error>) {
+        let path = path.into();
+        let (servers, error) = match read(&path) {
+            Ok(servers) => (servers, None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => (BTreeMap::new(), None),
+            Err(error) => (BTreeMap::new(), Some(error)),
+        };
+        (Pins { path, servers, unsaved: BTreeMap::new() }, error)
+    }
+
+    /// Whether the server was seen before.
+    pub(crate) fn has_server(&self, server: &ServerId) -> bool {
+        self.servers.contains_key(server)
+    }
+
+    /// Returns the names of the server's pinned tools.
+    pub(crate) fn tools(&self, server: &ServerId) -> impl Iterator<Item = &str> {
+        self.servers.get(server).into_iter().flat_map(|pins| pins.keys()).map(String::as_str)
+    }
+
+    /// Returns the differences from the pins, sorted by tool. Only the first tool of each name is compared.
+    pub(crate) fn compare(&self, server: &ServerId, tools: &[Tool]) -> Vec<Drift> {
+        let now = pin_all(tools);
+        let nothing = ToolPins::new();
+        let before = self.servers.get(server).map_or(&nothing, |pins| &**pins);
+        let drift = |tool: &String, kind| Drift { tool: tool.clone(), kind };
+        let mut drifts: Vec<Drift> = Vec::new();
+        for (tool, pin) in &now {
+            match before.get(tool) {
+                None => drifts.push(drift(tool, DriftKind::New)),
+                Some(earlier) if earlier != pin => {
+                    drifts.push(drift(tool, DriftKind::Changed(pin.changed_parts(earlier))));
+                }
+                Some(_) => {}
+            }
+        }
+        let removed = before.keys().filter(|tool| !now.contains_key(*tool));
+        drifts.extend(removed.map(|tool| drift(tool, DriftKind::Removed)));
+        drifts.sort_by(|one, other| one.tool.cmp(&other.tool));
+        drifts
+    }
+
+    /// Pins the tools that have no pin yet. Existing pins are not changed.
+    pub(crate) fn add_new(&mut self, server: &ServerId, tools: &[Tool]) {
+        let now = pin_all(tools);
+        let is_new = !self.servers.contains_key(server);
+        let known = self.servers.entry(server.clone()).or_default();
+        if add_missing(Arc::make_mut(known), &now) || is_new {
+            self.unsaved.entry(server.clone()).or_insert(Update::Add);
+        }
+    }
+
+    /// Replaces the pins with these tools.
+    pub(crate) fn accept(&mut self, server: &ServerId, tools: &[Tool]) {
+        let now = pin_all(tools);
+        if self.servers.get(server).is_none_or(|pins| **pins != now) {
+            self.servers.insert(server.clone(), Arc::new(now));
+            self.unsaved.insert(server.clone(), Update::Replace);
+        }
+    }
+
+    /// Saves changes, if there are any, and loads the pins that other processes saved. Blocks.
+    pub(crate) fn save(&mut self) -> io::Result<()> {
+        let Some(unsaved) = self.take_unsaved() else { return Ok(()) };
+        self.finish_saving(unsaved.write())
+    }
+
+    /// Takes the changes since the last save, so that they can be written while the pins are not locked.
+    pub(crate) fn take_unsaved(&mut self) -> Option<UnsavedPins> {
+        if self.unsaved.is_empty() {
+            return None;
+        }
+        let unsaved = std::mem::take(&mut self.unsaved);
+        let with_pins = |(server, update)| Some((self.servers.get(&server)?.clone(), server, update));
+        let servers = unsaved.into_iter().filter_map(with_pins).collect();
+        Some(UnsavedPins { path: self.path.clone(), servers })
+    }
+
+    /// Loads the pins that are on disk after writing. After an error, the changes remain unsaved.
+    pub(crate) fn finish_saving(
+        &mut self,
+        written: Result<SavedPins, (UnsavedPins, io::Error)>,
+    ) -> io::Result<()> {
+        match written {
+            Ok(SavedPins(servers)) => {
+                for (server, pins) in servers {
+                    if !self.unsaved.contains_key(&server) {
+                        self.servers.insert(server, pins);
+                    }
+                }
+                Ok(())
+            }
+            Err((UnsavedPins { servers, .. }, error)) => {
+                for (_, server, update) in servers {
+                    self.unsaved.entry(server).or_insert(update);
+                }
+                Err(error)
+            }
+        }
+    }
+}
+
+impl ToolPin {
+    fn of(tool: &Tool) -> ToolPin {
+        let text = |text: &Option<String>| text.as_ref().map(|text| Value::from(text.as_str()));
+        // A field of the wrong type is in `extra`; its changes count too.
+        let extra = |key: &str| tool.extra.get(key).cloned();
+        let annotations = tool.annotations.clone().map(Value::Object);
+        let parts = [
+            text(&tool.title).or_else(|| extra("title")),
+            text(&tool.description).or_else(|| extra("description")),
+            tool.input_schema.clone(),
+            tool.output_schema.clone(),
+            annotations.or_else(|| extra("annotations")),
+        ];
+        ToolPin(parts.map(|part| part.map(|part| hash(&part)).unwrap_or_default()))
+    }
+
+    fn changed_parts(&self, earlier: &ToolPin) -> Vec<DefinitionPart> {
+        let parts = PARTS.iter().zip(self.0.iter().zip(&earlier.0));
+        parts.filter(|(_, (now, before))| now != before).map(|((part, _), _)| *part).collect()
+    }
+}
+
+impl ServerId {
+    pub(crate) fn of(server: &ServerConfig) -> ServerId {
+        let identity = match &server.transport {
+            Transport::Stdio { command, args, cwd, .. } => json!([command, args, cwd]),
+            // The query may contain a key, which can change while the server stays the same.
+            Transport::Http { url, .. } => json!([url.origin().ascii_serialization(), url.path()]),
+        };
+        let mut identity = hash(&identity);
+        // Enough to distinguish the servers that one user gives the same name.
+        identity.truncate(16);
+        ServerId { name: server.name.to_string(), identity }
+    }
+}
+
+/// Adds missing pins; returns whether there were any.
+fn add_missing(known: &mut ToolPins, now: &ToolPins) -> bool {
+    let before = known.len();
+    for (tool, pin) in now {
+        known.entry(tool.clone()).or_insert_with(|| pin.clone());
+    }
+    let has_grown = known.len() > before;
+    if known.len() > MAX_TOOLS_PER_SERVER {
+        known.retain(|tool, _| now.contains_key(tool));
+    }
+    has_grown
+}
+
+fn pin_all(tools: &[Tool]) -> ToolPins {
+    let mut pins = ToolPins::new();
+    for tool in tools {
+        pins.entry(tool.name.clone()).or_insert_with(|| ToolPin::of(tool));
+    }
+    pins
+}
+
+/// Returns the SHA-256 of a value's canonical JSON: no white space, keys in byte order, numbers as written.
+fn hash(value: &Value) -> String {
+    let mut hash = Sha256::new();
+    write_canonical(value, &mut |bytes| hash.update(bytes));
+    format!("{:x}", hash.finalize())
+}
+
+fn write_canonical(value: &Value, write: &mut dyn FnMut(&[u8])) {
+    match value {
+        Value::Object(fields) => {
+            let mut fields: Vec<(&String, &Value)> = fields.iter().collect();
+            fields.sort_by_key(|(key, _)| *key);
+            write(b"{");
+            for (index, (key, value)) in fields.into_iter().enumerate() {
+                write(if index == 0 { b"" } else { b"," });
+                write(Value::from(key.as_str()).to_string().as_bytes());
+                write(b":");
+                write_canonical(value, write);
+            }
+            write(b"}");
+        }
+        Value::Array(items) => {
+            write(b"[");
+            for (index, item) in items.iter().enumerate() {
+                write(if index == 0 { b"" } else { b"," });
+                write_canonical(item, write);
+            }
+            write(b"]");
+        }
+        scalar => write(scalar.to_string().as_bytes()),
+    }
+}
+
+#[cfg(test)]
+mod tests;
