@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use toolwire_agent::{Agent, AgentBuilder};
 use toolwire_contract::Model;
-use toolwire_hub::{Budget, Hub, HubOptions};
+use toolwire_hub::{Hub, ResultBudget};
 use toolwire_llm::{Demo, EndpointError, Models};
 
 use crate::failure::{Failure, HINT, NOTE, say};
@@ -49,7 +49,7 @@ pub(crate) fn agent(model: Arc<dyn Model>, settings: &Settings) -> AgentBuilder 
 
 /// A hub whose results a model reads: what is too long for it is cut, and can be paged through.
 pub(crate) fn hub(found: &Found) -> Hub {
-    Hub::start(&found.config, HubOptions { budget: Some(Budget::default()), ..found.options() })
+    Hub::start(&found.config, found.options().with_result_budget(Some(ResultBudget::default())))
 }
 
 fn unusable(error: EndpointError) -> Failure {

@@ -68,8 +68,7 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<ExitCode, Failure> {
         Some(WayOfDefaults::Keep) => Defaults::Keep,
     };
     let layout = if args.compact { Layout::Compact } else { Layout::Indented };
-    let options =
-        Options::default().with_defaults(defaults).with_reshape(args.reshape).with_layout(layout);
+    let options = Options::default().with_defaults(defaults).with_reshape(args.reshape).with_layout(layout);
     let source = Source::new(args.file.as_deref());
     let input = source.read("tools as JSON")?;
     let conversion = convert(&input.text, args.from, args.to, &options)

@@ -79,12 +79,12 @@ fn tell_server(text: &mut String, server: &ServerStatus) -> usize {
     let mut wrong = 0;
     match trouble(server) {
         None => {
-            let facts = server.facts.as_ref();
-            let protocol = facts.map_or("", |facts| facts.protocol.as_str());
-            let version = facts
-                .and_then(|facts| {
-                    let name = facts.server_info.get("name")?.as_str()?;
-                    let version = facts.server_info.get("version").and_then(|version| version.as_str());
+            let info = server.info.as_ref();
+            let protocol = info.map_or("", |info| info.protocol.as_str());
+            let version = info
+                .and_then(|info| {
+                    let name = info.implementation.get("name")?.as_str()?;
+                    let version = info.implementation.get("version").and_then(|version| version.as_str());
                     Some(format!(", {name} {}", version.unwrap_or_default()))
                 })
                 .unwrap_or_default();
@@ -110,11 +110,11 @@ fn tell_server(text: &mut String, server: &ServerStatus) -> usize {
         let _ = writeln!(
             text,
             "  {ODD}!{ODD:#} tool `{}` is kept back: {}",
-            shown(&tool.tool),
+            shown(&tool.name),
             shown(&tool.reason)
         );
     }
-    if let Some(cut) = &server.cut {
+    if let Some(cut) = &server.incomplete {
         wrong += 1;
         let _ = writeln!(text, "  {ODD}!{ODD:#} {}", shown(cut));
     }
@@ -122,13 +122,13 @@ fn tell_server(text: &mut String, server: &ServerStatus) -> usize {
         wrong += 1;
         let _ = writeln!(text, "  {ODD}!{ODD:#} {}", shown(&oddity));
     }
-    if server.noise.unreadable > 0 {
-        let last = server.noise.last.as_deref().unwrap_or_default();
+    if server.ignored_output.unreadable > 0 {
+        let last = server.ignored_output.last_unreadable.as_deref().unwrap_or_default();
         let _ = writeln!(
             text,
             "  {ODD}!{ODD:#} {} on stdout that {} no message; the last: {}",
-            counted(usize::try_from(server.noise.unreadable).unwrap_or(usize::MAX), "line"),
-            if server.noise.unreadable == 1 { "is" } else { "are" },
+            counted(usize::try_from(server.ignored_output.unreadable).unwrap_or(usize::MAX), "line"),
+            if server.ignored_output.unreadable == 1 { "is" } else { "are" },
             shown(last)
         );
         let _ = writeln!(text, "    logs belong on stderr: tell the server's author");

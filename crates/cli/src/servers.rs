@@ -117,15 +117,13 @@ impl Found {
     }
 
     pub(crate) fn options(&self) -> HubOptions {
-        HubOptions {
-            environment: std::env::vars_os().collect(),
-            folder: data_folder(),
-            browser: io::stderr().is_terminal().then(|| -> Arc<dyn Browser> { Arc::new(AtTerminal) }),
-            // A person or a program reads the answer here, not a model: it gets everything.
-            budget: None,
-            only: self.only.clone(),
-            ..HubOptions::default()
-        }
+        // A person or a program reads the answer here, not a model: it gets everything.
+        let mut options =
+            HubOptions::default().with_environment(std::env::vars_os()).with_result_budget(None);
+        options.data_folder = data_folder();
+        options.browser = io::stderr().is_terminal().then(|| -> Arc<dyn Browser> { Arc::new(AtTerminal) });
+        options.only_server = self.only.clone();
+        options
     }
 
     /// Runs `work` on a hub that is about to connect to the servers, and ends them when it is done.
@@ -250,6 +248,7 @@ impl Lines {
                     bar.abandon_with_message(shown(reason))
                 }
                 Phase::Stopped => bar.abandon_with_message("stopped"),
+                _ => {}
             }
         }
     }
@@ -276,6 +275,7 @@ pub(crate) fn trouble(server: &ServerStatus) -> Option<String> {
         Phase::Connecting => Some("it is still connecting".to_owned()),
         Phase::Recovering { reason } | Phase::Down { reason } => Some(reason.clone()),
         Phase::Stopped => Some("it was stopped".to_owned()),
+        other => other.unavailable_reason(),
     }
 }
 

@@ -85,7 +85,7 @@ fn as_json(hub: &Hub, server: &ServerStatus) -> Value {
     if !server.quarantined.is_empty() {
         let kept_back = server.quarantined.iter();
         answer["quarantined"] =
-            kept_back.map(|tool| json!({"tool": tool.tool, "reason": tool.reason})).collect();
+            kept_back.map(|tool| json!({"tool": tool.name, "reason": tool.reason})).collect();
     }
     answer
 }
@@ -109,12 +109,12 @@ pub(crate) fn tell_of_failed(status: &[ServerStatus]) {
         for tool in &server.quarantined {
             say(&format!(
                 "{NOTE}warning:{NOTE:#} tool `{}` of server `{}` is kept back: {}\n",
-                shown(&tool.tool),
+                shown(&tool.name),
                 shown(&server.name),
                 shown(&tool.reason)
             ));
         }
-        if let Some(cut) = &server.cut {
+        if let Some(cut) = &server.incomplete {
             say(&format!("{NOTE}warning:{NOTE:#} server `{}`: {}\n", shown(&server.name), shown(cut)));
         }
         for oddity in oddities(server) {
@@ -126,9 +126,9 @@ pub(crate) fn tell_of_failed(status: &[ServerStatus]) {
 
 /// What is odd about a server's tools, though they can be used.
 pub(crate) fn oddities(server: &ServerStatus) -> Vec<String> {
-    let doubled = server.doubled.iter();
+    let doubled = server.duplicates.iter();
     let doubled = doubled.map(|tool| format!("tool `{tool}` is listed more than once; the first one counts"));
-    let idle = server.idle_patterns.iter();
+    let idle = server.unused_patterns.iter();
     let idle =
         idle.map(|pattern| format!("`{pattern}` in `tools.allow` or `tools.deny` fits none of its tools"));
     doubled.chain(idle).collect()
@@ -180,10 +180,8 @@ fn page(hub: &Hub, status: &[ServerStatus], width: usize) -> String {
     let total = hub.tools().len();
     for server in status.iter().filter(|server| trouble(server).is_none()) {
         let tools = hub.tools_of(&server.name).unwrap_or_default();
-        let about = server
-            .facts
-            .as_ref()
-            .map_or_else(String::new, |facts| format!(", MCP {}", shown(&facts.protocol)));
+        let about =
+            server.info.as_ref().map_or_else(String::new, |info| format!(", MCP {}", shown(&info.protocol)));
         let count = counted(tools.len(), "tool");
         let _ = writeln!(text, "{NAME}{}{NAME:#}  {QUIET}{count}{about}{QUIET:#}", shown(&server.name));
         let longest = tools.iter().map(|tool| tool.name.len()).max().unwrap_or(0).min(LONGEST_NAME);

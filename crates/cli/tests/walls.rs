@@ -141,7 +141,8 @@ fn the_toolkit_reads_the_environment_in_one_place() {
 
 #[test]
 fn the_sdk_is_named_only_where_messages_cross() {
-    let of_hub = ["transport", "wire.rs", "session", "session.rs", "tee", "tee.rs", "auth"];
+    let of_hub =
+        ["transport", "client_service.rs", "session", "session.rs", "raw_capture", "raw_capture.rs", "auth"];
     assert_sdk_only_in("hub", &of_hub);
     assert_sdk_only_in("toolkit", &["transport", "wire.rs"]);
 }

@@ -1,7 +1,8 @@
-//! What the hub costs, each figure beside its baseline in the same run, as a table in Markdown.
+//! The overhead of the hub, as a Markdown table. Each number is compared with a baseline from the same run.
 //!
-//! `cargo bench -p toolwire-hub --bench calls`. With `TOOLWIRE_TEST_SERVERS` set, `server-everything` is measured too; with
-//! Valgrind installed, instructions are counted. The program starts itself for what needs a process of its own.
+//! `cargo bench -p toolwire-hub --bench calls`. With `TOOLWIRE_TEST_SERVERS` set, `server-everything` is
+//! measured too; with Valgrind installed, instructions are counted. The program runs itself for measurements
+//! that need their own process.
 
 #![allow(clippy::unwrap_used)]
 
@@ -20,25 +21,25 @@ use rmcp::model::CallToolRequestParams;
 use rmcp::service::RunningService;
 use rmcp::{RoleClient, ServiceExt};
 use serde_json::{Map, Value, json};
-use support::{Around, launched, misbehaving};
+use support::{TestHub, launched, misbehaving};
 use tokio::runtime::{Builder, Runtime};
 use toolwire_contract::{CallOptions, Toolbox};
 use toolwire_hub::{NoHost, ServerConfig};
 use toolwire_testkit::{InstalledServers, ServerCommand, misbehaving_server, resident_bytes};
 
-/// As the command `toolwire` allocates.
+/// The same allocator as the command `toolwire`.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// How many goals were missed: the exit code is 1 then.
-static MISSED: AtomicUsize = AtomicUsize::new(0);
+/// The number of missed goals. If there are any, the exit code is 1.
+static MISSED_GOALS: AtomicUsize = AtomicUsize::new(0);
 
-const TURNS: usize = 41;
-const CALLS: usize = 100;
+const ROUNDS: usize = 41;
+const CALLS_PER_ROUND: usize = 100;
 
 fn main() -> ExitCode {
-    let words: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
-    match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["hold", ref behaviour @ ..] => {
             hold(behaviour);
             return ExitCode::SUCCESS;
@@ -47,13 +48,13 @@ fn main() -> ExitCode {
             Builder::new_multi_thread().enable_all().build().unwrap().block_on(starts());
             return ExitCode::SUCCESS;
         }
-        ["count", who, calls] => {
-            count(who, calls.parse().unwrap());
+        ["count", client, calls] => {
+            count(client, calls.parse().unwrap());
             return ExitCode::SUCCESS;
         }
         _ => {}
     }
-    println!("| what | measured | beside it | ratio | goal | |");
+    println!("| what | measured | baseline | ratio | goal | |");
     println!("|---|--:|--:|--:|--:|---|");
     let runtime = Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(calls(ordinary(), "ordinary", json!({"text": "hello"}), 200));
@@ -64,7 +65,7 @@ fn main() -> ExitCode {
     runtime.block_on(starts());
     memory();
     instructions();
-    match MISSED.load(Ordering::Relaxed) {
+    match MISSED_GOALS.load(Ordering::Relaxed) {
         0 => ExitCode::SUCCESS,
         missed => {
             println!("\n{missed} goals missed");
@@ -77,17 +78,17 @@ fn ordinary() -> ServerCommand {
     ServerCommand { command: misbehaving_server().display().to_string(), args: Vec::new() }
 }
 
-/// One line of the table. `holds` says whether the goal is met, where there is one.
-fn row(what: &str, measured: String, beside: String, ratio: String, goal: &str, holds: Option<bool>) {
-    let verdict = match holds {
+/// Prints one line of the table. `is_met` is `None` if there is no goal.
+fn row(what: &str, measured: String, baseline: String, ratio: String, goal: &str, is_met: Option<bool>) {
+    let verdict = match is_met {
         Some(true) => "met",
         Some(false) => {
-            MISSED.fetch_add(1, Ordering::Relaxed);
+            MISSED_GOALS.fetch_add(1, Ordering::Relaxed);
             "**missed**"
         }
         None => "",
     };
-    println!("| {what} | {measured} | {beside} | {ratio} | {goal} | {verdict} |");
+    println!("| {what} | {measured} | {baseline} | {ratio} | {goal} | {verdict} |");
 }
 
 fn ratio(one: Duration, other: Duration) -> f64 {
@@ -99,14 +100,14 @@ fn median(mut times: Vec<Duration>) -> Duration {
     times[times.len() / 2]
 }
 
-/// A client of the SDK and nothing else.
-struct Bare {
+/// A client that uses only the SDK.
+struct BareClient {
     service: RunningService<RoleClient, ()>,
     child: tokio::process::Child,
 }
 
-impl Bare {
-    async fn start(launch: &ServerCommand) -> Bare {
+impl BareClient {
+    async fn start(launch: &ServerCommand) -> BareClient {
         let mut child = tokio::process::Command::from(launch.to_command())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -114,7 +115,7 @@ impl Bare {
             .spawn()
             .unwrap();
         let pipes = (child.stdout.take().unwrap(), child.stdin.take().unwrap());
-        Bare { service: ().serve(pipes).await.unwrap(), child }
+        BareClient { service: ().serve(pipes).await.unwrap(), child }
     }
 
     async fn echo(&self, arguments: &Map<String, Value>) {
@@ -124,52 +125,52 @@ impl Bare {
     }
 
     async fn stop(self) {
-        let Bare { service, mut child } = self;
+        let BareClient { service, mut child } = self;
         service.cancel().await.unwrap();
         child.wait().await.unwrap();
     }
 }
 
-async fn hub_with(launch: ServerCommand) -> Around {
-    let around = Around::start(vec![launched("one", launch)], Arc::new(NoHost));
-    around.hub.settled().await;
-    around
+async fn start_hub(launch: ServerCommand) -> TestHub {
+    let hub = TestHub::start(vec![launched("one", launch)], Arc::new(NoHost));
+    hub.inner.settled().await;
+    hub
 }
 
-async fn echo(around: &Around, arguments: &Value) {
-    around.hub.call("echo", arguments, CallOptions::default()).await.unwrap();
+async fn echo(hub: &TestHub, arguments: &Value) {
+    hub.inner.call("echo", arguments, CallOptions::default()).await.unwrap();
 }
 
-/// A call through the hub, beside one of the SDK on a session of its own, in turns; and beside a process for each call.
+/// Compares a call through the hub with a call of the SDK, alternately, and with one process per call.
 async fn calls(launch: ServerCommand, name: &str, arguments: Value, spawns: usize) {
     let is_native = name == "ordinary";
     let fields = arguments.as_object().unwrap().clone();
-    let bare = Bare::start(&launch).await;
-    let around = hub_with(launch.clone()).await;
+    let bare = BareClient::start(&launch).await;
+    let hub = start_hub(launch.clone()).await;
     let (mut hub_times, mut bare_times) = (Vec::new(), Vec::new());
-    for turn in 0..TURNS {
-        for _ in 0..CALLS {
+    for round in 0..ROUNDS {
+        for _ in 0..CALLS_PER_ROUND {
             let start = Instant::now();
-            echo(&around, &arguments).await;
+            echo(&hub, &arguments).await;
             hub_times.push(start.elapsed());
         }
-        for _ in 0..CALLS {
+        for _ in 0..CALLS_PER_ROUND {
             let start = Instant::now();
             bare.echo(&fields).await;
             bare_times.push(start.elapsed());
         }
-        // The first turn is for warming up.
-        if turn == 0 {
+        // The first round warms up.
+        if round == 0 {
             hub_times.clear();
             bare_times.clear();
         }
     }
     bare.stop().await;
-    around.close().await;
+    hub.close().await;
     let mut spawned = Vec::new();
     for _ in 0..spawns {
         let start = Instant::now();
-        let bare = Bare::start(&launch).await;
+        let bare = BareClient::start(&launch).await;
         bare.echo(&fields).await;
         bare.stop().await;
         spawned.push(start.elapsed());
@@ -177,7 +178,7 @@ async fn calls(launch: ServerCommand, name: &str, arguments: Value, spawns: usiz
     let (hub, bare, spawned) = (median(hub_times), median(bare_times), median(spawned));
     let factor = ratio(hub, bare);
     row(
-        &format!("a call, p50 ({name}); beside a bare `rmcp` call"),
+        &format!("a call, p50 ({name}); compared with a bare `rmcp` call"),
         format!("{hub:.1?}"),
         format!("{bare:.1?}"),
         format!("{factor:.2}×"),
@@ -186,17 +187,17 @@ async fn calls(launch: ServerCommand, name: &str, arguments: Value, spawns: usiz
     );
     let factor = ratio(spawned, hub);
     row(
-        &format!("a call, p50 ({name}); beside spawn, initialise, call, close"),
+        &format!("a call, p50 ({name}); compared with spawn, initialize, call, close"),
         format!("{hub:.1?}"),
         format!("{spawned:.1?}"),
         format!("{factor:.0}× less"),
-        if is_native { "at least 50× less, where starting takes time" } else { "at least 50× less" },
-        // A server that starts in a millisecond leaves no room for it: the bare SDK has 14×.
+        if is_native { "at least 50× less, if starting takes time" } else { "at least 50× less" },
+        // With a server that starts in a millisecond it is impossible: the bare SDK has 14×.
         (!is_native).then_some(factor >= 50.0),
     );
 }
 
-/// Twenty servers, beside the slowest of them alone.
+/// Compares starting twenty servers with starting the slowest of them.
 async fn starts() {
     const RUNS: usize = 7;
     let late =
@@ -213,7 +214,7 @@ async fn starts() {
     }
     let (all, alone) = (median(all), median(alone));
     row(
-        "20 servers ready that take 50 ms to 1 s to start; beside the slowest alone",
+        "20 servers that take 50 ms to 1 s to start are ready; compared with the slowest",
         format!("{all:.0?}"),
         format!("{alone:.0?}"),
         format!("{:.2}×", ratio(all, alone)),
@@ -222,7 +223,7 @@ async fn starts() {
     );
     let (all, alone) = (median(all_plain), median(alone_plain));
     row(
-        "20 servers ready that start at once; beside one",
+        "20 servers that start immediately are ready; compared with one",
         format!("{all:.1?}"),
         format!("{alone:.1?}"),
         format!("{:.2}×", ratio(all, alone)),
@@ -234,37 +235,37 @@ async fn starts() {
 async fn ready(servers: Vec<ServerConfig>) -> Duration {
     let count = servers.len();
     let start = Instant::now();
-    let around = Around::start(servers, Arc::new(NoHost));
-    around.hub.settled().await;
-    let taken = start.elapsed();
-    assert_eq!(around.hub.missing_servers().len(), 0, "{count} servers: {:?}", around.hub.missing_servers());
-    around.close().await;
-    taken
+    let hub = TestHub::start(servers, Arc::new(NoHost));
+    hub.inner.settled().await;
+    let elapsed = start.elapsed();
+    assert_eq!(hub.inner.missing_servers().len(), 0, "{count} servers: {:?}", hub.inner.missing_servers());
+    hub.close().await;
+    elapsed
 }
 
-/// What a process holds that has a hub and nothing to do.
+/// Measures the memory of a process with an idle hub.
 fn memory() {
-    const GOAL: u64 = 40_000_000;
+    const MAX_BYTES: u64 = 40_000_000;
     let file = corpus(1500);
-    let empty = held_by(&[]);
+    let empty = memory_of(&[]);
     let in_megabytes = |bytes: u64| format!("{:.1} MB", bytes as f64 / 1e6);
     for (what, behaviour) in [
         ("1,500 small tools", &["many-tools"][..]),
         ("1,500 tools of the corpus", &["lists-file", "--file", file.to_str().unwrap()]),
     ] {
-        let held = held_by(behaviour);
+        let used = memory_of(behaviour);
         row(
-            &format!("idle memory of a process with a hub, {what}; beside a hub without servers"),
-            in_megabytes(held),
+            &format!("idle memory of a process with a hub, {what}; compared with a hub without servers"),
+            in_megabytes(used),
             in_megabytes(empty),
             String::new(),
             "under 40 MB",
-            Some(held < GOAL),
+            Some(used < MAX_BYTES),
         );
     }
 }
 
-fn held_by(behaviour: &[&str]) -> u64 {
+fn memory_of(behaviour: &[&str]) -> u64 {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .arg("hold")
         .args(behaviour)
@@ -275,32 +276,32 @@ fn held_by(behaviour: &[&str]) -> u64 {
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     assert_eq!(line, "ready\n");
-    // Long enough for what was needed only to start.
+    // Long enough to release what was needed only for the start.
     std::thread::sleep(Duration::from_secs(2));
-    let held = resident_bytes(child.id()).unwrap();
+    let used = resident_bytes(child.id()).unwrap();
     drop(child.stdin.take());
     child.wait().unwrap();
-    held
+    used
 }
 
-/// The process that is looked at.
+/// The process whose memory is measured.
 fn hold(behaviour: &[&str]) {
     let runtime = Builder::new_multi_thread().enable_all().build().unwrap();
     let servers = if behaviour.is_empty() { Vec::new() } else { vec![misbehaving("many", behaviour)] };
     let expected = if behaviour.is_empty() { 1 } else { 1501 };
-    let around = runtime.block_on(async {
-        let around = Around::start(servers, Arc::new(NoHost));
-        around.hub.settled().await;
-        around
+    let hub = runtime.block_on(async {
+        let hub = TestHub::start(servers, Arc::new(NoHost));
+        hub.inner.settled().await;
+        hub
     });
-    assert_eq!(around.hub.tools().len(), expected, "{:#?}", around.hub.status()[0].quarantined);
+    assert_eq!(hub.inner.tools().len(), expected, "{:#?}", hub.inner.status()[0].quarantined);
     println!("ready");
     std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
-    runtime.block_on(around.close());
+    runtime.block_on(hub.close());
 }
 
-/// A file with this many tools of the committed corpus, which has their shapes; texts of a usual length stand where theirs
-/// were.
+/// Creates a file with tools of the corpus. The corpus has only their structure, so descriptions of typical
+/// length are added.
 fn corpus(count: usize) -> PathBuf {
     let packed =
         std::fs::File::open(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus/shapes.jsonl.gz"));
@@ -311,7 +312,7 @@ fn corpus(count: usize) -> PathBuf {
         server["tools"].as_array_mut().unwrap().drain(..).collect::<Vec<Value>>()
     });
     let mut tools: Vec<Value> =
-        tools.filter(|tool| is_whole(tool) && names.insert(tool["name"].to_string())).take(count).collect();
+        tools.filter(|tool| is_valid(tool) && names.insert(tool["name"].to_string())).take(count).collect();
     for tool in &mut tools {
         tool["description"] = "what it does, when to use it and what it gives back. ".repeat(4).into();
         for property in
@@ -328,8 +329,8 @@ fn corpus(count: usize) -> PathBuf {
     file
 }
 
-/// Whether the tool would be offered: the corpus has some that nobody can call.
-fn is_whole(tool: &Value) -> bool {
+/// Whether the tool would be offered. The corpus has some invalid tools.
+fn is_valid(tool: &Value) -> bool {
     let set = toolwire_dialect::Toolset::from_json(
         &tool.to_string(),
         toolwire_dialect::Dialect::OpenAi,
@@ -338,22 +339,23 @@ fn is_whole(tool: &Value) -> bool {
     set.is_ok_and(|set| set.reports().iter().all(|report| report.status != toolwire_dialect::Status::Refused))
 }
 
-/// Instructions of a call, counted where a busy machine changes nothing: the difference between many calls and few.
+/// Counts the instructions per call, as the difference between many calls and few. A busy machine does not
+/// affect the count.
 fn instructions() {
-    let of_calls = |who: &str, calls: usize| -> Option<u64> {
+    let count = |client: &str, calls: usize| -> Option<u64> {
         let output = Command::new("valgrind")
             .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
             .arg(std::env::current_exe().unwrap())
-            .args(["count", who, &calls.to_string()])
+            .args(["count", client, &calls.to_string()])
             .output()
             .ok()?;
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        said.rsplit("Collected : ").next()?.split_whitespace().next()?.parse().ok()
+        let report = String::from_utf8_lossy(&output.stderr).into_owned();
+        report.rsplit("Collected : ").next()?.split_whitespace().next()?.parse().ok()
     };
-    let a_call = |who: &str| Some((of_calls(who, 600)? - of_calls(who, 100)?) / 500);
-    let (Some(hub), Some(bare)) = (a_call("hub"), a_call("bare")) else { return };
+    let per_call = |client: &str| Some((count(client, 600)? - count(client, 100)?) / 500);
+    let (Some(hub), Some(bare)) = (per_call("hub"), per_call("bare")) else { return };
     row(
-        "instructions a call; beside a bare `rmcp` call",
+        "instructions per call; compared with a bare `rmcp` call",
         hub.to_string(),
         bare.to_string(),
         format!("{:.2}×", hub as f64 / bare as f64),
@@ -362,19 +364,19 @@ fn instructions() {
     );
 }
 
-/// The process whose instructions are counted: one thread, so that none waits for another.
-fn count(who: &str, calls: usize) {
+/// The process whose instructions are counted. It has one thread, so that no thread waits for another.
+fn count(client: &str, calls: usize) {
     let runtime: Runtime = Builder::new_current_thread().enable_all().build().unwrap();
     let arguments = json!({"text": "hello"});
     runtime.block_on(async {
-        if who == "hub" {
-            let around = hub_with(ordinary()).await;
+        if client == "hub" {
+            let hub = start_hub(ordinary()).await;
             for _ in 0..calls {
-                echo(&around, &arguments).await;
+                echo(&hub, &arguments).await;
             }
-            around.close().await;
+            hub.close().await;
         } else {
-            let bare = Bare::start(&ordinary()).await;
+            let bare = BareClient::start(&ordinary()).await;
             for _ in 0..calls {
                 bare.echo(arguments.as_object().unwrap()).await;
             }

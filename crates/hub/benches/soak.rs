@@ -1,8 +1,9 @@
-//! Twenty servers, ten thousand calls, and servers that are killed while they work: no wrong answer, no lost answer, no growth,
-//! and no effect twice that must not be: each server writes down what it does before it answers.
+//! Twenty servers, ten thousand calls, and servers that are killed during calls. There must be no wrong
+//! result, no lost result, no leak, and no repeated effect of a tool that is not repeatable: each server
+//! records its effects before it responds.
 //!
-//! `cargo bench -p toolwire-hub --bench soak`, with `-- --seed N --calls N` after it for another run. The order of calls and
-//! kills comes from the seed; when each of them happens is the machine's. The exit code is 1 on any violation.
+//! `cargo bench -p toolwire-hub --bench soak`, with `-- --seed N --calls N` for another run. The seed
+//! determines the order of calls and kills, but not their timing. The exit code is 1 if there is a violation.
 
 #![allow(clippy::unwrap_used)]
 
@@ -17,16 +18,16 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use support::{Around, listening, misbehaving, text, with_variable};
+use support::{TestHub, listening, misbehaving, with_variable};
 use toolwire_contract::CallError;
 use toolwire_hub::{HttpKind, NoHost, Phase, ServerConfig};
 use toolwire_testkit::{
     RunningServer, misbehaving_server, open_file_count, processes_with_variable, resident_bytes,
 };
 
-/// What the servers on stdio do wrong, beside dying. Those without hints take their time, so that they die within calls, and
-/// those calls must not be made again.
-const STDIO: [&[&str]; 16] = [
+/// The behaviours of the server processes. Those without hints respond slowly, so that they are killed during
+/// calls, and these calls must not be retried.
+const STDIO_BEHAVIOURS: [&[&str]; 16] = [
     &["ordinary"],
     &["ordinary"],
     &["ordinary"],
@@ -44,28 +45,31 @@ const STDIO: [&[&str]; 16] = [
     &["forks-a-child"],
     &["ignores-sigterm"],
 ];
-const HTTP: [&str; 4] = ["ordinary", "unhinted", "streams", "sse"];
+const HTTP_BEHAVIOURS: [&str; 4] = ["ordinary", "unhinted", "streams", "sse"];
 
 const CALLERS: usize = 8;
 const ROUNDS: usize = 10;
-/// In a round. A server that dies five times within two minutes is left alone for a minute, so no one server dies more often
-/// than four times in a run: that rest is a test of its own.
-const KILLS: usize = 6;
-const MOST_KILLS: usize = 4;
+const KILLS_PER_ROUND: usize = 6;
+/// A server that dies five times within two minutes is left alone for a minute, which another test covers.
+const MAX_KILLS_PER_SERVER: usize = 4;
 
-/// How long after a kill a call may be told of it: the longest pause before a restart, and the restart.
-const AFTERMATH: Duration = Duration::from_secs(20);
-/// An answer that has not come by then is lost. Above the limit of each call, which is the hub's to keep.
-const LOST: Duration = Duration::from_secs(90);
-const CALL: Duration = Duration::from_secs(60);
+/// How long after a kill a call may fail because of it: the longest pause before a restart, and the restart.
+const MAX_RECOVERY_TIME: Duration = Duration::from_secs(20);
+/// A result that has not arrived by then is lost. Longer than the timeout of a call, which the hub must
+/// enforce.
+const LOST_AFTER: Duration = Duration::from_secs(90);
+const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What may be held more at the end than after the first tenth.
-const MORE_RESIDENT: u64 = 16 << 20;
-/// Connections that are kept for the next call come and go with the load: one for each caller and server on the network.
-const MORE_FILES: usize = CALLERS * HTTP.len();
-const MORE_TASKS: usize = 2 * CALLERS * HTTP.len();
+/// How much the resources may grow after the first round.
+const MAX_MEMORY_GROWTH_BYTES: u64 = 16 << 20;
+/// The number of pooled connections depends on the load: one per caller and remote server.
+const MAX_FILE_GROWTH: usize = CALLERS * HTTP_BEHAVIOURS.len();
+const MAX_TASK_GROWTH: usize = 2 * CALLERS * HTTP_BEHAVIOURS.len();
 
-/// The variable that tells the processes of one server.
+/// The tally's key of correct results; the other keys are error codes.
+const CORRECT: &str = "correct";
+
+/// The variable that identifies the processes of one server.
 const MARK: &str = "TOOLWIRE_SOAK";
 
 fn main() -> ExitCode {
@@ -84,17 +88,17 @@ fn main() -> ExitCode {
     }
 }
 
-fn option(name: &str, otherwise: u64) -> u64 {
-    let mut words = std::env::args().skip_while(|word| word != name);
-    words
+fn option(name: &str, default: u64) -> u64 {
+    let mut arguments = std::env::args().skip_while(|argument| argument != name);
+    arguments
         .nth(1)
-        .map_or(otherwise, |value| value.parse().unwrap_or_else(|_| panic!("`{name}` needs a number")))
+        .map_or(default, |value| value.parse().unwrap_or_else(|_| panic!("`{name}` needs a number")))
 }
 
-/// Numbers that look random and are the same for the same seed.
-struct Numbers(u64);
+/// Pseudorandom numbers from a seed.
+struct SeededNumbers(u64);
 
-impl Numbers {
+impl SeededNumbers {
     fn below(&mut self, end: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -104,96 +108,97 @@ impl Numbers {
     }
 }
 
-/// The servers, and what was done to them.
-struct World {
-    around: Around,
+/// The servers, and what happened to them.
+struct SoakTest {
+    hub: TestHub,
     names: Vec<String>,
     http: Mutex<Vec<RunningServer>>,
     kills: Mutex<Vec<(usize, Instant)>>,
     tally: Mutex<BTreeMap<&'static str, usize>>,
-    /// What was asked of each server, and whether it was answered.
-    asked: Mutex<Vec<(usize, String, bool)>>,
+    /// The calls to each server, and whether they returned a result.
+    calls: Mutex<Vec<(usize, String, bool)>>,
     effects: PathBuf,
     violations: Mutex<Vec<String>>,
 }
 
 async fn soak(seed: u64, calls: usize) -> Vec<String> {
-    let before = Held::now();
+    let before = Resources::now();
     let effects = support::scratch().join("effects");
     let (servers, http) = servers(&effects);
     let names: Vec<String> = servers.iter().map(|server| server.name.to_string()).collect();
     let started = Instant::now();
-    let around = Around::start(servers, Arc::new(NoHost));
-    around.hub.settled().await;
+    let hub = TestHub::start(servers, Arc::new(NoHost));
+    hub.inner.settled().await;
     println!(
         "{} servers, {calls} calls from {CALLERS} callers, seed {seed}; ready in {:.1?}\n",
         names.len(),
         started.elapsed()
     );
-    println!("| calls | answered | told of a kill | kills | resident MB | open files | tasks |");
+    println!("| calls | results | failed by a kill | kills | resident MB | open files | tasks |");
     println!("|--:|--:|--:|--:|--:|--:|--:|");
-    let world = Arc::new(World {
-        around,
+    let test = Arc::new(SoakTest {
+        hub,
         names,
         http: Mutex::new(http),
         kills: Mutex::default(),
         tally: Mutex::default(),
-        asked: Mutex::default(),
+        calls: Mutex::default(),
         effects,
         violations: Mutex::default(),
     });
-    let mut numbers = Numbers(seed);
+    let mut numbers = SeededNumbers(seed);
     let mut first = None;
-    let mut last = Held::now();
+    let mut last = Resources::now();
     for round in 0..ROUNDS {
-        world.clone().round(calls / ROUNDS, round, &mut numbers).await;
-        world.is_whole_again().await;
-        last = Held::now();
-        world.print(&last);
+        test.clone().round(calls / ROUNDS, round, &mut numbers).await;
+        test.wait_until_ready().await;
+        last = Resources::now();
+        test.print(&last);
         first.get_or_insert(last);
     }
-    let tally = world.tally.lock().unwrap().clone();
-    let answers: usize = tally.values().sum();
+    let tally = test.tally.lock().unwrap().clone();
+    let outcomes: usize = tally.values().sum();
     let first = first.unwrap();
-    world.expect(answers == calls / ROUNDS * ROUNDS, format!("{answers} answers to {calls} calls"));
-    world.expect(
-        last.resident <= first.resident + MORE_RESIDENT,
-        format!("memory grew from {} to {} bytes", first.resident, last.resident),
+    test.expect(outcomes == calls / ROUNDS * ROUNDS, format!("{outcomes} outcomes of {calls} calls"));
+    test.expect(
+        last.memory_bytes <= first.memory_bytes + MAX_MEMORY_GROWTH_BYTES,
+        format!("memory grew from {} to {} bytes", first.memory_bytes, last.memory_bytes),
     );
-    world.expect(
-        last.files <= first.files + MORE_FILES,
-        format!("{} files were open, then {}", first.files, last.files),
+    test.expect(
+        last.files <= first.files + MAX_FILE_GROWTH,
+        format!("open files grew from {} to {}", first.files, last.files),
     );
-    world.expect(
-        last.tasks <= first.tasks + MORE_TASKS,
-        format!("{} tasks ran, then {}", first.tasks, last.tasks),
+    test.expect(
+        last.tasks <= first.tasks + MAX_TASK_GROWTH,
+        format!("tasks grew from {} to {}", first.tasks, last.tasks),
     );
-    println!("\nanswers: {tally:?}; {:.1?} in all", started.elapsed());
-    world.compare_effects();
-    let world = Arc::into_inner(world).expect("all callers are done");
-    // It looks for processes that are left, too.
-    world.around.close().await;
-    drop(world.http);
-    let mut violations = world.violations.into_inner().unwrap();
-    if let Err(held) = before.is_reached_again().await {
-        violations.push(format!("more is held than before the hub: {held:?}, before {before:?}"));
+    println!("\noutcomes: {tally:?}; {:.1?} in total", started.elapsed());
+    test.compare_effects();
+    let test = Arc::into_inner(test).expect("all callers are done");
+    // This also checks for remaining processes.
+    test.hub.close().await;
+    drop(test.http);
+    let mut violations = test.violations.into_inner().unwrap();
+    if let Err(now) = before.wait_until_reached().await {
+        violations.push(format!("resources leaked: {now:?}, before {before:?}"));
     }
-    for index in 0..world.names.len() {
-        let left = processes_with_variable(MARK, &mark(index));
-        if !left.is_empty() {
-            violations.push(format!("processes are left of `{}`: {left:?}", world.names[index]));
+    for index in 0..test.names.len() {
+        let remaining = processes_with_variable(MARK, &mark(index));
+        if !remaining.is_empty() {
+            violations.push(format!("processes of `{}` remain: {remaining:?}", test.names[index]));
         }
     }
     violations
 }
 
 fn servers(effects: &Path) -> (Vec<ServerConfig>, Vec<RunningServer>) {
-    let stdio = STDIO.iter().enumerate().map(|(index, behaviour)| {
+    let stdio = STDIO_BEHAVIOURS.iter().enumerate().map(|(index, behaviour)| {
         let arguments = [behaviour, &["--effects", effects.to_str().unwrap()][..]].concat();
         with_variable(misbehaving(&format!("s{index:02}"), &arguments), MARK, &mark(index))
     });
-    let running: Vec<RunningServer> = HTTP.iter().map(|behaviour| listen(behaviour, 0, effects)).collect();
-    let http = running.iter().zip(HTTP).enumerate().map(|(index, (server, behaviour))| {
+    let running: Vec<RunningServer> =
+        HTTP_BEHAVIOURS.iter().map(|behaviour| listen(behaviour, 0, effects)).collect();
+    let http = running.iter().zip(HTTP_BEHAVIOURS).enumerate().map(|(index, (server, behaviour))| {
         let (path, kind) = match behaviour {
             "sse" => ("/sse", HttpKind::Sse),
             _ => ("/mcp", HttpKind::Streamable),
@@ -214,9 +219,11 @@ fn listen(behaviour: &str, port: u16, effects: &Path) -> RunningServer {
     RunningServer::start_printing_port(command)
 }
 
-/// Whether the tools of a server say that they may be called twice.
+/// Whether the tools of a server have hints that they are repeatable.
 fn is_repeatable(server: usize) -> bool {
-    let behaviour = STDIO.get(server).map_or_else(|| HTTP[server - STDIO.len()], |words| words[0]);
+    let behaviour = STDIO_BEHAVIOURS
+        .get(server)
+        .map_or_else(|| HTTP_BEHAVIOURS[server - STDIO_BEHAVIOURS.len()], |arguments| arguments[0]);
     behaviour != "unhinted"
 }
 
@@ -224,35 +231,34 @@ fn mark(index: usize) -> String {
     format!("{}-{index}", std::process::id())
 }
 
-impl World {
-    /// Calls, and kills between them.
-    async fn round(self: Arc<World>, calls: usize, round: usize, numbers: &mut Numbers) {
+impl SoakTest {
+    /// Makes calls, and kills servers meanwhile.
+    async fn round(self: Arc<SoakTest>, calls: usize, round: usize, numbers: &mut SeededNumbers) {
         let done = Arc::new(AtomicUsize::new(0));
         let each = calls / CALLERS;
         let mut tasks = tokio::task::JoinSet::new();
         for caller in 0..CALLERS {
             let count = if caller == 0 { calls - each * (CALLERS - 1) } else { each };
-            let chosen: Vec<usize> = (0..count).map(|_| numbers.below(self.names.len())).collect();
-            let (world, done) = (self.clone(), done.clone());
+            let servers: Vec<usize> = (0..count).map(|_| numbers.below(self.names.len())).collect();
+            let (test, done) = (self.clone(), done.clone());
             tasks.spawn(async move {
-                for (number, server) in chosen.into_iter().enumerate() {
-                    world
-                        .call(server, &format!("round {round}, caller {caller}, call {number}, to {server}"))
+                for (number, server) in servers.into_iter().enumerate() {
+                    test.call(server, &format!("round {round}, caller {caller}, call {number}, to {server}"))
                         .await;
                     done.fetch_add(1, Ordering::Relaxed);
                 }
             });
         }
-        for kill in 0..KILLS {
-            let due = calls * (kill + 1) / (KILLS + 1);
-            while done.load(Ordering::Relaxed) < due {
+        for kill in 0..KILLS_PER_ROUND {
+            let calls_before = calls * (kill + 1) / (KILLS_PER_ROUND + 1);
+            while done.load(Ordering::Relaxed) < calls_before {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
             let victim = loop {
                 let server = numbers.below(self.names.len());
                 let deaths =
                     self.kills.lock().unwrap().iter().filter(|(killed, _)| *killed == server).count();
-                if deaths < MOST_KILLS {
+                if deaths < MAX_KILLS_PER_SERVER {
                     break server;
                 }
             };
@@ -260,76 +266,76 @@ impl World {
         }
         while let Some(ended) = tasks.join_next().await {
             if let Err(error) = ended {
-                self.expect(false, format!("a caller ended: {error}"));
+                self.expect(false, format!("a caller failed: {error}"));
             }
         }
     }
 
-    async fn call(&self, server: usize, words: &str) {
+    async fn call(&self, server: usize, text: &str) {
         let tool = format!("{}_echo", self.names[server]);
-        let asked = Instant::now();
-        let answer =
-            tokio::time::timeout(LOST, self.around.call_within(CALL, &tool, json!({"text": words}))).await;
-        let kind = match answer {
+        let start = Instant::now();
+        let call = self.hub.call_within(CALL_TIMEOUT, &tool, json!({"text": text}));
+        let outcome = match tokio::time::timeout(LOST_AFTER, call).await {
             Err(_) => {
-                self.expect(false, format!("no answer to `{words}`"));
-                self.asked.lock().unwrap().push((server, words.to_owned(), false));
+                self.expect(false, format!("no result of `{text}`"));
+                self.calls.lock().unwrap().push((server, text.to_owned(), false));
                 return;
             }
             Ok(Ok(result)) => {
-                let answer = text(&result);
-                self.expect(answer == words, format!("`{words}` was answered with `{answer}`"));
-                "right"
+                let echo = support::text(&result);
+                self.expect(echo == text, format!("the result of `{text}` is `{echo}`"));
+                CORRECT
             }
             Ok(Err(error)) => {
-                self.is_told_of_a_kill(server, asked, words, &error);
+                self.expect_recent_kill(server, start, text, &error);
                 error.code()
             }
         };
-        self.asked.lock().unwrap().push((server, words.to_owned(), kind == "right"));
-        *self.tally.lock().unwrap().entry(kind).or_default() += 1;
+        self.calls.lock().unwrap().push((server, text.to_owned(), outcome == CORRECT));
+        *self.tally.lock().unwrap().entry(outcome).or_default() += 1;
     }
 
-    /// What the servers did, beside what they were asked and what they answered.
+    /// Compares the effects that the servers recorded with the calls and their results.
     fn compare_effects(&self) {
         let written = std::fs::read_to_string(&self.effects).unwrap();
         let mut effects: HashMap<&str, usize> = HashMap::new();
         for line in written.lines() {
             *effects.entry(line).or_default() += 1;
         }
-        let asked = self.asked.lock().unwrap();
-        let mut again = 0;
-        for (server, words, answered) in asked.iter() {
-            let count = effects.remove(words.as_str()).unwrap_or(0);
-            let most = if is_repeatable(*server) { 3 } else { 1 };
-            self.expect(count <= most, format!("`{words}` was done {count} times"));
-            self.expect(count > 0 || !answered, format!("`{words}` was answered and not done"));
-            again += count.saturating_sub(1);
+        let calls = self.calls.lock().unwrap();
+        let mut retries = 0;
+        for (server, text, has_result) in calls.iter() {
+            let count = effects.remove(text.as_str()).unwrap_or(0);
+            let max = if is_repeatable(*server) { 3 } else { 1 };
+            self.expect(count <= max, format!("`{text}` took effect {count} times"));
+            self.expect(count > 0 || !has_result, format!("`{text}` returned a result without an effect"));
+            retries += count.saturating_sub(1);
         }
-        self.expect(effects.is_empty(), format!("nobody asked for {effects:?}"));
-        let once = asked.iter().filter(|(server, ..)| !is_repeatable(*server)).count();
+        self.expect(effects.is_empty(), format!("effects without a call: {effects:?}"));
+        let not_repeatable = calls.iter().filter(|(server, ..)| !is_repeatable(*server)).count();
         println!(
-            "{} effects; {again} calls that may be repeated were; none of {once} others",
+            "{} effects; {retries} retries of repeatable calls; none of {not_repeatable} others",
             written.lines().count()
         );
     }
 
-    fn is_told_of_a_kill(&self, server: usize, asked: Instant, words: &str, error: &CallError) {
-        let allowed = matches!(error, CallError::OutcomeUnknown { .. } | CallError::Unavailable { .. });
+    fn expect_recent_kill(&self, server: usize, start: Instant, text: &str, error: &CallError) {
+        let is_allowed = matches!(error, CallError::OutcomeUnknown { .. } | CallError::Unavailable { .. });
         let kills = self.kills.lock().unwrap();
-        let was_killed = kills.iter().any(|(killed, at)| *killed == server && *at + AFTERMATH >= asked);
+        let was_killed =
+            kills.iter().any(|(killed, at)| *killed == server && *at + MAX_RECOVERY_TIME >= start);
         drop(kills);
-        self.expect(allowed && was_killed, format!("`{words}` failed: {error}"));
+        self.expect(is_allowed && was_killed, format!("`{text}` failed: {error}"));
     }
 
-    /// As a crash would: nothing of the process gets a say. One on the network is started again where it was; the others
-    /// are the hub's to bring back.
+    /// Kills a server without any cleanup, as a crash would. A remote server is restarted on the same port;
+    /// the hub must restart the others.
     fn kill(&self, server: usize) {
         self.kills.lock().unwrap().push((server, Instant::now()));
-        if let Some(index) = server.checked_sub(STDIO.len()) {
+        if let Some(index) = server.checked_sub(STDIO_BEHAVIOURS.len()) {
             let mut http = self.http.lock().unwrap();
             http[index].kill();
-            http[index] = listen(HTTP[index], http[index].port(), &self.effects);
+            http[index] = listen(HTTP_BEHAVIOURS[index], http[index].port(), &self.effects);
             return;
         }
         for process in
@@ -339,68 +345,70 @@ impl World {
         }
     }
 
-    /// Waits until every server is back.
-    async fn is_whole_again(&self) {
-        let deadline = Instant::now() + LOST;
-        while self.around.hub.status().iter().any(|status| status.phase != Phase::Ready) {
+    /// Waits until every server is ready.
+    async fn wait_until_ready(&self) {
+        let deadline = Instant::now() + LOST_AFTER;
+        while self.hub.inner.status().iter().any(|status| status.phase != Phase::Ready) {
             if Instant::now() > deadline {
-                self.expect(false, format!("not all servers came back: {:?}", self.away()));
+                self.expect(false, format!("not all servers are ready: {:?}", self.unavailable()));
                 return;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
 
-    fn away(&self) -> Vec<(String, Phase)> {
-        let status = self.around.hub.status().into_iter();
+    fn unavailable(&self) -> Vec<(String, Phase)> {
+        let status = self.hub.inner.status().into_iter();
         status.filter(|each| each.phase != Phase::Ready).map(|each| (each.name, each.phase)).collect()
     }
 
-    fn print(&self, held: &Held) {
+    fn print(&self, resources: &Resources) {
         let tally = self.tally.lock().unwrap();
-        let (all, right): (usize, usize) = (tally.values().sum(), tally.get("right").copied().unwrap_or(0));
+        let correct = tally.get(CORRECT).copied().unwrap_or(0);
+        let all: usize = tally.values().sum();
         println!(
-            "| {all} | {right} | {} | {} | {:.1} | {} | {} |",
-            all - right,
+            "| {all} | {correct} | {} | {} | {:.1} | {} | {} |",
+            all - correct,
             self.kills.lock().unwrap().len(),
-            held.resident as f64 / 1e6,
-            held.files,
-            held.tasks
+            resources.memory_bytes as f64 / 1e6,
+            resources.files,
+            resources.tasks
         );
     }
 
-    fn expect(&self, holds: bool, otherwise: String) {
-        if !holds {
-            self.violations.lock().unwrap().push(otherwise);
+    fn expect(&self, is_true: bool, violation: String) {
+        if !is_true {
+            self.violations.lock().unwrap().push(violation);
         }
     }
 }
 
-/// What this process holds.
+/// The resources of this process.
 #[derive(Clone, Copy, Debug)]
-struct Held {
-    resident: u64,
+struct Resources {
+    memory_bytes: u64,
     files: usize,
     tasks: usize,
 }
 
-impl Held {
-    fn now() -> Held {
+impl Resources {
+    fn now() -> Resources {
         let process = std::process::id();
-        Held {
-            resident: resident_bytes(process).unwrap(),
+        Resources {
+            memory_bytes: resident_bytes(process).unwrap(),
             files: open_file_count(process).unwrap(),
             tasks: tokio::runtime::Handle::current().metrics().num_alive_tasks(),
         }
     }
 
-    /// Tasks and files, but for the pipe of the watchdog and what the runtime opens to hear of children.
-    async fn is_reached_again(&self) -> Result<(), Held> {
-        const SHARED: usize = 4;
+    /// Compares tasks and files, except the pipe of the watchdog and the files that the runtime opens for
+    /// children.
+    async fn wait_until_reached(&self) -> Result<(), Resources> {
+        const SHARED_FILES: usize = 4;
         let deadline = Instant::now() + Duration::from_secs(20);
         loop {
-            let now = Held::now();
-            if now.tasks <= self.tasks && now.files <= self.files + SHARED {
+            let now = Resources::now();
+            if now.tasks <= self.tasks && now.files <= self.files + SHARED_FILES {
                 return Ok(());
             }
             if Instant::now() > deadline {

@@ -1,45 +1,43 @@
-//! One call, from the name a model knows to the server's answer.
+//! One call of a tool, with retries.
 //!
-//! Arguments are checked before they travel. A call whose connection broke is made again only where that cannot do
-//! harm: when it was never sent, or when the tool says that it only reads or may be repeated.
+//! Arguments are checked before they are sent. A call whose connection failed is retried only if that is
+//! safe: if it was never sent, or if the tool is read-only or idempotent.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde_json::{Map, Value};
-use tokio_util::sync::CancellationToken;
-use toolwire_contract::{CallError, CallOptions, Progress, Tool, ToolResult};
+use serde_json::Value;
+use toolwire_contract::{CallError, CallOptions, ToolResult};
+use toolwire_dialect::ArgumentError;
 
-use crate::last_words::with_last_words;
 use crate::route::Route;
-use crate::session::{self, SessionError};
+use crate::session::{SessionCall, SessionError};
+use crate::stderr_tail::with_stderr;
 use crate::supervise::Server;
-use crate::transport::Failure;
+use crate::transport::TransportFailure;
 
-/// Progress may hold a call open for this many times its timeout.
-const PATIENCE: u32 = 10;
+/// Progress can extend a call to this multiple of its timeout.
+const MAX_TIMEOUT_EXTENSION: u32 = 10;
 
-/// How often a call is made at most.
-const ATTEMPTS: usize = 3;
+const MAX_ATTEMPTS: usize = 3;
 
-/// Calls the tool at the end of `route`.
+/// Calls the tool that `route` leads to.
 pub(crate) async fn call(
     server: &Server,
     route: &Route,
-    sent: &Value,
+    arguments: &Value,
     options: CallOptions,
 ) -> Result<ToolResult, CallError> {
     let timeout = options.timeout.unwrap_or(server.config.call_timeout);
-    let longest = timeout.saturating_mul(PATIENCE);
-    let begun = Instant::now();
-    let until = begun + timeout;
-    let mut last: Option<Failed> = None;
-    for _ in 0..ATTEMPTS {
+    let max_total = timeout.saturating_mul(MAX_TIMEOUT_EXTENSION);
+    let start = Instant::now();
+    let until = start + timeout;
+    let mut last_failure: Option<FailedAttempt> = None;
+    for _ in 0..MAX_ATTEMPTS {
         let (session, catalog) = match server.ready(until).await {
             Ok(ready) => ready,
             Err(reason) => {
-                return Err(match last {
-                    Some(failed) if failed.error.may_have_run() => failed.lost(route),
+                return Err(match last_failure {
+                    Some(failure) if failure.error.may_have_run() => failure.no_result(route),
                     _ => CallError::Unavailable {
                         server: route.server.to_string(),
                         tool: route.tool.clone(),
@@ -56,113 +54,105 @@ pub(crate) async fn call(
             });
         };
         options.check_permission(&route.tool, tool)?;
-        let arguments: Map<String, Value> = catalog.check(tool, sent).map_err(|error| {
-            CallError::InvalidArguments { tool: route.tool.clone(), problem: problem(&error.in_words()) }
+        let arguments = catalog.check(tool, arguments).map_err(|error| CallError::InvalidArguments {
+            tool: route.tool.clone(),
+            problem: argument_problem(&error),
         })?;
-        let cancel = CancellationToken::new();
-        let _cancelled_when_dropped = cancel.clone().drop_guard();
-        // Made again, it has what is left of its time: whoever waits has waited through the first attempt too.
-        let left = if last.is_none() { timeout } else { until.saturating_duration_since(Instant::now()) };
-        if left.is_zero() {
+        // A retry has only the remaining time, because the caller has been waiting since the first attempt.
+        let remaining = match last_failure {
+            None => timeout,
+            Some(_) => until.saturating_duration_since(Instant::now()),
+        };
+        if remaining.is_zero() {
             break;
         }
-        let asked = session::CallOptions {
-            timeout: left,
-            max_total: longest.saturating_sub(begun.elapsed()),
-            progress: options.progress.clone().map(told),
-            cancel,
+        let session_call = SessionCall {
+            timeout: remaining,
+            max_total: max_total.saturating_sub(start.elapsed()),
+            progress: options.progress.clone(),
         };
-        match session.call(&route.tool, arguments, asked).await {
-            Ok(raw) => return read(route, raw),
-            Err(error) => {
-                if error.is_lost() {
-                    server.lost(&session);
-                }
-                let may_go_again = !error.may_have_run() || is_repeatable(tool);
-                let is_over = !(error.is_broken_off() && may_go_again);
-                tracing::debug!(target: "toolwire::hub", server = %route.server, tool = route.tool, is_over, "{error}");
-                let stderr = if error.is_lost() { session.stderr_tail() } else { Vec::new() };
-                let failed = Failed { error, stderr };
-                if is_over {
-                    let cap = matches!(failed.error, SessionError::TimedOut { after } if after > timeout);
-                    return Err(failed.told(route, if cap { longest } else { timeout }));
-                }
-                last = Some(failed);
-            }
+        let error = match session.call(&route.tool, arguments, session_call).await {
+            Ok(result) => return read_result(route, result),
+            Err(error) => error,
+        };
+        let mut stderr = Vec::new();
+        if error.ends_session() {
+            server.session_failed(&session);
+            stderr = session.stderr_tail();
         }
+        let is_safe_to_retry = !error.may_have_run() || tool.is_repeatable();
+        let is_final = !(error.is_connection_failure() && is_safe_to_retry);
+        tracing::debug!(target: "toolwire::hub", server = %route.server, tool = route.tool, is_final, "{error}");
+        let failure = FailedAttempt { error, stderr };
+        if is_final {
+            return Err(failure.into_call_error(route, timeout, max_total));
+        }
+        last_failure = Some(failure);
     }
-    Err(match last {
-        Some(failed) => failed.lost(route),
-        None => CallError::Cancelled { tool: route.tool.clone() },
+    Err(match last_failure {
+        Some(failure) => failure.no_result(route),
+        None => {
+            CallError::TimedOut { server: route.server.to_string(), tool: route.tool.clone(), after: timeout }
+        }
     })
 }
 
-/// Whether calling the tool twice does no more than calling it once.
-fn is_repeatable(tool: &Tool) -> bool {
-    let hint = |name: &str| {
-        tool.annotations.as_ref().and_then(|hints| hints.get(name)).and_then(Value::as_bool) == Some(true)
-    };
-    hint("readOnlyHint") || hint("idempotentHint")
+/// Describes what is wrong with arguments, without the name of the tool, which the caller adds.
+pub(crate) fn argument_problem(error: &ArgumentError) -> String {
+    match error {
+        ArgumentError::Invalid { violations, .. } => {
+            let violations: Vec<String> = violations.iter().map(ToString::to_string).collect();
+            violations.join("; ")
+        }
+        other => other.to_string(),
+    }
 }
 
-fn read(route: &Route, raw: Value) -> Result<ToolResult, CallError> {
+fn read_result(route: &Route, result: Value) -> Result<ToolResult, CallError> {
     let malformed = |reason: String| CallError::Malformed {
         server: route.server.to_string(),
         tool: route.tool.clone(),
         reason,
     };
-    // Read as it is, it would be an answer without content, and nobody would see that there was one.
-    if raw.get("content").is_some_and(|content| !content.is_array() && !content.is_null()) {
-        return Err(malformed("its `content` is no list".to_owned()));
+    // `ToolResult` would treat it as a result without content, and what the server sent would be lost.
+    if result.get("content").is_some_and(|content| !content.is_array() && !content.is_null()) {
+        return Err(malformed("`content` is not an array".to_owned()));
     }
-    ToolResult::try_from(raw).map_err(|invalid| malformed(invalid.to_string()))
+    ToolResult::try_from(result).map_err(|invalid| malformed(invalid.to_string()))
 }
 
-/// A call without an answer.
-struct Failed {
+/// An attempt without a result.
+struct FailedAttempt {
     error: SessionError,
-    /// What the server said last, if it went away.
+    /// The last stderr lines of the server, if the session ended.
     stderr: Vec<String>,
 }
 
-impl Failed {
-    /// `after`: how long it was waited for, if it was waited for in vain.
-    fn told(self, route: &Route, after: Duration) -> CallError {
+impl FailedAttempt {
+    fn into_call_error(self, route: &Route, timeout: Duration, max_total: Duration) -> CallError {
         let (server, tool) = (route.server.to_string(), route.tool.clone());
         match self.error {
-            SessionError::Refused { code, message, .. } => CallError::Refused { server, tool, code, message },
-            SessionError::TimedOut { .. } => CallError::TimedOut { server, tool, after },
-            SessionError::Cancelled => CallError::Cancelled { tool },
-            SessionError::Malformed { why } => CallError::Malformed { server, tool, reason: why },
-            // It is there and has answered: nobody went away.
-            SessionError::Failed(failure @ (Failure::TooLong { .. } | Failure::Unreadable { .. })) => {
-                CallError::Malformed { server, tool, reason: failure.to_string() }
+            SessionError::Rejected { code, message } => CallError::Refused { server, tool, code, message },
+            // Only the total limit is longer than the timeout.
+            SessionError::TimedOut { after } => {
+                let after = if after > timeout { max_total } else { timeout };
+                CallError::TimedOut { server, tool, after }
             }
-            _ => self.lost(route),
+            SessionError::Malformed { reason } => CallError::Malformed { server, tool, reason },
+            // The server is connected and has responded.
+            SessionError::Failed(
+                failure @ (TransportFailure::TooLong { .. } | TransportFailure::Unreadable { .. }),
+            ) => CallError::Malformed { server, tool, reason: failure.to_string() },
+            _ => self.no_result(route),
         }
     }
 
-    fn lost(&self, route: &Route) -> CallError {
+    fn no_result(&self, route: &Route) -> CallError {
         let (server, tool) = (route.server.to_string(), route.tool.clone());
-        let reason = with_last_words(self.error.to_string(), &self.stderr);
-        if self.error.may_have_run() {
-            CallError::OutcomeUnknown { server, tool, reason }
-        } else {
-            CallError::Unavailable { server, tool, reason }
+        let reason = with_stderr(self.error.to_string(), &self.stderr);
+        match self.error.may_have_run() {
+            true => CallError::OutcomeUnknown { server, tool, reason },
+            false => CallError::Unavailable { server, tool, reason },
         }
     }
-}
-
-/// The problem alone: who reads it knows which tool it is about.
-fn problem(words: &str) -> String {
-    match words.split_once("`: ") {
-        Some((_, problem)) if words.starts_with("the arguments do not fit") => problem.to_owned(),
-        _ => words.to_owned(),
-    }
-}
-
-fn told(tell: Arc<dyn Fn(Progress) + Send + Sync>) -> Arc<dyn Fn(crate::tee::Progress) + Send + Sync> {
-    Arc::new(move |progress| {
-        tell(Progress { done: progress.progress, total: progress.total, message: progress.message });
-    })
 }

@@ -1,111 +1,77 @@
-//! The tools of one server, read and checked: what can be offered, and what cannot and why.
+//! The tools of one server, parsed and checked.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use toolwire_contract::Tool;
-use toolwire_dialect::{ArgumentError, Checker, Dialect, Options, Status, Toolset};
+use toolwire_dialect::{ArgumentError, Checker, Refusal, check_definition};
 
 use crate::config::ServerConfig;
-use crate::session::Listing;
-use crate::tee::UNREADABLE;
+use crate::raw_capture::UNREADABLE;
+use crate::session::ToolListing;
 
-/// The tools of one server.
 #[derive(Debug, Default)]
 pub(crate) struct Catalog {
     pub(crate) tools: Vec<Tool>,
-    /// Tools that are kept back, each alone.
-    pub(crate) quarantined: Vec<Quarantined>,
-    /// How long the list holds, as the server says.
+    pub(crate) quarantined: Vec<QuarantinedTool>,
+    /// How long the list is valid, as the server states.
     pub(crate) ttl: Option<Duration>,
-    /// Why the list may not be whole.
-    pub(crate) cut: Option<String>,
-    /// By the server's own name; made when a tool is first called.
+    /// Why the list may be incomplete.
+    pub(crate) incomplete: Option<String>,
+    /// By the server's own name of the tool; created when the tool is first called.
     checkers: HashMap<String, OnceLock<Checker>>,
 }
 
-/// Tools are judged in portions: the definitions that are made for it are not needed afterwards, and need not all be there
-/// at once.
-const AT_ONCE: usize = 50;
-
-/// A tool that is not offered, though its server lists it.
+/// A listed tool that is not offered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Quarantined {
-    /// Its name, or its place in the list where it has none.
-    pub tool: String,
+#[non_exhaustive]
+pub struct QuarantinedTool {
+    /// Its name, or its position in the list (`#3`) if it has none.
+    pub name: String,
     pub reason: String,
 }
 
 impl Catalog {
-    pub(crate) fn read(listing: Listing) -> Catalog {
-        let refused: HashSet<String> =
-            listing.left_out.iter().map(|left_out| left_out.name.clone()).collect();
-        let mut quarantined: Vec<Quarantined> = listing
-            .left_out
-            .into_iter()
-            .map(|left_out| Quarantined { tool: left_out.name, reason: left_out.reason })
-            .collect();
+    pub(crate) fn new(listing: ToolListing) -> Catalog {
+        let skipped: HashSet<&str> = listing.skipped.iter().map(|tool| tool.name.as_str()).collect();
+        let mut invalid = Vec::new();
+        let mut refused = Vec::new();
         let mut tools = Vec::with_capacity(listing.tools.len());
         for (index, value) in listing.tools.into_iter().enumerate() {
-            if let Some(why) = value.get(UNREADABLE).and_then(Value::as_str) {
-                let name = value.get("name").and_then(Value::as_str).map(str::to_owned);
-                quarantined.push(Quarantined {
-                    tool: name.unwrap_or_else(|| format!("#{}", index + 1)),
-                    reason: format!("it cannot be read: {why}"),
-                });
-                continue;
-            }
-            match Tool::try_from(value) {
-                Ok(tool) if refused.contains(&tool.name) => {}
-                Ok(tool) => tools.push(tool),
-                Err(invalid) => {
-                    quarantined
-                        .push(Quarantined { tool: format!("#{}", index + 1), reason: invalid.to_string() });
-                }
-            }
-        }
-        let mut sound = Vec::with_capacity(tools.len());
-        let mut tools = tools.into_iter().peekable();
-        while tools.peek().is_some() {
-            let some: Vec<Tool> = tools.by_ref().take(AT_ONCE).collect();
-            // What plain `openai` refuses, no dialect can say: references to nowhere, schemas that nothing fits.
-            let reports = Toolset::new(&some, Dialect::OpenAi, &Options::default());
-            for (tool, report) in some.into_iter().zip(reports.reports()) {
-                match &report.reason {
-                    Some(reason) if report.status == Status::Refused && reason.code != "duplicate_name" => {
-                        let place = match reason.pointer.as_str() {
-                            "" => String::new(),
-                            pointer => format!(" (at `{pointer}`)"),
-                        };
-                        let reason = format!("{}{place}", reason.message);
-                        quarantined.push(Quarantined { tool: tool.name, reason });
+            match parse(value) {
+                Ok(tool) if skipped.contains(tool.name.as_str()) => {}
+                Ok(tool) => match check_definition(&tool) {
+                    Ok(()) => tools.push(tool),
+                    Err(refusal) => {
+                        refused.push(QuarantinedTool { name: tool.name, reason: describe(&refusal) });
                     }
-                    _ => sound.push(tool),
+                },
+                Err((name, reason)) => {
+                    let name = name.unwrap_or_else(|| format!("#{}", index + 1));
+                    invalid.push(QuarantinedTool { name, reason });
                 }
             }
         }
-        let checkers = sound.iter().map(|tool| (tool.name.clone(), OnceLock::new())).collect();
-        Catalog { tools: sound, quarantined, ttl: listing.ttl, cut: listing.cut, checkers }
+        let skipped = listing.skipped.into_iter();
+        let skipped = skipped.map(|tool| QuarantinedTool { name: tool.name, reason: tool.reason });
+        let quarantined = skipped.chain(invalid).chain(refused).collect();
+        let checkers = tools.iter().map(|tool| (tool.name.clone(), OnceLock::new())).collect();
+        Catalog { tools, quarantined, ttl: listing.ttl, incomplete: listing.incomplete, checkers }
     }
 
     pub(crate) fn tool(&self, name: &str) -> Option<&Tool> {
         self.tools.iter().find(|tool| tool.name == name)
     }
 
-    /// Arguments as the tool takes them, mended where its schema says so.
-    pub(crate) fn check(
-        &self,
-        tool: &Tool,
-        sent: &Value,
-    ) -> Result<serde_json::Map<String, Value>, ArgumentError> {
+    /// Checks arguments against the tool's schema, and repairs them where the schema makes the intent clear.
+    pub(crate) fn check(&self, tool: &Tool, arguments: &Value) -> Result<Map<String, Value>, ArgumentError> {
+        let new_checker = || Checker::new(tool.input_schema.as_ref().unwrap_or(&Value::Bool(true)));
         let Some(checker) = self.checkers.get(&tool.name) else {
-            return Checker::new(&Value::Bool(true)).check(&tool.name, sent).map(|decoded| decoded.arguments);
+            return new_checker().check(&tool.name, arguments).map(|decoded| decoded.arguments);
         };
-        let checker =
-            checker.get_or_init(|| Checker::new(tool.input_schema.as_ref().unwrap_or(&Value::Bool(true))));
-        let decoded = checker.check(&tool.name, sent)?;
+        let decoded = checker.get_or_init(new_checker).check(&tool.name, arguments)?;
         for repair in &decoded.repairs {
             tracing::debug!(target: "toolwire::hub", tool = tool.name, at = repair.pointer, "{}", repair.detail);
         }
@@ -113,33 +79,48 @@ impl Catalog {
     }
 }
 
-/// What becomes of the tools that a server lists.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Census {
-    pub(crate) admitted: usize,
-    pub(crate) denied: usize,
-    pub(crate) doubled: Vec<String>,
-    /// Patterns that fit nothing: mistyped, or of another version of the server.
-    pub(crate) idle_patterns: Vec<String>,
+/// Parses a listed tool. The error is the tool's name, if it can be parsed, and the reason.
+fn parse(value: Value) -> Result<Tool, (Option<String>, String)> {
+    if let Some(reason) = value.get(UNREADABLE).and_then(Value::as_str) {
+        let name = value.get("name").and_then(Value::as_str).map(str::to_owned);
+        return Err((name, format!("cannot be parsed: {reason}")));
+    }
+    Tool::try_from(value).map_err(|invalid| (None, invalid.to_string()))
 }
 
-impl Census {
-    pub(crate) fn of(catalog: &Catalog, config: &ServerConfig) -> Census {
-        let mut census = Census::default();
+fn describe(refusal: &Refusal) -> String {
+    match refusal.pointer.as_str() {
+        "" => refusal.message.clone(),
+        pointer => format!("{} (at `{pointer}`)", refusal.message),
+    }
+}
+
+/// How the configuration applies to the tools that a server lists.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct ToolSummary {
+    pub(crate) allowed: usize,
+    pub(crate) denied: usize,
+    pub(crate) duplicates: Vec<String>,
+    /// Patterns that match no tool: mistyped, or for another version of the server.
+    pub(crate) unused_patterns: Vec<String>,
+}
+
+impl ToolSummary {
+    pub(crate) fn new(catalog: &Catalog, config: &ServerConfig) -> ToolSummary {
+        let mut summary = ToolSummary::default();
         let mut names = HashSet::new();
         for tool in &catalog.tools {
             match (config.allows_tool(&tool.name), names.insert(tool.name.as_str())) {
-                (false, _) => census.denied += 1,
-                (true, true) => census.admitted += 1,
-                (true, false) => census.doubled.push(tool.name.clone()),
+                (false, _) => summary.denied += 1,
+                (true, true) => summary.allowed += 1,
+                (true, false) => summary.duplicates.push(tool.name.clone()),
             }
         }
-        let kept_back = catalog.quarantined.iter().map(|tool| tool.tool.as_str());
-        names.extend(kept_back);
+        names.extend(catalog.quarantined.iter().map(|tool| tool.name.as_str()));
         let patterns = config.allow.iter().chain(&config.deny);
-        let idle = patterns.filter(|pattern| !names.iter().any(|name| pattern.matches(name)));
-        census.idle_patterns = idle.map(ToString::to_string).collect();
-        census
+        let unused = patterns.filter(|pattern| !names.iter().any(|name| pattern.matches(name)));
+        summary.unused_patterns = unused.map(ToString::to_string).collect();
+        summary
     }
 }
 
@@ -150,38 +131,38 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_configuration_keeps_out_is_counted() {
+    fn the_summary_counts_excluded_tools() {
         let tool = |name: &str| json!({"name": name, "inputSchema": {"type": "object"}});
         let tools = ["read", "write", "list", "read"].map(tool).into();
-        let catalog = Catalog::read(Listing { tools, ..Listing::default() });
+        let catalog = Catalog::new(ToolListing { tools, ..ToolListing::default() });
         let text = r#"{"mcpServers": {"s": {"command": "c", "tools": {"allow": ["r*", "wrote", "write"], "deny": ["write", "drop_*"]}}}}"#;
         let parsed = crate::config::Config::parse(text, std::path::Path::new("mcp.json"), &|_| None);
-        let census = Census::of(&catalog, &parsed.expect("it is valid").0.servers[0]);
-        let expected = Census {
-            admitted: 1,
+        let summary = ToolSummary::new(&catalog, &parsed.expect("it is valid").0.servers[0]);
+        let expected = ToolSummary {
+            allowed: 1,
             denied: 2,
-            doubled: vec!["read".to_owned()],
-            idle_patterns: vec!["wrote".to_owned(), "drop_*".to_owned()],
+            duplicates: vec!["read".to_owned()],
+            unused_patterns: vec!["wrote".to_owned(), "drop_*".to_owned()],
         };
-        assert_eq!(census, expected);
+        assert_eq!(summary, expected);
     }
 
     #[test]
-    fn one_bad_tool_costs_that_tool_alone() {
-        let listing = Listing {
+    fn an_invalid_tool_does_not_affect_the_others() {
+        let listing = ToolListing {
             tools: vec![
                 json!({"name": "good", "inputSchema": {"type": "object"}}),
                 json!({"title": "nameless"}),
-                json!({"name": "lost", "inputSchema": {"type": "object", "properties": {"a": {"$ref": "#/$defs/A"}}}}),
+                json!({"name": "dangling", "inputSchema": {"type": "object", "properties": {"a": {"$ref": "#/$defs/A"}}}}),
                 json!({"name": "bare"}),
                 json!(7),
             ],
-            ..Listing::default()
+            ..ToolListing::default()
         };
-        let catalog = Catalog::read(listing);
+        let catalog = Catalog::new(listing);
         let names: Vec<&str> = catalog.tools.iter().map(|tool| tool.name.as_str()).collect();
         assert_eq!(names, ["good", "bare"]);
-        let kept_back: Vec<&str> = catalog.quarantined.iter().map(|tool| tool.tool.as_str()).collect();
-        assert_eq!(kept_back, ["#2", "#5", "lost"]);
+        let quarantined: Vec<&str> = catalog.quarantined.iter().map(|tool| tool.name.as_str()).collect();
+        assert_eq!(quarantined, ["#2", "#5", "dangling"]);
     }
 }

@@ -3,35 +3,32 @@
 pub mod auth;
 mod call;
 mod catalog;
+mod client_service; // how the client responds to servers
 pub mod config;
 mod drift;
+mod excerpt;
 mod host;
 mod hub;
-mod last_words;
 pub mod pins;
 mod private_file;
-mod results;
+mod raw_capture; // the raw JSON that the SDK's typed layer would lose
+mod result_limiter;
+mod result_store;
 mod route;
 mod session;
-mod spill;
+mod stderr_tail;
 mod supervise;
 mod sync;
-mod tee; // what rmcp's typed layer would lose, kept below it
 mod transport;
-mod wire; // ours ⇄ the SDK's
 
 pub use auth::Browser;
-pub use catalog::Quarantined;
+pub use catalog::QuarantinedTool;
 pub use config::{Config, ServerConfig, ServerName, Transport};
 pub use host::{ElicitKind, ElicitReply, ElicitRequest, Host, NoHost, Root, SamplingError};
 pub use hub::{Hub, HubOptions};
-pub use session::{
-    CallOptions, ConnectContext, ConnectError, Era, Facts, LeftOut, Listing, Session, SessionError,
-    SessionEvent,
-};
-pub use spill::{Budget, Fitted, Page, ReadError, Spill, SpillId, fit};
-pub use supervise::state::{Action, Event, Machine, Policy, State};
+pub use raw_capture::IgnoredOutput;
+pub use result_store::ResultBudget;
+pub use session::{ProtocolEra, ServerInfo};
 pub use supervise::{Phase, ServerStatus};
-pub use tee::{Noise, Progress};
 pub use toolwire_contract::{Glob, Secret};
-pub use transport::{Ending, Failure, HttpKind, SpawnError, Target};
+pub use transport::HttpKind;

@@ -1,17 +1,19 @@
-//! One connected server.
+//! A session with one connected server.
 //!
-//! A [`Session`] lists and calls the tools of a server, many calls at a time, and says how a call ended: what the server
-//! answered, word for word, or why there is no answer and whether the tool may have run all the same. Which era the
-//! server is from, and how it is reached, stays in here.
+//! A [`Session`] lists and calls the tools of a server, with many calls at a time. A call returns what the
+//! server sent, unchanged, or why there is no response and whether the tool may have run. The server's
+//! protocol era and transport are details of the session.
 
 mod call;
 mod connect;
+mod deadline;
 mod error;
-mod keep;
-mod limit;
 mod list;
+mod task;
+#[cfg(test)]
+mod tests;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rmcp::RoleClient;
@@ -23,96 +25,98 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::host::Host;
-use crate::tee::Noise;
-use crate::transport::{Ending, Link};
-pub use call::CallOptions;
-pub use connect::ConnectContext;
-pub use error::{ConnectError, SessionError};
-use limit::Limit;
-pub use list::{LeftOut, Listing};
+use crate::raw_capture::IgnoredOutput;
+use crate::sync::lock;
+use crate::transport::{Connection, ConnectionEnd};
+pub(crate) use call::SessionCall;
+pub(crate) use connect::ConnectContext;
+use deadline::PausableDeadline;
+pub(crate) use error::{ConnectFailure, SessionError};
+pub(crate) use list::ToolListing;
 
-/// How long closing may take before what is left is cut off: the steps that end a process, and the SDK's own.
-const CLOSING: Duration = Duration::from_secs(12);
+/// How long closing may take, including all steps of stopping a process, before the task is aborted.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(12);
 
-/// A connected server. It is closed when this is dropped; [`close`](Session::close) also waits for that.
-pub struct Session {
+/// A connected server. Dropping it closes the connection; [`close`](Session::close) also waits for the end.
+pub(crate) struct Session {
     server: Arc<str>,
     host: Arc<dyn Host>,
-    facts: Facts,
+    info: ServerInfo,
     peer: Peer<RoleClient>,
-    link: Arc<Link>,
+    connection: Arc<Connection>,
+    /// Requests that the caller no longer waits for, with the reason.
     abandoned: mpsc::Sender<(RequestId, &'static str)>,
-    unheard: call::Unheard,
+    late_receivers: call::LateReceivers,
     list_timeout: Duration,
-    /// What is left of the time for connecting, which the first list is a part of.
-    limit: Limit,
-    /// Whether a person is asked.
-    asking: Option<watch::Receiver<bool>>,
+    /// What is left of the time for connecting, which includes the first list.
+    connect_deadline: PausableDeadline,
+    /// Whether a user is logging in.
+    login: Option<watch::Receiver<bool>>,
     stop: CancellationToken,
-    keeper: Mutex<Option<JoinHandle<()>>>,
+    task: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What a server says of itself.
+/// How a server describes itself.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Facts {
-    /// Its `name`, `version` and what else it tells, or `null`.
-    pub server_info: Value,
-    /// The revision of the protocol that both sides speak.
+#[non_exhaustive]
+pub struct ServerInfo {
+    /// MCP's `serverInfo`: `name`, `version` and more, or `null`.
+    pub implementation: Value,
+    /// The negotiated protocol revision.
     pub protocol: String,
     pub instructions: Option<String>,
     pub capabilities: Value,
-    /// Worth remembering: the next connection need not find out again.
-    pub era: Era,
+    /// Used by the next connection, which then needs no probe.
+    pub era: ProtocolEra,
 }
 
 /// The two eras of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Era {
-    /// Up to 2025-11-25: a connection begins with `initialize`.
+#[non_exhaustive]
+pub enum ProtocolEra {
+    /// Up to 2025-11-25: a connection starts with `initialize`.
     Legacy,
-    /// From 2026-07-28: each request stands for itself.
+    /// From 2026-07-28: each request is independent.
     Modern,
 }
 
-/// What happens in a session beside calls.
+/// What happens in a session apart from calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SessionEvent {
-    /// The server's list of tools is not what it was.
+pub(crate) enum SessionEvent {
     ToolsChanged,
 }
 
 impl Session {
-    pub fn facts(&self) -> &Facts {
-        &self.facts
+    pub(crate) fn info(&self) -> &ServerInfo {
+        &self.info
     }
 
-    /// Waits until the connection is over, and says why.
-    pub async fn closed(&self) -> Ending {
-        self.link.ended().await
+    /// Waits until the connection has ended, and returns why.
+    pub(crate) async fn ended(&self) -> ConnectionEnd {
+        self.connection.ended().await
     }
 
-    /// Why the connection is over, if it is.
-    pub fn ending(&self) -> Option<Ending> {
-        self.link.ending()
+    /// Returns why the connection ended, if it has.
+    pub(crate) fn end(&self) -> Option<ConnectionEnd> {
+        self.connection.end()
     }
 
-    /// The last lines a process said on stderr.
-    pub fn stderr_tail(&self) -> Vec<String> {
-        self.link.stderr.lines()
+    /// Returns the last lines that a process wrote to stderr.
+    pub(crate) fn stderr_tail(&self) -> Vec<String> {
+        self.connection.stderr.lines()
     }
 
-    /// What the server sent that was no message.
-    pub fn noise(&self) -> Noise {
-        self.link.tee.noise()
+    pub(crate) fn ignored_output(&self) -> IgnoredOutput {
+        self.connection.capture.ignored_output()
     }
 
-    /// Ends the connection, and the process with all that it started.
-    pub async fn close(&self) {
+    /// Ends the connection, and the process with its children.
+    pub(crate) async fn close(&self) {
         self.stop.cancel();
-        let keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(mut keeper) = keeper else { return };
-        if tokio::time::timeout(CLOSING, &mut keeper).await.is_err() {
-            keeper.abort();
+        let task = lock(&self.task).take();
+        let Some(mut task) = task else { return };
+        if tokio::time::timeout(CLOSE_TIMEOUT, &mut task).await.is_err() {
+            task.abort();
         }
     }
 }

@@ -32,7 +32,7 @@ use std::time::Duration;
 use clap::Args;
 use tokio::sync::mpsc;
 use toolwire_contract::{Conversations, Toolbox};
-use toolwire_hub::{Budget, ElicitReply, Hub, HubOptions, Phase};
+use toolwire_hub::{ElicitReply, Hub, Phase, ResultBudget};
 use toolwire_store::InMemory;
 
 use crate::assembly;
@@ -158,7 +158,8 @@ async fn open_store(settings: &Settings) -> (Arc<dyn Conversations>, Option<Unke
 }
 
 fn start(found: &Found, host: person::Asked) -> Hub {
-    let options = HubOptions { host: Arc::new(host), budget: Some(Budget::default()), ..found.options() };
+    let budget = Some(ResultBudget::default());
+    let options = found.options().with_host(Arc::new(host)).with_result_budget(budget);
     Hub::start(&found.config, options)
 }
 
@@ -332,7 +333,7 @@ impl Chat {
                 Phase::Recovering { reason } | Phase::Down { reason } => {
                     news.push(format!("{ERROR}{name}:{ERROR:#} {}", shown(reason)));
                 }
-                Phase::Connecting | Phase::Stopped => {}
+                _ => {}
             }
         }
         news

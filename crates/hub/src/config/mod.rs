@@ -176,7 +176,7 @@ impl fmt::Debug for Transport {
 }
 
 /// Removes the user, password, query and fragment of a URL, because they often contain tokens.
-fn redact_url(url: &Url) -> String {
+pub(crate) fn redact_url(url: &Url) -> String {
     let mut bare = url.clone();
     let has_user = !url.username().is_empty() || url.password().is_some();
     // Both fail only for URLs without a host, which have no user either.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use toolwire_contract::{Tool, nearest_names};
 
 use crate::config::{ServerConfig, ServerName};
-use crate::results::READ_RESULT;
+use crate::result_limiter::READ_RESULT;
 
 /// Names of the hub's own tools; a server's tool with such a name gets the server's prefix.
 const RESERVED_NAMES: [&str; 1] = [READ_RESULT];

@@ -1,7 +1,7 @@
-//! Asking and waiting.
+//! Sends requests and waits for their responses.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use rmcp::model::{
@@ -12,259 +12,246 @@ use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
 use tokio::time::{Instant, sleep_until};
-use tokio_util::sync::CancellationToken;
 
 use super::{Session, SessionError};
-use crate::tee::{Answer, Progress};
-use crate::transport::{Ending, Failure};
-use crate::wire;
+use crate::client_service;
+use crate::raw_capture::{ProgressListener, RawResponse};
+use crate::sync::lock;
+use crate::transport::{ConnectionEnd, TransportFailure};
 
-/// How often a server may ask for input before it answers a call.
-const MOST_ROUNDS: usize = 10;
+/// How often a server may request input during one call.
+const MAX_INPUT_ROUNDS: usize = 10;
 
-/// How a call is waited for.
-#[derive(Clone)]
-pub struct CallOptions {
-    /// How long the server may be silent. Progress, and the time the application takes to answer the server, do not
-    /// count.
-    pub timeout: Duration,
-    /// How long the call may take in all.
-    pub max_total: Duration,
-    /// Told of the call's progress. It must not block.
-    pub progress: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
-    /// Ends the call, and tells the server so.
-    pub cancel: CancellationToken,
-}
+/// The pause before a call is repeated for a server that requested no input but is not done yet.
+const REPEAT_DELAY: Duration = Duration::from_millis(100);
 
-impl Default for CallOptions {
-    fn default() -> CallOptions {
-        CallOptions {
-            timeout: Duration::from_secs(60),
-            max_total: Duration::from_secs(600),
-            progress: None,
-            cancel: CancellationToken::new(),
-        }
-    }
+/// The limits of one request.
+pub(crate) struct SessionCall {
+    /// How long the server may be silent. Progress restarts it, and the time that the application takes to
+    /// respond to the server does not count.
+    pub(crate) timeout: Duration,
+    /// How long the request may take in total.
+    pub(crate) max_total: Duration,
+    /// Receives the progress. It must not block.
+    pub(crate) progress: Option<ProgressListener>,
 }
 
 impl Session {
-    /// Calls a tool and gives its result as the server sent it.
+    /// Calls a tool and returns its result as the server sent it.
     ///
-    /// A call that is given up, by its time limit, its token or because this future is dropped, is cancelled at the
-    /// server.
-    pub async fn call(
+    /// If the call times out or this future is dropped, the server is notified that the call is cancelled.
+    pub(crate) async fn call(
         &self,
         name: &str,
         arguments: Map<String, Value>,
-        options: CallOptions,
+        call: SessionCall,
     ) -> Result<Value, SessionError> {
-        let until = Instant::now() + options.max_total;
+        let until = Instant::now() + call.max_total;
         let mut params = CallToolRequestParams::new(name.to_owned()).with_arguments(arguments);
-        for _ in 0..MOST_ROUNDS {
+        for _ in 0..MAX_INPUT_ROUNDS {
             let request = ClientRequest::CallToolRequest(CallToolRequest::new(params.clone()));
-            let (result, _) = self.request(request, &options, until).await?;
+            let (result, _) = self.request(request, &call, until).await?;
             if !result.is_object() {
-                return Err(SessionError::Malformed { why: "the result is no object".into() });
+                return Err(SessionError::Malformed { reason: "the result is not an object".into() });
             }
             if result.get("resultType").and_then(Value::as_str) != Some("input_required") {
                 return Ok(result);
             }
-            params.input_responses = self.input(&result, &options, until).await?;
+            params.input_responses = self.collect_input(&result, &call, until).await?;
             params.request_state = result.get("requestState").and_then(Value::as_str).map(str::to_owned);
         }
-        Err(SessionError::TooManyRounds { rounds: MOST_ROUNDS })
+        Err(SessionError::TooManyInputRounds { rounds: MAX_INPUT_ROUNDS })
     }
 
-    /// Sends a request and waits for its answer.
+    /// Sends a request and waits for its response.
     pub(super) async fn request(
         &self,
         request: ClientRequest,
-        options: &CallOptions,
+        call: &SessionCall,
         until: Instant,
     ) -> Result<(Value, ServerResult), SessionError> {
-        if let Some(ending) = self.link.ending() {
-            return Err(SessionError::NotSent { ending });
+        if let Some(end) = self.connection.end() {
+            return Err(SessionError::NotSent { end });
         }
-        let first = until.min(Instant::now() + options.timeout);
+        let mut deadline = until.min(Instant::now() + call.timeout);
         let sending = self.peer.send_request_with_option(request, PeerRequestOptions::no_options());
         let mut handle = tokio::select! {
-            handle = sending => handle.map_err(|_| SessionError::NotSent { ending: self.ending_or_closed() })?,
-            () = options.cancel.cancelled() => return Err(SessionError::Cancelled),
-            () = sleep_until(first) => return Err(SessionError::TimedOut { after: options.timeout }),
+            handle = sending => handle.map_err(|_| SessionError::NotSent {
+                end: self.connection.end().unwrap_or(ConnectionEnd::Closed),
+            })?,
+            () = sleep_until(deadline) => return Err(SessionError::TimedOut { after: call.timeout }),
         };
         let NumberOrString::Number(id) = handle.id else {
-            return Err(SessionError::Malformed { why: "the request has no number".into() });
+            return Err(SessionError::Malformed { reason: "the SDK's request id is not a number".into() });
         };
-        let mut waiting =
-            Waiting { session: self, id: handle.id.clone(), number: id, given_up: Some(ABANDONED) };
-        let moved = self.link.tee.watch(id, options.progress.clone());
-        let mut asking = self.link.asking();
-        let mut deadline = first;
+        let capture = &self.connection.capture;
+        let mut pending = PendingCall {
+            session: self,
+            request_id: handle.id.clone(),
+            id,
+            cancel_reason: Some("the caller stopped waiting"),
+        };
+        let activity = capture.watch(id, call.progress.clone());
+        let mut open_requests = self.connection.open_requests();
         loop {
-            let is_asking = *asking.borrow_and_update() > 0;
-            let limit = if is_asking { until } else { deadline };
+            let is_application_responding = *open_requests.borrow_and_update() > 0;
+            let limit = if is_application_responding { until } else { deadline };
             tokio::select! {
                 biased;
                 response = &mut handle.rx => {
-                    waiting.given_up = None;
-                    return self.settle(id, response.unwrap_or(Err(ServiceError::TransportClosed)));
+                    pending.cancel_reason = None;
+                    return self.finish(id, response.unwrap_or(Err(ServiceError::TransportClosed)));
                 }
-                ending = self.link.ended() => {
-                    waiting.given_up = None;
-                    // The last thing a process said may be the answer.
-                    return match self.link.tee.take(id) {
-                        Some(answer) => Ok((settled(answer)?, ServerResult::empty(()))),
-                        None => Err(self.lost(id, ending)),
+                end = self.connection.ended() => {
+                    pending.cancel_reason = None;
+                    // The last output of a process may be the response.
+                    return match capture.take_response(id) {
+                        Some(response) => Ok((into_result(response)?, ServerResult::empty(()))),
+                        None => Err(self.disconnected(id, end)),
                     };
                 }
-                () = options.cancel.cancelled() => {
-                    waiting.given_up = Some("cancelled by the caller");
-                    return Err(SessionError::Cancelled);
-                }
-                () = moved.notified() => {
-                    // The answer to a call is there before the SDK has seen it.
-                    if let Some(answer) = self.link.tee.take(id) {
-                        waiting.given_up = None;
-                        self.unheard.keep(handle.rx);
-                        return Ok((settled(answer)?, ServerResult::empty(())));
+                () = activity.notified() => {
+                    // The response to a call is captured before the SDK receives it.
+                    if let Some(response) = capture.take_response(id) {
+                        pending.cancel_reason = None;
+                        self.late_receivers.hold(handle.rx);
+                        return Ok((into_result(response)?, ServerResult::empty(())));
                     }
-                    deadline = until.min(Instant::now() + options.timeout);
+                    deadline = until.min(Instant::now() + call.timeout);
                 }
-                changed = asking.changed() => {
+                changed = open_requests.changed() => {
                     if changed.is_ok() {
-                        deadline = until.min(Instant::now() + options.timeout);
+                        deadline = until.min(Instant::now() + call.timeout);
                     }
                 }
                 () = sleep_until(limit) => {
-                    waiting.given_up = Some("no answer in time");
-                    let after = if limit < until { options.timeout } else { options.max_total };
+                    pending.cancel_reason = Some("timed out");
+                    let after = if limit < until { call.timeout } else { call.max_total };
                     return Err(SessionError::TimedOut { after });
                 }
             }
         }
     }
 
-    /// Has the application answer what the server wants to know before it goes on.
-    async fn input(
+    /// Has the application provide the input that the server requests before it continues the call.
+    async fn collect_input(
         &self,
         result: &Value,
-        options: &CallOptions,
+        call: &SessionCall,
         until: Instant,
     ) -> Result<Option<BTreeMap<String, Value>>, SessionError> {
-        let asked = result.get("inputRequests").and_then(Value::as_object);
-        let answers =
-            futures::future::try_join_all(asked.into_iter().flatten().map(async |(key, request)| {
+        let requests = result.get("inputRequests").and_then(Value::as_object);
+        let responses =
+            futures::future::try_join_all(requests.into_iter().flatten().map(async |(key, request)| {
                 let method = request.get("method").and_then(Value::as_str).unwrap_or_default();
                 let params = request.get("params").cloned().unwrap_or_default();
-                let answer = wire::answer(&*self.host, &self.server, method, params).await;
-                answer.map(|answer| (key.clone(), answer))
+                let response = client_service::respond(&*self.host, &self.server, method, params).await;
+                response.map(|response| (key.clone(), response))
             }));
-        let answers = tokio::select! {
-            answers = answers => answers,
-            ending = self.link.ended() => return Err(SessionError::Disconnected { ending }),
-            () = options.cancel.cancelled() => return Err(SessionError::Cancelled),
-            () = sleep_until(until) => return Err(SessionError::TimedOut { after: options.max_total }),
+        let responses = tokio::select! {
+            responses = responses => responses,
+            end = self.connection.ended() => return Err(SessionError::Disconnected { end }),
+            () = sleep_until(until) => return Err(SessionError::TimedOut { after: call.max_total }),
         };
-        match answers {
-            Ok(answers) if answers.is_empty() => {
+        match responses {
+            Ok(responses) if responses.is_empty() => {
                 if result.get("requestState").is_none() {
-                    return Err(SessionError::Malformed {
-                        why: "it asks for input but says not which".into(),
-                    });
+                    let reason = "it requires input but does not name any".into();
+                    return Err(SessionError::Malformed { reason });
                 }
-                // The server only wants to be asked again; not at once, for it is still at work.
-                tokio::time::sleep(Duration::from_millis(100)).await;
+                // The server only wants the call repeated, and is still working on it.
+                tokio::time::sleep(REPEAT_DELAY).await;
                 Ok(None)
             }
-            Ok(answers) => Ok(Some(answers.into_iter().collect())),
-            Err(refusal) => Err(SessionError::Refused {
+            Ok(responses) => Ok(Some(responses.into_iter().collect())),
+            Err(refusal) => Err(SessionError::Rejected {
                 code: refusal.code.0.into(),
                 message: refusal.message.into_owned(),
-                data: refusal.data,
             }),
         }
     }
 
-    fn settle(
+    /// Combines the captured response with what the SDK returned.
+    fn finish(
         &self,
         id: i64,
         response: Result<ServerResult, ServiceError>,
     ) -> Result<(Value, ServerResult), SessionError> {
-        match (self.link.tee.take(id), response) {
-            (Some(answer), Ok(shown)) => Ok((settled(answer)?, shown)),
-            (Some(answer), Err(_)) => Ok((settled(answer)?, ServerResult::empty(()))),
-            (None, Ok(_)) => Err(SessionError::Malformed { why: "the answer was lost".into() }),
-            // An error that the server did not send is the SDK's own: it gave up on the connection.
-            (None, Err(error)) => Err(match (self.link.ending(), self.link.tee.refusal(id)) {
-                (Some(ending), _) => self.lost(id, ending),
-                (None, Some(refusal)) => SessionError::Failed(refusal),
-                (None, None) if self.link.tee.was_delivered(id) => {
-                    SessionError::Failed(Failure::Broken { reason: error.to_string() })
+        let capture = &self.connection.capture;
+        match (capture.take_response(id), response) {
+            (Some(raw), response) => {
+                Ok((into_result(raw)?, response.unwrap_or_else(|_| ServerResult::empty(()))))
+            }
+            (None, Ok(_)) => Err(SessionError::Malformed { reason: "it was not captured".into() }),
+            // The error is the SDK's own: it stopped using the connection.
+            (None, Err(error)) => Err(match (self.connection.end(), capture.rejection(id)) {
+                (Some(end), _) => self.disconnected(id, end),
+                (None, Some(rejection)) => SessionError::Failed(rejection),
+                (None, None) => {
+                    let reason = error.to_string();
+                    SessionError::Failed(match capture.was_delivered(id) {
+                        true => TransportFailure::Interrupted { reason },
+                        false => TransportFailure::Unreachable { reason },
+                    })
                 }
-                (None, None) => SessionError::Failed(Failure::Unreachable { reason: error.to_string() }),
             }),
         }
     }
 
-    fn lost(&self, id: i64, ending: Ending) -> SessionError {
-        if self.link.tee.was_delivered(id) {
-            SessionError::Disconnected { ending }
-        } else {
-            SessionError::NotSent { ending }
+    fn disconnected(&self, id: i64, end: ConnectionEnd) -> SessionError {
+        match self.connection.capture.was_delivered(id) {
+            true => SessionError::Disconnected { end },
+            false => SessionError::NotSent { end },
         }
-    }
-
-    fn ending_or_closed(&self) -> Ending {
-        self.link.ending().unwrap_or(Ending::Closed)
     }
 }
 
-/// Where the SDK brings the answers that were had before: it complains of an answer that it cannot bring.
+/// The receivers of responses that were captured before the SDK delivered them. They are held until then,
+/// because the SDK logs an error when a receiver is dropped.
 #[derive(Default)]
-pub(super) struct Unheard(Mutex<VecDeque<oneshot::Receiver<Result<ServerResult, ServiceError>>>>);
+pub(super) struct LateReceivers(Mutex<VecDeque<oneshot::Receiver<Result<ServerResult, ServiceError>>>>);
 
-impl Unheard {
-    fn keep(&self, answer: oneshot::Receiver<Result<ServerResult, ServiceError>>) {
-        let mut unheard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        while unheard.front_mut().is_some_and(|answer| !matches!(answer.try_recv(), Err(TryRecvError::Empty)))
-        {
-            unheard.pop_front();
+impl LateReceivers {
+    fn hold(&self, receiver: oneshot::Receiver<Result<ServerResult, ServiceError>>) {
+        let mut receivers = lock(&self.0);
+        let is_done =
+            |receiver: &mut oneshot::Receiver<_>| !matches!(receiver.try_recv(), Err(TryRecvError::Empty));
+        while receivers.front_mut().is_some_and(is_done) {
+            receivers.pop_front();
         }
-        unheard.push_back(answer);
+        receivers.push_back(receiver);
     }
 }
 
-const ABANDONED: &str = "nobody waits for it";
-
-/// A request that is waited for. When the wait ends without an answer, the server is told.
-struct Waiting<'a> {
+/// A request whose response is awaited. If the wait ends without a response, the server is notified.
+struct PendingCall<'a> {
     session: &'a Session,
-    id: RequestId,
-    number: i64,
-    given_up: Option<&'static str>,
+    request_id: RequestId,
+    id: i64,
+    /// `None` if the server need not be notified.
+    cancel_reason: Option<&'static str>,
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for PendingCall<'_> {
     fn drop(&mut self) {
-        self.session.link.tee.forget(self.number);
-        if let Some(reason) = self.given_up {
-            // A full queue means a server that reads nothing: it would not read this either.
-            let _ = self.session.abandoned.try_send((self.id.clone(), reason));
+        self.session.connection.capture.forget(self.id);
+        if let Some(reason) = self.cancel_reason {
+            // The queue is full only if the server reads nothing, and then it would not read this either.
+            let _ = self.session.abandoned.try_send((self.request_id.clone(), reason));
         }
     }
 }
 
-fn settled(answer: Answer) -> Result<Value, SessionError> {
-    match answer {
-        Answer::Result(result) => Ok(result),
-        Answer::Error(mut error) => Err(SessionError::Refused {
+fn into_result(response: RawResponse) -> Result<Value, SessionError> {
+    match response {
+        RawResponse::Result(result) => Ok(result),
+        RawResponse::Error(error) => Err(SessionError::Rejected {
             code: error.get("code").and_then(Value::as_i64).unwrap_or_default(),
             message: match error.get("message").and_then(Value::as_str) {
                 Some(message) => message.to_owned(),
                 None => error.to_string(),
             },
-            data: error.get_mut("data").map(Value::take),
         }),
-        Answer::Failure(failure) => Err(SessionError::Failed(failure)),
+        RawResponse::Failure(failure) => Err(SessionError::Failed(failure)),
     }
 }

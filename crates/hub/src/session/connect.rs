@@ -1,285 +1,313 @@
-//! From an address to a session.
+//! Connects to a server.
 //!
-//! The two eras begin differently, and so do the two HTTP transports. What a server speaks is found out by asking: first
-//! in the new way, then, on any answer that is not of the new era or on silence, in the old one. The era is worth
-//! remembering, for then the right way comes first.
+//! The two protocol eras start differently, and so do the two HTTP transports. The client probes a new server
+//! with `server/discover`. If the response is not from a modern server, or there is none, it falls back to
+//! `initialize`. A server whose era is known needs no probe.
 
 use std::ffi::OsString;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use reqwest::Url;
 use rmcp::RoleClient;
 use rmcp::model::ProtocolVersion;
 use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, RunningService, serve_client_with_lifecycle,
 };
-use rmcp::transport::Transport;
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use toolwire_contract::{Secret, truncate};
 
-use super::keep::Keeper;
-use super::{ConnectError, Era, Facts, Limit, Session, SessionEvent};
+use super::error::{ConnectError, ConnectFailure};
+use super::task::SessionTask;
+use super::{PausableDeadline, ProtocolEra, ServerInfo, Session, SessionEvent};
 use crate::auth::TokenProvider;
+use crate::client_service::ClientService;
+use crate::config::{Transport, redact_url};
 use crate::host::Host;
-use crate::tee::Schemas;
-use crate::transport::stdio::{self, Process};
-use crate::transport::{Ending, Failure, HttpKind, Link, Target, http, sse};
-use crate::wire::Client;
+use crate::raw_capture::SdkSchemas;
+use crate::transport::http::HttpClient;
+use crate::transport::stdio::{self, ServerCommand, ServerProcess};
+use crate::transport::{Connection, ConnectionEnd, HttpKind, TransportFailure, http, sse};
 
-/// How long a process may be silent on `server/discover`, once it has read it, before it counts as of the old era.
-const PROBE: Duration = Duration::from_secs(2);
+/// How long a process may take to respond to `server/discover` after reading it, before it is treated as
+/// legacy.
+const STDIO_PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The same for a server on the network, which may be far away or asleep.
-const PROBE_HTTP: Duration = Duration::from_secs(5);
+/// The same for a remote server, which may be distant or have to wake up.
+const HTTP_PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How many calls may be given up faster than the server can be told.
-const MOST_ABANDONED: usize = 256;
+/// How long to wait for a process to exit after its pipe broke, because the exit status explains more.
+const EXIT_WAIT: Duration = Duration::from_secs(1);
 
-/// What a connection needs beside the address.
+/// How many abandoned calls may wait until the server is notified.
+const MAX_ABANDONED_CALLS: usize = 256;
+
+const MAX_REASON_CHARS: usize = 300;
+
+/// What a connection needs in addition to the transport.
 #[derive(Clone)]
-pub struct ConnectContext {
+pub(crate) struct ConnectContext {
     /// The server's name, for logs and for the application.
-    pub server: String,
-    /// Answers what the server asks for.
-    pub host: Arc<dyn Host>,
-    /// Where changes are told. Its length is the caller's choice; an event that finds it full is dropped.
-    pub events: mpsc::Sender<SessionEvent>,
-    /// The era of the server, if it is known from before.
-    pub era: Option<Era>,
-    /// Gives the bearer token of a server on the network.
-    pub bearer: Option<Arc<dyn TokenProvider>>,
-    /// Our own environment. A process sees no more of it than it needs to run.
-    pub environment: Arc<[(OsString, OsString)]>,
-    /// How long connecting may take in all, and likewise reading the whole list of tools; what a person takes to log in
-    /// does not count.
-    pub timeout: Duration,
-    /// Ends the attempt early; like any that fails, it leaves no process behind.
-    pub stop: CancellationToken,
+    pub(crate) server: String,
+    pub(crate) host: Arc<dyn Host>,
+    /// Receives events. An event is dropped if the channel is full.
+    pub(crate) events: mpsc::Sender<SessionEvent>,
+    /// The era of the server, if known.
+    pub(crate) era: Option<ProtocolEra>,
+    pub(crate) token_provider: Option<Arc<dyn TokenProvider>>,
+    /// Our own environment, of which a process receives only the necessary variables.
+    pub(crate) environment: Arc<[(OsString, OsString)]>,
+    /// How long connecting may take, and also how long listing all tools may take. The time that a user takes
+    /// to log in does not count.
+    pub(crate) timeout: Duration,
+    /// Cancels the attempt.
+    pub(crate) stop: CancellationToken,
 }
 
 impl Session {
-    /// Connects. What comes back is ready for calls; what fails leaves no process behind.
-    pub async fn connect(target: &Target, context: ConnectContext) -> Result<Session, ConnectError> {
-        let asking = context.bearer.as_ref().and_then(|bearer| bearer.login_in_progress());
-        let limit = Limit::new(context.timeout, asking);
-        let attempt = Attempt { target, context: &context, limit };
-        let connected = match target {
-            Target::Stdio { .. } => attempt.process().await?,
-            Target::Http { url, kind, .. } => attempt.http(url, *kind).await?,
+    /// Connects to a server. A failed or cancelled attempt leaves no process behind.
+    pub(crate) async fn connect(
+        transport: &Transport,
+        context: ConnectContext,
+    ) -> Result<Session, ConnectFailure> {
+        let login =
+            context.token_provider.as_ref().and_then(|token_provider| token_provider.login_in_progress());
+        let deadline = PausableDeadline::new(context.timeout, login);
+        let attempt = ConnectAttempt { context: &context, deadline };
+        let established = match transport {
+            Transport::Stdio { command, args, env, cwd } => {
+                let command = ServerCommand { command, args, env, cwd: cwd.as_deref() };
+                attempt.connect_process(&command).await
+            }
+            Transport::Http { url, headers, kind, .. } => attempt.connect_http(url, headers, *kind).await,
         };
-        let Attempt { limit, .. } = attempt;
-        Ok(connected.into_session(context, limit))
+        let ConnectAttempt { deadline, .. } = attempt;
+        match established {
+            Ok(established) => Ok(established.into_session(context, deadline)),
+            Err(AttemptFailure { error, stderr, .. }) => Err(ConnectFailure { error, stderr }),
+        }
     }
 }
 
-struct Attempt<'a> {
-    target: &'a Target,
+struct ConnectAttempt<'a> {
     context: &'a ConnectContext,
-    limit: Limit,
+    deadline: PausableDeadline,
 }
 
-struct Connected {
-    running: RunningService<RoleClient, Client>,
-    link: Arc<Link>,
-    process: Option<Process>,
+struct EstablishedConnection {
+    service: RunningService<RoleClient, ClientService>,
+    connection: Arc<Connection>,
+    process: Option<ServerProcess>,
 }
 
-/// Why one way of connecting failed, and whether another one may do better.
-struct Failed {
+/// Why one way to connect failed, and whether another one may succeed.
+struct AttemptFailure {
     error: ConnectError,
-    /// The server answered late, in the new way.
-    woke_late: bool,
-    /// The server is there and said something, only not what we hoped for.
-    answered: bool,
+    stderr: Vec<String>,
+    /// The server responded to the probe late, as a modern server.
+    discovered_late: bool,
+    /// The server responded, but not as expected.
+    has_responded: bool,
 }
 
-impl Attempt<'_> {
-    async fn process(&self) -> Result<Connected, ConnectError> {
-        let mut failed = match self.start(self.context.era, PROBE).await {
-            Ok(connected) => return Ok(connected),
-            Err(failed) => failed,
+impl From<ConnectError> for AttemptFailure {
+    fn from(error: ConnectError) -> AttemptFailure {
+        AttemptFailure { error, stderr: Vec::new(), discovered_late: false, has_responded: false }
+    }
+}
+
+type AttemptResult = Result<EstablishedConnection, AttemptFailure>;
+
+impl ConnectAttempt<'_> {
+    async fn connect_process(&self, command: &ServerCommand<'_>) -> AttemptResult {
+        let start = async |era| self.start_process(command, era, STDIO_PROBE_TIMEOUT).await;
+        let mut failure = match start(self.context.era).await {
+            Ok(established) => return Ok(established),
+            Err(failure) => failure,
         };
-        // What is remembered may be out of date.
-        if self.context.era.is_some() && failed.answered {
-            failed = match self.start(None, PROBE).await {
-                Ok(connected) => return Ok(connected),
-                Err(failed) => failed,
+        // The known era may be outdated.
+        if self.context.era.is_some() && failure.has_responded {
+            failure = match start(None).await {
+                Ok(established) => return Ok(established),
+                Err(failure) => failure,
             };
         }
-        if failed.woke_late && failed.answered {
-            return self.start(Some(Era::Modern), self.context.timeout).await.map_err(|failed| failed.error);
+        if failure.discovered_late && failure.has_responded {
+            return self.start_process(command, Some(ProtocolEra::Modern), self.context.timeout).await;
         }
-        Err(failed.error)
+        Err(failure)
     }
 
-    async fn start(&self, era: Option<Era>, probe: Duration) -> Result<Connected, Failed> {
-        let link = Link::new(&self.context.server, Schemas::Unused);
-        let spawned = stdio::spawn(self.target, &self.context.environment, probe, link.clone());
-        let (transport, process) =
-            spawned.map_err(|error| Failed { error: error.into(), woke_late: false, answered: false })?;
-        match self.establish(transport, lifecycle(era), &link).await {
-            Ok(running) => Ok(Connected { running, link, process: Some(process) }),
-            Err(failed) => {
-                // The reason stands on stderr more often than not: wait until it is read.
+    async fn start_process(
+        &self,
+        command: &ServerCommand<'_>,
+        era: Option<ProtocolEra>,
+        probe_timeout: Duration,
+    ) -> AttemptResult {
+        let connection = Connection::new(&self.context.server, SdkSchemas::Unused);
+        let spawned = stdio::spawn(command, &self.context.environment, probe_timeout, connection.clone());
+        let (transport, process) = spawned.map_err(ConnectError::from)?;
+        match self.establish(transport, lifecycle(era), &connection).await {
+            Ok(service) => Ok(EstablishedConnection { service, connection, process: Some(process) }),
+            Err(failure) => {
+                // The reason is usually on stderr, which is complete when the process has ended.
                 process.stop().await;
-                Err(with_stderr(failed, link.stderr.lines()))
+                Err(AttemptFailure { stderr: connection.stderr.lines(), ..failure })
             }
         }
     }
 
-    async fn http(&self, url: &str, kind: HttpKind) -> Result<Connected, ConnectError> {
-        let client = http::Client::new(self.target, self.context.bearer.clone())
-            .map_err(|reason| ConnectError::BadAddress { url: url.to_owned(), reason })?;
+    async fn connect_http(&self, url: &Url, headers: &[(String, Secret)], kind: HttpKind) -> AttemptResult {
+        let client = HttpClient::new(url, headers, self.context.token_provider.clone())
+            .map_err(|reason| ConnectError::InvalidUrl { url: redact_url(url), reason })?;
         if kind == HttpKind::Sse {
-            return self.sse(&client).await.map_err(|failed| failed.error);
+            return self.connect_sse(&client).await;
         }
-        let mut failed = match self.streamable(&client, self.context.era).await {
-            Ok(connected) => return Ok(connected),
-            Err(failed) => failed,
+        let mut failure = match self.connect_streamable(&client, self.context.era).await {
+            Ok(established) => return Ok(established),
+            Err(failure) => failure,
         };
-        if self.context.era.is_some() && failed.answered {
-            failed = match self.streamable(&client, None).await {
-                Ok(connected) => return Ok(connected),
-                Err(failed) => failed,
+        if self.context.era.is_some() && failure.has_responded {
+            failure = match self.connect_streamable(&client, None).await {
+                Ok(established) => return Ok(established),
+                Err(failure) => failure,
             };
         }
-        let is_older = matches!(
-            failed.error,
-            ConnectError::Failed(Failure::Status { status: 400 | 404 | 405 | 406 | 415 | 422, .. })
+        let may_be_older = matches!(
+            failure.error,
+            ConnectError::Failed(TransportFailure::Status { status: 400 | 404 | 405 | 406 | 415 | 422, .. })
         );
-        if kind == HttpKind::Auto && is_older {
-            return self.sse(&client).await.map_err(|older| match older.error {
-                // It has no stream of events: what the newer transport was told is the better reason.
-                ConnectError::Failed(Failure::Status { .. } | Failure::WrongContent { .. }) => failed.error,
-                reason => reason,
+        if kind == HttpKind::Auto && may_be_older {
+            return self.connect_sse(&client).await.map_err(|sse_failure| match sse_failure.error {
+                // It does not support the older transport either, so the first reason is the better one.
+                ConnectError::Failed(
+                    TransportFailure::Status { .. } | TransportFailure::WrongContent { .. },
+                ) => failure,
+                _ => sse_failure,
             });
         }
-        Err(failed.error)
+        Err(failure)
     }
 
-    async fn streamable(&self, client: &http::Client, era: Option<Era>) -> Result<Connected, Failed> {
-        match self.streamable_once(client, era).await {
-            // The SDK does not wait for a person: it has long asked in the other way when the answer to its first question
-            // comes, and then understands neither. Now that there is a token, nobody needs to be waited for.
-            Err(failed)
-                if self.limit.stood_still()
+    async fn connect_streamable(&self, client: &HttpClient, era: Option<ProtocolEra>) -> AttemptResult {
+        match self.connect_streamable_once(client, era).await {
+            // While the user logged in, the SDK's probe timed out, and it cannot match the late responses.
+            // Now there is a token, so a second attempt needs no login.
+            Err(failure)
+                if self.deadline.take_was_paused()
                     && matches!(
-                        failed.error,
-                        ConnectError::Protocol { .. } | ConnectError::Refused { .. }
+                        failure.error,
+                        ConnectError::Protocol { .. } | ConnectError::Rejected { .. }
                     ) =>
             {
-                self.streamable_once(client, era).await
+                self.connect_streamable_once(client, era).await
             }
-            connected => connected,
+            established => established,
         }
     }
 
-    async fn streamable_once(&self, client: &http::Client, era: Option<Era>) -> Result<Connected, Failed> {
-        let link = Link::new(&self.context.server, Schemas::Needed);
-        let transport = http::streamable(client.clone(), PROBE_HTTP, link.clone());
-        let running = self.establish(transport, lifecycle(era), &link).await?;
-        Ok(Connected { running, link, process: None })
+    async fn connect_streamable_once(&self, client: &HttpClient, era: Option<ProtocolEra>) -> AttemptResult {
+        let connection = Connection::new(&self.context.server, SdkSchemas::Needed);
+        let transport = http::streamable(client.clone(), HTTP_PROBE_TIMEOUT, connection.clone());
+        let service = self.establish(transport, lifecycle(era), &connection).await?;
+        Ok(EstablishedConnection { service, connection, process: None })
     }
 
-    async fn sse(&self, client: &http::Client) -> Result<Connected, Failed> {
-        let link = Link::new(&self.context.server, Schemas::Unused);
-        let opened = self.in_time(sse::open(client.clone(), link.clone())).await?;
-        let transport = opened.map_err(|failure| Failed::plain(ConnectError::Failed(failure)))?;
-        let running = self.establish(transport, ClientLifecycleMode::Initialize, &link).await?;
-        Ok(Connected { running, link, process: None })
+    async fn connect_sse(&self, client: &HttpClient) -> AttemptResult {
+        let connection = Connection::new(&self.context.server, SdkSchemas::Unused);
+        let opened = self.within_deadline(sse::open(client.clone(), connection.clone())).await?;
+        let transport = opened.map_err(ConnectError::Failed)?;
+        let service = self.establish(transport, ClientLifecycleMode::Initialize, &connection).await?;
+        Ok(EstablishedConnection { service, connection, process: None })
     }
 
     async fn establish<T>(
         &self,
         transport: T,
         lifecycle: ClientLifecycleMode,
-        link: &Arc<Link>,
-    ) -> Result<RunningService<RoleClient, Client>, Failed>
+        connection: &Arc<Connection>,
+    ) -> Result<RunningService<RoleClient, ClientService>, AttemptFailure>
     where
-        T: Transport<RoleClient> + 'static,
+        T: rmcp::transport::Transport<RoleClient> + 'static,
     {
-        let client = Client {
+        let client = ClientService {
             server: self.context.server.as_str().into(),
             host: self.context.host.clone(),
             events: self.context.events.clone(),
-            link: link.clone(),
+            connection: connection.clone(),
         };
         let serving = serve_client_with_lifecycle(client, transport, lifecycle);
-        let error = match self.in_time(serving).await? {
-            Ok(running) => return Ok(running),
+        let error = match self.within_deadline(serving).await? {
+            Ok(service) => return Ok(service),
             Err(error) => error,
         };
-        let woke_late = link.tee.woke_late();
-        let error = explain(error, link).await;
-        let answered = matches!(
+        let discovered_late = connection.capture.discovered_late();
+        let error = explain(error, connection).await;
+        let has_responded = matches!(
             error,
-            ConnectError::Refused { .. }
+            ConnectError::Rejected { .. }
                 | ConnectError::Protocol { .. }
-                | ConnectError::Failed(Failure::Status { .. })
+                | ConnectError::Failed(TransportFailure::Status { .. })
         );
-        Err(Failed { error, woke_late, answered })
+        Err(AttemptFailure { discovered_late, has_responded, ..error.into() })
     }
 
-    /// What comes of a step, unless the time for the whole attempt is over or nobody wants it any more.
-    async fn in_time<T>(&self, step: impl Future<Output = T>) -> Result<T, Failed> {
-        let stderr = Vec::new();
+    /// Runs a step, unless the deadline passes or the attempt is cancelled.
+    async fn within_deadline<T>(&self, step: impl Future<Output = T>) -> Result<T, ConnectError> {
         tokio::select! {
             done = step => Ok(done),
-            () = self.limit.over() => {
-                Err(Failed::plain(ConnectError::TimedOut { after: self.limit.time(), stderr }))
-            }
-            () = self.context.stop.cancelled() => Err(Failed::plain(ConnectError::Stopped)),
+            () = self.deadline.expired() => Err(ConnectError::TimedOut { after: self.deadline.total() }),
+            () = self.context.stop.cancelled() => Err(ConnectError::Stopped),
         }
     }
 }
 
-impl Failed {
-    fn plain(error: ConnectError) -> Failed {
-        Failed { error, woke_late: false, answered: false }
-    }
-}
-
-impl Connected {
-    fn into_session(self, context: ConnectContext, limit: Limit) -> Session {
-        let Connected { running, link, process } = self;
-        let peer = running.peer().clone();
-        let facts = facts(&link, peer.peer_info().map(|info| info.protocol_version.to_string()));
-        let tells_changes =
-            facts.capabilities.pointer("/tools/listChanged").and_then(Value::as_bool) == Some(true);
+impl EstablishedConnection {
+    fn into_session(self, context: ConnectContext, connect_deadline: PausableDeadline) -> Session {
+        let EstablishedConnection { service, connection, process } = self;
+        let peer = service.peer().clone();
+        let protocol = peer.peer_info().map(|info| info.protocol_version.to_string());
+        let info = server_info(&connection, protocol);
+        let reports_changes =
+            info.capabilities.pointer("/tools/listChanged").and_then(Value::as_bool) == Some(true);
         let stop = CancellationToken::new();
-        let (abandoned, given_up) = mpsc::channel(MOST_ABANDONED);
-        let keeper = Keeper {
-            running,
+        let (abandoned, abandoned_receiver) = mpsc::channel(MAX_ABANDONED_CALLS);
+        let task = SessionTask {
+            service,
             process,
-            link: link.clone(),
-            abandoned: given_up,
+            connection: connection.clone(),
+            abandoned: abandoned_receiver,
             stop: stop.clone(),
-            subscriber: (facts.era == Era::Modern && tells_changes).then_some(context.events),
+            subscriber: (info.era == ProtocolEra::Modern && reports_changes).then_some(context.events),
         };
         Session {
             server: context.server.into(),
             host: context.host,
-            facts,
+            info,
             peer,
-            link,
+            connection,
             abandoned,
-            unheard: Default::default(),
+            late_receivers: Default::default(),
             list_timeout: context.timeout,
-            limit,
-            asking: context.bearer.as_ref().and_then(|bearer| bearer.login_in_progress()),
+            connect_deadline,
+            login: context
+                .token_provider
+                .as_ref()
+                .and_then(|token_provider| token_provider.login_in_progress()),
             stop,
-            keeper: Mutex::new(Some(tokio::spawn(keeper.keep()))),
+            task: Mutex::new(Some(tokio::spawn(task.run()))),
         }
     }
 }
 
-fn lifecycle(era: Option<Era>) -> ClientLifecycleMode {
+fn lifecycle(era: Option<ProtocolEra>) -> ClientLifecycleMode {
     let preferred_versions = vec![ProtocolVersion::V_2026_07_28];
     match era {
-        Some(Era::Legacy) => ClientLifecycleMode::Initialize,
-        Some(Era::Modern) => ClientLifecycleMode::Discover { preferred_versions },
+        Some(ProtocolEra::Legacy) => ClientLifecycleMode::Initialize,
+        Some(ProtocolEra::Modern) => ClientLifecycleMode::Discover { preferred_versions },
         None => ClientLifecycleMode::Auto {
             preferred_versions,
             legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
@@ -287,70 +315,45 @@ fn lifecycle(era: Option<Era>) -> ClientLifecycleMode {
     }
 }
 
-fn facts(link: &Link, protocol: Option<String>) -> Facts {
-    let handshake = link.tee.handshake();
-    let (discovered, result) =
-        handshake.map_or((false, Value::Null), |shake| (shake.discovered, shake.result));
-    let server_info = match discovered {
-        true => {
-            result.pointer("/_meta/io.modelcontextprotocol~1serverInfo").or_else(|| result.get("serverInfo"))
-        }
-        false => result.get("serverInfo"),
-    };
-    Facts {
-        server_info: server_info.cloned().unwrap_or_default(),
+fn server_info(connection: &Connection, protocol: Option<String>) -> ServerInfo {
+    let handshake = connection.capture.handshake();
+    let (is_discovery, result) =
+        handshake.map_or((false, Value::Null), |handshake| (handshake.is_discovery, handshake.result));
+    let in_meta = result.pointer("/_meta/io.modelcontextprotocol~1serverInfo").filter(|_| is_discovery);
+    let implementation = in_meta.or_else(|| result.get("serverInfo"));
+    ServerInfo {
+        implementation: implementation.cloned().unwrap_or_default(),
         protocol: protocol.unwrap_or_default(),
         instructions: result.get("instructions").and_then(Value::as_str).map(str::to_owned),
         capabilities: result.get("capabilities").cloned().unwrap_or_default(),
-        era: if discovered { Era::Modern } else { Era::Legacy },
+        era: if is_discovery { ProtocolEra::Modern } else { ProtocolEra::Legacy },
     }
 }
 
-async fn explain(error: ClientInitializeError, link: &Link) -> ConnectError {
-    const ENDING: Duration = Duration::from_secs(1);
-    let stderr = Vec::new();
+/// Finds out why the SDK could not start a session.
+async fn explain(error: ClientInitializeError, connection: &Connection) -> ConnectError {
     match error {
         ClientInitializeError::LegacyFallbackFailed { fallback, .. } => {
-            Box::pin(explain(*fallback, link)).await
+            Box::pin(explain(*fallback, connection)).await
         }
-        ClientInitializeError::JsonRpcError(error) => ConnectError::Refused {
-            code: error.code.0.into(),
-            message: error.message.into_owned(),
-            data: error.data,
-            stderr,
-        },
+        ClientInitializeError::JsonRpcError(error) => {
+            ConnectError::Rejected { code: error.code.0.into(), message: error.message.into_owned() }
+        }
         error => {
-            if let Some(failure) = link.last_failure() {
+            if let Some(failure) = connection.last_failure() {
                 return ConnectError::Failed(failure);
             }
-            // A process that is about to end tells more than the pipe that broke.
-            let broke = matches!(
+            let is_disconnected = matches!(
                 error,
                 ClientInitializeError::ConnectionClosed(_) | ClientInitializeError::TransportError { .. }
             );
-            if broke
-                && let Ok(ending) = timeout(ENDING, link.ended()).await
-                && ending != Ending::Closed
+            if is_disconnected
+                && let Ok(end) = timeout(EXIT_WAIT, connection.ended()).await
+                && end != ConnectionEnd::Closed
             {
-                return ConnectError::Ended { ending, stderr };
+                return ConnectError::Ended { end };
             }
-            let mut reason = error.to_string();
-            if let Some((cut, _)) = reason.char_indices().nth(300) {
-                reason.truncate(cut);
-                reason.push('…');
-            }
-            ConnectError::Protocol { reason, stderr }
+            ConnectError::Protocol { reason: truncate(&error.to_string(), MAX_REASON_CHARS).into_owned() }
         }
     }
-}
-
-fn with_stderr(mut failed: Failed, lines: Vec<String>) -> Failed {
-    if let ConnectError::TimedOut { stderr, .. }
-    | ConnectError::Ended { stderr, .. }
-    | ConnectError::Refused { stderr, .. }
-    | ConnectError::Protocol { stderr, .. } = &mut failed.error
-    {
-        *stderr = lines;
-    }
-    failed
 }

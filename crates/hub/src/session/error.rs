@@ -1,114 +1,105 @@
-//! How connecting and calling can fail.
+//! The errors of connecting and of requests.
 
 use std::time::Duration;
 
-use serde_json::Value;
+use crate::transport::{ConnectionEnd, SpawnError, TransportFailure};
 
-use crate::transport::{Ending, Failure, SpawnError};
+/// A failed attempt to connect.
+#[derive(Debug)]
+pub(crate) struct ConnectFailure {
+    pub(crate) error: ConnectError,
+    /// The last lines that the process wrote to stderr.
+    pub(crate) stderr: Vec<String>,
+}
 
-/// Why there is no session.
 #[derive(Debug, thiserror::Error)]
-pub enum ConnectError {
+pub(crate) enum ConnectError {
     #[error(transparent)]
     Spawn(#[from] SpawnError),
-    #[error("`{url}` is no address of a server: {reason}")]
-    BadAddress { url: String, reason: String },
-    #[error("the server did not come up within {after:?}")]
-    TimedOut { after: Duration, stderr: Vec<String> },
-    #[error("{ending} before the session began")]
-    Ended { ending: Ending, stderr: Vec<String> },
-    #[error("the server refused the session: {message} (code {code})")]
-    Refused { code: i64, message: String, data: Option<Value>, stderr: Vec<String> },
+    #[error("invalid URL `{url}`: {reason}")]
+    InvalidUrl { url: String, reason: String },
+    #[error("the server was not ready within {after:?}")]
+    TimedOut { after: Duration },
+    #[error("{end} before the session started")]
+    Ended { end: ConnectionEnd },
+    #[error("the server rejected the session: {message} (code {code})")]
+    Rejected { code: i64, message: String },
     #[error(transparent)]
-    Failed(Failure),
-    #[error("the session could not begin: {reason}")]
-    Protocol { reason: String, stderr: Vec<String> },
-    #[error("connecting was given up")]
+    Failed(TransportFailure),
+    #[error("the session could not start: {reason}")]
+    Protocol { reason: String },
+    #[error("the connection attempt was cancelled")]
     Stopped,
 }
 
 impl ConnectError {
-    /// Whether trying again, with nothing changed, is of no use.
-    pub fn is_permanent(&self) -> bool {
+    /// Whether a retry without any change is pointless.
+    pub(crate) fn is_permanent(&self) -> bool {
         match self {
             ConnectError::Spawn(SpawnError::Failed { .. }) => false,
-            ConnectError::Spawn(_) | ConnectError::BadAddress { .. } => true,
+            ConnectError::Spawn(_) | ConnectError::InvalidUrl { .. } => true,
             ConnectError::Failed(failure) => {
-                matches!(failure, Failure::Unauthorized { .. } | Failure::NoToken { .. })
+                matches!(failure, TransportFailure::Unauthorized { .. } | TransportFailure::NoToken { .. })
             }
             _ => false,
         }
     }
 
-    /// The next thing to try, in one line.
-    pub fn hint(&self) -> Option<String> {
+    /// Returns the next thing to try, in one line.
+    pub(crate) fn hint(&self) -> Option<String> {
         Some(match self {
             ConnectError::Spawn(SpawnError::NotFound { command, .. }) => {
-                format!("install `{command}`, or give `command` with its whole path")
+                format!("install `{command}`, or set `command` to its full path")
             }
             ConnectError::Spawn(SpawnError::NotExecutable { path }) => {
-                format!("`chmod +x {}`, or name the program that runs it", path.display())
+                format!("run `chmod +x {}`, or set `command` to the program that runs it", path.display())
             }
-            ConnectError::Spawn(SpawnError::NoFolder { .. }) => {
-                "make the folder, or correct `cwd`".to_owned()
+            ConnectError::Spawn(SpawnError::NoDirectory { .. }) => {
+                "create the directory, or correct `cwd`".to_owned()
             }
-            ConnectError::Spawn(SpawnError::Failed { .. }) => "run its command by hand".to_owned(),
-            ConnectError::BadAddress { .. } => "correct its `url`".to_owned(),
+            ConnectError::Spawn(SpawnError::Failed { .. }) => "run its command in a terminal".to_owned(),
+            ConnectError::InvalidUrl { .. } => "correct its `url`".to_owned(),
             ConnectError::TimedOut { .. } => {
-                "raise its `timeout`, or run its command by hand and see what it waits for".to_owned()
+                "increase its `timeout`, or run its command in a terminal to see what it waits for".to_owned()
             }
             ConnectError::Ended { .. } => {
-                "run its command by hand: what it said on stderr tells why".to_owned()
+                "run its command in a terminal: stderr usually shows the reason".to_owned()
             }
             ConnectError::Failed(failure) => return failure.hint(),
-            ConnectError::Refused { .. } | ConnectError::Protocol { .. } => {
-                "is it an MCP server, and are its arguments right?".to_owned()
+            ConnectError::Rejected { .. } | ConnectError::Protocol { .. } => {
+                "check that it is an MCP server and that its arguments are correct".to_owned()
             }
             ConnectError::Stopped => return None,
         })
     }
-
-    /// The last lines the process said on stderr.
-    pub fn stderr(&self) -> &[String] {
-        match self {
-            ConnectError::TimedOut { stderr, .. }
-            | ConnectError::Ended { stderr, .. }
-            | ConnectError::Refused { stderr, .. }
-            | ConnectError::Protocol { stderr, .. } => stderr,
-            _ => &[],
-        }
-    }
 }
 
-/// Why a request has no result.
+/// A request without a result.
 #[derive(Debug, thiserror::Error)]
-pub enum SessionError {
-    /// The server answered with a JSON-RPC error.
+pub(crate) enum SessionError {
+    /// The server responded with a JSON-RPC error.
     #[error("{message} (code {code})")]
-    Refused { code: i64, message: String, data: Option<Value> },
-    #[error("no answer within {after:?}")]
+    Rejected { code: i64, message: String },
+    #[error("no response within {after:?}")]
     TimedOut { after: Duration },
-    #[error("the call was cancelled")]
-    Cancelled,
     /// The connection ended after the request may have been delivered.
-    #[error("{ending}")]
-    Disconnected { ending: Ending },
+    #[error("{end}")]
+    Disconnected { end: ConnectionEnd },
     /// The connection ended before the request was delivered.
-    #[error("{ending}; the request was not sent")]
-    NotSent { ending: Ending },
-    /// The transport brought no answer.
+    #[error("{end}; the request was not sent")]
+    NotSent { end: ConnectionEnd },
+    /// The transport delivered no response.
     #[error(transparent)]
-    Failed(Failure),
-    #[error("the answer makes no sense: {why}")]
-    Malformed { why: String },
-    /// The server asked for input again and again.
-    #[error("no result after {rounds} rounds of questions")]
-    TooManyRounds { rounds: usize },
+    Failed(TransportFailure),
+    #[error("malformed response: {reason}")]
+    Malformed { reason: String },
+    #[error("no result after {rounds} rounds of input requests")]
+    TooManyInputRounds { rounds: usize },
 }
 
 impl SessionError {
-    /// Whether the server may have acted on the request: then only a tool that can be repeated may be asked again.
-    pub fn may_have_run(&self) -> bool {
+    /// Whether the server may have acted on the request. If so, only a repeatable tool may be called again.
+    pub(crate) fn may_have_run(&self) -> bool {
         match self {
             SessionError::NotSent { .. } => false,
             SessionError::Failed(failure) => failure.may_have_run(),
@@ -116,18 +107,19 @@ impl SessionError {
         }
     }
 
-    /// Whether the connection brought no answer, so that the same request may fare better another time.
-    pub fn is_broken_off(&self) -> bool {
-        self.is_lost() || matches!(self, SessionError::Failed(Failure::Broken { .. }))
+    /// Whether the connection delivered no response, so that a retry may succeed.
+    pub(crate) fn is_connection_failure(&self) -> bool {
+        self.ends_session() || matches!(self, SessionError::Failed(TransportFailure::Interrupted { .. }))
     }
 
-    /// Whether the session is of no more use. One stream of HTTP that broke is not: others on it go on.
-    pub fn is_lost(&self) -> bool {
+    /// Whether the session can no longer be used. A single interrupted HTTP stream does not affect the
+    /// others.
+    pub(crate) fn ends_session(&self) -> bool {
         matches!(
             self,
             SessionError::Disconnected { .. }
                 | SessionError::NotSent { .. }
-                | SessionError::Failed(Failure::Unreachable { .. })
+                | SessionError::Failed(TransportFailure::Unreachable { .. })
         )
     }
 }

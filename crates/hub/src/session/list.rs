@@ -1,84 +1,83 @@
-//! All tools of a server, from the first page to the last.
+//! Lists all tools of a server, page by page.
 
 use std::collections::HashSet;
 use std::time::Duration;
 
-use rmcp::model::{ClientRequest, ListToolsRequest, PaginatedRequestParams, ServerResult};
+use rmcp::model::{ClientRequest, ErrorCode, ListToolsRequest, PaginatedRequestParams, ServerResult};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{CallOptions, Limit, Session, SessionError};
+use super::{PausableDeadline, Session, SessionCall, SessionError};
 
-/// No server has this many pages; one that says so runs in circles.
-const MOST_PAGES: usize = 1000;
+/// More pages than any real server has.
+const MAX_PAGES: usize = 1000;
 
-/// Longer than any limit that can be set.
-const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
+/// Longer than any timeout that can be configured.
+const UNLIMITED: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// The tools of a server.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Listing {
-    /// Each as the server gave it, whether it makes sense or not.
-    pub tools: Vec<Value>,
-    /// Tools that must not be offered, although they could be read.
-    pub left_out: Vec<LeftOut>,
-    /// How long the list stays as it is, as the server says.
-    pub ttl: Option<Duration>,
-    /// Why the list may not be whole.
-    pub cut: Option<String>,
+pub(crate) struct ToolListing {
+    /// The tools as the server sent them, valid or not.
+    pub(crate) tools: Vec<Value>,
+    /// Tools that must not be offered, although they can be parsed.
+    pub(crate) skipped: Vec<SkippedTool>,
+    /// How long the list is valid, as the server states.
+    pub(crate) ttl: Option<Duration>,
+    /// Why the list may be incomplete.
+    pub(crate) incomplete: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LeftOut {
-    pub name: String,
-    pub reason: String,
+pub(crate) struct SkippedTool {
+    pub(crate) name: String,
+    pub(crate) reason: String,
 }
 
 impl Session {
-    /// Reads the whole list.
-    pub async fn list_tools(&self) -> Result<Listing, SessionError> {
-        self.list_tools_within(&Limit::new(self.list_timeout, self.asking.clone())).await
+    pub(crate) async fn list_tools(&self) -> Result<ToolListing, SessionError> {
+        self.list_tools_until(&PausableDeadline::new(self.list_timeout, self.login.clone())).await
     }
 
-    /// The same for the first time: connecting and listing have one time limit between them.
-    pub(crate) async fn first_list(&self) -> Result<Listing, SessionError> {
-        self.list_tools_within(&self.limit).await
+    /// Lists the tools for the first time, within the time that is left for connecting.
+    pub(crate) async fn list_tools_initially(&self) -> Result<ToolListing, SessionError> {
+        self.list_tools_until(&self.connect_deadline).await
     }
 
-    async fn list_tools_within(&self, limit: &Limit) -> Result<Listing, SessionError> {
+    async fn list_tools_until(&self, deadline: &PausableDeadline) -> Result<ToolListing, SessionError> {
         tokio::select! {
             listing = self.list_pages() => listing,
-            () = limit.over() => Err(SessionError::TimedOut { after: limit.time() }),
+            () = deadline.expired() => Err(SessionError::TimedOut { after: deadline.total() }),
         }
     }
 
-    /// However many pages there are: whoever waits for them sets the limit.
-    async fn list_pages(&self) -> Result<Listing, SessionError> {
-        let mut listing = Listing::default();
+    /// Reads all pages. The caller limits the total time.
+    async fn list_pages(&self) -> Result<ToolListing, SessionError> {
+        let mut listing = ToolListing::default();
         let mut cursors = HashSet::new();
         let mut cursor: Option<String> = None;
-        let options = CallOptions { timeout: self.list_timeout, ..CallOptions::default() };
-        // It is the silence within a page that counts here.
-        let until = Instant::now() + LONGEST;
+        let call = SessionCall { timeout: self.list_timeout, max_total: UNLIMITED, progress: None };
+        let until = Instant::now() + UNLIMITED;
         loop {
             let params =
                 cursor.take().map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
             let request = ListToolsRequest { params, ..ListToolsRequest::default() };
-            let page = self.request(ClientRequest::ListToolsRequest(request), &options, until).await;
-            let (mut page, shown) = match page {
-                // A server without tools need not know the method.
-                Err(SessionError::Refused { code: -32601, .. })
-                    if self.facts.capabilities.get("tools").is_none() =>
+            let page = self.request(ClientRequest::ListToolsRequest(request), &call, until).await;
+            let (mut page, sdk_result) = match page {
+                // A server without tools need not support the method.
+                Err(SessionError::Rejected { code, .. })
+                    if code == i64::from(ErrorCode::METHOD_NOT_FOUND.0)
+                        && self.info.capabilities.get("tools").is_none() =>
                 {
                     return Ok(listing);
                 }
                 page => page?,
             };
             let Some(tools) = page.get_mut("tools").and_then(Value::as_array_mut).map(std::mem::take) else {
-                return Err(SessionError::Malformed { why: "`tools` is no list".into() });
+                return Err(SessionError::Malformed { reason: "`tools` is not an array".into() });
             };
-            if self.link.tee.shows_schemas() {
-                listing.left_out.extend(refused_by_the_sdk(&tools, &shown));
+            if self.connection.capture.passes_tools() {
+                listing.skipped.extend(tools_refused_by_the_sdk(&tools, &sdk_result));
             }
             listing.tools.extend(tools);
             if let Some(ttl) = page.get("ttlMs").and_then(Value::as_u64).map(Duration::from_millis) {
@@ -87,11 +86,11 @@ impl Session {
             match page.get("nextCursor").and_then(Value::as_str) {
                 None => return Ok(listing),
                 Some(next) if !cursors.insert(next.to_owned()) => {
-                    listing.cut = Some(format!("the server gave the cursor `{next}` twice"));
+                    listing.incomplete = Some(format!("the server returned the cursor `{next}` twice"));
                     return Ok(listing);
                 }
-                Some(_) if cursors.len() >= MOST_PAGES => {
-                    listing.cut = Some(format!("the server has more than {MOST_PAGES} pages"));
+                Some(_) if cursors.len() >= MAX_PAGES => {
+                    listing.incomplete = Some(format!("the tool list has more than {MAX_PAGES} pages"));
                     return Ok(listing);
                 }
                 Some(next) => cursor = Some(next.to_owned()),
@@ -100,14 +99,15 @@ impl Session {
     }
 }
 
-/// The SDK makes headers of marked arguments (`x-mcp-header`) and refuses tools whose marks are invalid, as MCP asks.
-fn refused_by_the_sdk(tools: &[Value], shown: &ServerResult) -> Vec<LeftOut> {
-    let ServerResult::ListToolsResult(shown) = shown else { return Vec::new() };
-    let known: HashSet<&str> = shown.tools.iter().map(|tool| &*tool.name).collect();
+/// Returns the tools that the SDK refused. It sends marked arguments (`x-mcp-header`) as headers, and refuses
+/// tools with invalid marks, as MCP requires.
+fn tools_refused_by_the_sdk(tools: &[Value], sdk_result: &ServerResult) -> Vec<SkippedTool> {
+    let ServerResult::ListToolsResult(accepted) = sdk_result else { return Vec::new() };
+    let accepted: HashSet<&str> = accepted.tools.iter().map(|tool| &*tool.name).collect();
     let names = tools.iter().filter(|tool| tool.get("inputSchema").is_some_and(Value::is_object));
     let names = names.filter_map(|tool| tool.get("name").and_then(Value::as_str));
-    let refused = names.filter(|name| !known.contains(name));
+    let refused = names.filter(|name| !accepted.contains(name));
     refused
-        .map(|name| LeftOut { name: name.to_owned(), reason: "its `x-mcp-header` is invalid".into() })
+        .map(|name| SkippedTool { name: name.to_owned(), reason: "invalid `x-mcp-header`".into() })
         .collect()
 }

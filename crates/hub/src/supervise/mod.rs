@@ -1,190 +1,212 @@
-//! The life of one server: connected, watched, brought back.
+//! The lifecycle of one server: connected, watched, restarted.
 //!
-//! A [`Server`] is what others see of it: its state, and its session while there is one. The task that keeps it alive is
-//! in [`drive`]; when to try again is decided by [`state`], which awaits nothing.
+//! A [`Server`] is the handle for the rest of the hub: its status, and its session while there is one. Its
+//! background task is in [`task`]; [`restart`] decides when to connect again.
 
-mod drive;
-pub(crate) mod state;
+mod restart;
+mod task;
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use tokio::sync::{mpsc, watch};
 
-use crate::catalog::{Catalog, Census, Quarantined};
+use crate::catalog::{Catalog, QuarantinedTool, ToolSummary};
 use crate::config::ServerConfig;
-use crate::last_words::with_last_words;
-use crate::session::{Facts, Session};
+use crate::pins::Drift;
+use crate::raw_capture::IgnoredOutput;
+use crate::session::{ServerInfo, Session};
+use crate::stderr_tail::with_stderr;
 
-pub(crate) use drive::{Outside, keep};
+pub(crate) use task::{ServerContext, supervise};
+
+const COMMAND_QUEUE_LENGTH: usize = 16;
 
 /// One configured server.
 pub(crate) struct Server {
     pub(crate) config: ServerConfig,
-    pub(crate) view: watch::Sender<View>,
-    orders: mpsc::Sender<Order>,
+    pub(crate) snapshot: watch::Sender<ServerSnapshot>,
+    commands: mpsc::Sender<SupervisorCommand>,
 }
 
-/// What is known of a server at one moment.
+/// What is known about a server at one moment.
 #[derive(Clone, Default)]
-pub(crate) struct View {
+pub(crate) struct ServerSnapshot {
     pub(crate) phase: Phase,
     pub(crate) session: Option<Arc<Session>>,
-    /// What it listed last; kept while it is brought back.
+    /// The last listed tools. They stay known while the server is restarted.
     pub(crate) catalog: Option<Arc<Catalog>>,
-    pub(crate) stderr: Vec<String>,
-    /// What may help against why it is not there.
-    pub(crate) hint: Option<String>,
-    /// How often it was brought back.
-    pub(crate) restarts: u32,
+    stderr: Vec<String>,
+    /// What to try if the server is unavailable.
+    hint: Option<String>,
+    restarts: u32,
 }
 
-/// Where a server is in its life.
+/// The phase of a server's lifecycle.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Phase {
-    /// It is being connected for the first time.
+    /// The first attempt to connect is running.
     #[default]
     Connecting,
     Ready,
-    /// It failed and is tried again soon.
+    /// It failed and will be connected again soon.
     Recovering {
         reason: String,
     },
-    /// It kept failing, or cannot work as it is configured.
+    /// It keeps failing, or cannot work with its configuration.
     Down {
         reason: String,
     },
     Stopped,
 }
 
-/// What the task is told from outside.
+impl Phase {
+    /// Returns why the server is unavailable; `None` if it is ready.
+    pub fn unavailable_reason(&self) -> Option<String> {
+        Some(match self {
+            Phase::Ready => return None,
+            Phase::Connecting => "still connecting".to_owned(),
+            Phase::Recovering { reason } => format!("{reason}; reconnecting"),
+            Phase::Down { reason } => reason.clone(),
+            Phase::Stopped => "stopped".to_owned(),
+        })
+    }
+}
+
 #[derive(Debug)]
-pub(crate) enum Order {
-    /// Its session is of no more use, as a call found out and noted in the view.
-    Lost,
-    /// A call waits for it.
-    Wanted,
-    /// Try now, whatever happened.
+pub(crate) enum SupervisorCommand {
+    /// A call found that the session has failed, and noted it in the snapshot.
+    SessionFailed,
+    /// A call waits for the server.
+    CallWaiting,
+    /// Connect now, even if the circuit is open.
     Retry,
     Stop,
 }
 
-/// How one server is, for people and programs.
+/// The status of one server.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ServerStatus {
     pub name: String,
     pub phase: Phase,
-    pub facts: Option<Facts>,
-    /// Tools that it lists and that the configuration admits.
+    /// How the server describes itself, while it is connected.
+    pub info: Option<ServerInfo>,
+    /// The number of listed tools that the configuration allows.
     pub tool_count: usize,
-    /// Tools that it lists and that `tools.allow` or `tools.deny` keeps out.
+    /// The number of listed tools that `tools.allow` or `tools.deny` excludes.
     pub denied: usize,
-    /// Patterns of `tools.allow` and `tools.deny` that fit none of its tools.
-    pub idle_patterns: Vec<String>,
-    /// Tools that it lists more than once; the first of each counts.
-    pub doubled: Vec<String>,
-    pub quarantined: Vec<Quarantined>,
-    /// Why its list of tools may not be whole.
-    pub cut: Option<String>,
-    /// What to try, where something is wrong.
+    /// Patterns of `tools.allow` and `tools.deny` that match no tool.
+    pub unused_patterns: Vec<String>,
+    /// Tools that the server lists more than once; the first one is used.
+    pub duplicates: Vec<String>,
+    pub quarantined: Vec<QuarantinedTool>,
+    /// Why the tool list may be incomplete.
+    pub incomplete: Option<String>,
+    /// What to try if the server is unavailable.
     pub hint: Option<String>,
-    /// The last lines it said on stderr.
+    /// The last lines that it wrote to stderr.
     pub stderr: Vec<String>,
-    /// Lines on stdout that were no messages, and the last of them.
-    pub noise: crate::tee::Noise,
+    pub ignored_output: IgnoredOutput,
     pub restarts: u32,
-    /// Tools that are not as they were when the server was last seen.
-    pub drifts: Vec<crate::pins::Drift>,
+    /// Tools that differ from what was first seen or last accepted.
+    pub drifts: Vec<Drift>,
 }
 
 impl Server {
-    pub(crate) fn new(config: ServerConfig) -> (Arc<Server>, mpsc::Receiver<Order>) {
-        let (orders, inbox) = mpsc::channel(16);
-        (Arc::new(Server { config, view: watch::Sender::new(View::default()), orders }), inbox)
+    pub(crate) fn new(config: ServerConfig) -> (Arc<Server>, mpsc::Receiver<SupervisorCommand>) {
+        let (commands, inbox) = mpsc::channel(COMMAND_QUEUE_LENGTH);
+        let snapshot = watch::Sender::new(ServerSnapshot::default());
+        (Arc::new(Server { config, snapshot, commands }), inbox)
     }
 
-    pub(crate) fn view(&self) -> View {
-        self.view.borrow().clone()
+    pub(crate) fn snapshot(&self) -> ServerSnapshot {
+        self.snapshot.borrow().clone()
     }
 
-    pub(crate) fn watch(&self) -> watch::Receiver<View> {
-        self.view.subscribe()
+    pub(crate) fn watch(&self) -> watch::Receiver<ServerSnapshot> {
+        self.snapshot.subscribe()
     }
 
-    /// The session and its tools, waiting for a server that is on its way. `Err` says why there is none.
+    /// Returns the session and its tools, and waits for them while the server is connecting. `Err` is the
+    /// reason why the server is unavailable.
     pub(crate) async fn ready(&self, until: Instant) -> Result<(Arc<Session>, Arc<Catalog>), String> {
         let mut watch = self.watch();
         if matches!(watch.borrow().phase, Phase::Recovering { .. }) {
-            let _ = self.orders.try_send(Order::Wanted);
+            let _ = self.commands.try_send(SupervisorCommand::CallWaiting);
         }
-        let waiting =
-            watch.wait_for(|view| !matches!(view.phase, Phase::Connecting | Phase::Recovering { .. }));
-        let view = match tokio::time::timeout_at(until.into(), waiting).await {
-            Ok(Ok(view)) => view.clone(),
-            Ok(Err(_)) => return Err("the hub was closed".to_owned()),
-            Err(_) => self.view(),
+        let waiting = watch
+            .wait_for(|snapshot| !matches!(snapshot.phase, Phase::Connecting | Phase::Recovering { .. }));
+        let snapshot = match tokio::time::timeout_at(until.into(), waiting).await {
+            Ok(Ok(snapshot)) => snapshot.clone(),
+            Ok(Err(_)) => return Err("the hub is closed".to_owned()),
+            Err(_) => self.snapshot(),
         };
-        match (view.phase, view.session, view.catalog) {
+        match (snapshot.phase, snapshot.session, snapshot.catalog) {
             (Phase::Ready, Some(session), Some(catalog)) => Ok((session, catalog)),
-            (Phase::Down { reason } | Phase::Recovering { reason }, ..) => {
-                Err(with_last_words(reason, &self.stderr()))
-            }
-            (Phase::Stopped, ..) => Err("it was stopped".to_owned()),
-            _ => Err("it is still connecting".to_owned()),
+            (phase, ..) => Err(self.explain(&phase).unwrap_or_else(|| "it has no session".to_owned())),
         }
     }
 
-    /// Tells that a session turned out to be of no more use.
-    pub(crate) fn lost(&self, session: &Arc<Session>) {
-        // Whoever calls next must not get the same session again.
-        self.view.send_if_modified(|view| {
-            let same = view.session.as_ref().is_some_and(|current| Arc::ptr_eq(current, session));
-            let is_news = same && view.phase == Phase::Ready;
-            if is_news {
-                let reason =
-                    session.ending().map_or("the connection broke".to_owned(), |ending| ending.to_string());
-                view.phase = Phase::Recovering { reason };
-            }
-            is_news
-        });
-        // A full inbox means that the task is about to look anyway.
-        let _ = self.orders.try_send(Order::Lost);
+    /// Returns why the server is unavailable, with its last stderr lines; `None` if it is ready.
+    pub(crate) fn unavailable_reason(&self) -> Option<String> {
+        self.explain(&self.snapshot().phase)
     }
 
-    /// The last lines it said on stderr.
-    pub(crate) fn stderr(&self) -> Vec<String> {
-        let view = self.view();
-        view.session.map_or(view.stderr, |session| session.stderr_tail())
+    fn explain(&self, phase: &Phase) -> Option<String> {
+        Some(with_stderr(phase.unavailable_reason()?, &self.stderr()))
+    }
+
+    /// Reports that a call found the session unusable.
+    pub(crate) fn session_failed(&self, session: &Arc<Session>) {
+        // The next call must not get the same session again.
+        self.snapshot.send_if_modified(|snapshot| {
+            let is_current = snapshot.session.as_ref().is_some_and(|current| Arc::ptr_eq(current, session));
+            let is_new = is_current && snapshot.phase == Phase::Ready;
+            if is_new {
+                let reason = session.end().map_or("the connection failed".to_owned(), |end| end.to_string());
+                snapshot.phase = Phase::Recovering { reason };
+            }
+            is_new
+        });
+        // If the queue is full, the task will check the snapshot anyway.
+        let _ = self.commands.try_send(SupervisorCommand::SessionFailed);
+    }
+
+    fn stderr(&self) -> Vec<String> {
+        let snapshot = self.snapshot();
+        snapshot.session.map_or(snapshot.stderr, |session| session.stderr_tail())
     }
 
     pub(crate) fn retry(&self) {
-        let _ = self.orders.try_send(Order::Retry);
+        let _ = self.commands.try_send(SupervisorCommand::Retry);
     }
 
     pub(crate) async fn stop(&self) {
-        let _ = self.orders.send(Order::Stop).await;
+        let _ = self.commands.send(SupervisorCommand::Stop).await;
     }
 
-    pub(crate) fn status(&self) -> ServerStatus {
-        let view = self.view();
-        let session = view.session.as_ref();
-        let Census { admitted, denied, doubled, idle_patterns } =
-            view.catalog.as_ref().map(|catalog| Census::of(catalog, &self.config)).unwrap_or_default();
+    pub(crate) fn status(&self, drifts: Vec<Drift>) -> ServerStatus {
+        let snapshot = self.snapshot();
+        let (session, catalog) = (snapshot.session.as_ref(), snapshot.catalog.as_ref());
+        let ToolSummary { allowed, denied, duplicates, unused_patterns } =
+            catalog.map(|catalog| ToolSummary::new(catalog, &self.config)).unwrap_or_default();
         ServerStatus {
             name: self.config.name.to_string(),
-            phase: view.phase,
-            facts: session.map(|session| session.facts().clone()),
-            tool_count: admitted,
+            phase: snapshot.phase,
+            info: session.map(|session| session.info().clone()),
+            tool_count: allowed,
             denied,
-            idle_patterns,
-            doubled,
-            hint: view.hint,
-            quarantined: view.catalog.as_ref().map_or_else(Vec::new, |catalog| catalog.quarantined.clone()),
-            cut: view.catalog.as_ref().and_then(|catalog| catalog.cut.clone()),
+            unused_patterns,
+            duplicates,
+            hint: snapshot.hint,
+            quarantined: catalog.map_or_else(Vec::new, |catalog| catalog.quarantined.clone()),
+            incomplete: catalog.and_then(|catalog| catalog.incomplete.clone()),
             stderr: self.stderr(),
-            noise: session.map(|session| session.noise()).unwrap_or_default(),
-            restarts: view.restarts,
-            drifts: Vec::new(),
+            ignored_output: session.map(|session| session.ignored_output()).unwrap_or_default(),
+            restarts: snapshot.restarts,
+            drifts,
         }
     }
 }

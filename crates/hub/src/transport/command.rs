@@ -1,12 +1,12 @@
-//! Finds the program of a server, and what it may know of our environment.
+//! Finds the program of a server, and selects its environment variables.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use crate::Secret;
 
-/// Variables that a process needs to run at all. The rest of our environment is none of a server's business.
-const PASSED_ON: &[&str] = &[
+/// The variables that a process needs to run. The rest of our environment is hidden from servers.
+const INHERITED: &[&str] = &[
     "PATH",
     "HOME",
     "USER",
@@ -18,7 +18,7 @@ const PASSED_ON: &[&str] = &[
     "TMPDIR",
     "TZ",
     "LC_*",
-    // Where programs find and keep their files; what else begins like this tells of the desktop.
+    // The folders of programs' files. Other `XDG_` variables describe the desktop session.
     "XDG_CACHE_HOME",
     "XDG_CONFIG_DIRS",
     "XDG_CONFIG_HOME",
@@ -28,7 +28,7 @@ const PASSED_ON: &[&str] = &[
     "XDG_STATE_HOME",
 ];
 #[cfg(windows)]
-const PASSED_ON_BY_WINDOWS: &[&str] = &[
+const INHERITED_ON_WINDOWS: &[&str] = &[
     "APPDATA",
     "COMSPEC",
     "HOMEDRIVE",
@@ -47,43 +47,43 @@ const PASSED_ON_BY_WINDOWS: &[&str] = &[
     "WINDIR",
 ];
 #[cfg(not(windows))]
-const PASSED_ON_BY_WINDOWS: &[&str] = &[];
+const INHERITED_ON_WINDOWS: &[&str] = &[];
 
-/// Why a program could not be started.
 #[derive(Debug, thiserror::Error)]
-pub enum SpawnError {
-    #[error("there is no command `{command}` in {}", places(searched))]
+pub(crate) enum SpawnError {
+    #[error("command `{command}` not found in {}", folder_list(searched))]
     NotFound { command: String, searched: Vec<PathBuf> },
     #[error("`{}` is not executable", path.display())]
     NotExecutable { path: PathBuf },
-    #[error("there is no folder `{}` to run `{command}` in", cwd.display())]
-    NoFolder { command: String, cwd: PathBuf },
-    #[error("`{}` could not be started", path.display())]
+    #[error("the working directory `{}` of `{command}` does not exist", cwd.display())]
+    NoDirectory { command: String, cwd: PathBuf },
+    #[error("could not start `{}`: {source}", path.display())]
     Failed { path: PathBuf, source: std::io::Error },
 }
 
-/// What a server's process sees: the little of `ours` that it needs, and what the configuration gives it.
+/// Returns the environment of a server process: the variables of `ours` that it needs, and the configured
+/// ones.
 pub(super) fn environment(
     ours: &[(OsString, OsString)],
-    given: &[(String, Secret)],
+    configured: &[(String, Secret)],
 ) -> Vec<(OsString, OsString)> {
-    let needed = ours.iter().filter(|(name, _)| name.to_str().is_some_and(is_passed_on)).cloned();
-    let given = given.iter().map(|(name, value)| (name.into(), value.expose().into()));
-    needed.chain(given).collect()
+    let inherited = ours.iter().filter(|(name, _)| name.to_str().is_some_and(is_inherited)).cloned();
+    let configured = configured.iter().map(|(name, value)| (name.into(), value.expose().into()));
+    inherited.chain(configured).collect()
 }
 
-/// The program that `command` stands for.
-pub(super) fn find(
+/// Returns the path of the program that `command` names.
+pub(super) fn find_program(
     command: &str,
     cwd: Option<&Path>,
     environment: &[(OsString, OsString)],
 ) -> Result<PathBuf, SpawnError> {
     if Path::new(command).components().count() > 1 || Path::new(command).is_absolute() {
         let path = cwd.map_or_else(|| PathBuf::from(command), |cwd| cwd.join(command));
-        return match look(&path) {
-            Found::Program(path) => Ok(path),
-            Found::NotExecutable => Err(SpawnError::NotExecutable { path }),
-            Found::Nothing => {
+        return match look_up(&path) {
+            FoundFile::Program(path) => Ok(path),
+            FoundFile::NotExecutable => Err(SpawnError::NotExecutable { path }),
+            FoundFile::None => {
                 let folder = path.parent().map(Path::to_owned).into_iter().collect();
                 Err(SpawnError::NotFound { command: command.into(), searched: folder })
             }
@@ -93,56 +93,56 @@ pub(super) fn find(
         environment.iter().rev().find(|(name, _)| is_path(name)).map(|(_, value)| value.as_os_str());
     let folders = std::env::split_paths(path_variable.unwrap_or(OsStr::new("")));
     let folders: Vec<PathBuf> = folders.filter(|folder| !folder.as_os_str().is_empty()).collect();
-    let mut refused = None;
+    let mut not_executable = None;
     for folder in &folders {
-        match look(&folder.join(command)) {
-            Found::Program(path) => return Ok(path),
-            Found::NotExecutable => refused = refused.or(Some(folder.join(command))),
-            Found::Nothing => {}
+        match look_up(&folder.join(command)) {
+            FoundFile::Program(path) => return Ok(path),
+            FoundFile::NotExecutable => not_executable = not_executable.or(Some(folder.join(command))),
+            FoundFile::None => {}
         }
     }
-    match refused {
+    match not_executable {
         Some(path) => Err(SpawnError::NotExecutable { path }),
         None => Err(SpawnError::NotFound { command: command.into(), searched: folders }),
     }
 }
 
-enum Found {
+enum FoundFile {
     Program(PathBuf),
     NotExecutable,
-    Nothing,
+    None,
 }
 
 #[cfg(unix)]
-fn look(path: &Path) -> Found {
+fn look_up(path: &Path) -> FoundFile {
     use std::os::unix::fs::PermissionsExt;
 
     match path.metadata() {
         Ok(metadata) if metadata.is_file() && metadata.permissions().mode() & 0o111 != 0 => {
-            Found::Program(path.into())
+            FoundFile::Program(path.into())
         }
-        Ok(metadata) if metadata.is_file() => Found::NotExecutable,
-        _ => Found::Nothing,
+        Ok(metadata) if metadata.is_file() => FoundFile::NotExecutable,
+        _ => FoundFile::None,
     }
 }
 
 #[cfg(not(unix))]
-fn look(path: &Path) -> Found {
-    let named = ["", "exe", "cmd", "bat", "com"].iter().map(|extension| match *extension {
+fn look_up(path: &Path) -> FoundFile {
+    let candidates = ["", "exe", "cmd", "bat", "com"].iter().map(|extension| match *extension {
         "" => path.to_owned(),
         extension => path.with_added_extension(extension),
     });
-    named
+    candidates
         .into_iter()
         .find(|path| path.extension().is_some() && path.is_file())
-        .map_or(Found::Nothing, Found::Program)
+        .map_or(FoundFile::None, FoundFile::Program)
 }
 
-fn is_passed_on(name: &str) -> bool {
-    let mut names = PASSED_ON.iter().chain(PASSED_ON_BY_WINDOWS);
-    names.any(|passed| match passed.strip_suffix('*') {
-        Some(beginning) => name.starts_with(beginning),
-        None => name == *passed || (cfg!(windows) && name.eq_ignore_ascii_case(passed)),
+fn is_inherited(name: &str) -> bool {
+    let mut patterns = INHERITED.iter().chain(INHERITED_ON_WINDOWS);
+    patterns.any(|pattern| match pattern.strip_suffix('*') {
+        Some(prefix) => name.starts_with(prefix),
+        None => name == *pattern || (cfg!(windows) && name.eq_ignore_ascii_case(pattern)),
     })
 }
 
@@ -150,12 +150,12 @@ fn is_path(name: &OsStr) -> bool {
     name == "PATH" || (cfg!(windows) && name.eq_ignore_ascii_case("PATH"))
 }
 
-fn places(searched: &[PathBuf]) -> String {
+fn folder_list(searched: &[PathBuf]) -> String {
     if searched.is_empty() {
         return "`PATH`, which is empty".into();
     }
-    let shown: Vec<String> = searched.iter().map(|folder| format!("`{}`", folder.display())).collect();
-    shown.join(", ")
+    let folders: Vec<String> = searched.iter().map(|folder| format!("`{}`", folder.display())).collect();
+    folders.join(", ")
 }
 
 #[cfg(all(test, unix))]
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_a_process_needs_is_passed_on() {
+    fn only_necessary_variables_are_inherited() {
         let ours: Vec<(OsString, OsString)> = [
             "PATH",
             "HOME",
@@ -182,47 +182,50 @@ mod tests {
         ]
         .map(|name| (name.into(), "ours".into()))
         .into();
-        let given = [("OPENAI_API_KEY".to_owned(), Secret::new("given"))];
-        let seen: Vec<String> = environment(&ours, &given)
+        let configured = [("OPENAI_API_KEY".to_owned(), Secret::new("configured"))];
+        let variables: Vec<String> = environment(&ours, &configured)
             .into_iter()
             .map(|(name, value)| format!("{}={}", name.display(), value.display()))
             .collect();
         assert_eq!(
-            seen,
-            ["PATH=ours", "HOME=ours", "LC_ALL=ours", "XDG_RUNTIME_DIR=ours", "OPENAI_API_KEY=given"]
+            variables,
+            ["PATH=ours", "HOME=ours", "LC_ALL=ours", "XDG_RUNTIME_DIR=ours", "OPENAI_API_KEY=configured"]
         );
     }
 
     #[test]
-    fn a_command_is_looked_up_in_the_path_that_it_will_see() {
+    fn a_command_is_looked_up_in_its_own_path_variable() {
         let mut environment = path("/nowhere");
         assert_eq!(
-            find("sh", None, &environment).unwrap_err().to_string(),
-            "there is no command `sh` in `/nowhere`"
+            find_program("sh", None, &environment).unwrap_err().to_string(),
+            "command `sh` not found in `/nowhere`"
         );
         environment.push(("PATH".into(), "/nowhere:/bin".into()));
-        assert_eq!(find("sh", None, &environment).unwrap(), Path::new("/bin/sh"));
+        assert_eq!(find_program("sh", None, &environment).unwrap(), Path::new("/bin/sh"));
     }
 
     #[test]
-    fn a_file_that_cannot_be_run_is_told_apart_from_none() {
+    fn a_file_that_is_not_executable_is_not_reported_as_missing() {
         assert_eq!(
-            find("/etc/passwd", None, &[]).unwrap_err().to_string(),
+            find_program("/etc/passwd", None, &[]).unwrap_err().to_string(),
             "`/etc/passwd` is not executable"
         );
         assert_eq!(
-            find("passwd", None, &path("/etc")).unwrap_err().to_string(),
+            find_program("passwd", None, &path("/etc")).unwrap_err().to_string(),
             "`/etc/passwd` is not executable"
         );
-        assert_eq!(find("./none", None, &[]).unwrap_err().to_string(), "there is no command `./none` in `.`");
         assert_eq!(
-            find("none", None, &[]).unwrap_err().to_string(),
-            "there is no command `none` in `PATH`, which is empty"
+            find_program("./none", None, &[]).unwrap_err().to_string(),
+            "command `./none` not found in `.`"
+        );
+        assert_eq!(
+            find_program("none", None, &[]).unwrap_err().to_string(),
+            "command `none` not found in `PATH`, which is empty"
         );
     }
 
     #[test]
-    fn a_relative_command_is_one_of_the_folder_it_runs_in() {
-        assert_eq!(find("./sh", Some(Path::new("/bin")), &[]).unwrap(), Path::new("/bin/./sh"));
+    fn a_relative_command_is_looked_up_in_the_working_directory() {
+        assert_eq!(find_program("./sh", Some(Path::new("/bin")), &[]).unwrap(), Path::new("/bin/./sh"));
     }
 }

@@ -1,11 +1,11 @@
-//! Streamable HTTP: the SDK's, on a client of ours that reads the answers first.
+//! Streamable HTTP: the SDK's transport, on an HTTP client that captures the responses first.
 //!
-//! The SDK keeps sessions, resumes streams and begins anew when a session is gone. The client below adds what a user
-//! needs: our headers and tokens on each request, no answer that is waited for in vain, and errors that say what the
-//! server said.
+//! The SDK manages sessions, resumes streams and starts a new session when one has expired. The client below
+//! adds what users need: their headers and tokens on each request, a response to every request, and errors
+//! that contain what the server sent.
 
 mod client;
-mod opening;
+mod stream_gate;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,53 +25,58 @@ use rmcp::transport::streamable_http_client::{
 use serde_json::Value;
 use sse_stream::Sse;
 
-use super::events::{self, EventError};
-use super::{Failure, Link};
-use crate::tee::LONGEST_MESSAGE;
-pub(crate) use client::Client;
-pub(super) use client::{content_type, excerpt, read};
-use opening::Opening;
+use super::sse_events::{self, EventStreamError};
+use super::{Connection, TransportFailure};
+use crate::excerpt::excerpt;
+use crate::raw_capture::MAX_MESSAGE_BYTES;
+pub(crate) use client::HttpClient;
+use client::read_body;
+pub(super) use client::{HttpRequest, content_type, is_event_stream, status_failure, wrong_content};
+use stream_gate::StreamGate;
 
-const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
-const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
-const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
+const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+const JSON_OR_EVENTS: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 
-/// How many requests may be under way at once.
-const MOST_REQUESTS: usize = 256;
+const MAX_CONCURRENT_REQUESTS: usize = 256;
 
-/// The longest pause before a stream is taken up again.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// The longest pause before a stream is resumed.
+const MAX_RESUME_DELAY: Duration = Duration::from_secs(30);
 
-/// A transport over `client`. `probe` is how long the server may be silent on `server/discover`.
+/// How much of an error response is read.
+const MAX_ERROR_BODY_BYTES: usize = 64 * 1024;
+
+/// Creates a transport. `probe_timeout` is how long the server may take to respond to `server/discover`.
 pub(crate) fn streamable(
-    client: Client,
-    probe: Duration,
-    link: Arc<Link>,
-) -> StreamableHttpClientTransport<Adapter> {
+    client: HttpClient,
+    probe_timeout: Duration,
+    connection: Arc<Connection>,
+) -> StreamableHttpClientTransport<CapturingClient> {
     let mut backoff = ExponentialBackoff::default();
-    backoff.max_delay = Some(LONGEST_PAUSE);
+    backoff.max_delay = Some(MAX_RESUME_DELAY);
     let mut config = StreamableHttpClientTransportConfig::with_uri(client.url().as_str());
     config.retry_config = Arc::new(backoff);
-    let config = config.max_concurrent_requests(MOST_REQUESTS).max_sse_event_size(LONGEST_MESSAGE);
-    StreamableHttpClientTransport::with_client(
-        Adapter { client, probe, link, opening: Opening::new() },
-        config,
-    )
+    let config =
+        config.max_concurrent_requests(MAX_CONCURRENT_REQUESTS).max_sse_event_size(MAX_MESSAGE_BYTES);
+    let stream_gate = StreamGate::new();
+    let client = CapturingClient { client, probe_timeout, connection, stream_gate };
+    StreamableHttpClientTransport::with_client(client, config)
 }
 
+/// The HTTP client of the SDK's transport.
 #[derive(Clone)]
-pub(crate) struct Adapter {
-    client: Client,
-    probe: Duration,
-    link: Arc<Link>,
-    opening: Opening,
+pub(crate) struct CapturingClient {
+    client: HttpClient,
+    probe_timeout: Duration,
+    connection: Arc<Connection>,
+    stream_gate: StreamGate,
 }
 
 type Headers = HashMap<HeaderName, HeaderValue>;
-type Error = StreamableHttpError<Failure>;
+type Error = StreamableHttpError<TransportFailure>;
 
-impl StreamableHttpClient for Adapter {
-    type Error = Failure;
+impl StreamableHttpClient for CapturingClient {
+    type Error = TransportFailure;
 
     async fn post_message(
         &self,
@@ -81,24 +86,27 @@ impl StreamableHttpClient for Adapter {
         _auth_header: Option<String>,
         custom_headers: Headers,
     ) -> Result<StreamableHttpPostResponse, Error> {
-        let post = Post::new(self.link.tee.asking(&mut message), &message);
-        if let (true, Some(session)) = (post.is_request, &session_id) {
-            self.opening.wait(session).await;
+        let capture = &self.connection.capture;
+        let posted = PostedMessage::new(capture.register(&mut message), &message);
+        if let (true, Some(session)) = (posted.is_request, &session_id) {
+            self.stream_gate.wait(session).await;
         }
-        let posted = self.post(&post, &message, session_id.as_deref(), custom_headers).await;
-        let Err(StreamableHttpError::Client(failure)) = posted else { return posted };
-        if post.is_probe
+        let response = self.post(&posted, &message, session_id.as_deref(), custom_headers).await;
+        let Err(StreamableHttpError::Client(failure)) = response else { return response };
+        if posted.is_probe
             && !matches!(
                 failure,
-                Failure::Unreachable { .. } | Failure::Unauthorized { .. } | Failure::NoToken { .. }
+                TransportFailure::Unreachable { .. }
+                    | TransportFailure::Unauthorized { .. }
+                    | TransportFailure::NoToken { .. }
             )
-            && let Some(answer) = post.id.and_then(|id| self.link.tee.give_up_probe(id))
+            && let Some(message) = posted.id.and_then(|id| capture.abandon_probe(id))
         {
-            return typed(answer, None);
+            return json_response(message, None);
         }
-        self.link.failed(&failure);
-        if let Some(id) = post.id {
-            self.link.tee.fail(id, failure.clone());
+        self.connection.set_last_failure(&failure);
+        if let Some(id) = posted.id {
+            capture.fail(id, failure.clone());
         }
         Err(StreamableHttpError::Client(failure))
     }
@@ -111,10 +119,8 @@ impl StreamableHttpClient for Adapter {
         custom_headers: Headers,
     ) -> Result<(), Error> {
         let headers = headers(custom_headers, Some(&session_id), None)?;
-        let sent =
-            self.client.send_for(&self.link, Method::DELETE, self.client.url(), headers, None, None).await;
-        // A server that keeps its sessions loses nothing but memory.
-        sent.map(|_| ()).map_err(StreamableHttpError::Client)
+        // The response is ignored: a server that refuses only wastes its own memory.
+        self.send(HttpRequest::new(Method::DELETE, self.client.url(), headers)).await.map(|_| ())
     }
 
     async fn get_stream(
@@ -126,41 +132,39 @@ impl StreamableHttpClient for Adapter {
         custom_headers: Headers,
     ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Error> {
         let headers = headers(custom_headers, session_id.as_deref(), last_event_id.as_deref())?;
-        let sent =
-            self.client.send_for(&self.link, Method::GET, self.client.url(), headers, None, None).await;
+        let response = self.send(HttpRequest::new(Method::GET, self.client.url(), headers)).await;
         if let (Some(session), None) = (&session_id, &last_event_id) {
-            self.opening.answered(session);
+            self.stream_gate.open(session);
         }
-        let response = sent.map_err(StreamableHttpError::Client)?;
+        let response = response?;
         let status = response.status();
         if status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS {
             return Err(StreamableHttpError::ServerDoesNotSupportSse);
         }
         if !status.is_success() {
-            let excerpt = excerpt(response).await;
-            return Err(StreamableHttpError::Client(Failure::Status { status: status.as_u16(), excerpt }));
+            return Err(StreamableHttpError::Client(status_failure(response).await));
         }
-        if !content_type(&response).is_some_and(|kind| kind.starts_with("text/event-stream")) {
+        if !is_event_stream(content_type(&response).as_deref()) {
             return Err(StreamableHttpError::ServerDoesNotSupportSse);
         }
-        Ok(self.heard(response, None))
+        Ok(self.capture_events(response, None))
     }
 }
 
-/// What is worth knowing of a message that is posted.
-struct Post {
+/// What the client must know about a message that it posts.
+struct PostedMessage {
     id: Option<i64>,
     is_request: bool,
     is_probe: bool,
     is_initialize: bool,
 }
 
-impl Post {
-    fn new(id: Option<i64>, message: &ClientJsonRpcMessage) -> Post {
+impl PostedMessage {
+    fn new(id: Option<i64>, message: &ClientJsonRpcMessage) -> PostedMessage {
         let ClientJsonRpcMessage::Request(request) = message else {
-            return Post { id: None, is_request: false, is_probe: false, is_initialize: false };
+            return PostedMessage { id: None, is_request: false, is_probe: false, is_initialize: false };
         };
-        Post {
+        PostedMessage {
             id,
             is_request: true,
             is_probe: matches!(request.request, ClientRequest::DiscoverRequest(_)),
@@ -169,65 +173,67 @@ impl Post {
     }
 }
 
-impl Adapter {
+impl CapturingClient {
+    async fn send(&self, request: HttpRequest<'_>) -> Result<Response, Error> {
+        self.client.send(&self.connection, request).await.map_err(StreamableHttpError::Client)
+    }
+
     async fn post(
         &self,
-        post: &Post,
+        posted: &PostedMessage,
         message: &ClientJsonRpcMessage,
         session: Option<&str>,
         custom_headers: Headers,
     ) -> Result<StreamableHttpPostResponse, Error> {
         let mut headers = headers(custom_headers, session, None)?;
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        let body = serde_json::to_vec(message)?;
-        if let Some(id) = post.id {
-            self.link.tee.delivered(id, true);
+        let body = Some(serde_json::to_vec(message)?);
+        if let Some(id) = posted.id {
+            self.connection.capture.set_delivered(id, true);
         }
-        let patience = post.is_probe.then_some(self.probe);
-        let sent = self
-            .client
-            .send_for(&self.link, Method::POST, self.client.url(), headers, Some(body), patience)
-            .await;
-        let response = sent.map_err(StreamableHttpError::Client)?;
+        let timeout = posted.is_probe.then_some(self.probe_timeout);
+        let request = HttpRequest::new(Method::POST, self.client.url(), headers);
+        let response = self.send(HttpRequest { body, timeout, ..request }).await?;
         let status = response.status();
         if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
             return Ok(StreamableHttpPostResponse::Accepted);
         }
         if !status.is_success() {
-            return self.refused(post, session.is_some(), response).await;
+            return self.rejected(posted, session.is_some(), response).await;
         }
-        let new_session = response.headers().get(SESSION).and_then(|id| id.to_str().ok()).map(str::to_owned);
-        let kind = content_type(&response);
-        match kind.as_deref() {
-            Some(kind) if kind.starts_with("text/event-stream") => {
-                Ok(StreamableHttpPostResponse::Sse(self.heard(response, post.id), new_session))
-            }
-            Some(kind) if kind.starts_with("application/json") => {
-                let body = read(response, LONGEST_MESSAGE).await.map_err(StreamableHttpError::Client)?;
-                self.answered(post, &body, new_session)
-            }
-            _ if !post.is_request => Ok(StreamableHttpPostResponse::Accepted),
-            _ => {
-                let excerpt = excerpt(response).await;
-                Err(StreamableHttpError::Client(Failure::WrongContent { content_type: kind, excerpt }))
-            }
+        let new_session =
+            response.headers().get(SESSION_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
+        let content_type = content_type(&response);
+        if is_event_stream(content_type.as_deref()) {
+            return Ok(StreamableHttpPostResponse::Sse(
+                self.capture_events(response, posted.id),
+                new_session,
+            ));
+        }
+        if content_type.is_some_and(|content_type| content_type.starts_with("application/json")) {
+            let body = read_body(response, MAX_MESSAGE_BYTES).await.map_err(StreamableHttpError::Client)?;
+            return self.capture_body(posted, &body, new_session);
+        }
+        match posted.is_request {
+            true => Err(StreamableHttpError::Client(wrong_content(response).await)),
+            false => Ok(StreamableHttpPostResponse::Accepted),
         }
     }
 
-    /// A body with the answer, or with several messages at once.
-    fn answered(
+    /// Captures a body with one message or several.
+    fn capture_body(
         &self,
-        post: &Post,
+        posted: &PostedMessage,
         body: &[u8],
         session: Option<String>,
     ) -> Result<StreamableHttpPostResponse, Error> {
-        let mut messages = self.link.tee.hear(body);
+        let mut messages = self.connection.capture.receive(body);
         match messages.len() {
-            0 if !post.is_request => Ok(StreamableHttpPostResponse::Accepted),
-            0 => Err(StreamableHttpError::Client(Failure::Unreadable {
-                why: format!("no answer in it: {}", client::shorten(body)),
+            0 if !posted.is_request => Ok(StreamableHttpPostResponse::Accepted),
+            0 => Err(StreamableHttpError::Client(TransportFailure::Unreadable {
+                reason: format!("no response to the request in {}", excerpt(body)),
             })),
-            1 => typed(messages.remove(0), session),
+            1 => json_response(messages.remove(0), session),
             _ => {
                 let events = messages.into_iter().map(|message| Ok(Sse::default().data(message.to_string())));
                 Ok(StreamableHttpPostResponse::Sse(stream::iter(events).boxed(), session))
@@ -235,97 +241,106 @@ impl Adapter {
         }
     }
 
-    /// The server does not take the message. It never goes unanswered: who waits is told.
-    async fn refused(
+    /// Handles a message that the server rejected. The request never stays without a response.
+    async fn rejected(
         &self,
-        post: &Post,
+        posted: &PostedMessage,
         has_session: bool,
         response: Response,
     ) -> Result<StreamableHttpPostResponse, Error> {
-        const LONGEST: usize = 64 * 1024;
         let status = response.status();
-        let body = read(response, LONGEST).await.unwrap_or_default();
-        let mut answer: Value = serde_json::from_slice(&body).unwrap_or_default();
-        let is_error = answer.get("error").is_some_and(Value::is_object);
-        let excerpt = match answer.pointer("/error/message").and_then(Value::as_str) {
-            Some(message) => client::shorten(message.as_bytes()),
-            None => client::shorten(&body),
+        let body = read_body(response, MAX_ERROR_BODY_BYTES).await.unwrap_or_default();
+        let mut message: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let is_error = message.get("error").is_some_and(Value::is_object);
+        let excerpt = match message.pointer("/error/message").and_then(Value::as_str) {
+            Some(message) => excerpt(message.as_bytes()),
+            None => excerpt(&body),
         };
-        if has_session && is_session_gone(status, &body) {
-            if let Some(id) = post.id {
-                self.link.tee.refused(id, Failure::Status { status: status.as_u16(), excerpt });
+        let failure = TransportFailure::Status { status: status.as_u16(), excerpt };
+        if has_session && is_session_expired(status, &body) {
+            if let Some(id) = posted.id {
+                self.connection.capture.set_rejected(id, failure);
             }
             return Err(StreamableHttpError::SessionExpired);
         }
-        // The lifecycle looks at the status of `initialize`: there the older transport may still do.
+        // The status of `initialize` decides whether the older transport is tried.
         if is_error
-            && !post.is_initialize
+            && !posted.is_initialize
             && !status.is_server_error()
-            && let Some(id) = post.id
+            && let Some(id) = posted.id
         {
-            // Servers that could not make sense of a request answer with no id, or with one of their own.
-            answer["id"] = id.into();
-            return self.answered(post, answer.to_string().as_bytes(), None);
+            // Servers that cannot parse a request respond without its id or with another one.
+            message["id"] = id.into();
+            return self.capture_body(posted, message.to_string().as_bytes(), None);
         }
-        Err(StreamableHttpError::Client(Failure::Status { status: status.as_u16(), excerpt }))
+        Err(StreamableHttpError::Client(failure))
     }
 
-    /// The events of a stream as the SDK is to see them. `id` is the request whose answer it brings.
-    fn heard(&self, response: Response, id: Option<i64>) -> BoxStream<'static, Result<Sse, SseError>> {
-        let link = self.link.clone();
-        let events = events::events(response).flat_map(move |event| {
-            let shown: Vec<Result<Sse, SseError>> = match event {
-                Ok(event) if events::is_message(&event) => {
+    /// Returns the events of a stream for the SDK. `id` is the request that the stream responds to.
+    fn capture_events(
+        &self,
+        response: Response,
+        id: Option<i64>,
+    ) -> BoxStream<'static, Result<Sse, SseError>> {
+        let connection = self.connection.clone();
+        let events = sse_events::events(response).flat_map(move |event| {
+            let events: Vec<Result<Sse, SseError>> = match event {
+                Ok(event) if sse_events::is_message(&event) => {
                     let data = event.data.as_deref().unwrap_or_default();
-                    let mut shown: Vec<Sse> = link
-                        .tee
-                        .hear(data.as_bytes())
+                    let mut events: Vec<Sse> = connection
+                        .capture
+                        .receive(data.as_bytes())
                         .into_iter()
                         .map(|message| Sse { data: Some(message.to_string()), ..Sse::default() })
                         .collect();
-                    // The id counts once all messages of the event are through.
+                    // The event id is valid only after all messages of the event.
                     let marker = Sse { data: None, ..event };
-                    match shown.last_mut() {
+                    match events.last_mut() {
                         Some(last) => *last = Sse { data: last.data.take(), ..marker },
-                        None => shown.push(marker),
+                        None => events.push(marker),
                     }
-                    shown.into_iter().map(Ok).collect()
+                    events.into_iter().map(Ok).collect()
                 }
                 Ok(event) => vec![Ok(event)],
-                Err(EventError::TooLong) => {
-                    let failed =
-                        id.and_then(|id| link.tee.fail(id, Failure::TooLong { limit: LONGEST_MESSAGE }));
-                    failed.into_iter().map(|message| Ok(Sse::default().data(message.to_string()))).collect()
+                Err(EventStreamError::TooLong) => {
+                    let failure = TransportFailure::TooLong { limit: MAX_MESSAGE_BYTES };
+                    let error = id.and_then(|id| connection.capture.fail(id, failure));
+                    error.into_iter().map(|message| Ok(Sse::default().data(message.to_string()))).collect()
                 }
-                Err(EventError::Broken(error)) => vec![Err(error)],
+                Err(EventStreamError::Failed(error)) => vec![Err(error)],
             };
-            stream::iter(shown)
+            stream::iter(events)
         });
         events.boxed()
     }
 }
 
-/// Whether the server has forgotten the session. The specification says 404; a common server of the old era says 400.
-fn is_session_gone(status: StatusCode, body: &[u8]) -> bool {
+/// Whether the server no longer knows the session. The specification requires 404, but a common older server
+/// responds with 400 and names the session only in its text.
+fn is_session_expired(status: StatusCode, body: &[u8]) -> bool {
     status == StatusCode::NOT_FOUND
         || (status == StatusCode::BAD_REQUEST
             && String::from_utf8_lossy(body).to_ascii_lowercase().contains("session"))
 }
 
 fn headers(custom: Headers, session: Option<&str>, last_event: Option<&str>) -> Result<HeaderMap, Error> {
-    let invalid = |_| StreamableHttpError::UnexpectedServerResponse("an id that is no header value".into());
+    let invalid = |_| {
+        StreamableHttpError::UnexpectedServerResponse(
+            "the session or event id is not a valid header value".into(),
+        )
+    };
     let mut headers = HeaderMap::from_iter(custom);
-    headers.insert(ACCEPT, BOTH);
+    headers.insert(ACCEPT, JSON_OR_EVENTS);
     if let Some(session) = session {
-        headers.insert(SESSION, HeaderValue::from_str(session).map_err(invalid)?);
+        headers.insert(SESSION_ID, HeaderValue::from_str(session).map_err(invalid)?);
     }
     if let Some(last_event) = last_event {
-        headers.insert(LAST_EVENT, HeaderValue::from_str(last_event).map_err(invalid)?);
+        headers.insert(LAST_EVENT_ID, HeaderValue::from_str(last_event).map_err(invalid)?);
     }
     Ok(headers)
 }
 
-fn typed(message: Value, session: Option<String>) -> Result<StreamableHttpPostResponse, Error> {
+fn json_response(message: Value, session: Option<String>) -> Result<StreamableHttpPostResponse, Error> {
     let message: ServerJsonRpcMessage = serde_json::from_value(message)?;
     Ok(StreamableHttpPostResponse::Json(message, session))
 }

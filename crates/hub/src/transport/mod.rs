@@ -1,196 +1,201 @@
-//! The ways to a server: a child process, streamable HTTP, and the older HTTP with server-sent events.
+//! The transports to a server: a child process, streamable HTTP, and the older HTTP with server-sent events.
 //!
-//! Each is a transport of the SDK with the [`Tee`] between the wire and the SDK. What a session needs to know beside
-//! the SDK (why the connection ended, the last lines of stderr) goes through the [`Link`] they share.
+//! Each is a transport of the SDK with a [`RawCapture`] between the wire and the SDK. A transport and its
+//! session share a [`Connection`] for what the SDK does not report: why the connection ended, and the last
+//! lines of stderr.
 
 mod command;
-mod events;
-mod group;
 pub(crate) mod http;
-mod lines;
+mod line_splitter;
+mod process_group;
 pub(crate) mod sse;
+mod sse_events;
 pub(crate) mod stdio;
-mod tail;
 #[cfg(unix)]
 mod watchdog;
 
 use std::fmt;
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::watch;
 
-use crate::Secret;
-use crate::tee::{Schemas, Tee};
-pub use command::SpawnError;
-pub(crate) use tail::Tail;
+use crate::raw_capture::{RawCapture, SdkSchemas};
+use crate::stderr_tail::StderrTail;
+use crate::sync::lock;
+pub(crate) use command::SpawnError;
 
-/// Where a server is and how it is reached.
-#[derive(Debug, Clone)]
-pub enum Target {
-    /// A program that speaks MCP on its standard input and output.
-    Stdio { command: String, args: Vec<String>, env: Vec<(String, Secret)>, cwd: Option<PathBuf> },
-    /// An address.
-    Http { url: String, headers: Vec<(String, Secret)>, kind: HttpKind },
-}
-
-/// Which of the two HTTP transports a server speaks.
+/// The HTTP transport of a server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum HttpKind {
-    /// Streamable HTTP, and the older one where the server refuses that.
+    /// Streamable HTTP, with the older transport as the fallback.
     #[default]
     Auto,
     Streamable,
     Sse,
 }
 
-/// Why a transport could not bring an answer.
+/// The transport could not deliver a response.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Failure {
-    #[error("the answer is longer than {limit} bytes")]
+pub(crate) enum TransportFailure {
+    #[error("the response is longer than {limit} bytes")]
     TooLong { limit: usize },
-    #[error("the answer cannot be read: {why}")]
-    Unreadable { why: String },
+    #[error("the response cannot be parsed: {reason}")]
+    Unreadable { reason: String },
     #[error("could not reach the server: {reason}")]
     Unreachable { reason: String },
-    #[error("the connection broke: {reason}")]
-    Broken { reason: String },
-    #[error("the server asks for authorization (HTTP {status})")]
+    #[error("the connection failed: {reason}")]
+    Interrupted { reason: String },
+    #[error("the server requires authorization (HTTP {status})")]
     Unauthorized { status: u16, challenge: String },
-    #[error("no token for the server: {reason}")]
+    #[error("no access token for the server: {reason}")]
     NoToken { reason: String, hint: Option<String> },
-    #[error("the server answered HTTP {status}{}", shown(excerpt))]
+    #[error("the server responded with HTTP {status}{}", suffix(excerpt))]
     Status { status: u16, excerpt: String },
-    #[error("the server answered with {}, not with JSON or events{}", content_type.as_deref().unwrap_or("no content type"), shown(excerpt))]
+    #[error(
+        "the server responded with {} instead of JSON or server-sent events{}",
+        content_type.as_deref().unwrap_or("no content type"),
+        suffix(excerpt)
+    )]
     WrongContent { content_type: Option<String>, excerpt: String },
 }
 
-impl Failure {
-    /// The next thing to try, in one line.
-    pub fn hint(&self) -> Option<String> {
-        Some(match self {
-            Failure::NoToken { hint, .. } => return hint.clone(),
-            Failure::Unauthorized { status: 401, .. } => {
-                "give it a header with a token, or log in with `toolwire doctor` on a terminal".to_owned()
+impl TransportFailure {
+    /// Returns the next thing to try, in one line.
+    pub(crate) fn hint(&self) -> Option<String> {
+        let hint = match self {
+            TransportFailure::NoToken { hint, .. } => return hint.clone(),
+            TransportFailure::Unauthorized { status: 401, .. } => {
+                "configure a header with a token, or log in with `toolwire doctor` in a terminal"
             }
-            Failure::Unauthorized { .. } => {
-                "the token lacks a right: name it in `oauth.scopes`, or ask for it".to_owned()
+            TransportFailure::Unauthorized { .. } => {
+                "the token lacks a permission: add its scope to `oauth.scopes`"
             }
-            Failure::Unreachable { .. } => "is it running, and is its `url` right?".to_owned(),
-            Failure::Status { status: 400..=499, .. } | Failure::WrongContent { .. } => {
-                "check its `url`: this is not how an MCP server answers".to_owned()
+            TransportFailure::Unreachable { .. } => "check that it is running and that its `url` is correct",
+            TransportFailure::Status { status: 400..=499, .. } | TransportFailure::WrongContent { .. } => {
+                "check its `url`: an MCP server does not respond like this"
             }
-            Failure::Status { .. } => "look into the server's own log".to_owned(),
-            Failure::TooLong { .. } | Failure::Unreadable { .. } | Failure::Broken { .. } => return None,
-        })
+            TransportFailure::Status { .. } => "check the server's log",
+            TransportFailure::TooLong { .. }
+            | TransportFailure::Unreadable { .. }
+            | TransportFailure::Interrupted { .. } => return None,
+        };
+        Some(hint.to_owned())
     }
 
-    /// Whether the server may have acted on the request all the same.
-    pub fn may_have_run(&self) -> bool {
+    /// Whether the server may have acted on the request.
+    pub(crate) fn may_have_run(&self) -> bool {
         match self {
-            Failure::TooLong { .. } | Failure::Unreadable { .. } | Failure::Broken { .. } => true,
-            Failure::WrongContent { .. } => true,
-            Failure::Unreachable { .. } | Failure::Unauthorized { .. } | Failure::NoToken { .. } => false,
-            Failure::Status { status, .. } => *status >= 500 || *status == 408,
+            TransportFailure::TooLong { .. }
+            | TransportFailure::Unreadable { .. }
+            | TransportFailure::Interrupted { .. }
+            | TransportFailure::WrongContent { .. } => true,
+            TransportFailure::Unreachable { .. }
+            | TransportFailure::Unauthorized { .. }
+            | TransportFailure::NoToken { .. } => false,
+            TransportFailure::Status { status, .. } => *status >= 500 || *status == 408,
         }
     }
 }
 
-/// Why a connection is over.
+/// Why a connection ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ending {
-    /// The process ended: `exit code 1`, `signal 9`.
+pub(crate) enum ConnectionEnd {
+    /// The process `exited with code 1` or `was killed by signal 9`.
     Exited { how: String },
-    /// The process runs on, but will never answer.
+    /// The process is still running, but cannot respond any more.
     StdoutClosed,
     /// The stream of events ended.
     StreamEnded { reason: String },
-    /// We closed it.
+    /// The client closed the connection.
     Closed,
 }
 
-impl fmt::Display for Ending {
+impl fmt::Display for ConnectionEnd {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Ending::Exited { how } => write!(formatter, "the process ended with {how}"),
-            Ending::StdoutClosed => formatter.write_str("the process closed its output but runs on"),
-            Ending::StreamEnded { reason } => write!(formatter, "the connection ended: {reason}"),
-            Ending::Closed => formatter.write_str("the connection was closed"),
+            ConnectionEnd::Exited { how } => write!(formatter, "the process {how}"),
+            ConnectionEnd::StdoutClosed => {
+                formatter.write_str("the process closed its stdout but is still running")
+            }
+            ConnectionEnd::StreamEnded { reason } => write!(formatter, "the connection ended: {reason}"),
+            ConnectionEnd::Closed => formatter.write_str("the connection was closed"),
         }
     }
 }
 
-/// What a transport and its session share beside the SDK.
-pub(crate) struct Link {
-    pub(crate) tee: Tee,
-    pub(crate) stderr: Tail,
-    ended: watch::Sender<Option<Ending>>,
-    /// How many requests of the server the application is answering.
-    asking: watch::Sender<usize>,
-    failure: Mutex<Option<Failure>>,
+/// The state that a transport and its session share.
+pub(crate) struct Connection {
+    pub(crate) capture: RawCapture,
+    pub(crate) stderr: StderrTail,
+    end: watch::Sender<Option<ConnectionEnd>>,
+    /// The number of server requests that the application is responding to.
+    open_requests: watch::Sender<usize>,
+    last_failure: Mutex<Option<TransportFailure>>,
 }
 
-impl Link {
-    pub(crate) fn new(server: &str, schemas: Schemas) -> Arc<Link> {
-        Arc::new(Link {
-            tee: Tee::new(server, schemas),
-            stderr: Tail::default(),
-            ended: watch::Sender::new(None),
-            asking: watch::Sender::new(0),
-            failure: Mutex::default(),
+impl Connection {
+    pub(crate) fn new(server: &str, schemas: SdkSchemas) -> Arc<Connection> {
+        Arc::new(Connection {
+            capture: RawCapture::new(server, schemas),
+            stderr: StderrTail::default(),
+            end: watch::Sender::new(None),
+            open_requests: watch::Sender::new(0),
+            last_failure: Mutex::default(),
         })
     }
 
-    /// The connection is over. The first reason stays.
-    pub(crate) fn end(&self, ending: Ending) {
-        self.ended.send_if_modified(|ended| {
-            let first = ended.is_none();
-            ended.get_or_insert(ending);
-            first
+    /// Marks the connection as ended. Only the first reason is recorded.
+    pub(crate) fn set_ended(&self, reason: ConnectionEnd) {
+        self.end.send_if_modified(|end| {
+            let is_first = end.is_none();
+            end.get_or_insert(reason);
+            is_first
         });
     }
 
-    /// Waits until the connection is over.
-    pub(crate) async fn ended(&self) -> Ending {
-        let mut ended = self.ended.subscribe();
-        match ended.wait_for(Option::is_some).await {
-            Ok(ending) => ending.clone().unwrap_or(Ending::Closed),
-            Err(_) => Ending::Closed,
+    /// Waits until the connection has ended.
+    pub(crate) async fn ended(&self) -> ConnectionEnd {
+        let mut end = self.end.subscribe();
+        match end.wait_for(Option::is_some).await {
+            Ok(end) => end.clone().unwrap_or(ConnectionEnd::Closed),
+            Err(_) => ConnectionEnd::Closed,
         }
     }
 
-    pub(crate) fn ending(&self) -> Option<Ending> {
-        self.ended.borrow().clone()
+    /// Returns why the connection ended, if it has.
+    pub(crate) fn end(&self) -> Option<ConnectionEnd> {
+        self.end.borrow().clone()
     }
 
-    /// Notes why a message did not get through, for errors that come back through the SDK without their reason.
-    pub(crate) fn failed(&self, failure: &Failure) {
-        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure.clone());
+    /// Records why a message was not delivered, because the SDK's errors do not contain the reason.
+    pub(crate) fn set_last_failure(&self, failure: &TransportFailure) {
+        *lock(&self.last_failure) = Some(failure.clone());
     }
 
-    pub(crate) fn last_failure(&self) -> Option<Failure> {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub(crate) fn last_failure(&self) -> Option<TransportFailure> {
+        lock(&self.last_failure).clone()
     }
 
-    /// Notes that the application is answering the server, until the guard is dropped.
-    pub(crate) fn application_answers(self: &Arc<Link>) -> Answering {
-        self.asking.send_modify(|asking| *asking += 1);
-        Answering(self.clone())
+    /// Records that the application is responding to a request of the server, until the guard is dropped.
+    pub(crate) fn application_responds(self: &Arc<Connection>) -> OpenRequest {
+        self.open_requests.send_modify(|count| *count += 1);
+        OpenRequest(self.clone())
     }
 
-    pub(crate) fn asking(&self) -> watch::Receiver<usize> {
-        self.asking.subscribe()
+    pub(crate) fn open_requests(&self) -> watch::Receiver<usize> {
+        self.open_requests.subscribe()
     }
 }
 
-pub(crate) struct Answering(Arc<Link>);
+/// A server request that the application is responding to.
+pub(crate) struct OpenRequest(Arc<Connection>);
 
-impl Drop for Answering {
+impl Drop for OpenRequest {
     fn drop(&mut self) {
-        self.0.asking.send_modify(|asking| *asking = asking.saturating_sub(1));
+        self.0.open_requests.send_modify(|count| *count = count.saturating_sub(1));
     }
 }
 
-fn shown(excerpt: &str) -> String {
+fn suffix(excerpt: &str) -> String {
     if excerpt.is_empty() { String::new() } else { format!(": {excerpt}") }
 }

@@ -1,6 +1,7 @@
-//! The older HTTP transport: one stream of events for all that the server says, and an address for what we say.
+//! The older HTTP transport: one event stream for all messages of the server, and one URL for our messages.
 //!
-//! The SDK no longer has it, many servers still do. The session is the stream: when it ends, so does the connection.
+//! The SDK no longer supports it, but many servers do. The stream is the session: when it ends, so does the
+//! connection.
 
 use std::sync::Arc;
 
@@ -15,72 +16,72 @@ use sse_stream::Sse;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::events::{self, EventError};
-use super::http::{Client, content_type, excerpt};
-use super::{Ending, Failure, Link};
+use super::http::{HttpClient, HttpRequest, content_type, is_event_stream, status_failure, wrong_content};
+use super::sse_events::{self, EventStreamError};
+use super::{Connection, ConnectionEnd, TransportFailure};
 
-/// How many messages of the server may wait to be read.
-const QUEUE: usize = 64;
+/// How many messages of the server may wait for the SDK.
+const QUEUE_LENGTH: usize = 64;
 
-/// Opens the stream and learns where to send messages.
-pub(crate) async fn open(client: Client, link: Arc<Link>) -> Result<SseTransport, Failure> {
+/// Opens the stream and waits for the URL to which messages are sent.
+pub(crate) async fn open(
+    client: HttpClient,
+    connection: Arc<Connection>,
+) -> Result<SseTransport, TransportFailure> {
     let mut headers = HeaderMap::new();
     headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
-    let response = client.send_for(&link, Method::GET, client.url(), headers, None, None).await?;
-    let status = response.status();
-    if !status.is_success() {
-        return Err(Failure::Status { status: status.as_u16(), excerpt: excerpt(response).await });
+    let request = HttpRequest::new(Method::GET, client.url(), headers);
+    let response = client.send(&connection, request).await?;
+    if !response.status().is_success() {
+        return Err(status_failure(response).await);
     }
-    let kind = content_type(&response);
-    if !kind.as_deref().is_some_and(|kind| kind.starts_with("text/event-stream")) {
-        return Err(Failure::WrongContent { content_type: kind, excerpt: excerpt(response).await });
+    if !is_event_stream(content_type(&response).as_deref()) {
+        return Err(wrong_content(response).await);
     }
-    let mut events = events::events(response);
+    let mut events = sse_events::events(response);
+    let interrupted = |reason: String| TransportFailure::Interrupted { reason };
     let endpoint = loop {
         match events.next().await {
             Some(Ok(event)) if event.event.as_deref() == Some("endpoint") => {
                 break endpoint(client.url(), event.data.as_deref().unwrap_or_default())?;
             }
             Some(Ok(_)) => {}
-            Some(Err(error)) => return Err(Failure::Broken { reason: error.to_string() }),
-            None => {
-                return Err(Failure::Broken {
-                    reason: "the stream ended before it named an endpoint".into(),
-                });
-            }
+            Some(Err(error)) => return Err(interrupted(error.to_string())),
+            None => return Err(interrupted("the stream ended before the `endpoint` event".into())),
         }
     };
-    let (incoming, inbox) = mpsc::channel(QUEUE);
-    let reader = tokio::spawn(read(events, incoming, link.clone()));
-    Ok(SseTransport { client, endpoint: Arc::new(endpoint), inbox, reader, link })
+    let (incoming, inbox) = mpsc::channel(QUEUE_LENGTH);
+    let reader = tokio::spawn(read(events, incoming, connection.clone()));
+    Ok(SseTransport { client, endpoint: Arc::new(endpoint), inbox, reader, connection })
 }
 
 pub(crate) struct SseTransport {
-    client: Client,
+    client: HttpClient,
     endpoint: Arc<Url>,
     inbox: mpsc::Receiver<ServerJsonRpcMessage>,
     reader: JoinHandle<()>,
-    link: Arc<Link>,
+    connection: Arc<Connection>,
 }
 
 impl Transport<RoleClient> for SseTransport {
-    type Error = Failure;
+    type Error = TransportFailure;
 
     fn send(
         &mut self,
         mut message: ClientJsonRpcMessage,
-    ) -> impl Future<Output = Result<(), Failure>> + Send + 'static {
-        let id = self.link.tee.asking(&mut message);
-        let (client, endpoint, link) = (self.client.clone(), self.endpoint.clone(), self.link.clone());
+    ) -> impl Future<Output = Result<(), TransportFailure>> + Send + 'static {
+        let id = self.connection.capture.register(&mut message);
+        let (client, endpoint) = (self.client.clone(), self.endpoint.clone());
+        let connection = self.connection.clone();
         async move {
             if let Some(id) = id {
-                link.tee.delivered(id, true);
+                connection.capture.set_delivered(id, true);
             }
-            let posted = post(&client, &link, &endpoint, &message).await;
+            let posted = post(&client, &connection, &endpoint, &message).await;
             if let Err(failure) = &posted {
-                link.failed(failure);
+                connection.set_last_failure(failure);
                 if let Some(id) = id {
-                    link.tee.fail(id, failure.clone());
+                    connection.capture.fail(id, failure.clone());
                 }
             }
             posted
@@ -91,8 +92,8 @@ impl Transport<RoleClient> for SseTransport {
         self.inbox.recv().await
     }
 
-    async fn close(&mut self) -> Result<(), Failure> {
-        self.link.end(Ending::Closed);
+    async fn close(&mut self) -> Result<(), TransportFailure> {
+        self.connection.set_ended(ConnectionEnd::Closed);
         self.reader.abort();
         Ok(())
     }
@@ -105,55 +106,57 @@ impl Drop for SseTransport {
 }
 
 async fn post(
-    client: &Client,
-    link: &Arc<Link>,
+    client: &HttpClient,
+    connection: &Arc<Connection>,
     endpoint: &Url,
     message: &ClientJsonRpcMessage,
-) -> Result<(), Failure> {
-    let body =
-        serde_json::to_vec(message).map_err(|error| Failure::Unreachable { reason: error.to_string() })?;
+) -> Result<(), TransportFailure> {
+    let body = serde_json::to_vec(message)
+        .map_err(|error| TransportFailure::Unreachable { reason: error.to_string() })?;
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    let response = client.send_for(link, Method::POST, endpoint, headers, Some(body), None).await?;
-    let status = response.status();
-    if status.is_success() {
-        return Ok(());
+    let request = HttpRequest { body: Some(body), ..HttpRequest::new(Method::POST, endpoint, headers) };
+    let response = client.send(connection, request).await?;
+    match response.status().is_success() {
+        true => Ok(()),
+        false => Err(status_failure(response).await),
     }
-    Err(Failure::Status { status: status.as_u16(), excerpt: excerpt(response).await })
 }
 
 async fn read(
-    mut events: BoxStream<'static, Result<Sse, EventError>>,
+    mut events: BoxStream<'static, Result<Sse, EventStreamError>>,
     incoming: mpsc::Sender<ServerJsonRpcMessage>,
-    link: Arc<Link>,
+    connection: Arc<Connection>,
 ) {
     let reason = loop {
         let event = match events.next().await {
             Some(Ok(event)) => event,
             Some(Err(error)) => break error.to_string(),
-            None => break "the server closed it".to_owned(),
+            None => break "the server closed the stream".to_owned(),
         };
-        if !events::is_message(&event) {
+        if !sse_events::is_message(&event) {
             continue;
         }
-        for message in link.tee.hear(event.data.unwrap_or_default().as_bytes()) {
+        for message in connection.capture.receive(event.data.unwrap_or_default().as_bytes()) {
             let Ok(message) = serde_json::from_value(message) else { continue };
             if incoming.send(message).await.is_err() {
                 return;
             }
         }
     };
-    link.end(Ending::StreamEnded { reason });
+    connection.set_ended(ConnectionEnd::StreamEnded { reason });
 }
 
-/// The address that the server names for our messages. It must be on the server's own origin, or any server could have
-/// us send its headers and tokens elsewhere.
-fn endpoint(url: &Url, named: &str) -> Result<Url, Failure> {
-    let endpoint = url.join(named.trim()).map_err(|error| Failure::Broken {
-        reason: format!("the endpoint `{named}` is no address: {error}"),
+/// Resolves the URL that the server names for our messages. It must have the server's origin, because headers
+/// and tokens are sent to it.
+fn endpoint(url: &Url, named: &str) -> Result<Url, TransportFailure> {
+    let endpoint = url.join(named.trim()).map_err(|error| TransportFailure::Interrupted {
+        reason: format!("invalid endpoint URL `{named}`: {error}"),
     })?;
     if endpoint.origin() != url.origin() {
-        return Err(Failure::Broken { reason: format!("the endpoint `{named}` is on another origin") });
+        return Err(TransportFailure::Interrupted {
+            reason: format!("the endpoint `{named}` has a different origin than the server"),
+        });
     }
     Ok(endpoint)
 }
@@ -164,12 +167,12 @@ mod tests {
 
     #[track_caller]
     fn check(named: &str, expected: Option<&str>) {
-        let url = Url::parse("https://example.com/mcp/sse").expect("a valid address");
+        let url = Url::parse("https://example.com/mcp/sse").expect("the URL is valid");
         assert_eq!(endpoint(&url, named).ok().as_ref().map(Url::as_str), expected);
     }
 
     #[test]
-    fn the_endpoint_stays_on_the_origin() {
+    fn the_endpoint_must_have_the_origin_of_the_server() {
         check("/messages?session=1", Some("https://example.com/messages?session=1"));
         check("messages", Some("https://example.com/mcp/messages"));
         check("https://example.com:443/messages", Some("https://example.com/messages"));

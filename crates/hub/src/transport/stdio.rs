@@ -1,11 +1,13 @@
-//! A server as a child process that speaks on its standard input and output, a message a line.
+//! A server as a child process that reads messages from stdin and writes them to stdout, one per line.
 //!
-//! The process has a group of its own, so that the children of wrappers like `npx` end with it, and a watchdog that ends
-//! the group when we cannot. It is asked to go in three steps: end of input, SIGTERM, SIGKILL.
+//! The process has its own process group, so that the children of wrappers like `npx` end with it, and a
+//! watchdog that ends the group if this process is killed. It is stopped in three steps: end of input,
+//! SIGTERM, SIGKILL.
 
 use std::ffi::OsString;
 use std::future::poll_fn;
 use std::io;
+use std::path::Path;
 use std::pin::Pin;
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
@@ -24,90 +26,99 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::command::{self, SpawnError};
-use super::group::Group;
-use super::lines::{Line, Lines};
-use super::{Ending, Link, Target};
-use crate::tee::LONGEST_MESSAGE;
+use super::line_splitter::{LineSplitter, OutputLine};
+use super::process_group::ProcessGroup;
+use super::{Connection, ConnectionEnd};
+use crate::Secret;
+use crate::raw_capture::MAX_MESSAGE_BYTES;
 
-/// How long a process may take for each of the steps that end it.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long each step of stopping a process may take.
+const STOP_STEP_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long the output of a process that ended is still read: a child of its own may hold the pipe open.
-const LAST_WORDS: Duration = Duration::from_millis(500);
+/// How long the output of a process is read after it has exited, because a child process may still hold the
+/// pipe.
+const OUTPUT_DRAIN_TIME: Duration = Duration::from_millis(500);
 
-/// How often it is looked whether a process has begun to read.
-const LOOK: Duration = Duration::from_millis(20);
+/// How often the pipe is checked until the process has read a message.
+const STDIN_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// How many messages of the process may wait to be taken.
-const QUEUE: usize = 64;
+/// How many messages of the process may wait for the SDK.
+const QUEUE_LENGTH: usize = 64;
 
-/// Starts the process. It ends when [`Process::stop`] is called or when both halves are dropped.
+/// The program of a server, as configured.
+pub(crate) struct ServerCommand<'a> {
+    pub(crate) command: &'a str,
+    pub(crate) args: &'a [String],
+    pub(crate) env: &'a [(String, Secret)],
+    pub(crate) cwd: Option<&'a Path>,
+}
+
+/// Starts the process. It ends when [`ServerProcess::stop`] is called or when both returned values are
+/// dropped.
 pub(crate) fn spawn(
-    target: &Target,
-    ours: &[(OsString, OsString)],
-    probe: Duration,
-    link: Arc<Link>,
-) -> Result<(StdioTransport, Process), SpawnError> {
-    let Target::Stdio { command, args, env, cwd } = target else {
-        unreachable!("a transport of another kind has its own function");
-    };
-    let environment = command::environment(ours, env);
-    if let Some(cwd) = cwd.as_ref().filter(|cwd| !cwd.is_dir()) {
-        return Err(SpawnError::NoFolder { command: command.clone(), cwd: cwd.clone() });
+    server: &ServerCommand<'_>,
+    our_environment: &[(OsString, OsString)],
+    probe_timeout: Duration,
+    connection: Arc<Connection>,
+) -> Result<(StdioTransport, ServerProcess), SpawnError> {
+    let environment = command::environment(our_environment, server.env);
+    if let Some(cwd) = server.cwd.filter(|cwd| !cwd.is_dir()) {
+        return Err(SpawnError::NoDirectory { command: server.command.to_owned(), cwd: cwd.to_owned() });
     }
-    let path = command::find(command, cwd.as_deref(), &environment)?;
+    let path = command::find_program(server.command, server.cwd, &environment)?;
     let failed = |source: io::Error| SpawnError::Failed { path: path.clone(), source };
     let mut program = Command::new(&path);
-    program.args(args).env_clear().envs(environment).kill_on_drop(true);
+    program.args(server.args).env_clear().envs(environment).kill_on_drop(true);
     program.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    if let Some(cwd) = cwd {
+    if let Some(cwd) = server.cwd {
         program.current_dir(cwd);
     }
-    let mut group = Group::open();
-    group.take_in(&mut program);
+    let mut group = ProcessGroup::create();
+    group.assign(&mut program);
     let mut child = program.spawn().map_err(failed)?;
-    group.started(&child).map_err(failed)?;
+    group.add(&child).map_err(failed)?;
     let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
-        return Err(failed(io::Error::other("its pipes are missing")));
+        return Err(failed(io::Error::other("its standard streams are missing")));
     };
 
-    let (incoming, inbox) = mpsc::channel(QUEUE);
-    let exited = watch::Sender::new(None);
+    let (incoming, inbox) = mpsc::channel(QUEUE_LENGTH);
+    let exit = watch::Sender::new(None);
     let stop = CancellationToken::new();
-    let mut pipes = JoinSet::new();
-    let stdin = Stdin(Arc::new(Mutex::new(Some(stdin))));
-    pipes.spawn(stdin.clone().close_at(stop.clone()));
-    let (complaining, complained) = oneshot::channel::<()>();
-    pipes.spawn(read(stdout, incoming, link.clone(), exited.subscribe(), complained));
-    let told = link.clone();
-    pipes.spawn(async move {
-        told.stderr.follow(stderr).await;
-        drop(complaining);
+    let mut pipe_tasks = JoinSet::new();
+    let stdin = ProcessStdin(Arc::new(Mutex::new(Some(stdin))));
+    pipe_tasks.spawn(stdin.clone().close_on(stop.clone()));
+    let (stderr_open, stderr_closed) = oneshot::channel::<()>();
+    pipe_tasks.spawn(read_stdout(stdout, incoming, connection.clone(), exit.subscribe(), stderr_closed));
+    let stderr_connection = connection.clone();
+    pipe_tasks.spawn(async move {
+        stderr_connection.stderr.read_from(stderr).await;
+        drop(stderr_open);
     });
-    let (gone, is_gone) = watch::channel(false);
-    tokio::spawn(tend(child, group, pipes, exited, stop.clone(), gone));
+    let (set_ended, ended) = watch::channel(false);
+    tokio::spawn(supervise(child, group, pipe_tasks, exit, stop.clone(), set_ended));
 
-    let transport = StdioTransport { inbox, stdin, link, probe, probing: None, stop: stop.clone() };
-    Ok((transport, Process { stop, gone: is_gone }))
+    let transport =
+        StdioTransport { inbox, stdin, connection, probe_timeout, probe: None, stop: stop.clone() };
+    Ok((transport, ServerProcess { stop, ended }))
 }
 
-/// The process, seen from outside. It is asked to end when this is dropped.
-pub(crate) struct Process {
+/// A handle to the process. The process is stopped when this is dropped.
+pub(crate) struct ServerProcess {
     stop: CancellationToken,
-    gone: watch::Receiver<bool>,
+    ended: watch::Receiver<bool>,
 }
 
-impl Process {
-    /// Ends the process and its group, and waits until they are gone.
+impl ServerProcess {
+    /// Stops the process and its group, and waits until they have ended.
     pub(crate) async fn stop(&self) {
         self.stop.cancel();
-        // An error says that the task that tends the process is gone, and with it the process.
-        let _ = self.gone.clone().wait_for(|gone| *gone).await;
+        // An error means that the supervising task has ended, and the process with it.
+        let _ = self.ended.clone().wait_for(|ended| *ended).await;
     }
 }
 
-impl Drop for Process {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         self.stop.cancel();
     }
@@ -115,19 +126,19 @@ impl Drop for Process {
 
 pub(crate) struct StdioTransport {
     inbox: mpsc::Receiver<ServerJsonRpcMessage>,
-    stdin: Stdin,
-    link: Arc<Link>,
-    /// How long a server may be silent on `server/discover`, once it has read it.
-    probe: Duration,
-    probing: Option<Probing>,
+    stdin: ProcessStdin,
+    connection: Arc<Connection>,
+    /// How long a server may take to respond to `server/discover` after reading it.
+    probe_timeout: Duration,
+    probe: Option<PendingProbe>,
     stop: CancellationToken,
 }
 
-/// A `server/discover` without an answer.
-struct Probing {
+/// A `server/discover` without a response.
+struct PendingProbe {
     id: i64,
-    read: oneshot::Receiver<()>,
-    until: Option<Instant>,
+    was_read: oneshot::Receiver<()>,
+    deadline: Option<Instant>,
 }
 
 impl Transport<RoleClient> for StdioTransport {
@@ -137,36 +148,36 @@ impl Transport<RoleClient> for StdioTransport {
         &mut self,
         mut message: ClientJsonRpcMessage,
     ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
-        let id = self.link.tee.asking(&mut message);
-        let mut reading = None;
+        let id = self.connection.capture.register(&mut message);
+        let mut notify_read = None;
         if let (Some(id), ClientJsonRpcMessage::Request(request)) = (id, &message)
             && matches!(request.request, ClientRequest::DiscoverRequest(_))
         {
-            let (sender, read) = oneshot::channel();
-            reading = Some(sender);
-            self.probing = Some(Probing { id, read, until: None });
+            let (sender, was_read) = oneshot::channel();
+            notify_read = Some(sender);
+            self.probe = Some(PendingProbe { id, was_read, deadline: None });
         }
-        let (stdin, link, stop) = (self.stdin.clone(), self.link.clone(), self.stop.clone());
+        let (stdin, connection, stop) = (self.stdin.clone(), self.connection.clone(), self.stop.clone());
         async move {
             let mut line = serde_json::to_vec(&message)?;
             line.push(b'\n');
-            let deliver = |is_delivered| {
+            let set_delivered = |is_delivered| {
                 if let Some(id) = id {
-                    link.tee.delivered(id, is_delivered);
+                    connection.capture.set_delivered(id, is_delivered);
                 }
             };
             tokio::select! {
                 biased;
-                written = stdin.write(&line, deliver) => written?,
-                () = stop.cancelled() => return Err(closed()),
+                written = stdin.write(&line, set_delivered) => written?,
+                () = stop.cancelled() => return Err(stdin_closed()),
             }
-            if let Some(reading) = reading {
+            if let Some(notify_read) = notify_read {
                 tokio::spawn(async move {
                     tokio::select! {
                         () = stdin.read_by_process() => {}
                         () = stop.cancelled() => {}
                     }
-                    let _ = reading.send(());
+                    let _ = notify_read.send(());
                 });
             }
             Ok(())
@@ -175,21 +186,21 @@ impl Transport<RoleClient> for StdioTransport {
 
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
         loop {
-            let Some(probing) = &mut self.probing else { return self.inbox.recv().await };
+            let Some(probe) = &mut self.probe else { return self.inbox.recv().await };
             tokio::select! {
                 message = self.inbox.recv() => {
                     if let Some(ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_)) = message {
-                        self.probing = None;
+                        self.probe = None;
                     }
                     return message;
                 }
-                _ = &mut probing.read, if probing.until.is_none() => {
-                    probing.until = Some(Instant::now() + self.probe);
+                _ = &mut probe.was_read, if probe.deadline.is_none() => {
+                    probe.deadline = Some(Instant::now() + self.probe_timeout);
                 }
-                () = sleep_until(probing.until.unwrap_or_else(Instant::now)), if probing.until.is_some() => {
-                    let id = probing.id;
-                    self.probing = None;
-                    if let Some(message) = self.link.tee.give_up_probe(id) {
+                () = sleep_until(probe.deadline.unwrap_or_else(Instant::now)), if probe.deadline.is_some() => {
+                    let id = probe.id;
+                    self.probe = None;
+                    if let Some(message) = self.connection.capture.abandon_probe(id) {
                         return serde_json::from_value(message).ok();
                     }
                 }
@@ -198,7 +209,7 @@ impl Transport<RoleClient> for StdioTransport {
     }
 
     async fn close(&mut self) -> Result<(), io::Error> {
-        self.link.end(Ending::Closed);
+        self.connection.set_ended(ConnectionEnd::Closed);
         self.stop.cancel();
         Ok(())
     }
@@ -210,25 +221,25 @@ impl Drop for StdioTransport {
     }
 }
 
-/// Waits for the end of the process, or brings it about.
-async fn tend(
+/// Waits until the process exits, and stops it on request.
+async fn supervise(
     mut child: Child,
-    mut group: Group,
-    mut pipes: JoinSet<()>,
-    exited: watch::Sender<Option<String>>,
+    mut group: ProcessGroup,
+    mut pipe_tasks: JoinSet<()>,
+    exit: watch::Sender<Option<String>>,
     stop: CancellationToken,
-    gone: watch::Sender<bool>,
+    set_ended: watch::Sender<bool>,
 ) {
-    group.release().await;
-    let by_itself = tokio::select! {
+    group.end_placeholder().await;
+    let exited = tokio::select! {
         status = child.wait() => Some(status),
-        () = stop.cancelled() => timeout(PATIENCE, child.wait()).await.ok(),
+        () = stop.cancelled() => timeout(STOP_STEP_TIMEOUT, child.wait()).await.ok(),
     };
-    let status = match by_itself {
+    let status = match exited {
         Some(status) => status,
         None => {
             group.terminate();
-            match timeout(PATIENCE, child.wait()).await {
+            match timeout(STOP_STEP_TIMEOUT, child.wait()).await {
                 Ok(status) => status,
                 Err(_) => {
                     group.kill();
@@ -238,32 +249,36 @@ async fn tend(
             }
         }
     };
-    exited.send_replace(Some(describe(&status)));
-    // What the process started itself ends with it, whether it went by itself or not.
-    group.end(PATIENCE).await;
-    if timeout(LAST_WORDS * 2, async { while pipes.join_next().await.is_some() {} }).await.is_err() {
-        pipes.shutdown().await;
+    exit.send_replace(Some(describe(&status)));
+    // The children of the process end with it, even if it exited by itself.
+    group.end(STOP_STEP_TIMEOUT).await;
+    let pipes_closed = async { while pipe_tasks.join_next().await.is_some() {} };
+    if timeout(OUTPUT_DRAIN_TIME * 2, pipes_closed).await.is_err() {
+        pipe_tasks.shutdown().await;
     }
     drop(group);
-    gone.send_replace(true);
+    set_ended.send_replace(true);
 }
 
-/// The input of the process, until it is closed.
+/// The stdin of the process; `None` after it is closed.
 #[derive(Clone)]
-struct Stdin(Arc<Mutex<Option<ChildStdin>>>);
+struct ProcessStdin(Arc<Mutex<Option<ChildStdin>>>);
 
-impl Stdin {
-    /// Writes a line, and tells `deliver` whether the process may have all of it. It may act on it, and end of it, before we
-    /// learn that it was written, so that is told beforehand; and a server reads lines, so one without its end was not read.
-    async fn write(&self, mut line: &[u8], deliver: impl Fn(bool)) -> io::Result<()> {
+impl ProcessStdin {
+    /// Writes a line, and reports to `set_delivered` whether the process may have received all of it.
+    ///
+    /// The process may act on the line, and even exit, before the write returns, so delivery is reported
+    /// before the write and withdrawn if the line was not written completely. Servers read lines, so an
+    /// incomplete line has no effect.
+    async fn write(&self, mut line: &[u8], set_delivered: impl Fn(bool)) -> io::Result<()> {
         let mut stdin = self.0.lock().await;
-        let stdin = stdin.as_mut().ok_or_else(closed)?;
+        let stdin = stdin.as_mut().ok_or_else(stdin_closed)?;
         while !line.is_empty() {
             let written = poll_fn(|context| {
-                deliver(true);
+                set_delivered(true);
                 let written = Pin::new(&mut *stdin).poll_write(context, line);
                 if !matches!(written, Poll::Ready(Ok(count)) if count == line.len()) {
-                    deliver(false);
+                    set_delivered(false);
                 }
                 written
             });
@@ -275,64 +290,67 @@ impl Stdin {
         stdin.flush().await
     }
 
-    /// Waits until the process has read what was written, or something else is being written: it has answered then.
+    /// Waits until the process has read what was written. Returns also when another message is being written,
+    /// because the process has responded then.
     async fn read_by_process(&self) {
-        while self.0.try_lock().is_ok_and(|stdin| stdin.as_ref().is_some_and(is_unread)) {
-            sleep(LOOK).await;
+        while self.0.try_lock().is_ok_and(|stdin| stdin.as_ref().is_some_and(has_unread_data)) {
+            sleep(STDIN_POLL_INTERVAL).await;
         }
     }
 
-    /// Closing it is how the server learns that it is to go.
-    async fn close_at(self, stop: CancellationToken) {
+    /// Closes stdin when `stop` is cancelled, which asks the server to exit.
+    async fn close_on(self, stop: CancellationToken) {
         stop.cancelled().await;
         self.0.lock().await.take();
     }
 }
 
-/// Whether there is something in the pipe that the process has not read.
 #[cfg(unix)]
-fn is_unread(stdin: &ChildStdin) -> bool {
+fn has_unread_data(stdin: &ChildStdin) -> bool {
     rustix::io::ioctl_fionread(stdin).is_ok_and(|count| count > 0)
 }
 
 #[cfg(not(unix))]
-fn is_unread(_stdin: &ChildStdin) -> bool {
+fn has_unread_data(_stdin: &ChildStdin) -> bool {
     false
 }
 
-async fn read(
+/// Reads messages from stdout until it is closed, or until shortly after the process has exited.
+async fn read_stdout(
     mut stdout: ChildStdout,
     incoming: mpsc::Sender<ServerJsonRpcMessage>,
-    link: Arc<Link>,
-    mut exited: watch::Receiver<Option<String>>,
-    complained: oneshot::Receiver<()>,
+    connection: Arc<Connection>,
+    mut exit: watch::Receiver<Option<String>>,
+    stderr_closed: oneshot::Receiver<()>,
 ) {
-    let mut lines = Lines::new(LONGEST_MESSAGE);
+    let mut splitter = LineSplitter::new(MAX_MESSAGE_BYTES);
     let mut buffer = vec![0; 64 * 1024];
-    let mut last_words = exited.clone();
-    let mut over = std::pin::pin!(async move {
-        let _ = last_words.wait_for(Option::is_some).await;
-        sleep(LAST_WORDS).await;
+    let mut exit_for_drain = exit.clone();
+    let mut drain_time_over = std::pin::pin!(async move {
+        let _ = exit_for_drain.wait_for(Option::is_some).await;
+        sleep(OUTPUT_DRAIN_TIME).await;
     });
-    let mut is_over = false;
+    let mut is_drain_time_over = false;
     loop {
         let count = tokio::select! {
             biased;
             count = stdout.read(&mut buffer) => count.unwrap_or(0),
-            () = &mut over => {
-                is_over = true;
+            () = &mut drain_time_over => {
+                is_drain_time_over = true;
                 0
             }
         };
-        let heard: Vec<Line> = match count {
-            // Half a message says less than how the process ended.
-            0 => lines.rest().filter(is_message).into_iter().collect(),
-            count => lines.push(&buffer[..count]).collect(),
+        let lines: Vec<OutputLine> = match count {
+            // An incomplete message is dropped: the exit status is the better explanation.
+            0 => splitter.rest().filter(is_message).into_iter().collect(),
+            count => splitter.push(&buffer[..count]).collect(),
         };
-        for line in heard {
+        for line in lines {
             let messages = match line {
-                Line::Whole(line) => link.tee.hear(&line),
-                Line::Oversized { head, tail } => link.tee.hear_oversized(&head, &tail).into_iter().collect(),
+                OutputLine::Complete(line) => connection.capture.receive(&line),
+                OutputLine::Oversized { head, tail } => {
+                    connection.capture.receive_oversized(&head, &tail).into_iter().collect()
+                }
             };
             for message in messages {
                 let Ok(message) = serde_json::from_value(message) else { continue };
@@ -345,22 +363,22 @@ async fn read(
             break;
         }
     }
-    let ending = match timeout(LAST_WORDS, exited.wait_for(Option::is_some)).await {
-        Ok(Ok(how)) => Ending::Exited { how: how.clone().unwrap_or_default() },
-        _ => Ending::StdoutClosed,
+    let end = match timeout(OUTPUT_DRAIN_TIME, exit.wait_for(Option::is_some)).await {
+        Ok(Ok(how)) => ConnectionEnd::Exited { how: how.clone().unwrap_or_default() },
+        _ => ConnectionEnd::StdoutClosed,
     };
-    if ending != Ending::StdoutClosed && !is_over {
-        // Whoever is told of the end is told the reason, which stands on stderr more often than not.
+    if end != ConnectionEnd::StdoutClosed && !is_drain_time_over {
+        // The reason is usually on stderr, so it is read before the end is reported.
         tokio::select! {
-            _ = complained => {}
-            () = &mut over => {}
+            _ = stderr_closed => {}
+            () = &mut drain_time_over => {}
         }
     }
-    link.end(ending);
+    connection.set_ended(end);
 }
 
-fn is_message(line: &Line) -> bool {
-    matches!(line, Line::Whole(line) if serde_json::from_slice::<IgnoredAny>(line).is_ok())
+fn is_message(line: &OutputLine) -> bool {
+    matches!(line, OutputLine::Complete(line) if serde_json::from_slice::<IgnoredAny>(line).is_ok())
 }
 
 fn describe(status: &io::Result<ExitStatus>) -> String {
@@ -368,14 +386,15 @@ fn describe(status: &io::Result<ExitStatus>) -> String {
         Ok(status) => {
             #[cfg(unix)]
             if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(status) {
-                return format!("signal {signal}");
+                return format!("was killed by signal {signal}");
             }
-            status.code().map_or_else(|| "no exit code".into(), |code| format!("exit code {code}"))
+            let code = status.code();
+            code.map_or_else(|| "exited without a code".into(), |code| format!("exited with code {code}"))
         }
-        Err(error) => format!("an unknown status ({error})"),
+        Err(error) => format!("exited with an unknown status ({error})"),
     }
 }
 
-fn closed() -> io::Error {
-    io::Error::new(io::ErrorKind::BrokenPipe, "the process is gone")
+fn stdin_closed() -> io::Error {
+    io::Error::new(io::ErrorKind::BrokenPipe, "the stdin of the process is closed")
 }

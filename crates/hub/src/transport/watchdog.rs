@@ -1,23 +1,26 @@
-//! Ends the servers of a process that could not end them itself.
+//! Ends server processes when this process dies without ending them.
 //!
-//! A process that is killed with -9 runs no code, so its servers would live on. One small shell waits on a pipe whose
-//! other end only this process holds: when the pipe closes, for whatever reason, it ends the process groups that it was
-//! told of and that are still there (ADR 0006). It has a group of its own and ignores the signals of a terminal.
+//! A process that is killed with SIGKILL runs no more code, so its servers would keep running. One small
+//! shell waits on a pipe whose other end only this process holds. When the pipe closes, for any reason, the
+//! shell ends all registered process groups that still exist (ADR 0006). It has its own group and ignores
+//! terminal signals.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
-/// One for the whole process: what it guards is the process.
+use crate::sync::lock;
+
+/// One for the entire process, because it watches the process.
 static WATCHDOG: Mutex<Watchdog> = Mutex::new(Watchdog { shell: None, groups: BTreeSet::new() });
 
-/// Has the group ended when this process dies. Dropping the guard takes it off the list.
-pub(super) fn guard(group: u32) -> io::Result<Guarded> {
-    let mut watchdog = WATCHDOG.lock().unwrap_or_else(PoisonError::into_inner);
+/// Registers a process group to be ended when this process dies. Dropping the registration removes it.
+pub(super) fn register(group: u32) -> io::Result<WatchdogRegistration> {
+    let mut watchdog = lock(&WATCHDOG);
     watchdog.groups.insert(group);
-    match watchdog.tell(&format!("+ {group}\n")) {
-        Ok(()) => Ok(Guarded { group }),
+    match watchdog.send(&format!("+ {group}\n")) {
+        Ok(()) => Ok(WatchdogRegistration { group }),
         Err(error) => {
             watchdog.groups.remove(&group);
             Err(error)
@@ -25,16 +28,16 @@ pub(super) fn guard(group: u32) -> io::Result<Guarded> {
     }
 }
 
-pub(super) struct Guarded {
+pub(super) struct WatchdogRegistration {
     group: u32,
 }
 
-impl Drop for Guarded {
+impl Drop for WatchdogRegistration {
     fn drop(&mut self) {
-        let mut watchdog = WATCHDOG.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watchdog = lock(&WATCHDOG);
         watchdog.groups.remove(&self.group);
-        // A shell that is gone knows of no groups, and the next one is only told of those that are left.
-        let _ = watchdog.tell(&format!("- {}\n", self.group));
+        // If the shell was killed, the next one receives only the remaining groups.
+        let _ = watchdog.send(&format!("- {}\n", self.group));
     }
 }
 
@@ -44,12 +47,12 @@ struct Watchdog {
 }
 
 impl Watchdog {
-    fn tell(&mut self, line: &str) -> io::Result<()> {
+    fn send(&mut self, line: &str) -> io::Result<()> {
         if let Some((_, pipe)) = &mut self.shell {
             if pipe.write_all(line.as_bytes()).is_ok() {
                 return Ok(());
             }
-            // Somebody killed it. Another one takes over, with all groups there are.
+            // The shell was killed. A new one receives all groups.
             if let Some((mut shell, pipe)) = self.shell.take() {
                 drop(pipe);
                 let _ = shell.kill();
@@ -81,7 +84,7 @@ fn start() -> io::Result<(Child, ChildStdin)> {
         .stderr(Stdio::null())
         .process_group(0)
         .spawn()?;
-    let pipe = shell.stdin.take().ok_or_else(|| io::Error::other("the shell has no input"))?;
+    let pipe = shell.stdin.take().ok_or_else(|| io::Error::other("the shell has no stdin"))?;
     Ok((shell, pipe))
 }
 

@@ -1,4 +1,4 @@
-//! The client that the suite watches: a session of the hub, doing what the scenario's flow says.
+//! The client that the suite tests: a hub that does what the scenario's flow requires.
 
 use std::error::Error;
 use std::path::Path;
@@ -8,28 +8,29 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
-use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
-use toolwire_hub::auth::{AuthConfig, GrantKind, OAuth, TokenProvider};
+use toolwire_contract::{CallOptions, Tool, Toolbox};
+use toolwire_hub::auth::{AuthConfig, GrantKind};
 use toolwire_hub::{
-    Browser, CallOptions, ConnectContext, ElicitKind, ElicitReply, ElicitRequest, Host, HttpKind, Listing,
-    Secret, Session, Target,
+    Browser, Config, ElicitKind, ElicitReply, ElicitRequest, Host, HttpKind, Hub, HubOptions, Secret,
+    ServerConfig, ServerName, Transport,
 };
 
 use crate::scenarios::{self, Flow};
 
-/// Below the half minute that the suite gives a client, so that it is told what went wrong.
-const LONGEST_RUN: Duration = Duration::from_secs(25);
+/// Less than the 30 seconds that the suite gives a client, so that the client can report what went wrong.
+const MAX_RUN_TIME: Duration = Duration::from_secs(25);
 
-/// Where this client's metadata document would be; the suite knows it by this address and never reads it.
+/// The URL of this client's metadata document. The suite knows it and never fetches it.
 const CLIENT_METADATA: &str = "https://conformance-test.local/client-metadata.json";
+
+const SERVER: &str = "conformance";
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
 pub(crate) fn main(scenario: &str) -> ExitCode {
     let outcome = tokio::runtime::Runtime::new().map_err(Into::into).and_then(|runtime| {
         runtime.block_on(async {
-            tokio::time::timeout(LONGEST_RUN, run(scenario)).await.map_err(|_| "it took too long")?
+            tokio::time::timeout(MAX_RUN_TIME, run(scenario)).await.map_err(|_| "the scenario timed out")?
         })
     });
     match outcome {
@@ -42,29 +43,31 @@ pub(crate) fn main(scenario: &str) -> ExitCode {
 }
 
 async fn run(scenario: &str) -> Outcome<()> {
-    let scenario = scenarios::named(scenario).ok_or("this scenario is not in the table")?;
-    let url = std::env::args().next_back().ok_or("there is no address")?;
+    let scenario = scenarios::named(scenario).ok_or("the scenario is not in the table")?;
+    let url = std::env::args().next_back().ok_or("the URL is missing")?;
     let context: Value = match std::env::var("MCP_CONFORMANCE_CONTEXT") {
         Ok(context) => serde_json::from_str(&context)?,
         Err(_) => Value::Null,
     };
-    // Tokens are kept in files, here as everywhere; each run starts without.
+    // Tokens are stored in files; each run starts without any.
     let folder = tempfile::tempdir()?;
-    let bearer = sign_in(scenario.flow, &url, &context, folder.path())?;
-    let session = connect(&url, bearer).await?;
-    let done = converse(scenario.flow, &session, &context).await;
-    session.close().await;
-    done
+    let hub = connect(&url, oauth(scenario.flow, &context), folder.path()).await?;
+    let outcome = match hub.missing_servers().pop() {
+        Some(missing) => Err(missing.to_string().into()),
+        None => run_flow(scenario.flow, &hub, &context).await,
+    };
+    hub.close().await;
+    outcome
 }
 
-fn sign_in(flow: Flow, url: &str, context: &Value, folder: &Path) -> Outcome<Option<Arc<dyn TokenProvider>>> {
+fn oauth(flow: Flow, context: &Value) -> Option<Box<AuthConfig>> {
     let text = |key: &str| context[key].as_str().map(str::to_owned);
     let registered = AuthConfig {
         client_id: text("client_id"),
         client_secret: text("client_secret").map(Secret::new),
         ..AuthConfig::default()
     };
-    let config = match flow {
+    Some(Box::new(match flow {
         Flow::SignIn => {
             AuthConfig { client_metadata_url: Some(CLIENT_METADATA.into()), ..AuthConfig::default() }
         }
@@ -74,82 +77,69 @@ fn sign_in(flow: Flow, url: &str, context: &Value, folder: &Path) -> Outcome<Opt
             private_key: text("private_key_pem").map(Secret::new),
             ..registered
         },
-        _ => return Ok(None),
-    };
-    let oauth = OAuth::new("conformance", url, config, folder, Some(Arc::new(Visitor)))?;
-    Ok(Some(Arc::new(oauth)))
+        _ => return None,
+    }))
 }
 
-async fn connect(url: &str, bearer: Option<Arc<dyn TokenProvider>>) -> Outcome<Session> {
-    let target = Target::Http { url: url.to_owned(), headers: Vec::new(), kind: HttpKind::Auto };
-    let (events, _) = mpsc::channel(1);
-    let context = ConnectContext {
-        server: "conformance".into(),
-        host: Arc::new(Obliging),
-        events,
-        // Found out by asking, as with any server seen for the first time.
-        era: None,
-        bearer,
-        environment: Arc::new([]),
-        timeout: LONGEST_RUN,
-        stop: CancellationToken::new(),
-    };
-    Ok(Session::connect(&target, context).await?)
+async fn connect(url: &str, oauth: Option<Box<AuthConfig>>, folder: &Path) -> Outcome<Hub> {
+    let transport = Transport::Http { url: url.parse()?, headers: Vec::new(), kind: HttpKind::Auto, oauth };
+    let name = ServerName::new(SERVER).ok_or("the name is invalid")?;
+    let mut server = ServerConfig::new(name, transport);
+    server.connect_timeout = MAX_RUN_TIME;
+    server.call_timeout = MAX_RUN_TIME;
+    let options = HubOptions::default()
+        .with_host(Arc::new(ObligingHost))
+        .with_data_folder(folder)
+        .with_browser(Arc::new(AutomaticBrowser))
+        .with_result_budget(None);
+    Ok(Hub::connect(&Config { servers: vec![server], toolwire: None }, options).await)
 }
 
-async fn converse(flow: Flow, session: &Session, context: &Value) -> Outcome<()> {
-    let listing = session.list_tools().await?;
+async fn run_flow(flow: Flow, hub: &Hub, context: &Value) -> Outcome<()> {
+    let tools = hub.tools_of(SERVER).unwrap_or_default();
     match flow {
         Flow::ListTools => Ok(()),
         Flow::CallTools | Flow::SignIn | Flow::SignInAsClient | Flow::SignInRegistered => {
-            for tool in offered(&listing) {
-                call(session, text(tool, "name")?, fitting(&tool["inputSchema"])).await?;
+            for tool in &tools {
+                call(hub, &tool.name, Value::Object(example(&schema(tool)))).await?;
             }
             Ok(())
         }
-        Flow::CallAsTold => {
-            for told in context["toolCalls"].as_array().ok_or("the context has no calls")? {
-                let arguments = told["arguments"].as_object().ok_or("a call has no arguments")?;
-                call(session, text(told, "name")?, arguments.clone()).await?;
+        Flow::CallFromContext => {
+            for planned in context["toolCalls"].as_array().ok_or("the context has no calls")? {
+                let name = planned["name"].as_str().ok_or("a call has no name")?;
+                call(hub, name, planned["arguments"].clone()).await?;
             }
             Ok(())
         }
         Flow::GiveInput => {
-            let calls =
-                offered(&listing).map(|tool| async { call(session, text(tool, "name")?, Map::new()).await });
+            let calls = tools.iter().map(|tool| call(hub, &tool.name, json!({})));
             futures::future::try_join_all(calls).await?;
             Ok(())
         }
         Flow::EchoSchema => {
-            let shown = offered(&listing).find(|tool| tool["name"] == "json_schema_2020_12_tool");
-            let schema = shown.ok_or("there is no tool whose schema to echo")?["inputSchema"].clone();
-            call(session, "json_schema_echo", Map::from_iter([("schema".into(), schema)])).await
+            let tool = tools.iter().find(|tool| tool.name == "json_schema_2020_12_tool");
+            let tool = tool.ok_or("the tool whose schema to echo is missing")?;
+            call(hub, "json_schema_echo", json!({"schema": schema(tool)})).await
         }
         Flow::Skip(reason) => Err(reason.into()),
     }
 }
 
-fn offered(listing: &Listing) -> impl Iterator<Item = &Value> {
-    let is_left_out =
-        |tool: &Value| listing.left_out.iter().any(|left_out| tool["name"] == left_out.name.as_str());
-    listing.tools.iter().filter(move |tool| !is_left_out(tool))
+fn schema(tool: &Tool) -> Value {
+    tool.input_schema.clone().unwrap_or_default()
 }
 
-async fn call(session: &Session, name: &str, arguments: Map<String, Value>) -> Outcome<()> {
-    let options = CallOptions { timeout: LONGEST_RUN, ..CallOptions::default() };
-    let result = session.call(name, arguments, options).await?;
-    match result["isError"] == true {
-        true => Err(format!("`{name}` failed: {result}").into()),
+async fn call(hub: &Hub, name: &str, arguments: Value) -> Outcome<()> {
+    let result = hub.call(name, &arguments, CallOptions::default()).await?;
+    match result.is_error() {
+        true => Err(format!("`{name}` failed: {}", Value::from(result)).into()),
         false => Ok(()),
     }
 }
 
-fn text<'value>(value: &'value Value, key: &str) -> Outcome<&'value str> {
-    value[key].as_str().ok_or_else(|| format!("`{key}` is missing in {value}").into())
-}
-
-/// A value for each property.
-fn fitting(schema: &Value) -> Map<String, Value> {
+/// Returns an example value for each property.
+fn example(schema: &Value) -> Map<String, Value> {
     let properties = schema["properties"].as_object().into_iter().flatten();
     let values = properties.map(|(name, schema)| {
         let value = match schema["type"].as_str() {
@@ -164,10 +154,10 @@ fn fitting(schema: &Value) -> Map<String, Value> {
     values.collect()
 }
 
-/// Agrees to everything, and leaves what has a default as it is.
-struct Obliging;
+/// Accepts everything, and does not change fields that have a default.
+struct ObligingHost;
 
-impl Host for Obliging {
+impl Host for ObligingHost {
     fn can_elicit(&self) -> bool {
         true
     }
@@ -177,22 +167,22 @@ impl Host for Obliging {
     }
 
     fn elicit<'a>(&'a self, _server: &'a str, request: ElicitRequest) -> BoxFuture<'a, ElicitReply> {
-        let answer = match request.kind {
+        let reply = match request.kind {
             ElicitKind::Form { schema } => {
-                let mut values = fitting(&schema);
+                let mut values = example(&schema);
                 values.retain(|name, _| schema["properties"][name].get("default").is_none());
                 ElicitReply::Accept(Some(Value::Object(values)))
             }
             ElicitKind::Url { .. } => ElicitReply::Accept(None),
         };
-        Box::pin(std::future::ready(answer))
+        Box::pin(std::future::ready(reply))
     }
 }
 
-/// Follows the login page to where it leads, as a browser with a willing person in front of it.
-struct Visitor;
+/// Opens the login page and follows its redirects, like a user who accepts.
+struct AutomaticBrowser;
 
-impl Browser for Visitor {
+impl Browser for AutomaticBrowser {
     fn open<'a>(&'a self, _server: &'a str, url: &'a str) -> BoxFuture<'a, std::io::Result<()>> {
         Box::pin(async move { reqwest::get(url).await.map(|_| ()).map_err(std::io::Error::other) })
     }

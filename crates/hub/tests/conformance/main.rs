@@ -1,7 +1,8 @@
-//! MCP's own conformance suite, client side: every scenario of both revisions that the suite requires, one by one.
+//! MCP's conformance suite for clients: every scenario of both revisions, one at a time.
 //!
-//! The suite runs this same program as the client (it sets `MCP_CONFORMANCE_SCENARIO`), so what is tested is never older than
-//! the tests. Words on the command line choose scenarios: `cargo test -p toolwire-hub --test conformance -- auth/iss`.
+//! The suite runs this program as the client (with `MCP_CONFORMANCE_SCENARIO` set), so the client is never
+//! older than the tests. Arguments select scenarios: `cargo test -p toolwire-hub --test conformance --
+//! auth/iss`.
 
 mod client;
 mod scenarios;
@@ -18,22 +19,23 @@ fn main() -> ExitCode {
     if let Ok(scenario) = std::env::var("MCP_CONFORMANCE_SCENARIO") {
         return client::main(&scenario);
     }
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    if words.iter().any(|word| word == "--list") {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.iter().any(|argument| argument == "--list") {
         return ExitCode::SUCCESS;
     }
-    let chosen: Vec<&str> = words.iter().map(String::as_str).filter(|word| !word.starts_with('-')).collect();
+    let selected: Vec<&str> =
+        arguments.iter().map(String::as_str).filter(|argument| !argument.starts_with('-')).collect();
     let suite = ConformanceSuite::installed(
         TestedSide::Client,
         Path::new(env!("CARGO_TARGET_TMPDIR")).join("conformance"),
     );
-    let client = std::env::current_exe().expect("a running program has a path");
-    let client = client.to_str().expect("the path of this program is text");
+    let client = std::env::current_exe().expect("this program has a path");
+    let client = client.to_str().expect("the path of this program is UTF-8");
     let mut tally = ScenarioTally::default();
     for revision in REVISIONS {
         println!("\nconformance with MCP {revision}, as a client");
         for listed in suite.scenarios(revision) {
-            if chosen.is_empty() || chosen.iter().any(|word| listed.name.contains(word)) {
+            if selected.is_empty() || selected.iter().any(|part| listed.name.contains(part)) {
                 add(&mut tally, revision, &listed, || run(&suite, &listed, revision, client));
             }
         }
@@ -62,8 +64,8 @@ fn add(
                 }
                 Err(output) => {
                     println!("  {name}{note}: FAILED");
-                    let wants = scenario.wants;
-                    tally.failures.push(format!("{name} of {revision}, which wants: {wants}\n{output}"));
+                    let checks = scenario.checks;
+                    tally.failures.push(format!("{name} of {revision}, which checks: {checks}\n{output}"));
                 }
             },
         },
@@ -74,13 +76,13 @@ fn add(
     }
 }
 
-/// The suite's output when it is not content.
+/// Runs a scenario. The error is the suite's output.
 fn run(suite: &ConformanceSuite, listed: &Scenario, revision: &str, client: &str) -> Result<(), String> {
     let mut tries = scenarios::tries(&listed.name);
     loop {
         tries -= 1;
         let (passed, output) = suite.run(listed, revision, client).map_err(|error| error.to_string())?;
-        // The suite takes a scenario that it does not run for a success.
+        // The suite reports a scenario that it skips as a success.
         if passed && !output.contains("SKIPPED: scenario") {
             return Ok(());
         }

@@ -1,7 +1,7 @@
-//! Every fault that a server can have, and what it must not cost. In each: the other server keeps working, the caller gets
-//! one clear answer, no process is left, and no task, no open file and no memory is kept.
+//! Every fault that a server can have, and its limited effect: the other server keeps working, the caller
+//! gets one clear result or error, no process remains, and no task, open file or memory is leaked.
 //!
-//! What is held is counted for the whole process, so the faults take turns.
+//! Resources are counted for the entire process, so the tests run one at a time.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,134 +12,134 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use support::{Around, PATIENCE, launched, listening, misbehaving, text};
+use support::{TEST_TIMEOUT, TestHub, launched, listening, misbehaving, text};
 use tokio::runtime::{Builder, Runtime};
 use toolwire_hub::{HttpKind, NoHost, Phase, ServerConfig, ServerStatus};
 use toolwire_testkit::{ServerCommand, open_file_count, peak_bytes, resident_bytes, start_misbehaving_http};
 
-/// What the process may hold more than before, once a fault is over: what an allocator keeps for later.
-const KEPT: u64 = 48 << 20;
+/// How much more memory the process may have after a fault, because the allocator retains some.
+const MAX_GROWTH_BYTES: u64 = 48 << 20;
 
-/// What the process may hold at its worst, with a result of 50 MB in its hands: the bytes, their JSON, the text, and a spare.
-const WORST: u64 = 4 * 50_000_000 + KEPT;
+/// The maximum memory with a result of 50 MB: the bytes, their JSON, the text, and one more.
+const MAX_PEAK_BYTES: u64 = 4 * 50_000_000 + MAX_GROWTH_BYTES;
 
 struct Fault {
-    server: Bad,
-    /// How long it has to connect, and a call of it to be answered.
-    connect: Duration,
-    call: Duration,
+    server: FaultyServer,
+    connect_timeout: Duration,
+    call_timeout: Duration,
     tool: &'static str,
-    /// The code of the error that a call of it gives, "" for a result; and words of its message.
-    answer: &'static str,
-    says: &'static str,
-    /// What else is to be seen of it after the call.
-    then: fn(&ServerStatus),
+    /// The code of the error that a call returns; empty for a result.
+    code: &'static str,
+    /// A part of the result or of the error message.
+    message: &'static str,
+    /// Checks the status of the server after the call.
+    check_status: fn(&ServerStatus),
 }
 
-enum Bad {
+enum FaultyServer {
     Stdio(&'static [&'static str]),
     Http(&'static [&'static str]),
-    /// The same where it is not said which of the two transports it speaks.
-    Auto(&'static [&'static str]),
-    /// Not waited for: it is still connecting in the end.
+    /// A remote server whose transport is not configured.
+    AutoHttp(&'static [&'static str]),
+    /// A server that never connects; the test does not wait for it.
     Shell(&'static str),
 }
 
-/// A fault of a call that is answered all the same.
+/// A fault that does not affect the result of a call.
 const HARMLESS: Fault = Fault {
-    server: Bad::Stdio(&["ordinary"]),
-    connect: PATIENCE,
-    call: PATIENCE,
+    server: FaultyServer::Stdio(&["ordinary"]),
+    connect_timeout: TEST_TIMEOUT,
+    call_timeout: TEST_TIMEOUT,
     tool: "echo",
-    answer: "",
-    says: "x",
-    then: |status| assert_eq!(status.phase, Phase::Ready),
+    code: "",
+    message: "x",
+    check_status: |status| assert_eq!(status.phase, Phase::Ready),
 };
 
-/// Short enough to be over soon, for calls that are never answered in time.
-const SHORT: Duration = Duration::from_millis(300);
+/// For calls that never get a response in time.
+const SHORT_TIMEOUT: Duration = Duration::from_millis(300);
 
-/// Long enough for the session to begin, and short enough for a list that never ends.
-const LISTING: Duration = Duration::from_secs(3);
+/// Long enough to start a session, and short enough for a list that never ends.
+const LIST_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Where a server is down or being brought back, with these words as the reason.
-fn is_away(status: &ServerStatus, words: &str) {
+/// Checks that a server is down or recovering, for this reason.
+fn check_unavailable(status: &ServerStatus, expected: &str) {
     let (Phase::Recovering { reason } | Phase::Down { reason }) = &status.phase else {
         panic!("{:?}", status.phase)
     };
-    assert!(reason.contains(words), "{reason}");
+    assert!(reason.contains(expected), "{reason}");
 }
 
 fn check(fault: Fault) {
-    static TURN: Mutex<()> = Mutex::new(());
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _one_at_a_time = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let http = match fault.server {
-        Bad::Http(arguments) | Bad::Auto(arguments) => {
+        FaultyServer::Http(arguments) | FaultyServer::AutoHttp(arguments) => {
             Some(start_misbehaving_http(&[&["--behaviour"], arguments].concat()))
         }
         _ => None,
     };
-    let bad = match fault.server {
-        Bad::Stdio(arguments) => misbehaving("bad", arguments),
-        Bad::Http(_) => listening("bad", &http.as_ref().unwrap().url("/mcp"), HttpKind::Streamable),
-        Bad::Auto(_) => listening("bad", &http.as_ref().unwrap().url("/sse"), HttpKind::Auto),
-        Bad::Shell(script) => {
+    let faulty = match fault.server {
+        FaultyServer::Stdio(arguments) => misbehaving("bad", arguments),
+        FaultyServer::Http(_) => listening("bad", &http.as_ref().unwrap().url("/mcp"), HttpKind::Streamable),
+        FaultyServer::AutoHttp(_) => listening("bad", &http.as_ref().unwrap().url("/sse"), HttpKind::Auto),
+        FaultyServer::Shell(script) => {
             let args = vec!["-c".to_owned(), script.to_owned()];
             launched("bad", ServerCommand { command: "/bin/sh".to_owned(), args })
         }
     };
-    // Made within the turn, as it opens files of its own.
+    // Created under the lock, because it opens files.
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    // The first hub of a process starts what all of them share.
+    // The first hub of a process starts what all hubs share.
     runtime.block_on(async {
-        let around = Around::start(vec![prefixed(misbehaving("good", &["ordinary"]))], Arc::new(NoHost));
-        echo(&around, "hello").await;
-        around.close().await;
+        let hub = TestHub::start(vec![prefixed(misbehaving("good", &["ordinary"]))], Arc::new(NoHost));
+        echo(&hub, "hello").await;
+        hub.close().await;
     });
-    let before = Held::by(&runtime);
-    runtime.block_on(live_with(&fault, bad));
-    before.is_reached_again(&runtime);
-    let worst = peak_bytes(std::process::id()).unwrap();
-    assert!(worst < WORST, "it held {worst} bytes");
+    let before = Resources::now(&runtime);
+    runtime.block_on(call_faulty_server(&fault, faulty));
+    before.wait_until_reached(&runtime);
+    let peak = peak_bytes(std::process::id()).unwrap();
+    assert!(peak < MAX_PEAK_BYTES, "the peak memory was {peak} bytes");
 }
 
-async fn live_with(fault: &Fault, mut bad: ServerConfig) {
-    bad.connect_timeout = fault.connect;
-    let servers = vec![prefixed(misbehaving("good", &["ordinary"])), prefixed(bad)];
-    let around = Around::start(servers, Arc::new(NoHost));
-    if !matches!(fault.server, Bad::Shell(_)) {
-        around.hub.settled().await;
+async fn call_faulty_server(fault: &Fault, mut faulty: ServerConfig) {
+    faulty.connect_timeout = fault.connect_timeout;
+    let servers = vec![prefixed(misbehaving("good", &["ordinary"])), prefixed(faulty)];
+    let hub = TestHub::start(servers, Arc::new(NoHost));
+    if !matches!(fault.server, FaultyServer::Shell(_)) {
+        hub.inner.settled().await;
     }
-    echo(&around, "before").await;
+    echo(&hub, "before").await;
     let name = format!("bad_{}", fault.tool);
     let arguments = json!({"text": "x"});
-    let answer = {
-        let call = around.call_within(fault.call, &name, arguments);
-        let mut call = std::pin::pin!(tokio::time::timeout(PATIENCE, call));
+    let outcome = {
+        let call = hub.call_within(fault.call_timeout, &name, arguments);
+        let mut call = std::pin::pin!(tokio::time::timeout(TEST_TIMEOUT, call));
         loop {
             tokio::select! {
                 biased;
-                answer = &mut call => break answer.expect("a call is answered in bounded time"),
-                () = echo(&around, "meanwhile") => {}
+                outcome = &mut call => break outcome.expect("a call ends in bounded time"),
+                () = echo(&hub, "meanwhile") => {}
             }
         }
     };
-    let (code, words) = match &answer {
+    let (code, message) = match &outcome {
         Ok(result) => ("", text(result)),
         Err(error) => (error.code(), error.to_string()),
     };
-    let excerpt: String = words.chars().take(300).collect();
-    assert_eq!(code, fault.answer, "{excerpt}");
-    assert!(words.contains(fault.says), "{excerpt}");
-    let status = &around.hub.status()[1];
-    (fault.then)(status);
-    echo(&around, "after").await;
-    around.close().await;
+    let excerpt: String = message.chars().take(300).collect();
+    assert_eq!(code, fault.code, "{excerpt}");
+    assert!(message.contains(fault.message), "{excerpt}");
+    let status = &hub.inner.status()[1];
+    (fault.check_status)(status);
+    echo(&hub, "after").await;
+    hub.close().await;
 }
 
-async fn echo(around: &Around, words: &str) {
-    let answer = around.call("good_echo", json!({"text": words})).await;
-    assert_eq!(text(&answer.expect("the good server answers")), words);
+async fn echo(hub: &TestHub, message: &str) {
+    let result = hub.call("good_echo", json!({"text": message})).await;
+    assert_eq!(text(&result.expect("the good server works")), message);
 }
 
 fn prefixed(mut config: ServerConfig) -> ServerConfig {
@@ -147,48 +147,49 @@ fn prefixed(mut config: ServerConfig) -> ServerConfig {
     config
 }
 
-/// What a process and its runtime hold.
+/// The resources of this process and its runtime.
 #[derive(Debug)]
-struct Held {
+struct Resources {
     tasks: usize,
     files: usize,
-    resident: u64,
+    memory_bytes: u64,
 }
 
-impl Held {
-    fn by(runtime: &Runtime) -> Held {
+impl Resources {
+    fn now(runtime: &Runtime) -> Resources {
         let process = std::process::id();
-        Held {
+        Resources {
             tasks: runtime.metrics().num_alive_tasks(),
             files: open_file_count(process).unwrap(),
-            resident: resident_bytes(process).unwrap(),
+            memory_bytes: resident_bytes(process).unwrap(),
         }
     }
 
-    /// Waits for it: connections of HTTP are closed by tasks that nobody can await.
-    fn is_reached_again(&self, runtime: &Runtime) {
-        let deadline = Instant::now() + PATIENCE;
+    /// Polls, because HTTP connections are closed by tasks that cannot be awaited.
+    fn wait_until_reached(&self, runtime: &Runtime) {
+        let deadline = Instant::now() + TEST_TIMEOUT;
         loop {
-            let now = Held::by(runtime);
-            let is_back =
-                now.tasks <= self.tasks && now.files <= self.files && now.resident <= self.resident + KEPT;
-            if is_back {
+            let now = Resources::now(runtime);
+            if now.tasks <= self.tasks
+                && now.files <= self.files
+                && now.memory_bytes <= self.memory_bytes + MAX_GROWTH_BYTES
+            {
                 return;
             }
-            assert!(Instant::now() < deadline, "more is held than before: {now:?}, before {self:?}");
+            assert!(Instant::now() < deadline, "resources leaked: {now:?}, before {self:?}");
             std::thread::sleep(Duration::from_millis(10));
         }
     }
 }
 
 #[test]
-fn exits_at_once() {
+fn exits_immediately() {
     check(Fault {
-        server: Bad::Stdio(&["exits-at-once"]),
-        answer: "unknown_tool",
-        says: "server `bad` is not there: the process ended with exit code 3 before the session began; it is being restarted; its last words on stderr: misbehaving-server: cannot open the database",
-        then: |status| {
-            is_away(status, "exit code 3");
+        server: FaultyServer::Stdio(&["exits-at-once"]),
+        code: "unknown_tool",
+        message: "server `bad` is unavailable: the process exited with code 3 before the session started; reconnecting; last stderr lines: misbehaving-server: cannot open the database",
+        check_status: |status| {
+            check_unavailable(status, "exited with code 3");
             assert_eq!(status.stderr, ["misbehaving-server: cannot open the database"]);
         },
         ..HARMLESS
@@ -196,97 +197,97 @@ fn exits_at_once() {
 }
 
 #[test]
-fn exits_in_a_call() {
+fn exits_during_a_call() {
     check(Fault {
-        server: Bad::Stdio(&["exits-mid-call"]),
-        answer: "outcome_unknown",
-        says: "exit code 4; its last words on stderr: misbehaving-server: fatal: out of luck)",
-        then: |status| assert!(status.restarts > 0),
+        server: FaultyServer::Stdio(&["exits-mid-call"]),
+        code: "outcome_unknown",
+        message: "exited with code 4; last stderr lines: misbehaving-server: fatal: out of luck)",
+        check_status: |status| assert!(status.restarts > 0),
         ..HARMLESS
     });
 }
 
 #[test]
-fn exits_in_an_answer() {
+fn exits_during_a_response() {
     check(Fault {
-        server: Bad::Stdio(&["exits-mid-response"]),
-        answer: "outcome_unknown",
-        says: "exit code 5",
-        then: |status| assert!(status.restarts > 0),
+        server: FaultyServer::Stdio(&["exits-mid-response"]),
+        code: "outcome_unknown",
+        message: "exited with code 5",
+        check_status: |status| assert!(status.restarts > 0),
         ..HARMLESS
     });
 }
 
 #[test]
-fn never_answers_initialize() {
+fn never_responds_to_initialize() {
     check(Fault {
-        server: Bad::Stdio(&["never-initializes"]),
-        connect: SHORT,
-        call: SHORT,
-        answer: "unknown_tool",
-        says: "server `bad` is not there: the server did not come up within 300ms",
-        then: |status| is_away(status, "did not come up within 300ms"),
+        server: FaultyServer::Stdio(&["never-initializes"]),
+        connect_timeout: SHORT_TIMEOUT,
+        call_timeout: SHORT_TIMEOUT,
+        code: "unknown_tool",
+        message: "server `bad` is unavailable: the server was not ready within 300ms",
+        check_status: |status| check_unavailable(status, "was not ready within 300ms"),
         ..HARMLESS
     });
 }
 
 #[test]
-fn never_answers_the_first_list() {
+fn never_responds_to_the_first_list() {
     check(Fault {
-        server: Bad::Stdio(&["never-lists"]),
-        connect: LISTING,
-        call: SHORT,
-        answer: "unknown_tool",
-        says: "server `bad` is not there: it did not list its tools",
-        then: |status| is_away(status, "did not list its tools within 3s"),
+        server: FaultyServer::Stdio(&["never-lists"]),
+        connect_timeout: LIST_TIMEOUT,
+        call_timeout: SHORT_TIMEOUT,
+        code: "unknown_tool",
+        message: "server `bad` is unavailable: listing its tools took longer than 3s",
+        check_status: |status| check_unavailable(status, "listing its tools took longer than 3s"),
         ..HARMLESS
     });
 }
 
 #[test]
-fn has_always_one_more_page() {
+fn always_has_another_page() {
     check(Fault {
-        server: Bad::Stdio(&["drips-pages", "--delay", "100"]),
-        connect: LISTING,
-        call: SHORT,
-        answer: "unknown_tool",
-        says: "server `bad` is not there: it did not list its tools",
-        then: |status| is_away(status, "did not list its tools within 3s"),
+        server: FaultyServer::Stdio(&["drips-pages", "--delay", "100"]),
+        connect_timeout: LIST_TIMEOUT,
+        call_timeout: SHORT_TIMEOUT,
+        code: "unknown_tool",
+        message: "server `bad` is unavailable: listing its tools took longer than 3s",
+        check_status: |status| check_unavailable(status, "listing its tools took longer than 3s"),
         ..HARMLESS
     });
 }
 
 #[test]
-fn neither_reads_nor_goes_while_it_is_connected() {
+fn neither_reads_nor_exits_while_connecting() {
     check(Fault {
-        server: Bad::Shell("trap '' TERM HUP INT; while :; do sleep 1; done"),
-        call: SHORT,
-        answer: "unknown_tool",
-        says: "server `bad` is not there: it is still connecting",
-        then: |status| assert_eq!(status.phase, Phase::Connecting),
+        server: FaultyServer::Shell("trap '' TERM HUP INT; while :; do sleep 1; done"),
+        call_timeout: SHORT_TIMEOUT,
+        code: "unknown_tool",
+        message: "server `bad` is unavailable: still connecting",
+        check_status: |status| assert_eq!(status.phase, Phase::Connecting),
         ..HARMLESS
     });
 }
 
 #[test]
-fn never_answers_a_call() {
+fn never_responds_to_a_call() {
     check(Fault {
-        server: Bad::Stdio(&["never-responds"]),
+        server: FaultyServer::Stdio(&["never-responds"]),
         tool: "never",
-        call: SHORT,
-        answer: "timed_out",
-        says: "did not answer `never` within 300ms",
+        call_timeout: SHORT_TIMEOUT,
+        code: "timed_out",
+        message: "did not respond to `never` within 300ms",
         ..HARMLESS
     });
 }
 
 #[test]
-fn answers_after_the_deadline() {
+fn responds_after_the_deadline() {
     check(Fault {
-        server: Bad::Stdio(&["responds-late", "--delay", "900"]),
-        call: SHORT,
-        answer: "timed_out",
-        says: "did not answer `echo` within 300ms",
+        server: FaultyServer::Stdio(&["responds-late", "--delay", "900"]),
+        call_timeout: SHORT_TIMEOUT,
+        code: "timed_out",
+        message: "did not respond to `echo` within 300ms",
         ..HARMLESS
     });
 }
@@ -294,95 +295,99 @@ fn answers_after_the_deadline() {
 #[test]
 fn prints_garbage() {
     check(Fault {
-        server: Bad::Stdio(&["garbage"]),
-        then: |status| assert!(status.noise.unreadable > 0),
+        server: FaultyServer::Stdio(&["garbage"]),
+        check_status: |status| assert!(status.ignored_output.unreadable > 0),
         ..HARMLESS
     });
 }
 
 #[test]
-fn answers_twice() {
+fn responds_twice() {
     check(Fault {
-        server: Bad::Stdio(&["duplicate-ids"]),
-        then: |status| assert!(status.noise.strays > 0),
+        server: FaultyServer::Stdio(&["duplicate-ids"]),
+        check_status: |status| assert!(status.ignored_output.unexpected > 0),
         ..HARMLESS
     });
 }
 
 #[test]
 fn sends_a_result_of_50_megabytes() {
-    check(Fault { server: Bad::Stdio(&["huge-result"]), says: "of 50000000 characters", ..HARMLESS });
-}
-
-#[test]
-fn makes_progress_for_ever() {
     check(Fault {
-        server: Bad::Stdio(&["slow-progress", "--delay", "20", "--count", "10000"]),
-        // On a busy machine a server may not get to run for a good part of it.
-        call: Duration::from_secs(2),
-        answer: "timed_out",
-        says: "did not answer `echo` within 20s",
-        ..HARMLESS
-    });
-}
-
-/// A call that is made again has no more time than one that is made once: the third attempt runs out of it.
-#[test]
-fn cuts_each_stream_late() {
-    check(Fault {
-        server: Bad::Http(&["cut-stream", "--delay", "2000"]),
-        call: Duration::from_secs(5),
-        answer: "timed_out",
-        says: "did not answer `echo` within 5s",
+        server: FaultyServer::Stdio(&["huge-result"]),
+        message: "of 50000000 characters",
         ..HARMLESS
     });
 }
 
 #[test]
-fn names_an_endpoint_elsewhere() {
+fn makes_progress_forever() {
     check(Fault {
-        server: Bad::Auto(&["sse-foreign-endpoint"]),
-        call: SHORT,
-        answer: "unknown_tool",
-        says: "the endpoint `http://other.example/messages?session=0` is on another origin",
-        then: |status| is_away(status, "is on another origin"),
+        server: FaultyServer::Stdio(&["slow-progress", "--delay", "20", "--count", "10000"]),
+        // On a busy machine, a server may be paused for a large part of it.
+        call_timeout: Duration::from_secs(2),
+        code: "timed_out",
+        message: "did not respond to `echo` within 20s",
+        ..HARMLESS
+    });
+}
+
+/// All attempts of a call share its timeout: the third one runs out of it.
+#[test]
+fn interrupts_each_stream_late() {
+    check(Fault {
+        server: FaultyServer::Http(&["cut-stream", "--delay", "2000"]),
+        call_timeout: Duration::from_secs(5),
+        code: "timed_out",
+        message: "did not respond to `echo` within 5s",
         ..HARMLESS
     });
 }
 
 #[test]
-fn lists_tools_that_are_no_json() {
-    fn then(status: &ServerStatus) {
+fn names_an_endpoint_with_a_different_origin() {
+    check(Fault {
+        server: FaultyServer::AutoHttp(&["sse-foreign-endpoint"]),
+        call_timeout: SHORT_TIMEOUT,
+        code: "unknown_tool",
+        message: "the endpoint `http://other.example/messages?session=0` has a different origin",
+        check_status: |status| check_unavailable(status, "has a different origin"),
+        ..HARMLESS
+    });
+}
+
+#[test]
+fn lists_tools_that_are_not_json() {
+    fn check_status(status: &ServerStatus) {
         assert_eq!((&status.phase, status.tool_count), (&Phase::Ready, 4));
-        let kept_back: Vec<(&str, &str)> =
-            status.quarantined.iter().map(|tool| (tool.tool.as_str(), tool.reason.as_str())).collect();
-        let [surrogate, utf8, number, deep] = &kept_back[..] else { panic!("{kept_back:?}") };
+        let quarantined: Vec<(&str, &str)> =
+            status.quarantined.iter().map(|tool| (tool.name.as_str(), tool.reason.as_str())).collect();
+        let [surrogate, utf8, number, deep] = &quarantined[..] else { panic!("{quarantined:?}") };
         assert!(surrogate.0 == "lone_surrogate" && surrogate.1.contains("hex escape"), "{surrogate:?}");
-        assert_eq!(*utf8, ("no_utf8", "it cannot be read: it is not UTF-8"));
+        assert_eq!(*utf8, ("no_utf8", "cannot be parsed: not valid UTF-8"));
         assert!(number.0 == "no_number" && number.1.contains("expected value"), "{number:?}");
         assert!(deep.0 == "too_deep" && deep.1.contains("recursion limit exceeded"), "{deep:?}");
     }
-    let says = "half a pair: \u{fffd}, a byte: \u{fffd}";
-    check(Fault { server: Bad::Stdio(&["unreadable-tools"]), says, then, ..HARMLESS });
-    check(Fault { server: Bad::Http(&["unreadable-tools"]), says, then, ..HARMLESS });
+    let message = "half a pair: \u{fffd}, a byte: \u{fffd}";
+    check(Fault { server: FaultyServer::Stdio(&["unreadable-tools"]), message, check_status, ..HARMLESS });
+    check(Fault { server: FaultyServer::Http(&["unreadable-tools"]), message, check_status, ..HARMLESS });
 }
 
 #[test]
-fn answers_with_what_is_no_json() {
+fn responds_with_invalid_json() {
     check(Fault {
-        server: Bad::Stdio(&["unreadable-result"]),
-        answer: "malformed",
-        says: "answered `echo` with something that is no result: the answer cannot be read: expected",
+        server: FaultyServer::Stdio(&["unreadable-result"]),
+        code: "malformed",
+        message: "returned a malformed result for `echo`: the response cannot be parsed: expected",
         ..HARMLESS
     });
 }
 
 #[test]
-fn answers_with_more_than_is_read() {
+fn responds_with_an_oversized_message() {
     check(Fault {
-        server: Bad::Stdio(&["huge-result", "--size", "70000000"]),
-        answer: "malformed",
-        says: "the answer is longer than 67108864 bytes",
+        server: FaultyServer::Stdio(&["huge-result", "--size", "70000000"]),
+        code: "malformed",
+        message: "the response is longer than 67108864 bytes",
         ..HARMLESS
     });
 }
@@ -390,60 +395,60 @@ fn answers_with_more_than_is_read() {
 #[test]
 fn http_502() {
     check(Fault {
-        server: Bad::Http(&["status-502"]),
-        answer: "outcome_unknown",
-        says: "server `bad` gave no result for `echo` (the server answered HTTP 502",
+        server: FaultyServer::Http(&["status-502"]),
+        code: "outcome_unknown",
+        message: "server `bad` returned no result for `echo` (the server responded with HTTP 502",
         ..HARMLESS
     });
 }
 
 #[test]
-fn answers_with_no_list_of_content() {
+fn responds_with_content_that_is_not_an_array() {
     check(Fault {
-        server: Bad::Stdio(&["bad-result"]),
-        answer: "malformed",
-        says: "its `content` is no list",
+        server: FaultyServer::Stdio(&["bad-result"]),
+        code: "malformed",
+        message: "`content` is not an array",
         ..HARMLESS
     });
 }
 
 #[test]
-fn closes_stdout_and_lives_on() {
+fn closes_stdout_and_keeps_running() {
     check(Fault {
-        server: Bad::Stdio(&["closes-stdout"]),
-        answer: "outcome_unknown",
-        says: "closed its output",
-        then: |status| assert!(status.restarts > 0),
+        server: FaultyServer::Stdio(&["closes-stdout"]),
+        code: "outcome_unknown",
+        message: "closed its stdout",
+        check_status: |status| assert!(status.restarts > 0),
         ..HARMLESS
     });
 }
 
 #[test]
 fn ignores_sigterm() {
-    check(Fault { server: Bad::Stdio(&["ignores-sigterm"]), ..HARMLESS });
+    check(Fault { server: FaultyServer::Stdio(&["ignores-sigterm"]), ..HARMLESS });
 }
 
 #[test]
-fn leaves_a_child_behind() {
-    check(Fault { server: Bad::Stdio(&["forks-a-child"]), ..HARMLESS });
+fn leaves_a_child_process() {
+    check(Fault { server: FaultyServer::Stdio(&["forks-a-child"]), ..HARMLESS });
 }
 
 #[test]
 fn floods_notifications() {
-    check(Fault { server: Bad::Stdio(&["floods-notifications", "--count", "20000"]), ..HARMLESS });
+    check(Fault { server: FaultyServer::Stdio(&["floods-notifications", "--count", "20000"]), ..HARMLESS });
 }
 
 #[test]
 fn floods_stderr() {
-    check(Fault { server: Bad::Stdio(&["writes-stderr"]), ..HARMLESS });
+    check(Fault { server: FaultyServer::Stdio(&["writes-stderr"]), ..HARMLESS });
 }
 
 #[test]
 fn http_500() {
     check(Fault {
-        server: Bad::Http(&["status-500"]),
-        answer: "outcome_unknown",
-        says: "HTTP 500",
+        server: FaultyServer::Http(&["status-500"]),
+        code: "outcome_unknown",
+        message: "HTTP 500",
         ..HARMLESS
     });
 }
@@ -451,9 +456,9 @@ fn http_500() {
 #[test]
 fn http_401_for_a_call() {
     check(Fault {
-        server: Bad::Http(&["status-401"]),
-        answer: "unavailable",
-        says: "asks for authorization (HTTP 401)",
+        server: FaultyServer::Http(&["status-401"]),
+        code: "unavailable",
+        message: "requires authorization (HTTP 401)",
         ..HARMLESS
     });
 }
@@ -461,47 +466,47 @@ fn http_401_for_a_call() {
 #[test]
 fn http_401_for_everything() {
     check(Fault {
-        server: Bad::Http(&["status-401", "--from", "initialize"]),
-        answer: "unknown_tool",
-        says: "asks for authorization (HTTP 401)",
-        then: |status| is_away(status, "asks for authorization (HTTP 401)"),
+        server: FaultyServer::Http(&["status-401", "--from", "initialize"]),
+        code: "unknown_tool",
+        message: "requires authorization (HTTP 401)",
+        check_status: |status| check_unavailable(status, "requires authorization (HTTP 401)"),
         ..HARMLESS
     });
 }
 
 #[test]
-fn http_404_because_the_session_is_gone() {
-    check(Fault { server: Bad::Http(&["session-lost"]), ..HARMLESS });
+fn http_404_because_the_session_expired() {
+    check(Fault { server: FaultyServer::Http(&["session-lost"]), ..HARMLESS });
 }
 
 #[test]
-fn http_400_because_no_session_is_known() {
+fn http_400_because_the_session_is_unknown() {
     check(Fault {
-        server: Bad::Http(&["session-unknown"]),
-        answer: "unavailable",
-        says: "session",
-        then: |_| {},
+        server: FaultyServer::Http(&["session-unknown"]),
+        code: "unavailable",
+        message: "session",
+        check_status: |_| {},
         ..HARMLESS
     });
 }
 
 #[test]
-fn http_stream_that_is_cut() {
+fn http_stream_that_is_interrupted() {
     check(Fault {
-        server: Bad::Http(&["cut-stream"]),
-        answer: "outcome_unknown",
-        says: "the connection broke",
-        then: |_| {},
+        server: FaultyServer::Http(&["cut-stream"]),
+        code: "outcome_unknown",
+        message: "the connection failed",
+        check_status: |_| {},
         ..HARMLESS
     });
 }
 
 #[test]
-fn http_page_in_place_of_an_answer() {
+fn http_page_instead_of_a_response() {
     check(Fault {
-        server: Bad::Http(&["html-body"]),
-        answer: "outcome_unknown",
-        says: "text/html",
+        server: FaultyServer::Http(&["html-body"]),
+        code: "outcome_unknown",
+        message: "text/html",
         ..HARMLESS
     });
 }
@@ -509,10 +514,10 @@ fn http_page_in_place_of_an_answer() {
 #[test]
 fn http_call_that_hangs() {
     check(Fault {
-        server: Bad::Http(&["hangs"]),
-        call: SHORT,
-        answer: "timed_out",
-        says: "did not answer `echo` within 300ms",
+        server: FaultyServer::Http(&["hangs"]),
+        call_timeout: SHORT_TIMEOUT,
+        code: "timed_out",
+        message: "did not respond to `echo` within 300ms",
         ..HARMLESS
     });
 }
@@ -520,22 +525,26 @@ fn http_call_that_hangs() {
 #[test]
 fn http_that_hangs_from_the_start() {
     check(Fault {
-        server: Bad::Http(&["hangs", "--from", "initialize"]),
-        connect: SHORT,
-        call: SHORT,
-        answer: "unknown_tool",
-        says: "server `bad` is not there",
-        then: |status| is_away(status, "did not come up within 300ms"),
+        server: FaultyServer::Http(&["hangs", "--from", "initialize"]),
+        connect_timeout: SHORT_TIMEOUT,
+        call_timeout: SHORT_TIMEOUT,
+        code: "unknown_tool",
+        message: "server `bad` is unavailable",
+        check_status: |status| check_unavailable(status, "was not ready within 300ms"),
         ..HARMLESS
     });
 }
 
 #[test]
 fn http_result_of_50_megabytes() {
-    check(Fault { server: Bad::Http(&["huge-result"]), says: "of 50000000 characters", ..HARMLESS });
+    check(Fault {
+        server: FaultyServer::Http(&["huge-result"]),
+        message: "of 50000000 characters",
+        ..HARMLESS
+    });
 }
 
 #[test]
-fn http_streams_are_no_fault() {
-    check(Fault { server: Bad::Http(&["streams"]), ..HARMLESS });
+fn http_event_streams_are_not_a_fault() {
+    check(Fault { server: FaultyServer::Http(&["streams"]), ..HARMLESS });
 }

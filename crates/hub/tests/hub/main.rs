@@ -1,4 +1,4 @@
-//! The hub with its servers around it. What becomes of it when one of them fails is in `tests/faults`.
+//! The hub with its servers. `tests/faults` covers servers that fail.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,124 +9,123 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
-use serde_json::{Value, json};
-use support::{Around, text};
+use serde_json::json;
+use support::{TestHub, text};
 use toolwire_contract::{CallError, CallOptions, Tool, Toolbox};
 use toolwire_hub::{HttpKind, NoHost, Phase};
 
 #[tokio::test]
-async fn a_server_that_is_slow_to_come_holds_up_nobody() {
-    let around = Around::slow(&[("good", &["ordinary"]), ("bad", &["never-initializes"])]);
-    let good = around.call("good_echo", json!({"text": "now"})).await;
+async fn a_server_that_is_slow_to_connect_does_not_delay_calls_to_others() {
+    let hub = TestHub::start_misbehaving(&[("good", &["ordinary"]), ("bad", &["never-initializes"])]);
+    let good = hub.call("good_echo", json!({"text": "now"})).await;
     assert_eq!(text(&good.unwrap()), "now");
-    assert_eq!(around.hub.status()[1].phase, Phase::Connecting);
-    around.close().await;
+    assert_eq!(hub.inner.status()[1].phase, Phase::Connecting);
+    hub.close().await;
 }
 
-/// The word of it and the question may overtake each other, so the server is asked until it knows.
-async fn was_told_of_a_cancelled_call(around: &Around) {
-    let told = async { while text(&around.call("cancelled", json!({})).await.unwrap()) == "[]" {} };
-    assert!(tokio::time::timeout(support::PATIENCE, told).await.is_ok(), "the server was not told");
+/// Checks that the server was notified of a cancelled call. The notification may arrive after later calls, so
+/// the server is asked repeatedly.
+async fn check_server_was_notified(hub: &TestHub) {
+    let notified = async { while text(&hub.call("cancelled", json!({})).await.unwrap()) == "[]" {} };
+    assert!(
+        tokio::time::timeout(support::TEST_TIMEOUT, notified).await.is_ok(),
+        "the server was not notified"
+    );
 }
 
 #[tokio::test]
-async fn a_server_is_told_of_a_call_that_nobody_waits_for() {
-    let around = Around::with(&[("bad", &["never-responds"])]).await;
-    let dropped = tokio::time::timeout(Duration::from_millis(300), around.call("never", json!({}))).await;
+async fn a_server_is_notified_when_a_call_is_dropped() {
+    let hub = TestHub::connect(&[("bad", &["never-responds"])]).await;
+    let dropped = tokio::time::timeout(Duration::from_millis(300), hub.call("never", json!({}))).await;
     assert!(dropped.is_err(), "{dropped:?}");
-    was_told_of_a_cancelled_call(&around).await;
-    around.close().await;
+    check_server_was_notified(&hub).await;
+    hub.close().await;
 }
 
 #[tokio::test]
-async fn a_server_is_told_of_a_call_that_took_too_long() {
-    let around = Around::with(&[("bad", &["never-responds"])]).await;
-    let answer = around.call_within(Duration::from_millis(300), "never", json!({})).await;
-    assert!(matches!(answer, Err(CallError::TimedOut { .. })), "{answer:?}");
-    was_told_of_a_cancelled_call(&around).await;
-    around.close().await;
+async fn a_server_is_notified_when_a_call_times_out() {
+    let hub = TestHub::connect(&[("bad", &["never-responds"])]).await;
+    let result = hub.call_within(Duration::from_millis(300), "never", json!({})).await;
+    assert!(matches!(result, Err(CallError::TimedOut { .. })), "{result:?}");
+    check_server_was_notified(&hub).await;
+    hub.close().await;
 }
 
 #[tokio::test]
-async fn a_huge_result_is_cut_and_read_on() {
-    let around = Around::with(&[("bad", &["huge-result", "--size", "3000000"])]).await;
-    let answer = text(&around.call("echo", json!({"text": "x"})).await.unwrap());
-    assert!(answer.len() < 1_000_000, "{} bytes were handed on", answer.len());
-    let id = answer.split(|letter: char| !letter.is_ascii_alphanumeric()).find(|word| {
+async fn a_huge_result_is_truncated_and_can_be_read_in_pages() {
+    let hub = TestHub::connect(&[("bad", &["huge-result", "--size", "3000000"])]).await;
+    let truncated = text(&hub.call("echo", json!({"text": "x"})).await.unwrap());
+    assert!(truncated.len() < 1_000_000, "the result has {} bytes", truncated.len());
+    let id = truncated.split(|letter: char| !letter.is_ascii_alphanumeric()).find(|word| {
         word.len() == 17 && word.starts_with('r') && word[1..].bytes().all(|byte| byte.is_ascii_hexdigit())
     });
-    let id = id.unwrap_or_else(|| panic!("no id in {:?}", &answer[answer.len().saturating_sub(400)..]));
-    let page =
-        around.call("read_result", json!({"id": id, "offset": 2_000_000, "length": 10})).await.unwrap();
+    let end = &truncated[truncated.len().saturating_sub(400)..];
+    let id = id.unwrap_or_else(|| panic!("no id in {end:?}"));
+    let page = hub.call("read_result", json!({"id": id, "offset": 2_000_000, "length": 10})).await.unwrap();
     assert!(text(&page).contains("of 3000000"), "{}", text(&page));
-    around.close().await;
+    hub.close().await;
 }
 
 #[tokio::test]
-async fn malformed_tools_are_kept_back_alone() {
-    let around = Around::with(&[("bad", &["bad-tools"])]).await;
-    let status = &around.hub.status()[0];
+async fn malformed_tools_are_quarantined() {
+    let hub = TestHub::connect(&[("bad", &["bad-tools"])]).await;
+    let status = &hub.inner.status()[0];
     assert!(status.tool_count > 0 && !status.quarantined.is_empty(), "{status:?}");
-    let odd = around.call("odd_content", json!({})).await.unwrap();
+    let odd = hub.call("odd_content", json!({})).await.unwrap();
     assert!(!odd.blocks().is_empty());
-    around.close().await;
+    hub.close().await;
 }
 
 #[tokio::test]
-async fn all_pages_are_read_and_a_circle_of_pages_ends() {
-    let around = Around::with(&[("many", &["many-tools"])]).await;
-    assert_eq!(around.hub.status()[0].tool_count, 1500);
-    around.close().await;
-    let around = Around::with(&[("loop", &["cursor-loop"])]).await;
-    assert!(around.hub.status()[0].cut.is_some());
-    around.close().await;
+async fn all_pages_are_read_and_a_loop_of_pages_ends() {
+    let hub = TestHub::connect(&[("many", &["many-tools"])]).await;
+    assert_eq!(hub.inner.status()[0].tool_count, 1500);
+    hub.close().await;
+    let hub = TestHub::connect(&[("loop", &["cursor-loop"])]).await;
+    assert!(hub.inner.status()[0].incomplete.is_some());
+    hub.close().await;
 }
 
 #[tokio::test]
-async fn a_list_that_changes_is_read_again_and_its_changes_are_told() {
-    let around = Around::with(&[("bad", &["changes-tools"])]).await;
-    let before = around.hub.tools();
-    let mut changes = around.hub.changes();
+async fn a_changed_tool_list_is_refreshed_and_reported() {
+    let hub = TestHub::connect(&[("bad", &["changes-tools"])]).await;
+    let before = hub.inner.tools();
+    let mut changes = hub.inner.changes();
     changes.borrow_and_update();
-    let mut told = Toolbox::changes(&around.hub).unwrap();
+    let mut change_stream = Toolbox::changes(&hub.inner).unwrap();
     let first = before[0].name.clone();
-    around.call(&first, json!({})).await.unwrap();
+    hub.call(&first, json!({})).await.unwrap();
     changes.changed().await.unwrap();
-    told.next().await.unwrap();
-    assert_ne!(before, around.hub.tools());
-    assert!(!around.hub.status()[0].drifts.is_empty());
-    around.close().await;
+    change_stream.next().await.unwrap();
+    assert_ne!(before, hub.inner.tools());
+    assert!(!hub.inner.status()[0].drifts.is_empty());
+    hub.close().await;
 }
 
 #[tokio::test]
-async fn a_tool_that_may_not_be_called_as_it_is_listed_is_not_called() {
+async fn a_tool_without_permission_is_not_called() {
     let file = support::scratch().join("effects");
-    let around = Around::with(&[("bad", &["counts", "--file", file.to_str().unwrap()])]).await;
+    let hub = TestHub::connect(&[("bad", &["counts", "--file", file.to_str().unwrap()])]).await;
     let permits = |tool: &Tool| Err(format!("`{}` is not wanted", tool.name));
     let options = CallOptions { permission: Some(Arc::new(permits)), ..CallOptions::default() };
-    let answer = around.hub.call("count_write", &json!({}), options).await;
+    let result = hub.inner.call("count_write", &json!({}), options).await;
     let reason = "`count_write` is not wanted".to_owned();
-    assert_eq!(answer, Err(CallError::NotPermitted { tool: "count_write".to_owned(), reason }));
+    assert_eq!(result, Err(CallError::NotPermitted { tool: "count_write".to_owned(), reason }));
     assert!(!file.exists());
-    around.close().await;
+    hub.close().await;
 }
 
 #[tokio::test]
-async fn only_what_may_be_repeated_is_called_again() {
+async fn only_repeatable_tools_are_retried() {
     let file = support::scratch().join("effects");
     let arguments = ["counts", "--file", file.to_str().unwrap()];
-    let around = Around::with(&[("bad", &arguments)]).await;
-    let tools: Vec<(String, bool)> = around
-        .hub
+    let hub = TestHub::connect(&[("bad", &arguments)]).await;
+    let tools: Vec<(String, bool)> = hub
+        .inner
         .tools()
         .iter()
         .filter(|tool| tool.name != "read_result")
-        .map(|tool| {
-            let hint = |name: &str| {
-                tool.annotations.as_ref().and_then(|hints| hints.get(name)) == Some(&Value::Bool(true))
-            };
-            (tool.name.clone(), hint("readOnlyHint") || hint("idempotentHint"))
-        })
+        .map(|tool| (tool.name.clone(), tool.is_repeatable()))
         .collect();
     assert!(
         tools.iter().any(|(_, repeatable)| *repeatable) && tools.iter().any(|(_, repeatable)| !repeatable)
@@ -134,48 +133,48 @@ async fn only_what_may_be_repeated_is_called_again() {
     for (tool, repeatable) in tools {
         let effects = || std::fs::read_to_string(&file).unwrap_or_default().lines().count();
         let before = effects();
-        let answer = around.call(&tool, json!({})).await;
+        let result = hub.call(&tool, json!({})).await;
         let expected = if repeatable { 2 } else { 1 };
-        assert_eq!(effects() - before, expected, "{tool}: {answer:?}");
-        assert_eq!(answer.is_ok(), repeatable, "{tool}: {answer:?}");
-        if let Err(error) = answer {
+        assert_eq!(effects() - before, expected, "{tool}: {result:?}");
+        assert_eq!(result.is_ok(), repeatable, "{tool}: {result:?}");
+        if let Err(error) = result {
             assert_eq!(error.code(), "outcome_unknown", "{tool}");
         }
     }
-    around.close().await;
+    hub.close().await;
 }
 
 #[tokio::test]
-async fn what_a_server_asks_without_a_host_is_refused() {
-    let around = Around::with(&[("bad", &["asks"])]).await;
+async fn requests_of_a_server_are_refused_without_a_host() {
+    let hub = TestHub::connect(&[("bad", &["asks"])]).await;
     for method in ["elicitation/create", "sampling/createMessage", "roots/list"] {
-        let asked = around.call("ask", json!({"method": method, "params": {}})).await;
-        assert!(asked.is_ok(), "{method}: {asked:?}");
+        let result = hub.call("ask", json!({"method": method, "params": {}})).await;
+        assert!(result.is_ok(), "{method}: {result:?}");
     }
-    around.close().await;
+    hub.close().await;
 }
 
 #[tokio::test]
-async fn only_the_environment_that_is_named_reaches_a_server() {
-    let around = Around::with(&[("bad", &["prints-environment"])]).await;
-    let seen = text(&around.call("environment", json!({})).await.unwrap());
-    assert!(seen.contains("PATH") && !seen.contains("TOOLWIRE_TEST_SECRET"), "{seen}");
-    around.close().await;
+async fn a_server_receives_only_necessary_variables() {
+    let hub = TestHub::connect(&[("bad", &["prints-environment"])]).await;
+    let variables = text(&hub.call("environment", json!({})).await.unwrap());
+    assert!(variables.contains("PATH") && !variables.contains("TOOLWIRE_TEST_SECRET"), "{variables}");
+    hub.close().await;
 }
 
 #[tokio::test]
-async fn a_stream_that_is_cut_costs_its_own_call() {
+async fn an_interrupted_stream_affects_only_its_own_call() {
     let server = toolwire_testkit::start_misbehaving_http(&["--behaviour", "cut-stream"]);
     let config = support::listening("bad", &server.url("/mcp"), HttpKind::Streamable);
-    let around = Around::start(vec![config], Arc::new(NoHost));
-    around.hub.settled().await;
+    let hub = TestHub::start(vec![config], Arc::new(NoHost));
+    hub.inner.settled().await;
     let cut = async {
-        let cut = around.call("echo", json!({"text": "x"})).await.unwrap_err();
+        let cut = hub.call("echo", json!({"text": "x"})).await.unwrap_err();
         assert_eq!(cut.code(), "outcome_unknown", "{cut}");
     };
-    // Under way before the other one is cut, and after.
-    let (waited, ()) = tokio::join!(around.call("wait", json!({"milliseconds": 1000})), cut);
+    // This call is running before and after the other one is interrupted.
+    let (waited, ()) = tokio::join!(hub.call("wait", json!({"milliseconds": 1000})), cut);
     assert_eq!(text(&waited.unwrap()), "wait was called");
-    assert_eq!(around.hub.status()[0].restarts, 0);
-    around.close().await;
+    assert_eq!(hub.inner.status()[0].restarts, 0);
+    hub.close().await;
 }

@@ -1,4 +1,4 @@
-//! One hub and many real servers that nobody here wrote, over every transport.
+//! One hub and many real third-party servers, over every transport.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,35 +13,35 @@ use toolwire_hub::{
 };
 use toolwire_testkit::{InstalledServers, RunningServer};
 
-use crate::support::{Around, PATIENCE, launched, listening, names, scratch, text, with_variable};
+use crate::support::{TEST_TIMEOUT, TestHub, launched, listening, names, scratch, text, with_variable};
 
-/// The names of `server-everything` on each of its transports, which are the prefixes of its tools.
+/// The names of `server-everything` on each of its transports. They are the prefixes of its tools.
 const EVERYTHING: [&str; 3] = ["everything", "everything-http", "everything-sse"];
 
-/// `server-everything` on all of its transports. Those on the network run until they are dropped.
+/// `server-everything` on all of its transports. The remote ones run until they are dropped.
 fn everything() -> (Vec<ServerConfig>, [RunningServer; 2]) {
     let servers = InstalledServers::find();
     let (http, sse) = (servers.everything_over_http(), servers.everything_over_sse());
     let configs = vec![
         launched(EVERYTHING[0], servers.everything()),
-        // Found out to be streamable.
+        // Detected as streamable.
         listening(EVERYTHING[1], &http.url("/mcp"), HttpKind::Auto),
         listening(EVERYTHING[2], &sse.url("/sse"), HttpKind::Sse),
     ];
     (configs, [http, sse])
 }
 
-/// Connected, with what the servers offer only to a client that has roots.
-async fn around_everything(host: Arc<dyn Host>) -> (Around, [RunningServer; 2]) {
+/// Connects to the servers, and waits for the tools that they list only for a client with roots.
+async fn hub_with_everything(host: Arc<dyn Host>) -> (TestHub, [RunningServer; 2]) {
     let (configs, running) = everything();
-    let around = Around::start(configs, host);
+    let hub = TestHub::start(configs, host);
     for server in EVERYTHING {
-        around.offers(&format!("{server}_get-roots-list")).await;
+        hub.wait_for_tool(&format!("{server}_get-roots-list")).await;
     }
-    (around, running)
+    (hub, running)
 }
 
-/// A repository with one commit and one file that is not in it.
+/// Creates a repository with one commit and one untracked file.
 fn repository(folder: &Path) {
     let git = |arguments: &[&str]| {
         let mut command = Command::new("git");
@@ -63,107 +63,107 @@ async fn seven_servers_are_one_toolbox() {
     repository(&git);
     let (mut configs, _running) = everything();
     configs.push(launched("files", servers.filesystem(&files)));
-    let remembering =
+    let memory_server =
         with_variable(launched("memory", servers.memory()), "MEMORY_FILE_PATH", memory.to_str().unwrap());
-    configs.push(remembering);
+    configs.push(memory_server);
     configs.push(launched("git", servers.git(&git)));
     configs.push(launched("time", servers.time()));
-    let around = Around::start(configs, Arc::new(NoHost));
-    around.hub.settled().await;
+    let hub = TestHub::start(configs, Arc::new(NoHost));
+    hub.inner.settled().await;
     for server in EVERYTHING {
-        around.offers(&format!("{server}_get-roots-list")).await;
+        hub.wait_for_tool(&format!("{server}_get-roots-list")).await;
     }
 
     let found: Vec<(String, Phase, usize)> =
-        around.hub.status().into_iter().map(|each| (each.name, each.phase, each.tool_count)).collect();
+        hub.inner.status().into_iter().map(|each| (each.name, each.phase, each.tool_count)).collect();
     let expected = EVERYTHING
         .map(|name| (name, 14))
         .into_iter()
         .chain([("files", 14), ("memory", 9), ("git", 12), ("time", 2)])
         .map(|(name, count)| (name.to_owned(), Phase::Ready, count));
     assert_eq!(found, expected.collect::<Vec<_>>());
-    assert_eq!(around.hub.missing_servers(), []);
-    // What one server alone has keeps its name; what three have gets the server's in front.
-    let offered = names(&around.hub);
+    assert_eq!(hub.inner.missing_servers(), []);
+    // A tool of only one server has its own name; a tool of three servers has their prefixes.
+    let offered = names(&hub.inner);
     assert_eq!(offered.len(), 3 * 14 + 14 + 9 + 12 + 2 + 1, "{offered:?}");
     for name in ["read_file", "create_entities", "git_status", "convert_time", "everything-http_echo"] {
         assert!(offered.iter().any(|offered| offered == name), "no {name} in {offered:?}");
     }
     assert!(!offered.iter().any(|name| name == "echo"), "{offered:?}");
-    let origin = around.hub.origin("everything-sse_get-sum");
+    let origin = hub.inner.origin("everything-sse_get-sum");
     assert_eq!(origin, Some(("everything-sse".to_owned(), "get-sum".to_owned())));
-    let again: Vec<String> = around.hub.tools().iter().map(|tool| tool.name.clone()).collect();
+    let again: Vec<String> = hub.inner.tools().iter().map(|tool| tool.name.clone()).collect();
     assert_eq!(offered, again);
 
     tokio::join!(
-        files_are_written_and_read(&around, &files),
-        what_is_remembered_is_known(&around, &memory),
-        a_repository_is_read(&around, &git),
-        times_are_converted(&around),
-        sums_come_from_everywhere(&around),
+        files_are_written_and_read(&hub, &files),
+        entities_are_stored_and_read(&hub, &memory),
+        a_repository_is_read(&hub, &git),
+        times_are_converted(&hub),
+        every_transport_returns_sums(&hub),
     );
-    around.close().await;
+    hub.close().await;
 }
 
-async fn files_are_written_and_read(around: &Around, folder: &Path) {
+async fn files_are_written_and_read(hub: &TestHub, folder: &Path) {
     let path = folder.join("note.txt");
     let arguments = json!({"path": path, "content": "fog until ten\n"});
-    let written = around.call("write_file", arguments).await.unwrap();
+    let written = hub.call("write_file", arguments).await.unwrap();
     assert!(!written.is_error(), "{written:?}");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "fog until ten\n");
-    let read = around.call("read_text_file", json!({"path": path})).await.unwrap();
+    let read = hub.call("read_text_file", json!({"path": path})).await.unwrap();
     assert_eq!(text(&read), "fog until ten\n");
-    // What the server refuses is an answer, not an error.
-    let outside = around.call("read_text_file", json!({"path": "/etc/hostname"})).await.unwrap();
+    // A refusal of the server is a result, not an error.
+    let outside = hub.call("read_text_file", json!({"path": "/etc/hostname"})).await.unwrap();
     assert!(outside.is_error(), "{outside:?}");
-    // What cannot fit does not travel.
-    let wrong = around.call("read_text_file", json!({"path": ["a", "list"]})).await.unwrap_err();
+    // Invalid arguments are not sent.
+    let wrong = hub.call("read_text_file", json!({"path": ["a", "list"]})).await.unwrap_err();
     assert_eq!(wrong.code(), "invalid_arguments", "{wrong}");
 }
 
-async fn what_is_remembered_is_known(around: &Around, file: &Path) {
+async fn entities_are_stored_and_read(hub: &TestHub, file: &Path) {
     let entity = json!({"name": "Bergen", "entityType": "town", "observations": ["it rains there"]});
-    let made = around.call("create_entities", json!({"entities": [entity]})).await.unwrap();
+    let made = hub.call("create_entities", json!({"entities": [entity]})).await.unwrap();
     assert!(!made.is_error(), "{made:?}");
-    let graph = around.call("read_graph", json!({})).await.unwrap();
+    let graph = hub.call("read_graph", json!({})).await.unwrap();
     let graph: Value = serde_json::from_str(&text(&graph)).unwrap();
     assert_eq!(graph["entities"], json!([entity]));
     assert!(std::fs::read_to_string(file).unwrap().contains("it rains there"));
 }
 
-async fn a_repository_is_read(around: &Around, repository: &Path) {
-    let status = around.call("git_status", json!({"repo_path": repository})).await.unwrap();
+async fn a_repository_is_read(hub: &TestHub, repository: &Path) {
+    let status = hub.call("git_status", json!({"repo_path": repository})).await.unwrap();
     assert!(text(&status).contains("ships.txt") && !text(&status).contains("tides.txt"), "{status:?}");
-    let log = around.call("git_log", json!({"repo_path": repository, "max_count": 5})).await.unwrap();
+    let log = hub.call("git_log", json!({"repo_path": repository, "max_count": 5})).await.unwrap();
     assert!(text(&log).contains("note the tides"), "{log:?}");
 }
 
-async fn times_are_converted(around: &Around) {
-    // Two places without summer time.
+async fn times_are_converted(hub: &TestHub) {
+    // Two time zones without daylight saving time.
     let arguments =
         json!({"source_timezone": "Asia/Tokyo", "time": "12:00", "target_timezone": "Asia/Kolkata"});
-    let converted = around.call("convert_time", arguments).await.unwrap();
+    let converted = hub.call("convert_time", arguments).await.unwrap();
     let converted: Value = serde_json::from_str(&text(&converted)).unwrap();
     assert!(converted["target"]["datetime"].as_str().unwrap().contains("T08:30:00"), "{converted}");
 }
 
-async fn sums_come_from_everywhere(around: &Around) {
+async fn every_transport_returns_sums(hub: &TestHub) {
     let sums = EVERYTHING.iter().enumerate().map(async |(number, server)| {
-        let sum = around.call(&format!("{server}_get-sum"), json!({"a": number, "b": 40})).await.unwrap();
+        let sum = hub.call(&format!("{server}_get-sum"), json!({"a": number, "b": 40})).await.unwrap();
         assert!(text(&sum).contains(&format!("is {}", number + 40)), "{server}: {sum:?}");
     });
     futures::future::join_all(sums).await;
 }
 
 #[tokio::test]
-async fn every_content_type_comes_through() {
-    let (around, _running) = around_everything(Arc::new(NoHost)).await;
+async fn every_content_type_is_supported() {
+    let (hub, _running) = hub_with_everything(Arc::new(NoHost)).await;
     let kinds = |result: &ToolResult| -> Vec<String> {
         result.blocks().iter().map(|block| block.type_name().unwrap_or_default().to_owned()).collect()
     };
     for server in EVERYTHING {
         let call = async |tool: &str, arguments: Value| {
-            around.call(&format!("{server}_{tool}"), arguments).await.unwrap()
+            hub.call(&format!("{server}_{tool}"), arguments).await.unwrap()
         };
         let image = call("get-tiny-image", json!({})).await;
         assert_eq!(kinds(&image), ["text", "image", "text"]);
@@ -184,38 +184,38 @@ async fn every_content_type_comes_through() {
         let structured = call("get-structured-content", json!({"location": "New York"})).await;
         assert_eq!(structured.structured_content.unwrap()["conditions"], "Cloudy");
     }
-    around.close().await;
+    hub.close().await;
 }
 
 #[tokio::test]
-async fn progress_is_told() {
-    let (around, _running) = around_everything(Arc::new(NoHost)).await;
+async fn progress_is_reported() {
+    let (hub, _running) = hub_with_everything(Arc::new(NoHost)).await;
     for server in EVERYTHING {
-        let heard = Arc::new(Mutex::new(Vec::new()));
-        let told = heard.clone();
+        let reports = Arc::new(Mutex::new(Vec::new()));
+        let listener_reports = reports.clone();
         let options = CallOptions {
-            timeout: Some(PATIENCE),
+            timeout: Some(TEST_TIMEOUT),
             progress: Some(Arc::new(move |progress: Progress| {
-                told.lock().unwrap().push((progress.done, progress.total));
+                listener_reports.lock().unwrap().push((progress.done, progress.total));
             })),
             ..CallOptions::default()
         };
         let tool = format!("{server}_trigger-long-running-operation");
-        let result = around.hub.call(&tool, &json!({"duration": 0.4, "steps": 4}), options).await.unwrap();
+        let result = hub.inner.call(&tool, &json!({"duration": 0.4, "steps": 4}), options).await.unwrap();
         assert!(text(&result).contains("completed"), "{result:?}");
         let expected: Vec<(f64, Option<f64>)> = (1..=4).map(|step| (f64::from(step), Some(4.0))).collect();
-        assert_eq!(*heard.lock().unwrap(), expected, "{server}");
+        assert_eq!(*reports.lock().unwrap(), expected, "{server}");
     }
-    around.close().await;
+    hub.close().await;
 }
 
 #[tokio::test]
-async fn a_call_that_is_dropped_leaves_the_others_alone() {
-    let (around, _running) = around_everything(Arc::new(NoHost)).await;
+async fn a_dropped_call_does_not_affect_others() {
+    let (hub, _running) = hub_with_everything(Arc::new(NoHost)).await;
     for server in EVERYTHING {
-        let (started, mut is_started) = tokio::sync::mpsc::channel(1);
+        let (started, mut has_started) = tokio::sync::mpsc::channel(1);
         let options = CallOptions {
-            timeout: Some(PATIENCE),
+            timeout: Some(TEST_TIMEOUT),
             progress: Some(Arc::new(move |_: Progress| {
                 let _ = started.try_send(());
             })),
@@ -224,30 +224,30 @@ async fn a_call_that_is_dropped_leaves_the_others_alone() {
         let tool = format!("{server}_trigger-long-running-operation");
         let arguments = json!({"duration": 1000, "steps": 10_000});
         tokio::select! {
-            ended = around.hub.call(&tool, &arguments, options) => panic!("{server}: {ended:?}"),
-            told = is_started.recv() => assert_eq!(told, Some(()), "{server}"),
+            ended = hub.inner.call(&tool, &arguments, options) => panic!("{server}: {ended:?}"),
+            started = has_started.recv() => assert_eq!(started, Some(()), "{server}"),
         }
-        let echo = around.call(&format!("{server}_echo"), json!({"message": "still here"})).await.unwrap();
+        let echo = hub.call(&format!("{server}_echo"), json!({"message": "still here"})).await.unwrap();
         assert_eq!(text(&echo), "Echo: still here");
     }
-    for status in around.hub.status() {
+    for status in hub.inner.status() {
         assert_eq!(
-            (status.phase, status.restarts, status.noise.strays),
+            (status.phase, status.restarts, status.ignored_output.unexpected),
             (Phase::Ready, 0, 0),
             "{}",
             status.name
         );
     }
-    around.close().await;
+    hub.close().await;
 }
 
-/// Answers what a server may ask for, and keeps who asked what.
+/// Responds to all requests of servers, and records the elicitations with their servers.
 #[derive(Default)]
-struct Application {
-    asked: Mutex<Vec<(String, ElicitRequest)>>,
+struct TestHost {
+    elicitations: Mutex<Vec<(String, ElicitRequest)>>,
 }
 
-impl Host for Application {
+impl Host for TestHost {
     fn can_elicit(&self) -> bool {
         true
     }
@@ -257,12 +257,12 @@ impl Host for Application {
     }
 
     fn elicit<'a>(&'a self, server: &'a str, request: ElicitRequest) -> BoxFuture<'a, ElicitReply> {
-        let answer = match request.kind {
+        let content = match request.kind {
             ElicitKind::Form { .. } => Some(json!({"name": "Harbour", "check": true})),
             ElicitKind::Url { .. } => None,
         };
-        self.asked.lock().unwrap().push((server.to_owned(), request));
-        Box::pin(async { ElicitReply::Accept(answer) })
+        self.elicitations.lock().unwrap().push((server.to_owned(), request));
+        Box::pin(async { ElicitReply::Accept(content) })
     }
 
     fn sample<'a>(&'a self, server: &'a str, request: Value) -> BoxFuture<'a, Result<Value, SamplingError>> {
@@ -277,46 +277,46 @@ impl Host for Application {
 }
 
 #[tokio::test]
-async fn what_servers_ask_reaches_the_application() {
-    let application = Arc::new(Application::default());
-    // The server lists the tools that ask only once it knows what the client can do, and says that its list has changed.
-    let (around, _running) = around_everything(application.clone()).await;
+async fn requests_of_servers_reach_the_application() {
+    let host = Arc::new(TestHost::default());
+    // The server lists these tools only when it knows the client's capabilities, and reports the change.
+    let (hub, _running) = hub_with_everything(host.clone()).await;
     for server in EVERYTHING {
         for tool in ["trigger-elicitation-request", "trigger-url-elicitation", "trigger-sampling-request"] {
-            around.offers(&format!("{server}_{tool}")).await;
+            hub.wait_for_tool(&format!("{server}_{tool}")).await;
         }
         let call = async |tool: &str, arguments: Value| {
-            text(&around.call(&format!("{server}_{tool}"), arguments).await.unwrap())
+            text(&hub.call(&format!("{server}_{tool}"), arguments).await.unwrap())
         };
         let elicited = call("trigger-elicitation-request", json!({})).await;
         assert!(elicited.contains("Harbour"), "{server}: {elicited}");
-        let (asker, asked) = application.asked.lock().unwrap().pop().unwrap();
-        let ElicitKind::Form { schema } = asked.kind else { panic!("no form: {asked:?}") };
-        assert_eq!(asker, server);
+        let (requester, request) = host.elicitations.lock().unwrap().pop().unwrap();
+        let ElicitKind::Form { schema } = request.kind else { panic!("not a form: {request:?}") };
+        assert_eq!(requester, server);
         assert!(schema["properties"]["firstLine"].is_object(), "{schema}");
         let sampled = call("trigger-sampling-request", json!({"prompt": "hello"})).await;
         assert!(sampled.contains(&format!("a model of {server} read: ")), "{sampled}");
         let roots = call("get-roots-list", json!({})).await;
         assert!(roots.contains(&format!("file:///srv/{server}")), "{roots}");
     }
-    around.close().await;
+    hub.close().await;
 }
 
 #[tokio::test]
-async fn a_server_on_the_network_that_comes_back_is_found_again() {
+async fn a_restarted_remote_server_is_reconnected() {
     let servers = InstalledServers::find();
     let mut server = servers.everything_over_http();
     let config = listening("everything", &server.url("/mcp"), HttpKind::Auto);
-    let around = Around::start(vec![config], Arc::new(NoHost));
-    around.hub.settled().await;
-    let echo = async |message: &str| around.call("echo", json!({"message": message})).await;
+    let hub = TestHub::start(vec![config], Arc::new(NoHost));
+    hub.inner.settled().await;
+    let echo = async |message: &str| hub.call("echo", json!({"message": message})).await;
     assert_eq!(text(&echo("before").await.unwrap()), "Echo: before");
     server.kill();
-    let away = around.call_within(Duration::from_millis(500), "echo", json!({"message": "away"})).await;
-    // A connection that was open may take the call and break.
-    let away = away.unwrap_err();
-    assert!(matches!(away.code(), "unavailable" | "outcome_unknown"), "{away}");
+    let error = hub.call_within(Duration::from_millis(500), "echo", json!({"message": "during"})).await;
+    // An open connection may accept the call and fail.
+    let error = error.unwrap_err();
+    assert!(matches!(error.code(), "unavailable" | "outcome_unknown"), "{error}");
     let _again = RunningServer::start_on_port(servers.everything_listening("streamableHttp"), server.port());
     assert_eq!(text(&echo("after").await.unwrap()), "Echo: after");
-    around.close().await;
+    hub.close().await;
 }

@@ -1,6 +1,6 @@
-//! Hubs with servers around them that are looked after: none of their processes may outlive them.
+//! Hubs for tests. No process of their servers may remain after they are closed.
 
-// Each of the test programs that share this uses a part of it.
+// Each test program uses only a part of this module.
 #![allow(dead_code)]
 
 use std::path::PathBuf;
@@ -11,40 +11,41 @@ use std::time::Duration;
 use serde_json::Value;
 use toolwire_contract::{CallError, CallOptions, Content, ToolResult, Toolbox};
 use toolwire_hub::{
-    Budget, Config, Host, HttpKind, Hub, HubOptions, NoHost, Secret, ServerConfig, ServerName, Transport,
+    Config, Host, HttpKind, Hub, HubOptions, NoHost, ResultBudget, Secret, ServerConfig, ServerName,
+    Transport,
 };
 use toolwire_testkit::{ServerCommand, misbehaving_server, processes_with_variable};
 
 const MARK: &str = "TOOLWIRE_TEST_HUB";
 
-/// Long enough for a busy machine; nothing waits for it that goes well.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// Long enough for a busy machine. Tests reach it only if they fail.
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A hub, and the mark that its servers' processes carry.
-pub(crate) struct Around {
-    pub(crate) hub: Hub,
+/// A hub, and the mark in the environment of its server processes.
+pub(crate) struct TestHub {
+    pub(crate) inner: Hub,
     mark: String,
 }
 
-/// A folder of its own for each use, where the builds' other leavings are.
+/// Creates a new folder in the build directory.
 pub(crate) fn scratch() -> PathBuf {
     tempfile::Builder::new().prefix("hub-").tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap().keep()
 }
 
-/// The server that misbehaves as it is told, on stdio.
+/// A server process with the given misbehaviour.
 pub(crate) fn misbehaving(name: &str, behaviour: &[&str]) -> ServerConfig {
     let mut args = vec!["--behaviour".to_owned()];
-    args.extend(behaviour.iter().map(|word| (*word).to_owned()));
+    args.extend(behaviour.iter().map(|argument| (*argument).to_owned()));
     launched(name, ServerCommand { command: misbehaving_server().to_str().unwrap().to_owned(), args })
 }
 
-/// A server that is a process.
+/// A server process.
 pub(crate) fn launched(name: &str, launch: ServerCommand) -> ServerConfig {
     let ServerCommand { command, args } = launch;
     server(name, Transport::Stdio { command, args, env: Vec::new(), cwd: None })
 }
 
-/// A server on the network.
+/// A remote server.
 pub(crate) fn listening(name: &str, url: &str, kind: HttpKind) -> ServerConfig {
     let url = url.parse().unwrap();
     server(name, Transport::Http { url, headers: Vec::new(), kind, oauth: None })
@@ -52,11 +53,11 @@ pub(crate) fn listening(name: &str, url: &str, kind: HttpKind) -> ServerConfig {
 
 fn server(name: &str, transport: Transport) -> ServerConfig {
     let mut config = ServerConfig::new(ServerName::new(name).unwrap(), transport);
-    config.connect_timeout = PATIENCE;
+    config.connect_timeout = TEST_TIMEOUT;
     config
 }
 
-/// The same with one more variable in its environment.
+/// Adds a variable to the environment of a server process.
 pub(crate) fn with_variable(mut config: ServerConfig, name: &str, value: &str) -> ServerConfig {
     if let Transport::Stdio { env, .. } = &mut config.transport {
         env.push((name.to_owned(), Secret::new(value)));
@@ -64,35 +65,42 @@ pub(crate) fn with_variable(mut config: ServerConfig, name: &str, value: &str) -
     config
 }
 
-impl Around {
-    /// Connected to servers that each behave as they are told. With more than one, each name has the server's prefix.
-    pub(crate) async fn with(servers: &[(&str, &[&str])]) -> Around {
-        let around = Around::slow(servers);
-        around.hub.settled().await;
-        around
+impl TestHub {
+    /// Connects to servers with the given behaviours. If there are several, each tool name has its server's
+    /// prefix.
+    pub(crate) async fn connect(servers: &[(&str, &[&str])]) -> TestHub {
+        let hub = TestHub::start_misbehaving(servers);
+        hub.inner.settled().await;
+        hub
     }
 
-    /// The same, without waiting for them.
-    pub(crate) fn slow(servers: &[(&str, &[&str])]) -> Around {
-        let several = servers.len() > 1;
+    /// The same, without waiting for the servers.
+    pub(crate) fn start_misbehaving(servers: &[(&str, &[&str])]) -> TestHub {
+        let has_several = servers.len() > 1;
         let servers = servers.iter().map(|(name, behaviour)| {
             let mut config = misbehaving(name, behaviour);
-            config.prefix = several.then(|| (*name).to_owned());
+            config.prefix = has_several.then(|| (*name).to_owned());
             config
         });
-        Around::start(servers.collect(), Arc::new(NoHost))
+        TestHub::start(servers.collect(), Arc::new(NoHost))
     }
 
-    /// Any servers, and an application that they may ask. They are not waited for.
-    pub(crate) fn start(servers: Vec<ServerConfig>, host: Arc<dyn Host>) -> Around {
+    /// Starts a hub with any servers and host, without waiting for the servers.
+    pub(crate) fn start(servers: Vec<ServerConfig>, host: Arc<dyn Host>) -> TestHub {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let mark = format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let servers = servers.into_iter().map(|config| with_variable(config, MARK, &mark)).collect();
-        Around { hub: Hub::start(&Config { servers, toolwire: None }, options(host)), mark }
+        let environment = std::env::vars_os().chain([("TOOLWIRE_TEST_SECRET".into(), "hidden".into())]);
+        let options = HubOptions::default()
+            .with_host(host)
+            .with_environment(environment)
+            .with_data_folder(scratch())
+            .with_result_budget(Some(ResultBudget::default()));
+        TestHub { inner: Hub::start(&Config { servers, toolwire: None }, options), mark }
     }
 
     pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Result<ToolResult, CallError> {
-        self.call_within(PATIENCE, tool, arguments).await
+        self.call_within(TEST_TIMEOUT, tool, arguments).await
     }
 
     pub(crate) async fn call_within(
@@ -102,46 +110,39 @@ impl Around {
         arguments: Value,
     ) -> Result<ToolResult, CallError> {
         let options = CallOptions { timeout: Some(timeout), ..CallOptions::default() };
-        self.hub.call(tool, &arguments, options).await
+        self.inner.call(tool, &arguments, options).await
     }
 
-    /// Waits until a tool of this name is offered.
-    pub(crate) async fn offers(&self, name: &str) {
-        let mut changes = self.hub.changes();
-        let offered = async {
+    /// Waits until a tool of this name is listed.
+    pub(crate) async fn wait_for_tool(&self, name: &str) {
+        let mut changes = self.inner.changes();
+        let listed = async {
             loop {
                 changes.borrow_and_update();
-                if self.hub.tools().iter().any(|tool| tool.name == name) {
+                if self.inner.tools().iter().any(|tool| tool.name == name) {
                     break;
                 }
                 changes.changed().await.unwrap();
             }
         };
-        let offered = tokio::time::timeout(PATIENCE, offered).await;
-        assert!(offered.is_ok(), "no `{name}` in {:?}: {:#?}", names(&self.hub), self.hub.status());
+        let listed = tokio::time::timeout(TEST_TIMEOUT, listed).await;
+        assert!(listed.is_ok(), "no `{name}` in {:?}: {:#?}", names(&self.inner), self.inner.status());
     }
 
-    /// Closes the hub, and looks whether anything is left.
+    /// Closes the hub, and checks that no process remains.
     pub(crate) async fn close(self) {
-        self.hub.close().await;
-        let left = processes_with_variable(MARK, &self.mark);
-        assert!(left.is_empty(), "processes are left: {left:?}");
+        self.inner.close().await;
+        let remaining = processes_with_variable(MARK, &self.mark);
+        assert!(remaining.is_empty(), "processes remain: {remaining:?}");
     }
 }
 
-fn options(host: Arc<dyn Host>) -> HubOptions {
-    let mut environment: Vec<_> = std::env::vars_os().collect();
-    environment.push(("TOOLWIRE_TEST_SECRET".into(), "hidden".into()));
-    let (folder, budget) = (Some(scratch()), Some(Budget::default()));
-    HubOptions { host, environment, folder, budget, ..HubOptions::default() }
-}
-
-/// The names that a hub offers.
+/// The names of the tools that a hub lists.
 pub(crate) fn names(hub: &Hub) -> Vec<String> {
     hub.tools().iter().map(|tool| tool.name.clone()).collect()
 }
 
-/// All text of a result.
+/// The text of a result.
 pub(crate) fn text(result: &ToolResult) -> String {
     let texts = result.blocks().iter().filter_map(|block| match block {
         Content::Text { text, .. } => Some(text.as_str()),

@@ -355,8 +355,8 @@ async fn closing_the_hub_waits_for_a_refresh() {
     setup.logged_in().await;
     setup.issuer.rules().expires_in = Some(3600);
     let gate = setup.issuer.close_gate();
-    let folder = Some(setup.folder.path().to_owned());
-    let hub = Hub::start(&setup.hub_config(), HubOptions { folder, ..HubOptions::default() });
+    let options = HubOptions::default().with_data_folder(setup.folder.path());
+    let hub = Hub::start(&setup.hub_config(), options);
     timeout(Duration::from_secs(60), gate.arrived.notified()).await.expect("a refresh");
     let late_response = async {
         while hub.status()[0].phase != Phase::Stopped {
@@ -390,9 +390,9 @@ async fn the_time_of_a_login_does_not_count_against_the_connection_timeout() {
     let setup = Setup::with(Rules::default()).await;
     let mut config = setup.hub_config();
     config.servers[0].connect_timeout = CONNECT_TIMEOUT;
-    let folder = Some(setup.folder.path().to_owned());
-    let browser: Option<Arc<dyn Browser>> = Some(Arc::new(SlowBrowser(AgreeingBrowser::default())));
-    let hub = Hub::connect(&config, HubOptions { folder, browser, ..HubOptions::default() }).await;
+    let browser = Arc::new(SlowBrowser(AgreeingBrowser::default()));
+    let options = HubOptions::default().with_data_folder(setup.folder.path()).with_browser(browser);
+    let hub = Hub::connect(&config, options).await;
     let status = &hub.status()[0];
     assert_eq!((&status.phase, status.restarts), (&Phase::Ready, 0));
     hub.close().await;

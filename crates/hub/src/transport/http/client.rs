@@ -1,4 +1,4 @@
-//! Requests with our headers and tokens.
+//! HTTP requests with the configured headers and tokens.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,73 +10,88 @@ use reqwest::{Method, Response, StatusCode, Url};
 
 use crate::Secret;
 use crate::auth::{AuthError, TokenProvider};
-use crate::transport::{Failure, Link, Target};
+use crate::excerpt::excerpt;
+use crate::transport::{Connection, TransportFailure};
 
-/// How long a server may take to accept a connection.
-const CONNECTING: Duration = Duration::from_secs(10);
+const TCP_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-const MOST_REDIRECTS: usize = 10;
+const MAX_REDIRECTS: usize = 10;
 
-/// A way to one server. Clones share its connections.
+/// An HTTP client for one server. Clones share its connections.
 #[derive(Clone)]
-pub(crate) struct Client {
+pub(crate) struct HttpClient {
     inner: reqwest::Client,
     url: Arc<Url>,
     headers: HeaderMap,
-    bearer: Option<Arc<dyn TokenProvider>>,
+    token_provider: Option<Arc<dyn TokenProvider>>,
 }
 
-impl Client {
-    pub(crate) fn new(target: &Target, bearer: Option<Arc<dyn TokenProvider>>) -> Result<Client, String> {
-        let Target::Http { url, headers: given, .. } = target else {
-            return Err("it is a command".into());
-        };
-        let url = Url::parse(url).map_err(|error| error.to_string())?;
+pub(in crate::transport) struct HttpRequest<'a> {
+    pub(in crate::transport) method: Method,
+    pub(in crate::transport) url: &'a Url,
+    pub(in crate::transport) headers: HeaderMap,
+    pub(in crate::transport) body: Option<Vec<u8>>,
+    /// How long the server may take to respond; the time to get tokens does not count.
+    pub(in crate::transport) timeout: Option<Duration>,
+}
+
+impl<'a> HttpRequest<'a> {
+    pub(in crate::transport) fn new(method: Method, url: &'a Url, headers: HeaderMap) -> HttpRequest<'a> {
+        HttpRequest { method, url, headers, body: None, timeout: None }
+    }
+}
+
+impl HttpClient {
+    /// Creates a client with the configured headers. The error is a reason why the configuration is invalid.
+    pub(crate) fn new(
+        url: &Url,
+        configured: &[(String, Secret)],
+        token_provider: Option<Arc<dyn TokenProvider>>,
+    ) -> Result<HttpClient, String> {
         if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
-            return Err("it does not begin with `http://` or `https://`".into());
+            return Err("it must start with `http://` or `https://`".into());
         }
         let mut headers = HeaderMap::new();
-        for (name, value) in given {
+        for (name, value) in configured {
             let (Ok(name), Ok(mut value)) =
                 (name.parse::<HeaderName>(), HeaderValue::from_str(value.expose()))
             else {
-                return Err(format!("the header `{name}` cannot be sent"));
+                return Err(format!("the header `{name}` is invalid"));
             };
             value.set_sensitive(true);
             headers.append(name, value);
         }
         let inner = reqwest::Client::builder()
             .user_agent(concat!("toolwire/", env!("CARGO_PKG_VERSION")))
-            .connect_timeout(CONNECTING)
-            .redirect(redirects())
+            .connect_timeout(TCP_CONNECT_TIMEOUT)
+            .redirect(redirect_policy())
             .build()
             .map_err(|error| error.to_string())?;
-        Ok(Client { inner, url: Arc::new(url), headers, bearer })
+        Ok(HttpClient { inner, url: Arc::new(url.clone()), headers, token_provider })
     }
 
     pub(crate) fn url(&self) -> &Url {
         &self.url
     }
 
-    /// As [`send`](Client::send), with the time that a person takes to log in noted on the link: it is not the server's.
-    pub(crate) async fn send_for(
+    /// Sends a request. While a user logs in, the connection counts as waiting for the application, so that
+    /// time does not count against the server's timeout.
+    pub(in crate::transport) async fn send(
         &self,
-        link: &Arc<Link>,
-        method: Method,
-        url: &Url,
-        headers: HeaderMap,
-        body: Option<Vec<u8>>,
-        patience: Option<Duration>,
-    ) -> Result<Response, Failure> {
-        let mut sending = std::pin::pin!(self.send(method, url, headers, body, patience));
-        let Some(mut asking) = self.bearer.as_ref().and_then(|bearer| bearer.login_in_progress()) else {
+        connection: &Arc<Connection>,
+        request: HttpRequest<'_>,
+    ) -> Result<Response, TransportFailure> {
+        let mut sending = std::pin::pin!(self.send_with_token(&request));
+        let Some(mut login) =
+            self.token_provider.as_ref().and_then(|token_provider| token_provider.login_in_progress())
+        else {
             return sending.await;
         };
         loop {
-            let _asked = asking.borrow_and_update().then(|| link.application_answers());
+            let _login = login.borrow_and_update().then(|| connection.application_responds());
             tokio::select! {
                 sent = &mut sending => return sent,
-                changed = asking.changed() => {
+                changed = login.changed() => {
                     if changed.is_err() {
                         return sending.await;
                     }
@@ -85,125 +100,118 @@ impl Client {
         }
     }
 
-    /// Sends a request, with a token if there is one; a second time if the server does not take the token and there is
-    /// a better one. `patience` is how long the server may take to answer, beside the time that tokens take.
-    async fn send(
-        &self,
-        method: Method,
-        url: &Url,
-        headers: HeaderMap,
-        body: Option<Vec<u8>>,
-        patience: Option<Duration>,
-    ) -> Result<Response, Failure> {
-        let token = match &self.bearer {
-            Some(bearer) => bearer.token(None).await.map_err(no_token)?,
+    /// Sends a request with the current token, if any. If the server rejects the token, it is replaced and
+    /// the request is sent once more.
+    async fn send_with_token(&self, request: &HttpRequest<'_>) -> Result<Response, TransportFailure> {
+        let token = match &self.token_provider {
+            Some(token_provider) => token_provider.token(None).await.map_err(no_token)?,
             None => None,
         };
-        let first = self
-            .send_once(method.clone(), url, headers.clone(), body.clone(), token.as_ref(), patience)
-            .await?;
+        let first = self.send_once(request, token.as_ref()).await?;
         let Some(challenge) = challenge(&first) else { return Ok(first) };
-        let refused =
-            |status: StatusCode, challenge| Failure::Unauthorized { status: status.as_u16(), challenge };
-        let better = match &self.bearer {
-            Some(bearer) => bearer.replace(token.as_ref(), &challenge).await.map_err(no_token)?,
+        let unauthorized = |response: &Response, challenge| TransportFailure::Unauthorized {
+            status: response.status().as_u16(),
+            challenge,
+        };
+        let replacement = match &self.token_provider {
+            Some(token_provider) => {
+                token_provider.replace(token.as_ref(), &challenge).await.map_err(no_token)?
+            }
             None => None,
         };
-        if better.is_none() {
-            return Err(refused(first.status(), challenge));
+        if replacement.is_none() {
+            return Err(unauthorized(&first, challenge));
         }
-        let second = self.send_once(method, url, headers, body, better.as_ref(), patience).await?;
+        let second = self.send_once(request, replacement.as_ref()).await?;
         match self::challenge(&second) {
-            Some(challenge) => Err(refused(second.status(), challenge)),
+            Some(challenge) => Err(unauthorized(&second, challenge)),
             None => Ok(second),
         }
     }
 
     async fn send_once(
         &self,
-        method: Method,
-        url: &Url,
-        headers: HeaderMap,
-        body: Option<Vec<u8>>,
+        request: &HttpRequest<'_>,
         token: Option<&Secret>,
-        patience: Option<Duration>,
-    ) -> Result<Response, Failure> {
-        let mut all = self.headers.clone();
-        for (name, value) in &headers {
-            all.insert(name, value.clone());
+    ) -> Result<Response, TransportFailure> {
+        let mut headers = self.headers.clone();
+        for (name, value) in &request.headers {
+            headers.insert(name, value.clone());
         }
         if let Some(token) = token {
             let value = HeaderValue::from_str(&format!("Bearer {}", token.expose()));
-            let mut value =
-                value.map_err(|_| Failure::NoToken { reason: "it is no header value".into(), hint: None })?;
+            let mut value = value.map_err(|_| TransportFailure::NoToken {
+                reason: "the token is not a valid header value".into(),
+                hint: None,
+            })?;
             value.set_sensitive(true);
-            all.insert(AUTHORIZATION, value);
+            headers.insert(AUTHORIZATION, value);
         }
-        let mut request = self.inner.request(method, url.clone()).headers(all);
-        if let Some(body) = body {
-            request = request.body(body);
+        let mut builder = self.inner.request(request.method.clone(), request.url.clone()).headers(headers);
+        if let Some(body) = &request.body {
+            builder = builder.body(body.clone());
         }
-        let sending = request.send();
-        let sent = match patience {
-            None => sending.await,
-            Some(patience) => tokio::time::timeout(patience, sending)
-                .await
-                .map_err(|_| Failure::Broken { reason: format!("no answer within {patience:?}") })?,
+        let sent = match request.timeout {
+            None => builder.send().await,
+            Some(timeout) => tokio::time::timeout(timeout, builder.send()).await.map_err(|_| {
+                TransportFailure::Interrupted { reason: format!("no response within {timeout:?}") }
+            })?,
         };
         sent.map_err(|error| {
-            let reason = reason(&error);
-            if error.is_connect() { Failure::Unreachable { reason } } else { Failure::Broken { reason } }
+            let reason = root_cause(&error);
+            match error.is_connect() {
+                true => TransportFailure::Unreachable { reason },
+                false => TransportFailure::Interrupted { reason },
+            }
         })
     }
 }
 
-fn no_token(error: AuthError) -> Failure {
-    Failure::NoToken { reason: error.to_string(), hint: error.hint() }
+fn no_token(error: AuthError) -> TransportFailure {
+    TransportFailure::NoToken { reason: error.to_string(), hint: error.hint() }
 }
 
-/// Reads a body of at most `longest` bytes.
-pub(in crate::transport) async fn read(response: Response, longest: usize) -> Result<Vec<u8>, Failure> {
+/// Reads a body of at most `max_bytes`.
+pub(super) async fn read_body(response: Response, max_bytes: usize) -> Result<Vec<u8>, TransportFailure> {
     let mut body = Vec::new();
     let mut chunks = response.bytes_stream();
     while let Some(chunk) = chunks.next().await {
-        let chunk = chunk.map_err(|error| Failure::Broken { reason: reason(&error) })?;
-        if body.len() + chunk.len() > longest {
-            return Err(Failure::TooLong { limit: longest });
+        let chunk = chunk.map_err(|error| TransportFailure::Interrupted { reason: root_cause(&error) })?;
+        if body.len() + chunk.len() > max_bytes {
+            return Err(TransportFailure::TooLong { limit: max_bytes });
         }
         body.extend_from_slice(&chunk);
     }
     Ok(body)
 }
 
-/// The beginning of a body, for an error. A server that does not finish it is not waited for.
-pub(in crate::transport) async fn excerpt(response: Response) -> String {
-    const LONG_ENOUGH: usize = 1024;
-    const PATIENCE: Duration = Duration::from_secs(2);
+/// Returns the failure for a response with an error status.
+pub(in crate::transport) async fn status_failure(response: Response) -> TransportFailure {
+    TransportFailure::Status { status: response.status().as_u16(), excerpt: body_excerpt(response).await }
+}
+
+/// Returns the failure for a response with an unexpected content type.
+pub(in crate::transport) async fn wrong_content(response: Response) -> TransportFailure {
+    let content_type = content_type(&response);
+    TransportFailure::WrongContent { content_type, excerpt: body_excerpt(response).await }
+}
+
+/// Reads the beginning of a body for an error message, for a limited time.
+async fn body_excerpt(response: Response) -> String {
+    const ENOUGH_BYTES: usize = 1024;
+    const TIMEOUT: Duration = Duration::from_secs(2);
     let mut body = Vec::new();
     let mut chunks = response.bytes_stream();
     let reading = async {
         while let Some(Ok(chunk)) = chunks.next().await {
             body.extend_from_slice(&chunk);
-            if body.len() > LONG_ENOUGH {
+            if body.len() > ENOUGH_BYTES {
                 break;
             }
         }
     };
-    let _ = tokio::time::timeout(PATIENCE, reading).await;
-    shorten(&body)
-}
-
-/// One short line of a text.
-pub(super) fn shorten(text: &[u8]) -> String {
-    const LONGEST: usize = 200;
-    let text = String::from_utf8_lossy(text);
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let mut line = words.join(" ");
-    if let Some((cut, _)) = line.char_indices().nth(LONGEST) {
-        line.truncate(cut);
-        line.push('…');
-    }
-    line
+    let _ = tokio::time::timeout(TIMEOUT, reading).await;
+    excerpt(&body)
 }
 
 pub(in crate::transport) fn content_type(response: &Response) -> Option<String> {
@@ -211,28 +219,33 @@ pub(in crate::transport) fn content_type(response: &Response) -> Option<String> 
     Some(String::from_utf8_lossy(value.as_bytes()).to_ascii_lowercase())
 }
 
-/// What a server that wants (another) authorization says about it.
+pub(in crate::transport) fn is_event_stream(content_type: Option<&str>) -> bool {
+    content_type.is_some_and(|content_type| content_type.starts_with("text/event-stream"))
+}
+
+/// Returns the challenge of a server that requires another token, or an empty one if it sent none.
 fn challenge(response: &Response) -> Option<String> {
-    let said = response.headers().get(WWW_AUTHENTICATE);
-    let said = said.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+    let header = response.headers().get(WWW_AUTHENTICATE);
+    let header = header.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
     match response.status() {
-        StatusCode::UNAUTHORIZED => Some(said.unwrap_or_default()),
-        // Without a challenge, 403 is no question of the token.
-        StatusCode::FORBIDDEN => said,
+        StatusCode::UNAUTHORIZED => Some(header.unwrap_or_default()),
+        // Without a challenge, another token would not help against 403.
+        StatusCode::FORBIDDEN => header,
         _ => None,
     }
 }
 
-/// Only redirects that keep the method and the body, and only within the origin: another one is to see neither the
-/// session nor the headers that are meant for this server.
-fn redirects() -> Policy {
+/// Follows only redirects that preserve the method and the body, and only within the origin, because another
+/// origin must not receive the session id and the headers for this server.
+fn redirect_policy() -> Policy {
     Policy::custom(|attempt| {
-        let keeps_body =
+        let preserves_body =
             matches!(attempt.status(), StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
-        let stays = attempt.previous().first().is_some_and(|first| first.origin() == attempt.url().origin());
-        if attempt.previous().len() > MOST_REDIRECTS {
+        let is_same_origin =
+            attempt.previous().first().is_some_and(|first| first.origin() == attempt.url().origin());
+        if attempt.previous().len() > MAX_REDIRECTS {
             attempt.error("too many redirects")
-        } else if keeps_body && stays {
+        } else if preserves_body && is_same_origin {
             attempt.follow()
         } else {
             attempt.stop()
@@ -240,8 +253,8 @@ fn redirects() -> Policy {
     })
 }
 
-/// What went wrong at the bottom of it: `connection refused` rather than `error sending request`.
-fn reason(error: &reqwest::Error) -> String {
+/// Returns the innermost error: `connection refused` rather than `error sending request`.
+fn root_cause(error: &reqwest::Error) -> String {
     let mut source: &dyn std::error::Error = error;
     while let Some(next) = source.source() {
         source = next;

@@ -1,0 +1,182 @@
+//! The client side of the protocol: what it declares, and how it responds to a server's requests and
+//! notifications.
+
+use std::sync::Arc;
+
+use rmcp::RoleClient;
+use rmcp::model::{
+    ClientCapabilities, ClientConfig, ClientResult, CustomResult, ErrorCode, ErrorData, Implementation,
+    ProtocolVersion, ServerNotification, ServerRequest,
+};
+use rmcp::service::{NotificationContext, RequestContext, Service};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use crate::host::{ElicitKind, ElicitReply, ElicitRequest, Host};
+use crate::session::SessionEvent;
+use crate::transport::Connection;
+
+/// The client's side of a session, called by the SDK.
+pub(crate) struct ClientService {
+    pub(crate) server: Arc<str>,
+    pub(crate) host: Arc<dyn Host>,
+    pub(crate) events: mpsc::Sender<SessionEvent>,
+    pub(crate) connection: Arc<Connection>,
+}
+
+impl Service<RoleClient> for ClientService {
+    async fn handle_request(
+        &self,
+        request: ServerRequest,
+        context: RequestContext<RoleClient>,
+    ) -> Result<ClientResult, ErrorData> {
+        let method = match &request {
+            ServerRequest::PingRequest(_) => return Ok(ClientResult::empty(())),
+            ServerRequest::ListRootsRequest(_) => "roots/list",
+            ServerRequest::ElicitRequest(_) => "elicitation/create",
+            ServerRequest::CreateMessageRequest(_) => "sampling/createMessage",
+            // A request that the SDK cannot parse.
+            ServerRequest::CustomRequest(request) => &request.method,
+            _ => "",
+        };
+        // Removed even if the request is refused, because nothing else removes it.
+        let params = self.connection.capture.take_server_request(&context.id).unwrap_or_default();
+        let responding = async {
+            let _responding = self.connection.application_responds();
+            respond(&*self.host, &self.server, method, params).await
+        };
+        let response = tokio::select! {
+            response = responding => response?,
+            () = context.ct.cancelled() => return Err(ErrorData::internal_error("the request was cancelled", None)),
+            _ = self.connection.ended() => return Err(ErrorData::internal_error("the connection ended", None)),
+        };
+        Ok(ClientResult::CustomResult(CustomResult::new(response)))
+    }
+
+    async fn handle_notification(
+        &self,
+        notification: ServerNotification,
+        _context: NotificationContext<RoleClient>,
+    ) -> Result<(), ErrorData> {
+        if let ServerNotification::ToolListChangedNotification(_) = notification {
+            // A full queue already contains such an event.
+            let _ = self.events.try_send(SessionEvent::ToolsChanged);
+        }
+        Ok(())
+    }
+
+    fn get_info(&self) -> ClientConfig {
+        let mut capabilities = ClientCapabilities::default();
+        // As JSON, because the SDK marks some of these types as deprecated although servers still use them.
+        let declared = json!({
+            "roots": {},
+            "sampling": self.host.can_sample().then(|| json!({ "tools": {} })),
+            "elicitation": self.host.can_elicit().then(|| json!({ "form": {}, "url": {} })),
+        });
+        if let Ok(declared) = serde_json::from_value(declared) {
+            capabilities = declared;
+        }
+        ClientConfig::new(capabilities, Implementation::new("toolwire", env!("CARGO_PKG_VERSION")))
+            .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
+    }
+}
+
+/// Has the application respond to one request of a server.
+pub(crate) async fn respond(
+    host: &dyn Host,
+    server: &str,
+    method: &str,
+    params: Value,
+) -> Result<Value, ErrorData> {
+    match method {
+        "roots/list" => {
+            let roots: Vec<Value> = host
+                .roots(server)
+                .into_iter()
+                .map(|root| match root.name {
+                    Some(name) => json!({ "uri": root.uri, "name": name }),
+                    None => json!({ "uri": root.uri }),
+                })
+                .collect();
+            Ok(json!({ "roots": roots }))
+        }
+        "elicitation/create" => {
+            let request = read_elicitation(&params)?;
+            if !host.can_elicit() {
+                return Ok(json!({ "action": "decline" }));
+            }
+            let defaults = defaults(&request.kind);
+            Ok(match host.elicit(server, request).await {
+                ElicitReply::Accept(Some(content)) => {
+                    json!({ "action": "accept", "content": with_defaults(content, defaults) })
+                }
+                ElicitReply::Accept(None) => json!({ "action": "accept" }),
+                ElicitReply::Decline => json!({ "action": "decline" }),
+                ElicitReply::Cancel => json!({ "action": "cancel" }),
+            })
+        }
+        "sampling/createMessage" if host.can_sample() => host
+            .sample(server, params)
+            .await
+            .map_err(|refusal| ErrorData::new(ErrorCode(-1), refusal.message, None)),
+        _ => Err(ErrorData::new(
+            ErrorCode::METHOD_NOT_FOUND,
+            format!("this client does not support `{method}`"),
+            None,
+        )),
+    }
+}
+
+fn read_elicitation(params: &Value) -> Result<ElicitRequest, ErrorData> {
+    let text = |key: &str| params.get(key).and_then(Value::as_str).map(str::to_owned);
+    let missing = |key: &str| ErrorData::invalid_params(format!("`{key}` is missing"), None);
+    let kind = match params.get("mode").and_then(Value::as_str) {
+        None | Some("form") => ElicitKind::Form {
+            schema: params.get("requestedSchema").cloned().ok_or_else(|| missing("requestedSchema"))?,
+        },
+        Some("url") => ElicitKind::Url {
+            url: text("url").ok_or_else(|| missing("url"))?,
+            id: text("elicitationId").unwrap_or_default(),
+        },
+        Some(mode) => {
+            return Err(ErrorData::invalid_params(format!("unknown elicitation mode `{mode}`"), None));
+        }
+    };
+    Ok(ElicitRequest { message: text("message").unwrap_or_default(), kind })
+}
+
+/// Returns the default values of a form's fields.
+fn defaults(kind: &ElicitKind) -> Vec<(String, Value)> {
+    let ElicitKind::Form { schema } = kind else { return Vec::new() };
+    let fields = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+    fields.filter_map(|(name, field)| Some((name.clone(), field.get("default")?.clone()))).collect()
+}
+
+/// Adds the defaults of the fields that the user did not change.
+fn with_defaults(mut content: Value, defaults: Vec<(String, Value)>) -> Value {
+    if let Some(fields) = content.as_object_mut() {
+        for (name, default) in defaults {
+            fields.entry(name).or_insert(default);
+        }
+    }
+    content
+}
+
+/// Logs a log message of a server.
+pub(crate) fn log(server: &str, params: &Value) {
+    const TARGET: &str = "toolwire::server";
+    let logger = params.get("logger").and_then(Value::as_str).unwrap_or_default();
+    let message = match params.get("data") {
+        Some(Value::String(text)) => text.clone(),
+        Some(data) => data.to_string(),
+        None => return,
+    };
+    match params.get("level").and_then(Value::as_str) {
+        Some("debug") => tracing::debug!(target: TARGET, server, logger, "{message}"),
+        Some("warning") => tracing::warn!(target: TARGET, server, logger, "{message}"),
+        Some("error" | "critical" | "alert" | "emergency") => {
+            tracing::error!(target: TARGET, server, logger, "{message}");
+        }
+        _ => tracing::info!(target: TARGET, server, logger, "{message}"),
+    }
+}

@@ -1,0 +1,26 @@
+//! Short excerpts of what a server sent, for messages.
+
+use toolwire_contract::truncate;
+
+const MAX_CHARS: usize = 200;
+/// More than enough for [`MAX_CHARS`]; a message can have megabytes.
+const MAX_BYTES: usize = 4096;
+
+/// Returns the beginning of `bytes` as one line of text.
+pub(crate) fn excerpt(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(MAX_BYTES)]);
+    let words: Vec<&str> = text.split_whitespace().collect();
+    truncate(&words.join(" "), MAX_CHARS).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_excerpt_is_one_short_line() {
+        assert_eq!(excerpt(b" <h1>Oops</h1>\n\t<p>broken "), "<h1>Oops</h1> <p>broken");
+        assert_eq!(excerpt("ä".repeat(10_000).as_bytes()), format!("{}…", "ä".repeat(MAX_CHARS - 1)));
+        assert_eq!(excerpt(b"\xff"), "\u{fffd}");
+    }
+}

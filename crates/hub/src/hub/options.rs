@@ -1,0 +1,68 @@
+//! The options of a hub.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::auth::Browser;
+use crate::config::ServerName;
+use crate::host::{Host, NoHost};
+use crate::result_store::ResultBudget;
+
+/// The options of a hub, in addition to its configuration.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct HubOptions {
+    /// Responds to requests of servers.
+    pub host: Arc<dyn Host>,
+    /// Our own environment, of which a server process receives only the necessary variables.
+    pub environment: Vec<(OsString, OsString)>,
+    /// Where tokens, known tool definitions and full results are stored. Without it, servers that require a
+    /// login fail, and the truncated part of a result cannot be read.
+    pub data_folder: Option<PathBuf>,
+    /// Shows login pages to the user.
+    pub browser: Option<Arc<dyn Browser>>,
+    /// How much of a result is returned; `None` returns everything.
+    pub result_budget: Option<ResultBudget>,
+    /// Connects to this server only. The tools of the others still affect the names of its tools.
+    pub only_server: Option<ServerName>,
+}
+
+impl Default for HubOptions {
+    fn default() -> HubOptions {
+        HubOptions {
+            host: Arc::new(NoHost),
+            environment: Vec::new(),
+            data_folder: None,
+            browser: None,
+            result_budget: Some(ResultBudget::default()),
+            only_server: None,
+        }
+    }
+}
+
+impl HubOptions {
+    pub fn with_host(self, host: Arc<dyn Host>) -> HubOptions {
+        HubOptions { host, ..self }
+    }
+
+    pub fn with_environment(self, variables: impl IntoIterator<Item = (OsString, OsString)>) -> HubOptions {
+        HubOptions { environment: variables.into_iter().collect(), ..self }
+    }
+
+    pub fn with_data_folder(self, folder: impl Into<PathBuf>) -> HubOptions {
+        HubOptions { data_folder: Some(folder.into()), ..self }
+    }
+
+    pub fn with_browser(self, browser: Arc<dyn Browser>) -> HubOptions {
+        HubOptions { browser: Some(browser), ..self }
+    }
+
+    pub fn with_result_budget(self, budget: Option<ResultBudget>) -> HubOptions {
+        HubOptions { result_budget: budget, ..self }
+    }
+
+    pub fn with_only_server(self, server: ServerName) -> HubOptions {
+        HubOptions { only_server: Some(server), ..self }
+    }
+}

@@ -1,0 +1,193 @@
+//! Parses what a server sends, and decides what the SDK receives.
+
+use rmcp::model::RequestId;
+use serde_json::{Map, Value, json};
+use toolwire_contract::Progress;
+
+use super::{
+    Handshake, MAX_MESSAGE_BYTES, RawCapture, RawResponse, RequestMethod, error_message, partial_parse,
+    placeholder, response_id,
+};
+use crate::client_service;
+use crate::excerpt::excerpt;
+use crate::transport::TransportFailure;
+
+/// How many requests of a server may wait for the application at once.
+pub(super) const MAX_SERVER_REQUESTS: usize = 64;
+
+impl RawCapture {
+    /// Parses what a server sent and returns the messages for the SDK.
+    pub(crate) fn receive(&self, text: &[u8]) -> Vec<Value> {
+        let messages = match serde_json::from_slice(text) {
+            Ok(Value::Array(batch)) => batch,
+            Ok(message) => vec![message],
+            Err(error) => match partial_parse::parse(text) {
+                Some(messages) => messages,
+                None => return self.unreadable(text, text, &error.to_string()).into_iter().collect(),
+            },
+        };
+        messages.into_iter().filter_map(|message| self.receive_message(message)).collect()
+    }
+
+    /// Handles a message that was too long to store; only its two ends are known.
+    pub(crate) fn receive_oversized(&self, head: &[u8], tail: &[u8]) -> Option<Value> {
+        self.state().ignored.oversized += 1;
+        let id = response_id::top_level_id(head, tail)?;
+        self.fail(id, TransportFailure::TooLong { limit: MAX_MESSAGE_BYTES })
+    }
+
+    fn receive_message(&self, message: Value) -> Option<Value> {
+        let Value::Object(mut message) = message else {
+            return self.unreadable(message.to_string().as_bytes(), b"", "not an object");
+        };
+        message.insert("jsonrpc".into(), "2.0".into());
+        if let Some(method) = message.get("method").and_then(Value::as_str) {
+            let method = method.to_owned();
+            return match message.get("id") {
+                None | Some(Value::Null) => self.receive_notification(&method, message),
+                Some(_) => self.receive_request(&method, message),
+            };
+        }
+        if message.contains_key("result") || message.contains_key("error") {
+            return self.receive_response(message);
+        }
+        self.unreadable(
+            Value::Object(message).to_string().as_bytes(),
+            b"",
+            "neither a request nor a response",
+        )
+    }
+
+    fn receive_notification(&self, method: &str, mut message: Map<String, Value>) -> Option<Value> {
+        match method {
+            "notifications/progress" => {
+                self.report_progress(message.get("params")?);
+                None
+            }
+            "notifications/message" => {
+                client_service::log(&self.server, message.get("params")?);
+                None
+            }
+            "notifications/tools/list_changed"
+            | "notifications/cancelled"
+            | "notifications/subscriptions/acknowledged" => {
+                message.remove("id");
+                Some(Value::Object(message))
+            }
+            // The others are not used, and a flood of them should cost nothing.
+            _ => None,
+        }
+    }
+
+    fn receive_request(&self, method: &str, message: Map<String, Value>) -> Option<Value> {
+        if matches!(method, "elicitation/create" | "sampling/createMessage") {
+            let id = serde_json::from_value::<RequestId>(message.get("id")?.clone()).ok()?;
+            let params = message.get("params").cloned().unwrap_or_default();
+            let mut state = self.state();
+            if state.server_requests.len() >= MAX_SERVER_REQUESTS {
+                state.ignored.unexpected += 1;
+                return None;
+            }
+            state.server_requests.insert(id, params);
+        }
+        Some(Value::Object(message))
+    }
+
+    fn receive_response(&self, mut message: Map<String, Value>) -> Option<Value> {
+        let mut state = self.state();
+        let has_no_id = message.get("id").is_none_or(Value::is_null);
+        let is_error = message.get("error").is_some_and(Value::is_object);
+        let id = match message.get("id").and_then(id_number) {
+            Some(id) => id,
+            // The server could not read the id of the request that this error belongs to. If only one request
+            // is pending, it is that one. A result without an id, or a foreign id, belongs to no request.
+            None if has_no_id && is_error && state.pending.len() == 1 => *state.pending.keys().next()?,
+            None => {
+                state.ignored.unexpected += 1;
+                return None;
+            }
+        };
+        let result = message.remove("result");
+        let error = message.remove("error").filter(|error| !error.is_null());
+        let Some(request) = state.pending.remove(&id) else {
+            if state.abandoned_probe == Some(id) {
+                state.discovered_late = result.is_some_and(|result| placeholder::is_discovery(&result));
+                state.abandoned_probe = None;
+            } else if !state.abandoned.contains(&id) {
+                state.ignored.unexpected += 1;
+            }
+            return None;
+        };
+        if let Some(error) = error {
+            let sdk_error = placeholder::error(&error);
+            state.store_response(id, request.method, RawResponse::Error(error));
+            return Some(json!({ "jsonrpc": "2.0", "id": id, "error": sdk_error }));
+        }
+        let result = result.unwrap_or_default();
+        let sdk_result = match request.method {
+            RequestMethod::Initialize => placeholder::initialize(&result),
+            RequestMethod::Discover if !placeholder::is_discovery(&result) => {
+                return Some(error_message(
+                    id,
+                    -32601,
+                    "the response to `server/discover` does not list the supported versions",
+                ));
+            }
+            RequestMethod::Discover => placeholder::discover(&result),
+            RequestMethod::ListTools => placeholder::tools(&result, self.schemas),
+            RequestMethod::CallTool => json!({}),
+            RequestMethod::Other => result.clone(),
+        };
+        match request.method {
+            RequestMethod::Initialize | RequestMethod::Discover => {
+                let is_discovery = request.method == RequestMethod::Discover;
+                state.handshake = Some(Handshake { is_discovery, result });
+            }
+            method => state.store_response(id, method, RawResponse::Result(result)),
+        }
+        Some(json!({ "jsonrpc": "2.0", "id": id, "result": sdk_result }))
+    }
+
+    fn report_progress(&self, params: &Value) {
+        let Some(token) = params.get("progressToken").and_then(id_number) else { return };
+        let progress = Progress {
+            done: params.get("progress").and_then(Value::as_f64).unwrap_or_default(),
+            total: params.get("total").and_then(Value::as_f64),
+            message: params.get("message").and_then(Value::as_str).map(str::to_owned),
+        };
+        let id = token.wrapping_sub(1);
+        let mut state = self.state();
+        let Some(request) = state.pending.get_mut(&id) else { return };
+        request.early_progress = Some(progress.clone());
+        let Some(waiter) = state.waiters.get(&id) else { return };
+        waiter.activity.notify_one();
+        let listener = waiter.listener.clone();
+        // The listener belongs to the application, so it must not run under the lock.
+        drop(state);
+        if let Some(listener) = listener {
+            listener(progress);
+        }
+    }
+
+    /// Fails the request that the text responds to, if its id can be found; else counts the text as ignored.
+    fn unreadable(&self, head: &[u8], tail: &[u8], reason: &str) -> Option<Value> {
+        let mut state = self.state();
+        if let Some(id) = response_id::top_level_id(head, tail).filter(|id| state.pending.contains_key(id)) {
+            drop(state);
+            return self.fail(id, TransportFailure::Unreadable { reason: reason.into() });
+        }
+        if head.iter().any(|byte| !byte.is_ascii_whitespace()) {
+            state.ignored.unreadable += 1;
+            state.ignored.last_unreadable = Some(excerpt(head));
+        }
+        None
+    }
+}
+
+fn id_number(id: &Value) -> Option<i64> {
+    match id {
+        Value::Number(number) => number.as_i64(),
+        Value::String(text) => text.parse().ok(),
+        _ => None,
+    }
+}

@@ -1,0 +1,114 @@
+//! Limits results to a budget, and provides the tool that reads the rest.
+
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Value, json};
+use toolwire_contract::{CallError, Tool, ToolResult};
+use toolwire_dialect::Checker;
+
+use crate::call::argument_problem;
+use crate::result_store::{ResultBudget, ResultStore, truncate_result};
+
+/// The hub's own tool.
+pub(crate) const READ_RESULT: &str = "read_result";
+
+/// Stored results are removed after this time, or when all of them exceed the size.
+const MAX_STORED_AGE: Duration = Duration::from_secs(24 * 3600);
+const MAX_STORED_BYTES: u64 = 1 << 30;
+
+const DEFAULT_PAGE_CHARS: u64 = 20_000;
+const MAX_PAGE_CHARS: u64 = 100_000;
+
+pub(crate) struct ResultLimiter {
+    budget: Option<ResultBudget>,
+    store: Option<ResultStore>,
+}
+
+impl ResultLimiter {
+    pub(crate) fn new(budget: Option<ResultBudget>, data_folder: Option<&Path>) -> ResultLimiter {
+        let folder = data_folder.filter(|_| budget.is_some());
+        let store = folder.map(|folder| ResultStore::new(folder.join("results")));
+        if let Some(store) = &store
+            && let Err(error) = store.clean(MAX_STORED_AGE, MAX_STORED_BYTES, SystemTime::now())
+        {
+            tracing::warn!(target: "toolwire::hub", "cannot remove old results: {error}");
+        }
+        ResultLimiter { budget, store }
+    }
+
+    /// Returns the store of truncated results, if there is one.
+    pub(crate) fn store(&self) -> Option<&ResultStore> {
+        self.store.as_ref()
+    }
+
+    /// Returns the tool that reads stored results, if results are stored.
+    pub(crate) fn tool(&self) -> Option<Tool> {
+        self.store.as_ref()?;
+        let mut tool = Tool::new(READ_RESULT, schema());
+        tool.description = Some(
+            "Read more of a result that was truncated because it is too long. The note at its end contains the id."
+                .to_owned(),
+        );
+        tool.annotations = json!({"readOnlyHint": true}).as_object().cloned();
+        Some(tool)
+    }
+
+    /// Cuts a result to the budget, and stores the full text if there is a store.
+    pub(crate) async fn limit(&self, result: ToolResult) -> ToolResult {
+        let Some(budget) = &self.budget else { return result };
+        let id = ResultStore::new_id();
+        let truncated = truncate_result(result, budget, &id);
+        if let (Some(full_text), Some(store)) = (truncated.full_text, self.store.clone()) {
+            let stored = tokio::task::spawn_blocking(move || store.store(&id, &full_text)).await;
+            if let Err(error) = stored.unwrap_or_else(|error| Err(error.into())) {
+                tracing::warn!(target: "toolwire::hub", "cannot store a truncated result: {error}");
+            }
+        }
+        truncated.result
+    }
+}
+
+/// Runs a call of [`READ_RESULT`].
+pub(crate) async fn read_result(store: &ResultStore, arguments: &Value) -> Result<ToolResult, CallError> {
+    let arguments = Checker::new(&schema()).check(READ_RESULT, arguments).map_err(|error| {
+        CallError::InvalidArguments { tool: READ_RESULT.to_owned(), problem: argument_problem(&error) }
+    })?;
+    let arguments = Value::Object(arguments.arguments);
+    let number = |key: &str, default: u64| arguments[key].as_u64().unwrap_or(default);
+    let id = arguments["id"].as_str().unwrap_or_default().to_owned();
+    let offset = usize::try_from(number("offset", 0)).unwrap_or(usize::MAX);
+    let length = number("length", DEFAULT_PAGE_CHARS).min(MAX_PAGE_CHARS) as usize;
+    let store = store.clone();
+    let page = tokio::task::spawn_blocking(move || store.read(&id, offset, length)).await;
+    Ok(match page {
+        Ok(Ok(page)) => {
+            let end = page.offset + page.text.chars().count();
+            let position = match page.next {
+                Some(next) => format!("next offset {next}"),
+                None => "end of the result".to_owned(),
+            };
+            let footer = format!("\n[characters {}-{end} of {}; {position}]", page.offset, page.total);
+            ToolResult::text(page.text + &footer)
+        }
+        Ok(Err(error)) => ToolResult::error(error.to_string()),
+        Err(_) => ToolResult::error("the stored result could not be read"),
+    })
+}
+
+fn schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "id": {"type": "string", "description": "The id in the note at the end of the truncated result"},
+            "offset": {"type": "integer", "minimum": 0, "description": "The first character to read"},
+            "length": {
+                "type": "integer",
+                "minimum": 1,
+                "description": "The number of characters to read, at most 100000"
+            }
+        },
+        "required": ["id"],
+        "additionalProperties": false
+    })
+}

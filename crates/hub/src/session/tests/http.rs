@@ -1,0 +1,383 @@
+//! Remote servers: what they reject, how they disconnect, and authorization.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use futures::future::BoxFuture;
+use serde_json::{Map, Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use toolwire_contract::Secret;
+use toolwire_testkit::{InstalledServers, RunningServer};
+
+use super::support::{Connector, TEST_TIMEOUT, call, connect, http, object, options};
+use crate::auth::{AuthError, TokenProvider};
+use crate::config::Transport;
+use crate::host::{ElicitReply, ElicitRequest, Host};
+use crate::session::error::ConnectError;
+use crate::session::list::SkippedTool;
+use crate::session::{ProtocolEra, SessionCall, SessionError};
+use crate::transport::{ConnectionEnd, HttpKind, TransportFailure};
+
+struct Request {
+    headers: HashMap<String, String>,
+    body: Value,
+}
+
+struct Reply {
+    status: u16,
+    headers: Vec<(&'static str, String)>,
+    body: String,
+}
+
+impl Reply {
+    fn status(status: u16, body: &str) -> Reply {
+        Reply { status, headers: vec![("content-type", "text/html".into())], body: body.into() }
+    }
+
+    fn json(body: Value) -> Reply {
+        Reply {
+            status: 200,
+            headers: vec![("content-type", "application/json".into())],
+            body: body.to_string(),
+        }
+    }
+
+    fn events(events: &[Value]) -> Reply {
+        let body = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+        Reply { status: 200, headers: vec![("content-type", "text/event-stream".into())], body }
+    }
+
+    fn result(request: &Request, result: Value) -> Reply {
+        Reply::json(json!({ "jsonrpc": "2.0", "id": request.body["id"], "result": result }))
+    }
+}
+
+/// A server whose responses come from a function.
+struct WebServer {
+    url: String,
+    task: JoinHandle<()>,
+}
+
+impl Drop for WebServer {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn serve(respond: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> WebServer {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let respond = Arc::new(respond);
+    let task = tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(serve_connection(stream, respond.clone()));
+        }
+    });
+    WebServer { url, task }
+}
+
+async fn serve_connection(mut stream: TcpStream, respond: Arc<impl Fn(&Request) -> Reply>) {
+    let mut text = Vec::new();
+    let (head, length) = loop {
+        let mut buffer = [0; 4096];
+        let Ok(count @ 1..) = stream.read(&mut buffer).await else { return };
+        text.extend_from_slice(&buffer[..count]);
+        if let Some(end) = text.windows(4).position(|window| window == b"\r\n\r\n") {
+            break (String::from_utf8_lossy(&text[..end]).into_owned(), end + 4);
+        }
+    };
+    let headers: HashMap<String, String> = head
+        .lines()
+        .skip(1)
+        .filter_map(|line| line.split_once(':'))
+        .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
+        .collect();
+    let expected = headers.get("content-length").map_or(0, |length| length.parse().unwrap());
+    let mut body = text.split_off(length);
+    while body.len() < expected {
+        let mut buffer = [0; 4096];
+        let Ok(count @ 1..) = stream.read(&mut buffer).await else { return };
+        body.extend_from_slice(&buffer[..count]);
+    }
+    let body = serde_json::from_slice(&body).unwrap_or_default();
+    let reply = respond(&Request { headers, body });
+    let mut text = format!("HTTP/1.1 {} x\r\nconnection: close\r\n", reply.status);
+    text.push_str(&format!("content-length: {}\r\n", reply.body.len()));
+    for (name, value) in &reply.headers {
+        text.push_str(&format!("{name}: {value}\r\n"));
+    }
+    text.push_str("\r\n");
+    text.push_str(&reply.body);
+    let _ = stream.write_all(text.as_bytes()).await;
+}
+
+/// Responds as a modern server to everything except calls.
+fn modern(request: &Request, tools: Value, call: impl Fn(&Request) -> Reply) -> Reply {
+    match request.body["method"].as_str() {
+        Some("server/discover") => Reply::result(
+            request,
+            json!({
+                "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": { "tools": {} },
+                "ttlMs": 0, "cacheScope": "private",
+            }),
+        ),
+        Some("tools/list") => Reply::result(
+            request,
+            json!({ "resultType": "complete", "tools": tools, "ttlMs": 5000, "cacheScope": "public" }),
+        ),
+        Some("tools/call") => call(request),
+        _ => Reply::status(405, ""),
+    }
+}
+
+async fn connect_failure(
+    reply: impl Fn() -> Reply + Send + Sync + 'static,
+    kind: HttpKind,
+) -> TransportFailure {
+    let server = serve(move |_| reply()).await;
+    match Connector::default().connect_error(&http(&server.url, kind)).await.error {
+        ConnectError::Failed(failure) => failure,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn failures_contain_what_the_server_sent() {
+    let failure = connect_failure(|| Reply::status(500, "<h1>Oops</h1>\n<p>broken"), HttpKind::Auto).await;
+    assert_eq!(failure.to_string(), "the server responded with HTTP 500: <h1>Oops</h1> <p>broken");
+    let failure = connect_failure(|| Reply::status(404, "nothing here"), HttpKind::Auto).await;
+    assert_eq!(failure.to_string(), "the server responded with HTTP 404: nothing here");
+    let failure = connect_failure(|| Reply::status(200, "<title>Log in</title>"), HttpKind::Auto).await;
+    let expected = "the server responded with text/html instead of JSON or server-sent events";
+    assert_eq!(failure.to_string(), format!("{expected}: <title>Log in</title>"));
+    let failure = connect_failure(|| Reply::status(200, "hello"), HttpKind::Sse).await;
+    assert_eq!(failure.to_string(), format!("{expected}: hello"));
+    let challenge = r#"Bearer resource_metadata="https://example.com/meta""#;
+    let reply = || Reply { headers: vec![("www-authenticate", challenge.into())], ..Reply::status(401, "") };
+    for kind in [HttpKind::Auto, HttpKind::Sse] {
+        let failure = connect_failure(reply, kind).await;
+        assert_eq!(failure, TransportFailure::Unauthorized { status: 401, challenge: challenge.into() });
+    }
+}
+
+#[tokio::test]
+async fn an_invalid_or_unused_url() {
+    let error = Connector::default().connect_error(&http("localhost:80", HttpKind::Auto)).await.error;
+    assert!(matches!(error, ConnectError::InvalidUrl { .. }) && error.is_permanent(), "{error:?}");
+    let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let unused = http(&format!("http://{free}/mcp"), HttpKind::Auto);
+    let error = Connector::default().connect_error(&unused).await.error;
+    assert!(matches!(error, ConnectError::Failed(TransportFailure::Unreachable { .. })), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_session_survives_a_restart_of_the_server() {
+    let servers = InstalledServers::find();
+    let mut server = servers.everything_over_http();
+    let session = connect(&http(&server.url("/mcp"), HttpKind::Auto)).await;
+    call(&session, "echo", json!({ "message": "one" })).await;
+    server.kill();
+
+    // An open connection may accept the call and fail. Afterwards there is no connection.
+    let error = loop {
+        match session.call("echo", Map::new(), options()).await.unwrap_err() {
+            SessionError::Failed(TransportFailure::Interrupted { .. }) => {}
+            error => break error,
+        }
+    };
+    assert!(matches!(error, SessionError::Failed(TransportFailure::Unreachable { .. })), "{error:?}");
+    assert!(!error.may_have_run());
+
+    // The new process does not know the session, and its error has no id.
+    let _again = RunningServer::start_on_port(servers.everything_listening("streamableHttp"), server.port());
+    let result =
+        tokio::time::timeout(TEST_TIMEOUT, call(&session, "echo", json!({ "message": "two" }))).await;
+    assert_eq!(result.unwrap()["content"][0]["text"], "Echo: two");
+    session.close().await;
+}
+
+#[tokio::test]
+async fn an_older_http_session_ends_with_its_stream() {
+    let mut server = InstalledServers::find().everything_over_sse();
+    let session = connect(&http(&server.url("/sse"), HttpKind::Sse)).await;
+    let (report, mut progress) = mpsc::channel(1);
+    let options = SessionCall {
+        progress: Some(Arc::new(move |_| {
+            let _ = report.try_send(());
+        })),
+        ..options()
+    };
+    let arguments = json!({ "duration": 1000, "steps": 1000 });
+    let called = session.call("trigger-long-running-operation", object(arguments), options);
+    let killed = async {
+        progress.recv().await;
+        server.kill();
+    };
+    let (error, ()) = tokio::join!(called, killed);
+    let error = error.unwrap_err();
+    assert!(
+        matches!(error, SessionError::Disconnected { end: ConnectionEnd::StreamEnded { .. } }),
+        "{error:?}"
+    );
+    session.close().await;
+}
+
+/// Returns a new token after each challenge.
+#[derive(Default)]
+struct NumberedTokens {
+    challenges: Mutex<Vec<String>>,
+    number: AtomicUsize,
+}
+
+impl TokenProvider for NumberedTokens {
+    fn token<'a>(&'a self, challenge: Option<&'a str>) -> BoxFuture<'a, Result<Option<Secret>, AuthError>> {
+        if let Some(challenge) = challenge {
+            self.challenges.lock().unwrap().push(challenge.to_owned());
+            self.number.fetch_add(1, Ordering::SeqCst);
+        }
+        let token = Secret::new(format!("token-{}", self.number.load(Ordering::SeqCst)));
+        Box::pin(async { Ok(Some(token)) })
+    }
+}
+
+#[tokio::test]
+async fn a_rejected_token_is_replaced_once() {
+    let server = serve(|request| {
+        if request.headers.get("authorization").map(String::as_str) != Some("Bearer token-1") {
+            return Reply {
+                headers: vec![("www-authenticate", "Bearer scope=\"a\"".into())],
+                ..Reply::status(401, "")
+            };
+        }
+        modern(request, json!([]), |request| {
+            Reply::result(request, json!({ "resultType": "complete", "content": [] }))
+        })
+    })
+    .await;
+    let tokens = Arc::new(NumberedTokens::default());
+    let connector = Connector { token_provider: Some(tokens.clone()), ..Connector::default() };
+    let (session, _) = connector.connect(&http(&server.url, HttpKind::Auto)).await.unwrap();
+    assert_eq!(session.info().era, ProtocolEra::Modern);
+    call(&session, "one", json!({})).await;
+    assert_eq!(*tokens.challenges.lock().unwrap(), ["Bearer scope=\"a\""]);
+    session.close().await;
+}
+
+#[tokio::test]
+async fn configured_headers_and_marked_arguments_are_sent_as_headers() {
+    let tools = json!([
+        { "name": "good", "inputSchema": { "type": "object", "properties": {
+            "region": { "type": "string", "x-mcp-header": "Region" } } } },
+        { "name": "bad", "inputSchema": { "type": "object", "properties": {
+            "region": { "type": "string", "x-mcp-header": "no spaces" } } } },
+        { "name": "odd" },
+    ]);
+    let server = serve(move |request| {
+        modern(request, tools.clone(), |request| {
+            let seen = |name: &str| request.headers.get(name).cloned().unwrap_or_default();
+            let text =
+                [seen("x-key"), seen("mcp-param-region"), seen("mcp-method"), seen("mcp-name")].join(" ");
+            Reply::result(request, json!({ "resultType": "complete", "content": [], "seen": text }))
+        })
+    })
+    .await;
+    let mut transport = http(&server.url, HttpKind::Auto);
+    if let Transport::Http { headers, .. } = &mut transport {
+        headers.push(("X-Key".into(), Secret::new("of-ours")));
+    }
+    let session = connect(&transport).await;
+    let listing = session.list_tools().await.unwrap();
+    assert_eq!(listing.tools.len(), 3);
+    assert_eq!(listing.ttl, Some(std::time::Duration::from_secs(5)));
+    let reason = "invalid `x-mcp-header`".to_owned();
+    assert_eq!(listing.skipped, [SkippedTool { name: "bad".into(), reason }]);
+    let result = call(&session, "good", json!({ "region": "north" })).await;
+    assert_eq!(result["seen"], "of-ours north tools/call good");
+    session.close().await;
+}
+
+/// Responds to each form with its message.
+struct MirrorHost;
+
+impl Host for MirrorHost {
+    fn can_elicit(&self) -> bool {
+        true
+    }
+
+    fn elicit<'a>(&'a self, _server: &'a str, request: ElicitRequest) -> BoxFuture<'a, ElicitReply> {
+        Box::pin(async move { ElicitReply::Accept(Some(json!({ "asked": request.message }))) })
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_requires_input_is_repeated_with_it() {
+    let server = serve(|request| {
+        modern(request, json!([]), |request| {
+            let params = &request.body["params"];
+            if params["requestState"] == "round two" {
+                let echo = json!({ "resultType": "complete", "content": [], "inputs": params["inputResponses"] });
+                return Reply::events(&[json!({ "jsonrpc": "2.0", "id": request.body["id"], "result": echo })]);
+            }
+            // A schema that the SDK's types cannot represent.
+            let form = json!({ "method": "elicitation/create", "params": { "message": "which?", "mode": "form",
+                "requestedSchema": { "type": "object", "properties": { "a": { "type": "object" } } } } });
+            Reply::result(
+                request,
+                json!({ "resultType": "input_required", "inputRequests": { "first": form }, "requestState": "round two" }),
+            )
+        })
+    })
+    .await;
+    let connector = Connector { host: Arc::new(MirrorHost), ..Connector::default() };
+    let (session, _) = connector.connect(&http(&server.url, HttpKind::Auto)).await.unwrap();
+    let result = call(&session, "one", json!({})).await;
+    assert_eq!(
+        result["inputs"],
+        json!({ "first": { "action": "accept", "content": { "asked": "which?" } } })
+    );
+    session.close().await;
+}
+
+#[tokio::test]
+async fn every_failure_of_a_call_is_reported_immediately() {
+    let server = serve(|request| {
+        modern(request, json!([]), |request| match request.body["params"]["name"].as_str() {
+            Some("status") => Reply::status(503, "try later"),
+            Some("html") => Reply::status(200, "<p>hello"),
+            Some("cut") => Reply::events(&[]),
+            Some("empty") => Reply::json(json!({})),
+            Some("stranger") => Reply::json(json!({ "jsonrpc": "2.0", "id": 4711, "result": {} })),
+            Some("no-id") => Reply {
+                status: 400,
+                ..Reply::json(
+                    json!({ "jsonrpc": "2.0", "id": null, "error": { "code": -32000, "message": "bad" } }),
+                )
+            },
+            _ => Reply::result(request, json!({ "resultType": "complete", "content": [] })),
+        })
+    })
+    .await;
+    let session = connect(&http(&server.url, HttpKind::Auto)).await;
+    for (name, expected, may_have_run) in [
+        ("status", "the server responded with HTTP 503: try later", true),
+        ("html", "the server responded with text/html instead of JSON or server-sent events: <p>hello", true),
+        ("cut", "the connection failed: Transport closed", true),
+        ("empty", "the response cannot be parsed: no response to the request in {}", true),
+        (
+            "stranger",
+            "the response cannot be parsed: no response to the request in {\"jsonrpc\":\"2.0\",\"id\":4711,\"result\":{}}",
+            true,
+        ),
+        ("no-id", "bad (code -32000)", true),
+    ] {
+        let error = session.call(name, Map::new(), options()).await.unwrap_err();
+        assert_eq!((error.to_string().as_str(), error.may_have_run()), (expected, may_have_run), "{name}");
+    }
+    call(&session, "fine", json!({})).await;
+    assert_eq!(session.end(), None);
+    session.close().await;
+}

@@ -1,0 +1,225 @@
+//! Shell servers that each misbehave in one way.
+
+use std::time::Duration;
+
+use serde_json::{Map, json};
+
+use super::support::{
+    Connector, DONE, TEST_TIMEOUT, call, connect, options, shell, shell_script, shell_server, stdio,
+};
+use crate::config::Transport;
+use crate::session::{ConnectFailure, ProtocolEra, SessionCall, SessionError, SessionEvent};
+use crate::transport::ConnectionEnd;
+
+async fn failure(script: &str) -> ConnectFailure {
+    let connector = Connector { timeout: Duration::from_secs(20), ..Connector::default() };
+    connector.connect_error(&shell(script)).await
+}
+
+#[tokio::test]
+async fn a_command_that_does_not_exist() {
+    let error = Connector::default().connect_error(&stdio("no-such-server", &[])).await.error;
+    assert!(error.to_string().starts_with("command `no-such-server` not found in `"), "{error}");
+    assert!(error.is_permanent());
+}
+
+#[tokio::test]
+async fn it_exits_immediately() {
+    let failure = failure("echo 'no key given' >&2; exit 3").await;
+    assert_eq!(failure.error.to_string(), "the process exited with code 3 before the session started");
+    assert_eq!(failure.stderr, ["no key given"]);
+}
+
+#[tokio::test]
+async fn it_rejects_both_handshakes() {
+    let script = r#"while read -r line; do
+        id=${line#*'"id":'}; id=${id%%[,\}]*}
+        printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"closed today"}}\n' "$id"
+    done"#;
+    let error = failure(script).await.error;
+    assert_eq!(error.to_string(), "the server rejected the session: closed today (code -32000)");
+}
+
+#[tokio::test]
+async fn it_does_not_respond_to_discovery() {
+    let script = shell_script("", DONE).replace("server/discover", "never/sent");
+    let session = connect(&shell(&script)).await;
+    assert_eq!(session.info().era, ProtocolEra::Legacy);
+    assert_eq!(session.info().protocol, "2025-06-18");
+    session.close().await;
+}
+
+/// A server that supports only the modern era. `first` runs at the start, `discover` before
+/// `server/discover`.
+fn modern(first: &str, discover: &str) -> Transport {
+    let script = r#"FIRST
+    say() { printf '{"jsonrpc":"2.0",%s}\n' "$1"; }
+    while read -r line; do
+        id=${line#*'"id":'}; id=${id%%[,\}]*}
+        case $line in
+            *'"method":"server/discover"'*) DISCOVER
+                say "\"id\":$id,\"result\":{\"resultType\":\"complete\",\"supportedVersions\":[\"2026-07-28\"],\"capabilities\":{\"tools\":{\"listChanged\":true}},\"ttlMs\":0,\"cacheScope\":\"private\"}" ;;
+            *'"method":"subscriptions/listen"'*)
+                meta="\"_meta\":{\"io.modelcontextprotocol/subscriptionId\":$id}"
+                say "\"method\":\"notifications/subscriptions/acknowledged\",\"params\":{$meta,\"notifications\":{\"toolsListChanged\":true}}"
+                say "\"method\":\"notifications/tools/list_changed\",\"params\":{$meta}" ;;
+            *'"method":"tools/call"'*) say "\"id\":$id,\"result\":{\"resultType\":\"complete\",\"content\":[]}" ;;
+            *'"id":'*) say "\"id\":$id,\"error\":{\"code\":-32601,\"message\":\"unknown\"}" ;;
+        esac
+    done"#;
+    shell(&script.replace("FIRST", first).replace("DISCOVER", discover))
+}
+
+#[tokio::test]
+async fn it_is_modern_but_slow_to_start() {
+    let session = connect(&modern("sleep 3", "")).await;
+    assert_eq!(session.info().era, ProtocolEra::Modern);
+    call(&session, "one", json!({})).await;
+    session.close().await;
+}
+
+#[tokio::test]
+async fn it_is_modern_but_slow_to_respond_to_discovery() {
+    let session = connect(&modern("", "sleep 3")).await;
+    assert_eq!(session.info().era, ProtocolEra::Modern);
+    call(&session, "one", json!({})).await;
+    session.close().await;
+}
+
+#[tokio::test]
+async fn it_reports_changes_of_its_tools_to_subscribers() {
+    let (session, mut events) = Connector::default().connect(&modern("", "")).await.unwrap();
+    let event = tokio::time::timeout(TEST_TIMEOUT, events.recv()).await.unwrap();
+    assert_eq!(event, Some(SessionEvent::ToolsChanged));
+    session.close().await;
+}
+
+#[tokio::test]
+async fn its_known_era_is_outdated() {
+    let connector = Connector { era: Some(ProtocolEra::Modern), ..Connector::default() };
+    let (session, _) = connector.connect(&shell_server("", DONE)).await.unwrap();
+    assert_eq!(session.info().era, ProtocolEra::Legacy);
+    session.close().await;
+}
+
+#[tokio::test]
+async fn it_prints_between_its_messages() {
+    let session = connect(&shell_server("echo starting…", &format!("echo working; echo; {DONE}"))).await;
+    call(&session, "one", json!({})).await;
+    let ignored = session.ignored_output();
+    assert_eq!((ignored.unreadable, ignored.last_unreadable.as_deref()), (2, Some("working")));
+    session.close().await;
+}
+
+#[tokio::test]
+async fn it_responds_twice_and_to_a_request_that_was_never_sent() {
+    let twice = format!("{DONE}; {DONE}; id=999; {DONE}");
+    let session = connect(&shell_server("", &twice)).await;
+    for _ in 0..3 {
+        call(&session, "one", json!({})).await;
+    }
+    session.list_tools().await.unwrap();
+    assert_eq!(session.ignored_output().unexpected, 6);
+    session.close().await;
+}
+
+#[tokio::test]
+async fn it_exits_during_a_call() {
+    let session = connect(&shell_server("", "echo 'out of memory' >&2; exit 137")).await;
+    let error = session.call("one", Map::new(), options()).await.unwrap_err();
+    assert_eq!(error.to_string(), "the process exited with code 137");
+    assert!(error.may_have_run() && error.ends_session());
+    assert_eq!(session.stderr_tail(), ["out of memory"]);
+    let again = session.call("one", Map::new(), options()).await.unwrap_err();
+    assert!(!again.may_have_run(), "{again:?}");
+    assert_eq!(session.ended().await, ConnectionEnd::Exited { how: "exited with code 137".into() });
+    session.close().await;
+}
+
+#[tokio::test]
+async fn it_responds_and_exits() {
+    let session = connect(&shell_server("", &format!("{DONE}; exit 0"))).await;
+    call(&session, "one", json!({})).await;
+    assert_eq!(session.ended().await, ConnectionEnd::Exited { how: "exited with code 0".into() });
+    session.close().await;
+}
+
+#[tokio::test]
+async fn it_closes_its_stdout_but_keeps_running() {
+    let session = connect(&shell_server("", "exec >&-; sleep 1000")).await;
+    let error = session.call("one", Map::new(), options()).await.unwrap_err();
+    assert!(matches!(error, SessionError::Disconnected { end: ConnectionEnd::StdoutClosed }), "{error:?}");
+    session.close().await;
+}
+
+#[tokio::test]
+async fn it_never_responds_to_a_call() {
+    let session = connect(&shell_server("", ":")).await;
+    let options = SessionCall { timeout: Duration::from_millis(300), ..options() };
+    let error = session.call("one", Map::new(), options).await.unwrap_err();
+    assert_eq!(error.to_string(), "no response within 300ms");
+    session.close().await;
+}
+
+#[tokio::test]
+async fn it_is_notified_of_cancelled_calls() {
+    let echo =
+        r#"case $line in *'"name":"last"'*) respond "{\"content\":[],\"cancelled\":\"$cancelled\"}" ;; esac"#;
+    let record = r#"*'"method":"notifications/cancelled"'*) cancelled=${line#*'"requestId":'}; cancelled=${cancelled%%[,\}]*} ;;
+                *'"method":"tools/list"'*)"#;
+    let script = shell_script("", echo).replacen(r#"*'"method":"tools/list"'*)"#, record, 1);
+    let session = connect(&shell(&script)).await;
+    let dropped = session.call("first", Map::new(), options());
+    assert!(tokio::time::timeout(Duration::from_millis(300), dropped).await.is_err());
+    // The notification is sent separately, so it may arrive after a later call.
+    let notified = async {
+        loop {
+            let result = call(&session, "last", json!({})).await;
+            if result["cancelled"] != "" {
+                return result;
+            }
+        }
+    };
+    let result = tokio::time::timeout(TEST_TIMEOUT, notified).await.unwrap();
+    let number: i64 = result["cancelled"].as_str().unwrap().parse().unwrap();
+    assert!(number > 0, "{result:#}");
+    session.close().await;
+}
+
+#[tokio::test]
+async fn it_sends_a_flood_of_notifications() {
+    let flood = r#"i=0; while [ $i -lt 20000 ]; do i=$((i+1)); echo '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'; echo '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}'; done"#;
+    let server = shell_server("", &format!("{flood}; {DONE}"));
+    let (session, mut events) = Connector::default().connect(&server).await.unwrap();
+    call(&session, "one", json!({})).await;
+    assert_eq!(events.recv().await, Some(SessionEvent::ToolsChanged));
+    session.close().await;
+}
+
+#[tokio::test]
+async fn it_sends_an_oversized_result_and_a_large_result() {
+    let large = |kilobytes: usize| {
+        format!(
+            r#"printf '{{"result":{{"content":[{{"type":"text","text":"'; head -c {}000 /dev/zero | tr '\0' x; printf '"}}]}},"jsonrpc":"2.0","id":%s}}\n' "$id""#,
+            kilobytes
+        )
+    };
+    let script = format!("case $line in *huge*) {} ;; *) {} ;; esac", large(70_000), large(50_000));
+    let session = connect(&shell_server("", &script)).await;
+    let error = session.call("huge", Map::new(), options()).await.unwrap_err();
+    assert_eq!(error.to_string(), "the response is longer than 67108864 bytes");
+    let result = call(&session, "large", json!({})).await;
+    assert_eq!(result["content"][0]["text"].as_str().map(str::len), Some(50_000_000));
+    assert_eq!(session.ignored_output().oversized, 1);
+    session.close().await;
+}
+
+#[tokio::test]
+async fn its_pages_form_a_loop() {
+    let script = shell_script("", DONE).replace(r#"}}]}'"#, r#"}}],"nextCursor":"again"}'"#);
+    let session = connect(&shell(&script)).await;
+    let listing = session.list_tools().await.unwrap();
+    assert_eq!(listing.tools.len(), 2);
+    assert_eq!(listing.incomplete.as_deref(), Some("the server returned the cursor `again` twice"));
+    session.close().await;
+}

@@ -1,0 +1,133 @@
+//! The last lines that a server process wrote to stderr, for error messages.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+
+use tokio::io::{AsyncRead, AsyncReadExt};
+use toolwire_contract::truncate;
+
+use crate::sync::lock;
+
+const MAX_LINES: usize = 100;
+const MAX_LINE_BYTES: usize = 2000;
+
+/// How many lines an error message quotes, and how many characters of each.
+const MAX_QUOTED_LINES: usize = 3;
+const MAX_QUOTED_CHARS: usize = 200;
+
+/// A ring buffer of the last lines, each cut to [`MAX_LINE_BYTES`].
+#[derive(Default)]
+pub(crate) struct StderrTail(Mutex<LineRing>);
+
+#[derive(Default)]
+struct LineRing {
+    lines: VecDeque<Vec<u8>>,
+    unfinished: Vec<u8>,
+}
+
+impl StderrTail {
+    /// Reads to the end. It never waits for anything else, so a process is never blocked on its stderr.
+    pub(crate) async fn read_from(&self, mut stderr: impl AsyncRead + Unpin) {
+        let mut buffer = vec![0; 8 * 1024];
+        while let Ok(count @ 1..) = stderr.read(&mut buffer).await {
+            self.write(&buffer[..count]);
+        }
+    }
+
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let ring = lock(&self.0);
+        let unfinished = (!ring.unfinished.is_empty()).then_some(&ring.unfinished);
+        ring.lines
+            .iter()
+            .chain(unfinished)
+            .map(|line| String::from_utf8_lossy(line).trim_end().to_owned())
+            .collect()
+    }
+
+    fn write(&self, text: &[u8]) {
+        let mut ring = lock(&self.0);
+        for piece in text.split_inclusive(|byte| *byte == b'\n') {
+            let (piece, is_complete) = match piece.strip_suffix(b"\n") {
+                Some(piece) => (piece, true),
+                None => (piece, false),
+            };
+            let room = MAX_LINE_BYTES.saturating_sub(ring.unfinished.len());
+            ring.unfinished.extend_from_slice(&piece[..piece.len().min(room)]);
+            if is_complete {
+                let line = std::mem::take(&mut ring.unfinished);
+                if ring.lines.len() == MAX_LINES {
+                    ring.lines.pop_front();
+                }
+                ring.lines.push_back(line);
+            }
+        }
+    }
+}
+
+/// Appends the last stderr lines, if any, to the reason why a server is unavailable.
+pub(crate) fn with_stderr(reason: String, stderr: &[String]) -> String {
+    let lines = stderr.iter().rev().map(|line| cleaned(line)).filter(|line| !line.is_empty());
+    let mut lines: Vec<String> = lines.take(MAX_QUOTED_LINES).collect();
+    if lines.is_empty() {
+        return reason;
+    }
+    lines.reverse();
+    format!("{reason}; last stderr lines: {}", lines.join(" / "))
+}
+
+/// Removes colours and control characters, and truncates the line.
+fn cleaned(line: &str) -> String {
+    let mut clean = String::new();
+    let mut characters = line.chars();
+    while let Some(character) = characters.next() {
+        if character == '\u{1b}' {
+            // A terminal sequence ends with the first letter after its bracket.
+            if characters.as_str().starts_with('[') {
+                characters.next();
+                characters.find(|character| matches!(character, '@'..='~'));
+            }
+        } else if !character.is_control() {
+            clean.push(character);
+        } else if character == '\t' {
+            clean.push(' ');
+        }
+    }
+    truncate(clean.trim(), MAX_QUOTED_CHARS).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_last_lines_are_stored_and_long_lines_are_cut() {
+        let tail = StderrTail::default();
+        for number in 0..150 {
+            tail.write(format!("line {number}\n").as_bytes());
+        }
+        tail.write("x".repeat(5000).as_bytes());
+        let lines = tail.lines();
+        assert_eq!(lines.len(), MAX_LINES + 1);
+        assert_eq!(lines[0], "line 50");
+        assert_eq!(lines[MAX_LINES].len(), MAX_LINE_BYTES);
+    }
+
+    #[test]
+    fn quoted_lines_are_cleaned_and_truncated() {
+        let stderr =
+            ["first", "second\r", "\u{1b}[1;31mred\u{1b}[0m\talert\u{7}", " \u{1b}[0m", &"x".repeat(1000)];
+        let stderr = stderr.map(str::to_owned);
+        assert_eq!(
+            with_stderr("it exited".to_owned(), &stderr),
+            format!(
+                "it exited; last stderr lines: second / red alert / {}…",
+                "x".repeat(MAX_QUOTED_CHARS - 1)
+            )
+        );
+    }
+
+    #[test]
+    fn an_empty_stderr_adds_nothing() {
+        assert_eq!(with_stderr("it exited".to_owned(), &[String::new()]), "it exited");
+    }
+}

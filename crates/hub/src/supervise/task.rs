@@ -1,0 +1,295 @@
+//! The background task of one server: connects it, watches its session and restarts it.
+
+use std::ffi::OsString;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc;
+use tokio::time::{sleep, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use super::restart::{RestartEvent, RestartMachine, RestartPolicy, RestartState};
+use super::{Phase, Server, SupervisorCommand};
+use crate::auth::TokenProvider;
+use crate::catalog::Catalog;
+use crate::host::Host;
+use crate::session::{ConnectContext, ConnectFailure, ProtocolEra, Session, SessionError, SessionEvent};
+
+/// The limits of how often a tool list is refreshed, for any TTL that a server states.
+const MIN_TTL: Duration = Duration::from_secs(5);
+const MAX_TTL: Duration = Duration::from_secs(24 * 3600);
+
+/// Change notifications within this time lead to one refresh.
+const DEBOUNCE: Duration = Duration::from_millis(50);
+
+const EVENT_QUEUE_LENGTH: usize = 8;
+
+/// What the task of a server needs from the hub.
+#[derive(Clone)]
+pub(crate) struct ServerContext {
+    pub(crate) host: Arc<dyn Host>,
+    pub(crate) token_provider: Option<Arc<dyn TokenProvider>>,
+    pub(crate) environment: Arc<[(OsString, OsString)]>,
+    /// Notifies the hub that something about the server has changed.
+    pub(crate) changed: mpsc::Sender<()>,
+}
+
+impl ServerContext {
+    fn notify_hub(&self) {
+        // If the queue is full, the hub will check all servers anyway.
+        let _ = self.changed.try_send(());
+    }
+}
+
+/// Runs the server until it is stopped.
+pub(crate) async fn supervise(
+    server: Arc<Server>,
+    mut inbox: mpsc::Receiver<SupervisorCommand>,
+    context: ServerContext,
+) {
+    let mut machine = RestartMachine::new(RestartPolicy::default());
+    let mut era = None;
+    loop {
+        let (event, stderr, hint) = match connect(&server, &context, &mut era, &mut inbox).await {
+            ConnectOutcome::Stopped => break,
+            ConnectOutcome::Failed { reason, stderr, is_permanent, hint } => {
+                (RestartEvent::ConnectFailed { reason, is_permanent }, stderr, hint)
+            }
+            ConnectOutcome::Ready(session, events) => {
+                machine.handle(RestartEvent::Connected, Instant::now(), random_fraction());
+                match watch_session(&server, &context, session, events, &mut inbox).await {
+                    None => break,
+                    Some((reason, stderr)) => (RestartEvent::Died { reason }, stderr, None),
+                }
+            }
+        };
+        machine.handle(event, Instant::now(), random_fraction());
+        let phase = match machine.state() {
+            RestartState::BackingOff { reason, .. } => Phase::Recovering { reason: reason.clone() },
+            RestartState::CircuitOpen { reason, .. } => Phase::Down { reason: reason.clone() },
+            RestartState::Connecting { .. } | RestartState::Ready { .. } => break,
+        };
+        tracing::warn!(target: "toolwire::hub::status", server = %server.config.name, ?phase);
+        server.snapshot.send_modify(|snapshot| {
+            snapshot.phase = phase;
+            snapshot.session = None;
+            snapshot.stderr = stderr;
+            snapshot.hint = hint;
+            snapshot.restarts += 1;
+        });
+        context.notify_hub();
+        if !wait_for_restart(&mut machine, &mut inbox).await {
+            break;
+        }
+    }
+    server.snapshot.send_modify(|snapshot| {
+        snapshot.phase = Phase::Stopped;
+        snapshot.session = None;
+    });
+    context.notify_hub();
+}
+
+enum ConnectOutcome {
+    Ready(Arc<Session>, mpsc::Receiver<SessionEvent>),
+    Failed { reason: String, stderr: Vec<String>, is_permanent: bool, hint: Option<String> },
+    Stopped,
+}
+
+async fn connect(
+    server: &Server,
+    context: &ServerContext,
+    era: &mut Option<ProtocolEra>,
+    inbox: &mut mpsc::Receiver<SupervisorCommand>,
+) -> ConnectOutcome {
+    let (events, event_receiver) = mpsc::channel(EVENT_QUEUE_LENGTH);
+    let stop = CancellationToken::new();
+    let connect_context = ConnectContext {
+        server: server.config.name.to_string(),
+        host: context.host.clone(),
+        events,
+        era: *era,
+        token_provider: context.token_provider.clone(),
+        environment: context.environment.clone(),
+        timeout: server.config.connect_timeout,
+        stop: stop.clone(),
+    };
+    let connecting = async {
+        let session = Session::connect(&server.config.transport, connect_context).await?;
+        let listed = stop.run_until_cancelled(session.list_tools_initially()).await;
+        Ok((session, listed))
+    };
+    tokio::pin!(connecting);
+    let connected = loop {
+        tokio::select! {
+            connected = &mut connecting => break connected,
+            command = inbox.recv(), if !stop.is_cancelled() => match command {
+                // The attempt is cancelled and awaited, not dropped, so that its process has ended
+                // afterwards.
+                None | Some(SupervisorCommand::Stop) => stop.cancel(),
+                Some(_) => {}
+            },
+        }
+    };
+    let (session, listed) = match connected {
+        _ if stop.is_cancelled() => {
+            if let Ok((session, _)) = connected {
+                session.close().await;
+            }
+            return ConnectOutcome::Stopped;
+        }
+        Ok((_, None)) => return ConnectOutcome::Stopped,
+        Ok((session, Some(listed))) => (session, listed),
+        Err(failure) => {
+            // The known era may be the cause.
+            *era = None;
+            let ConnectFailure { error, stderr } = failure;
+            return ConnectOutcome::Failed {
+                reason: error.to_string(),
+                stderr,
+                is_permanent: error.is_permanent(),
+                hint: error.hint(),
+            };
+        }
+    };
+    match listed {
+        Ok(listing) => {
+            *era = Some(session.info().era);
+            let (session, catalog) = (Arc::new(session), Arc::new(Catalog::new(listing)));
+            server.snapshot.send_modify(|snapshot| {
+                snapshot.phase = Phase::Ready;
+                snapshot.session = Some(session.clone());
+                snapshot.catalog = Some(catalog);
+                snapshot.stderr = Vec::new();
+                snapshot.hint = None;
+            });
+            context.notify_hub();
+            ConnectOutcome::Ready(session, event_receiver)
+        }
+        Err(error) => {
+            let stderr = session.stderr_tail();
+            session.close().await;
+            let (reason, hint) = match &error {
+                SessionError::TimedOut { after } => (
+                    format!("listing its tools took longer than {after:?}"),
+                    Some("increase its `timeout`".to_owned()),
+                ),
+                SessionError::Failed(failure) => {
+                    (format!("cannot list its tools: {failure}"), failure.hint())
+                }
+                error => (format!("cannot list its tools: {error}"), None),
+            };
+            ConnectOutcome::Failed { reason, stderr, is_permanent: false, hint }
+        }
+    }
+}
+
+/// Watches a session. Returns why it ended and its last stderr lines, or `None` if the server was stopped.
+async fn watch_session(
+    server: &Server,
+    context: &ServerContext,
+    session: Arc<Session>,
+    events: mpsc::Receiver<SessionEvent>,
+    inbox: &mut mpsc::Receiver<SupervisorCommand>,
+) -> Option<(String, Vec<String>)> {
+    let mut refreshing = std::pin::pin!(refresh_tools(server, context, &session, events));
+    let reason = loop {
+        tokio::select! {
+            end = session.ended() => break Some(end.to_string()),
+            command = inbox.recv() => match command {
+                None | Some(SupervisorCommand::Stop) => break None,
+                // Any command is a reason to check for a session that a call found unusable, because
+                // `SessionFailed` is dropped if the queue is full.
+                Some(_) => {
+                    if let Phase::Recovering { reason } = server.snapshot().phase {
+                        break Some(reason);
+                    }
+                }
+            },
+            () = &mut refreshing => return None,
+        }
+    };
+    let stderr = session.stderr_tail();
+    session.close().await;
+    reason.map(|reason| (reason, stderr))
+}
+
+/// Refreshes the tool list whenever it is outdated. It never returns, and can be dropped at any time, because
+/// a server that is slow to list its tools must not be slow to stop.
+async fn refresh_tools(
+    server: &Server,
+    context: &ServerContext,
+    session: &Session,
+    mut events: mpsc::Receiver<SessionEvent>,
+) {
+    let mut has_events = true;
+    loop {
+        let ttl = server.snapshot.borrow().catalog.as_ref().and_then(|catalog| catalog.ttl);
+        let expired = async {
+            match ttl {
+                Some(ttl) => sleep(ttl.clamp(MIN_TTL, MAX_TTL)).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            event = events.recv(), if has_events => {
+                has_events = event.is_some();
+                if !has_events {
+                    continue;
+                }
+            }
+            () = expired => {}
+        }
+        sleep(DEBOUNCE).await;
+        while events.try_recv().is_ok() {}
+        match session.list_tools().await {
+            Ok(listing) => {
+                let catalog = Arc::new(Catalog::new(listing));
+                server.snapshot.send_modify(|snapshot| snapshot.catalog = Some(catalog));
+                context.notify_hub();
+            }
+            // The old list stays in use.
+            Err(error) => {
+                tracing::warn!(target: "toolwire::hub", server = %server.config.name, "cannot refresh its tools: {error}");
+                sleep(MIN_TTL).await;
+            }
+        }
+    }
+}
+
+/// Waits until the server is to be connected again. Returns false if it is stopped instead.
+async fn wait_for_restart(
+    machine: &mut RestartMachine,
+    inbox: &mut mpsc::Receiver<SupervisorCommand>,
+) -> bool {
+    loop {
+        let until = match machine.state() {
+            RestartState::BackingOff { until, .. } => Some(*until),
+            RestartState::CircuitOpen { until, .. } => *until,
+            RestartState::Connecting { .. } => return true,
+            RestartState::Ready { .. } => return false,
+        };
+        let timer = async {
+            match until {
+                Some(until) => sleep_until(until.into()).await,
+                None => std::future::pending().await,
+            }
+        };
+        let event = tokio::select! {
+            () = timer => RestartEvent::Timer,
+            command = inbox.recv() => match command {
+                None | Some(SupervisorCommand::Stop) => return false,
+                Some(SupervisorCommand::Retry) => RestartEvent::RetryRequested,
+                Some(SupervisorCommand::CallWaiting) => RestartEvent::CallWaiting,
+                Some(SupervisorCommand::SessionFailed) => continue,
+            },
+        };
+        machine.handle(event, Instant::now(), random_fraction());
+    }
+}
+
+/// Returns a random number between 0 and 1 that need not be secret.
+fn random_fraction() -> f64 {
+    use std::hash::{BuildHasher, Hasher, RandomState};
+    let random = RandomState::new().build_hasher().finish();
+    (random >> 11) as f64 / (1u64 << 53) as f64
+}

@@ -1,0 +1,152 @@
+//! The process group of a server: the process and its children.
+//!
+//! The group is created before the server, by a shell that only waits, so that the watchdog knows the group
+//! before the server starts. Whenever this process is killed, the servers that it started end (ADR 0006).
+
+use std::io;
+use std::time::Duration;
+
+use tokio::process::{Child, Command};
+
+#[cfg(unix)]
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
+
+#[cfg(unix)]
+use super::watchdog::{self, WatchdogRegistration};
+
+/// Ends the group when it is dropped.
+pub(super) struct ProcessGroup {
+    /// More than one if the server leaves its group by calling `setsid`.
+    #[cfg(unix)]
+    groups: Vec<WatchedGroup>,
+    /// The shell that keeps the group in existence until the server has started.
+    #[cfg(unix)]
+    placeholder: Option<Child>,
+}
+
+#[cfg(unix)]
+struct WatchedGroup {
+    leader: Pid,
+    _registration: Option<WatchdogRegistration>,
+}
+
+#[cfg(unix)]
+impl ProcessGroup {
+    /// Creates a group for a server that has not started yet.
+    pub(super) fn create() -> ProcessGroup {
+        // Without a shell there is no watchdog either, and the server creates its own group.
+        let placeholder = start_placeholder().inspect_err(warn_no_watchdog).ok();
+        let group = placeholder.as_ref().and_then(|placeholder| watch_group(placeholder.id()).ok());
+        ProcessGroup { groups: group.into_iter().collect(), placeholder }
+    }
+
+    /// Makes the server start in this group.
+    pub(super) fn assign(&self, server: &mut Command) {
+        server.process_group(self.groups.first().map_or(0, |group| group.leader.as_raw_nonzero().get()));
+    }
+
+    /// Adds the server after it has started.
+    pub(super) fn add(&mut self, server: &Child) -> io::Result<()> {
+        self.groups.push(watch_group(server.id())?);
+        Ok(())
+    }
+
+    /// Ends the placeholder, after the server has started.
+    pub(super) async fn end_placeholder(&mut self) {
+        if let Some(mut placeholder) = self.placeholder.take() {
+            let _ = placeholder.kill().await;
+        }
+    }
+
+    pub(super) fn terminate(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    /// Ends all remaining processes of the group, by force after `timeout`.
+    pub(super) async fn end(&self, timeout: Duration) {
+        const POLL_INTERVAL: Duration = Duration::from_millis(20);
+        if !self.exists() {
+            return;
+        }
+        self.terminate();
+        // The system reports only the end of direct children, so the group is polled.
+        let wait = async {
+            while self.exists() {
+                tokio::time::sleep(POLL_INTERVAL).await;
+            }
+        };
+        if tokio::time::timeout(timeout, wait).await.is_err() {
+            self.kill();
+        }
+    }
+
+    pub(super) fn kill(&self) {
+        self.signal(Signal::KILL);
+    }
+
+    fn exists(&self) -> bool {
+        self.groups.iter().any(|group| test_kill_process_group(group.leader).is_ok())
+    }
+
+    fn signal(&self, signal: Signal) {
+        for group in &self.groups {
+            // The group may have ended already.
+            let _ = kill_process_group(group.leader, signal);
+        }
+    }
+}
+
+#[cfg(unix)]
+fn watch_group(leader: Option<u32>) -> io::Result<WatchedGroup> {
+    let id = leader.ok_or_else(|| io::Error::other("the process exited immediately"))?;
+    let leader = i32::try_from(id).ok().and_then(Pid::from_raw);
+    let leader = leader.ok_or_else(|| io::Error::other("the process id is invalid"))?;
+    // Without the watchdog, the server still ends unless this process is killed.
+    let registration = watchdog::register(id).inspect_err(warn_no_watchdog).ok();
+    Ok(WatchedGroup { leader, _registration: registration })
+}
+
+#[cfg(unix)]
+fn warn_no_watchdog(error: &io::Error) {
+    tracing::warn!(%error, "cannot start the watchdog for server processes");
+}
+
+/// Starts a shell that leads its own process group until it is killed or this process ends.
+#[cfg(unix)]
+fn start_placeholder() -> io::Result<Child> {
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", "read -r line", "toolwire-group"]).env_clear().current_dir("/").kill_on_drop(true);
+    shell.stdin(std::process::Stdio::piped());
+    shell.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+    shell.process_group(0).spawn()
+}
+
+#[cfg(unix)]
+impl Drop for ProcessGroup {
+    fn drop(&mut self) {
+        if self.exists() {
+            self.kill();
+        }
+    }
+}
+
+#[cfg(not(unix))]
+impl ProcessGroup {
+    pub(super) fn create() -> ProcessGroup {
+        ProcessGroup {}
+    }
+
+    pub(super) fn assign(&self, _server: &mut Command) {}
+
+    pub(super) fn add(&mut self, _server: &Child) -> io::Result<()> {
+        Ok(())
+    }
+
+    pub(super) async fn end_placeholder(&mut self) {}
+
+    pub(super) fn terminate(&self) {}
+
+    pub(super) fn kill(&self) {}
+
+    pub(super) async fn end(&self, _timeout: Duration) {}
+}
