@@ -73,7 +73,7 @@ pub struct ContextSettings {
     pub tokens: Option<u64>,
     /// When a request needs more than this share of the window, in percent, it is reduced …
     pub begin_percent: u8,
-    /// … to this share. The difference allows many requests with an unchanged prefix, so prompt caches work.
+    /// … to this share. The difference keeps the prefix of many requests unchanged, so prompt caches work.
     pub until_percent: u8,
     /// The number of characters that an old result is shortened to.
     pub result_characters: usize,

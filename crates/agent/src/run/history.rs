@@ -176,8 +176,8 @@ mod tests {
 
     use super::*;
 
-    /// Reads messages in a short form: `[role, block, …]`, where a block is text, `{"call": id}`, `{"result":
-    /// id}` or, for a result that says that the outcome is unknown, `{"unknown": id}`.
+    /// Reads messages in a short form: `[role, block, …]`. A block is a text or an object that maps `call`, `result` or
+    /// `unknown` (a result that says that the outcome is unknown) to an id.
     fn messages(short: Value) -> Vec<Message> {
         let block = |block: &Value| {
             if let Some(text) = block.as_str() {
@@ -237,8 +237,8 @@ mod tests {
     fn a_call_without_a_result_gets_one() {
         check(
             json!([
-                ["user", "a"], ["assistant", {"call": "1"}, {"call": "2"}], ["user", {"result": "2"}], ["user", "b"],
-                ["assistant", {"call": "3"}], ["assistant", {"call": "4"}]
+                ["user", "a"], ["assistant", {"call": "1"}, {"call": "2"}], ["user", {"result": "2"}],
+                ["user", "b"], ["assistant", {"call": "3"}], ["assistant", {"call": "4"}]
             ]),
             json!([
                 ["user", "a"],
@@ -266,7 +266,10 @@ mod tests {
     #[test]
     fn a_step_ends_with_a_message_that_has_results_and_text() {
         let stored = json!([["assistant", {"call": "1"}, {"call": "2"}], ["user", {"result": "1"}, "stop"]]);
-        let expected = json!([["assistant", {"call": "1"}, {"call": "2"}], ["user", {"result": "1"}, {"unknown": "2"}, "stop"]]);
+        let expected = json!([
+            ["assistant", {"call": "1"}, {"call": "2"}],
+            ["user", {"result": "1"}, {"unknown": "2"}, "stop"]
+        ]);
         assert_eq!(assemble(messages(stored)), messages(expected));
     }
 }

@@ -23,7 +23,8 @@ impl Run {
         Some(Arc::new(move |tool| match policy.verdict(&name, Some(tool)) {
             Verdict::Allow => Ok(()),
             Verdict::Ask(why) | Verdict::Deny(why) => Err(format!(
-                "{why}, and approval was not requested because the tool was not listed this way when the call was checked"
+                "{why}, and approval was not requested because the tool was not listed this way when the call \
+                 was checked"
             )),
         }))
     }
