@@ -1,6 +1,6 @@
-//! Searching 1,500 real tools with a hundred questions, and what the model is shown instead of all of them.
+//! Searching 1,500 real tools with a hundred questions, and the size of the first request.
 //!
-//! Divan's `items` are questions: one over it is the time a search takes.
+//! Divan's `items` are questions: the time per item is the time of one search.
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,7 +10,7 @@ mod corpus;
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
 use serde_json::json;
-use toolwire_agent::{Run, Settings, Step, ToolIndex, estimate_tokens};
+use toolwire_agent::{AgentSettings, Run, Step, ToolIndex, estimate_tokens};
 use toolwire_contract::ModelLimits;
 
 fn main() {
@@ -18,7 +18,7 @@ fn main() {
         Some(tools) => {
             let index = ToolIndex::new(tools);
             for (name, questions) in [("", corpus::questions()), ("later ", corpus::later_questions())] {
-                let within = |limit: usize| {
+                let found_within = |limit: usize| {
                     let is_found = |(question, expected): &&(&str, Vec<&str>)| {
                         index
                             .search(question, limit)
@@ -27,21 +27,21 @@ fn main() {
                     };
                     questions.iter().filter(is_found).count()
                 };
-                let (count, first, five) = (questions.len(), within(1), within(5));
-                println!("of {count} {name}questions {first} find their tool first, {five} within five");
+                let (count, first, five) = (questions.len(), found_within(1), found_within(5));
+                println!("{count} {name}questions: {first} find their tool first, {five} within five");
             }
         }
-        None => println!("no captured tools at hand: 1,500 tools without prose"),
+        None => println!("no captured tools: using 1,500 tools without descriptions"),
     }
     let tools = corpus::tools(1_500).unwrap_or_else(corpus::plain_tools);
     let tokens = |tools: &[toolwire_contract::Tool]| -> u64 {
         tools.iter().map(|tool| estimate_tokens(&json!(tool).to_string())).sum()
     };
-    let mut run = Run::new(Settings::default());
+    let mut run = Run::new(AgentSettings::default());
     run.set_tools(tools.clone(), ModelLimits::default());
     run.say("Which tabs are open in my browser?");
-    let Step::AskModel(request) = run.step() else { unreachable!("the model is asked first") };
-    println!("{} tokens of definitions, {} shown at first", tokens(&tools), tokens(&request.tools));
+    let Step::AskModel(request) = run.step() else { unreachable!("the first step is a request") };
+    println!("{} tokens of definitions, {} in the first request", tokens(&tools), tokens(&request.tools));
     divan::main();
 }
 
@@ -56,7 +56,7 @@ fn search(bencher: Bencher) {
     });
 }
 
-/// Done once, when the list of tools changes.
+/// Done once for each list of tools.
 #[divan::bench(sample_count = 10, sample_size = 1)]
 fn index_1500_tools(bencher: Bencher) {
     let tools = corpus::tools(1_500).unwrap_or_else(corpus::plain_tools);

@@ -1,7 +1,7 @@
-//! What a step of the loop costs beside the model and the tools: one answer with one call, its result, and what is kept.
+//! The cost of one step of the agent loop: a response with one call, its result, and storing both.
 //!
-//! The model and the tool answer at once, so everything that is measured is ours. Divan's `items` are steps: one over it is
-//! the time a step takes.
+//! The model and the tool return immediately, so only the loop is measured. Divan's `items` are steps: the
+//! time per item is the time of one step.
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,34 +13,34 @@ use futures::stream::{self, BoxStream, StreamExt};
 use serde_json::{Map, json};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
-use toolwire_agent::{Agent, AgentBuilder, Ending, Functions, Run, Settings, Step};
+use toolwire_agent::{Agent, AgentBuilder, AgentSettings, Ending, Functions, Run, Step};
 use toolwire_contract::{
     Block, Conversations, Message, Model, ModelError, ModelEvent, ModelLimits, ModelRequest, ModelResponse,
     NewConversation, Role, StopReason, Tool, ToolCall, ToolResult, Usage,
 };
 use toolwire_store::{Sqlite, SqliteOptions};
 
-/// Steps for one message of the person.
+/// Steps for one user message.
 const STEPS: usize = 20;
 
 fn main() {
     divan::main();
 }
 
-/// Calls a tool until it has done so often enough, then answers.
-struct Busy;
+/// Calls a tool in each response except the last.
+struct CallingModel;
 
-impl Model for Busy {
+impl Model for CallingModel {
     fn name(&self) -> &str {
-        "busy"
+        "calling"
     }
 
     fn ask(&self, request: ModelRequest) -> BoxStream<'_, Result<ModelEvent, ModelError>> {
-        stream::once(async move { Ok(ModelEvent::Response(answer(&request))) }).boxed()
+        stream::once(async move { Ok(ModelEvent::Response(respond(&request))) }).boxed()
     }
 }
 
-fn answer(request: &ModelRequest) -> ModelResponse {
+fn respond(request: &ModelRequest) -> ModelResponse {
     let since = request.messages.iter().rev().take_while(|message| !is_question(message)).count();
     let (message, stop) = if since / 2 + 1 < STEPS {
         let call =
@@ -73,24 +73,24 @@ fn builder() -> AgentBuilder {
         let text = text.clone();
         async move { text }
     };
-    Agent::builder().model(Arc::new(Busy)).tools(Arc::new(Functions::new().with(tide_tool(), tides)))
+    Agent::builder().model(Arc::new(CallingModel)).tools(Arc::new(Functions::new().with(tide_tool(), tides)))
 }
 
-/// The state machine alone, with values.
+/// The state machine alone, without I/O.
 #[divan::bench(sample_count = 200, sample_size = 1)]
 fn deciding(bencher: Bencher) {
     let tools: Arc<[Tool]> = Arc::new([tide_tool()]);
     bencher.counter(ItemsCount::new(STEPS)).bench(|| {
-        let mut run = Run::new(Settings::default());
+        let mut run = Run::new(AgentSettings::default());
         run.set_tools(tools.clone(), ModelLimits::default());
         run.say("When is high tide?");
         loop {
             match run.step() {
-                Step::AskModel(request) => run.model_said(answer(&request)),
+                Step::AskModel(request) => run.model_responded(respond(&request)),
                 Step::CallTools(calls) => {
                     run.tools_returned(calls.into_iter().map(|(id, _)| (id, ToolResult::text("at nine"))));
                 }
-                Step::Review(_) => unreachable!("the tool only reads"),
+                Step::Review(_) => unreachable!("the tool is read-only"),
                 Step::Done(outcome) => return outcome,
             }
         }
@@ -105,13 +105,13 @@ fn driving(bencher: Bencher) {
     bencher.counter(ItemsCount::new(STEPS)).bench(|| run(&runtime, &agent));
 }
 
-/// The same after a conversation of a thousand messages.
+/// Like `driving`, after a conversation of a thousand messages.
 #[divan::bench(sample_count = 100, sample_size = 1)]
 fn driving_after_1000_messages(bencher: Bencher) {
     let runtime = Runtime::new().unwrap();
     let agent = builder().build().unwrap();
-    let words = "The tide turns at nine, roughly, near Bergen. ".repeat(15);
-    let turn = || [Message::user(&*words), Message::assistant(&*words)];
+    let text = "The tide turns at nine, roughly, near Bergen. ".repeat(15);
+    let turn = || [Message::user(&*text), Message::assistant(&*text)];
     let history: Vec<Message> = (0..500).flat_map(|_| turn()).collect();
     bencher.counter(ItemsCount::new(STEPS)).with_inputs(|| agent.resume(history.clone())).bench_values(
         |mut run| {
@@ -121,25 +121,25 @@ fn driving_after_1000_messages(bencher: Bencher) {
     );
 }
 
-/// With a store on the disk: two messages in a step, each acknowledged before anything follows from it.
+/// With a store on disk: two messages per step, each acknowledged before the next step.
 #[divan::bench(sample_count = 100, sample_size = 1)]
-fn driving_and_keeping(bencher: Bencher) {
+fn driving_and_storing(bencher: Bencher) {
     let (_folder, runtime, store) = store();
     let agent = builder().conversations(Arc::new(store)).build().unwrap();
     bencher.counter(ItemsCount::new(STEPS)).bench(|| run(&runtime, &agent));
 }
 
-/// What the store takes for the same two messages by itself.
+/// The store alone, with the same two messages per step.
 #[divan::bench(sample_count = 100, sample_size = 1)]
-fn keeping_alone(bencher: Bencher) {
+fn storing_alone(bencher: Bencher) {
     let (_folder, runtime, store) = store();
-    let words = "The tide turns at nine, roughly, near Bergen. ".repeat(10);
+    let text = "The tide turns at nine, roughly, near Bergen. ".repeat(10);
     bencher.counter(ItemsCount::new(STEPS)).bench(|| {
         runtime.block_on(async {
             let id = store.begin(NewConversation::default()).await.unwrap().id;
             for step in 0..STEPS as u64 {
                 for half in 0..2 {
-                    let message = Message::user(if half == 0 { "call" } else { &words });
+                    let message = Message::user(if half == 0 { "call" } else { &text });
                     store.append(&id, vec![message.into()], Some(step * 2 + half)).await.unwrap();
                 }
             }

@@ -1,79 +1,83 @@
-//! An agent: a model, its tools, and what holds for their runs.
+//! An agent: a model, its tools, and the settings of their runs.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use toolwire_contract::{ConversationId, Conversations, Message, Model, StoreError, ToolChoice, Toolbox};
 
-use crate::approval::{Person, Policy};
-use crate::combined::Combined;
-use crate::drive::Running;
-use crate::event::Finished;
+use crate::approval::{ApprovalPolicy, Approver};
+use crate::combined::CombinedToolbox;
+use crate::drive::RunStream;
+use crate::event::FinishedRun;
 use crate::functions::Functions;
 use crate::run::{Catalog, Run};
-use crate::settings::{Context, Search, Settings};
+use crate::settings::{AgentSettings, ContextSettings, SearchSettings};
 
-/// A model, its tools, and what holds for their runs. Cheap to clone; any number of runs may be under way.
+const DEFAULT_PARALLEL_CALLS: usize = 8;
+
+/// A model, its tools, and the settings of their runs. Cheap to clone; any number of runs can be in progress.
 #[derive(Clone)]
-pub struct Agent(Arc<World>);
+pub struct Agent(Arc<AgentInner>);
 
-/// All that a run needs from outside.
-pub(crate) struct World {
+/// Everything that a run needs from outside.
+pub(crate) struct AgentInner {
     pub(crate) model: Arc<dyn Model>,
     pub(crate) tools: Arc<dyn Toolbox>,
     pub(crate) conversations: Option<Arc<dyn Conversations>>,
-    pub(crate) person: Option<Arc<dyn Person>>,
-    pub(crate) person_timeout: Option<Duration>,
+    pub(crate) approver: Option<Arc<dyn Approver>>,
+    pub(crate) approval_timeout: Option<Duration>,
     pub(crate) unattended: Unattended,
-    pub(crate) parallel: usize,
+    pub(crate) parallel_calls: usize,
     pub(crate) call_timeout: Option<Duration>,
-    settings: Settings,
-    /// Worked out once for all runs.
+    settings: AgentSettings,
+    /// Shared by all runs, so that it is computed once.
     catalog: Mutex<Catalog>,
 }
 
-/// What becomes of a call that a person must decide about when there is none.
+/// The handling of calls that need approval when the agent has no [`Approver`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Unattended {
-    /// It does not run, and the model is told why.
+    /// The call does not run, and its result tells the model why.
     #[default]
     Refuse,
-    /// The run pauses: it ends with [`Ending::NeedsApproval`](crate::Ending::NeedsApproval), and goes on, here or in
-    /// another process, once [`Run::person_said`] was told.
+    /// The run ends with [`Ending::NeedsApproval`](crate::Ending::NeedsApproval). It continues, in this or
+    /// another process, after [`Run::decide`].
     Pause,
 }
 
-/// Why an agent cannot be built.
+/// The reason why an agent cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum BuildError {
     #[error("an agent needs a model")]
     NoModel,
-    #[error("`{setting}` must not be 0")]
+    #[error("`{setting}` must be at least 1")]
     Zero { setting: &'static str },
 }
 
 impl BuildError {
-    /// What to try next, in one line.
+    /// Returns the next thing to try, in one line.
     pub const fn hint(&self) -> &'static str {
         match self {
-            BuildError::NoModel => "name one with `.model(…)`",
-            BuildError::Zero { .. } => "leave it out for the default, or set it to 1 or more",
+            BuildError::NoModel => "set one with `.model(…)`",
+            BuildError::Zero { .. } => "omit it to use the default, or set it to 1 or more",
         }
     }
 }
 
-/// Makes an [`Agent`].
+/// Builds an [`Agent`].
 #[derive(Default)]
 pub struct AgentBuilder {
     model: Option<Arc<dyn Model>>,
     toolboxes: Vec<(String, Arc<dyn Toolbox>)>,
     conversations: Option<Arc<dyn Conversations>>,
-    person: Option<Arc<dyn Person>>,
-    person_timeout: Option<Duration>,
+    approver: Option<Arc<dyn Approver>>,
+    approval_timeout: Option<Duration>,
     unattended: Unattended,
-    parallel: Option<usize>,
+    parallel_calls: Option<usize>,
     call_timeout: Option<Duration>,
-    settings: Settings,
+    settings: AgentSettings,
 }
 
 impl Agent {
@@ -81,29 +85,29 @@ impl Agent {
         AgentBuilder::default()
     }
 
-    /// Answers one message, in a conversation of its own.
-    pub async fn run(&self, text: impl Into<String>) -> Finished {
+    /// Responds to one message, in a new conversation.
+    pub async fn run(&self, text: impl Into<String>) -> FinishedRun {
         self.stream(text).finish().await
     }
 
-    /// The same, with everything that happens on the way.
-    pub fn stream(&self, text: impl Into<String>) -> Running {
+    /// Like [`Agent::run`], but yields every event.
+    pub fn stream(&self, text: impl Into<String>) -> RunStream {
         let mut run = self.new_run();
         run.say(text);
         self.drive(run)
     }
 
-    /// A run in which nothing has been said; see [`Run::say`].
+    /// Creates a run without messages; see [`Run::say`].
     pub fn new_run(&self) -> Run {
         Run::new(self.0.settings.clone())
     }
 
-    /// A run that begins with messages which are kept elsewhere; see [`Run::resume`].
+    /// Creates a run that continues messages which are stored elsewhere; see [`Run::resume`].
     pub fn resume(&self, messages: impl IntoIterator<Item = impl Into<Arc<Message>>>) -> Run {
         Run::resume(self.0.settings.clone(), messages, self.0.tools.tools(), self.0.model.limits())
     }
 
-    /// A run that goes on with a conversation of [`AgentBuilder::conversations`]; see [`Run::resume`].
+    /// Creates a run that continues a conversation of [`AgentBuilder::conversations`]; see [`Run::resume`].
     pub async fn load(&self, conversation: &ConversationId) -> Result<Run, StoreError> {
         let Some(conversations) = &self.0.conversations else {
             return Err(StoreError::UnknownConversation { conversation: conversation.clone() });
@@ -111,86 +115,86 @@ impl Agent {
         let transcript = conversations.load(conversation, 0).await?;
         let position = transcript.conversation.messages;
         let mut run = self.resume(transcript.entries.into_iter().map(|entry| entry.message));
-        run.keep_in(conversation.clone(), position);
+        run.store_in(conversation.clone(), position);
         Ok(run)
     }
 
-    /// Keeps the messages of a run that are complete and not yet kept, as driving it does: for whoever adds to a run himself, and
-    /// after a store was away.
-    pub async fn keep(&self, run: &mut Run) -> Result<(), StoreError> {
-        crate::drive::keep(&self.0, run).await.map(drop)
+    /// Saves the unsaved messages of a run, as driving it does. Use it after adding messages without driving
+    /// the run, or after the store was unavailable.
+    pub async fn persist(&self, run: &mut Run) -> Result<(), StoreError> {
+        crate::drive::persist(&self.0, run).await.map(drop)
     }
 
-    /// Goes on with a run until it ends or pauses. Nothing happens unless the stream is polled.
-    pub fn drive(&self, run: Run) -> Running {
-        Running::new(self.0.clone(), run)
+    /// Continues a run until it ends or pauses. The run advances only while the stream is polled.
+    pub fn drive(&self, run: Run) -> RunStream {
+        RunStream::new(self.0.clone(), run)
     }
 
     pub fn model(&self) -> &Arc<dyn Model> {
         &self.0.model
     }
 
-    /// All its tools, as one toolbox.
+    /// Returns all tools of the agent as one toolbox.
     pub fn tools(&self) -> &Arc<dyn Toolbox> {
         &self.0.tools
     }
 }
 
-impl World {
-    /// Tells a run which tools there are now.
-    pub(crate) fn show_tools(&self, run: &mut Run) {
+impl AgentInner {
+    /// Gives a run the tools that are available now.
+    pub(crate) fn update_tools(&self, run: &mut Run) {
         let mut catalog = self.catalog.lock().unwrap_or_else(PoisonError::into_inner);
         *catalog = catalog.updated(self.tools.tools(), self.model.limits());
         run.set_catalog(catalog.clone());
-        run.set_missing(&self.tools.missing_servers());
+        run.set_missing_servers(&self.tools.missing_servers());
     }
 }
 
 impl AgentBuilder {
-    /// Who answers.
+    /// The model that responds. Required.
     #[must_use]
     pub fn model(mut self, model: Arc<dyn Model>) -> AgentBuilder {
         self.model = Some(model);
         self
     }
 
-    /// What it may call. May be said several times; where two toolboxes have a tool of the same name, both get a number
-    /// in front (`tools2_search`). [`AgentBuilder::tools_of`] gives them a better label.
+    /// Adds tools; may be called several times. If two toolboxes have a tool of the same name, both get a
+    /// numbered prefix (`tools2_search`); [`AgentBuilder::tools_of`] sets a better one.
     #[must_use]
     pub fn tools(self, tools: Arc<dyn Toolbox>) -> AgentBuilder {
         let label = format!("tools{}", self.toolboxes.len() + 1);
         self.tools_of(label, tools)
     }
 
-    /// The same, with a label for names that are taken: `files_search`.
+    /// Adds tools, with a label that is the prefix of ambiguous names: `files_search`.
     #[must_use]
     pub fn tools_of(mut self, label: impl Into<String>, tools: Arc<dyn Toolbox>) -> AgentBuilder {
         self.toolboxes.push((label.into(), tools));
         self
     }
 
-    /// All settings at once; what was set before is gone.
+    /// Replaces all settings, including those set before.
     #[must_use]
-    pub fn settings(mut self, settings: Settings) -> AgentBuilder {
+    pub fn settings(mut self, settings: AgentSettings) -> AgentBuilder {
         self.settings = settings;
         self
     }
 
-    /// What the model is told before the conversation.
+    /// The system prompt.
     #[must_use]
     pub fn instructions(mut self, instructions: impl Into<String>) -> AgentBuilder {
         self.settings.instructions = Some(instructions.into());
         self
     }
 
-    /// How often the model is asked for one message of the person; 50 unless set.
+    /// The maximum number of model requests per user message; 50 by default.
     #[must_use]
     pub fn max_steps(mut self, steps: u32) -> AgentBuilder {
         self.settings.max_steps = steps;
         self
     }
 
-    /// How many tokens, in and out together, one message of the person may cost.
+    /// The maximum number of input and output tokens per user message; unlimited by default.
     #[must_use]
     pub fn token_budget(mut self, tokens: u64) -> AgentBuilder {
         self.settings.token_budget = Some(tokens);
@@ -209,42 +213,42 @@ impl AgentBuilder {
         self
     }
 
-    /// Whether the first answer to a message of the person calls tools.
+    /// Whether the first response to a user message must call tools.
     #[must_use]
     pub fn tool_choice(mut self, choice: ToolChoice) -> AgentBuilder {
         self.settings.tool_choice = choice;
         self
     }
 
-    /// Which calls run. Unless set, those that only read or add run, and all others need a person.
+    /// Which calls need approval. By default, tools that only read or only add run, and all others need it.
     #[must_use]
-    pub fn approvals(mut self, policy: Policy) -> AgentBuilder {
+    pub fn approvals(mut self, policy: ApprovalPolicy) -> AgentBuilder {
         self.settings.approvals = policy;
         self
     }
 
-    /// Who decides about calls that need a person.
+    /// Decides about calls that need approval.
     #[must_use]
-    pub fn person(mut self, person: Arc<dyn Person>) -> AgentBuilder {
-        self.person = Some(person);
+    pub fn approver(mut self, approver: Arc<dyn Approver>) -> AgentBuilder {
+        self.approver = Some(approver);
         self
     }
 
-    /// How long a person may take; then the answer is no. Unless set, the run waits until it is cancelled.
+    /// How long to wait for the approver; after that, the call does not run. Unlimited by default.
     #[must_use]
-    pub fn person_timeout(mut self, timeout: Duration) -> AgentBuilder {
-        self.person_timeout = Some(timeout);
+    pub fn approval_timeout(mut self, timeout: Duration) -> AgentBuilder {
+        self.approval_timeout = Some(timeout);
         self
     }
 
-    /// What becomes of such calls when there is no person.
+    /// The handling of calls that need approval when there is no approver.
     #[must_use]
     pub fn unattended(mut self, unattended: Unattended) -> AgentBuilder {
         self.unattended = unattended;
         self
     }
 
-    /// Where messages are kept. Each is acknowledged there before anything follows from it.
+    /// Stores all messages. Each message is acknowledged by the store before the next step.
     #[must_use]
     pub fn conversations(mut self, conversations: Arc<dyn Conversations>) -> AgentBuilder {
         self.conversations = Some(conversations);
@@ -252,25 +256,25 @@ impl AgentBuilder {
     }
 
     #[must_use]
-    pub fn search(mut self, search: Search) -> AgentBuilder {
+    pub fn search(mut self, search: SearchSettings) -> AgentBuilder {
         self.settings.search = search;
         self
     }
 
     #[must_use]
-    pub fn context(mut self, context: Context) -> AgentBuilder {
+    pub fn context(mut self, context: ContextSettings) -> AgentBuilder {
         self.settings.context = context;
         self
     }
 
-    /// How many calls are made at the same time; 8 unless set.
+    /// The maximum number of calls that run at the same time; 8 by default.
     #[must_use]
     pub fn parallel_calls(mut self, calls: usize) -> AgentBuilder {
-        self.parallel = Some(calls);
+        self.parallel_calls = Some(calls);
         self
     }
 
-    /// How long to wait for a call; unless set, the toolbox has its own limit.
+    /// How long to wait for the result of a call; by default, the toolbox decides.
     #[must_use]
     pub fn call_timeout(mut self, timeout: Duration) -> AgentBuilder {
         self.call_timeout = Some(timeout);
@@ -282,24 +286,24 @@ impl AgentBuilder {
         if self.settings.max_steps == 0 {
             return Err(BuildError::Zero { setting: "max_steps" });
         }
-        let parallel = self.parallel.unwrap_or(8);
-        if parallel == 0 {
+        let parallel_calls = self.parallel_calls.unwrap_or(DEFAULT_PARALLEL_CALLS);
+        if parallel_calls == 0 {
             return Err(BuildError::Zero { setting: "parallel_calls" });
         }
         let mut toolboxes = self.toolboxes;
         let tools: Arc<dyn Toolbox> = match toolboxes.len() {
             0 => Arc::new(Functions::new()),
             1 => toolboxes.remove(0).1,
-            _ => Arc::new(Combined::new(toolboxes)),
+            _ => Arc::new(CombinedToolbox::new(toolboxes)),
         };
-        Ok(Agent(Arc::new(World {
+        Ok(Agent(Arc::new(AgentInner {
             model,
             tools,
             conversations: self.conversations,
-            person: self.person,
-            person_timeout: self.person_timeout,
+            approver: self.approver,
+            approval_timeout: self.approval_timeout,
             unattended: self.unattended,
-            parallel,
+            parallel_calls,
             call_timeout: self.call_timeout,
             settings: self.settings,
             catalog: Mutex::default(),

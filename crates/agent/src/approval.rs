@@ -1,7 +1,7 @@
-//! Which calls run, which a person is asked about, and which do not run.
+//! Approvals: which calls run, which need approval, and which are denied.
 //!
-//! Annotations are what a server says about its own tools. Who does not trust a server lists its tools under `ask` or
-//! `deny`: the lists win over every annotation.
+//! Annotations are claims of a server about its own tools. To restrict a server that is not trusted, list its
+//! tools under `ask` or `deny`: the lists have precedence over annotations.
 
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
@@ -10,23 +10,31 @@ use toolwire_contract::{Glob, Tool, ToolCall};
 
 /// Which calls run.
 ///
-/// The lists hold patterns of tool names (`*` is any text, `?` any one character). `deny` wins over `ask`, and `ask` over
-/// `allow`. A tool in none of them goes by [`Policy::otherwise`].
+/// The lists contain patterns of tool names (`*` matches any text, `?` any single character). `deny` has
+/// precedence over `ask`, and `ask` over `allow`. For a tool in no list, [`ApprovalPolicy::otherwise`]
+/// decides.
+///
+/// ```
+/// use toolwire_agent::ApprovalPolicy;
+///
+/// let policy = ApprovalPolicy::default().allow("git_*").ask("git_push").deny("*_delete");
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Policy {
+#[non_exhaustive]
+pub struct ApprovalPolicy {
     pub allow: Vec<String>,
     pub ask: Vec<String>,
     pub deny: Vec<String>,
-    pub otherwise: Otherwise,
+    pub otherwise: DefaultRule,
 }
 
-/// What holds for a tool that no list names.
+/// The rule for a tool that is in no list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Otherwise {
-    /// A tool that only reads (`readOnlyHint`) or only adds (`destructiveHint: false`) runs, all others ask. A tool that
-    /// says nothing counts as destructive, as MCP has it.
+pub enum DefaultRule {
+    /// A tool that only reads (`readOnlyHint`) or only adds (`destructiveHint: false`) runs; all others need
+    /// approval. As in MCP, a tool without annotations counts as destructive.
     #[default]
     ByAnnotation,
     Allow,
@@ -34,51 +42,52 @@ pub enum Otherwise {
     Deny,
 }
 
-/// What a policy says about a call.
+/// The verdict of a policy about a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Allow,
-    /// A person is asked, and told why.
+    /// The call needs approval, for this reason.
     Ask(String),
-    /// It does not run, and the model is told why.
+    /// The call does not run, for this reason.
     Deny(String),
 }
 
-/// A call that a person must decide about.
+/// A call that needs approval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PendingCall {
     pub id: String,
     pub name: String,
-    /// What to call the tool in front of people.
+    /// The display name of the tool.
     pub title: String,
     pub arguments: Map<String, Value>,
-    /// Why a person is asked, in half a sentence: ``it may change or delete things``.
+    /// The reason why approval is needed, as a clause: ``it may change or delete data``.
     pub why: String,
 }
 
-/// What a person decided.
+/// A decision about a [`PendingCall`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Decision {
     /// This call runs.
     Once,
-    /// It runs, and so do all later calls of the same tool in this run.
+    /// This call and all later calls of the same tool in this run run.
     Always,
-    /// It does not run. The model is told, with the reason.
+    /// The call does not run. Its result tells the model the reason.
     No { because: Option<String> },
-    /// It does not run, since nobody has decided: nobody is there, or nobody answered in time. The model is told so.
-    Nobody { why: String },
+    /// The call does not run, because no user made a decision. Its result tells the model why.
+    #[serde(rename = "nobody")]
+    Unattended { why: String },
 }
 
-/// Whoever decides about calls.
-pub trait Person: Send + Sync {
-    /// Decides about one call. The calls of a step come one after the other, in their order. When the run is cancelled,
-    /// the future is dropped.
+/// Decides about calls that need approval, usually by asking a user. A closure is an approver.
+pub trait Approver: Send + Sync {
+    /// Decides about one call. The calls of a step are reviewed one after another, in their order. If the run
+    /// is cancelled, the future is dropped.
     fn review<'a>(&'a self, call: &'a PendingCall) -> BoxFuture<'a, Decision>;
 }
 
-impl<F> Person for F
+impl<F> Approver for F
 where
     F: Fn(&PendingCall) -> Decision + Send + Sync,
 {
@@ -87,42 +96,73 @@ where
     }
 }
 
-impl Policy {
-    /// Everything runs. For tools of one's own.
-    pub fn allow_all() -> Policy {
-        Policy { otherwise: Otherwise::Allow, ..Policy::default() }
+impl ApprovalPolicy {
+    /// Creates a policy that allows every call; for trusted tools.
+    pub fn allow_all() -> ApprovalPolicy {
+        ApprovalPolicy::default().otherwise(DefaultRule::Allow)
     }
 
-    /// What holds for a call of this name. By annotation a tool that is not listed is allowed: its call fails by itself, with an
-    /// answer that tells the model what there is. Should its server come meanwhile, it is judged again just before it is called
+    /// Allows the tools that match a pattern.
+    #[must_use]
+    pub fn allow(mut self, pattern: impl Into<String>) -> ApprovalPolicy {
+        self.allow.push(pattern.into());
+        self
+    }
+
+    /// Requires approval for the tools that match a pattern.
+    #[must_use]
+    pub fn ask(mut self, pattern: impl Into<String>) -> ApprovalPolicy {
+        self.ask.push(pattern.into());
+        self
+    }
+
+    /// Denies the tools that match a pattern.
+    #[must_use]
+    pub fn deny(mut self, pattern: impl Into<String>) -> ApprovalPolicy {
+        self.deny.push(pattern.into());
+        self
+    }
+
+    /// Sets the rule for tools in no list.
+    #[must_use]
+    pub fn otherwise(self, otherwise: DefaultRule) -> ApprovalPolicy {
+        ApprovalPolicy { otherwise, ..self }
+    }
+
+    /// Returns the verdict about a call of this tool.
+    ///
+    /// An unknown tool (`None`) is allowed by [`DefaultRule::ByAnnotation`]: its call fails with a result
+    /// that tells the model which tools exist. If its server becomes available in the meantime, the tool is
+    /// checked again immediately before the call
     /// ([`CallOptions::permission`](toolwire_contract::CallOptions::permission)).
     pub fn verdict(&self, name: &str, tool: Option<&Tool>) -> Verdict {
-        let listed = |patterns: &[String]| {
+        let find = |patterns: &[String]| {
             patterns.iter().find(|pattern| Glob::new(pattern.as_str()).matches(name)).cloned()
         };
-        if let Some(pattern) = listed(&self.deny) {
-            return Verdict::Deny(format!("`{pattern}` is denied by the configuration"));
+        if let Some(pattern) = find(&self.deny) {
+            return Verdict::Deny(format!("the configuration denies `{pattern}`"));
         }
-        if let Some(pattern) = listed(&self.ask) {
-            return Verdict::Ask(format!("`{pattern}` asks each time"));
+        if let Some(pattern) = find(&self.ask) {
+            return Verdict::Ask(format!("the configuration requires approval for `{pattern}`"));
         }
-        if listed(&self.allow).is_some() {
+        if find(&self.allow).is_some() {
             return Verdict::Allow;
         }
-        let hint = |name: &str| hint(tool?, name);
         match self.otherwise {
-            Otherwise::Allow => Verdict::Allow,
-            Otherwise::Ask => Verdict::Ask("every call is asked about".to_owned()),
-            Otherwise::Deny => Verdict::Deny("the configuration does not list it as allowed".to_owned()),
-            Otherwise::ByAnnotation if tool.is_none_or(is_read_only) => Verdict::Allow,
-            Otherwise::ByAnnotation if hint("destructiveHint") == Some(false) => Verdict::Allow,
-            Otherwise::ByAnnotation if hint("destructiveHint") == Some(true) => {
-                Verdict::Ask("it may change or delete things".to_owned())
-            }
-            Otherwise::ByAnnotation => {
-                Verdict::Ask("it may change or delete things: the tool does not say".to_owned())
-            }
+            DefaultRule::Allow => Verdict::Allow,
+            DefaultRule::Ask => Verdict::Ask("every call needs approval".to_owned()),
+            DefaultRule::Deny => Verdict::Deny("the configuration does not allow it".to_owned()),
+            DefaultRule::ByAnnotation => tool.map_or(Verdict::Allow, verdict_by_annotation),
         }
+    }
+}
+
+fn verdict_by_annotation(tool: &Tool) -> Verdict {
+    let hints = tool.hints();
+    match (hints.read_only, hints.destructive) {
+        (Some(true), _) | (_, Some(false)) => Verdict::Allow,
+        (_, Some(true)) => Verdict::Ask("it may change or delete data".to_owned()),
+        (_, None) => Verdict::Ask("it does not declare whether it changes or deletes data".to_owned()),
     }
 }
 
@@ -138,17 +178,11 @@ impl PendingCall {
     }
 }
 
-/// Whether a call may be made again when nobody knows whether it was made.
-pub(crate) fn is_repeatable(tool: &Tool) -> bool {
-    is_read_only(tool) || hint(tool, "idempotentHint") == Some(true)
-}
-
-fn is_read_only(tool: &Tool) -> bool {
-    hint(tool, "readOnlyHint") == Some(true)
-}
-
-fn hint(tool: &Tool, name: &str) -> Option<bool> {
-    tool.annotations.as_ref()?.get(name)?.as_bool()
+impl Decision {
+    /// Creates the decision for a call that no user is present to approve.
+    pub fn unattended(call: &PendingCall) -> Decision {
+        Decision::Unattended { why: format!("{}, and no user is present to approve it", call.why) }
+    }
 }
 
 #[cfg(test)]
@@ -158,44 +192,52 @@ mod tests {
     use super::*;
 
     fn tool(annotations: Value) -> Tool {
-        serde_json::from_value(json!({"name": "f", "annotations": annotations})).expect("it is a tool")
+        serde_json::from_value(json!({"name": "f", "annotations": annotations})).expect("the case is a tool")
     }
 
-    /// `policy` as JSON, the annotations of a tool `f`, and the first word of the verdict.
+    fn name(verdict: &Verdict) -> &'static str {
+        match verdict {
+            Verdict::Allow => "allow",
+            Verdict::Ask(_) => "ask",
+            Verdict::Deny(_) => "deny",
+        }
+    }
+
+    /// Checks the verdict of a policy, given as JSON, about a tool `f` with these annotations.
     #[track_caller]
     fn check(policy: Value, annotations: Value, expected: &str) {
-        let policy: Policy = serde_json::from_value(policy).expect("it is a policy");
-        let verdict = format!("{:?}", policy.verdict("f", Some(&tool(annotations))));
-        assert!(verdict.starts_with(expected), "{verdict}");
+        let policy: ApprovalPolicy = serde_json::from_value(policy).expect("the case is a policy");
+        let verdict = policy.verdict("f", Some(&tool(annotations)));
+        assert_eq!(name(&verdict), expected, "{verdict:?}");
     }
 
     #[test]
-    fn annotations_decide_where_no_list_does() {
-        check(json!({}), json!({"readOnlyHint": true}), "Allow");
-        check(json!({}), json!({"readOnlyHint": true, "destructiveHint": true}), "Allow");
-        check(json!({}), json!({"destructiveHint": false}), "Allow");
-        check(json!({}), json!({"destructiveHint": true}), "Ask");
-        check(json!({}), json!({"readOnlyHint": false}), "Ask");
-        check(json!({}), json!({"readOnlyHint": "yes"}), "Ask");
-        check(json!({}), json!(null), "Ask");
+    fn annotations_decide_about_a_tool_in_no_list() {
+        check(json!({}), json!({"readOnlyHint": true}), "allow");
+        check(json!({}), json!({"readOnlyHint": true, "destructiveHint": true}), "allow");
+        check(json!({}), json!({"destructiveHint": false}), "allow");
+        check(json!({}), json!({"destructiveHint": true}), "ask");
+        check(json!({}), json!({"readOnlyHint": false}), "ask");
+        check(json!({}), json!({"readOnlyHint": "yes"}), "ask");
+        check(json!({}), json!(null), "ask");
     }
 
     #[test]
-    fn deny_wins_over_ask_and_ask_over_allow() {
+    fn deny_has_precedence_over_ask_and_ask_over_allow() {
         let read_only = json!({"readOnlyHint": true});
-        check(json!({"allow": ["*"], "ask": ["f"], "deny": ["?"]}), read_only.clone(), "Deny");
-        check(json!({"allow": ["f"], "ask": ["f*"]}), read_only.clone(), "Ask");
-        check(json!({"allow": ["f"]}), json!({"destructiveHint": true}), "Allow");
-        check(json!({"allow": ["g"], "ask": ["G"], "deny": ["ff"]}), read_only.clone(), "Allow");
-        check(json!({"otherwise": "deny"}), read_only.clone(), "Deny");
-        check(json!({"otherwise": "ask"}), read_only, "Ask");
-        check(json!({"otherwise": "allow"}), json!({"destructiveHint": true}), "Allow");
+        check(json!({"allow": ["*"], "ask": ["f"], "deny": ["?"]}), read_only.clone(), "deny");
+        check(json!({"allow": ["f"], "ask": ["f*"]}), read_only.clone(), "ask");
+        check(json!({"allow": ["f"]}), json!({"destructiveHint": true}), "allow");
+        check(json!({"allow": ["g"], "ask": ["G"], "deny": ["ff"]}), read_only.clone(), "allow");
+        check(json!({"otherwise": "deny"}), read_only.clone(), "deny");
+        check(json!({"otherwise": "ask"}), read_only, "ask");
+        check(json!({"otherwise": "allow"}), json!({"destructiveHint": true}), "allow");
     }
 
     #[test]
-    fn a_tool_that_was_never_listed_reaches_the_toolbox_unless_told_otherwise() {
-        assert_eq!(Policy::default().verdict("f", None), Verdict::Allow);
-        let policy = Policy { otherwise: Otherwise::Ask, ..Policy::default() };
-        assert!(matches!(policy.verdict("f", None), Verdict::Ask(_)));
+    fn a_call_of_an_unknown_tool_reaches_the_toolbox_by_default() {
+        assert_eq!(ApprovalPolicy::default().verdict("f", None), Verdict::Allow);
+        let policy = ApprovalPolicy::default().otherwise(DefaultRule::Ask);
+        assert_eq!(name(&policy.verdict("f", None)), "ask");
     }
 }

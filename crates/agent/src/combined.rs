@@ -1,4 +1,4 @@
-//! Several toolboxes as one.
+//! Several toolboxes combined into one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,88 +8,91 @@ use futures::stream::{self, BoxStream, StreamExt};
 use serde_json::Value;
 use toolwire_contract::{CallError, CallOptions, MissingServer, Tool, ToolResult, Toolbox};
 
-/// Several toolboxes as one, in their order.
+/// Several toolboxes combined into one, in their order.
 ///
-/// A tool has its own name unless tools of two toolboxes want the same: then all of them have the label of their toolbox
-/// in front (`files_search`), from then on. A name that a tool once had still finds it.
-pub struct Combined {
+/// A tool has its original name unless several toolboxes have a tool of that name. Then each of these tools
+/// gets the label of its toolbox as a prefix (`files_search`), permanently. A name that a tool had before
+/// still works.
+pub struct CombinedToolbox {
     toolboxes: Vec<(String, Arc<dyn Toolbox>)>,
-    names: Mutex<Names>,
+    names: Mutex<NameTable>,
 }
 
 #[derive(Default)]
-struct Names {
-    /// Which toolboxes were ever seen to have a tool of this name.
-    wanted: BTreeMap<String, BTreeSet<usize>>,
-    /// Where a name that was ever offered leads: toolbox, and name there.
-    ways: BTreeMap<String, (usize, String)>,
-    /// What the list was last made of, and the list.
+struct NameTable {
+    /// For each original name, the indexes of all toolboxes that ever listed it.
+    owners: BTreeMap<String, BTreeSet<usize>>,
+    /// For each name that was ever listed, the index of its toolbox and its original name.
+    routes: BTreeMap<String, (usize, String)>,
+    /// The lists of the toolboxes that `listed` was made from.
     sources: Vec<Arc<[Tool]>>,
     listed: Arc<[Tool]>,
 }
 
-impl Combined {
-    /// Labels tell tools of the same name apart; each should be different, and legal in the name of a tool.
-    pub fn new(toolboxes: impl IntoIterator<Item = (impl Into<String>, Arc<dyn Toolbox>)>) -> Combined {
+impl CombinedToolbox {
+    /// Combines toolboxes, each with a label. Labels should be unique and valid in tool names.
+    pub fn new(
+        toolboxes: impl IntoIterator<Item = (impl Into<String>, Arc<dyn Toolbox>)>,
+    ) -> CombinedToolbox {
         let toolboxes = toolboxes.into_iter().map(|(label, toolbox)| (label.into(), toolbox)).collect();
-        Combined { toolboxes, names: Mutex::default() }
+        CombinedToolbox { toolboxes, names: Mutex::default() }
     }
 
-    /// The toolbox that a name leads to, and the name there.
-    fn way(&self, name: &str) -> Option<(&Arc<dyn Toolbox>, String)> {
+    /// Returns the toolbox of a listed name and the tool's original name.
+    fn route(&self, name: &str) -> Option<(&Arc<dyn Toolbox>, String)> {
         self.tools();
         let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
-        let (place, own) = names.ways.get(name)?;
-        Some((&self.toolboxes.get(*place)?.1, own.clone()))
+        let (index, original) = names.routes.get(name)?;
+        Some((&self.toolboxes.get(*index)?.1, original.clone()))
     }
 }
 
-impl Names {
+impl NameTable {
     fn list(&mut self, labels: &[&str], sources: Vec<Arc<[Tool]>>) -> Arc<[Tool]> {
-        let is_same = self.sources.len() == sources.len()
-            && self.sources.iter().zip(&sources).all(|(one, other)| Arc::ptr_eq(one, other));
-        if is_same {
+        let is_unchanged = self.sources.len() == sources.len()
+            && self.sources.iter().zip(&sources).all(|(old, new)| Arc::ptr_eq(old, new));
+        if is_unchanged {
             return self.listed.clone();
         }
-        for (place, tools) in sources.iter().enumerate() {
+        for (index, tools) in sources.iter().enumerate() {
             for tool in tools.iter() {
-                self.wanted.entry(tool.name.clone()).or_default().insert(place);
+                self.owners.entry(tool.name.clone()).or_default().insert(index);
             }
         }
         let mut listed: Vec<Tool> = Vec::new();
-        let mut taken = BTreeSet::new();
-        for (place, tools) in sources.iter().enumerate() {
+        let mut used = BTreeSet::new();
+        for (index, tools) in sources.iter().enumerate() {
             for tool in tools.iter() {
-                let name = self.name(labels, place, &tool.name, &taken);
-                taken.insert(name.clone());
-                self.ways.insert(name.clone(), (place, tool.name.clone()));
+                let name = self.unique_name(labels[index], index, &tool.name, &used);
+                used.insert(name.clone());
+                self.routes.insert(name.clone(), (index, tool.name.clone()));
                 listed.push(Tool { name, ..tool.clone() });
             }
         }
         self.sources = sources;
-        // The same tools are the same list, also when a toolbox made its own anew.
+        // Equal tools stay the same list, even if a toolbox created its list again.
         if *self.listed != *listed {
             self.listed = listed.into();
         }
         self.listed.clone()
     }
 
-    fn name(&self, labels: &[&str], place: usize, own: &str, taken: &BTreeSet<String>) -> String {
-        let is_wanted_once = self.wanted.get(own).is_none_or(|places| places.len() < 2);
-        if is_wanted_once && !taken.contains(own) {
-            return own.to_owned();
+    fn unique_name(&self, label: &str, index: usize, original: &str, used: &BTreeSet<String>) -> String {
+        let has_one_owner = self.owners.get(original).is_none_or(|owners| owners.len() < 2);
+        if has_one_owner && !used.contains(original) {
+            return original.to_owned();
         }
-        let prefixed = format!("{}_{own}", labels[place]);
+        let prefixed = format!("{label}_{original}");
         let is_free = |name: &String| {
-            !taken.contains(name)
-                && self.wanted.get(name).is_none_or(|places| places.iter().all(|one| *one == place))
+            !used.contains(name)
+                && self.owners.get(name).is_none_or(|owners| owners.iter().all(|owner| *owner == index))
         };
         let numbered = (2..).map(|number| format!("{prefixed}_{number}"));
         std::iter::once(prefixed.clone()).chain(numbered).find(is_free).unwrap_or(prefixed)
     }
 }
 
-impl Toolbox for Combined {
+impl Toolbox for CombinedToolbox {
     fn tools(&self) -> Arc<[Tool]> {
         let sources = self.toolboxes.iter().map(|(_, toolbox)| toolbox.tools()).collect();
         let labels: Vec<&str> = self.toolboxes.iter().map(|(label, _)| label.as_str()).collect();
@@ -112,21 +115,21 @@ impl Toolbox for Combined {
         options: CallOptions,
     ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
         Box::pin(async move {
-            if let Some((toolbox, own)) = self.way(tool) {
-                return toolbox.call(&own, arguments, options).await;
+            if let Some((toolbox, original)) = self.route(tool) {
+                return toolbox.call(&original, arguments, options).await;
             }
-            let mut unknown = (Vec::new(), Vec::new());
-            // A toolbox may know names that it does not list. The first that does has the last word.
+            let (mut all_nearest, mut all_missing) = (Vec::new(), Vec::new());
+            // A toolbox may know tools that it does not list. The first one that knows the tool is used.
             for (_, toolbox) in &self.toolboxes {
                 match toolbox.call(tool, arguments, options.clone()).await {
                     Err(CallError::UnknownTool { nearest, missing, .. }) => {
-                        unknown.0.extend(nearest);
-                        unknown.1.extend(missing);
+                        all_nearest.extend(nearest);
+                        all_missing.extend(missing);
                     }
                     other => return other,
                 }
             }
-            Err(CallError::UnknownTool { tool: tool.to_owned(), nearest: unknown.0, missing: unknown.1 })
+            Err(CallError::UnknownTool { tool: tool.to_owned(), nearest: all_nearest, missing: all_missing })
         })
     }
 }

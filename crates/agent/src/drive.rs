@@ -1,7 +1,7 @@
-//! Makes happen what a run decides: asks the model and the person, makes the calls, keeps the messages.
+//! Performs the steps of a run: queries the model and the approver, calls the tools, saves the messages.
 
 mod call;
-mod keep;
+mod persist;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,52 +14,52 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use toolwire_contract::{ModelError, ModelEvent, ModelRequest};
 
-use crate::agent::{Unattended, World};
+use crate::agent::{AgentInner, Unattended};
 use crate::approval::{Decision, PendingCall};
-use crate::event::{AgentEvent, Finished};
+use crate::event::{AgentEvent, FinishedRun};
 use crate::run::{Run, Step};
-pub(crate) use keep::keep;
+pub(crate) use persist::persist;
 
-/// How many events wait for whoever reads them; then the run waits too.
-const QUEUE: usize = 64;
+/// The number of events that wait to be read before the run waits too.
+const EVENT_BUFFER: usize = 64;
 
-/// A run that is under way, as the stream of its events. The last one is [`AgentEvent::Done`].
+/// A run in progress, as the stream of its events. The last event is [`AgentEvent::Done`].
 ///
-/// Nothing happens unless it is polled. Dropping it ends everything at once, as the end of the process would; to end it
-/// in an orderly way, cancel it ([`Running::cancelled`]) and read on until it is done.
-pub struct Running {
+/// The run advances only while the stream is polled. Dropping the stream stops it immediately, like the end
+/// of the process. To stop it cleanly, cancel [`RunStream::cancellation_token`] and read on until `Done`.
+pub struct RunStream {
     driving: Option<BoxFuture<'static, ()>>,
     events: mpsc::Receiver<AgentEvent>,
-    cancelled: CancellationToken,
+    cancellation: CancellationToken,
 }
 
-impl Running {
-    pub(crate) fn new(world: Arc<World>, run: Run) -> Running {
-        let (sender, events) = mpsc::channel(QUEUE);
-        let cancelled = CancellationToken::new();
-        let driver = Driver { world, run, events: sender, cancelled: cancelled.clone() };
-        Running { driving: Some(driver.drive().boxed()), events, cancelled }
+impl RunStream {
+    pub(crate) fn new(agent: Arc<AgentInner>, run: Run) -> RunStream {
+        let (sender, events) = mpsc::channel(EVENT_BUFFER);
+        let cancellation = CancellationToken::new();
+        let driver = Driver { agent, run, events: sender, cancellation: cancellation.clone() };
+        RunStream { driving: Some(driver.drive().boxed()), events, cancellation }
     }
 
-    /// Cancelling this stops the run at whatever it does. What was said stays, every call gets a result, and
-    /// [`AgentEvent::Done`] comes soon. It may be cloned and used from anywhere.
-    pub fn cancelled(&self) -> CancellationToken {
-        self.cancelled.clone()
+    /// Returns a token that cancels the run from anywhere. After cancelling, the text written so far stays in
+    /// the history, every call gets a result, and [`AgentEvent::Done`] follows soon.
+    pub fn cancellation_token(&self) -> CancellationToken {
+        self.cancellation.clone()
     }
 
-    /// Reads to the end, for whoever does not care for what happens on the way.
-    pub async fn finish(mut self) -> Finished {
+    /// Drives the run to its end and ignores all events before [`AgentEvent::Done`].
+    pub async fn finish(mut self) -> FinishedRun {
         loop {
             match self.next().await {
                 Some(AgentEvent::Done(finished)) => return *finished,
                 Some(_) => {}
-                None => unreachable!("a run ends with `Done`, and `Done` ends this"),
+                None => unreachable!("the last event is `Done`, which returns"),
             }
         }
     }
 }
 
-impl Stream for Running {
+impl Stream for RunStream {
     type Item = AgentEvent;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<AgentEvent>> {
@@ -67,7 +67,7 @@ impl Stream for Running {
             if let Poll::Ready(event) = self.events.poll_recv(context) {
                 return Poll::Ready(event);
             }
-            // A queue that is over says so by itself; until then it may only be that others are to have their turn.
+            // A closed channel is always ready, except when tokio makes this task yield.
             let Some(driving) = &mut self.driving else { return Poll::Pending };
             match driving.as_mut().poll(context) {
                 Poll::Ready(()) => self.driving = None,
@@ -77,91 +77,91 @@ impl Stream for Running {
     }
 }
 
-/// Never, when there is no limit.
-async fn elapsed(limit: Option<Duration>) {
-    match limit {
-        Some(limit) => tokio::time::sleep(limit).await,
+/// Completes after `timeout`; never if there is none.
+async fn elapsed(timeout: Option<Duration>) {
+    match timeout {
+        Some(timeout) => tokio::time::sleep(timeout).await,
         None => std::future::pending().await,
     }
 }
 
 struct Driver {
-    world: Arc<World>,
+    agent: Arc<AgentInner>,
     run: Run,
     events: mpsc::Sender<AgentEvent>,
-    cancelled: CancellationToken,
+    cancellation: CancellationToken,
 }
 
 impl Driver {
     async fn drive(mut self) {
         let mut steps = self.run.steps();
         let outcome = loop {
-            self.keep().await;
+            self.emit_and_persist().await;
             if self.run.steps() > steps && !self.run.has_open_calls() {
                 steps = self.run.steps();
-                self.tell(AgentEvent::StepDone { step: steps }).await;
+                self.emit(AgentEvent::StepFinished { step: steps }).await;
             }
-            if self.cancelled.is_cancelled() && !self.run.is_done() {
+            if self.cancellation.is_cancelled() && !self.run.is_done() {
                 self.run.cancel();
                 continue;
             }
-            self.world.show_tools(&mut self.run);
+            self.agent.update_tools(&mut self.run);
             match self.run.step() {
-                Step::AskModel(request) => self.ask(request).await,
+                Step::AskModel(request) => self.ask_model(request).await,
                 Step::Review(calls) => {
-                    if self.world.person.is_none() && self.world.unattended == Unattended::Pause {
+                    if self.agent.approver.is_none() && self.agent.unattended == Unattended::Pause {
                         for call in calls {
-                            self.tell(AgentEvent::ApprovalNeeded(call)).await;
+                            self.emit(AgentEvent::ApprovalNeeded(call)).await;
                         }
                         break self.run.outcome();
                     }
                     self.review(&calls[0]).await;
                 }
-                Step::CallTools(calls) => self.call(calls).await,
+                Step::CallTools(calls) => self.call_tools(calls).await,
                 Step::Done(outcome) => break outcome,
             }
         };
         let Driver { run, events, .. } = self;
-        // Nobody listening is nobody to tell.
-        let _ = events.send(AgentEvent::Done(Box::new(Finished { outcome, run }))).await;
+        // The receiver may be gone; ignore the send error.
+        let _ = events.send(AgentEvent::Done(Box::new(FinishedRun { outcome, run }))).await;
     }
 
-    async fn ask(&mut self, request: ModelRequest) {
-        let model = self.world.model.clone();
-        self.tell(AgentEvent::StepBegan { step: self.run.steps() + 1 }).await;
-        if let Some(preparation) = self.run.preparation() {
-            // Whoever needs it before it is done waits for it.
-            tokio::task::spawn_blocking(preparation);
+    async fn ask_model(&mut self, request: ModelRequest) {
+        let model = self.agent.model.clone();
+        self.emit(AgentEvent::StepStarted { step: self.run.steps() + 1 }).await;
+        if let Some(build_index) = self.run.pending_index_build() {
+            // Runs while the model responds; a search waits until it is done.
+            tokio::task::spawn_blocking(build_index);
         }
-        let mut answer = model.ask(request);
-        let cancelled = self.cancelled.clone();
+        let mut response = model.ask(request);
+        let cancellation = self.cancellation.clone();
         loop {
             let event = tokio::select! {
                 biased;
-                () = cancelled.cancelled() => return self.run.cancel(),
-                event = answer.next() => event,
+                () = cancellation.cancelled() => return self.run.cancel(),
+                event = response.next() => event,
             };
             match event {
                 Some(Ok(ModelEvent::Text(text))) => {
                     self.run.model_wrote(&text);
-                    self.tell(AgentEvent::Text(text)).await;
+                    self.emit(AgentEvent::Text(text)).await;
                 }
-                Some(Ok(ModelEvent::Thinking(text))) => self.tell(AgentEvent::Thinking(text)).await,
+                Some(Ok(ModelEvent::Thinking(text))) => self.emit(AgentEvent::Thinking(text)).await,
                 Some(Ok(ModelEvent::CallAnnounced { id, name })) => {
-                    self.tell(AgentEvent::CallAnnounced { id, name }).await
+                    self.emit(AgentEvent::CallAnnounced { id, name }).await
                 }
-                Some(Ok(ModelEvent::Response(answer))) => {
-                    // A tool that came meanwhile is judged by what it says of itself.
-                    self.world.show_tools(&mut self.run);
-                    let step = answer.usage;
-                    self.run.model_said(answer);
+                Some(Ok(ModelEvent::Response(response))) => {
+                    // A tool that appeared in the meantime is checked by its own annotations.
+                    self.agent.update_tools(&mut self.run);
+                    let step = response.usage;
+                    self.run.model_responded(response);
                     let total = self.run.outcome().usage;
                     let context = self.run.context();
-                    return self.tell(AgentEvent::Usage { step, total, context }).await;
+                    return self.emit(AgentEvent::Usage { step, total, context }).await;
                 }
                 Some(Err(error)) => return self.run.fail(error),
                 None => {
-                    let problem = "it ended without an answer".to_owned();
+                    let problem = "the stream ended without a response".to_owned();
                     return self.run.fail(ModelError::Malformed { model: model.name().to_owned(), problem });
                 }
             }
@@ -169,23 +169,23 @@ impl Driver {
     }
 
     async fn review(&mut self, call: &PendingCall) {
-        self.tell(AgentEvent::ApprovalNeeded(call.clone())).await;
-        let decision = match self.world.person.clone() {
-            Some(person) => tokio::select! {
+        self.emit(AgentEvent::ApprovalNeeded(call.clone())).await;
+        let decision = match self.agent.approver.clone() {
+            Some(approver) => tokio::select! {
                 biased;
-                () = self.cancelled.cancelled() => return self.run.cancel(),
-                decision = person.review(call) => decision,
-                () = elapsed(self.world.person_timeout) => {
-                    Decision::Nobody { why: format!("{}, and nobody answered in time", call.why) }
+                () = self.cancellation.cancelled() => return self.run.cancel(),
+                decision = approver.review(call) => decision,
+                () = elapsed(self.agent.approval_timeout) => {
+                    Decision::Unattended { why: format!("{}, and it was not approved in time", call.why) }
                 }
             },
-            None => Decision::Nobody { why: format!("{}, and nobody is there to allow it", call.why) },
+            None => Decision::unattended(call),
         };
-        self.run.person_said(&call.id, decision);
+        self.run.decide(&call.id, decision);
     }
 
-    async fn tell(&self, event: AgentEvent) {
-        // Nobody listening is nobody to tell: whoever drops the stream drops this too.
+    async fn emit(&self, event: AgentEvent) {
+        // The receiver may be gone; ignore the send error.
         let _ = self.events.send(event).await;
     }
 }

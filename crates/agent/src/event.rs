@@ -1,4 +1,4 @@
-//! What happens in a run, as it happens.
+//! The events of a run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,60 +7,62 @@ use serde_json::{Map, Value};
 use toolwire_contract::{ConversationId, Message, Progress, ToolResult, Usage};
 
 use crate::approval::PendingCall;
-use crate::outcome::Outcome;
+use crate::outcome::RunOutcome;
 use crate::run::Run;
 
-/// What happens in a run, as it happens.
+/// An event of a run, in the order in which the events happen.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum AgentEvent {
-    /// The model is asked; steps are counted from 1 for each message of the person.
-    StepBegan { step: u32 },
-    /// The next piece of the model's text.
+    /// A request is sent to the model. Steps are counted from 1 for each user message.
+    StepStarted { step: u32 },
+    /// The next fragment of the model's text.
     Text(String),
-    /// The next piece of what the model lets be seen of its thinking.
+    /// The next fragment of the model's visible reasoning.
     Thinking(String),
-    /// The model has begun to write a call. Its arguments are not known yet, and whether it will run is not either.
+    /// The model has started to write a call. Its arguments are incomplete, and it may not be allowed to run.
     CallAnnounced { id: String, name: String },
-    /// A person must decide about this call.
+    /// A call needs approval.
     ApprovalNeeded(PendingCall),
-    /// A call is being made. Not every call is: one that is denied or cannot be read is only finished.
+    /// A call is being made. A call that does not run, for example because it was denied, has no such event.
     CallStarted { id: String, name: String, arguments: Map<String, Value> },
-    /// How far a call is. One may be left out when there are more of them than are taken.
+    /// The progress of a call. Some reports are dropped if they arrive faster than they are read.
     CallProgress { id: String, progress: Progress },
-    /// A call has its result, which the model will read. There is exactly one for each call.
+    /// The result of a call, as the model will read it. There is exactly one for each call.
     CallFinished {
         id: String,
         name: String,
         result: ToolResult,
-        /// Nothing for a call that was not made.
+        /// `None` for a call that was not made.
         elapsed: Option<Duration>,
     },
-    /// What one answer cost, where the provider says, and all answers to this message of the person.
+    /// The usage of one response, if the provider reports it, and of all responses to this user message.
     Usage { step: Option<Usage>, total: Usage, context: ContextUse },
-    /// A message is complete and part of the history. Results come as they are known: the messages of one step are one
-    /// message for the model (see [`mend`](crate::mend)).
+    /// A complete message was added. Results are added as they arrive, so one step can add several messages;
+    /// [`normalize`](crate::normalize) combines them.
     MessageAdded(Arc<Message>),
-    /// All messages added so far are kept: they survive the end of the process.
+    /// All messages added so far are stored.
     Saved { conversation: ConversationId, position: u64 },
-    /// The model has answered and all its calls have their results.
-    StepDone { step: u32 },
+    /// The model has responded, and all its calls have results.
+    StepFinished { step: u32 },
     /// The last event.
-    Done(Box<Finished>),
+    Done(Box<FinishedRun>),
 }
 
-/// How full the context window is.
+/// How full the context window is, in tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ContextUse {
-    /// What the last request took, as the provider counted, else as we estimate.
+    /// The size of the last request, as the provider counted it, or else an estimate.
     pub used: u64,
-    /// `None` when nobody knows it.
+    /// The size of the window; `None` if it is unknown.
     pub size: Option<u64>,
 }
 
-/// A run that came to its end, or to a pause.
+/// A run that ended or paused.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Finished {
-    pub outcome: Outcome,
-    /// With its history; it can be asked more ([`Run::say`]), saved ([`Run::to_json`]), or resumed when it was paused.
+pub struct FinishedRun {
+    pub outcome: RunOutcome,
+    /// The run with its history. Continue it with [`Run::say`], save it with [`Run::to_json`], or approve its
+    /// pending calls with [`Run::decide`].
     pub run: Run,
 }

@@ -1,4 +1,4 @@
-//! Rust functions as a toolbox, without a server around them.
+//! Rust functions as a toolbox, without a server.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -7,54 +7,53 @@ use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
 use serde_json::{Map, Value};
-use toolwire_contract::{CallError, CallOptions, Tool, ToolResult, Toolbox};
+use toolwire_contract::{CallError, CallOptions, Tool, ToolResult, Toolbox, json_kind};
 
 type Function = Box<dyn Fn(Map<String, Value>) -> BoxFuture<'static, ToolResult> + Send + Sync>;
 
-/// How long a function may take when nobody says otherwise.
-const LIMIT: Duration = Duration::from_secs(60);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Rust functions as a toolbox.
 ///
-/// Arguments come as the model sent them, not checked against the schema; for typed arguments, generated schemas and
-/// checks, use a server of `toolwire-toolkit`, which is a toolbox too.
+/// Arguments are passed as the model sent them, without validation against the schema. For typed arguments,
+/// generated schemas and validation, use a server of `toolwire-toolkit`, which is also a toolbox.
 pub struct Functions {
     tools: Arc<[Tool]>,
     functions: BTreeMap<String, Function>,
-    limit: Duration,
+    timeout: Duration,
 }
 
-/// What a function may return.
-pub trait IntoResult {
-    fn into_result(self) -> ToolResult;
+/// A value that a function can return.
+pub trait IntoToolResult {
+    fn into_tool_result(self) -> ToolResult;
 }
 
 impl Functions {
     pub fn new() -> Functions {
-        Functions { tools: Arc::new([]), functions: BTreeMap::new(), limit: LIMIT }
+        Functions { tools: Arc::new([]), functions: BTreeMap::new(), timeout: DEFAULT_TIMEOUT }
     }
 
-    /// Adds a function as a tool; one of the same name takes the place of the earlier.
+    /// Adds a function as a tool; it replaces a tool of the same name.
     #[must_use]
     pub fn with<F, R>(mut self, tool: Tool, function: F) -> Functions
     where
         F: Fn(Map<String, Value>) -> R + Send + Sync + 'static,
-        R: Future<Output: IntoResult> + Send + 'static,
+        R: Future<Output: IntoToolResult> + Send + 'static,
     {
         let function: Function =
-            Box::new(move |arguments| function(arguments).map(IntoResult::into_result).boxed());
+            Box::new(move |arguments| function(arguments).map(IntoToolResult::into_tool_result).boxed());
         self.functions.insert(tool.name.clone(), function);
         let mut tools = self.tools.to_vec();
-        tools.retain(|one| one.name != tool.name);
+        tools.retain(|other| other.name != tool.name);
         tools.push(tool);
         self.tools = tools.into();
         self
     }
 
-    /// How long a call may take, where its caller does not say; 60 seconds unless set.
+    /// Sets the timeout of calls that have none of their own; 60 seconds by default.
     #[must_use]
-    pub fn limit(self, limit: Duration) -> Functions {
-        Functions { limit, ..self }
+    pub fn timeout(self, timeout: Duration) -> Functions {
+        Functions { timeout, ..self }
     }
 }
 
@@ -88,11 +87,11 @@ impl Toolbox for Functions {
             }
             let arguments = object(arguments)
                 .map_err(|problem| CallError::InvalidArguments { tool: tool.to_owned(), problem })?;
-            let limit = options.timeout.unwrap_or(self.limit);
-            tokio::time::timeout(limit, function(arguments)).await.map_err(|_| CallError::TimedOut {
+            let timeout = options.timeout.unwrap_or(self.timeout);
+            tokio::time::timeout(timeout, function(arguments)).await.map_err(|_| CallError::TimedOut {
                 server: "in-process".to_owned(),
                 tool: tool.to_owned(),
-                after: limit,
+                after: timeout,
             })
         })
     }
@@ -104,40 +103,40 @@ fn object(arguments: &Value) -> Result<Map<String, Value>, String> {
         Value::Object(fields) => Ok(fields.clone()),
         Value::String(text) if text.trim().is_empty() => Ok(Map::new()),
         Value::String(text) => {
-            serde_json::from_str(text).map_err(|error| format!("they are no JSON object: {error}"))
+            serde_json::from_str(text).map_err(|error| format!("not a JSON object: {error}"))
         }
-        _ => Err("they must be an object".to_owned()),
+        other => Err(format!("must be an object, not {}", json_kind(other))),
     }
 }
 
-impl IntoResult for ToolResult {
-    fn into_result(self) -> ToolResult {
+impl IntoToolResult for ToolResult {
+    fn into_tool_result(self) -> ToolResult {
         self
     }
 }
 
-impl IntoResult for String {
-    fn into_result(self) -> ToolResult {
+impl IntoToolResult for String {
+    fn into_tool_result(self) -> ToolResult {
         ToolResult::text(self)
     }
 }
 
-impl IntoResult for &str {
-    fn into_result(self) -> ToolResult {
+impl IntoToolResult for &str {
+    fn into_tool_result(self) -> ToolResult {
         ToolResult::text(self)
     }
 }
 
-/// Structured content.
-impl IntoResult for Value {
-    fn into_result(self) -> ToolResult {
+/// Becomes structured content.
+impl IntoToolResult for Value {
+    fn into_tool_result(self) -> ToolResult {
         ToolResult::structured(self)
     }
 }
 
-/// An error is for the model to read.
-impl<T: IntoResult, E: Display> IntoResult for Result<T, E> {
-    fn into_result(self) -> ToolResult {
-        self.map_or_else(|error| ToolResult::error(error.to_string()), T::into_result)
+/// An error becomes an error result that the model reads.
+impl<T: IntoToolResult, E: Display> IntoToolResult for Result<T, E> {
+    fn into_tool_result(self) -> ToolResult {
+        self.map_or_else(|error| ToolResult::error(error.to_string()), T::into_tool_result)
     }
 }

@@ -1,26 +1,26 @@
 #![doc = include_str!("../README.md")]
 
-mod run; // what happens next: decides and never awaits
+mod drive; // performs the steps of a run: awaits, and decides nothing
+mod run; // decides the next step: never awaits
 
 mod agent;
 mod approval;
 mod combined;
-mod drive; // makes it happen: awaits and decides nothing
+mod context_window;
 mod event;
 mod functions;
-mod memory;
 mod outcome;
 mod search;
 mod settings;
 
 pub use agent::{Agent, AgentBuilder, BuildError, Unattended};
-pub use approval::{Decision, Otherwise, PendingCall, Person, Policy, Verdict};
-pub use combined::Combined;
-pub use drive::Running;
-pub use event::{AgentEvent, ContextUse, Finished};
-pub use functions::{Functions, IntoResult};
-pub use memory::estimate_tokens;
-pub use outcome::{Ending, Failure, Limit, Outcome, RunError};
-pub use run::{InvalidRun, Run, Step, Unsaved, mend};
-pub use search::{Hit, ToolIndex};
-pub use settings::{Context, Search, Settings};
+pub use approval::{ApprovalPolicy, Approver, Decision, DefaultRule, PendingCall, Verdict};
+pub use combined::CombinedToolbox;
+pub use context_window::estimate_tokens;
+pub use drive::RunStream;
+pub use event::{AgentEvent, ContextUse, FinishedRun};
+pub use functions::{Functions, IntoToolResult};
+pub use outcome::{Ending, RunError, RunFailure, RunLimit, RunOutcome};
+pub use run::{InvalidRun, Run, Step, UnsavedMessage, normalize};
+pub use search::{ToolHit, ToolIndex};
+pub use settings::{AgentSettings, ContextSettings, SearchSettings};

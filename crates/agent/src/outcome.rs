@@ -1,62 +1,67 @@
-//! How a run ended.
+//! The outcome of a run.
 
 use serde::{Deserialize, Serialize};
 use toolwire_contract::{ModelError, StopReason, StoreError, Usage};
 
 use crate::approval::PendingCall;
 
-/// How a run ended, and what came of it. It is about the last message of the person.
+/// How a run ended and what it produced since the last user message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Outcome {
+#[non_exhaustive]
+pub struct RunOutcome {
     pub ending: Ending,
-    /// What the model said last. Empty when it said nothing.
+    /// The text of the last response; may be empty.
     pub text: String,
-    /// Why the last answer ended; `None` when none came.
+    /// The reason why the last response ended; `None` if there was no response.
     pub stop: Option<StopReason>,
-    /// What all answers to this message of the person cost.
+    /// The usage of all responses to this user message.
     pub usage: Usage,
-    /// How many answers there were.
+    /// The number of responses to this user message.
     pub steps: u32,
 }
 
-/// Why nothing more happens.
+/// The reason why a run ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub enum Ending {
-    /// The model answered.
+    /// The model gave its final response.
     Finished,
-    /// A limit was reached. The calls of the last answer, if any, were not run, and say so.
-    Stopped(Limit),
-    /// Somebody stopped it.
+    /// A limit was reached. The calls of the last response were not run; their results say so.
+    Stopped(RunLimit),
+    /// The run was cancelled.
     Cancelled,
-    /// It waits for a person to decide about these calls; see [`Run::person_said`](crate::Run::person_said).
+    /// These calls need approval; see [`Run::decide`](crate::Run::decide).
     NeedsApproval(Vec<PendingCall>),
-    Failed(Failure),
+    Failed(RunFailure),
 }
 
 /// A limit that ends a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Limit {
-    /// [`Settings::max_steps`](crate::Settings::max_steps).
+#[non_exhaustive]
+pub enum RunLimit {
+    /// [`AgentSettings::max_steps`](crate::AgentSettings::max_steps).
     Steps,
-    /// [`Settings::token_budget`](crate::Settings::token_budget).
+    /// [`AgentSettings::token_budget`](crate::AgentSettings::token_budget).
     Tokens,
-    /// The answer was cut off where the model's output or its context ended.
+    /// The response was cut off at the output limit or at the end of the context window.
     Output,
-    /// The model answered with nothing, again and again.
-    EmptyAnswers,
+    /// The model returned several empty responses in a row.
+    #[serde(rename = "emptyAnswers")]
+    EmptyResponses,
 }
 
-/// What went wrong, in words that can be kept.
+/// A [`RunError`] in a form that can be saved.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
-pub struct Failure {
-    /// A word for programs: [`ModelError::code`] or [`StoreError::code`].
+#[non_exhaustive]
+pub struct RunFailure {
+    /// A machine-readable code: [`ModelError::code`] or [`StoreError::code`].
     pub code: String,
     pub message: String,
-    /// What to try next, in one line.
+    /// The next thing to try, in one line.
     pub hint: Option<String>,
     /// The error itself; `None` in a run that was read from JSON.
     #[serde(skip)]
@@ -64,24 +69,25 @@ pub struct Failure {
     pub cause: Option<Box<RunError>>,
 }
 
-/// What can end a run that nobody stopped.
+/// An error that ends a run.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum RunError {
     #[error(transparent)]
     Model(#[from] ModelError),
-    #[error("the conversation cannot be kept: {0}")]
+    #[error("the conversation could not be saved: {0}")]
     Store(#[from] StoreError),
 }
 
-impl Outcome {
-    /// Whether the model has answered.
+impl RunOutcome {
+    /// Whether the model gave its final response.
     pub fn is_finished(&self) -> bool {
         self.ending == Ending::Finished
     }
 }
 
 impl RunError {
-    /// A word for programs.
+    /// Returns a machine-readable code.
     pub fn code(&self) -> &'static str {
         match self {
             RunError::Model(error) => error.code(),
@@ -89,7 +95,7 @@ impl RunError {
         }
     }
 
-    /// What to try next, in one line.
+    /// Returns the next thing to try, in one line.
     pub fn hint(&self) -> Option<&str> {
         match self {
             RunError::Model(error) => error.hint(),
@@ -98,9 +104,9 @@ impl RunError {
     }
 }
 
-impl From<RunError> for Failure {
-    fn from(error: RunError) -> Failure {
-        Failure {
+impl From<RunError> for RunFailure {
+    fn from(error: RunError) -> RunFailure {
+        RunFailure {
             code: error.code().to_owned(),
             message: error.to_string(),
             hint: error.hint().map(str::to_owned),
@@ -109,13 +115,13 @@ impl From<RunError> for Failure {
     }
 }
 
-impl std::fmt::Display for Limit {
+impl std::fmt::Display for RunLimit {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str(match self {
-            Limit::Steps => "the limit of steps was reached",
-            Limit::Tokens => "the token budget is used up",
-            Limit::Output => "the answer was cut off at its limit of tokens",
-            Limit::EmptyAnswers => "the model gave empty answers",
+            RunLimit::Steps => "the step limit was reached",
+            RunLimit::Tokens => "the token budget is used up",
+            RunLimit::Output => "the response was cut off at its token limit",
+            RunLimit::EmptyResponses => "the model returned only empty responses",
         })
     }
 }

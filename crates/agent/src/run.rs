@@ -1,169 +1,177 @@
-//! What happens next in a run: decides, and never awaits.
+//! Decides the next step of a run. Never awaits.
 //!
-//! A run may be saved at any point ([`Run::to_json`]) and go on in another process. `history` has the one way in which
-//! messages follow each other, `ask` what the model is asked and `offer` the tools it is shown, `step` and `calls` what becomes
-//! of the calls of one answer, `turn` what a message of the person has cost and when it is enough, `view` what others may know
-//! of a run.
+//! | module | content |
+//! |---|---|
+//! | `history` | the order of messages that models accept |
+//! | `request` | the next model request |
+//! | `catalog`, `offered_tools` | all tools, and the tools of a request |
+//! | `step`, `calls` | the calls of one response, until each has a result |
+//! | `turn` | the usage and the limits of one user message |
+//! | `accessors` | the public state of a run |
 
-mod ask;
+mod accessors;
 mod calls;
+mod catalog;
 mod history;
-mod offer;
+mod offered_tools;
+mod request;
 mod step;
 mod turn;
-mod view;
 
 use std::mem;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::json;
 use toolwire_contract::{
     Block, Content, ConversationId, Message, MissingServer, ModelLimits, ModelRequest, ModelResponse, Role,
     StopReason, Tool, ToolCall, ToolResult, Usage,
 };
 
 use crate::approval::{Decision, PendingCall};
-use crate::memory::Memory;
-use crate::outcome::{Ending, Failure, Limit, Outcome, RunError};
-use crate::settings::Settings;
+use crate::context_window::ContextWindow;
+use crate::outcome::{Ending, RunError, RunFailure, RunLimit, RunOutcome};
+use crate::settings::AgentSettings;
 use calls::{CallState, OpenCall};
-pub use history::mend;
-pub(crate) use offer::Catalog;
-use offer::Offer;
+pub(crate) use catalog::Catalog;
+pub(crate) use history::is_result;
+pub use history::normalize;
+use offered_tools::OfferedTools;
 use turn::Turn;
 
-/// One conversation with a model and its tools, at any point of it: a value that decides and never awaits.
+/// A conversation with a model and its tools, at any point: a value that decides and never awaits.
 ///
-/// [`Run::step`] says what is to be done, and whoever does it tells the run what came of it. Whatever it is told, in
-/// whatever order: every call of the model has exactly one result, in the message after it, in the order of the calls;
-/// messages of the user and of the assistant take turns; nothing that was said is lost.
+/// [`Run::step`] returns the next step. The caller performs it and reports what happened. In whatever order
+/// things are reported, every call has exactly one result in the message after it, in the order of the calls;
+/// messages of the user and of the assistant alternate; and no message is lost.
+///
+/// A run can be saved at any point ([`Run::to_json`]) and continued in another process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Run {
-    settings: Settings,
+    settings: AgentSettings,
     history: Vec<Arc<Message>>,
-    state: State,
+    state: RunState,
     /// The calls of the last message, until all of them have results.
     calls: Vec<OpenCall>,
     turn: Turn,
     usage: Usage,
-    /// Tools that a person allowed for good.
+    /// The tools that the user allowed permanently.
     always: Vec<String>,
-    offer: Offer,
-    memory: Memory,
+    #[serde(rename = "offer")]
+    offered_tools: OfferedTools,
+    #[serde(rename = "memory")]
+    context_window: ContextWindow,
     conversation: Option<ConversationId>,
-    /// How many messages of the conversation are kept.
+    /// The number of stored messages of the conversation.
     position: u64,
-    unsaved: Vec<Unsaved>,
+    unsaved: Vec<UnsavedMessage>,
     #[serde(skip)]
     catalog: Catalog,
-    /// Servers that are away, by name.
     #[serde(skip)]
-    away: Vec<String>,
-    /// Calls that were answered without being made, for the driver to tell.
+    unavailable_servers: Vec<String>,
+    /// The id, name and result of calls that were not made, until the driver emits them.
     #[serde(skip)]
-    told: Vec<(String, String, ToolResult)>,
+    unreported_results: Vec<(String, String, ToolResult)>,
 }
 
-/// What is to be done next.
+/// The next thing to do.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// Ask the model, tell each piece of its text to [`Run::model_wrote`], and its answer to [`Run::model_said`].
+    /// Send this request; report each text fragment to [`Run::model_wrote`] and the response to
+    /// [`Run::model_responded`].
     AskModel(ModelRequest),
-    /// Ask a person about these calls, and tell [`Run::person_said`].
+    /// Get decisions about these calls and report them to [`Run::decide`].
     Review(Vec<PendingCall>),
-    /// Make these calls, and tell [`Run::tools_returned`].
+    /// Make these calls, given with their ids, and report the results to [`Run::tools_returned`].
     CallTools(Vec<(String, ToolCall)>),
-    /// Nothing, until somebody says something ([`Run::say`]).
-    Done(Outcome),
+    /// Nothing, until the user writes another message ([`Run::say`]).
+    Done(RunOutcome),
 }
 
-/// A message that is complete and not yet kept.
+/// A complete message that is not yet stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Unsaved {
+pub struct UnsavedMessage {
     pub message: Arc<Message>,
     pub usage: Option<Usage>,
 }
 
-/// Text that is no run.
+/// A text that is not a saved run.
 #[derive(Debug, thiserror::Error)]
-#[error("this is no saved run: {0}")]
+#[error("not a saved run: {0}")]
 pub struct InvalidRun(#[from] serde_json::Error);
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-enum State {
-    /// Nobody has said anything that needs an answer.
+enum RunState {
+    /// There is no message to respond to.
     Idle,
     Working,
     Done(Ending),
 }
 
 impl Run {
-    /// A run in which nothing has been said.
-    pub fn new(settings: Settings) -> Run {
+    /// Creates a run without messages.
+    pub fn new(settings: AgentSettings) -> Run {
         Run {
             settings,
             history: Vec::new(),
-            state: State::Idle,
+            state: RunState::Idle,
             calls: Vec::new(),
             turn: Turn::default(),
             usage: Usage::default(),
             always: Vec::new(),
-            offer: Offer::default(),
-            memory: Memory::default(),
+            offered_tools: OfferedTools::default(),
+            context_window: ContextWindow::default(),
             conversation: None,
             position: 0,
             unsaved: Vec::new(),
             catalog: Catalog::default(),
-            away: Vec::new(),
-            told: Vec::new(),
+            unavailable_servers: Vec::new(),
+            unreported_results: Vec::new(),
         }
     }
 
-    /// Goes on with messages that are kept already. Where they end in the middle of a step, so does the run: results that
-    /// are there count, a call without one is made again if its tool may be repeated (`readOnlyHint`, `idempotentHint`),
-    /// and else the model is told that its outcome is not known.
+    /// Continues messages that are already stored. If they end in the middle of a step, so does the run:
+    /// existing results are used. A call without a result is made again if its tool is repeatable
+    /// ([`Tool::is_repeatable`]); otherwise its result says that the outcome is unknown.
     pub fn resume(
-        settings: Settings,
+        settings: AgentSettings,
         messages: impl IntoIterator<Item = impl Into<Arc<Message>>>,
         tools: Arc<[Tool]>,
         limits: ModelLimits,
     ) -> Run {
         let mut run = Run { history: history::assemble(messages), ..Run::new(settings) };
         run.set_tools(tools, limits);
-        run.offer.remember(&run.history);
-        run.open_last_calls();
+        run.offered_tools.mark_called(&run.history);
+        run.reopen_calls();
         if !run.calls.is_empty() || run.history.last().is_some_and(|message| message.role == Role::User) {
-            run.state = State::Working;
+            run.state = RunState::Working;
         }
-        run.close_step();
+        run.record_results();
         run
     }
 
-    /// The run as text, to be resumed wherever its tools are.
+    /// Returns the run as JSON, to be continued by any process that has its tools.
     pub fn to_json(&self) -> String {
-        serde_json::to_string(self).expect("a run is text, numbers and messages, which are always JSON")
+        serde_json::to_string(self).expect("text, numbers and messages are always valid JSON")
     }
 
-    /// Reads what [`Run::to_json`] wrote. A call that was being made then is dealt with as [`Run::resume`] says; one that
-    /// waited for a person still does.
+    /// Reads the output of [`Run::to_json`]. A call that was running is handled as in [`Run::resume`]; a call
+    /// that needed approval still needs it.
     pub fn from_json(text: &str) -> Result<Run, InvalidRun> {
         let mut run: Run = serde_json::from_str(text)?;
         run.turn.partial.clear();
-        for call in &mut run.calls {
-            if call.state == CallState::Started {
-                call.state =
-                    if call.repeatable { CallState::Ready } else { calls::outcome_unknown(&call.call.name) };
-            }
+        for call in run.calls.iter_mut().filter(|call| call.state == CallState::Started) {
+            call.state =
+                if call.repeatable { CallState::Ready } else { CallState::outcome_unknown(&call.call.name) };
         }
-        run.close_step();
+        run.record_results();
         Ok(run)
     }
 
-    /// The tools as they are now, and what the model takes. They are not part of what is saved, so a run that was read
-    /// from JSON needs them first; without, it offers none.
+    /// Sets the available tools and the limits of the model. They are not saved with the run, so set them
+    /// after [`Run::from_json`]; until then, the model gets no tools.
     pub fn set_tools(&mut self, tools: Arc<[Tool]>, limits: ModelLimits) {
         self.catalog = self.catalog.updated(tools, limits);
     }
@@ -172,42 +180,41 @@ impl Run {
         self.catalog = catalog;
     }
 
-    /// Which parts of the toolbox are away. The model is told, by name alone: the reasons change from one moment to the
-    /// next, and a request that changes is read anew by the provider.
-    pub fn set_missing(&mut self, missing: &[MissingServer]) {
-        self.away = missing.iter().map(|missing| missing.server.clone()).collect();
+    /// Sets the unavailable servers. The instructions contain only their names, because the reasons change
+    /// often and a changed request cannot use the provider's prompt cache.
+    pub fn set_missing_servers(&mut self, missing: &[MissingServer]) {
+        self.unavailable_servers = missing.iter().map(|missing| missing.server.clone()).collect();
     }
 
-    /// The person says something, and the model is to answer. Whatever is still open is cancelled first.
+    /// Adds a message of the user, which the model will respond to. Cancels everything that is still open.
     pub fn say(&mut self, text: impl Into<String>) {
         self.say_message(Message::user(text));
     }
 
-    /// The same, with whatever a message may hold. Its role is the user's; results in it are left out.
+    /// Like [`Run::say`], with any content. The role becomes `user`; calls and results in the message are
+    /// ignored.
     pub fn say_message(&mut self, mut message: Message) {
         self.cancel();
         message.role = Role::User;
         message.content.retain(|block| matches!(block, Block::Content(_)));
         self.turn = Turn::default();
         self.add(message, None);
-        self.state = State::Working;
+        self.state = RunState::Working;
     }
 
-    /// What is to be done next. The same until the run is told something.
+    /// Returns the next step. It stays the same until something is reported to the run.
     pub fn step(&mut self) -> Step {
-        if let State::Idle | State::Done(_) = self.state {
+        if self.is_done() {
             return Step::Done(self.outcome());
         }
-        let waiting = self.waiting();
-        if !waiting.is_empty() {
-            return Step::Review(waiting);
+        let pending = self.pending_calls();
+        if !pending.is_empty() {
+            return Step::Review(pending);
         }
         let mut ready = Vec::new();
-        for call in &mut self.calls {
-            if matches!(call.state, CallState::Ready | CallState::Started) {
-                call.state = CallState::Started;
-                ready.push((call.id.clone(), call.call.clone()));
-            }
+        for call in self.calls.iter_mut().filter(|call| call.is_in_progress()) {
+            call.state = CallState::Started;
+            ready.push((call.id.clone(), call.call.clone()));
         }
         if !ready.is_empty() {
             return Step::CallTools(ready);
@@ -215,61 +222,60 @@ impl Run {
         Step::AskModel(self.request())
     }
 
-    /// A piece of the answer's text has come. It is kept if the answer never becomes whole.
+    /// Reports a fragment of the response's text. It stays in the history if the response is never completed.
     pub fn model_wrote(&mut self, text: &str) {
-        if self.is_asking() {
+        if self.expects_response() {
             self.turn.partial.push_str(text);
         }
     }
 
-    /// The answer has come. One that was not asked for is passed over.
-    pub fn model_said(&mut self, answer: ModelResponse) {
-        if !self.is_asking() {
+    /// Reports the response of the model. It is ignored if none is expected.
+    pub fn model_responded(&mut self, response: ModelResponse) {
+        if !self.expects_response() {
             return;
         }
-        let ModelResponse { mut message, stop, usage, unusable } = answer;
+        let ModelResponse { mut message, stop, usage, unusable } = response;
         message.role = Role::Assistant;
-        // By their places, as two calls may have come with the same id.
+        // Matched before the ids become unique, because two calls may have the same id.
         let problems: Vec<Option<String>> = message
             .calls()
-            .map(|(id, _)| unusable.iter().find(|one| one.id == id).map(|one| one.problem.clone()))
+            .map(|(id, _)| unusable.iter().find(|call| call.id == id).map(|call| call.problem.clone()))
             .collect();
-        history::give_each_call_an_id(&mut message);
+        history::make_call_ids_unique(&mut message);
         self.turn.partial.clear();
         self.turn.steps += 1;
         self.turn.stop = Some(stop.clone());
-        self.count(&message, usage);
+        self.count_usage(&message, usage);
         let limit = self.limit_reached();
-        if history::says_nothing(&message) {
-            self.model_said_nothing(&stop, limit);
+        if history::is_empty_response(&message) {
+            self.handle_empty_response(&stop, limit);
             return;
         }
         self.turn.empty = 0;
         self.turn.text = text_of(&message);
         let calls: Vec<(String, ToolCall)> =
             message.calls().map(|(id, call)| (id.to_owned(), call.clone())).collect();
-        let paid = mem::take(&mut self.turn.unattributed);
-        self.add(message, (paid != Usage::default()).then_some(paid));
+        self.add_response(message);
         if calls.is_empty() {
-            let was_cut = stop == StopReason::Length;
-            self.end(if was_cut { Ending::Stopped(Limit::Output) } else { Ending::Finished });
+            let is_cut_off = stop == StopReason::Length;
+            self.end(if is_cut_off { Ending::Stopped(RunLimit::Output) } else { Ending::Finished });
             return;
         }
         for ((id, call), problem) in calls.into_iter().zip(problems) {
-            let open = self.judge(id, call, problem.as_deref(), limit);
+            let open = self.open_call(id, call, problem.as_deref(), limit);
             self.calls.push(open);
         }
-        self.close_step();
+        self.record_results();
         if let Some(limit) = limit {
             self.end(Ending::Stopped(limit));
         }
     }
 
-    /// A person has decided. What nobody waits for is passed over.
-    pub fn person_said(&mut self, id: &str, decision: Decision) {
-        // A no counts until the call is made, also when a yes to another call has let this one through.
-        let is_no = matches!(decision, Decision::No { .. } | Decision::Nobody { .. });
-        let is_open = |call: &OpenCall| call.is_waiting() || (is_no && call.state == CallState::Ready);
+    /// Reports the decision about a call. It is ignored if the call does not need one.
+    pub fn decide(&mut self, id: &str, decision: Decision) {
+        // A call that an "always" for another call has approved can still be denied until it is made.
+        let is_denial = matches!(decision, Decision::No { .. } | Decision::Unattended { .. });
+        let is_open = |call: &OpenCall| call.is_waiting() || (is_denial && call.state == CallState::Ready);
         let Some(call) = self.calls.iter_mut().find(|call| call.id == id && is_open(call)) else {
             return;
         };
@@ -277,94 +283,94 @@ impl Run {
         match decision {
             Decision::Once => call.state = CallState::Ready,
             Decision::Always => {
-                if !self.always.contains(&name) {
-                    self.always.push(name.clone());
-                }
                 for call in self.calls.iter_mut().filter(|call| call.call.name == name && call.is_waiting()) {
                     call.state = CallState::Ready;
                 }
+                self.allow_always(name);
             }
-            Decision::No { because } => call.state = calls::refused(&name, because.as_deref()),
-            Decision::Nobody { why } => call.state = calls::undecided(&name, &why),
+            Decision::No { because } => call.state = CallState::denied_by_user(&name, because.as_deref()),
+            Decision::Unattended { why } => call.state = CallState::not_approved(&name, &why),
         }
-        self.close_step();
+        self.record_results();
     }
 
-    /// Calls have their results; they may come in any order and in any number of parts. One for a call that is not being
-    /// made, or has its result, is passed over.
+    /// Reports results of calls, in any order and in any number of parts. A result is ignored if its call is
+    /// not in progress or already has a result.
     pub fn tools_returned(&mut self, results: impl IntoIterator<Item = (String, ToolResult)>) {
         for (id, result) in results {
-            let Some(call) = self.calls.iter_mut().find(|call| call.id == id && call.is_being_made()) else {
+            let Some(call) = self.calls.iter_mut().find(|call| call.id == id && call.is_in_progress()) else {
                 continue;
             };
-            let result = calls::of_few_levels(result);
-            let result = calls::with_note_on_repeated_failure(&call.call, result, &mut self.turn.failures);
-            call.state = CallState::Answered { result, is_told: true };
+            let result = calls::limit_nesting(result);
+            let result = calls::note_repeated_failure(&call.call, result, &mut self.turn.failures);
+            call.state = CallState::Completed { result, is_reported: true };
         }
-        self.close_step();
+        self.record_results();
     }
 
-    /// Somebody stops it. What the model has written stays, as an interrupted message; each open call gets a result.
+    /// Cancels the run. The text written so far stays as an interrupted message; each open call gets a
+    /// result.
     pub fn cancel(&mut self) {
-        if self.state == State::Working {
-            self.give_up(Ending::Cancelled);
+        if self.state == RunState::Working {
+            self.abort(Ending::Cancelled);
         }
     }
 
-    /// It cannot go on. The history is as consistent as after [`Run::cancel`].
+    /// Ends the run with an error. The history is as consistent as after [`Run::cancel`].
     pub fn fail(&mut self, error: impl Into<RunError>) {
-        let failure = Failure::from(error.into());
-        if self.state == State::Working {
-            self.give_up(Ending::Failed(failure));
+        let failure = RunFailure::from(error.into());
+        if self.state == RunState::Working {
+            self.abort(Ending::Failed(failure));
         } else {
-            self.state = State::Done(Ending::Failed(failure));
+            self.end(Ending::Failed(failure));
         }
     }
 
-    fn is_asking(&self) -> bool {
-        self.state == State::Working && self.calls.is_empty()
+    fn expects_response(&self) -> bool {
+        self.state == RunState::Working && self.calls.is_empty()
     }
 
-    /// Adds a complete message to the history and to what is to be kept.
+    /// Adds a complete message to the history and to the unsaved messages.
     fn add(&mut self, message: Message, usage: Option<Usage>) {
         let message = Arc::new(message);
         history::push(&mut self.history, message.clone());
-        self.unsaved.push(Unsaved { message, usage });
+        self.unsaved.push(UnsavedMessage { message, usage });
+    }
+
+    /// Adds a message of the model, with the usage that no message has yet.
+    fn add_response(&mut self, message: Message) {
+        let usage = mem::take(&mut self.turn.unattributed);
+        self.add(message, (usage != Usage::default()).then_some(usage));
     }
 
     fn end(&mut self, ending: Ending) {
-        self.state = State::Done(ending);
+        self.state = RunState::Done(ending);
     }
 
-    fn give_up(&mut self, ending: Ending) {
+    fn abort(&mut self, ending: Ending) {
         let partial = mem::take(&mut self.turn.partial);
         if !partial.trim().is_empty() {
             let mut message = Message::assistant(&*partial);
-            message.extra.insert("_meta".to_owned(), interrupted());
+            message.extra.insert("_meta".to_owned(), json!({"toolwire/interrupted": true}));
             self.turn.text = partial;
-            let paid = mem::take(&mut self.turn.unattributed);
-            self.add(message, (paid != Usage::default()).then_some(paid));
+            self.add_response(message);
         }
         for call in &mut self.calls {
-            call.give_up();
+            call.abort();
         }
-        self.close_step();
+        self.record_results();
         self.end(ending);
     }
 }
 
-/// Two runs are the same when they would be saved the same: where their tools come from is not part of a run.
+/// Compares what would be saved; the tools are not part of a run.
 impl PartialEq for Run {
     fn eq(&self, other: &Run) -> bool {
         self.to_json() == other.to_json()
     }
 }
 
-fn interrupted() -> Value {
-    Value::Object(Map::from_iter([("toolwire/interrupted".to_owned(), Value::Bool(true))]))
-}
-
-/// The text of a message, without thinking.
+/// Returns the text of a message, without reasoning.
 fn text_of(message: &Message) -> String {
     let texts = message.content.iter().filter_map(|block| match block {
         Block::Content(Content::Text { text, .. }) => Some(text.as_str()),

@@ -1,83 +1,93 @@
-//! What holds for a run from its beginning to its end.
+//! The settings of a run.
 
 use serde::{Deserialize, Serialize};
-use toolwire_contract::ToolChoice;
+use toolwire_contract::{ModelLimits, ToolChoice};
 
-use crate::approval::Policy;
+use crate::approval::ApprovalPolicy;
 
-/// What holds for a run. It is part of the run: who resumes it elsewhere need not know it.
+/// The settings of a run. They are saved with it, so the process that resumes it does not need them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Settings {
-    /// What the model is told before the conversation.
+#[non_exhaustive]
+pub struct AgentSettings {
+    /// The system prompt.
     pub instructions: Option<String>,
-    /// How often the model is asked for one message of the person.
+    /// The maximum number of model requests per user message.
     pub max_steps: u32,
-    /// How many tokens, in and out together, one message of the person may cost. What the model answers beyond it is
-    /// kept, and nothing more is asked.
+    /// The maximum number of input and output tokens per user message. The response that exceeds the budget
+    /// stays in the history; no further request is made.
     pub token_budget: Option<u64>,
     pub max_output_tokens: Option<u64>,
     pub temperature: Option<f64>,
-    /// Holds for the first request after a message of the person; after that the model chooses.
+    /// Applies to the first request after a user message; after that, the model chooses.
     pub tool_choice: ToolChoice,
-    /// Which calls run, which are asked about, which do not run.
-    pub approvals: Policy,
-    pub search: Search,
-    pub context: Context,
+    /// Which calls run, which need approval, and which are denied.
+    pub approvals: ApprovalPolicy,
+    pub search: SearchSettings,
+    pub context: ContextSettings,
 }
 
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
+impl Default for AgentSettings {
+    fn default() -> AgentSettings {
+        AgentSettings {
             instructions: None,
             max_steps: 50,
             token_budget: None,
             max_output_tokens: None,
             temperature: None,
             tool_choice: ToolChoice::Auto,
-            approvals: Policy::default(),
-            search: Search::default(),
-            context: Context::default(),
+            approvals: ApprovalPolicy::default(),
+            search: SearchSettings::default(),
+            context: ContextSettings::default(),
         }
     }
 }
 
-/// When the model searches for tools instead of being given all of them.
+/// When the model searches for tools instead of receiving all definitions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Search {
-    /// With more tools than this, it searches.
+#[non_exhaustive]
+pub struct SearchSettings {
+    /// With more tools than this, the model searches.
     pub tools: usize,
-    /// So it does when their definitions would take more than this share of the context window, in percent.
+    /// It also searches if the definitions need more than this share of the context window, in percent.
     pub percent_of_context: u8,
-    /// How many tools one search finds.
+    /// The maximum number of tools that one search returns.
     pub hits: usize,
-    /// How many found tools are offered at the same time; beyond it those go that were not called for longest.
+    /// The maximum number of found tools in a request; beyond it, the least recently used are removed.
     pub kept: usize,
 }
 
-impl Default for Search {
-    fn default() -> Search {
-        Search { tools: 40, percent_of_context: 20, hits: 5, kept: 40 }
+impl Default for SearchSettings {
+    fn default() -> SearchSettings {
+        SearchSettings { tools: 40, percent_of_context: 20, hits: 5, kept: 40 }
     }
 }
 
-/// How a conversation is kept within the context window. Only what is sent is made shorter, never the history.
+/// How requests are reduced to fit the context window. The history itself is never changed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Context {
-    /// The size of the window in tokens, where the model does not say or is not to be believed.
+#[non_exhaustive]
+pub struct ContextSettings {
+    /// The size of the window in tokens; overrides the size that the model reports.
     pub tokens: Option<u64>,
-    /// When so much of it is used, in percent, …
+    /// When a request needs more than this share of the window, in percent, it is reduced …
     pub begin_percent: u8,
-    /// … it is brought down to this. The distance is what keeps prompt caches warm: between two cuts nothing changes.
+    /// … to this share. The difference keeps the prefix of many requests unchanged, so prompt caches work.
     pub until_percent: u8,
-    /// How many characters of an old result stay.
+    /// The number of characters that an old result is shortened to.
     pub result_characters: usize,
 }
 
-impl Default for Context {
-    fn default() -> Context {
-        Context { tokens: None, begin_percent: 80, until_percent: 50, result_characters: 1_000 }
+impl Default for ContextSettings {
+    fn default() -> ContextSettings {
+        ContextSettings { tokens: None, begin_percent: 80, until_percent: 50, result_characters: 1_000 }
+    }
+}
+
+impl ContextSettings {
+    /// Returns the size of the context window in tokens, if it is known.
+    pub(crate) fn window(&self, limits: ModelLimits) -> Option<u64> {
+        self.tokens.or(limits.context_tokens)
     }
 }

@@ -1,4 +1,4 @@
-//! Whole runs: a scripted model, real tools, a real store.
+//! Complete runs, with a scripted model, real tools and a real store.
 
 #![allow(clippy::unwrap_used)]
 
@@ -6,13 +6,13 @@
 mod approvals;
 #[path = "drive/calls.rs"]
 mod calls;
-#[path = "drive/cancelling.rs"]
-mod cancelling;
-#[path = "drive/keeping.rs"]
-mod keeping;
+#[path = "drive/cancellation.rs"]
+mod cancellation;
 #[path = "drive/limits.rs"]
 mod limits;
-#[path = "drive/room.rs"]
-mod room;
+#[path = "drive/persistence.rs"]
+mod persistence;
+#[path = "drive/request_size.rs"]
+mod request_size;
 #[path = "drive/support.rs"]
 mod support;

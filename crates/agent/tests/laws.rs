@@ -1,4 +1,4 @@
-//! What holds for a run whatever happens to it, tried with random events.
+//! Properties of every run, checked with random events.
 
 #![allow(clippy::unwrap_used)]
 
@@ -6,18 +6,18 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use serde_json::json;
-use toolwire_agent::{Decision, Policy, Run, Settings, Step, mend};
+use toolwire_agent::{AgentSettings, ApprovalPolicy, Decision, Run, Step, normalize};
 use toolwire_contract::{
     Block, Content, Message, ModelError, ModelLimits, ModelResponse, Role, StopReason, Tool, ToolCall,
     ToolResult, UnusableCall, Usage,
 };
 use toolwire_testkit::check_messages;
 
-/// One thing that happens. Some fit what the run waits for, some come out of turn.
+/// An event of a run. It may not be one that the run expects.
 #[derive(Clone, Debug)]
 enum Event {
     Say(bool),
-    /// Which tools are called, whether the second call takes the id of the first, whether the last one is unusable.
+    /// The tools called, whether pairs of calls share an id, and whether the last call is unusable.
     Response {
         text: u8,
         calls: Vec<u8>,
@@ -27,19 +27,19 @@ enum Event {
     },
     Wrote(bool),
     Decide(u8, u8),
-    /// The results of so many of the calls that are due, from the last to the first or the other way round.
+    /// The results of this many of the calls in progress, possibly in reverse order.
     Return(u8, bool),
     ReturnAgain,
     Cancel,
     Fail,
     ThroughJson,
-    /// The process ends, and another goes on with what is kept.
+    /// The process ends, and another one continues from the stored messages.
     Restart,
     Step,
 }
 
 fn event() -> impl Strategy<Value = Event> {
-    let answer = (0..4u8, prop::collection::vec(0..6u8, 0..4), any::<bool>(), any::<bool>(), 0..5u8)
+    let response = (0..4u8, prop::collection::vec(0..6u8, 0..4), any::<bool>(), any::<bool>(), 0..5u8)
         .prop_map(|(text, calls, same_ids, unusable, stop)| Event::Response {
             text,
             calls,
@@ -49,7 +49,7 @@ fn event() -> impl Strategy<Value = Event> {
         });
     prop_oneof![
         2 => any::<bool>().prop_map(Event::Say),
-        6 => answer,
+        6 => response,
         1 => any::<bool>().prop_map(Event::Wrote),
         4 => (0..3u8, 0..3u8).prop_map(|(call, decision)| Event::Decide(call, decision)),
         5 => (1..4u8, any::<bool>()).prop_map(|(count, reverse)| Event::Return(count, reverse)),
@@ -62,18 +62,18 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// A run, and what a store would have of it.
-struct World {
+/// A run, and the messages that a store would have.
+struct Simulation {
     run: Run,
     stored: Vec<Arc<Message>>,
     tools: Arc<[Tool]>,
     limits: ModelLimits,
-    answers: u32,
-    said: u32,
+    responses: u32,
+    questions: u32,
 }
 
-impl World {
-    fn new(many_tools: bool, context: Option<u64>) -> World {
+impl Simulation {
+    fn new(many_tools: bool, context: Option<u64>) -> Simulation {
         let tool = |name: &str, annotations| Tool {
             annotations: serde_json::from_value(annotations).unwrap(),
             description: Some(format!("does {name}")),
@@ -88,39 +88,37 @@ impl World {
         let others = (0..60).map(|number| tool(&format!("other_{number}"), json!({"readOnlyHint": true})));
         let tools: Arc<[Tool]> = named.into_iter().chain(others.filter(|_| many_tools)).collect();
         let limits = ModelLimits { context_tokens: context, tools: Some(12) };
-        let settings = Settings {
-            max_steps: 6,
-            token_budget: Some(500),
-            approvals: Policy { deny: vec!["denied".into()], ..Policy::default() },
-            ..Settings::default()
-        };
+        let mut settings = AgentSettings::default();
+        settings.max_steps = 6;
+        settings.token_budget = Some(500);
+        settings.approvals = ApprovalPolicy::default().deny("denied");
         let mut run = Run::new(settings);
         run.set_tools(tools.clone(), limits);
-        World { run, stored: Vec::new(), tools, limits, answers: 0, said: 0 }
+        Simulation { run, stored: Vec::new(), tools, limits, responses: 0, questions: 0 }
     }
 
-    fn happens(&mut self, event: &Event) {
+    fn apply(&mut self, event: &Event) {
         match event {
-            Event::Say(is_in_between) if *is_in_between || self.run.is_done() => {
-                self.said += 1;
-                self.run.say(format!("Question {}?", self.said));
+            Event::Say(may_interrupt) if *may_interrupt || self.run.is_done() => {
+                self.questions += 1;
+                self.run.say(format!("Question {}?", self.questions));
             }
             Event::Say(_) => {}
             Event::Response { .. } => {
-                let answer = self.answer(event);
-                self.run.model_said(answer);
+                let response = self.response(event);
+                self.run.model_responded(response);
             }
             Event::Wrote(blank) => self.run.model_wrote(if *blank { " " } else { "Well, " }),
             Event::Decide(call, decision) => {
-                let waiting = self.run.waiting();
+                let pending = self.run.pending_calls();
                 let decision =
                     [Decision::Once, Decision::Always, Decision::No { because: Some("so".into()) }]
                         [usize::from(*decision)]
                     .clone();
-                if let Some(call) = waiting.get(usize::from(*call)) {
-                    self.run.person_said(&call.id, decision);
+                if let Some(call) = pending.get(usize::from(*call)) {
+                    self.run.decide(&call.id, decision);
                 }
-                self.run.person_said("nobody", Decision::Once);
+                self.run.decide("unknown", Decision::Once);
             }
             Event::Return(count, reverse) => {
                 if let Step::CallTools(mut calls) = self.run.step() {
@@ -147,9 +145,9 @@ impl World {
                     .flat_map(|message| message.calls())
                     .map(|(id, _)| id.to_owned())
                     .collect();
-                let waiting: Vec<String> = self.run.waiting().into_iter().map(|call| call.id).collect();
-                let answered = calls.into_iter().filter(|id| !self.is_due(id) || waiting.contains(id));
-                let results = answered.map(|id| (id, ToolResult::text("once more"))).collect::<Vec<_>>();
+                let pending: Vec<String> = self.run.pending_calls().into_iter().map(|call| call.id).collect();
+                let others = calls.into_iter().filter(|id| !self.is_in_progress(id) || pending.contains(id));
+                let results = others.map(|id| (id, ToolResult::text("once more"))).collect::<Vec<_>>();
                 self.run.tools_returned(results);
             }
             Event::Cancel => self.run.cancel(),
@@ -167,20 +165,20 @@ impl World {
             Event::Step => {
                 let step = self.run.step();
                 if !matches!(step, Step::AskModel(_)) {
-                    assert_eq!(self.run.step(), step, "a step is the same until something happens");
+                    assert_eq!(self.run.step(), step, "a step stays the same until an event");
                 }
             }
         }
         self.save();
     }
 
-    fn is_due(&mut self, id: &str) -> bool {
-        matches!(self.run.step(), Step::CallTools(calls) if calls.iter().any(|(due, _)| due == id))
+    fn is_in_progress(&mut self, id: &str) -> bool {
+        matches!(self.run.step(), Step::CallTools(calls) if calls.iter().any(|(call, _)| call == id))
     }
 
-    fn answer(&mut self, event: &Event) -> ModelResponse {
+    fn response(&mut self, event: &Event) -> ModelResponse {
         let Event::Response { text, calls, same_ids, unusable, stop } = event else { unreachable!() };
-        self.answers += 1;
+        self.responses += 1;
         let names = ["read", "delete", "denied", "set", "search_tools", "unheard_of"];
         let text = match text {
             0 => vec![],
@@ -188,16 +186,11 @@ impl World {
             2 => vec![Block::Content(Content::Other(json!({"type": "thinking", "text": "hm"})))],
             _ => vec![Block::Content(Content::text("Let me see."))],
         };
-        let ids: Vec<String> =
-            (0..calls.len())
-                .map(|place| {
-                    if *same_ids {
-                        format!("call-{}", place / 2)
-                    } else {
-                        format!("{}-{place}", self.answers)
-                    }
-                })
-                .collect();
+        let ids: Vec<String> = (0..calls.len())
+            .map(|index| {
+                if *same_ids { format!("call-{}", index / 2) } else { format!("{}-{index}", self.responses) }
+            })
+            .collect();
         let calls = calls.iter().zip(&ids).map(|(call, id)| Block::Call {
             id: id.clone(),
             call: ToolCall::new(
@@ -226,42 +219,42 @@ impl World {
     }
 
     fn save(&mut self) {
-        let unsaved = self.run.unsaved().to_vec();
+        let unsaved = self.run.unsaved_messages().to_vec();
         self.stored.extend(unsaved.iter().map(|unsaved| unsaved.message.clone()));
-        self.run.saved(unsaved.len());
+        self.run.mark_saved(unsaved.len());
     }
 
     fn check(&mut self) {
-        let history = mend(self.run.messages().to_vec());
+        let history = normalize(self.run.messages().to_vec());
         check_messages(&history).unwrap_or_else(|problem| panic!("{problem}: {history:#?}"));
-        let kept = mend(self.stored.clone());
-        check_messages(&kept).unwrap_or_else(|problem| panic!("{problem}: {kept:#?}"));
+        let stored = normalize(self.stored.clone());
+        check_messages(&stored).unwrap_or_else(|problem| panic!("{problem}: {stored:#?}"));
         if let Step::AskModel(request) = self.run.step() {
             let messages = &request.messages;
             check_messages(messages).unwrap_or_else(|problem| panic!("{problem}: {messages:#?}"));
             assert_eq!(messages.last().unwrap().role, Role::User);
             assert!(request.tools.len() <= 12, "{} tools", request.tools.len());
             let text = json!(messages).to_string();
-            let question = format!("Question {}?", self.said);
-            assert!(self.said == 0 || text.contains(&question), "`{question}` is not in {text}");
+            let question = format!("Question {}?", self.questions);
+            assert!(self.questions == 0 || text.contains(&question), "`{question}` is not in {text}");
         }
         if self.run.is_done() {
-            assert_eq!(kept, self.run.messages(), "what is kept is what the model would be shown");
+            assert_eq!(stored, self.run.messages(), "the stored messages differ from the history");
             check_messages(self.run.messages()).unwrap();
         }
-        // Exactly once, and in what is kept too.
+        // Each call has exactly one result in the stored messages too.
         let mut open: Vec<&str> = Vec::new();
         for block in self.stored.iter().flat_map(|message| &message.content) {
             match block {
                 Block::Call { id, .. } => open.push(id),
                 Block::Result { id, .. } => {
-                    let place = open.iter().position(|open| open == id).expect("a result is to an open call");
-                    open.remove(place);
+                    let index = open.iter().position(|open| open == id).expect("a result has an open call");
+                    open.remove(index);
                 }
                 Block::Content(_) => {}
             }
         }
-        assert!(!self.run.is_done() || open.is_empty(), "without a result: {open:?}");
+        assert!(!self.run.is_done() || open.is_empty(), "calls without a result: {open:?}");
     }
 }
 
@@ -269,32 +262,32 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_history_is_acceptable_and_every_call_answered_once(
+    fn every_history_is_valid_and_every_call_has_one_result(
         events in prop::collection::vec(event(), 1..40),
         many_tools in any::<bool>(),
         context in prop::option::of(300..3_000u64),
     ) {
-        let mut world = World::new(many_tools, context);
-        world.run.say("Hello!");
-        world.save();
+        let mut simulation = Simulation::new(many_tools, context);
+        simulation.run.say("Hello!");
+        simulation.save();
         for event in &events {
-            world.happens(event);
-            world.check();
+            simulation.apply(event);
+            simulation.check();
         }
-        world.run.cancel();
-        world.save();
-        prop_assert!(world.run.is_done());
-        world.check();
+        simulation.run.cancel();
+        simulation.save();
+        prop_assert!(simulation.run.is_done());
+        simulation.check();
     }
 
     #[test]
-    fn a_run_survives_json_wherever_nothing_is_under_way(events in prop::collection::vec(event(), 1..20)) {
-        let mut world = World::new(false, None);
-        world.run.say("Hello!");
+    fn a_run_that_was_read_from_json_round_trips(events in prop::collection::vec(event(), 1..20)) {
+        let mut simulation = Simulation::new(false, None);
+        simulation.run.say("Hello!");
         for event in &events {
-            world.happens(event);
+            simulation.apply(event);
         }
-        let text = world.run.to_json();
+        let text = simulation.run.to_json();
         let once = Run::from_json(&text).unwrap();
         prop_assert_eq!(&Run::from_json(&once.to_json()).unwrap(), &once);
     }

@@ -1,7 +1,7 @@
-//! Whether questions find their tools among 1,500 real ones.
+//! Searches 1,500 real tools.
 //!
-//! The questions are ours; the tools are captured from public servers and not part of this repository. Without them
-//! (`TOOLWIRE_CORPUS`, or `../shared/corpus`) there is nothing to look through, and the test says so.
+//! The tools were captured from public servers and are not part of this repository: `TOOLWIRE_CORPUS` or
+//! `../shared/corpus` is the folder that contains them. Without it, the test is skipped.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,13 +11,13 @@ mod corpus;
 use std::sync::Arc;
 
 use serde_json::json;
-use toolwire_agent::{Run, Settings, Step, ToolIndex, estimate_tokens};
+use toolwire_agent::{AgentSettings, Run, Step, ToolIndex, estimate_tokens};
 use toolwire_contract::{ModelLimits, Tool};
 
 #[test]
 fn questions_find_their_tools() {
     let Some(tools) = corpus::tools(1_500) else {
-        println!("no captured tools at hand: nothing was looked through");
+        println!("skipped: there are no captured tools");
         return;
     };
     assert_eq!(tools.len(), 1_500);
@@ -42,14 +42,14 @@ fn questions_find_their_tools() {
 }
 
 #[test]
-fn a_model_with_many_tools_is_shown_a_twentieth_of_their_tokens() {
+fn the_first_request_has_less_than_a_twentieth_of_the_definitions() {
     let tools: Arc<[Tool]> = corpus::tools(1_500).unwrap_or_else(corpus::plain_tools);
-    let whole: u64 = tools.iter().map(|tool| estimate_tokens(&json!(tool).to_string())).sum();
-    let mut run = Run::new(Settings::default());
+    let all: u64 = tools.iter().map(|tool| estimate_tokens(&json!(tool).to_string())).sum();
+    let mut run = Run::new(AgentSettings::default());
     run.set_tools(tools, ModelLimits { context_tokens: None, tools: Some(128) });
     run.say("Which tabs are open in my browser?");
-    let Step::AskModel(request) = run.step() else { panic!("the model is asked first") };
-    let shown: u64 = request.tools.iter().map(|tool| estimate_tokens(&json!(tool).to_string())).sum();
-    println!("{whole} tokens of definitions, {shown} shown");
-    assert!(shown * 20 <= whole, "{shown} of {whole}");
+    let Step::AskModel(request) = run.step() else { panic!("the first step is a request") };
+    let sent: u64 = request.tools.iter().map(|tool| estimate_tokens(&json!(tool).to_string())).sum();
+    println!("{all} tokens of definitions, {sent} in the first request");
+    assert!(sent * 20 <= all, "{sent} of {all}");
 }

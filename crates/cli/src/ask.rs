@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use futures::StreamExt;
-use toolwire_agent::{Agent, AgentEvent, Ending, Finished, Limit, Run};
+use toolwire_agent::{Agent, AgentEvent, Ending, FinishedRun, Run, RunLimit};
 use toolwire_contract::{Block, Content, ConversationId, Message, Role, StopReason};
 use toolwire_hub::Hub;
 
@@ -127,9 +127,9 @@ async fn drive(
     agent: &Agent,
     run: Run,
     mut interrupted: Pin<&mut impl Future<Output = ()>>,
-) -> Result<(Finished, Progress), Failure> {
+) -> Result<(FinishedRun, Progress), Failure> {
     let mut running = agent.drive(run);
-    let stop = running.cancelled();
+    let stop = running.cancellation_token();
     let mut progress = Progress::new(args.json);
     loop {
         tokio::select! {
@@ -150,11 +150,11 @@ async fn drive(
 fn conclude(
     args: &AskArgs,
     agent: &Agent,
-    finished: &Finished,
+    finished: &FinishedRun,
     progress: &Progress,
 ) -> Result<ExitCode, Failure> {
     let outcome = &finished.outcome;
-    if let Some((id, _)) = finished.run.kept() {
+    if let Some((id, _)) = finished.run.stored_in() {
         say(&format!("conversation {id}\n"));
     }
     if args.json {
@@ -167,7 +167,7 @@ fn conclude(
         Ending::Finished if outcome.stop == Some(StopReason::Refusal) => Err(Failure::work(REFUSED)),
         Ending::Finished => Ok(ExitCode::SUCCESS),
         Ending::Cancelled => Err(Failure::interrupted()),
-        Ending::Stopped(limit @ Limit::EmptyAnswers) => {
+        Ending::Stopped(limit @ RunLimit::EmptyResponses) => {
             Err(Failure::work(limit.to_string()).with_hint("ask again, or ask another model"))
         }
         Ending::Stopped(limit) => Err(Failure::work(format!("the answer is not finished: {limit}"))
@@ -184,5 +184,6 @@ fn conclude(
                 None => told,
             })
         }
+        _ => Err(Failure::work("the run ended for an unknown reason")),
     }
 }

@@ -15,7 +15,7 @@ pub(crate) struct Settings {
     pub(crate) model: Option<String>,
     pub(crate) models: EndpointConfigs,
     pub(crate) store: StoreSettings,
-    pub(crate) agent: toolwire_agent::Settings,
+    pub(crate) agent: toolwire_agent::AgentSettings,
 }
 
 #[derive(Deserialize)]
@@ -25,7 +25,7 @@ struct Keys {
     model: Option<String>,
     models: Value,
     store: StoreSettings,
-    agent: toolwire_agent::Settings,
+    agent: toolwire_agent::AgentSettings,
     /// The gateway's own, which it reads itself.
     #[serde(rename = "gateway")]
     _gateway: serde::de::IgnoredAny,

@@ -218,7 +218,7 @@ fn a_server_that_dies_in_a_call_costs_that_call_alone() {
     let (run, _) = world.transcript(&["Call both.", "--allow", "dying_*"], 0);
     let results = run["messages"][2]["content"].as_array().unwrap();
     let lost = results[0]["content"][0]["text"].as_str().unwrap();
-    assert!(lost.contains("whether it did its work is not known"), "{lost}");
+    assert!(lost.contains("it is unknown whether the call took effect"), "{lost}");
     assert_eq!(
         run["messages"],
         json!([
@@ -267,8 +267,10 @@ fn a_tool_that_may_change_things_does_not_run_unless_it_is_allowed() {
         [ModelOutput::default().call("call_1", "wait", "{}"), ModelOutput::text("I may not.")],
     );
     let outcome = world.ask(&["Wait."], b"");
-    let words =
-        ["note: `wait` is not run: it may change or delete things", "hint: `--allow wait` lets it run"];
+    let words = [
+        "note: `wait` is not run: it does not declare whether it changes or deletes data",
+        "hint: `--allow wait` lets it run",
+    ];
     assert!(words.iter().all(|words| outcome.stderr.contains(words)), "{}", outcome.stderr);
 }
 

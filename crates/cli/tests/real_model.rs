@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use assert_cmd::Command;
 use flate2::read::GzDecoder;
 use serde_json::{Map, Value, json};
-use toolwire_agent::{Agent, AgentEvent, Functions, Policy};
+use toolwire_agent::{Agent, AgentEvent, ApprovalPolicy, Functions};
 use toolwire_contract::{
     CallOptions, Message, Model, ModelError, ModelRequest, ModelResponse, StopReason, Tool, ToolChoice,
     ToolResult, Toolbox,
@@ -160,7 +160,7 @@ fn an_agent_has_its_required_call_executed_and_goes_on_to_an_answer() {
             let agent = Agent::builder()
                 .model(Arc::new(endpoint(streams)))
                 .tools(Arc::new(tools))
-                .approvals(Policy::allow_all())
+                .approvals(ApprovalPolicy::allow_all())
                 .tool_choice(ToolChoice::Required)
                 .max_steps(3)
                 .build()

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use toolwire_agent::{Agent, Ending, Functions, Policy};
+use toolwire_agent::{Agent, ApprovalPolicy, Ending, Functions};
 use toolwire_contract::{Block, Content, Tool, ToolResult};
 use toolwire_hub::{Config, Hub, HubOptions};
 use toolwire_testkit::{ScriptedModel, ScriptedTurn};
@@ -44,7 +44,7 @@ async fn functions_a_server_in_process_and_an_mcp_server_answer_in_one_step() {
         .tools(Arc::new(functions))
         .tools(Arc::new(own))
         .tools(hub.clone())
-        .approvals(Policy::allow_all())
+        .approvals(ApprovalPolicy::allow_all())
         .build()
         .unwrap();
     let finished = agent.run("Use them all.").await;

@@ -1,4 +1,4 @@
-//! Makes the calls of one step: at the same time, up to a bound, each with exactly one result.
+//! Makes the calls of one step: in parallel up to a limit, each with exactly one result.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -11,13 +11,14 @@ use tokio::time::Instant;
 use toolwire_contract::{CallError, CallOptions, CallPermission, Progress, ToolCall, ToolResult};
 
 use super::Driver;
-use crate::agent::World;
+use crate::agent::AgentInner;
 use crate::event::AgentEvent;
 
-/// How much longer than the toolbox we wait: its own word on being late says more than ours.
-const GRACE: Duration = Duration::from_secs(1);
+/// How much longer than the toolbox the driver waits, because the toolbox's own timeout error is more
+/// precise.
+const TIMEOUT_GRACE: Duration = Duration::from_secs(1);
 
-struct Returned {
+struct FinishedCall {
     id: String,
     name: String,
     result: ToolResult,
@@ -25,31 +26,31 @@ struct Returned {
 }
 
 impl Driver {
-    /// A result is kept as soon as it is known, whatever the other calls do.
-    pub(super) async fn call(&mut self, calls: Vec<(String, ToolCall)>) {
-        let (world, events, cancelled) = (self.world.clone(), self.events.clone(), self.cancelled.clone());
-        let parallel = world.parallel;
-        let making: Vec<_> = calls
+    /// Makes the calls. Each result is saved as soon as it arrives, independently of the other calls.
+    pub(super) async fn call_tools(&mut self, calls: Vec<(String, ToolCall)>) {
+        let (agent, events, cancellation) =
+            (self.agent.clone(), self.events.clone(), self.cancellation.clone());
+        let parallel = agent.parallel_calls;
+        let calls: Vec<_> = calls
             .into_iter()
             .map(|(id, call)| {
-                let permits = self.run.permits(&call.name);
-                make(world.clone(), events.clone(), id, call, permits)
+                let permission = self.run.call_permission(&call.name);
+                make_call(agent.clone(), events.clone(), id, call, permission)
             })
             .collect();
-        let mut returning = stream::iter(making).buffer_unordered(parallel).ready_chunks(parallel);
+        let mut finished = stream::iter(calls).buffer_unordered(parallel).ready_chunks(parallel);
         loop {
-            let returned = tokio::select! {
+            let chunk = tokio::select! {
                 biased;
-                () = cancelled.cancelled() => return self.run.cancel(),
-                returned = returning.next() => returned,
+                () = cancellation.cancelled() => return self.run.cancel(),
+                chunk = finished.next() => chunk,
             };
-            let Some(returned) = returned else { return };
-            let results = returned.iter().map(|one| (one.id.clone(), one.result.clone()));
-            self.run.tools_returned(results);
-            for Returned { id, name, result, elapsed } in returned {
-                self.tell(AgentEvent::CallFinished { id, name, result, elapsed: Some(elapsed) }).await;
+            let Some(chunk) = chunk else { return };
+            self.run.tools_returned(chunk.iter().map(|call| (call.id.clone(), call.result.clone())));
+            for FinishedCall { id, name, result, elapsed } in chunk {
+                self.emit(AgentEvent::CallFinished { id, name, result, elapsed: Some(elapsed) }).await;
             }
-            self.keep().await;
+            self.emit_and_persist().await;
             if self.run.is_done() {
                 return;
             }
@@ -57,54 +58,51 @@ impl Driver {
     }
 }
 
-async fn make(
-    world: Arc<World>,
+async fn make_call(
+    agent: Arc<AgentInner>,
     events: mpsc::Sender<AgentEvent>,
     id: String,
     call: ToolCall,
-    permits: Option<Arc<CallPermission>>,
-) -> Returned {
+    permission: Option<Arc<CallPermission>>,
+) -> FinishedCall {
     let ToolCall { name, arguments, .. } = call;
     let arguments = arguments.unwrap_or_default();
     let started =
         AgentEvent::CallStarted { id: id.clone(), name: name.clone(), arguments: arguments.clone() };
-    // Nobody listening is nobody to tell.
+    // The receiver may be gone; ignore the send error.
     let _ = events.send(started).await;
-    let began = Instant::now();
-    let progress = Some(listener(events, id.clone()));
-    let options = CallOptions { timeout: world.call_timeout, progress, permission: permits };
+    let start = Instant::now();
+    let progress = Some(progress_sender(events, id.clone()));
+    let options = CallOptions { timeout: agent.call_timeout, progress, permission };
     let arguments = Value::Object(arguments);
-    // In a future of its own, as making the call may panic before there is a future.
-    let calling = async { world.tools.call(&name, &arguments, options).await };
-    let calling = AssertUnwindSafe(calling).catch_unwind();
-    let answer = match world.call_timeout {
-        Some(limit) => tokio::time::timeout(limit + GRACE, calling).await.unwrap_or_else(|_| {
-            Ok(Err(CallError::TimedOut {
-                server: "the toolbox".to_owned(),
-                tool: name.clone(),
-                after: limit,
-            }))
+    // An async block, because `call` itself may panic before it returns a future.
+    let call = async { agent.tools.call(&name, &arguments, options).await };
+    let call = AssertUnwindSafe(call).catch_unwind();
+    let outcome = match agent.call_timeout {
+        Some(timeout) => tokio::time::timeout(timeout + TIMEOUT_GRACE, call).await.unwrap_or_else(|_| {
+            Ok(Err(CallError::TimedOut { server: "toolbox".to_owned(), tool: name.clone(), after: timeout }))
         }),
-        None => calling.await,
+        None => call.await,
     };
-    let result = match answer {
+    let result = match outcome {
         Ok(Ok(result)) => result,
         Ok(Err(error)) => error.to_result(),
         Err(panic) => ToolResult::error(format!(
-            "`{name}` broke down: {}. Whether it did its work is not known",
-            reason(&*panic).unwrap_or("its code panicked")
+            "`{name}` crashed: {}. It is unknown whether the call took effect",
+            panic_message(&*panic).unwrap_or("its code panicked")
         )),
     };
-    Returned { id, name, result, elapsed: began.elapsed() }
+    FinishedCall { id, name, result, elapsed: start.elapsed() }
 }
 
-/// Progress is told if there is room for it: it must not hold up the call.
-fn listener(events: mpsc::Sender<AgentEvent>, id: String) -> Arc<dyn Fn(Progress) + Send + Sync> {
+/// Sends progress reports as events. A report that does not fit in the buffer is dropped, so it cannot delay
+/// the call.
+fn progress_sender(events: mpsc::Sender<AgentEvent>, id: String) -> Arc<dyn Fn(Progress) + Send + Sync> {
     Arc::new(move |progress| {
         let _ = events.try_send(AgentEvent::CallProgress { id: id.clone(), progress });
     })
 }
 
-fn reason(panic: &(dyn std::any::Any + Send)) -> Option<&str> {
+fn panic_message(panic: &(dyn std::any::Any + Send)) -> Option<&str> {
     panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str))
 }

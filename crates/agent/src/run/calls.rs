@@ -1,57 +1,68 @@
-//! The calls of one answer, until each has its result.
+//! The calls of one response, until each has a result.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use toolwire_contract::{
     Block, Content, MAX_NESTING_DEPTH, Tool, ToolCall, ToolResult, nesting_depth, object_nesting_depth,
 };
 
-use crate::approval::{PendingCall, Policy, Verdict};
+use crate::approval::{ApprovalPolicy, PendingCall, Verdict};
 
-/// From so many failures of the same call on, the model is told that it repeats itself.
-const SAME_FAILURES: u32 = 3;
+/// After this many failures of the same call, its result tells the model not to repeat it.
+const MAX_SAME_FAILURES: u32 = 3;
+
+/// The `_meta` field and its value that mark a result whose call may or may not have taken effect, because
+/// the process ended during the call.
+const OUTCOME_KEY: &str = "toolwire/outcome";
+const OUTCOME_UNKNOWN: &str = "unknown";
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct OpenCall {
     pub(super) id: String,
     pub(super) call: ToolCall,
-    /// Whether it may be made again when nobody knows whether it was.
+    /// Whether it may be made again if its outcome is unknown.
     pub(super) repeatable: bool,
     pub(super) state: CallState,
-    /// Whether its result is among what is to be kept, or kept.
-    pub(super) is_kept: bool,
+    /// Whether its result is in an unsaved or a stored message.
+    #[serde(rename = "isKept")]
+    pub(super) is_recorded: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum CallState {
-    /// A person must decide.
+    /// It needs approval.
     Waiting {
         why: String,
     },
     Ready,
-    /// Somebody was told to make it.
+    /// It was part of [`Step::CallTools`](super::Step::CallTools).
     Started,
-    Answered {
+    #[serde(rename = "answered")]
+    Completed {
         result: ToolResult,
-        /// Whether whoever listens knows of the result.
-        is_told: bool,
+        /// Whether the driver has emitted the result or will receive it from
+        /// [`Run::take_unreported_results`].
+        ///
+        /// [`Run::take_unreported_results`]: super::Run::take_unreported_results
+        #[serde(rename = "is_told")]
+        is_reported: bool,
     },
 }
 
 impl OpenCall {
-    pub(super) fn is_of_unknown_outcome(&self) -> bool {
-        matches!(&self.state, CallState::Answered { result, .. } if *result == outcome_unknown_result(&self.call.name))
+    pub(super) fn is_outcome_unknown(&self) -> bool {
+        matches!(&self.state, CallState::Completed { result, .. } if is_outcome_unknown(result))
     }
 
     pub(super) fn is_waiting(&self) -> bool {
         matches!(self.state, CallState::Waiting { .. })
     }
 
-    pub(super) fn is_being_made(&self) -> bool {
+    pub(super) fn is_in_progress(&self) -> bool {
         matches!(self.state, CallState::Ready | CallState::Started)
     }
 
@@ -60,96 +71,113 @@ impl OpenCall {
         Some(PendingCall::new(&self.id, &self.call, tool, why.clone()))
     }
 
-    pub(super) fn result(self) -> Option<Block> {
+    pub(super) fn into_result(self) -> Option<Block> {
         match self.state {
-            CallState::Answered { result, .. } => Some(Block::Result { id: self.id, result }),
+            CallState::Completed { result, .. } => Some(Block::Result { id: self.id, result }),
             _ => None,
         }
     }
 
-    /// Nobody will answer it any more.
-    pub(super) fn give_up(&mut self) {
+    /// Completes the call with an error, unless it already has a result.
+    pub(super) fn abort(&mut self) {
         let name = &self.call.name;
         let text = match &self.state {
-            CallState::Answered { .. } => return,
-            CallState::Started if !self.repeatable => {
-                format!(
-                    "the call of `{name}` was cancelled while it was under way; whether it did its work is not known. \
-                     Look before calling it again"
-                )
-            }
-            CallState::Started => format!("the call of `{name}` was cancelled while it was under way"),
+            CallState::Completed { .. } => return,
+            CallState::Started if !self.repeatable => format!(
+                "the call to `{name}` was cancelled while it was running; it is unknown whether it took effect. Check \
+                 before you call it again"
+            ),
+            CallState::Started => format!("the call to `{name}` was cancelled while it was running"),
             CallState::Waiting { .. } | CallState::Ready => {
-                format!("the call of `{name}` was cancelled before it was made")
+                format!("the call to `{name}` was cancelled before it started")
             }
         };
-        self.state = answered(ToolResult::error(text));
+        self.state = CallState::error(text);
     }
 }
 
-/// A result that nobody has heard of yet.
-pub(super) fn answered(result: ToolResult) -> CallState {
-    CallState::Answered { result, is_told: false }
-}
+impl CallState {
+    /// The state of a call that was completed without being made.
+    pub(super) fn completed(result: ToolResult) -> CallState {
+        CallState::Completed { result, is_reported: false }
+    }
 
-pub(super) fn by_policy(policy: &Policy, always: &[String], name: &str, tool: Option<&Tool>) -> CallState {
-    match policy.verdict(name, tool) {
-        Verdict::Allow => CallState::Ready,
-        Verdict::Ask(_) if always.iter().any(|allowed| allowed == name) => CallState::Ready,
-        Verdict::Ask(why) => CallState::Waiting { why },
-        Verdict::Deny(reason) => {
-            answered(ToolResult::error(format!("`{name}` was not run: {reason}. Go on without it")))
+    pub(super) fn error(text: impl Into<String>) -> CallState {
+        CallState::completed(ToolResult::error(text))
+    }
+
+    pub(super) fn outcome_unknown(name: &str) -> CallState {
+        CallState::completed(outcome_unknown_result(name))
+    }
+
+    pub(super) fn denied_by_user(name: &str, reason: Option<&str>) -> CallState {
+        let reason = reason.map(str::trim).filter(|reason| !reason.is_empty());
+        CallState::error(match reason {
+            Some(reason) => format!("`{name}` was not run: the user denied it: {reason}"),
+            None => format!(
+                "`{name}` was not run: the user denied it. Continue without it, or ask what the user wants instead"
+            ),
+        })
+    }
+
+    pub(super) fn not_approved(name: &str, why: &str) -> CallState {
+        CallState::error(format!(
+            "`{name}` was not run: {why}. Continue without it, and tell the user that it was not run"
+        ))
+    }
+
+    pub(super) fn by_policy(
+        policy: &ApprovalPolicy,
+        always: &[String],
+        name: &str,
+        tool: Option<&Tool>,
+    ) -> CallState {
+        match policy.verdict(name, tool) {
+            Verdict::Allow => CallState::Ready,
+            Verdict::Ask(_) if always.iter().any(|allowed| allowed == name) => CallState::Ready,
+            Verdict::Ask(why) => CallState::Waiting { why },
+            Verdict::Deny(reason) => {
+                CallState::error(format!("`{name}` was not run: {reason}. Continue without it"))
+            }
         }
     }
 }
 
-pub(super) fn refused(name: &str, because: Option<&str>) -> CallState {
-    let because = because.map(str::trim).filter(|because| !because.is_empty());
-    answered(ToolResult::error(match because {
-        Some(because) => format!("`{name}` was not run: the user said no, because: {because}"),
-        None => {
-            format!("`{name}` was not run: the user said no. Go on without it, or ask what they want instead")
-        }
-    }))
-}
-
-pub(super) fn undecided(name: &str, why: &str) -> CallState {
-    answered(ToolResult::error(format!(
-        "`{name}` was not run: {why}. Go on without it, and say that it was not run"
-    )))
-}
-
-pub(super) fn outcome_unknown(name: &str) -> CallState {
-    answered(outcome_unknown_result(name))
-}
-
+/// Creates the result of a call whose outcome is unknown, because the process ended during the call.
 pub(super) fn outcome_unknown_result(name: &str) -> ToolResult {
-    ToolResult::error(format!(
-        "the program ended while `{name}` was called; whether it did its work is not known. Do not simply call it again: \
-         look first whether the work was done, or ask the user"
-    ))
+    let mut result = ToolResult::error(format!(
+        "the process ended during the call to `{name}`; it is unknown whether it took effect. Do not call it again \
+         blindly: check first whether it took effect, or ask the user"
+    ));
+    result.extra.insert("_meta".to_owned(), json!({OUTCOME_KEY: OUTCOME_UNKNOWN}));
+    result
 }
 
-/// What is nested too deeply to be kept becomes text: the model reads the same, and the conversation goes on.
-pub(super) fn of_few_levels(mut result: ToolResult) -> ToolResult {
-    let is_deep = |value: &Value| nesting_depth(value) > MAX_NESTING_DEPTH;
-    let structured = result.structured_content.take_if(|value| is_deep(value));
+/// Whether this result was created by [`outcome_unknown_result`].
+pub(super) fn is_outcome_unknown(result: &ToolResult) -> bool {
+    result.extra.get("_meta").and_then(|meta| meta.get(OUTCOME_KEY)).and_then(Value::as_str)
+        == Some(OUTCOME_UNKNOWN)
+}
+
+/// Converts content that is nested too deeply to be stored to text, which the model can still read.
+pub(super) fn limit_nesting(mut result: ToolResult) -> ToolResult {
+    let is_too_deep = |value: &Value| nesting_depth(value) > MAX_NESTING_DEPTH;
+    let structured = result.structured_content.take_if(|value| is_too_deep(value));
     for content in result.content.iter_mut().flatten() {
-        let is_deep = match content {
-            Content::Other(value) => is_deep(value),
+        let is_too_deep = match content {
+            Content::Other(value) => is_too_deep(value),
             Content::Resource { resource, extra } => {
                 object_nesting_depth(extra).max(object_nesting_depth(&resource.extra)) > MAX_NESTING_DEPTH
             }
             Content::ResourceLink(link) => object_nesting_depth(&link.extra) > MAX_NESTING_DEPTH,
             Content::Text { extra, .. } | Content::Image { extra, .. } | Content::Audio { extra, .. } => {
-                let is_deep = object_nesting_depth(extra) > MAX_NESTING_DEPTH;
-                if is_deep {
+                if object_nesting_depth(extra) > MAX_NESTING_DEPTH {
                     extra.clear();
                 }
                 false
             }
         };
-        if is_deep {
+        if is_too_deep {
             *content = Content::text(Value::from(content.clone()).to_string());
         }
     }
@@ -162,8 +190,8 @@ pub(super) fn of_few_levels(mut result: ToolResult) -> ToolResult {
     result
 }
 
-/// Counts failures of the same call, and adds a note for the model when it goes round in circles.
-pub(super) fn with_note_on_repeated_failure(
+/// Counts failures of the same call, and adds a note for the model if it repeats a failing call.
+pub(super) fn note_repeated_failure(
     call: &ToolCall,
     mut result: ToolResult,
     failures: &mut BTreeMap<String, u32>,
@@ -175,10 +203,10 @@ pub(super) fn with_note_on_repeated_failure(
     }
     let count = failures.entry(key).or_default();
     *count += 1;
-    if *count >= SAME_FAILURES {
+    if *count >= MAX_SAME_FAILURES {
         let note = format!(
-            "The same call has now failed {count} times. Do not repeat it: change the arguments, take another way, or tell \
-             the user what is wrong."
+            "The same call has now failed {count} times. Do not repeat it: change the arguments, try another approach, or \
+             tell the user what is wrong."
         );
         result.content.get_or_insert_default().push(Content::text(note));
     }

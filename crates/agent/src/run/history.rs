@@ -1,51 +1,46 @@
-//! Messages in the order that models take: users and assistants in turns, each call with its result in the next message.
+//! The order of messages that models accept: users and assistants alternate, and each call has its result in
+//! the next message.
 //!
-//! What is kept is what happened, message by message: results as they came, and whatever was said after an interruption.
-//! [`mend`] makes one of the other, always in the same way.
+//! Stores have the messages in the order in which they were added: results as they arrived, and anything that
+//! followed an interruption. [`normalize`] converts one form to the other, always in the same way.
 
 use std::sync::Arc;
 
 use toolwire_contract::{Block, Content, Message, Role, ToolCall, ToolResult};
 
-use super::calls::outcome_unknown_result;
+use super::calls::{is_outcome_unknown, outcome_unknown_result};
 
-/// Kept messages as models take them.
+/// Converts stored messages to the form that models accept.
 ///
-/// Messages of the same role become one; the results of a step stand in the order of its calls; a call that has no result
-/// gets one that says so; a result without a call is left out. Messages that are in order already stay as they are.
-pub fn mend(messages: impl IntoIterator<Item = impl Into<Arc<Message>>>) -> Vec<Arc<Message>> {
-    let mut mended = assemble(messages);
-    let results = missing_results(&mended, mended.len());
-    if !results.is_empty() {
-        push(&mut mended, Message::new(Role::User, results).into());
-    }
-    mended
+/// Messages of the same role are merged. The results of a step are in the order of its calls. A call without
+/// a result gets one that says that the outcome is unknown; a result without a call is removed. Normalized
+/// messages stay unchanged.
+pub fn normalize(messages: impl IntoIterator<Item = impl Into<Arc<Message>>>) -> Vec<Arc<Message>> {
+    let mut history = assemble(messages);
+    complete_calls(&mut history);
+    history
 }
 
-/// The same, but for the last step: its calls may still get their results.
+/// Like [`normalize`], but the calls of the last step may still lack results.
 pub(super) fn assemble(messages: impl IntoIterator<Item = impl Into<Arc<Message>>>) -> Vec<Arc<Message>> {
-    let mut assembled: Vec<Arc<Message>> = Vec::new();
+    let mut history = Vec::new();
     for message in messages {
-        let message = message.into();
-        let is_open = assembled.last().is_some_and(|last| last.role == Role::User)
-            && message.role == Role::User
-            && message.content.iter().all(|block| matches!(block, Block::Result { .. }));
-        let follows_call = assembled.last().is_some_and(|last| last.role == Role::Assistant)
-            && message.content.iter().any(|block| matches!(block, Block::Result { .. }))
-            && message.role == Role::User;
-        // Somebody goes on: what has no result by now will never have one.
-        if !is_open && !follows_call {
-            let results = missing_results(&assembled, assembled.len());
-            if !results.is_empty() {
-                push(&mut assembled, Message::new(Role::User, results).into());
-            }
+        let message: Arc<Message> = message.into();
+        // A call without a result will never get one if the model or the user continues.
+        let is_response = message.role == Role::Assistant;
+        let is_of_user = !is_response && !message.content.iter().all(is_result);
+        if is_response {
+            complete_calls(&mut history);
         }
-        push(&mut assembled, message);
+        push(&mut history, message);
+        if is_of_user {
+            complete_calls(&mut history);
+        }
     }
-    assembled
+    history
 }
 
-/// Adds a message, in the one way in which messages follow each other.
+/// Adds a message; merges it with the last one if both have the same role.
 pub(super) fn push(history: &mut Vec<Arc<Message>>, message: Arc<Message>) {
     if message.content.is_empty() {
         return;
@@ -60,97 +55,111 @@ pub(super) fn push(history: &mut Vec<Arc<Message>>, message: Arc<Message>) {
         }
         _ => history.push(message),
     }
-    let (last, before) = history.split_last_mut().expect("it was just added to");
-    if last.role == Role::User && last.content.iter().any(|block| matches!(block, Block::Result { .. })) {
-        put_results_in_order(before.last().map(|message| &**message), Arc::make_mut(last));
+    let (last, before) = history.split_last_mut().expect("a message was just added");
+    if last.role == Role::User && last.content.iter().any(is_result) {
+        sort_results(before.last().map(|message| &**message), Arc::make_mut(last));
         if last.content.is_empty() {
             history.pop();
         }
     }
 }
 
-/// Results come first, one for each call, in the order of the calls; those without a call go.
-fn put_results_in_order(asked: Option<&Message>, answer: &mut Message) {
-    let (mut results, others): (Vec<Block>, Vec<Block>) = std::mem::take(&mut answer.content)
-        .into_iter()
-        .partition(|block| matches!(block, Block::Result { .. }));
-    let asked = asked.filter(|message| message.role == Role::Assistant);
-    for (id, _) in asked.into_iter().flat_map(Message::calls) {
-        let found =
-            results.iter().position(|block| matches!(block, Block::Result { id: of, .. } if of == id));
-        answer.content.extend(found.map(|found| results.remove(found)));
-    }
-    answer.content.extend(others);
+pub(crate) fn is_result(block: &Block) -> bool {
+    matches!(block, Block::Result { .. })
 }
 
-/// Results for the calls of the last step before `end` that have none.
-fn missing_results(history: &[Arc<Message>], end: usize) -> Vec<Block> {
-    let Some(asked) = history[..end].iter().rposition(|message| message.role == Role::Assistant) else {
-        return Vec::new();
+fn is_result_of(block: &Block, call: &str) -> bool {
+    matches!(block, Block::Result { id, .. } if id == call)
+}
+
+/// Moves the results to the front, one for each call of the response, in the order of the calls. Removes all
+/// others.
+fn sort_results(response: Option<&Message>, message: &mut Message) {
+    let (mut results, others): (Vec<Block>, Vec<Block>) =
+        std::mem::take(&mut message.content).into_iter().partition(is_result);
+    let response = response.filter(|message| message.role == Role::Assistant);
+    for (id, _) in response.into_iter().flat_map(Message::calls) {
+        let found = results.iter().position(|block| is_result_of(block, id));
+        message.content.extend(found.map(|found| results.remove(found)));
+    }
+    message.content.extend(others);
+}
+
+/// Adds a result to each call of the last response that has none.
+fn complete_calls(history: &mut Vec<Arc<Message>>) {
+    let results: Vec<Block> = unfinished_calls(history)
+        .map(|(id, call)| Block::Result { id: id.to_owned(), result: outcome_unknown_result(&call.name) })
+        .collect();
+    if !results.is_empty() {
+        push(history, Message::new(Role::User, results).into());
+    }
+}
+
+/// Returns the calls of the last response that have no result.
+fn unfinished_calls(history: &[Arc<Message>]) -> impl Iterator<Item = (&str, &ToolCall)> {
+    let response = history.iter().rposition(|message| message.role == Role::Assistant);
+    let results = response.and_then(|response| history.get(response + 1));
+    let has_result = move |id: &str| {
+        results.is_some_and(|message| message.content.iter().any(|block| is_result_of(block, id)))
     };
-    let has_result = |id: &str| {
-        history.get(asked + 1).is_some_and(|message| {
-            message.content.iter().any(|block| matches!(block, Block::Result { id: of, .. } if of == id))
+    let calls = response.into_iter().flat_map(|response| history[response].calls());
+    calls.filter(move |(id, _)| !has_result(id))
+}
+
+/// If a call of the last response has no result, returns all calls of that response with their results, which
+/// are removed from the history.
+pub(super) fn take_open_calls(
+    history: &mut Vec<Arc<Message>>,
+) -> Vec<(String, ToolCall, Option<ToolResult>)> {
+    if unfinished_calls(history).next().is_none() {
+        return Vec::new();
+    }
+    let results = history.pop_if(|last| last.role == Role::User);
+    let result_of = |call: &str| {
+        results.iter().flat_map(|message| &message.content).find_map(|block| match block {
+            Block::Result { id, result } if id == call => Some(result.clone()),
+            _ => None,
         })
     };
-    history[asked]
-        .calls()
-        .filter(|(id, _)| !has_result(id))
-        .map(|(id, call)| Block::Result { id: id.to_owned(), result: outcome_unknown_result(&call.name) })
-        .collect()
+    let calls = history.last().into_iter().flat_map(|response| response.calls());
+    calls.map(|(id, call)| (id.to_owned(), call.clone(), result_of(id))).collect()
 }
 
-/// The last step, when a call of it has no result: its calls, and the results that are there, which leave the history.
-#[allow(clippy::type_complexity, reason = "a pair of lists of pairs is what it is")]
-pub(super) fn take_open_step(
-    history: &mut Vec<Arc<Message>>,
-) -> Option<(Vec<(String, ToolCall)>, Vec<(String, ToolResult)>)> {
-    if missing_results(history, history.len()).is_empty() {
-        return None;
-    }
-    let answer = history.pop_if(|last| last.role == Role::User);
-    let results =
-        answer.into_iter().flat_map(|message| Arc::unwrap_or_clone(message).content).filter_map(|block| {
-            match block {
-                Block::Result { id, result } => Some((id, result)),
-                _ => None,
-            }
-        });
-    let calls = history.last()?.calls().map(|(id, call)| (id.to_owned(), call.clone())).collect();
-    Some((calls, results.collect()))
+/// Returns the tools of the last step whose results say that the outcome of the call is unknown.
+pub(super) fn interrupted_calls(history: &[Arc<Message>]) -> impl Iterator<Item = &str> {
+    let last_step = match history {
+        [.., response, results] => Some((response, results)),
+        _ => None,
+    };
+    last_step.into_iter().flat_map(|(response, results)| {
+        let is_interrupted = |call: &str| {
+            results.content.iter().any(|block| {
+                matches!(block, Block::Result { id, result } if id == call && is_outcome_unknown(result))
+            })
+        };
+        response.calls().filter(move |(id, _)| is_interrupted(id)).map(|(_, call)| call.name.as_str())
+    })
 }
 
-/// The tools called in a message whose results, in the next one, say that the outcome is not known.
-pub(super) fn of_unknown_outcome<'a>(
-    asked: &'a Message,
-    answered: &'a Message,
-) -> impl Iterator<Item = &'a str> {
-    asked.calls().map(|(id, call)| (id, call.name.as_str())).filter(move |(id, name)| {
-        let unknown = outcome_unknown_result(name);
-        let is_it = |block: &Block| matches!(block, Block::Result { id: of, result } if of == id && *result == unknown);
-        answered.content.iter().any(is_it)
-    }).map(|(_, name)| name)
-}
-
-/// Models name their calls, some of them two calls the same and some not at all. Within a message each has its own name.
-pub(super) fn give_each_call_an_id(message: &mut Message) {
-    let mut taken: Vec<String> = Vec::new();
+/// Makes the ids of the calls in a message unique. Some models use an id twice or none at all.
+pub(super) fn make_call_ids_unique(message: &mut Message) {
+    let mut used: Vec<String> = Vec::new();
     for block in &mut message.content {
         let Block::Call { id, .. } = block else { continue };
-        let wanted = if id.is_empty() { "call" } else { id.as_str() };
-        let mut free = id.clone();
+        let base = if id.is_empty() { "call" } else { id.as_str() };
+        let mut unique = id.clone();
         let mut number = 1;
-        while free.is_empty() || taken.contains(&free) {
+        while unique.is_empty() || used.contains(&unique) {
             number += 1;
-            free = format!("{wanted}-{number}");
+            unique = format!("{base}-{number}");
         }
-        taken.push(free.clone());
-        *id = free;
+        used.push(unique.clone());
+        *id = unique;
     }
 }
 
-/// Whether there is nothing in a message but thinking and blanks.
-pub(super) fn says_nothing(message: &Message) -> bool {
+/// Whether a response has no calls and no content except reasoning and white space.
+pub(super) fn is_empty_response(message: &Message) -> bool {
     message.content.iter().all(|block| match block {
         Block::Content(Content::Text { text, .. }) => text.trim().is_empty(),
         Block::Content(Content::Other(value)) => {
@@ -167,40 +176,39 @@ mod tests {
 
     use super::*;
 
-    /// Messages in short: `[role, block, …]`, where a block is text, `{"call": id}` or `{"result": id}`.
+    /// Reads messages in a short form: `[role, block, …]`. A block is a text or an object that maps `call`, `result` or
+    /// `unknown` (a result that says that the outcome is unknown) to an id.
     fn messages(short: Value) -> Vec<Message> {
-        let block = |block: &Value| match (block.as_str(), block["call"].as_str(), block["result"].as_str()) {
-            (Some(text), ..) => json!({"type": "text", "text": text}),
-            (_, Some(id), _) => json!({"type": "tool_use", "id": id, "name": "f", "input": {}}),
-            (.., Some(id)) => json!({"type": "tool_result", "toolUseId": id, "content": []}),
-            _ => panic!("no block: {block}"),
+        let block = |block: &Value| {
+            if let Some(text) = block.as_str() {
+                return Block::Content(Content::text(text));
+            }
+            let (kind, id) =
+                block.as_object().and_then(|block| block.iter().next()).expect("a kind and an id");
+            let id = id.as_str().expect("a text").to_owned();
+            match kind.as_str() {
+                "call" => Block::Call { id, call: ToolCall::new("f", serde_json::Map::new()) },
+                "result" => Block::Result { id, result: ToolResult::text("done") },
+                "unknown" => Block::Result { id, result: outcome_unknown_result("f") },
+                _ => panic!("not a block: {block}"),
+            }
         };
         let message = |short: &Value| {
             let (role, blocks) =
                 short.as_array().and_then(|short| short.split_first()).expect("a role and blocks");
-            let blocks: Vec<Value> = blocks.iter().map(block).collect();
-            serde_json::from_value(json!({"role": role, "content": blocks})).expect("it is a message")
+            let role = if role == "user" { Role::User } else { Role::Assistant };
+            Message::new(role, blocks.iter().map(block).collect())
         };
-        short.as_array().expect("a list of messages").iter().map(message).collect()
+        short.as_array().expect("an array of messages").iter().map(message).collect()
     }
 
     #[track_caller]
-    fn check(kept: Value, expected: Value) {
-        let mut mended = mend(messages(kept));
-        // Results that were made up are told by what they say.
-        for block in mended.iter_mut().flat_map(|message| &mut Arc::make_mut(message).content) {
-            if let Block::Result { id, result } = block
-                && result.is_error()
-            {
-                *id = format!("{id} unknown");
-                *result = ToolResult { content: Some(Vec::new()), ..ToolResult::default() };
-            }
-        }
-        assert_eq!(mended, messages(expected));
+    fn check(stored: Value, expected: Value) {
+        assert_eq!(normalize(messages(stored)), messages(expected));
     }
 
     #[test]
-    fn what_is_in_order_stays() {
+    fn normalized_messages_stay_unchanged() {
         let history = json!([
             ["user", "a"],
             ["assistant", "b", {"call": "1"}, {"call": "2"}],
@@ -211,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn results_that_came_one_by_one_are_one_message_in_the_order_of_the_calls() {
+    fn results_that_arrived_one_by_one_are_merged_in_the_order_of_the_calls() {
         check(
             json!([
                 ["user", "a"], ["assistant", {"call": "1"}, {"call": "2"}], ["user", {"result": "2"}],
@@ -226,26 +234,26 @@ mod tests {
     }
 
     #[test]
-    fn a_call_without_a_result_gets_one_wherever_it_is() {
+    fn a_call_without_a_result_gets_one() {
         check(
             json!([
-                ["user", "a"], ["assistant", {"call": "1"}, {"call": "2"}], ["user", {"result": "2"}], ["user", "b"],
-                ["assistant", {"call": "3"}], ["assistant", {"call": "4"}]
+                ["user", "a"], ["assistant", {"call": "1"}, {"call": "2"}], ["user", {"result": "2"}],
+                ["user", "b"], ["assistant", {"call": "3"}], ["assistant", {"call": "4"}]
             ]),
             json!([
                 ["user", "a"],
                 ["assistant", {"call": "1"}, {"call": "2"}],
-                ["user", {"result": "1 unknown"}, {"result": "2"}, "b"],
+                ["user", {"unknown": "1"}, {"result": "2"}, "b"],
                 ["assistant", {"call": "3"}],
-                ["user", {"result": "3 unknown"}],
+                ["user", {"unknown": "3"}],
                 ["assistant", {"call": "4"}],
-                ["user", {"result": "4 unknown"}]
+                ["user", {"unknown": "4"}]
             ]),
         );
     }
 
     #[test]
-    fn a_result_without_a_call_is_left_out_and_so_is_a_second_one() {
+    fn a_result_without_a_call_and_a_second_result_are_removed() {
         check(
             json!([
                 ["user", {"result": "0"}, "a"], ["assistant", {"call": "1"}],
@@ -253,5 +261,15 @@ mod tests {
             ]),
             json!([["user", "a"], ["assistant", {"call": "1"}], ["user", {"result": "1"}]]),
         );
+    }
+
+    #[test]
+    fn a_step_ends_with_a_message_that_has_results_and_text() {
+        let stored = json!([["assistant", {"call": "1"}, {"call": "2"}], ["user", {"result": "1"}, "stop"]]);
+        let expected = json!([
+            ["assistant", {"call": "1"}, {"call": "2"}],
+            ["user", {"result": "1"}, {"unknown": "2"}, "stop"]
+        ]);
+        assert_eq!(assemble(messages(stored)), messages(expected));
     }
 }

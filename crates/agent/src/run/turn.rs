@@ -1,4 +1,4 @@
-//! One message of the person and all that is done for it: what it has cost, and when it is enough.
+//! One user message and the responses to it: their usage and limits.
 
 use std::collections::BTreeMap;
 
@@ -6,63 +6,65 @@ use serde::{Deserialize, Serialize};
 use toolwire_contract::{Message, StopReason, Usage};
 
 use super::Run;
-use crate::outcome::{Ending, Limit};
+use crate::outcome::{Ending, RunLimit};
 
-/// So many empty answers in a row, and the model is not asked again.
-const EMPTY_ANSWERS: u32 = 3;
+const MAX_EMPTY_RESPONSES: u32 = 3;
 
-/// What belongs to one message of the person.
+/// The state of one user message.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Turn {
     pub(super) steps: u32,
     pub(super) usage: Usage,
-    /// Tokens in and out, estimated where nobody counted.
+    /// Input and output tokens, estimated where the provider reports none.
     pub(super) tokens: u64,
-    /// What was paid for answers that are in no message; it goes with the next one.
+    /// The usage of responses that became no message; the next message gets it.
     pub(super) unattributed: Usage,
+    /// The number of empty responses in a row.
     pub(super) empty: u32,
-    /// What the model has written of the answer that is under way.
+    /// The text received so far of an incomplete response.
     pub(super) partial: String,
     pub(super) text: String,
     pub(super) stop: Option<StopReason>,
-    /// How often the same call has failed.
+    /// How often each call has failed.
     pub(super) failures: BTreeMap<String, u32>,
 }
 
 impl Run {
-    pub(super) fn model_said_nothing(&mut self, stop: &StopReason, limit: Option<Limit>) {
+    pub(super) fn handle_empty_response(&mut self, stop: &StopReason, limit: Option<RunLimit>) {
         self.turn.empty += 1;
         self.turn.text.clear();
         match (stop, limit) {
-            (StopReason::Length, _) => self.end(Ending::Stopped(Limit::Output)),
+            (StopReason::Length, _) => self.end(Ending::Stopped(RunLimit::Output)),
             (StopReason::Refusal, _) => self.end(Ending::Finished),
             (_, Some(limit)) => self.end(Ending::Stopped(limit)),
-            _ if self.turn.empty >= EMPTY_ANSWERS => self.end(Ending::Stopped(Limit::EmptyAnswers)),
-            // It is asked once more: the same request often gets an answer the second time.
+            _ if self.turn.empty >= MAX_EMPTY_RESPONSES => {
+                self.end(Ending::Stopped(RunLimit::EmptyResponses));
+            }
+            // The request is repeated; the second attempt often succeeds.
             _ => {}
         }
     }
 
-    pub(super) fn count(&mut self, message: &Message, usage: Option<Usage>) {
-        let answered = crate::memory::message_tokens(message);
+    pub(super) fn count_usage(&mut self, message: &Message, usage: Option<Usage>) {
+        let response_tokens = crate::context_window::message_tokens(message);
         self.turn.tokens += usage.map_or_else(
-            || self.memory.used() + answered,
+            || self.context_window.used() + response_tokens,
             |usage| usage.input_tokens.saturating_add(usage.output_tokens),
         );
         if let Some(usage) = usage {
-            self.memory.calibrate(usage.input_tokens);
+            self.context_window.calibrate(usage.input_tokens);
             self.usage = self.usage.plus(&usage);
             self.turn.usage = self.turn.usage.plus(&usage);
             self.turn.unattributed = self.turn.unattributed.plus(&usage);
         }
     }
 
-    pub(super) fn limit_reached(&self) -> Option<Limit> {
+    pub(super) fn limit_reached(&self) -> Option<RunLimit> {
         if self.turn.steps >= self.settings.max_steps {
-            return Some(Limit::Steps);
+            return Some(RunLimit::Steps);
         }
         let budget = self.settings.token_budget?;
-        (self.turn.tokens >= budget).then_some(Limit::Tokens)
+        (self.turn.tokens >= budget).then_some(RunLimit::Tokens)
     }
 }

@@ -1,4 +1,4 @@
-//! Calls: at the same time, in order, and answered whatever happens.
+//! Calls: in parallel, in order, and each with a result.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio::sync::{Barrier, Semaphore};
-use toolwire_agent::{Agent, AgentEvent, Combined, Ending, Functions, Policy};
+use toolwire_agent::{Agent, AgentEvent, ApprovalPolicy, CombinedToolbox, Ending, Functions};
 use toolwire_contract::{CallOptions, Message, Toolbox};
 use toolwire_testkit::{ScriptedTurn, check_messages};
 
 use crate::support::{agent, builder, events, functions, model, results, tool};
 
 #[tokio::test]
-async fn the_calls_of_one_answer_run_at_the_same_time_and_answer_in_their_order() {
-    // Each waits for the other, and the second is done first.
+async fn the_calls_of_one_response_run_in_parallel_and_their_results_are_in_order() {
+    // Each call waits for the other, and the second finishes first.
     let (barrier, second) = (Arc::new(Barrier::new(2)), Arc::new(Semaphore::new(0)));
     let read_only = json!({"readOnlyHint": true});
     let meet = |is_second: bool| {
@@ -58,14 +58,14 @@ async fn the_calls_of_one_answer_run_at_the_same_time_and_answer_in_their_order(
 }
 
 #[tokio::test]
-async fn no_more_calls_run_at_the_same_time_than_allowed() {
-    let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+async fn the_number_of_parallel_calls_is_limited() {
+    let (running, maximum) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let counted = {
-        let (running, most) = (running.clone(), most.clone());
+        let (running, maximum) = (running.clone(), maximum.clone());
         move |_| {
-            let (running, most) = (running.clone(), most.clone());
+            let (running, maximum) = (running.clone(), maximum.clone());
             async move {
-                most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                maximum.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                 tokio::task::yield_now().await;
                 running.fetch_sub(1, Ordering::SeqCst);
                 "counted"
@@ -81,11 +81,11 @@ async fn no_more_calls_run_at_the_same_time_than_allowed() {
     let agent = Agent::builder().model(model).tools(Arc::new(tools)).parallel_calls(3).build().unwrap();
     let finished = agent.run("Go").await;
     assert_eq!(results(&finished.run.messages()[2]).len(), 20);
-    assert_eq!(most.load(Ordering::SeqCst), 3);
+    assert_eq!(maximum.load(Ordering::SeqCst), 3);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_fails_in_any_way_is_a_result_that_the_model_reads() {
+async fn every_kind_of_failed_call_has_an_error_result() {
     let mut script = ScriptedTurn::calls([
         ("1", "fail", json!({})),
         ("2", "panic", json!({})),
@@ -94,54 +94,58 @@ async fn a_call_that_fails_in_any_way_is_a_result_that_the_model_reads() {
         ("5", "read", json!({"a": 1})),
         ("6", "read", json!({})),
     ]);
-    let Some(Ok(answer)) = &mut script.end else { unreachable!() };
-    answer
-        .unusable
-        .push(toolwire_contract::UnusableCall { id: "6".into(), problem: "it was cut off".into() });
+    let Some(Ok(response)) = &mut script.end else { unreachable!() };
+    response.unusable.push(toolwire_contract::UnusableCall {
+        id: "6".into(),
+        problem: "the arguments are incomplete".into(),
+    });
     let model = model([script, ScriptedTurn::text("I see.")]);
-    let agent =
-        builder(&model).approvals(Policy::allow_all()).call_timeout(Duration::from_secs(5)).build().unwrap();
+    let agent = builder(&model)
+        .approvals(ApprovalPolicy::allow_all())
+        .call_timeout(Duration::from_secs(5))
+        .build()
+        .unwrap();
     let finished = agent.run("Go").await;
     assert_eq!(finished.outcome.ending, Ending::Finished);
-    let told = results(&model.requests()[1].messages[2]);
-    let texts: Vec<&str> = told.iter().map(|(_, text)| text.as_str()).collect();
+    let results = results(&model.requests()[1].messages[2]);
+    let texts: Vec<&str> = results.iter().map(|(_, text)| text.as_str()).collect();
     assert_eq!(
         texts,
         [
             "no such city",
-            "`panic` broke down: index out of bounds. Whether it did its work is not known",
-            "server `in-process` did not answer `hang` within 5s. The tool may still be at work: look whether it is done \
-             before calling it again",
-            "no server offers a tool named `unheard_of`. Use one of the tools that are listed",
+            "`panic` crashed: index out of bounds. It is unknown whether the call took effect",
+            "server `in-process` did not respond to `hang` within 5s. The tool may still be running: check whether it took \
+             effect before calling it again",
+            "no server offers a tool named `unheard_of`. Use one of the listed tools",
             r#"{"a":1}"#,
-            "it was cut off",
+            "the arguments are incomplete",
         ]
     );
     check_messages(finished.run.messages()).unwrap();
 }
 
 #[tokio::test]
-async fn the_third_failure_of_the_same_call_comes_with_a_note() {
+async fn the_third_failure_of_the_same_call_has_a_note() {
     let call = |id| ScriptedTurn::calls([(id, "fail", json!({"city": "Atlantis"}))]);
     let other = ScriptedTurn::calls([("4", "fail", json!({"city": "Ys"}))]);
-    let model = model([call("1"), call("2"), call("3"), other, ScriptedTurn::text("It is not there.")]);
+    let model = model([call("1"), call("2"), call("3"), other, ScriptedTurn::text("I cannot find it.")]);
     let finished = agent(&model).run("Go").await;
-    let told: Vec<bool> = finished
+    let has_note: Vec<bool> = finished
         .run
         .messages()
         .iter()
         .flat_map(|message| results(message))
         .map(|(_, text)| text.contains("The same call has now failed 3 times"))
         .collect();
-    assert_eq!(told, [false, false, true, false]);
+    assert_eq!(has_note, [false, false, true, false]);
 }
 
 #[tokio::test]
-async fn tools_of_two_toolboxes_with_one_name_get_labels_that_stay() {
+async fn tools_of_the_same_name_in_two_toolboxes_get_stable_prefixes() {
     let other = Functions::new()
         .with(tool("read", json!({"readOnlyHint": true})), |_| async { "from the other" })
         .with(tool("only", json!({"readOnlyHint": true})), |_| async { "only here" });
-    let both = Combined::new([
+    let both = CombinedToolbox::new([
         ("files", Arc::new(functions()) as Arc<dyn Toolbox>),
         ("web", Arc::new(other) as Arc<dyn Toolbox>),
     ]);
@@ -159,7 +163,7 @@ async fn tools_of_two_toolboxes_with_one_name_get_labels_that_stay() {
 }
 
 #[tokio::test]
-async fn an_answer_is_told_piece_by_piece_and_as_a_whole() {
+async fn a_response_is_emitted_in_fragments_and_as_a_message() {
     let model = model([ScriptedTurn::text_in_chunks("Good morning", 5)]);
     let (events, finished) = events(agent(&model).stream("Hello")).await;
     let texts: Vec<&str> = events

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
-use toolwire_agent::{Agent, AgentBuilder, AgentEvent, Finished, Functions, Policy, Running};
+use toolwire_agent::{Agent, AgentBuilder, AgentEvent, ApprovalPolicy, FinishedRun, Functions, RunStream};
 use toolwire_contract::{Block, CallError, CallOptions, Message, MissingServer, Tool, ToolResult, Toolbox};
 use toolwire_store::{Sqlite, SqliteOptions};
 use toolwire_testkit::{ScriptedModel, ScriptedTurn};
@@ -19,7 +19,8 @@ pub(crate) fn tool(name: &str, annotations: Value) -> Tool {
     }
 }
 
-/// Tools of every kind: `read` gives back its arguments, `delete` destroys, `fail` fails, `panic` panics, `hang` never ends.
+/// Creates tools: `read` returns its arguments, `delete` is destructive, `fail` fails, `panic` panics, `hang`
+/// never returns.
 pub(crate) fn functions() -> Functions {
     let read_only = json!({"readOnlyHint": true});
     Functions::new()
@@ -37,14 +38,14 @@ async fn panics(_: Map<String, Value>) -> String {
     panic!("index out of bounds")
 }
 
-/// Tools of which not all are listed, and some are away.
-pub(crate) struct Partly {
+/// A toolbox that does not list all its tools, or has unavailable servers.
+pub(crate) struct PartialToolbox {
     pub(crate) listed: Arc<[Tool]>,
     pub(crate) missing: Vec<MissingServer>,
     pub(crate) tools: Functions,
 }
 
-impl Toolbox for Partly {
+impl Toolbox for PartialToolbox {
     fn tools(&self) -> Arc<[Tool]> {
         self.listed.clone()
     }
@@ -67,9 +68,9 @@ pub(crate) fn builder(model: &Arc<ScriptedModel>) -> AgentBuilder {
     Agent::builder().model(model.clone()).tools(Arc::new(functions()))
 }
 
-/// Everything runs.
+/// Creates an agent that runs every call.
 pub(crate) fn agent(model: &Arc<ScriptedModel>) -> Agent {
-    builder(model).approvals(Policy::allow_all()).build().unwrap()
+    builder(model).approvals(ApprovalPolicy::allow_all()).build().unwrap()
 }
 
 pub(crate) fn model(script: impl IntoIterator<Item = ScriptedTurn>) -> Arc<ScriptedModel> {
@@ -82,8 +83,8 @@ pub(crate) async fn store() -> (tempfile::TempDir, Arc<Sqlite>) {
     (folder, Arc::new(store))
 }
 
-/// All events, and how it ended. A run that hangs is a failure of the test.
-pub(crate) async fn events(mut running: Running) -> (Vec<AgentEvent>, Finished) {
+/// Returns all events and the finished run. Panics if the run hangs.
+pub(crate) async fn events(mut running: RunStream) -> (Vec<AgentEvent>, FinishedRun) {
     let mut events = Vec::new();
     while let Some(event) = next(&mut running).await {
         if let AgentEvent::Done(finished) = event {
@@ -91,16 +92,16 @@ pub(crate) async fn events(mut running: Running) -> (Vec<AgentEvent>, Finished) 
         }
         events.push(event);
     }
-    panic!("it ended without saying so: {events:?}")
+    panic!("the stream ended without `Done`: {events:?}")
 }
 
-pub(crate) async fn next(running: &mut Running) -> Option<AgentEvent> {
+pub(crate) async fn next(running: &mut RunStream) -> Option<AgentEvent> {
     tokio::time::timeout(Duration::from_secs(60), running.next())
         .await
-        .expect("something happens within a minute")
+        .expect("an event arrives within a minute")
 }
 
-/// The results in a message, as text.
+/// Returns the ids and texts of the results in a message.
 pub(crate) fn results(message: &Message) -> Vec<(String, String)> {
     let text = |result: &ToolResult| {
         result

@@ -1,4 +1,4 @@
-//! The agent in a process of its own.
+//! The agent in a separate process.
 
 use std::fs::{self, OpenOptions};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -11,37 +11,39 @@ use std::time::Duration;
 use futures::StreamExt;
 use serde_json::{Value, json};
 use toolwire_agent::{
-    Agent, AgentBuilder, AgentEvent, Decision, Ending, Functions, PendingCall, Policy, Run, Unattended,
+    Agent, AgentBuilder, AgentEvent, ApprovalPolicy, Decision, Ending, Functions, PendingCall, Run,
+    RunStream, Unattended,
 };
 use toolwire_contract::{ConversationId, Message, ModelRequest, Tool};
 use toolwire_store::{Sqlite, SqliteOptions};
 use toolwire_testkit::{ScriptedModel, ScriptedTurn};
 
-/// Answers, pauses and calls without end, and prints each message that is kept: `--work PLACE CONVERSATION EFFECTS`.
+/// Runs endlessly and prints each message that is stored: `--work DATABASE CONVERSATION EFFECTS`.
 pub(crate) const WORK: &str = "--work";
-/// Runs until a person must decide, and writes the run into a file: `--pause RUN EFFECTS`.
+/// Runs until approval is needed, and writes the run to a file: `--pause RUN EFFECTS`.
 pub(crate) const PAUSE: &str = "--pause";
-/// Goes on with the run of a file, and prints its messages: `--go-on RUN EFFECTS`.
-pub(crate) const GO_ON: &str = "--go-on";
-/// The same as both together, in one process: `--at-once RUN EFFECTS`.
-pub(crate) const AT_ONCE: &str = "--at-once";
+/// Continues the run of a file, and prints its messages: `--continue RUN EFFECTS`.
+pub(crate) const CONTINUE: &str = "--continue";
+/// Does both in one process: `--uninterrupted RUN EFFECTS`.
+pub(crate) const UNINTERRUPTED: &str = "--uninterrupted";
 
-pub(crate) fn main(words: &[String]) -> Option<ExitCode> {
+/// Runs the agent if the arguments are one of these commands.
+pub(crate) fn main(arguments: &[String]) -> Option<ExitCode> {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    match words {
-        [word, place, conversation, effects] if word == WORK => {
-            runtime.block_on(work(place, &conversation.parse().unwrap(), effects));
+    match arguments {
+        [command, database, conversation, effects] if command == WORK => {
+            runtime.block_on(work(database, &conversation.parse().unwrap(), effects));
         }
-        [word, file, effects] if word == PAUSE => runtime.block_on(pause(file, effects)),
-        [word, file, effects] if word == GO_ON => {
+        [command, file, effects] if command == PAUSE => runtime.block_on(pause(file, effects)),
+        [command, file, effects] if command == CONTINUE => {
             let mut run = Run::from_json(&fs::read_to_string(file).unwrap()).unwrap();
-            for call in run.waiting() {
-                run.person_said(&call.id, decide(&call));
+            for call in run.pending_calls() {
+                run.decide(&call.id, decide(&call));
             }
-            runtime.block_on(finish(&approving(effects).build().unwrap(), run));
+            runtime.block_on(finish(&two_work_calls(effects).build().unwrap(), run));
         }
-        [word, _, effects] if word == AT_ONCE => {
-            let agent = approving(effects).person(Arc::new(decide)).build().unwrap();
+        [command, _, effects] if command == UNINTERRUPTED => {
+            let agent = two_work_calls(effects).approver(Arc::new(decide)).build().unwrap();
             let mut run = agent.new_run();
             run.say("Do both");
             runtime.block_on(finish(&agent, run));
@@ -65,11 +67,11 @@ fn decide(call: &PendingCall) -> Decision {
 }
 
 async fn pause(file: &str, effects: &str) {
-    let agent = approving(effects).unattended(Unattended::Pause).build().unwrap();
+    let agent = two_work_calls(effects).unattended(Unattended::Pause).build().unwrap();
     let finished = agent.run("Do both").await;
     let Ending::NeedsApproval(calls) = &finished.outcome.ending else { panic!("{:?}", finished.outcome) };
     let ids: Vec<&str> = calls.iter().map(|call| call.id.as_str()).collect();
-    println!("waits for {}", ids.join(", "));
+    println!("pending: {}", ids.join(", "));
     fs::write(file, finished.run.to_json()).unwrap();
 }
 
@@ -79,19 +81,19 @@ async fn finish(agent: &Agent, run: Run) {
     println!("{}", json!(finished.outcome));
 }
 
-/// Two works that must be asked about, then an answer.
-fn approving(effects: &str) -> AgentBuilder {
+/// The model makes two calls that need approval, then gives its final response.
+fn two_work_calls(effects: &str) -> AgentBuilder {
     let model = ScriptedModel::from_fn(|request| match request.messages.len() {
         1 => ScriptedTurn::calls([
             ("first", "work", json!({"name": "first"})),
             ("second", "work", json!({"name": "second"})),
         ]),
-        _ => ScriptedTurn::text("Done as far as I may."),
+        _ => ScriptedTurn::text("I have done what you allowed."),
     });
     Agent::builder().model(Arc::new(model)).tools(Arc::new(tools(effects)))
 }
 
-/// `work` leaves a trace, `look` none and takes a moment.
+/// `work` writes a line to the file `effects`; `look` is read-only and takes a moment.
 fn tools(effects: &str) -> Functions {
     let effects = effects.to_owned();
     let schema = json!({"type": "object"});
@@ -112,54 +114,49 @@ fn tools(effects: &str) -> Functions {
         })
 }
 
-async fn work(place: &str, conversation: &ConversationId, effects: &str) {
-    let store = Arc::new(Sqlite::open(place, SqliteOptions::default()).await.unwrap());
+async fn work(database: &str, conversation: &ConversationId, effects: &str) {
+    let store = Arc::new(Sqlite::open(database, SqliteOptions::default()).await.unwrap());
     let names = AtomicU64::new(0);
-    let model = ScriptedModel::from_fn(move |request| answer(request, &names));
+    let model = ScriptedModel::from_fn(move |request| respond(request, &names));
     let agent = Agent::builder()
         .model(Arc::new(model))
         .tools(Arc::new(tools(effects)))
-        .approvals(Policy::allow_all())
+        .approvals(ApprovalPolicy::allow_all())
         .conversations(store)
         .build()
         .unwrap();
     let mut run = agent.load(conversation).await.unwrap();
     loop {
         if run.is_done() {
-            run.say("Go on");
+            run.say("Continue");
         }
-        run = tell(agent.drive(run)).await;
+        run = print_stored(agent.drive(run)).await;
     }
 }
 
-/// Two works and a look, then a look alone, then an answer.
-fn answer(request: &ModelRequest, names: &AtomicU64) -> ScriptedTurn {
-    let last = request.messages.last().unwrap();
-    let results = json!(last)["content"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter(|block| block["type"] == "tool_result")
-        .count();
-    let is_asked = json!(last)["content"].as_array().unwrap().iter().any(|block| block["type"] == "text");
-    if is_asked {
-        // Different in each process, so that a work that is done twice is seen.
+/// Calls `work` twice and `look`, then `look` alone, then gives the final response.
+fn respond(request: &ModelRequest, names: &AtomicU64) -> ScriptedTurn {
+    let last = json!(request.messages.last().unwrap());
+    let count =
+        |kind: &str| last["content"].as_array().unwrap().iter().filter(|block| block["type"] == kind).count();
+    if count("text") > 0 {
+        // Unique in all processes, so that a call that is made twice is detected.
         let name = || format!("{}-{}", std::process::id(), names.fetch_add(1, Ordering::Relaxed));
-        let (one, two) = (name(), name());
+        let (first, second) = (name(), name());
         return ScriptedTurn::calls([
-            ("one", "work", json!({"name": one})),
+            ("one", "work", json!({"name": first})),
             ("two", "look", json!({})),
-            ("three", "work", json!({"name": two})),
+            ("three", "work", json!({"name": second})),
         ]);
     }
-    match results {
+    match count("tool_result") {
         3 => ScriptedTurn::calls([("four", "look", json!({}))]),
         _ => ScriptedTurn::text_in_chunks("That is done.", 4),
     }
 }
 
-/// Prints what is kept, as soon as it is.
-async fn tell(mut running: toolwire_agent::Running) -> Run {
+/// Prints each message as soon as it is stored.
+async fn print_stored(mut running: RunStream) -> Run {
     let mut added = Vec::new();
     while let Some(event) = running.next().await {
         match event {
@@ -167,10 +164,11 @@ async fn tell(mut running: toolwire_agent::Running) -> Run {
             AgentEvent::Saved { position, .. } => {
                 let first = position + 1 - added.len() as u64;
                 let mut out = std::io::stdout().lock();
-                for (place, message) in added.drain(..).enumerate() {
-                    writeln!(out, "{} {}", first + place as u64, digest(&message)).expect("somebody listens");
+                for (index, message) in added.drain(..).enumerate() {
+                    writeln!(out, "{} {}", first + index as u64, digest(&message))
+                        .expect("the test reads this");
                 }
-                out.flush().expect("somebody listens");
+                out.flush().expect("the test reads this");
             }
             AgentEvent::Done(finished) => {
                 assert_eq!(finished.outcome.ending, Ending::Finished);
@@ -179,5 +177,5 @@ async fn tell(mut running: toolwire_agent::Running) -> Run {
             _ => {}
         }
     }
-    unreachable!("a run ends with `Done`")
+    unreachable!("the last event is `Done`")
 }

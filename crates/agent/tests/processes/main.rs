@@ -1,7 +1,7 @@
-//! Agents in processes of their own: one that pauses and another that goes on, and ones that are killed at work.
+//! Agents in separate processes: one pauses and another continues, and some are killed.
 //!
-//! The program runs itself again as the agent, so what is tested is never older than the tests. Words on the command line
-//! choose tests. `TOOLWIRE_KILLS=200 cargo test -p toolwire-agent --test processes` is the long run.
+//! The test starts its own executable as the agent. Arguments on the command line select tests by name. For a
+//! long test, run `TOOLWIRE_KILLS=200 cargo test -p toolwire-agent --test processes`.
 
 #![allow(clippy::unwrap_used)]
 
@@ -17,29 +17,29 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::runtime::Runtime;
-use toolwire_agent::mend;
+use toolwire_agent::normalize;
 use toolwire_contract::{Block, Conversations, Message, NewConversation};
 use toolwire_store::{Sqlite, SqliteOptions};
 use toolwire_testkit::check_messages;
 
-/// How often an agent is killed when nobody says otherwise.
-const KILLS: u64 = 20;
+/// The number of kills unless `TOOLWIRE_KILLS` is set.
+const DEFAULT_KILLS: u64 = 20;
 
 fn main() -> ExitCode {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    if let Some(code) = agent::main(&words) {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(code) = agent::main(&arguments) {
         return code;
     }
-    if words.iter().any(|word| word == "--list") {
+    if arguments.iter().any(|argument| argument == "--list") {
         return ExitCode::SUCCESS;
     }
-    let chosen: Vec<&str> = words.iter().map(String::as_str).filter(|word| !word.starts_with('-')).collect();
+    let filters: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with('-')).collect();
     let tests: [(&str, fn()); 2] = [
-        ("a_paused_run_goes_on_in_another_process", a_paused_run_goes_on_in_another_process),
-        ("a_killed_agent_loses_nothing_and_goes_on", a_killed_agent_loses_nothing_and_goes_on),
+        ("a_paused_run_continues_in_another_process", a_paused_run_continues_in_another_process),
+        ("a_killed_agent_loses_nothing_and_continues", a_killed_agent_loses_nothing_and_continues),
     ];
     for (name, test) in tests {
-        if chosen.is_empty() || chosen.iter().any(|word| name.contains(word)) {
+        if filters.is_empty() || filters.iter().any(|filter| name.contains(filter.as_str())) {
             println!("test {name} ...");
             test();
             println!("test {name} ... ok");
@@ -48,65 +48,66 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The run of one process that is never paused, and the same run in three processes, end in the same messages.
-fn a_paused_run_goes_on_in_another_process() {
+/// A run in one process has the same messages as the same run that is paused and continued in another
+/// process.
+fn a_paused_run_continues_in_another_process() {
     let folder = tempfile::tempdir().unwrap();
     let (file, effects) = (folder.path().join("run.json"), folder.path().join("effects"));
-    let words = |word: &str| {
-        let words = [word, file.to_str().unwrap(), effects.to_str().unwrap()].map(str::to_owned);
-        String::from_utf8(start(&words).wait_with_output().unwrap().stdout).unwrap()
+    let output = |command: &str| {
+        let arguments = [command, file.to_str().unwrap(), effects.to_str().unwrap()].map(str::to_owned);
+        String::from_utf8(start(&arguments).wait_with_output().unwrap().stdout).unwrap()
     };
-    let at_once = words(agent::AT_ONCE);
+    let uninterrupted = output(agent::UNINTERRUPTED);
     fs::remove_file(&effects).unwrap();
-    assert_eq!(words(agent::PAUSE), "waits for first, second\n");
-    assert!(!effects.exists(), "nothing is done before a person agreed");
-    assert_eq!(words(agent::GO_ON), at_once);
-    assert_eq!(fs::read_to_string(&effects).unwrap(), "first\n", "the person agreed to the first alone");
-    assert!(at_once.contains("I would rather not"), "{at_once}");
+    assert_eq!(output(agent::PAUSE), "pending: first, second\n");
+    assert!(!effects.exists(), "no call runs without approval");
+    assert_eq!(output(agent::CONTINUE), uninterrupted);
+    assert_eq!(fs::read_to_string(&effects).unwrap(), "first\n", "only the first call was approved");
+    assert!(uninterrupted.contains("I would rather not"), "{uninterrupted}");
 }
 
-/// Kills an agent at random points, again and again. What was acknowledged must be there, the conversation must be one that
-/// models take, nothing is done twice, and the next agent goes on from there.
-fn a_killed_agent_loses_nothing_and_goes_on() {
-    let kills =
-        std::env::var("TOOLWIRE_KILLS").map_or(KILLS, |text| text.parse().expect("a number of kills"));
+/// Kills agents at random points. After each kill, acknowledged messages must be stored, the conversation
+/// must be valid, no call with an effect may have been made twice, and the next agent continues.
+fn a_killed_agent_loses_nothing_and_continues() {
+    let kills = std::env::var("TOOLWIRE_KILLS")
+        .map_or(DEFAULT_KILLS, |text| text.parse().expect("a number of kills"));
     let folder = tempfile::tempdir().unwrap();
-    let (place, effects) = (folder.path().join("conversations.db"), folder.path().join("effects"));
+    let (database, effects) = (folder.path().join("conversations.db"), folder.path().join("effects"));
     let runtime = Runtime::new().unwrap();
-    let store = runtime.block_on(Sqlite::open(&place, SqliteOptions::default())).unwrap();
+    let store = runtime.block_on(Sqlite::open(&database, SqliteOptions::default())).unwrap();
     let id = runtime.block_on(store.begin(NewConversation::default())).unwrap().id;
-    let mut chance = Chance::new();
-    println!("  {kills} kills, seed {}", chance.0);
-    let words =
-        [agent::WORK, place.to_str().unwrap(), id.as_str(), effects.to_str().unwrap()].map(str::to_owned);
+    let mut random = Random::new();
+    println!("  {kills} kills, seed {}", random.0);
+    let arguments =
+        [agent::WORK, database.to_str().unwrap(), id.as_str(), effects.to_str().unwrap()].map(str::to_owned);
     let mut acknowledged: BTreeMap<u64, String> = BTreeMap::new();
-    let mut broken_off = 0;
+    let mut kills_during_calls = 0;
     for number in 0..kills {
-        let mut worker = Worker::start(&words);
-        // Now and then before it has begun at all, else while it is at work: after some messages and a moment.
-        if chance.below(8) > 0 {
-            worker.wait_for(1 + chance.below(12));
+        let mut worker = Worker::start(&arguments);
+        // Some are killed during startup, most of them after some messages.
+        if random.below(8) > 0 {
+            worker.wait_for(1 + random.below(12));
         }
-        thread::sleep(Duration::from_micros(chance.below(4_000)));
+        thread::sleep(Duration::from_micros(random.below(4_000)));
         acknowledged.extend(worker.kill());
-        let kept = runtime.block_on(store.load(&id, 0)).unwrap();
-        let messages: Vec<Arc<Message>> = kept.entries.into_iter().map(|entry| entry.message).collect();
+        let stored = runtime.block_on(store.load(&id, 0)).unwrap();
+        let messages: Vec<Arc<Message>> = stored.entries.into_iter().map(|entry| entry.message).collect();
         for (position, digest) in &acknowledged {
             let message = &messages[usize::try_from(*position).unwrap() - 1];
             assert_eq!(&agent::digest(message), digest, "message {position} after kill {number}");
         }
-        let mended = mend(messages.clone());
-        check_messages(&mended).unwrap_or_else(|problem| panic!("after kill {number}: {problem}"));
-        broken_off += u64::from(has_open_calls(&messages));
+        check_messages(&normalize(messages.clone()))
+            .unwrap_or_else(|problem| panic!("after kill {number}: {problem}"));
+        kills_during_calls += u64::from(has_open_calls(&messages));
         check_effects(&effects);
     }
-    // The last one is left alone until it has answered.
-    let mut worker = Worker::start(&words);
+    // The last agent is killed only after it has finished a turn.
+    let mut worker = Worker::start(&arguments);
     worker.wait_for(8);
     worker.kill();
-    println!("  {} messages acknowledged, {broken_off} kills while calls were open", acknowledged.len());
+    println!("  {} messages acknowledged, {kills_during_calls} kills during calls", acknowledged.len());
     assert!(acknowledged.len() as u64 > kills);
-    assert!(kills < 20 || broken_off > 0, "no kill was while calls were open: the test tests nothing");
+    assert!(kills < 20 || kills_during_calls > 0, "no agent was killed during a call");
 }
 
 fn has_open_calls(messages: &[Arc<Message>]) -> bool {
@@ -115,7 +116,7 @@ fn has_open_calls(messages: &[Arc<Message>]) -> bool {
     calls > blocks().filter(|block| matches!(block, Block::Result { .. })).count()
 }
 
-/// Each work has a name of its own, and is done once at the most.
+/// Each call of `work` has a unique name, so each line must be unique.
 fn check_effects(effects: &Path) {
     let text = fs::read_to_string(effects).unwrap_or_default();
     let mut done = BTreeSet::new();
@@ -124,54 +125,55 @@ fn check_effects(effects: &Path) {
     }
 }
 
-fn start(words: &[String]) -> Child {
+fn start(arguments: &[String]) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap()
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap()
 }
 
-/// A process that works, and says what was acknowledged: the position of each message, and its digest.
+/// An agent process that prints the position and the digest of each stored message.
 struct Worker {
     process: Child,
     lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
-    heard: Vec<(u64, String)>,
+    stored: Vec<(u64, String)>,
 }
 
 impl Worker {
-    fn start(words: &[String]) -> Worker {
-        let mut process = start(words);
+    fn start(arguments: &[String]) -> Worker {
+        let mut process = start(arguments);
         let lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        Worker { process, lines, heard: Vec::new() }
+        Worker { process, lines, stored: Vec::new() }
     }
 
-    fn hear(&mut self) -> bool {
+    /// Reads one line; `false` at the end of the output.
+    fn read_line(&mut self) -> bool {
         let Some(Ok(line)) = self.lines.next() else { return false };
         let (position, digest) = line.split_once(' ').expect("a line is a position and a digest");
-        self.heard.push((position.parse().unwrap(), digest.to_owned()));
+        self.stored.push((position.parse().unwrap(), digest.to_owned()));
         true
     }
 
     fn wait_for(&mut self, messages: u64) {
         for _ in 0..messages {
-            assert!(self.hear(), "the agent ended by itself");
+            assert!(self.read_line(), "the agent exited");
         }
     }
 
-    /// Ends it with SIGKILL, and takes what it had said until then.
+    /// Kills the process with SIGKILL and returns the messages that it reported as stored.
     fn kill(mut self) -> Vec<(u64, String)> {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
-        while self.hear() {}
-        self.heard
+        while self.read_line() {}
+        self.stored
     }
 }
 
-/// Numbers that nobody can foresee; the seed is printed. (Xorshift.)
-struct Chance(u64);
+/// Random numbers (xorshift). The seed is printed.
+struct Random(u64);
 
-impl Chance {
-    fn new() -> Chance {
+impl Random {
+    fn new() -> Random {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-        Chance(now.as_nanos() as u64 | 1)
+        Random(now.as_nanos() as u64 | 1)
     }
 
     fn below(&mut self, limit: u64) -> u64 {

@@ -1,6 +1,6 @@
-//! Real tools where they are at hand, and questions for them.
+//! Captured tools, if available, and questions for them.
 
-#![allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "tests and benches use their own parts")]
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "each test and bench uses a part of it")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,42 +9,43 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use toolwire_contract::Tool;
 
-/// The first so many captured tools: those of every fifth server, from the first on, then from the second, and so on.
+/// Returns the first `count` captured tools: those of every fifth server starting with the first, then with
+/// the second, …
 pub fn tools(count: usize) -> Option<Arc<[Tool]>> {
-    let named = std::env::var_os("TOOLWIRE_CORPUS").map(PathBuf::from);
+    let configured = std::env::var_os("TOOLWIRE_CORPUS").map(PathBuf::from);
     let folder =
-        named.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus"));
+        configured.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus"));
     let mut paths: Vec<PathBuf> = fs::read_dir(folder)
         .ok()?
         .map(|entry| entry.expect("the folder can be read").path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
         .collect();
     paths.sort();
-    let in_turn = (0..5).flat_map(|first| paths.iter().skip(first).step_by(5));
-    let tools = in_turn.flat_map(|path| {
+    let interleaved = (0..5).flat_map(|first| paths.iter().skip(first).step_by(5));
+    let tools = interleaved.flat_map(|path| {
         let text = fs::read_to_string(path).expect("the file can be read");
         let mut captured: Value = serde_json::from_str(&text).expect("the file is JSON");
-        let tools: Vec<Tool> = serde_json::from_value(captured["tools"].take()).expect("they are tools");
+        let tools: Vec<Tool> = serde_json::from_value(captured["tools"].take()).expect("`tools` are tools");
         tools
     });
     Some(tools.take(count).collect())
 }
 
-/// As many tools without a word of prose, for where there are no captured ones.
+/// Returns 1,500 tools without descriptions, as a substitute for captured tools.
 pub fn plain_tools() -> Arc<[Tool]> {
     let schema =
         json!({"type": "object", "properties": {"name": {"type": "string"}, "count": {"type": "integer"}}});
     (0..1_500).map(|number| Tool::new(format!("tool_{number}_does_work"), schema.clone())).collect()
 }
 
-/// Questions, each with the names of the tools that answer it.
+/// Questions, each with the names of suitable tools.
 pub type Questions = Vec<(&'static str, Vec<&'static str>)>;
 
 pub fn questions() -> Questions {
     read(include_str!("../questions.tsv"))
 }
 
-/// Fifty more, written after the search was what it is.
+/// Returns fifty more questions, written after the search was tuned.
 pub fn later_questions() -> Questions {
     read(include_str!("../later_questions.tsv"))
 }

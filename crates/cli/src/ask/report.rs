@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 
 use anstyle::{AnsiColor, Style};
 use serde_json::{Map, Value, json};
-use toolwire_agent::{AgentEvent, Ending, Finished};
+use toolwire_agent::{AgentEvent, Ending, FinishedRun};
 use toolwire_contract::{Content, ToolResult};
 
 use crate::convert::json as to_json;
@@ -104,7 +104,7 @@ fn in_short(result: &ToolResult) -> String {
 }
 
 /// The whole run, for programs.
-pub(super) fn as_json(model: &str, finished: &Finished) -> String {
+pub(super) fn as_json(model: &str, finished: &FinishedRun) -> String {
     let outcome = &finished.outcome;
     let (ending, detail) = match &outcome.ending {
         Ending::Finished => ("finished", None),
@@ -114,6 +114,7 @@ pub(super) fn as_json(model: &str, finished: &Finished) -> String {
         Ending::Failed(failure) => {
             ("failed", Some(json!({"code": failure.code, "message": failure.message, "hint": failure.hint})))
         }
+        _ => ("other", None),
     };
     let mut report = Map::new();
     report.insert("answer".into(), json!(outcome.text));
@@ -127,7 +128,7 @@ pub(super) fn as_json(model: &str, finished: &Finished) -> String {
     report.insert("model".into(), json!(model));
     report.insert("steps".into(), json!(outcome.steps));
     report.insert("usage".into(), json!(outcome.usage));
-    if let Some((id, _)) = finished.run.kept() {
+    if let Some((id, _)) = finished.run.stored_in() {
         report.insert("conversation".into(), json!(id));
     }
     report.insert("messages".into(), json!(finished.run.messages()));

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use toolwire_agent::Otherwise;
+use toolwire_agent::DefaultRule;
 use toolwire_contract::{Conversation, ConversationId, Role, Timestamp, Tool, Toolbox};
 
 use super::Chat;
@@ -167,10 +167,10 @@ impl Chat {
     fn approvals(&self) -> String {
         let policy = &self.session.settings.agent.approvals;
         let otherwise = match policy.otherwise {
-            Otherwise::ByAnnotation => "tools that only read or only add run; all others are asked about",
-            Otherwise::Allow => "every tool runs",
-            Otherwise::Ask => "every call is asked about",
-            Otherwise::Deny => "no tool runs",
+            DefaultRule::ByAnnotation => "tools that only read or only add run; all others are asked about",
+            DefaultRule::Allow => "every tool runs",
+            DefaultRule::Ask => "every call is asked about",
+            DefaultRule::Deny => "no tool runs",
         };
         let mut text = format!("{otherwise}, but for\n");
         let always = self.session.run.always_allowed();

@@ -72,7 +72,7 @@ impl Session {
 
     /// The conversation, once something was said in it and it is kept.
     pub(crate) fn conversation(&self) -> Option<&ConversationId> {
-        self.run.kept().map(|(conversation, _)| conversation)
+        self.run.stored_in().map(|(conversation, _)| conversation)
     }
 
     /// Another model answers from here on.
@@ -112,11 +112,11 @@ impl Session {
     /// Keeps all that was said here as a conversation of its own: the one it was kept in has gone, or has gone on without
     /// this one.
     pub(crate) async fn keep_anew(&mut self) -> Result<(), StoreError> {
-        if let Some((id, position)) = self.run.kept() {
+        if let Some((id, position)) = self.run.stored_in() {
             match self.store.fork(id, position).await {
                 Ok(fork) => {
-                    self.run.keep_in(fork.id, position);
-                    return self.agent.keep(&mut self.run).await;
+                    self.run.store_in(fork.id, position);
+                    return self.agent.persist(&mut self.run).await;
                 }
                 Err(StoreError::UnknownConversation { .. } | StoreError::UnknownPosition { .. }) => {}
                 Err(error) => return Err(error),
@@ -129,7 +129,7 @@ impl Session {
         let position = self.store.append(&conversation, entries, Some(0)).await?;
         let spent = self.usage();
         let mut run = self.agent.resume(messages);
-        run.keep_in(conversation, position);
+        run.store_in(conversation, position);
         self.replace(run);
         self.before = spent;
         Ok(())
@@ -140,7 +140,7 @@ impl Session {
     pub(crate) async fn undo(&mut self) -> Result<Message, ChangeError> {
         let spent = self.usage();
         // What could not be kept when it was said is kept now, so that the last message is the last one that was said.
-        match self.agent.keep(&mut self.run).await {
+        match self.agent.persist(&mut self.run).await {
             Err(StoreError::Conflict { .. } | StoreError::UnknownConversation { .. }) => {
                 self.keep_anew().await?;
             }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout_at};
-use toolwire_agent::{AgentEvent, Decision, Ending, Finished, PendingCall, RunError, Running};
+use toolwire_agent::{AgentEvent, Decision, Ending, FinishedRun, PendingCall, RunError, RunStream};
 use toolwire_contract::{StopReason, StoreError};
 use toolwire_hub::{ElicitKind, ElicitReply, Phase};
 
@@ -43,7 +43,7 @@ impl Chat {
         loop {
             let idle = self.session.agent.new_run();
             let run = std::mem::replace(&mut self.session.run, idle);
-            let Some(Finished { outcome, run }) = self.drive(run).await? else { return Ok(After::Leave) };
+            let Some(FinishedRun { outcome, run }) = self.drive(run).await? else { return Ok(After::Leave) };
             self.session.run = run;
             self.view.settle()?;
             let is_refused = outcome.is_finished() && outcome.stop == Some(StopReason::Refusal);
@@ -79,24 +79,25 @@ impl Chat {
                 }
                 Ending::NeedsApproval(_) => {
                     // Looked at anew for each: an "always" decides about the tool's other calls too.
-                    while let Some(call) = self.session.run.waiting().into_iter().next() {
+                    while let Some(call) = self.session.run.pending_calls().into_iter().next() {
                         let Some(decision) = self.review(&call).await? else {
                             self.session.run.cancel();
                             break;
                         };
-                        self.session.run.person_said(&call.id, decision);
+                        self.session.run.decide(&call.id, decision);
                     }
                     continue;
                 }
+                _ => self.view.say("stopped:", NOTE, "the run ended for an unknown reason")?,
             }
             return Ok(after);
         }
     }
 
     /// Drives a run until it ends or pauses; nothing when the person leaves before.
-    async fn drive(&mut self, run: toolwire_agent::Run) -> io::Result<Option<Finished>> {
+    async fn drive(&mut self, run: toolwire_agent::Run) -> io::Result<Option<FinishedRun>> {
         let mut running = self.session.agent.drive(run);
-        let stop = running.cancelled();
+        let stop = running.cancellation_token();
         let mut held: VecDeque<AgentEvent> = VecDeque::new();
         let mut turns = interval(TURN);
         turns.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -137,10 +138,9 @@ impl Chat {
     /// Asks whether a call may run; nothing when the person would rather stop.
     async fn review(&mut self, call: &PendingCall) -> io::Result<Option<Decision>> {
         if !self.input.is_terminal() {
-            let why = format!("{}, and nobody is there to allow it", call.why);
             self.view.say("denied:", NOTE, &approval::question(call))?;
             self.view.hint(&format!("allow it in the configuration: \"toolwire\": {{\"agent\": {{\"approvals\": {{\"allow\": [\"{}\"]}}}}}}", call.name))?;
-            return Ok(Some(Decision::Nobody { why }));
+            return Ok(Some(Decision::unattended(call)));
         }
         self.view.say("approve:", NOTE, &approval::question(call))?;
         self.view.lines(&approval::arguments(call))?;
@@ -165,7 +165,7 @@ impl Chat {
     async fn pass_on(
         &mut self,
         question: Question,
-        running: &mut Running,
+        running: &mut RunStream,
         held: &mut VecDeque<AgentEvent>,
     ) -> io::Result<()> {
         self.view.settle()?;
@@ -295,7 +295,7 @@ impl Chat {
 }
 
 /// Whether the conversation is no longer where it was kept, or no longer as it was left.
-fn is_about_place(failure: &toolwire_agent::Failure) -> bool {
+fn is_about_place(failure: &toolwire_agent::RunFailure) -> bool {
     let cause = failure.cause.as_deref();
     matches!(
         cause,
@@ -304,9 +304,9 @@ fn is_about_place(failure: &toolwire_agent::Failure) -> bool {
 }
 
 /// Shows an event; gives the run when it was the last.
-fn tell(view: &mut View, event: AgentEvent) -> io::Result<Option<Finished>> {
+fn tell(view: &mut View, event: AgentEvent) -> io::Result<Option<FinishedRun>> {
     match event {
-        AgentEvent::StepBegan { .. } => view.wait("waiting for the model")?,
+        AgentEvent::StepStarted { .. } => view.wait("waiting for the model")?,
         AgentEvent::Text(piece) => view.text(&piece)?,
         AgentEvent::Thinking(piece) => view.thinking(&piece)?,
         AgentEvent::CallAnnounced { id, name } => view.call_began(&id, &name)?,
@@ -317,11 +317,7 @@ fn tell(view: &mut View, event: AgentEvent) -> io::Result<Option<Finished>> {
         }
         AgentEvent::Done(finished) => return Ok(Some(*finished)),
         // A call that must be approved is asked about when the run pauses.
-        AgentEvent::ApprovalNeeded(_)
-        | AgentEvent::Usage { .. }
-        | AgentEvent::MessageAdded(_)
-        | AgentEvent::Saved { .. }
-        | AgentEvent::StepDone { .. } => {}
+        _ => {}
     }
     Ok(None)
 }

@@ -60,7 +60,7 @@ fn a_call_that_a_killed_chat_had_begun_is_told_of() {
     again.enter("what happened?");
     again.wait_for("I see.");
     let told = scripted.last_request()["messages"].to_string();
-    assert!(told.contains("whether it did its work is not known"), "{told}");
+    assert!(told.contains("it is unknown whether it took effect"), "{told}");
     assert_eq!(scripted.provider.rejections(), []);
 }
 

@@ -1,9 +1,9 @@
-//! Stopping a run at any point.
+//! Cancelling a run at any point.
 
 use std::sync::Arc;
 
 use serde_json::json;
-use toolwire_agent::{AgentEvent, Decision, Ending, PendingCall, mend};
+use toolwire_agent::{AgentEvent, Decision, Ending, PendingCall, normalize};
 use toolwire_contract::{Conversations, Message, ModelEvent};
 use toolwire_testkit::{ScriptedTurn, check_messages};
 
@@ -20,18 +20,18 @@ fn script() -> Vec<ScriptedTurn> {
 }
 
 #[tokio::test]
-async fn after_any_event_a_cancelled_run_is_consistent_and_goes_on() {
+async fn a_run_cancelled_after_any_event_is_consistent_and_can_continue() {
     let mut cancelled_runs = 0;
     for after in 0.. {
         let (_folder, store) = store().await;
-        let model = model(script().into_iter().chain([ScriptedTurn::text("Going on.")]));
-        let person = Arc::new(|_: &PendingCall| Decision::Once);
-        let agent = builder(&model).conversations(store.clone()).person(person).build().unwrap();
+        let model = model(script().into_iter().chain([ScriptedTurn::text("I continue.")]));
+        let approver = Arc::new(|_: &PendingCall| Decision::Once);
+        let agent = builder(&model).conversations(store.clone()).approver(approver).build().unwrap();
         let mut running = agent.stream("Go");
         let mut seen = 0;
         let finished = loop {
             if seen == after {
-                running.cancelled().cancel();
+                running.cancellation_token().cancel();
             }
             match next(&mut running).await.unwrap() {
                 AgentEvent::Done(finished) => break finished,
@@ -42,14 +42,14 @@ async fn after_any_event_a_cancelled_run_is_consistent_and_goes_on() {
         check_messages(messages).unwrap_or_else(|problem| panic!("after {after}: {problem}: {messages:#?}"));
         let is_cancelled = finished.outcome.ending == Ending::Cancelled;
         assert!(is_cancelled || finished.outcome.ending == Ending::Finished, "{:?}", finished.outcome);
-        let (conversation, position) = finished.run.kept().unwrap();
-        let kept = store.load(conversation, 0).await.unwrap();
-        assert_eq!(kept.conversation.messages, position);
-        let kept = mend(kept.entries.into_iter().map(|entry| entry.message));
-        assert_eq!(kept, messages, "after {after}");
+        let (conversation, position) = finished.run.stored_in().unwrap();
+        let stored = store.load(conversation, 0).await.unwrap();
+        assert_eq!(stored.conversation.messages, position);
+        let stored = normalize(stored.entries.into_iter().map(|entry| entry.message));
+        assert_eq!(stored, messages, "after {after}");
         if is_cancelled {
             cancelled_runs += 1;
-            // Whatever is left of the script, the strict model takes the history.
+            // The strict model accepts the history at any point of the script.
             let mut run = agent.load(conversation).await.unwrap();
             assert!(run.is_done() || run.messages() == messages);
             run.say("And now?");
@@ -60,12 +60,12 @@ async fn after_any_event_a_cancelled_run_is_consistent_and_goes_on() {
             break;
         }
     }
-    // How far a run is ahead of whoever listens, and so how many end before they can be cancelled, depends on the machine.
+    // The run is ahead of the reader of the events, so some runs end before they are cancelled.
     assert!(cancelled_runs > 5, "{cancelled_runs}");
 }
 
 #[tokio::test]
-async fn what_was_written_stays_as_an_interrupted_message() {
+async fn an_incomplete_response_stays_as_an_interrupted_message() {
     let hanging = ScriptedTurn {
         events: vec![ModelEvent::Text("The answer ".into()), ModelEvent::Text("is".into())],
         end: None,
@@ -74,7 +74,7 @@ async fn what_was_written_stays_as_an_interrupted_message() {
     let agent = builder(&model).build().unwrap();
     let mut running = agent.stream("Go");
     while !matches!(next(&mut running).await.unwrap(), AgentEvent::Text(text) if text == "is") {}
-    running.cancelled().cancel();
+    running.cancellation_token().cancel();
     let (_, finished) = events(running).await;
     assert_eq!(finished.outcome.ending, Ending::Cancelled);
     assert_eq!(finished.outcome.text, "The answer is");
@@ -84,17 +84,17 @@ async fn what_was_written_stays_as_an_interrupted_message() {
 }
 
 #[tokio::test]
-async fn a_call_that_never_ends_is_cancelled_and_says_so() {
+async fn the_result_of_a_cancelled_call_says_so() {
     let model = model([ScriptedTurn::calls([("1", "hang", json!({})), ("2", "read", json!({}))])]);
     let agent = builder(&model).build().unwrap();
     let mut running = agent.stream("Go");
     while !matches!(next(&mut running).await.unwrap(), AgentEvent::CallFinished { .. }) {}
-    running.cancelled().cancel();
+    running.cancellation_token().cancel();
     let (_, finished) = events(running).await;
     assert_eq!(
         results(&finished.run.messages()[2]),
         [
-            ("1".to_owned(), "the call of `hang` was cancelled while it was under way".to_owned()),
+            ("1".to_owned(), "the call to `hang` was cancelled while it was running".to_owned()),
             ("2".to_owned(), "{}".to_owned())
         ]
     );

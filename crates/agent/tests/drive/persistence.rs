@@ -1,7 +1,7 @@
-//! What is kept, and how a conversation goes on from it.
+//! Storing messages, and continuing stored conversations.
 
 use serde_json::json;
-use toolwire_agent::{Agent, Ending, Functions, Policy, RunError};
+use toolwire_agent::{Agent, ApprovalPolicy, Ending, Functions, RunError};
 use toolwire_contract::{
     Block, Conversations, Message, ModelError, NewConversation, Role, StoreError, ToolCall, ToolResult, Usage,
 };
@@ -10,38 +10,41 @@ use toolwire_testkit::{ScriptedTurn, check_messages};
 use crate::support::{builder, model, results, store, tool};
 
 fn calls(names: &[&str]) -> Message {
-    let block = |(place, name): (usize, &&str)| Block::Call {
-        id: place.to_string(),
+    let block = |(index, name): (usize, &&str)| Block::Call {
+        id: index.to_string(),
         call: ToolCall::new(*name, serde_json::Map::new()),
     };
     Message::new(Role::Assistant, names.iter().enumerate().map(block).collect())
 }
 
 #[tokio::test]
-async fn every_message_is_kept_with_its_model_and_its_cost() {
+async fn every_message_is_stored_with_its_model_and_usage() {
     let (_folder, store) = store().await;
     let model = model([ScriptedTurn::calls([("1", "read", json!({}))]), ScriptedTurn::text("Done.")]);
     let agent = builder(&model).conversations(store.clone()).build().unwrap();
     let finished = agent.run("Go").await;
-    let kept = store.load(finished.run.kept().unwrap().0, 0).await.unwrap();
-    let cost = Some(Usage { input_tokens: 10, output_tokens: 5, ..Usage::default() });
+    let stored = store.load(finished.run.stored_in().unwrap().0, 0).await.unwrap();
+    let usage = Some(Usage { input_tokens: 10, output_tokens: 5, ..Usage::default() });
     let models = [None, Some("scripted"), None, Some("scripted")];
-    assert_eq!(kept.entries.iter().map(|entry| entry.model.as_deref()).collect::<Vec<_>>(), models);
-    assert_eq!(kept.entries.iter().map(|entry| entry.usage).collect::<Vec<_>>(), [None, cost, None, cost]);
+    assert_eq!(stored.entries.iter().map(|entry| entry.model.as_deref()).collect::<Vec<_>>(), models);
     assert_eq!(
-        kept.entries.into_iter().map(|entry| entry.message).collect::<Vec<_>>(),
+        stored.entries.iter().map(|entry| entry.usage).collect::<Vec<_>>(),
+        [None, usage, None, usage]
+    );
+    assert_eq!(
+        stored.entries.into_iter().map(|entry| entry.message).collect::<Vec<_>>(),
         finished.run.messages()
     );
 }
 
 #[tokio::test]
-async fn a_conversation_that_broke_off_in_its_calls_is_resumed() {
+async fn a_conversation_that_was_interrupted_during_its_calls_is_resumed() {
     let (_folder, store) = store().await;
     let id = store.begin(NewConversation::default()).await.unwrap().id;
     let done = Block::Result { id: "1".into(), result: ToolResult::text("read before") };
     let messages = [
         Message::user("Go"),
-        // Nobody knows what became of the first; the second is there; the third may be made again.
+        // The outcome of the first is unknown, the second has a result, and the third is repeatable.
         calls(&["delete", "read", "read"]),
         Message::new(Role::User, vec![done]),
     ];
@@ -49,51 +52,52 @@ async fn a_conversation_that_broke_off_in_its_calls_is_resumed() {
     let model = model([ScriptedTurn::text("Done.")]);
     let agent = builder(&model).conversations(store.clone()).build().unwrap();
     let run = agent.load(&id).await.unwrap();
+    assert_eq!(run.interrupted_calls().collect::<Vec<_>>(), ["delete"]);
     let finished = agent.drive(run).finish().await;
     assert_eq!(finished.outcome.ending, Ending::Finished);
-    let told = results(&model.requests()[0].messages[2]);
-    assert!(told[0].1.contains("whether it did its work is not known"), "{}", told[0].1);
-    assert_eq!([&*told[1].1, &*told[2].1], ["read before", "{}"]);
+    let results = results(&model.requests()[0].messages[2]);
+    assert!(results[0].1.contains("it is unknown whether it took effect"), "{}", results[0].1);
+    assert_eq!([&*results[1].1, &*results[2].1], ["read before", "{}"]);
     let again = agent.load(&id).await.unwrap();
     assert_eq!(again.messages(), finished.run.messages());
     assert!(again.is_done());
 }
 
 #[tokio::test]
-async fn another_writer_in_the_conversation_ends_the_run() {
+async fn a_conflict_with_another_writer_ends_the_run() {
     let (_folder, store) = store().await;
     let model = model([ScriptedTurn::text("First."), ScriptedTurn::text("Second.")]);
     let agent = builder(&model).conversations(store.clone()).build().unwrap();
     let mut run = agent.run("Go").await.run;
-    let (conversation, position) = run.kept().map(|(id, position)| (id.clone(), position)).unwrap();
-    store.append(&conversation, vec![Message::user("Me too").into()], None).await.unwrap();
+    let (conversation, position) = run.stored_in().map(|(id, position)| (id.clone(), position)).unwrap();
+    store.append(&conversation, vec![Message::user("Another message").into()], None).await.unwrap();
     run.say("Go on");
     let finished = agent.drive(run).finish().await;
     let Ending::Failed(failure) = finished.outcome.ending else { panic!("{:?}", finished.outcome) };
     let expected = StoreError::Conflict { conversation, expected: position, found: position + 1 };
     assert_eq!(failure.cause.as_deref(), Some(&RunError::Store(expected)));
     assert_eq!(failure.code, "conflict");
-    // Nothing was asked after what could not be kept.
+    // The model gets no request after a message that could not be stored.
     assert_eq!(model.requests().len(), 1);
 }
 
 #[tokio::test]
-async fn a_model_that_fails_ends_the_run_and_its_error_is_whole() {
+async fn a_model_error_ends_the_run_and_is_its_cause() {
     let error = ModelError::TimedOut {
         model: "scripted".into(),
         waiting_for: toolwire_contract::WaitPhase::FirstToken,
         after: std::time::Duration::from_secs(3),
     };
     let model = model([ScriptedTurn::calls([("1", "read", json!({}))]), ScriptedTurn::error(error.clone())]);
-    let finished = builder(&model).approvals(Policy::allow_all()).build().unwrap().run("Go").await;
+    let finished = builder(&model).approvals(ApprovalPolicy::allow_all()).build().unwrap().run("Go").await;
     let Ending::Failed(failure) = &finished.outcome.ending else { panic!("{:?}", finished.outcome) };
     assert_eq!(failure.cause.as_deref(), Some(&RunError::Model(error)));
-    assert_eq!(failure.hint.as_deref(), Some("ask again, or allow the model more time"));
+    assert_eq!(failure.hint.as_deref(), Some("retry, or increase the timeout"));
     check_messages(finished.run.messages()).unwrap();
 }
 
 #[tokio::test]
-async fn what_is_nested_too_deeply_is_kept_as_text_and_the_conversation_goes_on() {
+async fn content_that_is_nested_too_deeply_is_stored_as_text() {
     let (_folder, store) = store().await;
     let deep = (0..125).fold(json!("bottom"), |inner, _| json!([inner]));
     let text = deep.to_string();
@@ -106,22 +110,22 @@ async fn what_is_nested_too_deeply_is_kept_as_text_and_the_conversation_goes_on(
     let agent = agent.conversations(store.clone()).build().unwrap();
     let finished = agent.run("Go").await;
     assert_eq!(finished.outcome.ending, Ending::Finished, "{:?}", finished.outcome);
-    let kept = agent.load(finished.run.kept().unwrap().0).await.unwrap();
-    assert_eq!(results(&kept.messages()[2])[0].1, text);
+    let loaded = agent.load(finished.run.stored_in().unwrap().0).await.unwrap();
+    assert_eq!(results(&loaded.messages()[2])[0].1, text);
 }
 
 #[tokio::test]
-async fn messages_that_arrived_though_nobody_heard_of_it_are_not_kept_twice() {
+async fn messages_that_were_stored_without_acknowledgement_are_not_stored_twice() {
     let (_folder, store) = store().await;
     let model = model([ScriptedTurn::text("One.")]);
     let agent = builder(&model).conversations(store.clone()).build().unwrap();
     let id = store.begin(NewConversation::default()).await.unwrap().id;
     let mut run = agent.new_run();
-    run.keep_in(id.clone(), 0);
+    run.store_in(id.clone(), 0);
     run.say("Go");
     store.append(&id, vec![Message::user("Go").into()], Some(0)).await.unwrap();
-    agent.keep(&mut run).await.unwrap();
-    assert_eq!((run.unsaved().len(), run.kept().unwrap().1), (0, 1));
+    agent.persist(&mut run).await.unwrap();
+    assert_eq!((run.unsaved_messages().len(), run.stored_in().unwrap().1), (0, 1));
     let finished = agent.drive(run).finish().await;
     assert_eq!(finished.outcome.ending, Ending::Finished);
     assert_eq!(store.load(&id, 0).await.unwrap().entries.len(), 2);

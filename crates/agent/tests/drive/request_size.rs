@@ -1,13 +1,13 @@
-//! Many tools, and long conversations.
+//! Requests with many tools, and requests of long conversations.
 
 use std::sync::Arc;
 
 use serde_json::json;
-use toolwire_agent::{Agent, Context, Functions, Search};
+use toolwire_agent::{Agent, ContextSettings, Functions, SearchSettings};
 use toolwire_contract::{MissingServer, ModelLimits, ModelRequest, ToolChoice, Toolbox};
 use toolwire_testkit::{ScriptedModel, ScriptedTurn};
 
-use crate::support::{Partly, functions, model, results, tool};
+use crate::support::{PartialToolbox, functions, model, results, tool};
 
 fn many_tools() -> Functions {
     let numbered = (0..100).map(|number| format!("number_{number}_of_the_row"));
@@ -24,18 +24,19 @@ fn offered(request: &ModelRequest) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_model_with_many_tools_searches_and_is_offered_what_it_finds() {
+async fn a_model_with_many_tools_searches_and_gets_the_tools_found() {
     let model = Arc::new(
         ScriptedModel::new([
             ScriptedTurn::calls([("1", "search_tools", json!({"query": "write an email"}))]),
-            // It knows a tool that it was not offered.
+            // It calls a tool that was not in the request.
             ScriptedTurn::calls([("2", "send_mail", json!({})), ("3", "paint_picture", json!({}))]),
             ScriptedTurn::calls([("4", "search_tools", json!({}))]),
             ScriptedTurn::text("Done."),
         ])
         .with_limits(ModelLimits { context_tokens: None, tools: Some(8) }),
     );
-    let search = Search { hits: 2, ..Search::default() };
+    let mut search = SearchSettings::default();
+    search.hits = 2;
     let agent =
         Agent::builder().model(model.clone()).tools(Arc::new(many_tools())).search(search).build().unwrap();
     let finished = agent.run("Write to Anna").await;
@@ -44,19 +45,19 @@ async fn a_model_with_many_tools_searches_and_is_offered_what_it_finds() {
     assert_eq!(offered(&requests[0]), ["search_tools"]);
     assert_eq!(offered(&requests[1]), ["search_tools", "send_mail", "read_mail"]);
     assert_eq!(offered(&requests[2]), ["search_tools", "send_mail", "read_mail", "paint_picture"]);
-    assert!(Arc::ptr_eq(&requests[2].tools, &requests[3].tools), "nothing changed, so nothing is made anew");
-    let told = finished.run.messages().iter().flat_map(|message| results(message)).collect::<Vec<_>>();
+    assert!(Arc::ptr_eq(&requests[2].tools, &requests[3].tools), "an unchanged list is shared");
+    let results = finished.run.messages().iter().flat_map(|message| results(message)).collect::<Vec<_>>();
     assert!(
-        told[0].1.starts_with("These tools can be called now:\n- send_mail: the tool send_mail\n"),
+        results[0].1.starts_with("You can call these tools now:\n- send_mail: the tool send_mail\n"),
         "{}",
-        told[0].1
+        results[0].1
     );
-    assert_eq!([&*told[1].1, &*told[2].1], ["done", "done"]);
-    assert!(told[3].1.contains("`query` is missing"), "{}", told[3].1);
+    assert_eq!([&*results[1].1, &*results[2].1], ["done", "done"]);
+    assert!(results[3].1.contains("`query` is missing"), "{}", results[3].1);
 }
 
 #[tokio::test]
-async fn never_more_tools_are_offered_than_the_provider_takes() {
+async fn a_request_never_has_more_tools_than_the_provider_accepts() {
     let queries = (0..30).map(|number| format!("number {number}"));
     let searches = queries.map(|query| ScriptedTurn::calls([("1", "search_tools", json!({"query": query}))]));
     let model = Arc::new(
@@ -64,14 +65,14 @@ async fn never_more_tools_are_offered_than_the_provider_takes() {
             .with_limits(ModelLimits { context_tokens: None, tools: Some(9) }),
     );
     let agent = Agent::builder().model(model.clone()).tools(Arc::new(many_tools())).build().unwrap();
-    // The strict model refuses a request with more.
+    // The strict model rejects a request with more tools.
     assert_eq!(agent.run("Go").await.outcome.text, "Done.");
     let last = model.requests().pop().unwrap();
     assert!(last.tools.len() > 1, "{:?}", offered(&last));
 }
 
 #[tokio::test]
-async fn a_provider_that_takes_one_tool_gets_one() {
+async fn a_provider_that_accepts_one_tool_gets_one() {
     let model = Arc::new(
         ScriptedModel::new([
             ScriptedTurn::calls([("1", "search_tools", json!({"query": "paint a picture"}))]),
@@ -81,12 +82,12 @@ async fn a_provider_that_takes_one_tool_gets_one() {
         .with_limits(ModelLimits { context_tokens: None, tools: Some(1) }),
     );
     let agent = Agent::builder().model(model.clone()).tools(Arc::new(many_tools())).build().unwrap();
-    // The strict model refuses a request with more.
+    // The strict model rejects a request with more tools.
     assert_eq!(agent.run("Go").await.outcome.text, "Done.");
 }
 
 #[tokio::test]
-async fn a_tool_that_must_be_called_is_offered_without_a_search() {
+async fn a_tool_that_must_be_called_is_in_the_request() {
     let model = model([ScriptedTurn::calls([("1", "read_mail", json!({}))]), ScriptedTurn::text("Done.")]);
     let choice = ToolChoice::Tool("read_mail".into());
     let agent =
@@ -98,7 +99,7 @@ async fn a_tool_that_must_be_called_is_offered_without_a_search() {
 }
 
 #[tokio::test]
-async fn few_tools_are_offered_as_they_are() {
+async fn a_few_tools_are_all_in_the_request() {
     let model = model([ScriptedTurn::text("One."), ScriptedTurn::text("Two.")]);
     let agent = crate::support::agent(&model);
     let mut run = agent.run("Go").await.run;
@@ -109,9 +110,10 @@ async fn few_tools_are_offered_as_they_are() {
     assert!(Arc::ptr_eq(&requests[0].tools, &requests[1].tools));
 }
 
-/// A conversation that outgrows its window: what is sent stays below it, and between two cuts begins with the same bytes.
+/// The requests of a long conversation stay below the window, and most of them start with the previous
+/// request.
 #[tokio::test]
-async fn a_long_conversation_is_shortened_seldom_and_kept_whole() {
+async fn a_long_conversation_is_rarely_reduced_and_its_history_stays_complete() {
     let long = "A long line of a long result. ".repeat(40);
     let tools = Functions::new().with(tool("read", json!({"readOnlyHint": true})), move |_| {
         let long = long.clone();
@@ -125,8 +127,8 @@ async fn a_long_conversation_is_shortened_seldom_and_kept_whole() {
         ]
     });
     let without_usage = steps.map(|mut scripted| {
-        if let Some(Ok(answer)) = &mut scripted.end {
-            answer.usage = None;
+        if let Some(Ok(response)) = &mut scripted.end {
+            response.usage = None;
         }
         scripted
     });
@@ -134,7 +136,8 @@ async fn a_long_conversation_is_shortened_seldom_and_kept_whole() {
         ScriptedModel::new(without_usage)
             .with_limits(ModelLimits { context_tokens: Some(4_000), tools: None }),
     );
-    let context = Context { result_characters: 300, ..Context::default() };
+    let mut context = ContextSettings::default();
+    context.result_characters = 300;
     let agent =
         Agent::builder().model(model.clone()).tools(Arc::new(tools)).context(context).build().unwrap();
     let mut run = agent.new_run();
@@ -143,22 +146,22 @@ async fn a_long_conversation_is_shortened_seldom_and_kept_whole() {
         run = agent.drive(run).finish().await.run;
         assert!(run.context().used <= 4_000 * 8 / 10, "{:?}", run.context());
     }
-    // The history is whole.
+    // The history is complete.
     assert_eq!(run.messages().len(), 240);
     let requests = model.requests();
     let breaks = requests.windows(2).filter(|pair| !pair[1].messages.starts_with(&pair[0].messages)).count();
-    assert!(breaks > 0, "it was shortened at all");
-    assert!(breaks * 5 < requests.len(), "{breaks} of {} requests begin anew", requests.len());
+    assert!(breaks > 0, "the conversation was never reduced");
+    assert!(breaks * 5 < requests.len(), "{breaks} of {} requests have a new prefix", requests.len());
     let last = requests.last().unwrap();
     let text = json!(last.messages).to_string();
-    assert!(text.contains("Earlier parts of this conversation were left out"), "{text}");
-    assert!(text.contains("characters left out to save room"), "{text}");
+    assert!(text.contains("Earlier parts of this conversation are omitted"), "{text}");
+    assert!(text.contains("characters omitted to save space"), "{text}");
     assert!(text.contains("Read number 59"));
 }
 
-/// Where every answer is stopped, what the person says next is in one message with the results of the calls before.
+/// If every run is stopped, each user message is merged with the results of the calls before it.
 #[tokio::test]
-async fn a_conversation_of_stopped_steps_is_shortened_too() {
+async fn a_conversation_of_stopped_steps_is_reduced_too() {
     let long = "A long line of a long result. ".repeat(40);
     let tools = Functions::new().with(tool("read", json!({"readOnlyHint": true})), move |_| {
         let long = long.clone();
@@ -166,8 +169,8 @@ async fn a_conversation_of_stopped_steps_is_shortened_too() {
     });
     let steps = (0..40).map(|number| {
         let mut scripted = ScriptedTurn::calls([(format!("c{number}").as_str(), "read", json!({}))]);
-        if let Some(Ok(answer)) = &mut scripted.end {
-            answer.usage = None;
+        if let Some(Ok(response)) = &mut scripted.end {
+            response.usage = None;
         }
         scripted
     });
@@ -179,7 +182,7 @@ async fn a_conversation_of_stopped_steps_is_shortened_too() {
     for number in 0..40 {
         run.say(format!("Read number {number}. {}", "And be quick about it. ".repeat(10)));
         run = agent.drive(run).finish().await.run;
-        // The strict model has taken each request: no result is without its call.
+        // The strict model accepted each request, so every result has its call.
         assert!(run.context().used <= 2_000 * 8 / 10, "{number}: {:?}", run.context());
     }
     assert_eq!(run.messages().len(), 81);
@@ -188,13 +191,14 @@ async fn a_conversation_of_stopped_steps_is_shortened_too() {
 }
 
 #[tokio::test]
-async fn a_model_is_told_which_servers_are_away() {
+async fn the_instructions_name_unavailable_servers() {
     let model = model([ScriptedTurn::text("I cannot see files.")]);
-    let away = |server: &str| MissingServer { server: server.to_owned(), reason: "it ended".to_owned() };
-    let (tools, missing) = (functions(), vec![away("files"), away("git")]);
+    let unavailable =
+        |server: &str| MissingServer { server: server.to_owned(), reason: "it exited".to_owned() };
+    let (tools, missing) = (functions(), vec![unavailable("files"), unavailable("git")]);
     let agent = Agent::builder()
         .model(model.clone())
-        .tools(Arc::new(Partly { listed: tools.tools(), missing, tools }))
+        .tools(Arc::new(PartialToolbox { listed: tools.tools(), missing, tools }))
         .instructions("Be brief.")
         .build()
         .unwrap();
@@ -202,8 +206,8 @@ async fn a_model_is_told_which_servers_are_away() {
     assert_eq!(
         model.requests()[0].instructions.as_deref(),
         Some(
-            "Be brief.\n\nThe tools of `files`, `git` are not there at the moment. Where they are needed, say so instead \
-             of guessing."
+            "Be brief.\n\nThe tools of `files`, `git` are currently unavailable. If you need them, say so instead of \
+             guessing."
         )
     );
 }

@@ -1,13 +1,13 @@
-//! Words that mean about the same where tools are concerned.
+//! Groups of words with similar meanings in the names and descriptions of tools.
 //!
-//! People say `make a picture`, tools say `generate_image`. The groups are about what tools do in general; no service and
-//! no tool has a word of its own in here.
+//! Users write "make a picture" where a tool is named `generate_image`. The groups describe what tools do in
+//! general; they contain no words of specific services or tools.
 
 use std::collections::HashMap;
 
-use super::words::words;
+use super::terms::terms;
 
-/// Each line is a group.
+/// One group per line.
 const GROUPS: &str = "
 get fetch retrieve read view show display see load obtain
 list show enumerate exist available overview
@@ -92,15 +92,15 @@ count number many amount
 slow performance speed fast
 ";
 
-/// For each word, as it is compared, the others of its groups.
-pub(super) fn groups() -> HashMap<String, Vec<String>> {
-    let mut alike: HashMap<String, Vec<String>> = HashMap::new();
+/// Returns, for each term, the other terms of its groups.
+pub(super) fn by_term() -> HashMap<String, Vec<String>> {
+    let mut synonyms: HashMap<String, Vec<String>> = HashMap::new();
     for line in GROUPS.lines() {
-        let group: Vec<String> = words(line).collect();
-        for word in &group {
-            let others = group.iter().filter(|other| *other != word).cloned();
-            alike.entry(word.clone()).or_default().extend(others);
+        let group: Vec<String> = terms(line).collect();
+        for term in &group {
+            let others = group.iter().filter(|other| *other != term).cloned();
+            synonyms.entry(term.clone()).or_default().extend(others);
         }
     }
-    alike
+    synonyms
 }

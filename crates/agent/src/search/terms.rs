@@ -1,9 +1,9 @@
-//! The words of a text, in the form in which they are compared.
+//! Splits text into search terms.
 
 use rust_stemmers::{Algorithm, Stemmer};
 
-/// Words that say nothing about what a tool does, sorted.
-const EMPTY: &[&str] = &[
+/// Words without information about what a tool does, sorted.
+const STOP_WORDS: &[&str] = &[
     "a", "about", "all", "also", "an", "and", "any", "are", "as", "at", "be", "been", "but", "by", "can",
     "could", "do", "does", "for", "from", "had", "has", "have", "how", "i", "if", "in", "into", "is", "it",
     "its", "me", "more", "my", "need", "no", "not", "of", "on", "one", "only", "or", "our", "out", "please",
@@ -12,38 +12,39 @@ const EMPTY: &[&str] = &[
     "what", "when", "where", "which", "who", "will", "with", "would", "you", "your",
 ];
 
-/// The words of a text: parts of `camelCase` and `snake_case` names on their own, in lower case, without endings.
-pub(super) fn words(text: &str) -> impl Iterator<Item = String> {
+/// Returns the search terms of a text: its words and the parts of `camelCase` and `snake_case` names, in
+/// lower case, stemmed, without stop words.
+pub(super) fn terms(text: &str) -> impl Iterator<Item = String> {
     let stemmer = Stemmer::create(Algorithm::English);
-    split(text)
+    words(text)
         .into_iter()
-        .filter(|word| EMPTY.binary_search(&word.as_str()).is_err())
+        .filter(|word| STOP_WORDS.binary_search(&word.as_str()).is_err())
         .map(move |word| stemmer.stem(&word).into_owned())
 }
 
-fn split(text: &str) -> Vec<String> {
+fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word = String::new();
     let mut characters = text.chars().peekable();
-    let mut before: Option<char> = None;
+    let mut previous: Option<char> = None;
     while let Some(character) = characters.next() {
-        let begins = match before {
-            // `camelCase`, and the last capital of `HTTPServer`.
-            Some(before) if character.is_uppercase() => {
-                before.is_lowercase()
-                    || before.is_uppercase() && characters.peek().is_some_and(|next| next.is_lowercase())
+        let starts_word = match previous {
+            // The `C` of `camelCase` and the `S` of `HTTPServer`.
+            Some(previous) if character.is_uppercase() => {
+                previous.is_lowercase()
+                    || previous.is_uppercase() && characters.peek().is_some_and(|next| next.is_lowercase())
             }
-            Some(before) => before.is_numeric() != character.is_numeric(),
+            Some(previous) => previous.is_numeric() != character.is_numeric(),
             None => false,
         };
-        if begins || !character.is_alphanumeric() {
+        if starts_word || !character.is_alphanumeric() {
             words.push(std::mem::take(&mut word));
         }
         if character.is_alphanumeric() {
             word.extend(character.to_lowercase());
-            before = Some(character);
+            previous = Some(character);
         } else {
-            before = None;
+            previous = None;
         }
     }
     words.push(word);
@@ -57,11 +58,11 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expected: &[&str]) {
-        assert_eq!(words(text).collect::<Vec<_>>(), expected);
+        assert_eq!(terms(text).collect::<Vec<_>>(), expected);
     }
 
     #[test]
-    fn names_fall_into_their_parts() {
+    fn names_are_split_into_their_parts() {
         check("listPullRequests", &["list", "pull", "request"]);
         check("get_HTTPServer-status", &["get", "http", "server", "status"]);
         check("s3.put.object2", &["3", "put", "object", "2"]);
@@ -69,12 +70,12 @@ mod tests {
     }
 
     #[test]
-    fn the_empty_words_are_sorted() {
-        assert!(EMPTY.is_sorted());
+    fn stop_words_are_sorted() {
+        assert!(STOP_WORDS.is_sorted());
     }
 
     #[test]
-    fn endings_and_empty_words_do_not_count() {
+    fn words_are_stemmed_and_stop_words_removed() {
         check("What is the weather? It was raining, I searched.", &["weather", "rain", "search"]);
     }
 }

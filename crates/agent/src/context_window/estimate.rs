@@ -1,17 +1,19 @@
-//! How many tokens something takes, roughly.
+//! Estimates of token counts.
 //!
-//! Four bytes of ASCII count as a token, and so does each other character; an image counts as a thousand. For English and
-//! JSON that is a little too much, for most other languages too. What the provider counts corrects it
-//! ([`Memory::calibrate`](super::Memory::calibrate)), so only the proportions between messages matter in the long run.
+//! Four ASCII bytes count as one token, and so does each other character; an image counts as a thousand
+//! tokens. That is slightly too much for English, JSON and most other languages. The provider's counts
+//! correct the estimates ([`ContextWindow::calibrate`](super::ContextWindow::calibrate)), so over time only
+//! the proportions matter.
 
 use serde_json::{Map, Value};
 use toolwire_contract::{Block, Content, Message, ResourceBody, Tool, ToolResult};
 
-/// What providers put around each message and each block.
-const AROUND: u64 = 4;
-const PICTURE: u64 = 1_000;
+/// The tokens that providers add for each message, block and tool.
+const OVERHEAD_TOKENS: u64 = 4;
+/// The tokens of an image, an audio recording or a binary resource.
+const MEDIA_TOKENS: u64 = 1_000;
 
-/// How many tokens a text takes, roughly: a quarter of its ASCII characters and one for each other.
+/// Estimates the tokens of a text: one for four ASCII characters, and one for each other character.
 pub fn estimate_tokens(text: &str) -> u64 {
     let others = text.bytes().filter(|byte| *byte >= 0xc0).count() as u64;
     let ascii = text.bytes().filter(u8::is_ascii).count() as u64;
@@ -19,11 +21,11 @@ pub fn estimate_tokens(text: &str) -> u64 {
 }
 
 pub(crate) fn message_tokens(message: &Message) -> u64 {
-    AROUND + message.content.iter().map(block_tokens).sum::<u64>()
+    OVERHEAD_TOKENS + message.content.iter().map(block_tokens).sum::<u64>()
 }
 
 pub(super) fn block_tokens(block: &Block) -> u64 {
-    AROUND
+    OVERHEAD_TOKENS
         + match block {
             Block::Content(content) => content_tokens(content),
             Block::Call { call, .. } => {
@@ -33,7 +35,7 @@ pub(super) fn block_tokens(block: &Block) -> u64 {
         }
 }
 
-pub(super) fn result_tokens(result: &ToolResult) -> u64 {
+fn result_tokens(result: &ToolResult) -> u64 {
     let blocks = result.blocks();
     if blocks.is_empty() {
         return result.structured_content.as_ref().map_or(0, value_tokens);
@@ -44,25 +46,25 @@ pub(super) fn result_tokens(result: &ToolResult) -> u64 {
 fn content_tokens(content: &Content) -> u64 {
     match content {
         Content::Text { text, .. } => estimate_tokens(text),
-        Content::Image { .. } | Content::Audio { .. } => PICTURE,
+        Content::Image { .. } | Content::Audio { .. } => MEDIA_TOKENS,
         Content::Resource { resource, .. } => match &resource.body {
             ResourceBody::Text(text) => estimate_tokens(text),
-            ResourceBody::Blob(_) => PICTURE,
+            ResourceBody::Blob(_) => MEDIA_TOKENS,
         },
         Content::ResourceLink(link) => estimate_tokens(&link.uri) + estimate_tokens(&link.name),
         Content::Other(value) => value_tokens(value),
     }
 }
 
-/// Of a tool's definition: what a model is told of it.
+/// Estimates the tokens of a tool's definition, as it is sent to a model.
 pub(crate) fn tool_tokens(tool: &Tool) -> u64 {
-    AROUND
+    OVERHEAD_TOKENS
         + estimate_tokens(&tool.name)
         + tool.description.as_deref().map_or(0, estimate_tokens)
         + tool.input_schema.as_ref().map_or(0, value_tokens)
 }
 
-/// Of a value as compact JSON, without writing it.
+/// Estimates the tokens of a value as compact JSON, without serializing it.
 fn value_tokens(value: &Value) -> u64 {
     match value {
         Value::Null | Value::Bool(_) => 1,
@@ -82,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_counts_by_its_characters() {
+    fn text_is_estimated_by_its_characters() {
         for (text, expected) in
             [("", 0), ("a", 1), ("abcd", 1), ("abcde", 2), ("äöü", 3), ("日本語", 3), ("a日", 2)]
         {

@@ -1,0 +1,191 @@
+//! Selects the parts of a history that are omitted or shortened in requests.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use toolwire_contract::{Block, Content, Message, Role, ToolResult};
+
+use super::estimate::{block_tokens, message_tokens};
+use crate::run::is_result;
+use crate::settings::ContextSettings;
+
+/// The number of messages at the end whose results are shortened only if nothing else can be omitted.
+const RECENT_MESSAGES: usize = 2;
+
+const OMISSION_NOTE: &str = "[Earlier parts of this conversation are omitted to save space.]";
+
+/// The parts of a history that are not sent. The numbers only grow, so a part that was omitted stays omitted.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Compaction {
+    /// Results in messages before this index are shortened.
+    shortened: usize,
+    /// Messages before this index, which starts a turn, are omitted.
+    turns: usize,
+    /// In the turn that starts at the first index, the messages after it are omitted up to the second index.
+    steps: Option<(usize, usize)>,
+}
+
+/// The size of a message in tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct MessageSize {
+    full: u64,
+    /// With shortened results.
+    shortened: u64,
+    without_results: u64,
+}
+
+impl MessageSize {
+    pub(super) fn of(message: &Message, result_characters: usize) -> MessageSize {
+        let full = message_tokens(message);
+        // A message this small is not shortened.
+        let is_small = full <= result_characters as u64 / 4 || !has_results(message);
+        let shortened = if is_small {
+            full
+        } else {
+            message_tokens(&shorten_results(message, result_characters)).min(full)
+        };
+        let results = message.content.iter().filter(|block| is_result(block));
+        let without_results = full - results.map(block_tokens).sum::<u64>().min(full);
+        MessageSize { full, shortened, without_results }
+    }
+}
+
+impl Compaction {
+    /// Omits or shortens one more part; `false` if there is none.
+    pub(super) fn advance(&mut self, history: &[Arc<Message>]) -> bool {
+        let recent = history.len().saturating_sub(RECENT_MESSAGES);
+        let next_results = |from: usize, to: usize| (from..to).find(|index| has_results(&history[*index]));
+        if let Some(index) = next_results(self.shortened.max(self.turns), recent) {
+            self.shortened = index + 1;
+            return true;
+        }
+        if let Some(turn) = (self.turns + 1..history.len()).find(|index| starts_turn(&history[*index])) {
+            self.turns = turn;
+            self.steps = None;
+            return true;
+        }
+        // Only one turn remains: its first message stays, and the steps after it are omitted one by one.
+        let omitted =
+            self.steps.filter(|(turn, _)| *turn == self.turns).map_or(self.turns + 1, |(_, end)| end);
+        if omitted + 2 < history.len() && is_step(&history[omitted..omitted + 2]) {
+            self.steps = Some((self.turns, omitted + 2));
+            return true;
+        }
+        if let Some(index) = next_results(self.shortened.max(omitted), history.len()) {
+            self.shortened = index + 1;
+            return true;
+        }
+        false
+    }
+
+    /// Returns the messages to send.
+    pub(super) fn apply(&self, history: &[Arc<Message>], context: &ContextSettings) -> Vec<Arc<Message>> {
+        let is_incomplete = self.turns > 0 || self.steps.is_some();
+        let mut sent = Vec::with_capacity(history.len());
+        for (index, message) in self.sent(history) {
+            let mut message = if self.follows_omission(index) && has_results(message) {
+                Arc::new(remove_results(message))
+            } else if index < self.shortened && has_results(message) {
+                Arc::new(shorten_results(message, context.result_characters))
+            } else {
+                message.clone()
+            };
+            if is_incomplete && index == self.turns {
+                Arc::make_mut(&mut message).content.insert(0, Block::Content(Content::text(OMISSION_NOTE)));
+            }
+            sent.push(message);
+        }
+        sent
+    }
+
+    /// Returns the size of the messages to send, in tokens.
+    pub(super) fn tokens(&self, history: &[Arc<Message>], sizes: &[MessageSize]) -> u64 {
+        let tokens = |(index, _): (usize, &Arc<Message>)| {
+            if self.follows_omission(index) {
+                sizes[index].without_results
+            } else if index < self.shortened {
+                sizes[index].shortened
+            } else {
+                sizes[index].full
+            }
+        };
+        self.sent(history).map(tokens).sum()
+    }
+
+    /// Whether this is the first message sent after omitted turns. The calls of its results are omitted too.
+    fn follows_omission(&self, index: usize) -> bool {
+        self.turns > 0 && index == self.turns
+    }
+
+    fn sent<'a>(&self, history: &'a [Arc<Message>]) -> impl Iterator<Item = (usize, &'a Arc<Message>)> {
+        let (turns, steps) = (self.turns, self.steps.filter(|(turn, _)| *turn == self.turns));
+        history
+            .iter()
+            .enumerate()
+            .skip(turns)
+            .filter(move |(index, _)| steps.is_none_or(|(turn, end)| *index <= turn || *index >= end))
+    }
+}
+
+/// Whether the user wrote something in this message. After a step that was stopped, the same message also has
+/// the results of that step.
+fn starts_turn(message: &Message) -> bool {
+    message.role == Role::User && message.content.iter().any(|block| !is_result(block))
+}
+
+fn has_results(message: &Message) -> bool {
+    message.content.iter().any(is_result)
+}
+
+/// Whether these two messages are a response with calls, and its results without any text of the user.
+fn is_step(messages: &[Arc<Message>]) -> bool {
+    let [response, results] = messages else { return false };
+    response.role == Role::Assistant && results.role == Role::User && results.content.iter().all(is_result)
+}
+
+fn remove_results(message: &Message) -> Message {
+    let content = message.content.iter().filter(|block| !is_result(block));
+    Message { content: content.cloned().collect(), role: message.role, extra: message.extra.clone() }
+}
+
+fn shorten_results(message: &Message, max_chars: usize) -> Message {
+    let content = message.content.iter().map(|block| match block {
+        Block::Result { id, result } => {
+            Block::Result { id: id.clone(), result: shorten_result(result, max_chars) }
+        }
+        other => other.clone(),
+    });
+    Message { content: content.collect(), role: message.role, extra: message.extra.clone() }
+}
+
+/// Reduces a result to text with at most `max_chars` of its characters: the start and the end.
+fn shorten_result(result: &ToolResult, max_chars: usize) -> ToolResult {
+    let mut text = String::new();
+    for content in result.blocks() {
+        match content {
+            Content::Text { text: part, .. } => text.push_str(part),
+            other => text.push_str(&format!("[{} omitted]", other.type_name().unwrap_or("content"))),
+        }
+        text.push('\n');
+    }
+    if result.blocks().is_empty() {
+        text = result.structured_content.as_ref().map(Value::to_string).unwrap_or_default();
+    }
+    let text = text.trim_end();
+    let is_plain = matches!(result.blocks(), [Content::Text { .. }]) && result.structured_content.is_none();
+    let characters = text.chars().count();
+    if characters <= max_chars {
+        if is_plain {
+            return result.clone();
+        }
+        return ToolResult { is_error: result.is_error, ..ToolResult::text(text) };
+    }
+    let (head, tail) = (max_chars * 2 / 3, max_chars / 3);
+    let start: String = text.chars().take(head).collect();
+    let end: String = text.chars().skip(characters - tail).collect();
+    let omitted = characters - head - tail;
+    let text = format!("{start}\n[… {omitted} characters omitted to save space …]\n{end}");
+    ToolResult { is_error: result.is_error, ..ToolResult::text(text) }
+}

@@ -1,0 +1,162 @@
+//! The public state of a run.
+
+use std::mem;
+use std::sync::Arc;
+
+use toolwire_contract::{Block, Content, ConversationId, Message, Role, ToolResult, Usage, truncate};
+
+use super::{Run, RunState, UnsavedMessage, history};
+use crate::approval::PendingCall;
+use crate::event::ContextUse;
+use crate::outcome::{Ending, RunOutcome};
+use crate::settings::AgentSettings;
+
+const MAX_TITLE_CHARS: usize = 60;
+
+impl Run {
+    /// Returns the complete history. Messages of the user and of the assistant alternate, and each call has
+    /// its result in the next message, except for calls that are open now.
+    pub fn messages(&self) -> &[Arc<Message>] {
+        &self.history
+    }
+
+    /// Returns a title for the conversation: the start of the first line that the user wrote.
+    pub fn title(&self) -> Option<String> {
+        let messages = self.history.iter().filter(|message| message.role == Role::User);
+        let mut texts = messages.flat_map(|message| &message.content).filter_map(|block| match block {
+            Block::Content(Content::Text { text, .. }) => Some(text),
+            _ => None,
+        });
+        let line = texts.find_map(|text| text.lines().map(str::trim).find(|line| !line.is_empty()))?;
+        // Titles are printed in lists, where control characters could corrupt the terminal.
+        let printable = |char: char| if char.is_control() { char::REPLACEMENT_CHARACTER } else { char };
+        Some(truncate(line, MAX_TITLE_CHARS).chars().map(printable).collect())
+    }
+
+    pub fn settings(&self) -> &AgentSettings {
+        &self.settings
+    }
+
+    /// Returns the settings to change them, for example the approvals. Changes apply from the next response
+    /// on.
+    pub fn settings_mut(&mut self) -> &mut AgentSettings {
+        &mut self.settings
+    }
+
+    /// Returns the total usage of this run.
+    pub fn usage(&self) -> Usage {
+        self.usage
+    }
+
+    /// Returns how full the context window is.
+    pub fn context(&self) -> ContextUse {
+        let size = self.settings.context.window(self.catalog.limits());
+        ContextUse { used: self.context_window.used(), size }
+    }
+
+    /// Returns the tools that the user allowed permanently, the oldest first.
+    pub fn always_allowed(&self) -> &[String] {
+        &self.always
+    }
+
+    /// Allows a tool permanently, as [`Decision::Always`](crate::Decision::Always) does.
+    pub fn allow_always(&mut self, tool: impl Into<String>) {
+        let tool = tool.into();
+        if !self.always.contains(&tool) {
+            self.always.push(tool);
+        }
+    }
+
+    /// Whether there is nothing to do until the user writes another message.
+    pub fn is_done(&self) -> bool {
+        self.state != RunState::Working
+    }
+
+    /// Returns the work of building the search index, if it is needed and not done yet.
+    pub(crate) fn pending_index_build(&self) -> Option<impl FnOnce() + Send + 'static> {
+        self.catalog.pending_index_build(&self.settings)
+    }
+
+    pub(crate) fn has_open_calls(&self) -> bool {
+        !self.calls.is_empty()
+    }
+
+    /// Returns the calls that need approval.
+    pub fn pending_calls(&self) -> Vec<PendingCall> {
+        self.calls.iter().filter_map(|call| call.pending(self.catalog.tool(&call.call.name))).collect()
+    }
+
+    /// Returns the tools whose calls were running when their process ended. It is unknown whether the calls
+    /// took effect; the model is informed when the run continues.
+    pub fn interrupted_calls(&self) -> impl Iterator<Item = &str> {
+        let open = self.calls.iter().filter(|call| call.is_outcome_unknown());
+        open.map(|call| call.call.name.as_str()).chain(history::interrupted_calls(&self.history))
+    }
+
+    /// Returns the number of responses to the last user message.
+    pub fn steps(&self) -> u32 {
+        self.turn.steps
+    }
+
+    /// Returns the conversation in which the messages are stored, and the number of stored messages.
+    pub fn stored_in(&self) -> Option<(&ConversationId, u64)> {
+        self.conversation.as_ref().map(|conversation| (conversation, self.position))
+    }
+
+    /// Sets the conversation in which new messages are stored, and the number of messages that it has.
+    pub fn store_in(&mut self, conversation: ConversationId, position: u64) {
+        self.conversation = Some(conversation);
+        self.position = position;
+    }
+
+    /// Returns the complete messages that are not yet stored, in their order.
+    pub fn unsaved_messages(&self) -> &[UnsavedMessage] {
+        &self.unsaved
+    }
+
+    /// Marks the first `count` of [`Run::unsaved_messages`] as stored.
+    pub fn mark_saved(&mut self, count: usize) {
+        self.unsaved.drain(..count.min(self.unsaved.len()));
+        self.position += count as u64;
+    }
+
+    /// Returns the id, name and result of calls that were completed without being made since the last call of
+    /// this method.
+    pub(crate) fn take_unreported_results(&mut self) -> Vec<(String, String, ToolResult)> {
+        mem::take(&mut self.unreported_results)
+    }
+
+    /// Returns the outcome; for a run that is not done, the calls that need approval.
+    pub(crate) fn outcome(&self) -> RunOutcome {
+        let ending = match &self.state {
+            RunState::Idle => Ending::Finished,
+            RunState::Working => Ending::NeedsApproval(self.pending_calls()),
+            RunState::Done(ending) => ending.clone(),
+        };
+        RunOutcome {
+            ending,
+            text: self.turn.text.clone(),
+            stop: self.turn.stop.clone(),
+            usage: self.turn.usage,
+            steps: self.turn.steps,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn title(text: &str) -> Option<String> {
+        let mut run = Run::new(AgentSettings::default());
+        run.say(text);
+        run.title()
+    }
+
+    #[test]
+    fn the_title_is_the_first_line_with_text() {
+        assert_eq!(title("\n  What is\u{7} this?\nmore"), Some("What is\u{fffd} this?".to_owned()));
+        assert_eq!(title(" \n"), None);
+        assert_eq!(title(&"word ".repeat(40)).map(|title| title.chars().count()), Some(60));
+    }
+}

@@ -1,0 +1,105 @@
+//! All tools that are available.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use toolwire_contract::{ModelLimits, Tool};
+
+use crate::context_window::tool_tokens;
+use crate::search::ToolIndex;
+use crate::settings::AgentSettings;
+
+/// The available tools, with data that is computed once. Cheap to clone.
+#[derive(Clone, Default)]
+pub(crate) struct Catalog(Arc<CatalogInner>);
+
+#[derive(Default)]
+struct CatalogInner {
+    tools: Arc<[Tool]>,
+    limits: ModelLimits,
+    by_name: HashMap<String, usize>,
+    /// Tools that were listed before. A call may still reach them, and their annotations decide about its
+    /// approval.
+    removed: HashMap<String, Tool>,
+    /// The size of all definitions.
+    tokens: u64,
+    index: OnceLock<ToolIndex>,
+}
+
+impl Catalog {
+    /// Returns the catalog of these tools: the same one if nothing has changed.
+    pub(crate) fn updated(&self, tools: Arc<[Tool]>, limits: ModelLimits) -> Catalog {
+        let is_unchanged = Arc::ptr_eq(&tools, &self.0.tools) || tools == self.0.tools;
+        if is_unchanged && limits == self.0.limits {
+            return self.clone();
+        }
+        // The first tool of a name is the one that a toolbox calls.
+        let mut by_name = HashMap::with_capacity(tools.len());
+        for (index, tool) in tools.iter().enumerate() {
+            by_name.entry(tool.name.clone()).or_insert(index);
+        }
+        let mut removed = self.0.removed.clone();
+        removed.extend(self.0.tools.iter().map(|tool| (tool.name.clone(), tool.clone())));
+        removed.retain(|name, _| !by_name.contains_key(name));
+        let tokens = tools.iter().map(tool_tokens).sum();
+        Catalog(Arc::new(CatalogInner { tools, limits, by_name, removed, tokens, index: OnceLock::new() }))
+    }
+
+    pub(super) fn is_same(&self, other: &Catalog) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    pub(super) fn tools(&self) -> &Arc<[Tool]> {
+        &self.0.tools
+    }
+
+    pub(super) fn limits(&self) -> ModelLimits {
+        self.0.limits
+    }
+
+    /// Returns the size of all definitions in tokens.
+    pub(super) fn tokens(&self) -> u64 {
+        self.0.tokens
+    }
+
+    /// Returns a tool that is listed now or was listed before.
+    pub(super) fn tool(&self, name: &str) -> Option<&Tool> {
+        self.listed(name).or_else(|| self.0.removed.get(name))
+    }
+
+    pub(super) fn listed(&self, name: &str) -> Option<&Tool> {
+        self.0.by_name.get(name).map(|index| &self.0.tools[*index])
+    }
+
+    pub(super) fn index(&self) -> &ToolIndex {
+        self.0.index.get_or_init(|| ToolIndex::new(self.0.tools.clone()))
+    }
+
+    /// Returns the work of building the search index, if the model will search and it is not done yet.
+    pub(super) fn pending_index_build(
+        &self,
+        settings: &AgentSettings,
+    ) -> Option<impl FnOnce() + Send + 'static> {
+        let is_pending = self.needs_search(settings) && self.0.index.get().is_none();
+        let catalog = is_pending.then(|| self.clone())?;
+        Some(move || {
+            catalog.index();
+        })
+    }
+
+    /// Whether there are too many tools to send all definitions.
+    pub(super) fn needs_search(&self, settings: &AgentSettings) -> bool {
+        let search = &settings.search;
+        let max_tools = self.0.limits.tools.map_or(search.tools, |limit| limit.min(search.tools));
+        let window = settings.context.window(self.0.limits);
+        let max_tokens =
+            window.map(|window| window.saturating_mul(u64::from(search.percent_of_context)) / 100);
+        self.0.tools.len() > max_tools || max_tokens.is_some_and(|max_tokens| self.0.tokens > max_tokens)
+    }
+}
+
+impl std::fmt::Debug for Catalog {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "Catalog({} tools)", self.0.tools.len())
+    }
+}

@@ -1,0 +1,197 @@
+//! The tools of a request.
+//!
+//! If there are few tools, all of them, in the order of the toolbox. Otherwise a tool to search for tools,
+//! and the tools that were found or called before. Tools are only added at the end, so that prompt caches
+//! work.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use toolwire_contract::{Block, Message, Tool, ToolCall, ToolResult};
+
+use super::catalog::Catalog;
+use crate::context_window::tool_tokens;
+use crate::search::first_sentence;
+use crate::settings::{AgentSettings, ContextSettings, SearchSettings};
+
+/// Names of the search tool. The first name that no other tool has is used.
+const SEARCH_NAMES: [&str; 3] = ["search_tools", "search_all_tools", "toolwire_search_tools"];
+
+/// The tools of a request.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct OfferedTools {
+    /// The tools that were found or called, in the order of their first use.
+    in_use: Vec<String>,
+    /// For each of them, the value of `uses` when it was last found or called.
+    last_use: BTreeMap<String, u64>,
+    uses: u64,
+    /// The name of the search tool in the last request.
+    search_name: Option<String>,
+    #[serde(skip)]
+    cached: Option<CachedList>,
+}
+
+/// The last list, with everything that it depends on.
+#[derive(Clone, Debug)]
+struct CachedList {
+    catalog: Catalog,
+    in_use: usize,
+    settings: (SearchSettings, ContextSettings),
+    tools: Arc<[Tool]>,
+    tokens: u64,
+}
+
+impl OfferedTools {
+    /// Returns the tools of the next request. The list is the same one as before if nothing has changed.
+    pub(super) fn list(&mut self, catalog: &Catalog, settings: &AgentSettings) -> Arc<[Tool]> {
+        if let Some(cached) = &self.cached
+            && cached.catalog.is_same(catalog)
+            && cached.in_use == self.in_use.len()
+            && cached.settings.0 == settings.search
+            && cached.settings.1 == settings.context
+        {
+            return cached.tools.clone();
+        }
+        let is_search = catalog.needs_search(settings);
+        let tools: Arc<[Tool]> = if is_search {
+            let name = free_search_name(catalog);
+            self.search_name = Some(name.to_owned());
+            self.remove_unused(catalog, settings);
+            let in_use = self.in_use.iter().filter_map(|name| catalog.listed(name)).cloned();
+            let max_tools = catalog.limits().tools.unwrap_or(usize::MAX);
+            let search_tool = search_tool(name, catalog.tools().len());
+            [search_tool].into_iter().chain(in_use).take(max_tools).collect()
+        } else {
+            self.search_name = None;
+            catalog.tools().clone()
+        };
+        let tokens = if is_search { tools.iter().map(tool_tokens).sum() } else { catalog.tokens() };
+        self.cached = Some(CachedList {
+            catalog: catalog.clone(),
+            in_use: self.in_use.len(),
+            settings: (settings.search.clone(), settings.context.clone()),
+            tools: tools.clone(),
+            tokens,
+        });
+        tools
+    }
+
+    /// Returns the size of the last list in tokens.
+    pub(super) fn tokens(&self) -> u64 {
+        self.cached.as_ref().map_or(0, |cached| cached.tokens)
+    }
+
+    pub(super) fn is_search(&self, name: &str) -> bool {
+        self.search_name.as_deref() == Some(name)
+    }
+
+    /// Performs a call of the search tool. The following requests contain the tools found.
+    pub(super) fn search(
+        &mut self,
+        catalog: &Catalog,
+        call: &ToolCall,
+        settings: &AgentSettings,
+    ) -> ToolResult {
+        let query =
+            call.arguments.as_ref().and_then(|arguments| arguments.get("query")).and_then(Value::as_str);
+        let Some(query) = query.filter(|query| !query.trim().is_empty()) else {
+            return ToolResult::error("`query` is missing: describe in a few words what the tool should do");
+        };
+        let max_hits = settings.search.hits.min(max_in_use(catalog, settings)).max(1);
+        let hits = catalog.index().search(query, max_hits);
+        if hits.is_empty() {
+            return ToolResult::text(format!(
+                "No tool matches `{query}`. Search again with other words, more general words or the name of the \
+                 service, or continue without a tool."
+            ));
+        }
+        let mut text = String::from("You can call these tools now:\n");
+        for hit in &hits {
+            text.push_str(&format!("- {}: {}\n", hit.tool.name, first_sentence(hit.tool)));
+        }
+        text.push_str("If none of them is suitable, search again with other words.");
+        for hit in hits {
+            self.mark(&hit.tool.name);
+        }
+        ToolResult::text(text)
+    }
+
+    /// Marks a listed tool as used.
+    pub(super) fn use_tool(&mut self, catalog: &Catalog, name: &str) {
+        if catalog.listed(name).is_some() {
+            self.mark(name);
+        }
+    }
+
+    /// Marks the tools that a history calls as used, so that the requests of a resumed conversation contain
+    /// them.
+    pub(super) fn mark_called(&mut self, history: &[Arc<Message>]) {
+        for block in history.iter().flat_map(|message| &message.content) {
+            if let Block::Call { call, .. } = block {
+                if SEARCH_NAMES.contains(&&*call.name) {
+                    self.search_name = Some(call.name.clone());
+                } else {
+                    self.mark(&call.name);
+                }
+            }
+        }
+    }
+
+    fn mark(&mut self, name: &str) {
+        self.uses += 1;
+        if self.last_use.insert(name.to_owned(), self.uses).is_none() {
+            self.in_use.push(name.to_owned());
+        }
+    }
+
+    /// If too many tools are in use, removes the least recently used half of them, so that the list then
+    /// stays unchanged for some time.
+    fn remove_unused(&mut self, catalog: &Catalog, settings: &AgentSettings) {
+        let last_use = &mut self.last_use;
+        let max = max_in_use(catalog, settings);
+        if self.in_use.iter().filter(|name| catalog.listed(name).is_some()).count() <= max {
+            return;
+        }
+        let mut newest_first: Vec<u64> = last_use.values().copied().collect();
+        newest_first.sort_unstable_by(|one, other| other.cmp(one));
+        let remaining = (max / 2).max(settings.search.hits.min(max));
+        let oldest = newest_first.get(remaining.saturating_sub(1)).copied();
+        last_use.retain(|_, used| oldest.is_some_and(|oldest| *used >= oldest));
+        self.in_use.retain(|name| last_use.contains_key(name));
+    }
+}
+
+/// Returns how many tools a request can contain in addition to the search tool.
+fn max_in_use(catalog: &Catalog, settings: &AgentSettings) -> usize {
+    let limit = catalog.limits().tools.map_or(usize::MAX, |limit| limit.saturating_sub(1));
+    settings.search.kept.min(limit)
+}
+
+fn free_search_name(catalog: &Catalog) -> &'static str {
+    SEARCH_NAMES.iter().find(|name| catalog.listed(name).is_none()).unwrap_or(&SEARCH_NAMES[2])
+}
+
+fn search_tool(name: &str, count: usize) -> Tool {
+    // Rounded down, so that one tool more or less does not change the list.
+    let count = if count >= 100 { count / 100 * 100 } else { count / 10 * 10 };
+    let description = format!(
+        "Finds tools by what they do. More than {count} tools are available, but only those found so far are listed. \
+         Search before you say that something is impossible. You can call the tools found in the next step."
+    );
+    let query = "What the tool should do, in a few words, with the name of the service if you know it";
+    let schema = json!({
+        "type": "object",
+        "properties": {"query": {"type": "string", "description": query}},
+        "required": ["query"],
+        "additionalProperties": false
+    });
+    let annotations = json!({"readOnlyHint": true, "openWorldHint": false});
+    Tool {
+        description: Some(description),
+        annotations: annotations.as_object().cloned(),
+        ..Tool::new(name, schema)
+    }
+}

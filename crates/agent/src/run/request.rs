@@ -1,0 +1,50 @@
+//! The next model request.
+
+use toolwire_contract::{ModelRequest, ToolChoice};
+
+use super::Run;
+
+impl Run {
+    pub(super) fn request(&mut self) -> ModelRequest {
+        let is_first = self.turn.steps == 0;
+        if let (true, ToolChoice::Tool(name)) = (is_first, &self.settings.tool_choice) {
+            // A tool that must be called must also be in the request.
+            self.offered_tools.use_tool(&self.catalog, name);
+        }
+        let tools = self.offered_tools.list(&self.catalog, &self.settings);
+        let instructions = self.instructions();
+        let fixed = self.offered_tools.tokens() + instructions.as_deref().map_or(0, crate::estimate_tokens);
+        let window = self.settings.context.window(self.catalog.limits());
+        let messages = self.context_window.select_messages(&self.history, fixed, window, &self.settings);
+        ModelRequest {
+            instructions,
+            messages,
+            tool_choice: match &self.settings.tool_choice {
+                _ if tools.is_empty() => ToolChoice::Auto,
+                choice if is_first => choice.clone(),
+                ToolChoice::None => ToolChoice::None,
+                _ => ToolChoice::Auto,
+            },
+            tools,
+            max_output_tokens: self.settings.max_output_tokens,
+            temperature: self.settings.temperature,
+        }
+    }
+
+    /// Returns the instructions of the settings and a note about unavailable servers.
+    fn instructions(&self) -> Option<String> {
+        let instructions = self.settings.instructions.clone();
+        if self.unavailable_servers.is_empty() {
+            return instructions;
+        }
+        let names: Vec<String> = self.unavailable_servers.iter().map(|name| format!("`{name}`")).collect();
+        let note = format!(
+            "The tools of {} are currently unavailable. If you need them, say so instead of guessing.",
+            names.join(", ")
+        );
+        Some(match instructions {
+            Some(instructions) => format!("{instructions}\n\n{note}"),
+            None => note,
+        })
+    }
+}
