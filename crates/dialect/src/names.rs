@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use bumpalo::Bump;
 
 use crate::json::{Member, Node, get};
-use crate::schema::{Keys, Profile};
+use crate::schema::{Profile, RestrictedKeys};
 
 /// `_` and eight hexadecimal digits.
 const SUFFIX: usize = 9;
@@ -111,15 +111,15 @@ pub(crate) fn tools(names: &[&str], server: Option<&str>, profile: &Profile) -> 
 
 /// The key on the wire for each property of one object. In an open one a renamed key is made unlike any other that
 /// could come.
-pub(crate) fn keys(own: &[&str], rule: Keys, open: bool) -> Vec<String> {
+pub(crate) fn keys(own: &[&str], rule: RestrictedKeys, open: bool) -> Vec<String> {
     let legal = |key: &str| match rule {
-        Keys::Any => true,
-        Keys::Root => {
+        RestrictedKeys::None => true,
+        RestrictedKeys::Root => {
             !key.is_empty()
                 && key.len() <= KEY_LIMIT
                 && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-'))
         }
-        Keys::All => {
+        RestrictedKeys::All => {
             key.len() <= KEY_LIMIT
                 && key.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
                 && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
@@ -132,9 +132,9 @@ pub(crate) fn keys(own: &[&str], rule: Keys, open: bool) -> Vec<String> {
     let mut wires: Vec<String> = own.iter().map(|key| (*key).to_owned()).collect();
     for index in order {
         let key = own[index];
-        let extra = |byte: u8| rule == Keys::Root && matches!(byte, b'-' | b'.');
+        let extra = |byte: u8| rule == RestrictedKeys::Root && matches!(byte, b'-' | b'.');
         let mut plain = plain(key, extra);
-        if rule == Keys::All && plain.starts_with(|first: char| first.is_ascii_digit()) {
+        if rule == RestrictedKeys::All && plain.starts_with(|first: char| first.is_ascii_digit()) {
             plain.insert(0, '_');
         }
         let telling = plain.bytes().any(|byte| byte.is_ascii_alphanumeric());

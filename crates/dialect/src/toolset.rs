@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::arguments::{ArgumentError, Codec, Decoded, Encoded};
 use crate::definition::{Parts, takes_arguments, wrap};
 use crate::json::{Node, Writer, to_value};
-use crate::schema::{self, Converted, Counts};
+use crate::schema::{self, Converted, Inexpressible, SchemaSize};
 use crate::source::{Source, Sources, read};
 use crate::{Change, Dialect, Effect, Family, Options, Refusal, Report, Status, names, nearest};
 
@@ -128,7 +128,8 @@ impl Toolset {
                 toolset.definitions.push(to_value(made.definition, arena));
                 let own = made.source.input_schema.map_or(Value::Null, |node| to_value(node, arena));
                 let converted = made.converted;
-                let (wire, mended) = (to_value(converted.schema, arena), to_value(converted.mended, arena));
+                let (wire, mended) =
+                    (to_value(converted.schema, arena), to_value(converted.normalized, arena));
                 let codec = Codec::new(dialect, converted.plan, converted.shared, wire, own, mended);
                 toolset.tools.push(Bound {
                     name: report.tool.clone(),
@@ -305,13 +306,13 @@ fn convert_one<'a>(
 ) -> Result<Converted<'a>, Refusal> {
     if dialect == Dialect::Mcp {
         let schema = source.input_schema.unwrap_or(Node::Null);
-        return Ok(Converted::untouched(schema));
+        return Ok(Converted::unchanged(schema));
     }
     let converted = schema::convert(source.input_schema, dialect, options, arena)?;
     if dialect != Dialect::AnthropicStrict || converted.strict != Some(true) {
         return Ok(converted);
     }
-    let Counts { optional, unions, .. } = converted.counts.clone().unwrap_or_default();
+    let SchemaSize { optional, unions, .. } = converted.size;
     let over = [
         (spent.strict + 1, STRICT_TOOLS, "strict tools"),
         (spent.optional + optional, STRICT_OPTIONAL, "optional properties"),
@@ -328,7 +329,7 @@ fn convert_one<'a>(
             dialect,
             options,
             arena,
-            (String::new(), "strict", reason),
+            Inexpressible { pointer: String::new(), detail: reason },
         );
     }
     spent.strict += 1;
@@ -351,7 +352,7 @@ fn define<'a>(
     }
     // Gemini's tools without arguments have no schema, so what its root says goes to the tool.
     let unshown = dialect.family() == Family::Gemini && !takes_arguments(converted.schema);
-    let aside = if unshown { converted.schema.member("description") } else { converted.aside };
+    let aside = if unshown { converted.schema.member("description") } else { converted.root_description };
     let description = match (source.description, aside) {
         (description, None) => description,
         (None, aside) => aside,
