@@ -4,7 +4,7 @@ use bumpalo::Bump;
 
 use crate::definition::{DefinitionParts, accepts_arguments, wrap};
 use crate::json::{JsonWriter, Node};
-use crate::schema::{self, Converted, Counts};
+use crate::schema::{self, Converted, Inexpressible, SchemaSize};
 use crate::source::{SourceTool, SourceTools, read};
 use crate::{Change, Dialect, Effect, Family, Options, Refusal, Report, Status, names};
 
@@ -132,16 +132,16 @@ fn convert_one<'a>(
     usage: &mut StrictUsage,
 ) -> Result<Converted<'a>, Refusal> {
     if dialect == Dialect::Mcp {
-        return Ok(Converted::untouched(source.input_schema.unwrap_or(Node::Null)));
+        return Ok(Converted::unchanged(source.input_schema.unwrap_or(Node::Null)));
     }
     let converted = schema::convert(source.input_schema, dialect, options, arena)?;
     if dialect != Dialect::AnthropicStrict || converted.strict != Some(true) {
         return Ok(converted);
     }
-    match usage.add(converted.counts.as_ref()) {
+    match usage.add(&converted.size) {
         Ok(()) => Ok(converted),
-        Err(reason) => {
-            let reason = (String::new(), "strict", reason);
+        Err(detail) => {
+            let reason = Inexpressible { pointer: String::new(), detail };
             schema::fall_back(source.input_schema, dialect, options, arena, reason)
         }
     }
@@ -161,12 +161,11 @@ impl StrictUsage {
     const MAX_UNIONS: usize = 16;
 
     /// Adds a tool, or returns the reason why the request has no room for it.
-    fn add(&mut self, counts: Option<&Counts>) -> Result<(), String> {
-        let (optional, unions) = counts.map_or((0, 0), |counts| (counts.optional, counts.unions));
+    fn add(&mut self, size: &SchemaSize) -> Result<(), String> {
         let total = StrictUsage {
             tools: self.tools + 1,
-            optional: self.optional + optional,
-            unions: self.unions + unions,
+            optional: self.optional + size.optional,
+            unions: self.unions + size.unions,
         };
         for (count, limit, what) in [
             (total.tools, Self::MAX_TOOLS, "strict tools"),
@@ -196,7 +195,8 @@ fn define<'a>(
     }
     // A Gemini tool without arguments has no schema, so the root's description moves to the tool.
     let omits_schema = dialect.family() == Family::Gemini && !accepts_arguments(converted.schema);
-    let addition = if omits_schema { converted.schema.member("description") } else { converted.aside };
+    let addition =
+        if omits_schema { converted.schema.member("description") } else { converted.root_description };
     let description = match (source.description, addition) {
         (Some(description), Some(addition)) => {
             let text = |node: Node<'a>| node.text(arena).unwrap_or_default();

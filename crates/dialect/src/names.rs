@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use bumpalo::Bump;
 
 use crate::json::{Member, Node, get};
-use crate::schema::{Keys, Profile};
+use crate::schema::{Profile, RestrictedKeys};
 
 /// The length of the hash suffix: `_` and eight hexadecimal digits.
 const SUFFIX_LEN: usize = 9;
@@ -108,15 +108,15 @@ pub(crate) fn wire_names(names: &[&str], server: Option<&str>, profile: &Profile
 /// Returns the key that the model sees for each property of one object.
 ///
 /// An `open` object accepts additional keys, so its renamed keys always carry a hash to make a collision unlikely.
-pub(crate) fn wire_keys(own: &[&str], rule: Keys, open: bool) -> Vec<String> {
+pub(crate) fn wire_keys(own: &[&str], rule: RestrictedKeys, open: bool) -> Vec<String> {
     let is_valid = |key: &str| match rule {
-        Keys::Any => true,
-        Keys::Root => {
+        RestrictedKeys::None => true,
+        RestrictedKeys::Root => {
             !key.is_empty()
                 && key.len() <= MAX_KEY_LEN
                 && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-'))
         }
-        Keys::All => {
+        RestrictedKeys::All => {
             key.len() <= MAX_KEY_LEN
                 && key.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
                 && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
@@ -129,9 +129,9 @@ pub(crate) fn wire_keys(own: &[&str], rule: Keys, open: bool) -> Vec<String> {
     let mut wires: Vec<String> = own.iter().map(|key| (*key).to_owned()).collect();
     for index in order {
         let key = own[index];
-        let extra = |byte: u8| rule == Keys::Root && matches!(byte, b'-' | b'.');
+        let extra = |byte: u8| rule == RestrictedKeys::Root && matches!(byte, b'-' | b'.');
         let mut sanitized = sanitize(key, extra);
-        if rule == Keys::All && sanitized.starts_with(|first: char| first.is_ascii_digit()) {
+        if rule == RestrictedKeys::All && sanitized.starts_with(|first: char| first.is_ascii_digit()) {
             sanitized.insert(0, '_');
         }
         let is_readable = sanitized.bytes().any(|byte| byte.is_ascii_alphanumeric());

@@ -10,7 +10,7 @@ use toolwire_contract::{Tool, nearest_names};
 use crate::arguments::{ArgumentError, Codec, Decoded, Encoded};
 use crate::convert::{ConvertedTool, ReadError, convert_each};
 use crate::json::{Node, to_value};
-use crate::schema::is_same_place;
+use crate::schema::is_same_node;
 use crate::source::{SourceTool, SourceTools, read};
 use crate::{Dialect, Family, Options, Report};
 
@@ -158,9 +158,9 @@ fn codec_of<'a>(tool: ConvertedTool<'a>, dialect: Dialect, arena: &'a Bump) -> C
     let ConvertedTool { source, converted, .. } = tool;
     let own = Arc::new(source.schema_value(arena));
     let share = |node: Node<'a>, known: Node<'a>, value: &Arc<Value>| {
-        if is_same_place(node, known) { value.clone() } else { Arc::new(to_value(node, arena)) }
+        if is_same_node(node, known) { value.clone() } else { Arc::new(to_value(node, arena)) }
     };
-    let mended = share(converted.mended, source.input_schema.unwrap_or(Node::Null), &own);
-    let wire = share(converted.schema, converted.mended, &mended);
-    Codec::new(dialect, converted.plan, converted.shared, wire, own, mended)
+    let normalized = share(converted.normalized, source.input_schema.unwrap_or(Node::Null), &own);
+    let wire = share(converted.schema, converted.normalized, &normalized);
+    Codec::new(dialect, converted.plan, converted.shared, wire, own, normalized)
 }

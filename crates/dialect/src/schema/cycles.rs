@@ -1,15 +1,16 @@
-//! Circles of references.
+//! Cycles in the graph of references.
 
-use crate::schema::identity::{ByIdentity, Identities};
+use super::node_id::{NodeMap, NodeSet};
 
-/// Nodes of a graph that lie on a circle, and the length of its longest way, each circle counting once.
-pub(super) fn cycles(uses: &ByIdentity<Vec<usize>>) -> (Identities, usize) {
-    // Tarjan's strongly connected components, with the stack in our hands.
-    let mut index: ByIdentity<(usize, usize)> = ByIdentity::default();
-    let mut on_stack: Identities = Identities::default();
+/// Returns the nodes of a graph that are part of a cycle, and the length of the longest path, on which every
+/// strongly connected component counts as one node.
+pub(super) fn cycles(uses: &NodeMap<Vec<usize>>) -> (NodeSet, usize) {
+    // Tarjan's algorithm with an explicit stack.
+    let mut index: NodeMap<(usize, usize)> = NodeMap::default();
+    let mut on_stack: NodeSet = NodeSet::default();
     let mut component: Vec<usize> = Vec::new();
-    let mut found = Identities::default();
-    let mut ways: ByIdentity<usize> = ByIdentity::default();
+    let mut found = NodeSet::default();
+    let mut path_lengths: NodeMap<usize> = NodeMap::default();
     let none = Vec::new();
     for start in uses.keys() {
         if index.contains_key(start) {
@@ -43,19 +44,19 @@ pub(super) fn cycles(uses: &ByIdentity<Vec<usize>>) -> (Identities, usize) {
             if order == low {
                 let from = component.iter().rposition(|member| *member == node).unwrap_or(0);
                 let members = component.split_off(from);
-                let circular = members.len() > 1 || edges.contains(&node);
-                // What a component leads to was finished before it.
-                let onward = members.iter().filter_map(|member| uses.get(member)).flatten();
-                let way = 1 + onward.filter_map(|next| ways.get(next)).max().copied().unwrap_or(0);
-                ways.extend(members.iter().map(|member| (*member, way)));
+                let is_cycle = members.len() > 1 || edges.contains(&node);
+                // The components that this one leads to are finished.
+                let next = members.iter().filter_map(|member| uses.get(member)).flatten();
+                let longest = next.filter_map(|next| path_lengths.get(next)).max().copied().unwrap_or(0);
+                path_lengths.extend(members.iter().map(|member| (*member, longest + 1)));
                 for member in members {
                     on_stack.remove(&member);
-                    if circular {
+                    if is_cycle {
                         found.insert(member);
                     }
                 }
             }
         }
     }
-    (found, ways.values().max().copied().unwrap_or(0))
+    (found, path_lengths.values().max().copied().unwrap_or(0))
 }

@@ -1,19 +1,21 @@
-//! Whether two schemas share no value. Errs on the side of "they may".
+//! Whether two schemas have no value in common.
 
+use super::keywords::{list_at, object_at};
 use super::refs::Document;
 use super::types::TypeSet;
 use crate::json::{Node, Object, get};
 
-/// How many levels are looked into.
-const FAR: usize = 6;
+/// Maximum depth of nested schemas that are compared.
+const MAX_DEPTH: usize = 6;
 
-/// Whether no value can fit both, counting objects that name their properties as closed.
-pub(crate) fn disjoint<'a>(a: Node<'a>, b: Node<'a>, document: Option<&Document<'a>>) -> bool {
-    within(a, b, document, FAR)
+/// Whether no value satisfies both schemas, if objects with named properties are closed. Returns `false` when
+/// in doubt.
+pub(crate) fn are_disjoint<'a>(a: Node<'a>, b: Node<'a>, document: Option<&Document<'a>>) -> bool {
+    disjoint_within(a, b, document, MAX_DEPTH)
 }
 
-fn within<'a>(a: Node<'a>, b: Node<'a>, document: Option<&Document<'a>>, far: usize) -> bool {
-    let Some(far) = far.checked_sub(1) else { return false };
+fn disjoint_within<'a>(a: Node<'a>, b: Node<'a>, document: Option<&Document<'a>>, depth: usize) -> bool {
+    let Some(depth) = depth.checked_sub(1) else { return false };
     let (a, b) = match (a, b) {
         (Node::Bool(false), _) | (_, Node::Bool(false)) => return true,
         (Node::Object(a), Node::Object(b)) => (a, b),
@@ -23,17 +25,17 @@ fn within<'a>(a: Node<'a>, b: Node<'a>, document: Option<&Document<'a>>, far: us
         if let (Some(Node::Text(reference)), Some(document)) = (get(here, "$ref"), document)
             && let Some(target) = document.resolve("", reference)
         {
-            return within(target.node, there, Some(document), far);
+            return disjoint_within(target.node, there, Some(document), depth);
         }
         for keyword in ["anyOf", "oneOf"] {
             if let Some(branches) = get(here, keyword).and_then(Node::list)
-                && branches.iter().all(|branch| within(*branch, there, document, far))
+                && branches.iter().all(|branch| disjoint_within(*branch, there, document, depth))
             {
                 return true;
             }
         }
         if let Some(parts) = get(here, "allOf").and_then(Node::list)
-            && parts.iter().any(|part| within(*part, there, document, far))
+            && parts.iter().any(|part| disjoint_within(*part, there, document, depth))
         {
             return true;
         }
@@ -47,10 +49,10 @@ fn within<'a>(a: Node<'a>, b: Node<'a>, document: Option<&Document<'a>>, far: us
     {
         return true;
     }
-    types.is_only_object() && objects(a, b, document, far)
+    types.is_only_object() && are_disjoint_objects(a, b, document, depth)
 }
 
-/// The types a schema allows, by its values if it lists them.
+/// Returns the types that a schema allows, taken from its values if it lists them.
 fn types_of(members: Object<'_>) -> TypeSet {
     let types = TypeSet::of(members);
     match values(members) {
@@ -69,10 +71,14 @@ fn values<'a>(members: Object<'a>) -> Option<Vec<Node<'a>>> {
     }
 }
 
-fn objects<'a>(a: Object<'a>, b: Object<'a>, document: Option<&Document<'a>>, far: usize) -> bool {
-    let properties =
-        |schema: Object<'a>| get(schema, "properties").and_then(Node::object).unwrap_or_default();
-    let required = |schema: Object<'a>| get(schema, "required").and_then(Node::list).unwrap_or_default();
+fn are_disjoint_objects<'a>(
+    a: Object<'a>,
+    b: Object<'a>,
+    document: Option<&Document<'a>>,
+    depth: usize,
+) -> bool {
+    let properties = |schema: Object<'a>| object_at(schema, "properties");
+    let required = |schema: Object<'a>| list_at(schema, "required");
     let closed = |schema: Object<'a>| match get(schema, "additionalProperties") {
         Some(Node::Bool(false)) => true,
         None => !properties(schema).is_empty() && get(schema, "patternProperties").is_none(),
@@ -85,7 +91,7 @@ fn objects<'a>(a: Object<'a>, b: Object<'a>, document: Option<&Document<'a>>, fa
                 (_, None) if closed(there) => return true,
                 (Some(ours), Some(theirs)) => {
                     let both = required(there).iter().any(|other| other.same(*name));
-                    if both && within(ours, theirs, document, far) {
+                    if both && disjoint_within(ours, theirs, document, depth) {
                         return true;
                     }
                 }

@@ -1,51 +1,43 @@
-//! Replaces references by what they point to, in a schema that is otherwise kept word for word.
+//! Replaces references by the schemas they point to, in a schema that is otherwise unchanged.
 
 use super::context::Context;
-use super::draft::Draft;
-use super::refs::{Document, identity};
-use super::{Slot, is_annotation, slot};
+use super::edit::ObjectEdit;
+use super::is_annotation;
+use super::node_id::node_id;
+use super::refs::{Document, MAX_INLINE_DEPTH, MAX_INLINED_SCHEMAS};
 use crate::Effect;
-use crate::json::{Member, Node, Object, Place, get};
-
-/// How many schemas may come of it; beyond, references stay.
-const BUDGET: usize = 10_000;
-
-/// How many references may be replaced inside each other.
-const DEEPEST: usize = 64;
+use crate::json::{Node, Object, Place, get};
 
 struct Inlining<'d, 'a> {
     document: &'d Document<'a>,
+    /// Reference targets that are being inlined.
     open: Vec<usize>,
-    spent: usize,
+    schemas: usize,
     /// A reference was replaced.
     replaced: bool,
-    /// A reference had to stay.
-    stayed: bool,
+    /// A reference could not be replaced.
+    remaining: bool,
 }
 
 impl<'a> Context<'a, '_> {
-    /// The schema without references, but for circles.
+    /// Replaces all references except recursive ones.
     pub(crate) fn inline(&mut self, root: Node<'a>, document: &Document<'a>) -> Node<'a> {
-        let open = vec![identity(root)];
-        let mut inlining = Inlining { document, open, spent: 0, replaced: false, stayed: false };
+        let open = vec![node_id(root)];
+        let mut inlining = Inlining { document, open, schemas: 0, replaced: false, remaining: false };
         let mut node = self.inline_node(root, &mut inlining, &Place::ROOT);
-        if inlining.spent > BUDGET || inlining.stayed && !inlining.replaced {
+        if inlining.schemas > MAX_INLINED_SCHEMAS || inlining.remaining && !inlining.replaced {
             return root;
         }
-        if !inlining.stayed {
-            let mut draft = Draft::of(node.object().unwrap_or_default());
-            draft.remove("$defs");
-            draft.remove("definitions");
-            node = self.object(draft.members());
+        if !inlining.remaining {
+            let members = self.without(node.object().unwrap_or_default(), "$defs");
+            node = Node::Object(self.without(members, "definitions"));
         }
-        let detail = if !inlining.replaced {
-            "definitions that nothing points at are left out"
-        } else if inlining.stayed {
-            "references are replaced by what they point to, but for those that lead back to themselves"
-        } else {
-            "references are replaced by what they point to"
+        let detail = match (inlining.replaced, inlining.remaining) {
+            (false, _) => "unused definitions removed",
+            (true, false) => "$ref replaced by the referenced schema",
+            (true, true) => "$ref replaced by the referenced schema, except where it is recursive",
         };
-        self.note(&Place::ROOT, "$ref", Effect::Rewritten, detail);
+        self.record(&Place::ROOT, "$ref", Effect::Rewritten, detail);
         node
     }
 
@@ -56,46 +48,44 @@ impl<'a> Context<'a, '_> {
         place: &Place<'_>,
     ) -> Node<'a> {
         let Some(members) = node.object() else { return node };
-        inlining.spent += 1;
-        if inlining.spent > BUDGET {
+        inlining.schemas += 1;
+        if inlining.schemas > MAX_INLINED_SCHEMAS {
             return node;
         }
-        inlining.stayed |= get(members, "$dynamicRef").is_some();
+        inlining.remaining |= get(members, "$dynamicRef").is_some();
         let Some(reference) = get(members, "$ref").and_then(|node| node.text(self.arena)) else {
-            return self.inline_children(members, inlining, place);
+            return Node::Object(self.inline_children(members, inlining, place));
         };
-        let base = inlining.document.base_at(place);
-        let Some(target) = inlining.document.resolve(&base, reference) else { return node };
-        let id = identity(target.node);
+        let Some(target) = inlining.document.resolve_at(place, reference) else { return node };
+        let id = node_id(target.node);
         let constrained = members.iter().any(|member| member.key != "$ref" && !is_annotation(member.key));
         if constrained && get(members, "allOf").is_some()
             || inlining.document.is_cyclic(target.node)
-            || inlining.open.len() > DEEPEST
+            || inlining.open.len() > MAX_INLINE_DEPTH
             || inlining.open.contains(&id)
         {
-            inlining.stayed = true;
+            inlining.remaining = true;
             return node;
         }
         inlining.open.push(id);
-        let shown = self.inline_node(target.node, inlining, &Place::at(&target.pointer));
+        let referenced = self.inline_node(target.node, inlining, &Place::at(&target.pointer));
         inlining.open.pop();
         inlining.replaced = true;
         if members.len() == 1 {
-            return shown;
+            return referenced;
         }
         if constrained {
-            let mut draft =
-                Draft::of(self.inline_children(members, inlining, place).object().unwrap_or_default());
-            draft.remove("$ref");
-            draft.put("allOf", self.list(&[shown]));
-            return self.object(draft.members());
+            let mut edit = ObjectEdit::of(self.inline_children(members, inlining, place));
+            edit.remove("$ref");
+            edit.put("allOf", self.list(&[referenced]));
+            return self.object(edit.members());
         }
-        let Some(shown) = shown.object() else { return shown };
-        let mut draft = Draft::of(shown);
-        for member in members.iter().filter(|member| member.key != "$ref") {
-            draft.put(member.key, member.value);
+        let Some(referenced) = referenced.object() else { return referenced };
+        let mut edit = ObjectEdit::of(referenced);
+        for annotation in members.iter().filter(|member| member.key != "$ref") {
+            edit.put(annotation.key, annotation.value);
         }
-        self.object(draft.members())
+        self.object(edit.members())
     }
 
     fn inline_children(
@@ -103,38 +93,19 @@ impl<'a> Context<'a, '_> {
         members: Object<'a>,
         inlining: &mut Inlining<'_, 'a>,
         place: &Place<'_>,
-    ) -> Node<'a> {
-        let mut draft = Draft::of(members);
+    ) -> Object<'a> {
+        let mut edit = ObjectEdit::of(members);
         for member in members {
-            let inside = place.key(member.key);
-            let value = match (slot(member.key), member.value) {
-                (Slot::Schema | Slot::Items, Node::Object(_)) => {
-                    self.inline_node(member.value, inlining, &inside)
-                }
-                (Slot::SchemaList, Node::List(schemas)) => {
-                    let schemas: Vec<Node<'a>> = schemas
-                        .iter()
-                        .enumerate()
-                        .map(|(index, schema)| self.inline_node(*schema, inlining, &inside.index(index)))
-                        .collect();
-                    self.list(&schemas)
-                }
-                (Slot::Properties | Slot::SchemaMap, Node::Object(schemas))
-                    if !matches!(member.key, "$defs" | "definitions") =>
-                {
-                    let schemas: Vec<Member<'a>> = schemas
-                        .iter()
-                        .map(|entry| {
-                            let here = inside.key(entry.key);
-                            Member::new(entry.key, self.inline_node(entry.value, inlining, &here))
-                        })
-                        .collect();
-                    self.object(&schemas)
-                }
-                _ => continue,
-            };
-            draft.put(member.key, value);
+            if matches!(member.key, "$defs" | "definitions" | "dependencies") {
+                continue;
+            }
+            let inlined = self.map_schemas(*member, place, |context, schema, _, place| {
+                Some(context.inline_node(schema, inlining, place))
+            });
+            if let Some(value) = inlined {
+                edit.put(member.key, value);
+            }
         }
-        self.object(draft.members())
+        self.finish(edit)
     }
 }

@@ -1,56 +1,57 @@
-//! Two schemas that hold at once, as one.
+//! Merges two schemas that both apply into one.
 //!
-//! Merging is exact or it does not happen: what cannot be said in one schema is handed back, for the caller to keep
-//! beside it or to tell in words. One level is merged; where both name the same property, an `allOf` of the two is left
-//! for whoever lowers that property.
+//! Merging never changes the meaning: a rule that does not fit into one schema is returned to the caller.
+//! Only one level is merged. A property of both schemas becomes an `allOf`, which is merged when that
+//! property is lowered.
 
 use super::context::Context;
-use super::draft::Draft;
+use super::edit::ObjectEdit;
 use super::is_annotation;
+use super::keywords::{object_at, required_keys};
 use super::types::TypeSet;
 use crate::json::{Decimal, KeyIndex, Member, Node, Object, get};
 
-/// Why two schemas cannot be one.
+/// Why two schemas cannot be merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Clash {
+pub(crate) enum MergeError {
     /// No value satisfies both.
-    Never,
-    /// So much was merged already that it can only be meant to do harm.
+    Unsatisfiable,
+    /// [`MAX_MERGED_MEMBERS`] is exceeded.
     TooLarge,
 }
 
-/// How many members may be copied while the schemas of one tool are merged.
-const BUDGET: usize = 1_000_000;
+/// Maximum number of members that merging may copy for one tool, as a protection against hostile schemas.
+const MAX_MERGED_MEMBERS: usize = 1_000_000;
 
 impl<'a> Context<'a, '_> {
-    /// Both `a` and `b`. Annotations of `a` win. Keywords of `b` that found no place go to `leftover`.
+    /// Merges `b` into `a`. Annotations of `a` win. Rules of `b` that cannot be merged go to `leftover`.
     pub(crate) fn merge(
         &self,
         a: Object<'a>,
         b: Object<'a>,
         leftover: &mut Vec<Member<'a>>,
-    ) -> Result<Object<'a>, Clash> {
-        let size = |schema: Object<'a>| {
-            schema.len() + get(schema, "properties").and_then(Node::object).map_or(0, <[_]>::len)
-        };
-        self.merged.set(self.merged.get() + 1 + size(a) + size(b));
-        if self.merged.get() > BUDGET {
-            return Err(Clash::TooLarge);
+    ) -> Result<Object<'a>, MergeError> {
+        let size = |schema: Object<'a>| schema.len() + object_at(schema, "properties").len();
+        self.merged_members.set(self.merged_members.get() + 1 + size(a) + size(b));
+        if self.merged_members.get() > MAX_MERGED_MEMBERS {
+            return Err(MergeError::TooLarge);
         }
-        let mut merged = Draft::of(a);
+        let mut merged = ObjectEdit::of(a);
         let patterned = |schema: Object<'a>| get(schema, "patternProperties").is_some();
         let bounded = |schema: Object<'a>| {
             get(schema, "additionalProperties").is_some_and(|rest| !matches!(rest, Node::Bool(true)))
         };
+        let has_key_rules = |schema: Object<'a>| schema.iter().any(|member| is_key_rule(member.key));
         if (patterned(a) || patterned(b))
             && (bounded(a) || bounded(b))
-            && speaks_of_keys(a)
-            && speaks_of_keys(b)
+            && has_key_rules(a)
+            && has_key_rules(b)
         {
-            // Which keys a pattern covers cannot be told from the names alone.
-            let (object, rest): (Vec<Member<'a>>, Vec<Member<'a>>) =
-                b.iter().partition(|member| is_about_keys(member.key));
-            leftover.extend(object);
+            // `additionalProperties` of one schema would no longer see which keys the patterns of the other
+            // cover.
+            let (key_rules, rest): (Vec<Member<'a>>, Vec<Member<'a>>) =
+                b.iter().partition(|member| is_key_rule(member.key));
+            leftover.extend(key_rules);
             for member in rest {
                 self.merge_keyword(&mut merged, member, leftover)?;
             }
@@ -62,35 +63,31 @@ impl<'a> Context<'a, '_> {
                 self.merge_keyword(&mut merged, *member, leftover)?;
             }
         }
-        if let Some(values) = merged.get("enum").and_then(Node::list)
-            && values.is_empty()
-        {
-            return Err(Clash::Never);
+        if matches!(merged.get("enum"), Some(Node::List([]))) {
+            return Err(MergeError::Unsatisfiable);
         }
-        Ok(if merged.is_edited() { self.members(merged.members()) } else { a })
+        Ok(self.finish(merged))
     }
 
     fn merge_keyword(
         &self,
-        merged: &mut Draft<'a>,
+        merged: &mut ObjectEdit<'a>,
         member: Member<'a>,
         leftover: &mut Vec<Member<'a>>,
-    ) -> Result<(), Clash> {
+    ) -> Result<(), MergeError> {
         let Member { key, value } = member;
         let Some(existing) = merged.get(key) else {
             if key == "const" && merged.get("enum").is_some() {
-                let kept = keep(merged.get("enum"), |other| other.same(value));
-                if kept.is_empty() {
-                    return Err(Clash::Never);
+                if !lists(merged.get("enum"), value) {
+                    return Err(MergeError::Unsatisfiable);
                 }
                 merged.remove("enum");
             }
             if key == "enum"
                 && let Some(constant) = merged.get("const")
             {
-                let allowed =
-                    value.list().is_some_and(|values| values.iter().any(|other| other.same(constant)));
-                return if allowed { Ok(()) } else { Err(Clash::Never) };
+                let allowed = lists(Some(value), constant);
+                return if allowed { Ok(()) } else { Err(MergeError::Unsatisfiable) };
             }
             merged.put(key, value);
             return Ok(());
@@ -102,21 +99,21 @@ impl<'a> Context<'a, '_> {
             "type" => {
                 let types = types_of(existing).and(types_of(value));
                 if types.is_empty() {
-                    return Err(Clash::Never);
+                    return Err(MergeError::Unsatisfiable);
                 }
                 let names: Vec<Node<'a>> = types.names().into_iter().map(Node::Text).collect();
                 merged.put("type", if names.len() == 1 { names[0] } else { self.list(&names) });
             }
             "enum" => {
-                let kept = keep(Some(existing), |one| {
-                    value.list().is_some_and(|others| others.iter().any(|other| other.same(one)))
-                });
-                if kept.is_empty() {
-                    return Err(Clash::Never);
+                let existing = existing.list().unwrap_or_default().iter();
+                let common: Vec<Node<'a>> =
+                    existing.copied().filter(|one| lists(Some(value), *one)).collect();
+                if common.is_empty() {
+                    return Err(MergeError::Unsatisfiable);
                 }
-                merged.put("enum", self.list(&kept));
+                merged.put("enum", self.list(&common));
             }
-            "const" => return Err(Clash::Never),
+            "const" => return Err(MergeError::Unsatisfiable),
             "required" => {
                 let mut names = existing.list().unwrap_or_default().to_vec();
                 for name in value.list().unwrap_or_default() {
@@ -133,20 +130,23 @@ impl<'a> Context<'a, '_> {
                 merged.put(key, tighter(existing, value, false));
             }
             "items" => merged.put("items", self.both(existing, value)),
-            "$defs" | "definitions" => {
-                // Definitions are found by pointer, never by what they were merged into.
-            }
             "uniqueItems" => merged.put(key, Node::Bool(true)),
+            // This includes definitions, which references find in the original schema.
             _ if is_annotation(key) => {}
             _ => leftover.push(member),
         }
         Ok(())
     }
 
-    /// The properties of both, and what both say about all other keys.
-    fn merge_properties(&self, merged: &mut Draft<'a>, a: Object<'a>, b: Object<'a>) -> Result<(), Clash> {
-        let ours = get(a, "properties").and_then(Node::object).unwrap_or_default();
-        let theirs = get(b, "properties").and_then(Node::object).unwrap_or_default();
+    /// Merges `properties` and `additionalProperties`.
+    fn merge_properties(
+        &self,
+        merged: &mut ObjectEdit<'a>,
+        a: Object<'a>,
+        b: Object<'a>,
+    ) -> Result<(), MergeError> {
+        let ours = object_at(a, "properties");
+        let theirs = object_at(b, "properties");
         let (our_rest, their_rest) = (get(a, "additionalProperties"), get(b, "additionalProperties"));
         let (our_keys, their_keys) = (KeyIndex::of(ours), KeyIndex::of(theirs));
         let mut properties: Vec<Member<'a>> = Vec::with_capacity(ours.len() + theirs.len());
@@ -167,16 +167,13 @@ impl<'a> Context<'a, '_> {
             }
         }
         if !theirs.is_empty() || their_rest.is_some() {
-            let required = |schema: Object<'a>, key: &str| {
-                get(schema, "required")
-                    .and_then(Node::list)
-                    .is_some_and(|names| names.iter().any(|name| name.text(self.arena) == Some(key)))
-            };
+            let required =
+                |schema: Object<'a>, key: &str| required_keys(schema, self.arena).any(|name| name == key);
             if properties.iter().any(|member| {
                 matches!(member.value, Node::Bool(false))
                     && (required(a, member.key) || required(b, member.key))
             }) {
-                return Err(Clash::Never);
+                return Err(MergeError::Unsatisfiable);
             }
             if get(a, "properties").is_some() || get(b, "properties").is_some() {
                 merged.put("properties", self.object(&properties));
@@ -190,7 +187,7 @@ impl<'a> Context<'a, '_> {
         Ok(())
     }
 
-    /// One schema for both, their meeting put off to when it is looked at.
+    /// Returns a schema for both: one of them if that is enough, else an `allOf`, which is not merged yet.
     pub(crate) fn both(&self, a: Node<'a>, b: Node<'a>) -> Node<'a> {
         match (a, b) {
             (Node::Bool(false), _) | (_, Node::Bool(false)) => Node::Bool(false),
@@ -198,21 +195,37 @@ impl<'a> Context<'a, '_> {
                 other
             }
             (a, b) if a.same(b) => a,
-            // Side by side, not inside each other: nothing may nest deeper than it did.
+            // Append to an existing `allOf`, so that schemas do not nest deeper than in the original.
             (Node::Object([Member { key: "allOf", value: Node::List(parts) }]), b) => {
-                self.merged.set(self.merged.get() + parts.len());
+                self.merged_members.set(self.merged_members.get() + parts.len());
                 let mut parts = parts.to_vec();
                 parts.push(b);
-                self.object(&[Member::new("allOf", self.list(&parts))])
+                self.composed("allOf", &parts)
             }
-            (a, b) => self.object(&[Member::new("allOf", self.list(&[a, b]))]),
+            (a, b) => self.composed("allOf", &[a, b]),
         }
+    }
+
+    /// Replaces `unevaluatedProperties` by `additionalProperties` if no other keyword can evaluate a key.
+    pub(crate) fn close_evaluated(&self, members: Object<'a>) -> Object<'a> {
+        let Some(rest) = get(members, "unevaluatedProperties") else { return members };
+        const MAY_EVALUATE: [&str; 7] =
+            ["anyOf", "oneOf", "if", "then", "else", "dependentSchemas", "patternProperties"];
+        if MAY_EVALUATE.iter().any(|keyword| get(members, keyword).is_some()) {
+            return members;
+        }
+        let mut edit = ObjectEdit::of(members);
+        edit.remove("unevaluatedProperties");
+        if get(members, "additionalProperties").is_none() {
+            edit.put("additionalProperties", rest);
+        }
+        self.finish(edit)
     }
 }
 
-/// Keeps the values of an `enum` that pass.
-fn keep<'a>(values: Option<Node<'a>>, mut passes: impl FnMut(Node<'a>) -> bool) -> Vec<Node<'a>> {
-    values.and_then(Node::list).unwrap_or_default().iter().copied().filter(|value| passes(*value)).collect()
+/// Whether an `enum` lists a value.
+fn lists(values: Option<Node<'_>>, value: Node<'_>) -> bool {
+    values.and_then(Node::list).unwrap_or_default().iter().any(|other| other.same(value))
 }
 
 fn types_of(node: Node<'_>) -> TypeSet {
@@ -224,10 +237,6 @@ fn tighter<'a>(a: Node<'a>, b: Node<'a>, larger: bool) -> Node<'a> {
     if (Decimal::of(left) > Decimal::of(right)) == larger { a } else { b }
 }
 
-fn is_about_keys(keyword: &str) -> bool {
+fn is_key_rule(keyword: &str) -> bool {
     matches!(keyword, "properties" | "additionalProperties" | "patternProperties")
-}
-
-fn speaks_of_keys(members: Object<'_>) -> bool {
-    members.iter().any(|member| is_about_keys(member.key))
 }

@@ -1,78 +1,100 @@
-//! The schema engine: one walk that mends, one that lowers, each told by a profile what a dialect takes.
+//! The schema engine: converts a tool's `inputSchema` to one dialect.
 //!
-//! [`convert`] takes a tool's `inputSchema` as the server sent it and says it in the words of one dialect, with the way
-//! back for arguments and a line for every change.
+//! [`convert`] first normalizes the schema as the server sent it, then either keeps it or lowers it to the
+//! subset of JSON Schema that the dialect's [`Profile`] describes. It returns the schema, the plan for
+//! converting arguments back, and one line per change.
 
-mod brief;
+mod cleanup;
 mod context;
 mod cycles;
 mod disjoint;
-mod draft;
-mod edition;
-mod identity;
+mod edit;
+mod excerpt;
 mod inline;
-mod keep;
-mod keyword;
+mod keywords;
 mod lower;
-mod mend;
 mod merge;
-mod nulls;
+mod node_id;
+mod normalize;
+mod nullable;
+mod optional_nulls;
+mod passthrough;
 mod pattern;
-mod possible;
 mod profile;
 mod refs;
 mod root;
-mod spread;
-mod tidy;
+mod root_alternatives;
+mod root_keys;
+mod satisfiable;
+mod spec_version;
 mod types;
 mod walk;
-
-use std::collections::HashSet;
 
 use bumpalo::Bump;
 
 use self::context::Context;
-use self::edition::Edition;
-use self::identity::identity;
-pub(crate) use self::identity::is_same_place;
-pub(crate) use self::keyword::{Slot, is_annotation, slot};
-pub(crate) use self::lower::Counts;
-use self::lower::Stop;
-pub(crate) use self::profile::{Keys, Profile};
+use self::keywords::{KeywordKind, is_annotation, keyword_kind};
+use self::lower::LowerError;
+pub(crate) use self::lower::SchemaSize;
+pub(crate) use self::node_id::is_same_node;
+use self::node_id::{NodeSet, node_id};
+pub(crate) use self::profile::{Profile, RestrictedKeys};
 use self::refs::Document;
+use self::root::unsatisfiable;
+use self::spec_version::SpecVersion;
 use crate::arguments::Plan;
 use crate::json::{Node, Place};
 use crate::{Change, Dialect, Effect, Options, Refusal};
 
-/// A schema in a dialect's words.
+/// A schema in a dialect.
 pub(crate) struct Converted<'a> {
     pub(crate) schema: Node<'a>,
-    /// The schema as it was meant, before the dialect's words.
-    pub(crate) mended: Node<'a>,
+    /// The normalized schema, before it was adapted to the dialect.
+    pub(crate) normalized: Node<'a>,
     pub(crate) plan: Plan,
-    /// Plans by the number that [`Plan::Shared`] names.
+    /// Plans by the index in [`Plan::Shared`].
     pub(crate) shared: Vec<Plan>,
-    /// Whether it is strict; `None` where the dialect has no such word.
+    /// Whether the schema is strict; `None` if the dialect has no strict mode.
     pub(crate) strict: Option<bool>,
-    pub(crate) counts: Option<Counts>,
+    /// The size of a lowered schema; zero if it was not lowered.
+    pub(crate) size: SchemaSize,
     pub(crate) changes: Vec<Change>,
-    /// Words that belong into the tool's description, since the root may have none.
-    pub(crate) aside: Option<Node<'a>>,
+    /// Text of the root that belongs into the tool's description, if the root may not have one.
+    pub(crate) root_description: Option<Node<'a>>,
 }
 
 impl<'a> Converted<'a> {
-    /// A schema that nothing was done to.
-    pub(crate) fn untouched(schema: Node<'a>) -> Converted<'a> {
+    /// A schema that needs no conversion.
+    pub(crate) fn unchanged(schema: Node<'a>) -> Converted<'a> {
         Converted {
             schema,
-            mended: schema,
+            normalized: schema,
             plan: Plan::Same,
             shared: Vec::new(),
             strict: None,
-            counts: None,
+            size: SchemaSize::default(),
             changes: Vec::new(),
-            aside: None,
+            root_description: None,
         }
+    }
+}
+
+/// A part of a schema that a dialect cannot express without changing its meaning.
+#[derive(Debug)]
+pub(crate) struct Inexpressible {
+    pub(crate) pointer: String,
+    pub(crate) detail: String,
+}
+
+/// Why a schema was not converted.
+enum ConvertError {
+    Inexpressible(Inexpressible),
+    Refused(Refusal),
+}
+
+impl From<Refusal> for ConvertError {
+    fn from(refusal: Refusal) -> Self {
+        ConvertError::Refused(refusal)
     }
 }
 
@@ -83,144 +105,113 @@ pub(crate) fn convert<'a>(
     options: &Options,
     arena: &'a Bump,
 ) -> Result<Converted<'a>, Refusal> {
-    match convert_by(sent, Profile::of(dialect), options, arena)? {
+    match convert_with(sent, Profile::of(dialect), options, arena) {
         Ok(converted) => Ok(converted),
-        Err((pointer, keyword, detail)) => {
-            fall_back(sent, dialect, options, arena, (pointer, keyword, detail))
-        }
+        Err(ConvertError::Inexpressible(reason)) => fall_back(sent, dialect, options, arena, reason),
+        Err(ConvertError::Refused(refusal)) => Err(refusal),
     }
 }
 
-/// Where and why a schema cannot be said.
-type Unsayable = (String, &'static str, String);
-
-/// Sends a tool out non-strict, for the reason given.
+/// Converts a tool with `strict: false`, for the reason given.
 pub(crate) fn fall_back<'a>(
     sent: Option<Node<'a>>,
     dialect: Dialect,
     options: &Options,
     arena: &'a Bump,
-    (pointer, keyword, detail): Unsayable,
+    reason: Inexpressible,
 ) -> Result<Converted<'a>, Refusal> {
-    let plain = convert_by(sent, Profile::fallback(dialect), options, arena)?;
-    let mut converted =
-        plain.map_err(|(pointer, _, message)| Refusal { code: "unsayable", pointer, message })?;
+    let converted = convert_with(sent, Profile::fallback(dialect), options, arena);
+    let mut converted = converted.map_err(|error| match error {
+        ConvertError::Inexpressible(Inexpressible { pointer, detail }) => {
+            Refusal { code: "unsayable", pointer, message: detail }
+        }
+        ConvertError::Refused(refusal) => refusal,
+    })?;
     converted.strict = Some(false);
-    let detail = format!("sent with `strict: false`: {detail} (`{keyword}`)");
-    converted
-        .changes
-        .insert(0, Change { pointer, keyword: "strict".to_owned(), effect: Effect::Rewritten, detail });
+    let change = Change {
+        pointer: reason.pointer,
+        keyword: "strict".to_owned(),
+        effect: Effect::Rewritten,
+        detail: format!("sent with strict: false: {}", reason.detail),
+    };
+    converted.changes.insert(0, change);
     Ok(converted)
 }
 
-fn convert_by<'a>(
+fn convert_with<'a>(
     sent: Option<Node<'a>>,
     profile: &'static Profile,
     options: &Options,
     arena: &'a Bump,
-) -> Result<Result<Converted<'a>, Unsayable>, Refusal> {
+) -> Result<Converted<'a>, ConvertError> {
     let mut context = Context::new(arena, profile, options);
     let root = context.read_root(sent)?;
-    let edition = Edition::of(root, arena);
-    let drops_edition = profile.grammar.is_some() || profile.tidies || profile.inline;
-    let mut mended = if edition < Edition::V2020 && drops_edition {
-        let modern = context.modernise(root, edition);
-        context.mend(modern, &Place::ROOT)
-    } else {
-        context.mend(root, &Place::ROOT)
-    };
-    if context.upgraded && edition < Edition::V2020 && !drops_edition {
-        // One thing in today's words means that all of it must be.
+    let version = SpecVersion::of(root, arena);
+    let is_old = version < SpecVersion::V2020;
+    let drops_version = profile.grammar.is_some() || profile.cleans_up || profile.inlines_refs;
+    let current = if is_old && drops_version { context.upgrade(root, version) } else { root };
+    let mut normalized = context.normalize(current, &Place::ROOT);
+    if context.upgraded && is_old && !drops_version {
+        // One keyword was replaced by its 2020-12 form, so the rest of the schema must be 2020-12 too.
         context = Context::new(arena, profile, options);
         let root = context.read_root(sent)?;
-        let modern = context.modernise(root, edition);
-        mended = context.mend(modern, &Place::ROOT);
+        let current = context.upgrade(root, version);
+        normalized = context.normalize(current, &Place::ROOT);
     }
     let mut document = None;
-    let mut impossible = identity::Identities::default();
-    if context.refs || context.doubtful {
-        let found = Document::new(mended, arena)?;
-        impossible = possible::impossible(&found);
-        if impossible.contains(&identity(mended)) {
-            return Err(Stop::unsatisfiable());
+    let mut never = NodeSet::default();
+    if context.has_refs || context.may_be_unsatisfiable {
+        let found = Document::new(normalized, arena)?;
+        never = satisfiable::unsatisfiable_schemas(&found);
+        if never.contains(&node_id(normalized)) {
+            return Err(unsatisfiable().into());
         }
         document = Some(found);
     }
-    if let Some(grammar) = profile.grammar
-        && grammar.strict
-        && let Some(keyword) = ["enum", "const"].into_iter().find(|keyword| mended.member(keyword).is_some())
+    if profile.grammar.is_some_and(|grammar| grammar.strict)
+        && let Some(keyword) =
+            ["enum", "const"].into_iter().find(|keyword| normalized.member(keyword).is_some())
     {
-        return Ok(Err((String::new(), keyword, "the root lists whole sets of arguments".to_owned())));
+        let detail = format!("{keyword} at the root lists complete argument objects");
+        return Err(ConvertError::Inexpressible(Inexpressible { pointer: String::new(), detail }));
     }
-    let mut tidy = mended;
-    if profile.tidies {
-        tidy = context.tidy_root(mended, &impossible);
-        if document.is_some() && !identity::is_same_place(tidy, mended) {
-            document = Some(Document::new(tidy, arena)?);
+    let mut cleaned = normalized;
+    if profile.cleans_up {
+        cleaned = context.clean_up_root(normalized, &never);
+        if document.is_some() && !is_same_node(cleaned, normalized) {
+            document = Some(Document::new(cleaned, arena)?);
         }
     }
-    let fixed = context.fix_root(tidy, document.as_ref())?;
+    let fixed = context.fix_root(cleaned, document.as_ref())?;
     if let Some(document) = &mut document {
-        document.rooted(fixed);
+        document.set_root(fixed);
     }
     let Some(grammar) = profile.grammar else {
-        return context.keep(root, fixed, mended, document.as_ref()).map(Ok);
+        return Ok(context.pass_through(root, fixed, normalized, document.as_ref()));
     };
-    match lower::lower(&mut context, fixed, mended, document.as_ref(), impossible) {
-        Ok(lowered) => {
-            if context.changes.is_empty()
-                && grammar.types == profile::Types::Lists
-                && !lowered.node.same(root)
-            {
-                context.note(
-                    &Place::ROOT,
-                    "inputSchema",
-                    Effect::Rewritten,
-                    "the same in the dialect's words",
-                );
-            }
-            Ok(Ok(Converted {
-                schema: if profile.bare_root { undescribed(lowered.node, arena) } else { lowered.node },
-                mended,
-                plan: lowered.plan,
-                shared: lowered.shared,
-                strict: grammar.strict.then_some(true),
-                counts: Some(lowered.counts),
-                changes: if lowered.moved {
-                    anchored(once_each(context.changes), root)
-                } else {
-                    once_each(context.changes)
-                },
-                aside: if profile.bare_root { lowered.node.member("description") } else { None },
-            }))
-        }
-        Err(Stop::Never) => Err(Stop::unsatisfiable()),
-        Err(Stop::Unsayable { pointer, keyword, detail }) => Ok(Err((pointer, keyword, detail))),
+    let lowered = lower::lower(&mut context, grammar, fixed, normalized, document.as_ref(), never);
+    let lowered = lowered.map_err(|error| match error {
+        LowerError::Unsatisfiable => unsatisfiable().into(),
+        LowerError::Inexpressible(reason) => ConvertError::Inexpressible(reason),
+    })?;
+    if context.changes.is_empty() && grammar.types == profile::Types::Lists && !lowered.node.same(root) {
+        let detail = "schema rewritten with the same meaning";
+        context.record(&Place::ROOT, "inputSchema", Effect::Rewritten, detail);
     }
-}
-
-/// A root that may have no words of its own.
-fn undescribed<'a>(root: Node<'a>, arena: &'a Bump) -> Node<'a> {
-    let mut draft = draft::Draft::of(root.object().unwrap_or_default());
-    draft.remove("description");
-    Node::Object(arena.alloc_slice_copy(draft.members()))
-}
-
-/// Every change at a place that the original has: where something was made up, the nearest place above it.
-fn anchored(mut changes: Vec<Change>, root: Node<'_>) -> Vec<Change> {
-    let lookup = walk::Lookup::default();
-    for change in &mut changes {
-        while lookup.walk(root, &change.pointer).is_none() {
-            let end = change.pointer.rfind('/').unwrap_or(0);
-            change.pointer.truncate(end);
-        }
-    }
-    changes
-}
-
-/// Alternatives repeat what stands beside them; a report says it once.
-fn once_each(changes: Vec<Change>) -> Vec<Change> {
-    let mut seen = HashSet::with_capacity(changes.len());
-    let new: Vec<bool> = changes.iter().map(|change| seen.insert(change)).collect();
-    changes.into_iter().zip(new).filter_map(|(change, new)| new.then_some(change)).collect()
+    let (schema, root_description) = if profile.minimal_root {
+        let members = lowered.node.object().unwrap_or_default();
+        (Node::Object(context.without(members, "description")), lowered.node.member("description"))
+    } else {
+        (lowered.node, None)
+    };
+    Ok(Converted {
+        schema,
+        normalized,
+        plan: lowered.plan,
+        shared: lowered.shared,
+        strict: grammar.strict.then_some(true),
+        size: lowered.size,
+        changes: context.take_changes(root, lowered.moved),
+        root_description,
+    })
 }

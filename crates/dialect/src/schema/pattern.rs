@@ -1,9 +1,10 @@
-//! What the regular expressions of a schema may use, by who has to compile them.
+//! Which regular expressions other engines than ECMA 262 support.
 //!
-//! JSON Schema means ECMA 262. OpenAI's checker compiles with Python's `re`, constrained decoders know no lookaround and
-//! no back references. Each function errs on the side of "no": a pattern is then told in words instead.
+//! JSON Schema uses ECMA 262. OpenAI's validator compiles patterns with Python's `re`; constrained decoders
+//! support neither lookaround nor back references. Each function returns `false` when in doubt: the pattern
+//! then moves to the description.
 
-/// Whether Python's `re` compiles `pattern`, which ECMA 262 does.
+/// Whether Python's `re` compiles a pattern that is valid in ECMA 262.
 pub(crate) fn compiles_in_python(pattern: &str) -> bool {
     if !pattern.bytes().any(|byte| matches!(byte, b'\\' | b'(' | b'[' | b'{')) {
         return true;
@@ -11,20 +12,21 @@ pub(crate) fn compiles_in_python(pattern: &str) -> bool {
     scan(pattern).python
 }
 
-/// Whether a constrained decoder takes `pattern`: no lookaround, no back references, no word boundaries, no named groups.
+/// Whether `pattern` has no lookaround, back references, word boundaries or named groups, as constrained
+/// decoders require.
 pub(crate) fn is_simple(pattern: &str) -> bool {
     let found = scan(pattern);
-    found.python && !found.lookaround && !found.reference && !found.boundary && !found.named
+    found.is_without_lookaround() && !found.boundary
 }
 
-/// Whether `pattern` compiles in ECMA-like engines without lookaround, as OpenAI's strict mode wants it.
+/// Whether `pattern` has no lookaround, back references or named groups, as OpenAI's strict mode requires.
 pub(crate) fn is_without_lookaround(pattern: &str) -> bool {
-    let found = scan(pattern);
-    found.python && !found.lookaround && !found.reference && !found.named
+    scan(pattern).is_without_lookaround()
 }
 
 #[derive(Default)]
-struct Found {
+struct PatternFeatures {
+    /// Python compiles it.
     python: bool,
     lookaround: bool,
     reference: bool,
@@ -32,8 +34,14 @@ struct Found {
     named: bool,
 }
 
-fn scan(pattern: &str) -> Found {
-    let mut found = Found { python: true, ..Found::default() };
+impl PatternFeatures {
+    fn is_without_lookaround(&self) -> bool {
+        self.python && !self.lookaround && !self.reference && !self.named
+    }
+}
+
+fn scan(pattern: &str) -> PatternFeatures {
+    let mut found = PatternFeatures { python: true, ..PatternFeatures::default() };
     let bytes = pattern.as_bytes();
     let mut at = 0;
     let mut class: Option<usize> = None;
@@ -46,7 +54,7 @@ fn scan(pattern: &str) -> Found {
                     break;
                 };
                 match next {
-                    // `\p{…}`, `\cA` and `\u{…}` are ECMA's alone.
+                    // Only ECMA has `\p{…}`, `\cA` and `\u{…}`.
                     b'p' | b'P' | b'c' => found.python = false,
                     b'u' => found.python &= hex_follows(bytes, at + 2, 4),
                     b'x' => found.python &= hex_follows(bytes, at + 2, 2),
@@ -70,11 +78,11 @@ fn scan(pattern: &str) -> Found {
                     | b'0'
                     | b'b'
                     | b'1'..=b'9' => {}
-                    // Python refuses escapes of letters it does not know.
+                    // Python rejects unknown escapes of letters.
                     letter if letter.is_ascii_alphabetic() => found.python = false,
                     _ => {}
                 }
-                // A class cannot run to or from a set: `[a-\d]`.
+                // Python rejects ranges that begin or end with a class: `[a-\d]`.
                 if class.is_some() && matches!(next, b'd' | b'D' | b'w' | b'W' | b's' | b'S') {
                     let before = at.checked_sub(1).and_then(|index| bytes.get(index)) == Some(&b'-')
                         && class.is_some_and(|start| at > start + 2);
@@ -88,7 +96,7 @@ fn scan(pattern: &str) -> Found {
             (b'[', None) => {
                 let negated = bytes.get(at + 1) == Some(&b'^');
                 let first = at + 1 + usize::from(negated);
-                // `[]` and `[^]` close at once in ECMA; Python takes the bracket as a member.
+                // `[]` and `[^]` are complete in ECMA; Python reads the bracket as a member.
                 if bytes.get(first) == Some(&b']') {
                     found.python = false;
                 }
@@ -103,10 +111,10 @@ fn scan(pattern: &str) -> Found {
                         (Some(b'=' | b'!'), _) => found.lookaround = true,
                         (Some(b'<'), Some(b'=' | b'!')) => {
                             found.lookaround = true;
-                            // Python wants a fixed width behind; telling which is not worth it.
+                            // Python requires a fixed width in lookbehind.
                             found.python &= !has_repetition(&bytes[at..]);
                         }
-                        // `(?<name>…)` is ECMA's, `(?P<name>…)` Python's.
+                        // ECMA writes `(?<name>…)`, Python `(?P<name>…)`.
                         (Some(b'<'), _) => {
                             found.named = true;
                             found.python = false;
@@ -120,7 +128,7 @@ fn scan(pattern: &str) -> Found {
                 found.python &= groups >= 0;
             }
             (b'*' | b'+' | b'?', None) => {
-                // Possessive and stacked repetition differ between the engines.
+                // The engines differ in repetition without anything before it.
                 let nothing_before =
                     at == 0 || matches!(bytes[at - 1], b'(' | b'|') && !(at > 1 && bytes[at - 2] == b'\\');
                 if nothing_before && bytes.get(at.wrapping_sub(1)) != Some(&b'(') {
@@ -149,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn python_takes_ordinary_patterns() {
+    fn python_compiles_ordinary_patterns() {
         for pattern in [
             "^[a-z]+$",
             r"^\d{4}-\d{2}-\d{2}$",
@@ -166,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn python_refuses_what_only_ecma_knows() {
+    fn python_does_not_compile_ecma_extensions() {
         for pattern in [r"^\p{L}+$", r"\u{1F600}", "(?<n>a)", r"\cA", "[^]", r"[a-\d]", "(?<=a+)b", "(", "[a"]
         {
             assert!(!compiles_in_python(pattern), "{pattern}");
@@ -174,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn lookaround_is_not_simple() {
+    fn lookaround_back_references_and_boundaries_are_not_simple() {
         assert!(!is_simple("^(?!admin)[a-z]+$"));
         assert!(!is_simple(r"(a)\1"));
         assert!(!is_simple(r"\bword\b"));

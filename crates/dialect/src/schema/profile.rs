@@ -1,8 +1,9 @@
-//! What each dialect's API takes: the only place where providers differ inside the engine.
+//! The rules of each dialect's API: the only place inside the schema engine where providers differ.
 //!
-//! The facts are those of the providers' documentation, service models and error messages; where they are silent the
-//! careful choice is made. A profile is data: a new provider is a new constant here.
+//! The rules come from the providers' documentation, service models and error messages. Where those are
+//! silent, the safer choice is made. A profile is data: a new provider is a new constant here.
 
+use super::SchemaSize;
 use crate::Dialect;
 
 /// What a dialect's tool definitions allow.
@@ -11,96 +12,106 @@ pub(crate) struct Profile {
     pub(crate) name_limit: usize,
     /// Names may begin with a digit or a dash.
     pub(crate) any_first: bool,
-    pub(crate) keys: Keys,
-    /// `default` stays unless the caller says otherwise.
-    pub(crate) keeps_defaults: bool,
-    /// `default` can stay if the caller asks for it.
-    pub(crate) takes_defaults: bool,
-    /// An array must say `items`, as an object.
-    pub(crate) needs_items: bool,
-    /// The root must say `properties`, if empty.
-    pub(crate) needs_properties: bool,
-    /// Patterns are compiled by Python's `re`.
+    pub(crate) restricted_keys: RestrictedKeys,
+    pub(crate) defaults: DefaultSupport,
+    /// Every array must have `items`, as an object.
+    pub(crate) requires_items: bool,
+    /// The root must have `properties`, even if empty.
+    pub(crate) requires_properties: bool,
+    /// The API compiles patterns with Python's `re`.
     pub(crate) python_patterns: bool,
-    /// Keywords that may not stand at the root.
-    pub(crate) refused_at_root: &'static [&'static str],
-    /// The root may say `type`, `properties` and `required`, and little else.
-    pub(crate) bare_root: bool,
-    /// Non-recursive references are replaced by what they point to.
-    pub(crate) inline: bool,
-    /// Optional properties also take `null`, since this API checks calls and its models send it.
+    /// Keywords that the API rejects at the root.
+    pub(crate) rejected_at_root: &'static [&'static str],
+    /// The root should have `type`, `properties` and `required` only.
+    pub(crate) minimal_root: bool,
+    /// References are replaced by the schemas they point to, unless they are recursive.
+    pub(crate) inlines_refs: bool,
+    /// Optional properties also accept `null`: the API validates calls, and its models send `null`.
     pub(crate) nullable_optionals: bool,
-    /// What a schema only means is said aloud, in the words of 2020-12.
-    pub(crate) tidies: bool,
-    /// How schemas are said anew, if they are not kept word for word.
+    /// Implicit meaning is made explicit, as valid 2020-12.
+    pub(crate) cleans_up: bool,
+    /// The subset of JSON Schema to convert to; `None` if the dialect accepts schemas as they are.
     pub(crate) grammar: Option<&'static Grammar>,
 }
 
-/// Which property keys must keep to the API's letters.
+/// The property keys for which the API restricts the characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Keys {
-    Any,
-    /// Those of the root: `[A-Za-z0-9_.-]`, 64 at most.
+pub(crate) enum RestrictedKeys {
+    None,
+    /// Keys of the root: `[A-Za-z0-9_.-]`, at most 64 characters.
     Root,
-    /// All: `[A-Za-z_][A-Za-z0-9_]*`, 64 at most.
+    /// All keys: `[A-Za-z_][A-Za-z0-9_]*`, at most 64 characters.
     All,
 }
 
-/// The subset of JSON Schema that a dialect's schemas are said in.
+/// Support for the keyword `default`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DefaultSupport {
+    Unsupported,
+    /// Kept if the caller requests it.
+    OnRequest,
+    /// Kept unless the caller requests otherwise.
+    Kept,
+}
+
+/// The subset of JSON Schema that a dialect accepts.
 #[derive(Debug)]
 pub(crate) struct Grammar {
-    /// `strict: true` is claimed, so what cannot be said sends the tool out non-strict.
+    /// Definitions claim `strict: true`. A schema outside of the subset is sent with `strict: false`.
     pub(crate) strict: bool,
     pub(crate) refs: Refs,
-    /// Every object says `additionalProperties: false`, and no other.
+    /// Every object has `additionalProperties: false`; no other value is allowed.
     pub(crate) closed: bool,
     /// `additionalProperties` may be `true` or a schema.
     pub(crate) maps: bool,
-    /// An object without properties is free-form, and may stand so.
-    pub(crate) free_objects: bool,
-    /// Every property is required; optional ones take `null` instead.
+    /// An object without `additionalProperties` is closed even if it has no properties.
+    pub(crate) closed_by_default: bool,
+    /// An object without properties may have any keys.
+    pub(crate) free_form_objects: bool,
+    /// Every property is required; optional ones accept `null` instead.
     pub(crate) all_required: bool,
-    /// `{}` may stand.
+    /// A schema without `type` is allowed.
     pub(crate) untyped: bool,
     pub(crate) prefix_items: bool,
-    /// An array may leave out `items`.
-    pub(crate) bare_arrays: bool,
+    /// An array may omit `items`.
+    pub(crate) arrays_without_items: bool,
     pub(crate) types: Types,
     pub(crate) constants: bool,
-    pub(crate) values: Values,
+    pub(crate) enum_values: EnumValues,
     pub(crate) title: bool,
-    /// Keywords that bound strings, numbers and arrays.
-    pub(crate) bounds: &'static [&'static str],
+    /// Groups of keywords that limit strings, numbers, arrays and objects.
+    pub(crate) bounds: &'static [&'static [&'static str]],
     pub(crate) formats: Formats,
     pub(crate) patterns: Patterns,
-    /// `minLength` and `maxLength` may stand beside `pattern`; constrained decoders cannot hold both.
+    /// `minLength` and `maxLength` are allowed next to `pattern`; constrained decoders support only one of
+    /// the two.
     pub(crate) lengths_beside_pattern: bool,
-    /// `minItems` may be 0 or 1 only.
+    /// `minItems` may only be 0 or 1.
     pub(crate) small_min_items: bool,
-    pub(crate) limits: Limits,
+    pub(crate) limits: SchemaSize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refs {
-    /// `#` and `#/$defs/…` stand, nothing beside them.
+    /// `#` and `#/$defs/…` are allowed, without other keywords next to them.
     Kept,
-    /// Only cycles stand, as `#/$defs/…`, and run through optional properties.
+    /// Only recursive references are allowed, as `#/$defs/…`, and each cycle must pass an optional property.
     Cycles,
-    /// None: a cycle is cut.
+    /// References are not supported: a recursive schema is cut.
     Never,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Types {
-    /// `type` may be a list.
+    /// `type` may be an array.
     Lists,
-    /// One upper-case type, with `nullable`.
+    /// One type in upper case, with `nullable`.
     OpenApi,
 }
 
-/// Which values `enum` may list.
+/// The values that `enum` may list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Values {
+pub(crate) enum EnumValues {
     Any,
     /// Strings, numbers, booleans and null.
     Scalars,
@@ -112,7 +123,7 @@ pub(crate) enum Values {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Formats {
     Any,
-    Only(&'static [&'static str]),
+    Only(&'static [&'static [&'static str]]),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,45 +134,38 @@ pub(crate) enum Patterns {
     None,
 }
 
-/// What a strict schema may count up to.
-#[derive(Debug)]
-pub(crate) struct Limits {
-    pub(crate) depth: usize,
-    pub(crate) properties: usize,
-    pub(crate) enum_values: usize,
-    pub(crate) characters: usize,
-    /// Characters of one string enum that has more than 250 values.
-    pub(crate) enum_characters: usize,
-    pub(crate) optional: usize,
-    pub(crate) unions: usize,
+impl Grammar {
+    /// Whether the subset has a keyword that limits strings, numbers, arrays or objects.
+    pub(crate) fn has_bound(&self, keyword: &str) -> bool {
+        self.bounds.iter().any(|group| group.contains(&keyword))
+    }
 }
 
-const UNLIMITED: Limits = Limits {
-    depth: usize::MAX,
-    properties: usize::MAX,
-    enum_values: usize::MAX,
-    characters: usize::MAX,
-    enum_characters: usize::MAX,
-    optional: usize::MAX,
-    unions: usize::MAX,
-};
-
 const ROOT_COMPOSITION: &[&str] = &["oneOf", "anyOf", "allOf", "enum", "const", "not"];
+
+const RANGES: &[&str] = &["minimum", "maximum"];
+const EXCLUSIVE_RANGES: &[&str] = &["exclusiveMinimum", "exclusiveMaximum"];
+const MULTIPLES: &[&str] = &["multipleOf"];
+const LENGTHS: &[&str] = &["minLength", "maxLength"];
+const ITEM_COUNTS: &[&str] = &["minItems", "maxItems"];
+const PROPERTY_COUNTS: &[&str] = &["minProperties", "maxProperties"];
+
+const COMMON_FORMATS: &[&str] =
+    &["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"];
 
 const OPENAI: Profile = Profile {
     name_limit: 64,
     any_first: true,
-    keys: Keys::Any,
-    keeps_defaults: false,
-    takes_defaults: true,
-    needs_items: true,
-    needs_properties: true,
+    restricted_keys: RestrictedKeys::None,
+    defaults: DefaultSupport::OnRequest,
+    requires_items: true,
+    requires_properties: true,
     python_patterns: true,
-    refused_at_root: ROOT_COMPOSITION,
-    bare_root: false,
-    inline: false,
+    rejected_at_root: ROOT_COMPOSITION,
+    minimal_root: false,
+    inlines_refs: false,
     nullable_optionals: false,
-    tidies: false,
+    cleans_up: false,
     grammar: None,
 };
 
@@ -169,211 +173,168 @@ const RESPONSES: Profile = Profile { name_limit: 128, ..OPENAI };
 
 const GROQ: Profile = Profile { nullable_optionals: true, ..OPENAI };
 
-const DIAL: Profile = Profile { inline: true, ..OPENAI };
+const DIAL: Profile = Profile { inlines_refs: true, ..OPENAI };
 
 const ANTHROPIC: Profile = Profile {
     name_limit: 128,
-    keys: Keys::Root,
-    keeps_defaults: true,
-    needs_items: false,
-    needs_properties: false,
+    restricted_keys: RestrictedKeys::Root,
+    defaults: DefaultSupport::Kept,
+    requires_items: false,
+    requires_properties: false,
     python_patterns: false,
-    refused_at_root: &["oneOf", "anyOf", "allOf"],
-    tidies: true,
+    rejected_at_root: &["oneOf", "anyOf", "allOf"],
+    cleans_up: true,
     ..OPENAI
 };
 
-const BEDROCK: Profile = Profile { name_limit: 64, bare_root: true, inline: true, ..ANTHROPIC };
+const BEDROCK: Profile = Profile { name_limit: 64, minimal_root: true, inlines_refs: true, ..ANTHROPIC };
 
-const SHAPED: Profile =
-    Profile { takes_defaults: false, needs_items: false, python_patterns: false, ..OPENAI };
+/// The base of dialects whose schemas are converted to a subset.
+const SUBSET: Profile = Profile {
+    defaults: DefaultSupport::Unsupported,
+    requires_items: false,
+    python_patterns: false,
+    ..OPENAI
+};
 
-const OPENAI_STRICT: Profile = Profile { grammar: Some(&STRICT), ..SHAPED };
+const OPENAI_STRICT: Profile = Profile { grammar: Some(&STRICT_GRAMMAR), ..SUBSET };
 
 const RESPONSES_STRICT: Profile = Profile { name_limit: 128, ..OPENAI_STRICT };
 
-const ANTHROPIC_STRICT: Profile = Profile {
-    grammar: Some(&CLAUDE),
-    tidies: false,
-    needs_items: false,
-    python_patterns: false,
-    takes_defaults: true,
-    ..ANTHROPIC
+const ANTHROPIC_STRICT: Profile = Profile { grammar: Some(&CLAUDE_GRAMMAR), cleans_up: false, ..ANTHROPIC };
+
+const GEMINI: Profile = Profile {
+    any_first: false,
+    restricted_keys: RestrictedKeys::All,
+    // A tool without arguments is sent without a schema.
+    requires_properties: false,
+    grammar: Some(&GEMINI_GRAMMAR),
+    ..SUBSET
 };
 
-const GEMINI: Profile = Profile { any_first: false, keys: Keys::All, grammar: Some(&GOOGLE), ..SHAPED };
+const GEMINI_OPENAPI: Profile =
+    Profile { defaults: DefaultSupport::OnRequest, grammar: Some(&OPENAPI_GRAMMAR), ..GEMINI };
 
-const GEMINI_OPENAPI: Profile = Profile { takes_defaults: true, grammar: Some(&GOOGLE_OPENAPI), ..GEMINI };
+const OLLAMA: Profile = Profile { minimal_root: true, grammar: Some(&OLLAMA_GRAMMAR), ..SUBSET };
 
-const OLLAMA: Profile = Profile { bare_root: true, grammar: Some(&FIXED_STRUCT), ..SHAPED };
+const XAI: Profile = Profile { defaults: DefaultSupport::OnRequest, grammar: Some(&GROK_GRAMMAR), ..SUBSET };
 
-const XAI: Profile = Profile { takes_defaults: true, grammar: Some(&GROK), ..SHAPED };
-
-/// MCP itself: nothing is looked at.
+/// MCP itself, which needs no conversion.
 const MCP: Profile = Profile {
     name_limit: usize::MAX,
-    keeps_defaults: true,
-    needs_items: false,
+    defaults: DefaultSupport::Kept,
+    requires_items: false,
     python_patterns: false,
-    refused_at_root: &[],
+    rejected_at_root: &[],
     ..OPENAI
 };
 
-const STRICT: Grammar = Grammar {
+const STRICT_GRAMMAR: Grammar = Grammar {
     strict: true,
     refs: Refs::Kept,
     closed: true,
     maps: false,
-    free_objects: false,
+    closed_by_default: false,
+    free_form_objects: false,
     all_required: true,
     untyped: false,
     prefix_items: false,
-    bare_arrays: false,
+    arrays_without_items: false,
     types: Types::Lists,
     constants: true,
-    values: Values::Scalars,
+    enum_values: EnumValues::Scalars,
     title: false,
-    bounds: &[
-        "minimum",
-        "maximum",
-        "exclusiveMinimum",
-        "exclusiveMaximum",
-        "multipleOf",
-        "minLength",
-        "maxLength",
-        "minItems",
-        "maxItems",
-    ],
-    formats: Formats::Only(&[
-        "date-time",
-        "time",
-        "date",
-        "duration",
-        "email",
-        "hostname",
-        "ipv4",
-        "ipv6",
-        "uuid",
-    ]),
+    bounds: &[RANGES, EXCLUSIVE_RANGES, MULTIPLES, LENGTHS, ITEM_COUNTS],
+    formats: Formats::Only(&[COMMON_FORMATS]),
     patterns: Patterns::WithoutLookaround,
     lengths_beside_pattern: false,
     small_min_items: false,
-    limits: Limits {
+    limits: SchemaSize {
         depth: 10,
         properties: 5000,
         enum_values: 1000,
         characters: 120_000,
         enum_characters: 15_000,
-        ..UNLIMITED
+        ..SchemaSize::UNLIMITED
     },
 };
 
-const CLAUDE: Grammar = Grammar {
+const CLAUDE_GRAMMAR: Grammar = Grammar {
     refs: Refs::Never,
     all_required: false,
-    bounds: &["minItems"],
-    formats: Formats::Only(&[
-        "date-time",
-        "time",
-        "date",
-        "duration",
-        "email",
-        "hostname",
-        "uri",
-        "ipv4",
-        "ipv6",
-        "uuid",
-    ]),
+    bounds: &[&["minItems"]],
+    formats: Formats::Only(&[COMMON_FORMATS, &["uri"]]),
     patterns: Patterns::Simple,
     small_min_items: true,
-    limits: Limits { optional: 24, unions: 16, ..UNLIMITED },
-    ..STRICT
+    limits: SchemaSize { optional: 24, unions: 16, ..SchemaSize::UNLIMITED },
+    ..STRICT_GRAMMAR
 };
 
-const GOOGLE: Grammar = Grammar {
+const GEMINI_GRAMMAR: Grammar = Grammar {
     strict: false,
     refs: Refs::Cycles,
     closed: false,
     maps: true,
-    free_objects: true,
+    closed_by_default: false,
+    free_form_objects: true,
     all_required: false,
     untyped: true,
     prefix_items: true,
-    bare_arrays: true,
+    arrays_without_items: true,
     types: Types::Lists,
     constants: false,
-    values: Values::StringsAndNumbers,
+    enum_values: EnumValues::StringsAndNumbers,
     title: true,
-    bounds: &["minimum", "maximum", "minItems", "maxItems"],
+    bounds: &[RANGES, ITEM_COUNTS],
     formats: Formats::Any,
     patterns: Patterns::None,
     lengths_beside_pattern: true,
     small_min_items: false,
-    limits: UNLIMITED,
+    limits: SchemaSize::UNLIMITED,
 };
 
-const GOOGLE_OPENAPI: Grammar = Grammar {
+const OPENAPI_GRAMMAR: Grammar = Grammar {
     refs: Refs::Never,
     maps: false,
-    free_objects: false,
+    free_form_objects: false,
     untyped: false,
     prefix_items: false,
-    bare_arrays: false,
+    arrays_without_items: false,
     types: Types::OpenApi,
-    values: Values::Strings,
-    bounds: &[
-        "minimum",
-        "maximum",
-        "minLength",
-        "maxLength",
-        "minItems",
-        "maxItems",
-        "minProperties",
-        "maxProperties",
-    ],
-    formats: Formats::Only(&["date-time"]),
+    enum_values: EnumValues::Strings,
+    bounds: &[RANGES, LENGTHS, ITEM_COUNTS, PROPERTY_COUNTS],
+    formats: Formats::Only(&[&["date-time"]]),
     patterns: Patterns::Any,
-    ..GOOGLE
+    ..GEMINI_GRAMMAR
 };
 
-const FIXED_STRUCT: Grammar = Grammar {
+const OLLAMA_GRAMMAR: Grammar = Grammar {
     refs: Refs::Never,
     maps: false,
     prefix_items: false,
-    values: Values::Any,
+    enum_values: EnumValues::Any,
     title: false,
     bounds: &[],
     formats: Formats::Only(&[]),
-    ..GOOGLE
+    ..GEMINI_GRAMMAR
 };
 
-const GROK: Grammar = Grammar {
+const GROK_GRAMMAR: Grammar = Grammar {
     refs: Refs::Never,
+    closed_by_default: true,
     constants: true,
-    values: Values::Any,
+    enum_values: EnumValues::Any,
     title: false,
-    bounds: &[
-        "minimum",
-        "maximum",
-        "exclusiveMinimum",
-        "exclusiveMaximum",
-        "multipleOf",
-        "minLength",
-        "maxLength",
-        "minItems",
-        "maxItems",
-        "minProperties",
-        "maxProperties",
-    ],
+    bounds: &[RANGES, EXCLUSIVE_RANGES, MULTIPLES, LENGTHS, ITEM_COUNTS, PROPERTY_COUNTS],
     patterns: Patterns::Any,
-    bare_arrays: false,
-    ..GOOGLE
+    arrays_without_items: false,
+    ..GEMINI_GRAMMAR
 };
 
 impl Profile {
     pub(crate) const fn of(dialect: Dialect) -> &'static Profile {
         match dialect {
-            // Those that take OpenAI's shape are taken to check it as OpenAI does.
+            // APIs that copy OpenAI's format are assumed to validate it as OpenAI does.
             Dialect::OpenAi | Dialect::Azure | Dialect::Mistral | Dialect::Cohere | Dialect::DeepSeek => {
                 &OPENAI
             }
@@ -393,7 +354,7 @@ impl Profile {
         }
     }
 
-    /// What a tool that cannot be said strictly goes out by.
+    /// Returns the profile for a tool that cannot be sent with `strict: true`.
     pub(crate) const fn fallback(dialect: Dialect) -> &'static Profile {
         match dialect {
             Dialect::OpenAiStrict => &OPENAI,

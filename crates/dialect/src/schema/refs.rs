@@ -1,6 +1,6 @@
-//! References: where they point, whether they run in circles, and whether anything can satisfy them.
+//! Resolves `$ref`s, and finds the recursive ones.
 //!
-//! Nothing is ever fetched. A reference that cannot be followed inside the tool's own schema refuses the tool.
+//! Nothing is fetched: a tool with a reference that does not resolve inside its own schema is refused.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -8,35 +8,40 @@ use std::collections::HashMap;
 use bumpalo::Bump;
 
 use super::cycles::cycles;
-use super::identity::{ByIdentity, Identities};
-pub(crate) use super::identity::{identity, is_same_place};
-use super::walk::{Lookup, each_child};
+use super::node_id::{NodeMap, NodeSet, node_id};
+use super::walk::{KeyLookup, each_child};
 use crate::Refusal;
 use crate::json::{Node, Place, escape_segment, get, unescape_segment};
 
-/// How many definitions may stand between a reference and its end: what reads the schema after us recurses too.
-const MAX_CHAIN: usize = 256;
+/// Maximum number of definitions on the longest path of references: consumers of the schema recurse along it.
+const MAX_REF_CHAIN: usize = 256;
 
-/// The schema that references are looked up in, with the places that go by a name of their own.
+/// Maximum number of schemas that one tool may grow to when references are replaced by their targets.
+pub(crate) const MAX_INLINED_SCHEMAS: usize = 10_000;
+
+/// Maximum number of references that are replaced inside each other.
+pub(crate) const MAX_INLINE_DEPTH: usize = 64;
+
+/// A complete schema, indexed for resolving references.
 pub(crate) struct Document<'a> {
     pub(super) arena: &'a Bump,
     pub(super) root: Node<'a>,
-    /// What `#` means, once the root was made over.
-    alias: Option<Node<'a>>,
-    /// Resource address → its root, for schemas with an `$id`.
+    /// The target of `#`, after the root was rewritten.
+    rewritten_root: Option<Node<'a>>,
+    /// URI → schema and pointer, for schemas with an `$id`.
     resources: HashMap<String, (Node<'a>, String)>,
-    /// (resource address, anchor) → where.
+    /// (URI, anchor) → schema and pointer.
     anchors: HashMap<(String, String), (Node<'a>, String)>,
-    pub(super) lookup: Lookup<'a>,
+    pub(super) lookup: KeyLookup<'a>,
     /// Reference targets that lead back to themselves.
-    cyclic: Identities,
-    /// A reference points at something else than a definition.
-    inside: bool,
-    /// Whether an `$id` below the root changes what references are relative to.
-    pub(crate) nested: bool,
+    cyclic: NodeSet,
+    /// A reference points to something other than a definition.
+    points_inside: bool,
+    /// An `$id` below the root changes the base URI of references.
+    has_nested_ids: bool,
 }
 
-/// What a reference points to, and the pointer to it from the root.
+/// The target of a reference, and the pointer to it from the root.
 #[derive(Clone, Debug)]
 pub(crate) struct Target<'a> {
     pub(crate) node: Node<'a>,
@@ -44,18 +49,18 @@ pub(crate) struct Target<'a> {
 }
 
 impl<'a> Document<'a> {
-    /// Looks through the whole schema. Refuses it for a reference in use that leads nowhere or only to references.
+    /// Indexes the schema. Refuses it if a reference in use does not resolve, or leads to references only.
     pub(crate) fn new(root: Node<'a>, arena: &'a Bump) -> Result<Document<'a>, Refusal> {
         let mut document = Document {
             arena,
             root,
-            alias: None,
+            rewritten_root: None,
             resources: HashMap::new(),
             anchors: HashMap::new(),
-            lookup: Lookup::default(),
-            cyclic: Identities::default(),
-            inside: false,
-            nested: false,
+            lookup: KeyLookup::default(),
+            cyclic: NodeSet::default(),
+            points_inside: false,
+            has_nested_ids: false,
         };
         document.index();
         document.check()?;
@@ -67,10 +72,10 @@ impl<'a> Document<'a> {
         while let Some((node, mut base, place)) = stack.pop() {
             let Some(members) = node.object() else { continue };
             if let Some(id) = get(members, "$id").and_then(|id| id.text(self.arena)) {
-                let address = id.strip_suffix('#').unwrap_or(id);
-                base = self.arena.alloc_str(&join(base, address));
+                let uri = id.strip_suffix('#').unwrap_or(id);
+                base = self.arena.alloc_str(&join(base, uri));
                 let pointer = place.pointer();
-                self.nested |= !pointer.is_empty();
+                self.has_nested_ids |= !pointer.is_empty();
                 self.resources.insert(base.to_owned(), (node, pointer));
             }
             for keyword in ["$anchor", "$dynamicAnchor"] {
@@ -82,20 +87,25 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// Follows one reference. `base` is the address of the resource it stands in, `""` for the root's.
-    pub(crate) fn resolve(&self, base: &str, reference: &str) -> Option<Target<'a>> {
-        let (node, prefix, path) = self.find(base, reference)?;
-        Some(Target { node, pointer: spelled(prefix, &path) })
+    /// Resolves a reference at `place`.
+    pub(crate) fn resolve_at(&self, place: &Place<'_>, reference: &str) -> Option<Target<'a>> {
+        self.resolve(&self.base_at(place), reference)
     }
 
-    /// What a reference points to: the schema, the pointer to where the search began, and the path from there.
+    /// Resolves a reference relative to the URI `base`, which is `""` for the root.
+    pub(crate) fn resolve(&self, base: &str, reference: &str) -> Option<Target<'a>> {
+        let (node, prefix, path) = self.find(base, reference)?;
+        Some(Target { node, pointer: joined_pointer(prefix, &path) })
+    }
+
+    /// Resolves a reference to a schema, the pointer to its resource or anchor, and the pointer from there.
     pub(super) fn find<'r>(
         &'r self,
         base: &str,
         reference: &'r str,
     ) -> Option<(Node<'a>, &'r str, Cow<'r, str>)> {
-        let (address, fragment) = reference.split_once('#').unwrap_or((reference, ""));
-        let full = if address.is_empty() { Cow::Borrowed(base) } else { join(base, address).into() };
+        let (uri, fragment) = reference.split_once('#').unwrap_or((reference, ""));
+        let full = if uri.is_empty() { Cow::Borrowed(base) } else { join(base, uri).into() };
         let (resource, prefix) = if full.is_empty() || full == self.root_base() {
             (self.root, "")
         } else {
@@ -104,11 +114,11 @@ impl<'a> Document<'a> {
         };
         let fragment = percent_decode(fragment);
         if fragment.is_empty() {
-            let node = if prefix.is_empty() { self.alias.unwrap_or(resource) } else { resource };
+            let node = if prefix.is_empty() { self.rewritten_root.unwrap_or(resource) } else { resource };
             return Some((node, prefix, fragment));
         }
         if fragment.starts_with('/') {
-            let node = self.lookup.walk(resource, &fragment).filter(|node| node.is_schema())?;
+            let node = self.lookup.resolve(resource, &fragment).filter(|node| node.is_schema())?;
             return Some((node, prefix, fragment));
         }
         let (node, pointer) = self.anchors.get(&(full.into_owned(), fragment.into_owned()))?;
@@ -120,36 +130,36 @@ impl<'a> Document<'a> {
         id.strip_suffix('#').unwrap_or(id)
     }
 
-    /// Whether something is pointed at by a name of its own, not by a pointer from the root.
+    /// Whether a reference may use an `$id` or an anchor instead of a pointer from the root.
     pub(crate) fn points_by_name(&self) -> bool {
-        self.nested || !self.anchors.is_empty()
+        self.has_nested_ids || !self.anchors.is_empty()
     }
 
-    /// Whether a reference points at something else than a definition.
+    /// Whether a reference points to something other than a definition.
     pub(crate) fn points_inside(&self) -> bool {
-        self.inside
+        self.points_inside
     }
 
-    /// From now on `#` means `root`, which was made from this document's.
-    pub(crate) fn rooted(&mut self, root: Node<'a>) {
-        if self.cyclic.contains(&identity(self.root)) {
-            self.cyclic.insert(identity(root));
+    /// Lets `#` resolve to `root`, a rewritten form of this document's root.
+    pub(crate) fn set_root(&mut self, root: Node<'a>) {
+        if self.cyclic.contains(&node_id(self.root)) {
+            self.cyclic.insert(node_id(root));
         }
-        self.alias = Some(root);
+        self.rewritten_root = Some(root);
     }
 
-    /// Whether what `node` says leads back to `node`.
+    /// Whether references in `node` lead back to `node`.
     pub(crate) fn is_cyclic(&self, node: Node<'_>) -> bool {
-        self.cyclic.contains(&identity(node))
+        self.cyclic.contains(&node_id(node))
     }
 
-    /// Follows every reference that is in use, from the root on.
+    /// Resolves every reference that is in use, starting at the root.
     fn check(&mut self) -> Result<(), Refusal> {
-        // Edges between reference targets: what a target uses directly.
-        let mut uses: ByIdentity<Vec<usize>> = ByIdentity::default();
+        // Edges from each reference target to the targets that it uses directly.
+        let mut uses: NodeMap<Vec<usize>> = NodeMap::default();
         let mut targets: Vec<(Node<'a>, &'a Place<'a>)> = vec![(self.root, &Place::ROOT)];
-        let mut known = Identities::from_iter([identity(self.root)]);
-        let mut ending: Identities = Identities::default();
+        let mut known = NodeSet::from_iter([node_id(self.root)]);
+        let mut resolving = NodeSet::default();
         while let Some((target, target_place)) = targets.pop() {
             let mut edges = Vec::new();
             let mut stack = vec![(target, target_place)];
@@ -160,31 +170,31 @@ impl<'a> Document<'a> {
                     else {
                         continue;
                     };
-                    let found = self.follow(reference, place, &mut ending)?;
-                    self.inside |=
+                    let found = self.check_ref(keyword, reference, place, &mut resolving)?;
+                    self.points_inside |=
                         !found.pointer.starts_with("/$defs/") && !found.pointer.starts_with("/definitions/");
-                    edges.push(identity(found.node));
-                    if known.insert(identity(found.node)) {
+                    edges.push(node_id(found.node));
+                    if known.insert(node_id(found.node)) {
                         let pointer = self.arena.alloc_str(&found.pointer);
                         targets.push((found.node, self.arena.alloc(Place::at(pointer))));
                     }
                 }
-                // Definitions are walked when something points at them.
+                // Definitions are visited when a reference points to them.
                 each_child(members, |path, child| {
                     if !path.is_definition() {
                         stack.push((child, path.below(place, self.arena)));
                     }
                 });
             }
-            uses.insert(identity(target), edges);
+            uses.insert(node_id(target), edges);
         }
         let (cyclic, longest) = cycles(&uses);
-        if longest > MAX_CHAIN {
+        if longest > MAX_REF_CHAIN {
             return Err(Refusal {
                 code: "too_deep",
                 pointer: String::new(),
                 message: format!(
-                    "references lead through {longest} definitions, and at most {MAX_CHAIN} are followed"
+                    "$ref chain passes through {longest} definitions; the limit is {MAX_REF_CHAIN}"
                 ),
             });
         }
@@ -192,39 +202,40 @@ impl<'a> Document<'a> {
         Ok(())
     }
 
-    /// The target of a reference, past references that say nothing else.
-    /// `ending` holds references that are known to lead somewhere.
-    fn follow(
+    /// Returns the target of a reference, and checks that it does not lead to references only.
+    /// `resolving` holds references that are known to lead to a schema.
+    fn check_ref(
         &self,
+        keyword: &str,
         reference: &str,
         place: &Place<'_>,
-        ending: &mut Identities,
+        resolving: &mut NodeSet,
     ) -> Result<Target<'a>, Refusal> {
-        let first = self.resolve(&self.base_at(place), reference).ok_or_else(|| {
+        let first = self.resolve_at(place, reference).ok_or_else(|| {
             let remote = !reference.starts_with('#');
             Refusal {
                 code: if remote { "remote_ref" } else { "dangling_ref" },
                 pointer: place.pointer(),
                 message: if remote {
-                    format!("`$ref` points outside the schema, to `{reference}`, and nothing is ever fetched")
+                    format!(
+                        "{keyword} points to {reference}, outside of the schema; remote schemas are not fetched"
+                    )
                 } else {
-                    format!("`$ref` points to `{reference}`, which is not there")
+                    format!("{keyword} points to {reference}, which does not exist")
                 },
             }
         })?;
-        let mut seen = Identities::default();
+        let mut seen = NodeSet::default();
         let mut current = first.clone();
         while let Some(next) = current.node.member("$ref").and_then(|value| value.text(self.arena)) {
-            if ending.contains(&identity(current.node)) {
+            if resolving.contains(&node_id(current.node)) {
                 break;
             }
-            if !seen.insert(identity(current.node)) {
+            if !seen.insert(node_id(current.node)) {
                 return Err(Refusal {
                     code: "ref_loop",
                     pointer: place.pointer(),
-                    message: format!(
-                        "`$ref` to `{reference}` leads in a circle of references that say nothing"
-                    ),
+                    message: format!("{keyword} {reference} loops without reaching a schema"),
                 });
             }
             match self.resolve(&self.base_of(&current.pointer), next) {
@@ -232,31 +243,31 @@ impl<'a> Document<'a> {
                 None => break,
             }
         }
-        ending.extend(seen);
+        resolving.extend(seen);
         Ok(first)
     }
 
-    /// The address of the resource that `place` belongs to.
+    /// Returns the base URI for references at `place`.
     pub(super) fn base_at(&self, place: &Place<'_>) -> String {
-        if self.nested { self.base_of(&place.pointer()) } else { String::new() }
+        if self.has_nested_ids { self.base_of(&place.pointer()) } else { String::new() }
     }
 
-    /// The address of the resource that the place at `pointer` belongs to.
+    /// Returns the base URI for references below `pointer`.
     pub(crate) fn base_of(&self, pointer: &str) -> String {
-        if !self.nested {
+        if !self.has_nested_ids {
             return String::new();
         }
         self.resources
             .iter()
             .filter(|(_, (_, root))| !root.is_empty() && pointer.starts_with(root.as_str()))
             .max_by_key(|(_, (_, root))| root.len())
-            .map(|(address, _)| address.clone())
+            .map(|(uri, _)| uri.clone())
             .unwrap_or_default()
     }
 }
 
-/// A pointer below `prefix`, in its plain spelling.
-fn spelled(prefix: &str, path: &str) -> String {
+/// Appends a pointer to `prefix`, with canonical escapes.
+fn joined_pointer(prefix: &str, path: &str) -> String {
     let mut pointer = String::with_capacity(prefix.len() + path.len());
     pointer.push_str(prefix);
     if !path.contains('~') {
@@ -270,15 +281,12 @@ fn spelled(prefix: &str, path: &str) -> String {
     pointer
 }
 
-/// An address against the one it stands in: enough of RFC 3986 to tell resources of one document apart.
-fn join(base: &str, address: &str) -> String {
-    let absolute = address.split_once(':').is_some_and(|(scheme, _)| !scheme.contains('/'));
-    if absolute || base.is_empty() {
-        return address.to_owned();
-    }
+/// Resolves a URI against a base: enough of RFC 3986 to tell the resources of one document apart.
+fn join(base: &str, uri: &str) -> String {
+    let absolute = uri.split_once(':').is_some_and(|(scheme, _)| !scheme.contains('/'));
     match base.rsplit_once('/') {
-        Some((folder, _)) if !address.starts_with('/') => format!("{folder}/{address}"),
-        _ => address.to_owned(),
+        Some((folder, _)) if !absolute && !uri.starts_with('/') => format!("{folder}/{uri}"),
+        _ => uri.to_owned(),
     }
 }
 

@@ -2,17 +2,17 @@
 
 use crate::json::{Decimal, Node, Object, get};
 
-/// What a report says where `nullable` was taken at its word.
-pub(crate) const NULLABLE: &str = "OpenAPI's word for `null`, which JSON Schema does not know";
+/// What the report says where `nullable: true` takes effect.
+pub(crate) const NULLABLE_DETAIL: &str = "nullable: true treated as in OpenAPI; null is allowed";
 
-/// The seven types as bits; `integer` is part of `number`.
+/// A set of JSON types, one bit each; `number` includes `integer`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TypeSet(u8);
 
 const NULL: u8 = 1;
 const BOOLEAN: u8 = 2;
 const INTEGER: u8 = 4;
-/// Numbers that are no integers.
+/// Numbers that are not integers.
 const FRACTION: u8 = 8;
 const STRING: u8 = 16;
 const ARRAY: u8 = 32;
@@ -24,7 +24,7 @@ impl TypeSet {
     pub(crate) const NULL: TypeSet = TypeSet(NULL);
     pub(crate) const OBJECT: TypeSet = TypeSet(OBJECT);
 
-    /// What `type` allows; everything without it.
+    /// Returns the types in `type`, or all types without it.
     pub(crate) fn of(members: Object<'_>) -> TypeSet {
         match get(members, "type") {
             Some(Node::Text(name)) => TypeSet::named(name),
@@ -49,7 +49,7 @@ impl TypeSet {
         })
     }
 
-    /// The type of a value.
+    /// Returns the type of a value.
     pub(crate) fn of_value(value: Node<'_>) -> TypeSet {
         TypeSet(match value {
             Node::Null => NULL,
@@ -82,7 +82,7 @@ impl TypeSet {
         self.0 == OBJECT
     }
 
-    /// The names, `number` standing for both kinds of number, `null` last.
+    /// Returns the names of the types, `null` last. `number` includes `integer`.
     pub(crate) fn names(self) -> Vec<&'static str> {
         let number = if self.0 & FRACTION != 0 { "number" } else { "integer" };
         [

@@ -1,34 +1,34 @@
-//! Ways through a schema: down to the schemas directly below, and along pointers.
+//! Traversal of schemas: to the schemas directly below, and along JSON pointers.
 
 use std::cell::RefCell;
 
 use bumpalo::Bump;
 
-use crate::json::{KeyIndex, Node, Object, Place, get, unescape_segment};
-use crate::schema::identity::{ByIdentity, identity};
-use crate::schema::keyword::Inside;
-use crate::schema::{Slot, slot};
+use super::context::Context;
+use super::edit::EntryEdits;
+use super::node_id::{NodeMap, is_unchanged, node_id};
+use super::{KeywordKind, keyword_kind};
+use crate::json::{KeyIndex, Member, Node, Object, Place, get, unescape_segment};
 
-/// Looks keys up in objects of any size: large ones get a table when something is looked up in them.
+/// Looks up keys in objects of any size. A large object gets a hash table on its first lookup.
 #[derive(Default)]
-pub(crate) struct Lookup<'a> {
-    tables: RefCell<ByIdentity<KeyIndex<'a>>>,
+pub(crate) struct KeyLookup<'a> {
+    tables: RefCell<NodeMap<KeyIndex<'a>>>,
 }
 
-impl<'a> Lookup<'a> {
-    /// The value of `key`.
+impl<'a> KeyLookup<'a> {
     pub(crate) fn get(&self, members: Object<'a>, key: &str) -> Option<Node<'a>> {
         if members.len() <= KeyIndex::MAX_LINEAR {
             return get(members, key);
         }
         let mut tables = self.tables.borrow_mut();
-        tables.entry(identity(Node::Object(members))).or_insert_with(|| KeyIndex::of(members)).get(key)
+        tables.entry(node_id(Node::Object(members))).or_insert_with(|| KeyIndex::of(members)).get(key)
     }
 
-    /// Follows a pointer step by step, through data as well.
-    pub(crate) fn walk(&self, start: Node<'a>, path: &str) -> Option<Node<'a>> {
+    /// Resolves a JSON pointer, through schemas and data.
+    pub(crate) fn resolve(&self, start: Node<'a>, pointer: &str) -> Option<Node<'a>> {
         let mut node = start;
-        for token in path.split('/').skip(1) {
+        for token in pointer.split('/').skip(1) {
             let name = unescape_segment(token);
             node = match node {
                 Node::Object(members) => self.get(members, &name)?,
@@ -40,51 +40,109 @@ impl<'a> Lookup<'a> {
     }
 }
 
-/// The way from a schema to one directly below it.
+/// The path from a schema to one directly below it.
 #[derive(Clone, Copy)]
-pub(crate) struct Path<'a> {
+pub(crate) struct ChildPath<'a> {
     keyword: &'a str,
-    inside: Inside<'a>,
+    position: ChildPosition<'a>,
 }
 
-impl<'a> Path<'a> {
-    /// Whether it leads to a definition, which counts only where something points at it.
+/// The position of a schema under its keyword.
+#[derive(Clone, Copy)]
+enum ChildPosition<'a> {
+    Direct,
+    Index(usize),
+    Key(&'a str),
+}
+
+impl<'a> ChildPath<'a> {
+    /// Whether it leads to a definition, which has an effect only where a `$ref` points to it.
     pub(crate) fn is_definition(self) -> bool {
         matches!(self.keyword, "$defs" | "definitions")
     }
 
-    /// The place this way from `place`.
+    /// Returns the place that this path leads to from `place`.
     pub(crate) fn below(self, place: &'a Place<'a>, arena: &'a Bump) -> &'a Place<'a> {
         let keyword = arena.alloc(place.key(self.keyword));
-        match self.inside {
-            Inside::Alone => keyword,
-            Inside::Index(index) => arena.alloc(keyword.index(index)),
-            Inside::Key(key) => arena.alloc(keyword.key(key)),
+        match self.position {
+            ChildPosition::Direct => keyword,
+            ChildPosition::Index(index) => arena.alloc(keyword.index(index)),
+            ChildPosition::Key(key) => arena.alloc(keyword.key(key)),
         }
     }
 }
 
-/// Calls `visit` with every schema directly below, and the way to it.
-pub(crate) fn each_child<'a>(members: Object<'a>, mut visit: impl FnMut(Path<'a>, Node<'a>)) {
+/// Calls `visit` with every schema directly below, and the path to it.
+pub(crate) fn each_child<'a>(members: Object<'a>, mut visit: impl FnMut(ChildPath<'a>, Node<'a>)) {
     for member in members {
-        let mut child = |inside, schema: Node<'a>| {
+        let mut child = |position, schema: Node<'a>| {
             if schema.is_schema() {
-                visit(Path { keyword: member.key, inside }, schema);
+                visit(ChildPath { keyword: member.key, position }, schema);
             }
         };
-        match (slot(member.key), member.value) {
-            (Slot::Items | Slot::SchemaList, Node::List(schemas)) => {
+        match (keyword_kind(member.key), member.value) {
+            (KeywordKind::Items | KeywordKind::SchemaList, Node::List(schemas)) => {
                 for (index, schema) in schemas.iter().enumerate() {
-                    child(Inside::Index(index), *schema);
+                    child(ChildPosition::Index(index), *schema);
                 }
             }
-            (Slot::Schema | Slot::AdditionalItems | Slot::Items, schema) => child(Inside::Alone, schema),
-            (Slot::Properties | Slot::SchemaMap | Slot::Dependencies, Node::Object(schemas)) => {
+            (KeywordKind::Schema | KeywordKind::AdditionalItems | KeywordKind::Items, schema) => {
+                child(ChildPosition::Direct, schema);
+            }
+            (
+                KeywordKind::Properties | KeywordKind::SchemaMap | KeywordKind::Dependencies,
+                Node::Object(schemas),
+            ) => {
                 for entry in schemas {
-                    child(Inside::Key(entry.key), entry.value);
+                    child(ChildPosition::Key(entry.key), entry.value);
                 }
             }
             _ => {}
+        }
+    }
+}
+
+impl<'a> Context<'a, '_> {
+    /// Applies `map` to every schema under one keyword; returns the new value of the keyword if it changed.
+    ///
+    /// `map` gets the schema, its key if the keyword holds a map (else `""`), and its place. It returns
+    /// `None` to remove the schema from a map or an array.
+    pub(crate) fn map_schemas(
+        &mut self,
+        member: Member<'a>,
+        place: &Place<'_>,
+        mut map: impl FnMut(&mut Self, Node<'a>, &'a str, &Place<'_>) -> Option<Node<'a>>,
+    ) -> Option<Node<'a>> {
+        let inside = place.key(member.key);
+        match (keyword_kind(member.key), member.value) {
+            (KeywordKind::Schema | KeywordKind::Items | KeywordKind::AdditionalItems, Node::Object(_)) => {
+                let mapped = map(self, member.value, "", &inside)?;
+                (!is_unchanged(member.value, mapped)).then_some(mapped)
+            }
+            (KeywordKind::SchemaList | KeywordKind::Items, Node::List(schemas)) => {
+                let mut mapped = Vec::with_capacity(schemas.len());
+                for (index, schema) in schemas.iter().enumerate() {
+                    mapped.extend(map(self, *schema, "", &inside.index(index)));
+                }
+                let unchanged = mapped.len() == schemas.len()
+                    && schemas.iter().zip(&mapped).all(|(before, after)| is_unchanged(*before, *after));
+                (!unchanged).then(|| self.list(&mapped))
+            }
+            (
+                KeywordKind::Properties | KeywordKind::SchemaMap | KeywordKind::Dependencies,
+                Node::Object(schemas),
+            ) => {
+                let mut entries = EntryEdits::of(schemas);
+                for entry in schemas {
+                    match map(self, entry.value, entry.key, &inside.key(entry.key)) {
+                        None => entries.remove(),
+                        Some(mapped) if is_unchanged(entry.value, mapped) => entries.retain(),
+                        Some(mapped) => entries.replace(mapped),
+                    }
+                }
+                entries.finish().map(|schemas| self.object(&schemas))
+            }
+            _ => None,
         }
     }
 }

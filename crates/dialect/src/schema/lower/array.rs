@@ -1,26 +1,24 @@
-//! Arrays and tuples.
+//! Lowers arrays and tuples.
 
-use super::{Lower, Lowered, Lowering, Stop};
+use super::{LowerError, LowerResult, Lowered, Lowering, MergedSchema};
 use crate::Effect;
 use crate::arguments::{Plan, PositionsPlan};
 use crate::json::{Decimal, EMPTY, Member, Node, Object, Place, get};
-use crate::schema::draft::Draft;
+use crate::schema::edit::ObjectEdit;
+use crate::schema::excerpt::excerpt;
 use crate::schema::is_annotation;
+use crate::schema::keywords::list_at;
 
 impl<'a> Lowering<'_, 'a, '_> {
-    pub(super) fn array(
-        &mut self,
-        members: Object<'a>,
-        leftover: &[Member<'a>],
-        place: &Place<'_>,
-    ) -> Lower<'a> {
-        let positions = get(members, "prefixItems").and_then(Node::list).unwrap_or_default();
+    pub(super) fn array(&mut self, schema: MergedSchema<'_, 'a>) -> LowerResult<'a> {
+        let MergedSchema { members, leftover, place } = schema;
+        let positions = list_at(members, "prefixItems");
         let items = get(members, "items");
         if !positions.is_empty() && !self.grammar.prefix_items {
-            return self.tuple(members, positions, items, leftover, place);
+            return self.tuple(schema, positions, items);
         }
-        let mut draft = self.begin(members, place);
-        draft.put_first("type", Node::Text("array"));
+        let mut output = self.start_output(members, place);
+        output.put_first("type", Node::Text("array"));
         let mut plans = Vec::new();
         if !positions.is_empty() {
             let inside = place.key("prefixItems");
@@ -30,134 +28,120 @@ impl<'a> Lowering<'_, 'a, '_> {
                 lowered.push(one.node);
                 plans.push(one.plan);
             }
-            draft.put("prefixItems", self.context.list(&lowered));
+            output.put("prefixItems", self.context.list(&lowered));
         }
+        // No item exists where this is used, so any type will do.
+        let unused_items = || Member::new("type", Node::Text("string"));
         let rest = match items {
             Some(Node::Bool(false)) => {
-                self.cap_told(&mut draft, members, positions.len(), place);
-                if !self.grammar.bare_arrays {
-                    // There is none, so any type will do.
-                    draft.put("items", self.typed(&[Member::new("type", Node::Text("string"))]));
+                self.end_array(&mut output, members, positions.len(), place);
+                if !self.grammar.arrays_without_items {
+                    output.put("items", self.typed(&[unused_items()]));
                 }
                 Plan::Same
             }
-            None if self.grammar.bare_arrays => Plan::Same,
+            None if self.grammar.arrays_without_items => Plan::Same,
             schema => {
                 let here = place.key("items");
                 let lowered =
                     self.lower_item(schema.unwrap_or(EMPTY), if schema.is_some() { &here } else { place });
                 match lowered {
                     Ok(lowered) => {
-                        draft.put("items", lowered.node);
+                        output.put("items", lowered.node);
                         lowered.plan
                     }
-                    Err(Stop::Never) if least(members) > positions.len() => return Err(Stop::Never),
-                    Err(Stop::Never) => {
-                        // Nothing fits an item, so there can be none.
-                        self.cap_told(&mut draft, members, positions.len(), place);
-                        let anything = Node::Text("string");
-                        draft.put("items", self.typed(&[Member::new("type", anything)]));
+                    Err(LowerError::Unsatisfiable) if min_items(members) <= positions.len() => {
+                        self.end_array(&mut output, members, positions.len(), place);
+                        output.put("items", self.typed(&[unused_items()]));
                         Plan::Same
                     }
-                    Err(stop) => return Err(stop),
+                    Err(error) => return Err(error),
                 }
             }
         };
-        self.array_bounds(&mut draft, members, place);
-        self.tell(&mut draft, leftover, place);
+        self.array_bounds(&mut output, members, place);
+        self.describe_rules(&mut output, leftover, place);
         let plan = if plans.iter().all(Plan::is_same) {
             Plan::items(rest)
         } else {
             Plan::Tuple { positions: plans, rest: Box::new(rest) }
         };
-        Ok(Lowered { node: self.typed(draft.members()), plan })
+        Ok(Lowered { node: self.typed(output.members()), plan })
     }
 
-    fn array_bounds(&mut self, draft: &mut Draft<'a>, members: Object<'a>, place: &Place<'_>) {
+    fn array_bounds(&mut self, output: &mut ObjectEdit<'a>, members: Object<'a>, place: &Place<'_>) {
         for member in members {
-            let structural = matches!(member.key, "type" | "items" | "prefixItems");
-            let capped = member.key == "maxItems" && draft.get("maxItems").is_some();
-            if !structural && !capped && !is_annotation(member.key) {
-                if matches!((member.key, member.value), ("uniqueItems", Node::Bool(false))) {
-                    continue;
-                }
-                self.bound("array", draft, *member, place);
+            let done = match member.key {
+                "type" | "items" | "prefixItems" => true,
+                "maxItems" => output.get("maxItems").is_some(),
+                "uniqueItems" => matches!(member.value, Node::Bool(false)),
+                key => is_annotation(key),
+            };
+            if !done {
+                self.lower_keyword("array", output, *member, place);
             }
         }
     }
 
-    /// No item beyond the first `count`: by `maxItems`, or in words where the grammar has none.
-    fn cap_told(&mut self, draft: &mut Draft<'a>, members: Object<'a>, count: usize, place: &Place<'_>) {
-        self.cap(draft, members, count);
-        if draft.get("maxItems").is_some() {
-            return self.note(place, "items", Effect::Rewritten, "no further items: said by `maxItems`");
+    /// Allows no item after the first `count`: with `maxItems`, or in the description if the grammar lacks
+    /// it.
+    fn end_array(
+        &mut self,
+        output: &mut ObjectEdit<'a>,
+        members: Object<'a>,
+        count: usize,
+        place: &Place<'_>,
+    ) {
+        self.put_max_items(output, members, count);
+        if output.get("maxItems").is_some() {
+            let detail = "no additional items are allowed; expressed with maxItems";
+            return self.record(place, "items", Effect::Rewritten, detail);
         }
-        self.context.describe(draft, &format!("maxItems: {count}"));
-        self.note(place, "items", Effect::Widened, "no further items, now only in the description");
+        self.context.describe(output, &format!("maxItems: {count}"));
+        let detail = format!("no additional items are allowed; maxItems {count} added to the description");
+        self.record(place, "items", Effect::Widened, detail);
     }
 
-    /// No more than `count` items, or fewer if the schema says so.
-    fn cap(&self, draft: &mut Draft<'a>, members: Object<'a>, count: usize) {
-        let cap = match get(members, "maxItems") {
-            Some(Node::Number(digits)) if Decimal::of(digits) < Decimal::of(&count.to_string()) => {
-                Node::Number(digits)
-            }
-            _ => self.context.number(count),
-        };
-        if self.grammar.bounds.contains(&"maxItems") {
-            draft.put("maxItems", cap);
+    /// Sets `maxItems` to `count`, or to the schema's own value if it is smaller.
+    fn put_max_items(&self, output: &mut ObjectEdit<'a>, members: Object<'a>, count: usize) {
+        if self.grammar.has_bound("maxItems") {
+            let own = get(members, "maxItems").filter(|_| max_items_within(members, count));
+            output.put("maxItems", own.unwrap_or_else(|| self.context.number(count)));
         }
     }
 
-    /// A tuple where the grammar has none: one schema for all positions if that is exact, an object if asked for, else
-    /// what the grammar's users do.
+    /// Lowers a tuple where the grammar has no `prefixItems`: to one schema for all positions if they are
+    /// alike, to an object if the caller allows it, else to an array of the schemas of all positions.
     fn tuple(
         &mut self,
-        members: Object<'a>,
+        schema: MergedSchema<'_, 'a>,
         positions: &'a [Node<'a>],
         items: Option<Node<'a>>,
-        leftover: &[Member<'a>],
-        place: &Place<'_>,
-    ) -> Lower<'a> {
-        let ended = matches!(items, Some(Node::Bool(false)));
-        let capped = match get(members, "maxItems") {
-            Some(Node::Number(digits)) => Decimal::of(digits) <= Decimal::of(&positions.len().to_string()),
-            _ => false,
-        };
+    ) -> LowerResult<'a> {
+        let MergedSchema { members, place, .. } = schema;
+        let closed = matches!(items, Some(Node::Bool(false)));
+        let capped = max_items_within(members, positions.len());
+        let ends = closed || capped;
         let alike = positions.iter().all(|position| position.same(positions[0]));
-        let bounded = self.grammar.bounds.contains(&"maxItems");
         let rest_alike = items.is_some_and(|items| items.same(positions[0]));
-        if alike && (((ended || capped) && bounded) || rest_alike) {
-            let mut draft = Draft::of(members);
-            draft.remove("prefixItems");
-            draft.put("items", positions[0]);
-            if ended || capped {
-                let cap = match get(members, "maxItems") {
-                    Some(Node::Number(digits)) if capped => Node::Number(digits),
-                    _ => self.context.number(positions.len()),
-                };
-                draft.put("maxItems", cap);
+        if alike && (ends && self.grammar.has_bound("maxItems") || rest_alike) {
+            let mut edit = ObjectEdit::of(members);
+            edit.remove("prefixItems");
+            edit.put("items", positions[0]);
+            if ends && !capped {
+                edit.put("maxItems", self.context.number(positions.len()));
             }
-            self.note(
-                place,
-                "prefixItems",
-                Effect::Rewritten,
-                "all positions are alike: one `items` says the same",
-            );
-            let members = self.context.members(draft.members());
-            return self.array(members, leftover, place);
+            let detail = "prefixItems replaced by items; all positions have the same schema";
+            self.record(place, "prefixItems", Effect::Rewritten, detail);
+            let members = self.context.members(edit.members());
+            return self.array(MergedSchema { members, ..schema });
         }
         if self.grammar.strict {
-            if !self.context.options.reshape {
-                return Err(self.unsayable(
-                    place,
-                    "prefixItems",
-                    "a tuple, each position with a schema of its own",
-                ));
+            if self.must_be_exact() {
+                return Err(self.inexpressible(place, "prefixItems describes a tuple"));
             }
-            return self.positions(members, positions, items, leftover, place);
+            return self.tuple_as_object(schema, positions, items);
         }
-        // Any position may hold what one of them allows.
         let mut branches = positions.to_vec();
         match items {
             Some(Node::Bool(false)) => {}
@@ -165,77 +149,62 @@ impl<'a> Lowering<'_, 'a, '_> {
             None if capped => {}
             None => branches.push(EMPTY),
         }
-        let mut draft = Draft::of(members);
-        draft.remove("prefixItems");
-        self.moved();
-        draft.put("items", self.context.object(&[Member::new("anyOf", self.context.list(&branches))]));
-        if ended {
-            self.cap(&mut draft, members, positions.len());
+        let mut edit = ObjectEdit::of(members);
+        edit.remove("prefixItems");
+        self.track_origins();
+        edit.put("items", self.context.composed("anyOf", &branches));
+        if closed {
+            self.put_max_items(&mut edit, members, positions.len());
         }
-        let inside: Vec<String> =
-            positions.iter().map(|position| crate::schema::brief::brief(*position)).collect();
-        self.context.describe(&mut draft, &format!("Positions: {}", inside.join(", ")));
-        self.note(place, "prefixItems", Effect::Widened, "the positions are only in the description");
-        let members = self.context.members(draft.members());
-        self.array(members, leftover, place)
+        let described: Vec<String> = positions.iter().map(|position| excerpt(*position)).collect();
+        self.context.describe(&mut edit, &format!("Items by position: {}", described.join(", ")));
+        let detail = "prefixItems moved to the description; every item accepts the schema of any position";
+        self.record(place, "prefixItems", Effect::Widened, detail);
+        let members = self.context.members(edit.members());
+        self.array(MergedSchema { members, ..schema })
     }
 
-    /// A tuple as an object with a key for each position.
-    fn positions(
+    /// Lowers a tuple to an object with one key per position.
+    fn tuple_as_object(
         &mut self,
-        members: Object<'a>,
+        schema: MergedSchema<'_, 'a>,
         positions: &'a [Node<'a>],
         items: Option<Node<'a>>,
-        leftover: &[Member<'a>],
-        place: &Place<'_>,
-    ) -> Lower<'a> {
-        let least = least(members);
-        let mut draft = self.begin(members, place);
-        draft.put_first("type", Node::Text("object"));
-        self.context.describe(&mut draft, "An array of fixed positions, one key each");
+    ) -> LowerResult<'a> {
+        let MergedSchema { members, leftover, place } = schema;
+        let min_items = min_items(members);
+        let mut output = self.start_output(members, place);
+        output.put_first("type", Node::Text("object"));
+        self.context.describe(&mut output, "An array, given as an object with one key per position");
         let inside = place.key("prefixItems");
         let mut properties = Vec::new();
         let mut plan = PositionsPlan { keys: Vec::new(), plans: Vec::new(), rest: None };
         for (index, position) in positions.iter().enumerate() {
-            let here = inside.index(index);
-            let lowered = self.lower(*position, &here)?;
+            let lowered = self.lower(*position, &inside.index(index))?;
             let key: &'a str = self.context.arena.alloc_str(&index.to_string());
-            let node = if index < least { lowered.node } else { self.with_null(lowered.node) };
+            let node = if index < min_items { lowered.node } else { self.with_null(lowered.node) };
             properties.push(Member::new(key, node));
             plan.keys.push(key.to_owned());
             plan.plans.push(lowered.plan);
         }
-        let more = match (items, get(members, "maxItems")) {
-            (Some(Node::Bool(false)), _) => false,
-            (_, Some(Node::Number(digits))) => {
-                Decimal::of(digits) > Decimal::of(&positions.len().to_string())
-            }
-            _ => true,
-        };
-        if more {
+        let has_rest =
+            !matches!(items, Some(Node::Bool(false))) && !max_items_within(members, positions.len());
+        if has_rest {
             let here = place.key("items");
             let rest = self.lower(items.unwrap_or(EMPTY), if items.is_some() { &here } else { place })?;
             let list = [Member::new("type", Node::Text("array")), Member::new("items", rest.node)];
             properties.push(Member::new("rest", self.context.object(&list)));
             plan.rest = Some(("rest".to_owned(), rest.plan));
         }
-        let exact = least >= positions.len() && !more;
+        let exact = min_items >= positions.len() && !has_rest;
         let effect = if exact { Effect::Rewritten } else { Effect::Widened };
-        self.note(
-            place,
-            "prefixItems",
-            effect,
-            "a tuple, asked for as an object with a key for each position",
-        );
+        let detail = "prefixItems converted to an object with one key per position";
+        self.record(place, "prefixItems", effect, detail);
         if !exact {
-            self.note(
-                place,
-                "prefixItems",
-                Effect::Narrowed,
-                "a `null` at the end cannot be told from a missing position",
-            );
+            let detail = "null in the last positions is read as a missing item";
+            self.record(place, "prefixItems", Effect::Narrowed, detail);
         }
-        self.finish_closed(&mut draft, &properties);
+        self.finish_closed(&mut output, &properties);
         let rules: Vec<Member<'a>> = members
             .iter()
             .filter(|member| {
@@ -244,26 +213,33 @@ impl<'a> Lowering<'_, 'a, '_> {
             })
             .copied()
             .collect();
-        self.tell(&mut draft, &rules, place);
-        self.tell(&mut draft, leftover, place);
-        Ok(Lowered { node: self.typed(draft.members()), plan: Plan::Positions(Box::new(plan)) })
+        self.describe_rules(&mut output, &rules, place);
+        self.describe_rules(&mut output, leftover, place);
+        Ok(Lowered { node: self.typed(output.members()), plan: Plan::Positions(Box::new(plan)) })
     }
 
-    /// Ends an object of the grammar whose keys are all required and all there are.
-    pub(super) fn finish_closed(&self, draft: &mut Draft<'a>, properties: &[Member<'a>]) {
+    /// Finishes an object that has exactly `properties`, all of them required.
+    pub(super) fn finish_closed(&self, output: &mut ObjectEdit<'a>, properties: &[Member<'a>]) {
         let names: Vec<Node<'a>> = properties.iter().map(|property| Node::Text(property.key)).collect();
-        draft.put("properties", self.context.object(properties));
-        draft.put("required", self.context.list(&names));
+        output.put("properties", self.context.object(properties));
+        output.put("required", self.context.list(&names));
         if self.grammar.closed || self.grammar.maps {
-            draft.put("additionalProperties", Node::Bool(false));
+            output.put("additionalProperties", Node::Bool(false));
         }
     }
 }
 
-/// How many items there must be.
-fn least(members: Object<'_>) -> usize {
+fn min_items(members: Object<'_>) -> usize {
     match get(members, "minItems") {
         Some(Node::Number(digits)) => digits.parse().unwrap_or(usize::MAX),
         _ => 0,
+    }
+}
+
+/// Whether `maxItems` is at most `count`.
+fn max_items_within(members: Object<'_>, count: usize) -> bool {
+    match get(members, "maxItems") {
+        Some(Node::Number(digits)) => Decimal::of(digits) <= Decimal::of(&count.to_string()),
+        _ => false,
     }
 }

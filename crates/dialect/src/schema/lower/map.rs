@@ -1,115 +1,106 @@
-//! Maps: objects whose keys have no names, and what is said about keys beside the named ones.
+//! Lowers maps: objects without named properties, and the additional properties of other objects.
 
-use super::object::{Named, Others};
-use super::{Lower, Lowered, Lowering, Stop};
+use super::object::{LoweredProperties, OtherKeys};
+use super::{LowerError, LowerResult, Lowered, Lowering, MergedSchema};
 use crate::arguments::{ObjectPlan, Plan, Rest};
 use crate::json::{Member, Node, Object, Place, get};
-use crate::schema::brief::brief;
-use crate::schema::draft::Draft;
+use crate::schema::edit::ObjectEdit;
+use crate::schema::excerpt::excerpt;
+use crate::schema::keywords::object_at;
 use crate::{Effect, names};
 
+const IS_MAP: &str = "additionalProperties describes a map";
+
 impl<'a> Lowering<'_, 'a, '_> {
-    /// An object without named properties.
-    pub(super) fn map(
-        &mut self,
-        members: Object<'a>,
-        values: Node<'a>,
-        leftover: &[Member<'a>],
-        place: &Place<'_>,
-    ) -> Lower<'a> {
+    /// Lowers an object without named properties.
+    pub(super) fn map(&mut self, schema: MergedSchema<'_, 'a>, values: Node<'a>) -> LowerResult<'a> {
+        let MergedSchema { members, leftover, place } = schema;
+        if self.must_be_exact() {
+            return Err(self.inexpressible(place, IS_MAP));
+        }
         if self.grammar.strict {
-            if !self.context.options.reshape {
-                return Err(self.unsayable(place, "additionalProperties", "a map, whose keys are not known"));
-            }
-            let lowered = match self.lower(values, &place.key("additionalProperties")) {
-                // No value fits, so the map is always empty; an empty closed object says that.
-                Err(Stop::Never) => {
-                    let mut draft = self.begin(members, place);
-                    draft.put_first("type", Node::Text("object"));
-                    self.finish_closed(&mut draft, &[]);
-                    return Ok(Lowered { node: self.context.object(draft.members()), plan: Plan::Same });
-                }
-                other => other?,
-            };
-            let mut draft = self.begin(members, place);
-            let list = self.entries(lowered.node, "A map, as a list of its entries");
-            for member in list.object().unwrap_or_default() {
-                if member.key != "description" || draft.get("description").is_none() {
-                    draft.put(member.key, member.value);
-                }
-            }
-            self.note(
-                place,
-                "additionalProperties",
-                Effect::Rewritten,
-                "a map, asked for as a list of entries",
-            );
-            self.object_rules(&mut draft, members, place);
-            self.tell(&mut draft, leftover, place);
-            return Ok(Lowered {
-                node: self.context.object(draft.members()),
-                plan: Plan::Entries(Box::new(lowered.plan)),
-            });
+            return self.map_as_entries(schema, values);
         }
-        if !self.grammar.free_objects {
-            return self.unsayable_or_text(
-                members,
-                place,
-                "additionalProperties",
-                "a map, whose keys are not known",
-            );
+        if !self.grammar.free_form_objects {
+            return self.fall_back_to_json_text(members, place, "additionalProperties", IS_MAP);
         }
-        let mut draft = self.begin(members, place);
-        draft.put_first("type", Node::Text("object"));
-        self.tell_patterns(&mut draft, members);
-        let free = matches!(values, Node::Bool(true) | Node::Object([]));
+        let mut output = self.start_output(members, place);
+        output.put_first("type", Node::Text("object"));
+        self.describe_patterns(&mut output, members);
         let mut rest = Rest::Same;
         if self.grammar.maps {
-            // Said even where the original is silent: some APIs close an object that does not say it.
-            let lowered = match self.lower(values, &place.key("additionalProperties")) {
-                Err(Stop::Never) => Lowered { node: Node::Bool(false), plan: Plan::Same },
-                other => other?,
+            let lowered = match self.lower_additional(values, place)? {
+                Some(lowered) => lowered,
+                None => Lowered { node: Node::Bool(false), plan: Plan::Same },
             };
-            let silent = get(members, "additionalProperties").is_none();
-            if !silent {
-                draft.put("additionalProperties", anything_goes(lowered.node, values));
-            } else if !self.grammar.title {
-                draft.put("additionalProperties", Node::Bool(true));
-                self.note(
-                    place,
-                    "additionalProperties",
-                    Effect::Rewritten,
-                    "free-form: said aloud, since silence means closed here",
-                );
+            if get(members, "additionalProperties").is_some() {
+                output.put("additionalProperties", shortest_form(lowered.node, values));
+            } else if self.grammar.closed_by_default {
+                output.put("additionalProperties", Node::Bool(true));
+                let detail = "made explicit; this API treats a missing value as false";
+                self.record(place, "additionalProperties", Effect::Rewritten, detail);
             }
             rest = Rest::Plan(lowered.plan);
-        } else if !free {
-            self.context.describe(&mut draft, &format!("The value of each key: {}", brief(values)));
-            self.note(
-                place,
-                "additionalProperties",
-                Effect::Widened,
-                "what the values must be is only in the description",
-            );
+        } else if !allows_anything(values) {
+            self.context.describe(&mut output, &format!("Every value must match: {}", excerpt(values)));
+            let detail = "the schema in additionalProperties moved to the description";
+            self.record(place, "additionalProperties", Effect::Widened, detail);
         }
-        self.object_rules(&mut draft, members, place);
-        self.tell(&mut draft, leftover, place);
+        self.object_rules(&mut output, members, place);
+        self.describe_rules(&mut output, leftover, place);
         let plan = ObjectPlan { fields: Vec::new(), rest, fill: false }.into_plan();
-        Ok(Lowered { node: self.typed(draft.members()), plan })
+        Ok(Lowered { node: self.typed(output.members()), plan })
     }
 
-    /// Which keys match a pattern can only be told.
-    pub(super) fn tell_patterns(&self, draft: &mut Draft<'a>, members: Object<'a>) {
-        if let Some(patterns @ Node::Object([_, ..])) = get(members, "patternProperties") {
-            self.context.describe(draft, &format!("Keys by pattern: {}", brief(patterns)));
+    /// Lowers a map to a list of entries.
+    fn map_as_entries(&mut self, schema: MergedSchema<'_, 'a>, values: Node<'a>) -> LowerResult<'a> {
+        let MergedSchema { members, leftover, place } = schema;
+        let lowered = self.lower_additional(values, place)?;
+        let mut output = self.start_output(members, place);
+        let Some(lowered) = lowered else {
+            // No value is valid, so the map is always empty.
+            output.put_first("type", Node::Text("object"));
+            self.finish_closed(&mut output, &[]);
+            return Ok(Lowered { node: self.context.object(output.members()), plan: Plan::Same });
+        };
+        let list = self.entries(lowered.node, "A map, given as a list of its entries");
+        for member in list.object().unwrap_or_default() {
+            if member.key != "description" || output.get("description").is_none() {
+                output.put(member.key, member.value);
+            }
+        }
+        let detail = "map converted to a list of entries";
+        self.record(place, "additionalProperties", Effect::Rewritten, detail);
+        self.object_rules(&mut output, members, place);
+        self.describe_rules(&mut output, leftover, place);
+        let plan = Plan::Entries(Box::new(lowered.plan));
+        Ok(Lowered { node: self.context.object(output.members()), plan })
+    }
+
+    /// Lowers the schema of additional properties; returns `None` if no value satisfies it.
+    fn lower_additional(
+        &mut self,
+        values: Node<'a>,
+        place: &Place<'_>,
+    ) -> Result<Option<Lowered<'a>>, LowerError> {
+        match self.lower(values, &place.key("additionalProperties")) {
+            Err(LowerError::Unsatisfiable) => Ok(None),
+            other => other.map(Some),
         }
     }
 
-    /// A list of `{"key", "value"}`.
-    pub(super) fn entries(&self, value: Node<'a>, description: &'static str) -> Node<'a> {
+    /// Describes `patternProperties`, which no grammar has.
+    pub(super) fn describe_patterns(&self, output: &mut ObjectEdit<'a>, members: Object<'a>) {
+        if let Some(patterns @ Node::Object([_, ..])) = get(members, "patternProperties") {
+            self.context.describe(output, &format!("Properties by key pattern: {}", excerpt(patterns)));
+        }
+    }
+
+    /// Returns the schema of a list of `{"key", "value"}`.
+    fn entries(&self, value: Node<'a>, description: &'static str) -> Node<'a> {
         let context = &self.context;
         let key = context.object(&[Member::new("type", Node::Text("string"))]);
-        let mut entry = Draft::of(&[]);
+        let mut entry = ObjectEdit::of(&[]);
         entry.put("type", Node::Text("object"));
         self.finish_closed(&mut entry, &[Member::new("key", key), Member::new("value", value)]);
         context.object(&[
@@ -119,121 +110,83 @@ impl<'a> Lowering<'_, 'a, '_> {
         ])
     }
 
-    /// What becomes of keys without a name; for a strict grammar they become a list of entries if that was asked for.
+    /// Lowers additional properties next to named ones. A strict grammar gets them as a list of entries if
+    /// the caller allows it. Returns `None` if no value satisfies their schema.
     pub(super) fn rest(
         &mut self,
-        draft: &mut Draft<'a>,
-        named: &mut Named<'a>,
-        others: Others<'a>,
+        output: &mut ObjectEdit<'a>,
+        lowered: &mut LoweredProperties<'a>,
+        others: OtherKeys<'a>,
         place: &Place<'_>,
-    ) -> Result<Option<Rest>, Stop> {
-        let Others::Open(values) = others else { return Ok(Some(Rest::Same)) };
+    ) -> Result<Option<Rest>, LowerError> {
+        let OtherKeys::Allowed(values) = others else { return Ok(Some(Rest::Same)) };
+        if !self.grammar.maps && !self.grammar.strict {
+            return Ok(Some(Rest::Same));
+        }
+        if self.must_be_exact() {
+            return Err(self.inexpressible(place, "additionalProperties allows other keys"));
+        }
+        let Some(additional) = self.lower_additional(values, place)? else { return Ok(None) };
         if self.grammar.maps {
-            let here = place.key("additionalProperties");
-            return match self.lower(values, &here) {
-                Ok(lowered) => {
-                    draft.put("additionalProperties", anything_goes(lowered.node, values));
-                    Ok(Some(Rest::Plan(lowered.plan)))
-                }
-                Err(Stop::Never) => Ok(None),
-                Err(stop) => Err(stop),
-            };
+            output.put("additionalProperties", shortest_form(additional.node, values));
+            return Ok(Some(Rest::Plan(additional.plan)));
         }
-        if self.grammar.strict {
-            if !self.context.options.reshape {
-                return Err(self.unsayable(place, "additionalProperties", "keys without a name are allowed"));
-            }
-            let lowered = match self.lower(values, &place.key("additionalProperties")) {
-                Err(Stop::Never) => return Ok(None),
-                other => other?,
-            };
-            let mut key = "additionalProperties".to_owned();
-            while named.fields.iter().any(|field| field.wire == key) {
-                key.push('_');
-            }
-            let wire: &'a str = self.context.arena.alloc_str(&key);
-            let list = self.entries(lowered.node, "Further keys of this object, one entry each");
-            named.properties.push(Member::new(wire, list));
-            named.required.push(Node::Text(wire));
-            // An entry may name a described key, with a value that the description does not allow.
-            let effect = if named.fields.is_empty() { Effect::Rewritten } else { Effect::Widened };
-            let detail = format!("keys without a name are asked for as a list of entries, `{key}`");
-            self.note(place, "additionalProperties", effect, detail);
-            return Ok(Some(Rest::Entries { wire: key, plan: lowered.plan }));
+        let mut key = "additionalProperties".to_owned();
+        while lowered.fields.iter().any(|field| field.wire == key) {
+            key.push('_');
         }
-        Ok(Some(Rest::Same))
+        let wire: &'a str = self.context.arena.alloc_str(&key);
+        let list = self.entries(additional.node, "Additional properties of this object, one entry each");
+        lowered.properties.push(Member::new(wire, list));
+        lowered.required.push(Node::Text(wire));
+        // An entry may use the key of a named property, with a value that the property does not allow.
+        let effect = if lowered.fields.is_empty() { Effect::Rewritten } else { Effect::Widened };
+        let detail = format!("additional properties converted to a list of entries in {key}");
+        self.record(place, "additionalProperties", effect, detail);
+        Ok(Some(Rest::Entries { wire: key, plan: additional.plan }))
     }
 
-    /// The line about keys without a name.
-    pub(super) fn say_others(
+    /// Sets `additionalProperties` as the grammar requires it, and records the change.
+    pub(super) fn put_additional_properties(
         &mut self,
-        draft: &mut Draft<'a>,
+        output: &mut ObjectEdit<'a>,
         members: Object<'a>,
-        others: Others<'a>,
+        others: OtherKeys<'a>,
         rest: &Rest,
         place: &Place<'_>,
     ) {
-        let said = get(members, "additionalProperties");
+        const KEYWORD: &str = "additionalProperties";
+        let explicit = get(members, KEYWORD).is_some();
         match others {
-            Others::Open(values) if !self.grammar.maps && !matches!(rest, Rest::Entries { .. }) => {
-                let what = if matches!(values, Node::Bool(true) | Node::Object([])) {
-                    String::new()
-                } else {
-                    format!(": {}", brief(values))
-                };
-                self.context.describe(draft, &format!("Other keys are allowed{what}"));
-                self.note(
-                    place,
-                    "additionalProperties",
-                    Effect::Narrowed,
-                    "keys without a name cannot be offered",
-                );
+            OtherKeys::Allowed(values) if !self.grammar.maps && !matches!(rest, Rest::Entries { .. }) => {
+                let schema =
+                    if allows_anything(values) { String::new() } else { format!(": {}", excerpt(values)) };
+                self.context.describe(output, &format!("Additional properties are allowed{schema}"));
+                self.record(place, KEYWORD, Effect::Narrowed, "additional properties cannot be sent");
             }
-            Others::Open(_) if self.grammar.closed => draft.put("additionalProperties", Node::Bool(false)),
-            Others::Open(_) => {}
-            Others::None if self.grammar.closed => {
-                draft.put("additionalProperties", Node::Bool(false));
-                if said.is_none() {
-                    self.note(
-                        place,
-                        "additionalProperties",
-                        Effect::Rewritten,
-                        "closed: it promised no other keys",
-                    );
+            OtherKeys::Allowed(_) if self.grammar.closed => output.put(KEYWORD, Node::Bool(false)),
+            OtherKeys::Allowed(_) => {}
+            OtherKeys::Forbidden if self.grammar.closed => {
+                output.put(KEYWORD, Node::Bool(false));
+                if !explicit {
+                    self.record(place, KEYWORD, Effect::Rewritten, "added additionalProperties: false");
                 }
             }
-            Others::None if self.grammar.maps => {
-                if said.is_some() {
-                    draft.put("additionalProperties", Node::Bool(false));
-                }
-            }
-            Others::None
-                if said.is_some()
-                    && !place.pointer().is_empty()
-                    && draft.get("properties").and_then(Node::object).unwrap_or_default().is_empty() =>
+            OtherKeys::Forbidden if !explicit => {}
+            OtherKeys::Forbidden if self.grammar.maps => output.put(KEYWORD, Node::Bool(false)),
+            OtherKeys::Forbidden
+                if !place.pointer().is_empty() && object_at(output.members(), "properties").is_empty() =>
             {
-                let detail = "that no key may come cannot be said";
-                self.note(place, "additionalProperties", Effect::Widened, detail);
+                let detail = "additionalProperties: false removed; this API cannot forbid all keys";
+                self.record(place, KEYWORD, Effect::Widened, detail);
             }
-            Others::None if said.is_some() => {
-                self.note(
-                    place,
-                    "additionalProperties",
-                    Effect::Rewritten,
-                    "left out: an object with named properties is closed",
-                );
-            }
-            Others::None => {}
+            OtherKeys::Forbidden => self.context.record_implied_closed(place),
         }
     }
 
-    /// Reports rules that name a key which no property describes: it was never promised, yet the rule expects it.
-    pub(super) fn rules_about_others(
-        &mut self,
-        members: Object<'a>,
-        leftover: &[Member<'a>],
-        place: &Place<'_>,
-    ) {
+    /// Records rules that name a key which no property describes, and which therefore cannot be sent.
+    pub(super) fn record_unnamed_keys(&mut self, schema: MergedSchema<'_, 'a>) {
+        let MergedSchema { members, leftover, place } = schema;
         const RULES: [&str; 10] = [
             "if",
             "then",
@@ -246,26 +199,26 @@ impl<'a> Lowering<'_, 'a, '_> {
             "oneOf",
             "allOf",
         ];
-        let own = get(members, "properties").and_then(Node::object).unwrap_or_default();
+        let own = object_at(members, "properties");
         for rule in members.iter().chain(leftover).filter(|rule| RULES.contains(&rule.key)) {
             if names::property_keys_in(*rule, self.context.arena).iter().any(|name| get(own, name).is_none())
             {
-                self.note(
-                    place,
-                    rule.key,
-                    Effect::Narrowed,
-                    "a key that only this rule names cannot be offered",
-                );
+                let detail = format!("a key named only in {} cannot be sent", rule.key);
+                self.record(place, rule.key, Effect::Narrowed, detail);
             }
         }
     }
 }
 
-/// A schema for all other keys; where anything goes, as the original says it.
-fn anything_goes<'a>(lowered: Node<'a>, original: Node<'a>) -> Node<'a> {
-    match (lowered, original) {
-        (Node::Object([]), Node::Bool(true) | Node::Object([])) => original,
-        (Node::Object([]), _) => Node::Bool(true),
+/// Returns the schema of additional properties; if it allows everything, in the original form or as `true`.
+fn shortest_form<'a>(lowered: Node<'a>, original: Node<'a>) -> Node<'a> {
+    match lowered {
+        Node::Object([]) if allows_anything(original) => original,
+        Node::Object([]) => Node::Bool(true),
         _ => lowered,
     }
+}
+
+fn allows_anything(schema: Node<'_>) -> bool {
+    matches!(schema, Node::Bool(true) | Node::Object([]))
 }

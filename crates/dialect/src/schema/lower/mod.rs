@@ -1,43 +1,39 @@
-//! Says a mended schema in the words of one grammar, with the way back for arguments.
+//! Lowers a normalized schema to the subset of JSON Schema that a grammar describes, and plans how to convert
+//! arguments back.
 //!
-//! Lowering looks at a schema as a whole: references followed, `allOf` merged, alternatives spread, one type at a time.
-//! What the grammar has no word for is told in the description and reported; what may not be left out either stops the
-//! tool from being strict or, where the caller asked for it, is given another shape that arguments are turned back from.
+//! Lowering resolves references, merges `allOf`, expands alternatives and handles one type at a time. A
+//! keyword that the grammar lacks is moved to the description and reported. A part that must not be lost
+//! makes the tool non-strict or, if the caller allows it, gets another shape from which arguments are
+//! converted back.
 
+mod all_of;
 mod array;
-mod flat;
-mod kinds;
+mod counts;
+mod enums;
+mod fallback;
 mod map;
 mod object;
-mod reference;
+mod references;
 mod scalar;
+mod types;
 mod union;
-mod values;
-mod wire;
-mod words;
 
 use std::collections::HashMap;
 
 use super::context::Context;
-use super::draft::Draft;
-use super::identity::{ByIdentity, Identities, identity, is_same_place};
-use super::is_annotation;
+use super::edit::ObjectEdit;
+use super::node_id::{NodeMap, NodeSet, is_same_node, node_id};
 use super::profile::{Grammar, Types};
-use super::refs::Document;
+use super::refs::{Document, MAX_INLINED_SCHEMAS};
 use super::types::TypeSet;
+use super::{Inexpressible, is_annotation};
+use crate::Effect;
 use crate::arguments::Plan;
 use crate::json::{Member, Node, Object, Place, get};
-use crate::{Effect, Refusal};
 
-pub(crate) use self::wire::{Counts, nullable};
+pub(crate) use self::counts::SchemaSize;
 
-/// How many schemas one tool may grow to when references are replaced by what they point to.
-const BUDGET: usize = 10_000;
-
-/// How many references may be replaced inside each other.
-const DEEPEST: usize = 64;
-
-/// A lowered schema, and how arguments for it are turned back.
+/// A lowered schema, and the plan for converting its arguments back.
 pub(crate) struct Lowered<'a> {
     pub(crate) node: Node<'a>,
     pub(crate) plan: Plan,
@@ -45,50 +41,59 @@ pub(crate) struct Lowered<'a> {
 
 /// Why a schema could not be lowered.
 #[derive(Debug)]
-pub(crate) enum Stop {
-    /// The grammar cannot say it.
-    Unsayable { pointer: String, keyword: &'static str, detail: String },
-    /// No value fits.
-    Never,
+pub(crate) enum LowerError {
+    Inexpressible(Inexpressible),
+    /// No value satisfies it.
+    Unsatisfiable,
 }
 
-type Lower<'a> = Result<Lowered<'a>, Stop>;
+type LowerResult<'a> = Result<Lowered<'a>, LowerError>;
 
-/// A whole tool, lowered.
-pub(crate) struct Root<'a> {
+/// A schema without `$ref` and `allOf`.
+#[derive(Clone, Copy)]
+struct MergedSchema<'s, 'a> {
+    members: Object<'a>,
+    /// Rules that could not be merged into it.
+    leftover: &'s [Member<'a>],
+    place: &'s Place<'s>,
+}
+
+/// A complete lowered schema.
+pub(crate) struct LoweredRoot<'a> {
     pub(crate) node: Node<'a>,
     pub(crate) plan: Plan,
-    /// Plans by the number that [`Plan::Shared`] names.
+    /// Plans by the index in [`Plan::Shared`].
     pub(crate) shared: Vec<Plan>,
-    pub(crate) counts: Counts,
-    /// Some schemas stand elsewhere than in the original.
+    pub(crate) size: SchemaSize,
+    /// Some schemas are at another place than in the original.
     pub(crate) moved: bool,
 }
 
-pub(crate) struct Lowering<'c, 'a, 'o> {
+struct Lowering<'c, 'a, 'o> {
     context: &'c mut Context<'a, 'o>,
     grammar: &'static Grammar,
     document: Option<&'c Document<'a>>,
-    impossible: Identities,
+    /// Schemas that no value satisfies.
+    unsatisfiable: NodeSet,
     root: Node<'a>,
-    /// The root before it was made over.
-    mended: Node<'a>,
-    /// Definitions that are pointed at, in the order they were met.
+    /// The root before it was turned into an object without composition.
+    normalized: Node<'a>,
+    /// Referenced definitions, in the order of their first reference.
     definitions: Vec<Definition<'a>>,
-    by_target: ByIdentity<usize>,
-    /// The names of definitions, each with the number that another of its kind would get.
+    definition_indexes: NodeMap<usize>,
+    /// The names of definitions, each with the last number that was appended to it.
     definition_names: HashMap<String, usize>,
-    /// Targets whose insides are being lowered, and whether an optional property lies between one and the next.
+    /// Reference targets that are being lowered, and whether an optional property is between one and the
+    /// next.
     open: Vec<(usize, bool)>,
-    /// Which definition needs which, where no optional property lies between.
-    needs: ByIdentity<Vec<usize>>,
-    spent: usize,
-    /// Targets that were merged into the schema at hand.
-    inlined: Identities,
-    /// Where schemas stand in the original, once some were moved.
-    origins: Option<ByIdentity<&'a Place<'a>>>,
-    /// Siblings of `$ref` say nothing, as before 2019-09.
-    lone_refs: bool,
+    /// Which definition contains which, without an optional property between them.
+    requires: NodeMap<Vec<usize>>,
+    /// Number of schemas lowered so far.
+    lowered_schemas: usize,
+    /// Targets that were merged into the current schema.
+    merged_targets: NodeSet,
+    /// The original places of schemas, once some of them moved.
+    origins: Option<NodeMap<&'a Place<'a>>>,
 }
 
 struct Definition<'a> {
@@ -98,192 +103,172 @@ struct Definition<'a> {
     lowered: Option<Lowered<'a>>,
 }
 
-/// Lowers a schema whose root is an object without composition.
+/// Lowers `root`, an object without composition that was made from `normalized`.
 pub(crate) fn lower<'a>(
     context: &mut Context<'a, '_>,
+    grammar: &'static Grammar,
     root: Node<'a>,
-    mended: Node<'a>,
+    normalized: Node<'a>,
     document: Option<&Document<'a>>,
-    impossible: Identities,
-) -> Result<Root<'a>, Stop> {
-    let grammar = context.profile.grammar.expect("only profiles with a grammar lower");
-    let arena = context.arena;
-    let lone_refs = root.member("$schema").and_then(|schema| schema.text(arena)).is_some_and(is_before_2019);
+    unsatisfiable: NodeSet,
+) -> Result<LoweredRoot<'a>, LowerError> {
     let mut lowering = Lowering {
         context,
         grammar,
         document,
-        impossible,
+        unsatisfiable,
         root,
-        mended,
+        normalized,
         definitions: Vec::new(),
-        by_target: ByIdentity::default(),
+        definition_indexes: NodeMap::default(),
         definition_names: HashMap::new(),
-        open: vec![(identity(root), false)],
-        needs: ByIdentity::default(),
-        spent: 0,
-        inlined: Identities::default(),
+        open: vec![(node_id(root), false)],
+        requires: NodeMap::default(),
+        lowered_schemas: 0,
+        merged_targets: NodeSet::default(),
         origins: None,
-        lone_refs,
     };
-    if !is_same_place(root, mended) {
-        lowering.moved();
+    if !is_same_node(root, normalized) {
+        lowering.track_origins();
     }
     let lowered = lowering.root_object(root)?;
     lowering.finish(lowered)
 }
 
-/// Whether a `$schema` names draft-07 or earlier.
-pub(crate) fn is_before_2019(schema: &str) -> bool {
-    ["draft-07", "draft-06", "draft-05", "draft-04", "draft-03"].iter().any(|draft| schema.contains(draft))
-}
-
 impl<'a> Lowering<'_, 'a, '_> {
-    /// Lowers the definitions that are pointed at and puts everything together.
-    fn finish(mut self, root: Lowered<'a>) -> Result<Root<'a>, Stop> {
-        let mut at = 0;
-        while at < self.definitions.len() {
-            let target = self.definitions[at].target;
-            let pointer = self.context.arena.alloc_str(&self.definitions[at].pointer);
-            self.open = vec![(identity(target), false)];
+    /// Lowers the referenced definitions and assembles the result.
+    fn finish(mut self, root: Lowered<'a>) -> Result<LoweredRoot<'a>, LowerError> {
+        let mut index = 0;
+        while index < self.definitions.len() {
+            let target = self.definitions[index].target;
+            let pointer = self.context.arena.alloc_str(&self.definitions[index].pointer);
+            self.open = vec![(node_id(target), false)];
             let lowered = self.lower(target, &Place::at(pointer))?;
-            self.definitions[at].lowered = Some(lowered);
-            at += 1;
+            self.definitions[index].lowered = Some(lowered);
+            index += 1;
         }
         let mut shared = vec![root.plan.clone()];
         let mut entries = Vec::new();
         for definition in &self.definitions {
-            let lowered = definition.lowered.as_ref().expect("every definition was lowered just now");
+            let lowered = definition.lowered.as_ref().expect("every definition was lowered above");
             shared.push(lowered.plan.clone());
             entries.push(Member::new(self.context.arena.alloc_str(&definition.name), lowered.node));
         }
         let mut node = root.node;
         if !entries.is_empty() {
-            let mut draft = Draft::of(node.object().unwrap_or_default());
-            draft.put("$defs", self.context.object(&entries));
-            node = self.context.object(draft.members());
+            let members = node.object().unwrap_or_default();
+            node = self.context.with(members, "$defs", self.context.object(&entries));
         }
-        let counts = Counts::of(node);
-        if let Some((keyword, detail)) = counts.over(&self.grammar.limits) {
-            return Err(Stop::Unsayable { pointer: String::new(), keyword, detail });
+        let size = SchemaSize::of(node);
+        if let Some(detail) = size.exceeded(&self.grammar.limits) {
+            return Err(self.inexpressible(&Place::ROOT, detail));
         }
         let moved = self.origins.is_some() || self.context.options.reshape;
-        Ok(Root { node, plan: root.plan, shared, counts, moved })
+        Ok(LoweredRoot { node, plan: root.plan, shared, size, moved })
     }
 
-    /// Lowers a schema at a place where `null` alone cannot stand in OpenAPI's words.
-    fn lower_item(&mut self, node: Node<'a>, place: &Place<'_>) -> Lower<'a> {
+    /// Lowers a schema in a position where OpenAPI has no form for `null` alone.
+    fn lower_item(&mut self, node: Node<'a>, place: &Place<'_>) -> LowerResult<'a> {
         let lowered = self.lower(node, place)?;
-        if self.grammar.types == Types::OpenApi
-            && matches!(lowered.node.member("type"), Some(Node::Text("NULL")))
-        {
-            return self.unsayable_or_text(
-                node.object().unwrap_or_default(),
-                place,
-                "type",
-                "only `null` fits",
-            );
+        if self.is_openapi_null(lowered.node) {
+            return self.null_as_json_text(node, place);
         }
         Ok(lowered)
     }
 
     /// Lowers any schema.
-    fn lower(&mut self, node: Node<'a>, place: &Place<'_>) -> Lower<'a> {
+    fn lower(&mut self, node: Node<'a>, place: &Place<'_>) -> LowerResult<'a> {
         let members = match node {
-            Node::Bool(false) => return Err(Stop::Never),
+            Node::Bool(false) => return Err(LowerError::Unsatisfiable),
             Node::Object(members) => members,
             _ => &[],
         };
-        if self.impossible.contains(&identity(node)) {
-            return Err(Stop::Never);
+        if self.unsatisfiable.contains(&node_id(node)) {
+            return Err(LowerError::Unsatisfiable);
         }
-        self.spent += 1;
-        if self.spent > 100 * BUDGET {
-            return Err(self.unsayable(place, "$ref", "the schema grows without end"));
+        self.lowered_schemas += 1;
+        if self.lowered_schemas > 100 * MAX_INLINED_SCHEMAS {
+            return Err(self.inexpressible(place, "$ref expands without end"));
         }
         let place = self.origin(node).unwrap_or(place);
         if get(members, "$ref").is_some_and(Node::is_string) {
             return self.reference(members, place);
         }
         if get(members, "$dynamicRef").is_some() {
-            return self.unsayable_or_text(
-                members,
-                place,
-                "$dynamicRef",
-                "what it points to depends on the way there",
-            );
+            let reason = "$dynamicRef has no fixed target";
+            return self.fall_back_to_json_text(members, place, "$dynamicRef", reason);
         }
-        if let Some(alone) = self.lone_part(members) {
-            return self.reference(alone, place);
+        if let Some(reference) = self.wrapped_reference(members) {
+            return self.reference(reference, place);
         }
-        let around = std::mem::take(&mut self.inlined);
-        let flat = self.flatten(members, place);
-        // What was merged in must not be merged in again on the way down.
-        let inlined = std::mem::replace(&mut self.inlined, around);
-        let (members, leftover) = flat?;
+        let outer = std::mem::take(&mut self.merged_targets);
+        let merged = self.merge_all_of(members, place);
+        // Targets that were merged in must not be merged in again further down.
+        let merged_targets = std::mem::replace(&mut self.merged_targets, outer);
+        let (members, leftover) = merged?;
         let open = self.open.len();
-        self.open.extend(inlined.into_iter().map(|id| (id, false)));
-        let lowered = self.flattened(members, leftover, place);
+        self.open.extend(merged_targets.into_iter().map(|id| (id, false)));
+        let lowered = self.lower_merged(MergedSchema { members, leftover: &leftover, place });
         self.open.truncate(open);
         lowered
     }
 
-    /// An `allOf` around nothing but a reference, as a reference.
-    fn lone_part(&self, members: Object<'a>) -> Option<Object<'a>> {
+    /// Returns the reference of an `allOf` that contains only one, with the annotations around it.
+    fn wrapped_reference(&self, members: Object<'a>) -> Option<Object<'a>> {
         let part = match get(members, "allOf")? {
             Node::List([part]) => part.object()?,
             _ => return None,
         };
-        let plain = |schema: Object<'a>, keyword: &str| {
+        let has_only = |schema: Object<'a>, keyword: &str| {
             schema.iter().all(|member| member.key == keyword || is_annotation(member.key))
         };
-        if !plain(members, "allOf") || !plain(part, "$ref") || !get(part, "$ref")?.is_string() {
+        if !has_only(members, "allOf") || !has_only(part, "$ref") || !get(part, "$ref")?.is_string() {
             return None;
         }
-        let mut draft = Draft::of(part);
+        let mut edit = ObjectEdit::of(part);
         for member in members.iter().filter(|member| member.key != "allOf") {
-            draft.put(member.key, member.value);
+            edit.put(member.key, member.value);
         }
-        Some(self.context.members(draft.members()))
+        Some(self.context.finish(edit))
     }
 
-    /// Where a schema stands in the original, if schemas were moved.
+    /// Returns the original place of a schema, once schemas moved.
     fn origin(&self, node: Node<'a>) -> Option<&'a Place<'a>> {
-        self.origins.as_ref()?.get(&identity(node)).copied()
+        self.origins.as_ref()?.get(&node_id(node)).copied()
     }
 
-    /// Lowers a schema without `$ref` and `allOf`. `leftover` holds rules that found no place in it.
-    fn flattened(&mut self, members: Object<'a>, leftover: Vec<Member<'a>>, place: &Place<'_>) -> Lower<'a> {
+    fn lower_merged(&mut self, schema: MergedSchema<'_, 'a>) -> LowerResult<'a> {
+        let MergedSchema { members, leftover, place } = schema;
         if matches!(get(members, "not"), Some(Node::Bool(true) | Node::Object([]))) {
-            return Err(Stop::Never);
+            return Err(LowerError::Unsatisfiable);
         }
-        if let Some(lowered) = self.alternatives(members, &leftover, place)? {
+        if let Some(lowered) = self.alternatives(schema)? {
             return Ok(lowered);
         }
         if get(members, "enum").and_then(Node::list).is_some() || get(members, "const").is_some() {
-            return self.values(members, &leftover, place);
+            return self.enumeration(schema);
         }
         let (types, implied) = self.types(members, place);
         if types == TypeSet::ALL && !implied && !has_rules(members) && leftover.is_empty() {
-            return self.anything(members, place);
+            return self.any_value(members, place);
         }
         if types == TypeSet::ALL && get(members, "type").is_none() {
-            // Only rules without a type of their own, such as `not`.
-            return self.untyped_rules(members, &leftover, place);
+            // Only rules that apply to every type, such as `not`.
+            return self.untyped_rules(schema);
         }
         let names = types.names();
         match names.as_slice() {
-            [] => Err(Stop::Never),
-            [name] => self.one_type(name, members, &leftover, place),
+            [] => Err(LowerError::Unsatisfiable),
+            [name] => self.one_type(name, schema),
             [name, "null"] => {
-                let lowered = self.one_type(name, members, &leftover, place)?;
+                let lowered = self.one_type(name, schema)?;
                 Ok(Lowered { node: self.with_null(lowered.node), plan: lowered.plan })
             }
-            names => self.several_types(names, members, &leftover, place),
+            names => self.several_types(names, schema),
         }
     }
 
-    /// The finished node, its `type` as the grammar spells types.
+    /// Returns a finished node, with its `type` as the grammar spells types.
     fn typed(&self, members: &[Member<'a>]) -> Node<'a> {
         if self.grammar.types == Types::Lists {
             return self.context.object(members);
@@ -291,47 +276,41 @@ impl<'a> Lowering<'_, 'a, '_> {
         let spelled: Vec<Member<'a>> = members
             .iter()
             .map(|member| match (member.key, member.value) {
-                ("type", Node::Text(name)) => Member::new("type", Node::Text(upper(name))),
+                ("type", Node::Text(name)) => Member::new("type", Node::Text(openapi_type(name))),
                 _ => *member,
             })
             .collect();
         self.context.object(&spelled)
     }
 
-    fn note(&mut self, place: &Place<'_>, keyword: &str, effect: Effect, detail: impl Into<String>) {
-        self.context.note(place, keyword, effect, detail);
+    fn record(&mut self, place: &Place<'_>, keyword: &str, effect: Effect, detail: impl Into<String>) {
+        self.context.record(place, keyword, effect, detail);
     }
 
-    fn unsayable(&self, place: &Place<'_>, keyword: &'static str, detail: impl Into<String>) -> Stop {
-        Stop::Unsayable { pointer: place.pointer(), keyword, detail: detail.into() }
+    fn inexpressible(&self, place: &Place<'_>, detail: impl Into<String>) -> LowerError {
+        LowerError::Inexpressible(Inexpressible { pointer: place.pointer(), detail: detail.into() })
     }
-}
 
-impl Stop {
-    /// The refusal of a tool whose schema no arguments can satisfy.
-    pub(crate) fn unsatisfiable() -> Refusal {
-        Refusal {
-            code: "unsatisfiable",
-            pointer: String::new(),
-            message: "no arguments can satisfy the schema".to_owned(),
-        }
+    /// Whether a grammar cannot express a part and the caller does not allow another shape for it.
+    fn must_be_exact(&self) -> bool {
+        self.grammar.strict && !self.context.options.reshape
     }
 }
 
-/// Whether a rule may promise keys.
-pub(crate) fn speaks_of_keys(keyword: &str) -> bool {
+/// Whether a rule may allow keys.
+pub(crate) fn may_allow_keys(keyword: &str) -> bool {
     matches!(
         keyword,
         "properties" | "additionalProperties" | "patternProperties" | "anyOf" | "oneOf" | "allOf"
     )
 }
 
-/// Whether a schema says more than its type and annotations.
+/// Whether a schema has more than its type and annotations.
 fn has_rules(members: Object<'_>) -> bool {
     members.iter().any(|member| member.key != "type" && !is_annotation(member.key))
 }
 
-fn upper(name: &str) -> &'static str {
+fn openapi_type(name: &str) -> &'static str {
     match name {
         "string" => "STRING",
         "number" => "NUMBER",

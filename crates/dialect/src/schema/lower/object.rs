@@ -1,305 +1,274 @@
-//! Objects: named properties, maps, and what is promised about keys without a name.
+//! Lowers objects with named properties.
 
-use super::{Lower, Lowered, Lowering, Stop};
+use std::collections::HashSet;
+
+use super::{LowerError, LowerResult, Lowered, Lowering, MergedSchema};
 use crate::Effect;
 use crate::arguments::{Field, ObjectPlan, Plan, Rest};
 use crate::json::{EMPTY, Member, Node, Object, Place, get};
 use crate::names;
-use crate::schema::draft::Draft;
+use crate::schema::edit::ObjectEdit;
 use crate::schema::is_annotation;
-use crate::schema::keep::base_of;
-use crate::schema::nulls;
-use crate::schema::profile::{Keys, Types};
+use crate::schema::keywords::{list_at, object_at, required_keys};
+use crate::schema::nullable::accepts_null;
+use crate::schema::optional_nulls::MADE_NULLABLE;
+use crate::schema::profile::{RestrictedKeys, Types};
 
-/// What an object says about keys that it does not name.
+/// The keys that an object allows besides its named properties.
 #[derive(Clone, Copy)]
-pub(super) enum Others<'a> {
-    /// None may come; or it is silent beside named properties, which counts as the same.
-    None,
-    /// Any key, with a value that fits.
-    Open(Node<'a>),
+pub(super) enum OtherKeys<'a> {
+    /// No other keys. An object with named properties that does not mention other keys counts as this.
+    Forbidden,
+    /// Any other key, with a value that matches the schema.
+    Allowed(Node<'a>),
 }
 
-/// What came of the properties.
+/// The properties of a lowered object, with the plan for each in `fields`.
 #[derive(Default)]
-pub(super) struct Named<'a> {
+pub(super) struct LoweredProperties<'a> {
     pub(super) properties: Vec<Member<'a>>,
     pub(super) required: Vec<Node<'a>>,
     pub(super) fields: Vec<Field>,
 }
 
 impl<'a> Lowering<'_, 'a, '_> {
-    /// The root: always an object, and without properties a tool that takes no arguments.
-    pub(super) fn root_object(&mut self, root: Node<'a>) -> Lower<'a> {
+    /// Lowers the root, which is always an object; without properties the tool takes no arguments.
+    pub(super) fn root_object(&mut self, root: Node<'a>) -> LowerResult<'a> {
         let members = root.object().unwrap_or_default();
-        let (members, leftover) = self.flatten(members, &Place::ROOT)?;
-        self.object(members, &leftover, &Place::ROOT, true)
+        let (members, leftover) = self.merge_all_of(members, &Place::ROOT)?;
+        self.object(MergedSchema { members, leftover: &leftover, place: &Place::ROOT }, true)
     }
 
-    pub(super) fn object(
-        &mut self,
-        members: Object<'a>,
-        leftover: &[Member<'a>],
-        place: &Place<'_>,
-        root: bool,
-    ) -> Lower<'a> {
-        let members = self.hoisted(members, place);
-        let others = self.others(members, place, root);
-        let bare = get(members, "properties").and_then(Node::object).unwrap_or_default().is_empty()
-            && get(members, "required").and_then(Node::list).unwrap_or_default().is_empty();
-        if bare && !root {
+    pub(super) fn object(&mut self, schema: MergedSchema<'_, 'a>, root: bool) -> LowerResult<'a> {
+        let MergedSchema { members, leftover, place } = schema;
+        let members = self.hoist_conditional_properties(members, place);
+        let schema = MergedSchema { members, ..schema };
+        let others = self.other_keys(members, place, root);
+        let names_no_key =
+            object_at(members, "properties").is_empty() && list_at(members, "required").is_empty();
+        let is_openapi = self.grammar.types == Types::OpenApi;
+        const EMPTY_OBJECT: &str = "object without properties";
+        if names_no_key && !root {
             match others {
-                Others::Open(values) => return self.map(members, values, leftover, place),
-                Others::None if self.grammar.types == Types::OpenApi => {
-                    return self.unsayable_or_text(
-                        members,
-                        place,
-                        "properties",
-                        "an object without properties",
-                    );
+                OtherKeys::Allowed(values) => return self.map(schema, values),
+                OtherKeys::Forbidden if is_openapi => {
+                    return self.fall_back_to_json_text(members, place, "properties", EMPTY_OBJECT);
                 }
-                Others::None => {}
+                OtherKeys::Forbidden => {}
             }
         }
-        let mut draft = self.begin(members, place);
-        draft.put_first("type", Node::Text("object"));
-        self.tell_patterns(&mut draft, members);
-        let mut named = self.named(members, others, place)?;
-        if named.properties.is_empty() && !root && self.grammar.types == Types::OpenApi {
-            return self.unsayable_or_text(members, place, "properties", "an object without properties");
+        let mut output = self.start_output(members, place);
+        output.put_first("type", Node::Text("object"));
+        self.describe_patterns(&mut output, members);
+        let mut lowered = self.named_properties(members, others, place)?;
+        if lowered.properties.is_empty() && !root && is_openapi {
+            return self.fall_back_to_json_text(members, place, "properties", EMPTY_OBJECT);
         }
-        let (rest, others) = match self.rest(&mut draft, &mut named, others, place)? {
+        let (rest, others) = match self.rest(&mut output, &mut lowered, others, place)? {
             Some(rest) => (rest, others),
-            // No value fits, so there can be no other key.
-            None => (Rest::Same, Others::None),
+            None => (Rest::Same, OtherKeys::Forbidden),
         };
-        let open = draft.remove("additionalProperties");
-        if !named.properties.is_empty() || self.grammar.types != Types::OpenApi || root {
-            draft.put("properties", self.context.object(&named.properties));
+        let additional = output.remove("additionalProperties");
+        output.put("properties", self.context.object(&lowered.properties));
+        self.put_required(&mut output, members, &lowered.required, place);
+        if let Some(additional) = additional {
+            output.put("additionalProperties", additional);
         }
-        let silent = get(members, "required").is_none();
-        if silent && named.required.is_empty() && self.grammar.all_required {
-            self.note(place, "required", Effect::Rewritten, "the API wants it, if empty");
+        self.put_additional_properties(&mut output, members, others, &rest, place);
+        self.object_rules(&mut output, members, place);
+        self.describe_rules(&mut output, leftover, place);
+        if matches!(others, OtherKeys::Forbidden) {
+            self.record_unnamed_keys(schema);
         }
-        if !named.required.is_empty() || self.grammar.all_required || !silent {
-            // The original's own order, where it names the same.
-            let own = get(members, "required").and_then(Node::list).unwrap_or_default();
-            let mut unnamed =
-                named.required.iter().filter(|name| !own.iter().any(|other| other.same(**name)));
-            let same = own.len() == named.required.len() && own.len() < 64 && unnamed.next().is_none();
-            draft.put("required", if same { Node::List(own) } else { self.context.list(&named.required) });
-        }
-        if let Some(open) = open {
-            draft.put("additionalProperties", open);
-        }
-        self.say_others(&mut draft, members, others, &rest, place);
-        self.object_rules(&mut draft, members, place);
-        self.tell(&mut draft, leftover, place);
-        if matches!(others, Others::None) {
-            self.rules_about_others(members, leftover, place);
-        }
-        let plan = ObjectPlan { fields: named.fields, rest, fill: self.grammar.all_required }.into_plan();
-        Ok(Lowered { node: self.typed(draft.members()), plan })
+        let plan = ObjectPlan { fields: lowered.fields, rest, fill: self.grammar.all_required }.into_plan();
+        Ok(Lowered { node: self.typed(output.members()), plan })
     }
 
-    fn others(&mut self, members: Object<'a>, place: &Place<'_>, root: bool) -> Others<'a> {
-        let patterns = get(members, "patternProperties").and_then(Node::object).unwrap_or_default();
+    fn put_required(
+        &mut self,
+        output: &mut ObjectEdit<'a>,
+        members: Object<'a>,
+        required: &[Node<'a>],
+        place: &Place<'_>,
+    ) {
+        let original = get(members, "required");
+        if original.is_none() && required.is_empty() {
+            if !self.grammar.all_required {
+                return;
+            }
+            self.record(place, "required", Effect::Rewritten, "added required: [], which this API requires");
+        }
+        // The order of the original, if it names the same keys.
+        let own = original.and_then(Node::list).unwrap_or_default();
+        let same = own.len() == required.len()
+            && own.len() < 64
+            && required.iter().all(|name| own.iter().any(|other| other.same(*name)));
+        output.put("required", if same { Node::List(own) } else { self.context.list(required) });
+    }
+
+    fn other_keys(&mut self, members: Object<'a>, place: &Place<'_>, root: bool) -> OtherKeys<'a> {
+        let patterns = object_at(members, "patternProperties");
         let rest = get(members, "additionalProperties");
         if !patterns.is_empty() {
-            // Which keys match cannot be said: any key, with a value that one of the patterns allows.
+            // No grammar has patterns: any key is allowed, with a value that matches one of the schemas.
             let mut values: Vec<Node<'a>> = patterns.iter().map(|entry| entry.value).collect();
             match rest {
                 Some(Node::Bool(false)) => {}
                 Some(schema) => values.push(schema),
                 None => values.push(EMPTY),
             }
-            if !self.grammar.strict || self.context.options.reshape {
-                self.note(place, "patternProperties", Effect::Widened, "any key is allowed now");
+            if !self.must_be_exact() {
+                let detail = "patternProperties removed; any key is allowed";
+                self.record(place, "patternProperties", Effect::Widened, detail);
             }
             if values.len() == 1 {
-                return Others::Open(values[0]);
+                return OtherKeys::Allowed(values[0]);
             }
-            self.moved();
-            return Others::Open(self.context.object(&[Member::new("anyOf", self.context.list(&values))]));
+            self.track_origins();
+            return OtherKeys::Allowed(self.context.composed("anyOf", &values));
         }
         match rest {
-            Some(Node::Bool(false)) => Others::None,
-            Some(schema) => Others::Open(schema),
+            Some(Node::Bool(false)) => OtherKeys::Forbidden,
+            Some(schema) => OtherKeys::Allowed(schema),
             None => {
-                let named = !get(members, "properties").and_then(Node::object).unwrap_or_default().is_empty();
-                if named || root { Others::None } else { Others::Open(EMPTY) }
+                let named = !object_at(members, "properties").is_empty();
+                if named || root { OtherKeys::Forbidden } else { OtherKeys::Allowed(EMPTY) }
             }
         }
     }
 
-    /// Every named property, with the key the wire gives it.
-    fn named(
+    /// Lowers every named property, and gives it a key that the API accepts.
+    fn named_properties(
         &mut self,
         members: Object<'a>,
-        others: Others<'a>,
+        others: OtherKeys<'a>,
         place: &Place<'_>,
-    ) -> Result<Named<'a>, Stop> {
-        let properties = get(members, "properties").and_then(Node::object).unwrap_or_default();
-        let required: std::collections::HashSet<&'a str> = get(members, "required")
-            .and_then(Node::list)
-            .unwrap_or_default()
-            .iter()
-            .filter_map(|name| name.text(self.context.arena))
-            .collect();
-        let mut named = Named::default();
+    ) -> Result<LoweredProperties<'a>, LowerError> {
+        let properties = object_at(members, "properties");
+        let required: HashSet<&str> = required_keys(members, self.context.arena).collect();
+        let open = matches!(others, OtherKeys::Allowed(_));
+        let mut lowered = LoweredProperties::default();
         let inside = place.key("properties");
         for property in properties {
             let here = inside.key(property.key);
-            let offered = named.properties.len();
-            self.property(&mut named, property.key, property.value, required.contains(property.key), &here)?;
-            if named.properties.len() == offered && matches!(others, Others::Open(_)) {
-                // Keys without a name may come, and this one among them.
-                self.note(&here, "properties", Effect::Widened, "that this key may not come is not said");
+            let before = lowered.properties.len();
+            self.property(
+                &mut lowered,
+                property.key,
+                property.value,
+                required.contains(property.key),
+                &here,
+            )?;
+            if lowered.properties.len() == before && open {
+                let detail = "forbidden key is now allowed as an additional property";
+                self.record(&here, "properties", Effect::Widened, detail);
             }
         }
-        let known: std::collections::HashSet<&'a str> =
-            properties.iter().map(|property| property.key).collect();
-        for name in get(members, "required").and_then(Node::list).unwrap_or_default() {
-            let Some(name) = name.text(self.context.arena) else { continue };
-            if known.contains(name) {
-                continue;
-            }
+        let known: HashSet<&str> = properties.iter().map(|property| property.key).collect();
+        for name in required_keys(members, self.context.arena).filter(|name| !known.contains(name)) {
             match others {
-                Others::None if get(members, "additionalProperties").is_some() => {
-                    self.note(
-                        place,
-                        "required",
-                        Effect::Widened,
-                        format!("`{name}` can never be there: no longer required"),
-                    );
+                OtherKeys::Forbidden if get(members, "additionalProperties").is_some() => {
+                    let detail = format!("{name:?} removed from required; additionalProperties forbids it");
+                    self.record(place, "required", Effect::Widened, detail);
                 }
-                Others::None => {
-                    self.note(
-                        place,
-                        "required",
-                        Effect::Rewritten,
-                        format!("`{name}` is required but not described: anything goes"),
-                    );
-                    self.property(&mut named, name, EMPTY, true, place)?;
+                OtherKeys::Forbidden => {
+                    self.context.record_undescribed_key(place, name);
+                    self.property(&mut lowered, name, EMPTY, true, place)?;
                 }
-                Others::Open(schema) => self.property(&mut named, name, schema, true, place)?,
+                OtherKeys::Allowed(schema) => self.property(&mut lowered, name, schema, true, place)?,
             }
         }
-        self.rename(&mut named, matches!(others, Others::Open(_)), place);
-        Ok(named)
+        self.rename_keys(&mut lowered, open, place);
+        Ok(lowered)
     }
 
     fn property(
         &mut self,
-        named: &mut Named<'a>,
+        lowered: &mut LoweredProperties<'a>,
         key: &'a str,
         schema: Node<'a>,
         required: bool,
         place: &Place<'_>,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), LowerError> {
         let place = self.origin(schema).unwrap_or(place);
         let before = self.enter_property(required);
-        let lowered = self.lower(schema, place);
+        let result = self.lower(schema, place);
         self.leave_property(before);
-        let lowered = match lowered {
-            Ok(lowered) => lowered,
-            Err(Stop::Never) if !required => {
-                self.note(place, "properties", Effect::Rewritten, "no value can fit, so it is not offered");
+        let Lowered { mut node, mut plan } = match result {
+            Err(LowerError::Unsatisfiable) if !required => {
+                self.context.record_unsatisfiable_property(place);
                 return Ok(());
             }
-            Err(stop) => return Err(stop),
+            other => other?,
         };
-        let mut node = lowered.node;
-        let mut plan = lowered.plan;
         let mut null_is_absent = false;
-        if self.grammar.types == Types::OpenApi && matches!(node.member("type"), Some(Node::Text("NULL"))) {
+        if self.is_openapi_null(node) {
             if !required {
-                self.note(
-                    place,
-                    "type",
-                    Effect::Narrowed,
-                    "only `null` fits, which cannot be said: not offered",
-                );
+                let detail = "property removed; this API cannot express type null";
+                self.record(place, "type", Effect::Narrowed, detail);
                 return Ok(());
             }
-            let text = self.unsayable_or_text(
-                schema.object().unwrap_or_default(),
-                place,
-                "type",
-                "only `null` fits",
-            )?;
-            (node, plan) = (text.node, text.plan);
+            Lowered { node, plan } = self.null_as_json_text(schema, place)?;
         }
-        if required {
-            named.required.push(Node::Text(key));
-        } else if self.grammar.all_required {
-            named.required.push(Node::Text(key));
-            // JSON text is never `null` itself, so `null` is free to stand for left out.
-            if nulls::allowed(schema, self.document, &base_of(self.document, place))
-                && !matches!(plan, Plan::JsonText)
-            {
-                self.note(
-                    place,
-                    "required",
-                    Effect::Narrowed,
-                    "optional, and `null` is a value of its own: left out is sent as `null`",
-                );
+        if required || self.grammar.all_required {
+            lowered.required.push(Node::Text(key));
+        }
+        if !required && self.grammar.all_required {
+            // JSON text is never `null` itself.
+            null_is_absent = matches!(plan, Plan::JsonText) || !accepts_null(schema, self.document, place);
+            if null_is_absent {
+                self.record(place, "required", Effect::Rewritten, MADE_NULLABLE);
             } else {
-                null_is_absent = true;
-                self.note(place, "required", Effect::Rewritten, "optional: `null` stands for left out");
+                let detail = "made required; null is a valid value, so it cannot mean omitted";
+                self.record(place, "required", Effect::Narrowed, detail);
             }
             node = self.with_null(node);
         }
-        named.properties.push(Member::new(key, node));
-        named.fields.push(Field { wire: key.to_owned(), own: key.to_owned(), plan, null_is_absent });
+        lowered.properties.push(Member::new(key, node));
+        lowered.fields.push(Field { wire: key.to_owned(), own: key.to_owned(), plan, null_is_absent });
         Ok(())
     }
 
-    /// Keys in the API's letters, where it is particular.
-    fn rename(&mut self, named: &mut Named<'a>, open: bool, place: &Place<'_>) {
-        // An open object also takes the key as it was, with any value.
-        let effect = if open && self.grammar.maps { Effect::Widened } else { Effect::Rewritten };
-        let root = place.pointer().is_empty();
-        let applies = match self.context.profile.keys {
-            Keys::Any => false,
-            Keys::Root => root,
-            Keys::All => true,
+    /// Renames keys that the API does not accept.
+    fn rename_keys(&mut self, lowered: &mut LoweredProperties<'a>, open: bool, place: &Place<'_>) {
+        let rule = self.context.profile.restricted_keys;
+        let applies = match rule {
+            RestrictedKeys::None => false,
+            RestrictedKeys::Root => place.pointer().is_empty(),
+            RestrictedKeys::All => true,
         };
         if !applies {
             return;
         }
-        let own: Vec<&str> = named.fields.iter().map(|field| field.own.as_str()).collect();
-        let beside = open && self.grammar.maps;
-        let wires = names::wire_keys(&own, self.context.profile.keys, beside);
+        let open = open && self.grammar.maps;
+        let own: Vec<&str> = lowered.fields.iter().map(|field| field.own.as_str()).collect();
+        let wires = names::wire_keys(&own, rule, open);
+        let inside = place.key("properties");
         for (index, wire) in wires.into_iter().enumerate() {
-            if wire == named.fields[index].own {
+            if wire == lowered.fields[index].own {
                 continue;
             }
-            let inside = place.key("properties");
-            let here = inside.key(named.properties[index].key);
-            self.context.note(
-                &here,
-                "properties",
-                effect,
-                format!("the API takes no such key: it is called `{wire}`"),
-            );
-            if beside {
-                let detail = format!("a further key `{wire}` cannot come beside it");
-                self.context.note(&here, "properties", Effect::Narrowed, detail);
-            }
+            // The original has no place for a key that only `required` names.
+            self.track_origins();
+            self.context.record_renamed_key(&inside.key(lowered.properties[index].key), &wire, open);
             let wire: &'a str = self.context.arena.alloc_str(&wire);
-            for name in &mut named.required {
-                if name.text(self.context.arena) == Some(&named.fields[index].own) {
+            for name in &mut lowered.required {
+                if name.text(self.context.arena) == Some(&lowered.fields[index].own) {
                     *name = Node::Text(wire);
                 }
             }
-            named.properties[index].key = wire;
-            named.fields[index].wire = wire.to_owned();
+            lowered.properties[index].key = wire;
+            lowered.fields[index].wire = wire.to_owned();
         }
     }
 
-    /// The rules about an object as a whole.
-    pub(super) fn object_rules(&mut self, draft: &mut Draft<'a>, members: Object<'a>, place: &Place<'_>) {
+    /// Lowers the rules about an object as a whole.
+    pub(super) fn object_rules(
+        &mut self,
+        output: &mut ObjectEdit<'a>,
+        members: Object<'a>,
+        place: &Place<'_>,
+    ) {
         for member in members {
             let structural = matches!(
                 member.key,
@@ -311,52 +280,51 @@ impl<'a> Lowering<'_, 'a, '_> {
                     | "enum"
                     | "const"
             );
-            if !structural && !is_annotation(member.key) {
-                // A tool without arguments goes out without a schema, so nothing can be said there.
-                let unsaid = self.grammar.types == Types::OpenApi
-                    && draft.get("properties").is_some_and(|node| matches!(node, Node::Object([])));
-                if unsaid {
-                    self.tell(draft, &[*member], place);
-                    continue;
-                }
-                self.bound("object", draft, *member, place);
+            if structural || is_annotation(member.key) {
+                continue;
+            }
+            // A tool without arguments is sent without a schema, so only its description remains.
+            if self.grammar.types == Types::OpenApi
+                && matches!(output.get("properties"), Some(Node::Object([])))
+            {
+                self.describe_rules(output, &[*member], place);
+            } else {
+                self.lower_keyword("object", output, *member, place);
             }
         }
     }
 
-    /// Properties that only a condition brings in, offered as optional ones; the condition itself is told in words.
-    fn hoisted(&mut self, members: Object<'a>, place: &Place<'_>) -> Object<'a> {
+    /// Adds the properties that only a condition describes as optional ones; the condition moves to the
+    /// description.
+    fn hoist_conditional_properties(&mut self, members: Object<'a>, place: &Place<'_>) -> Object<'a> {
         const CONDITIONS: [&str; 4] = ["if", "then", "else", "dependentSchemas"];
         if !CONDITIONS.iter().any(|keyword| get(members, keyword).is_some()) {
             return members;
         }
         let mut found: Vec<(&'a str, Vec<Node<'a>>)> = Vec::new();
-        let mut collect = |schema: Node<'a>| {
-            for property in schema.member("properties").and_then(Node::object).unwrap_or_default() {
+        let dependent = object_at(members, "dependentSchemas");
+        let consequences = ["then", "else"].into_iter().filter_map(|keyword| get(members, keyword));
+        for schema in consequences.chain(dependent.iter().map(|entry| entry.value)) {
+            for property in object_at(schema.object().unwrap_or_default(), "properties") {
                 match found.iter_mut().find(|(key, _)| *key == property.key) {
                     Some((_, schemas)) => schemas.push(property.value),
                     None => found.push((property.key, vec![property.value])),
                 }
             }
-        };
-        for keyword in ["then", "else"] {
-            get(members, keyword).map(&mut collect);
         }
-        for entry in get(members, "dependentSchemas").and_then(Node::object).unwrap_or_default() {
-            collect(entry.value);
-        }
-        let own = get(members, "properties").and_then(Node::object).unwrap_or_default();
-        let asked = get(members, "if").and_then(|schema| schema.member("properties")).and_then(Node::object);
+        let own = object_at(members, "properties");
+        let condition = object_at(object_at(members, "if"), "properties");
         let known = |key: &str| get(own, key).is_some() || found.iter().any(|(other, _)| *other == key);
-        if asked.unwrap_or_default().iter().any(|property| !known(property.key)) {
-            self.note(place, "if", Effect::Narrowed, "a key that only the condition names cannot be offered");
+        if condition.iter().any(|property| !known(property.key)) {
+            let detail = "a key named only in if cannot be sent";
+            self.record(place, "if", Effect::Narrowed, detail);
         }
         let mut properties = own.to_vec();
         for (key, schemas) in found.into_iter().filter(|(key, _)| get(own, key).is_none()) {
-            // Without its condition a property may be what any of them says; with one alone, whatever it likes otherwise.
+            // Without the conditions, the property may match any of their schemas.
             let schema = match schemas.as_slice() {
                 [one] => *one,
-                many => self.context.object(&[Member::new("anyOf", self.context.list(many))]),
+                many => self.context.composed("anyOf", many),
             };
             properties.push(Member::new(key, schema));
         }
@@ -365,16 +333,13 @@ impl<'a> Lowering<'_, 'a, '_> {
         {
             return members;
         }
-        self.moved();
-        self.note(
-            place,
-            "if",
-            Effect::Widened,
-            "properties that a condition brings in are offered without it",
-        );
-        self.note(place, "if", Effect::Narrowed, "they are offered only as the condition describes them");
-        let mut draft = Draft::of(members);
-        draft.put("properties", self.context.object(&properties));
-        self.context.members(draft.members())
+        self.track_origins();
+        let detail = "conditional properties added without their condition";
+        self.record(place, "if", Effect::Widened, detail);
+        let detail = "conditional properties accept only the values that their condition describes";
+        self.record(place, "if", Effect::Narrowed, detail);
+        let mut edit = ObjectEdit::of(members);
+        edit.put("properties", self.context.object(&properties));
+        self.context.finish(edit)
     }
 }

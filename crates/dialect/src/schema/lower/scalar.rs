@@ -1,96 +1,82 @@
-//! Strings, numbers, booleans and null.
+//! Lowers strings, numbers, booleans and null.
 
-use super::kinds::implied_type;
-use super::{Lower, Lowered, Lowering};
+use super::types::{applies_to, implied_type};
+use super::{LowerResult, Lowered, Lowering, MergedSchema};
 use crate::Effect;
 use crate::arguments::Plan;
-use crate::json::{Decimal, Member, Node, Object, Place, get};
-use crate::schema::draft::Draft;
+use crate::json::{Decimal, Member, Node, Place, get};
+use crate::schema::edit::ObjectEdit;
+use crate::schema::excerpt::excerpt;
 use crate::schema::is_annotation;
 use crate::schema::pattern;
 use crate::schema::profile::{Formats, Patterns};
 
 impl<'a> Lowering<'_, 'a, '_> {
-    pub(super) fn scalar(
-        &mut self,
-        name: &'static str,
-        members: Object<'a>,
-        leftover: &[Member<'a>],
-        place: &Place<'_>,
-    ) -> Lower<'a> {
-        let mut draft = self.begin(members, place);
-        draft.put_first("type", Node::Text(name));
-        let patterned = !self.grammar.lengths_beside_pattern
-            && get(members, "pattern")
-                .and_then(|node| node.text(self.context.arena))
-                .is_some_and(|text| self.takes_pattern(text));
+    pub(super) fn scalar(&mut self, name: &'static str, schema: MergedSchema<'_, 'a>) -> LowerResult<'a> {
+        let MergedSchema { members, leftover, place } = schema;
+        let mut output = self.start_output(members, place);
+        output.put_first("type", Node::Text(name));
+        let keeps_pattern = !self.grammar.lengths_beside_pattern
+            && get(members, "pattern").is_some_and(|pattern| self.accepts_pattern(pattern));
         for member in members {
-            if patterned && matches!(member.key, "minLength" | "maxLength") {
-                self.tell(&mut draft, &[*member], place);
-                continue;
-            }
-            if !is_annotation(member.key) && !matches!(member.key, "type" | "enum" | "const") {
-                self.bound(name, &mut draft, *member, place);
+            if keeps_pattern && matches!(member.key, "minLength" | "maxLength") {
+                self.describe_rules(&mut output, &[*member], place);
+            } else if !is_annotation(member.key) && !matches!(member.key, "type" | "enum" | "const") {
+                self.lower_keyword(name, &mut output, *member, place);
             }
         }
-        self.tell(&mut draft, leftover, place);
-        Ok(Lowered { node: self.typed(draft.members()), plan: Plan::Same })
+        self.describe_rules(&mut output, leftover, place);
+        Ok(Lowered { node: self.typed(output.members()), plan: Plan::Same })
     }
 
-    /// One keyword of a schema of type `name`: kept, put in other words, or told.
-    pub(super) fn bound(&mut self, name: &str, draft: &mut Draft<'a>, member: Member<'a>, place: &Place<'_>) {
+    /// Keeps, replaces or describes one keyword of a schema of type `name`.
+    pub(super) fn lower_keyword(
+        &mut self,
+        name: &str,
+        output: &mut ObjectEdit<'a>,
+        member: Member<'a>,
+        place: &Place<'_>,
+    ) {
         let Member { key, value } = member;
-        let of = implied_type(key);
-        let fits = of == Some(name) || of == Some("number") && name == "integer";
-        if !fits {
-            return match of {
-                Some(other) => {
-                    self.note(
-                        place,
-                        key,
-                        Effect::Rewritten,
-                        format!("it speaks of type `{other}`, so it says nothing about `{name}`"),
-                    );
+        if !applies_to(key, name) {
+            return match implied_type(key) {
+                Some(_) => {
+                    let detail = format!("{key} removed; it has no effect on type {name}");
+                    self.record(place, key, Effect::Rewritten, detail);
                 }
-                None => self.tell(draft, &[member], place),
+                None => self.describe_rules(output, &[member], place),
             };
         }
-        let kept = match (key, value) {
-            ("format", _) => return self.format(draft, value, place),
-            ("pattern", _) => {
-                let text = value.text(self.context.arena).unwrap_or_default();
-                self.takes_pattern(text)
-            }
+        let keeps = match (key, value) {
+            ("format", _) => return self.format(output, value, place),
+            ("pattern", _) => self.accepts_pattern(value),
             ("minItems", Node::Number(digits)) if self.grammar.small_min_items => matches!(digits, "0" | "1"),
-            _ => self.grammar.bounds.contains(&key),
+            _ => self.grammar.has_bound(key),
         };
-        if kept {
-            return draft.put(key, value);
+        if keeps {
+            return output.put(key, value);
         }
         if name == "integer"
-            && let Some((bound, digits)) = inclusive(key, value)
-            && self.grammar.bounds.contains(&bound)
+            && let Some((bound, digits)) = inclusive_bound(key, value)
+            && self.grammar.has_bound(bound)
         {
-            let tighter = match draft.get(bound) {
+            let existing_is_tighter = match output.get(bound) {
                 Some(Node::Number(existing)) => {
                     (Decimal::of(existing) > Decimal::of(&digits)) == (bound == "minimum")
                 }
                 _ => false,
             };
-            if !tighter {
-                draft.put(bound, Node::Number(self.context.arena.alloc_str(&digits)));
+            if !existing_is_tighter {
+                output.put(bound, Node::Number(self.context.arena.alloc_str(&digits)));
             }
-            return self.note(
-                place,
-                key,
-                Effect::Rewritten,
-                format!("`{bound}` {digits} says the same of integers"),
-            );
+            let detail = format!("{key} replaced by {bound} {digits}");
+            return self.record(place, key, Effect::Rewritten, detail);
         }
-        self.tell(draft, &[member], place);
+        self.describe_rules(output, &[member], place);
     }
 
-    fn takes_pattern(&self, text: &str) -> bool {
+    fn accepts_pattern(&self, pattern: Node<'a>) -> bool {
+        let Some(text) = pattern.text(self.context.arena) else { return false };
         match self.grammar.patterns {
             Patterns::Any => true,
             Patterns::None => false,
@@ -99,22 +85,23 @@ impl<'a> Lowering<'_, 'a, '_> {
         }
     }
 
-    fn format(&mut self, draft: &mut Draft<'a>, value: Node<'a>, place: &Place<'_>) {
+    fn format(&mut self, output: &mut ObjectEdit<'a>, value: Node<'a>, place: &Place<'_>) {
         let name = value.text(self.context.arena).unwrap_or_default();
-        let kept = match self.grammar.formats {
+        let keeps = match self.grammar.formats {
             Formats::Any => true,
-            Formats::Only(names) => names.contains(&name),
+            Formats::Only(groups) => groups.iter().any(|names| names.contains(&name)),
         };
-        if kept {
-            return draft.put("format", value);
+        if keeps {
+            return output.put("format", value);
         }
-        self.context.describe(draft, &format!("Format: {name}"));
-        self.note(place, "format", Effect::Dropped, format!("`{name}`, now only in the description"));
+        self.context.describe(output, &format!("Format: {name}"));
+        let detail = format!("format {} moved to the description", excerpt(value));
+        self.record(place, "format", Effect::Dropped, detail);
     }
 }
 
-/// An exclusive bound on integers as an inclusive one.
-fn inclusive(key: &str, value: Node<'_>) -> Option<(&'static str, String)> {
+/// Returns an exclusive bound on integers as an inclusive one.
+fn inclusive_bound(key: &str, value: Node<'_>) -> Option<(&'static str, String)> {
     let Node::Number(digits) = value else { return None };
     let number: i128 = digits.parse().ok()?;
     match key {

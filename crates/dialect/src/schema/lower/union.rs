@@ -1,28 +1,27 @@
-//! Alternatives: `anyOf`, `oneOf` and lists of types.
+//! Lowers alternatives: `anyOf`, `oneOf` and lists of types.
 
-use super::{Lower, Lowered, Lowering, Stop};
+use super::{LowerError, LowerResult, Lowered, Lowering, MergedSchema};
 use crate::Effect;
 use crate::arguments::{Branch, Plan};
-use crate::json::{Member, Node, Object, Place, get, to_value};
-use crate::schema::disjoint::disjoint;
-use crate::schema::draft::Draft;
+use crate::json::{Member, Node, get, to_value};
+use crate::schema::disjoint::are_disjoint;
+use crate::schema::edit::ObjectEdit;
 use crate::schema::is_annotation;
 use crate::schema::profile::Types;
 
-/// More pairs of alternatives than this are not compared with each other.
-const MOST_PAIRS: usize = 4096;
+/// Maximum number of pairs of alternatives that are checked for overlap.
+const MAX_COMPARED_PAIRS: usize = 4096;
 
-/// Among more alternatives than this none is looked for that says the same as another.
-const FEW: usize = 64;
+/// Maximum number of alternatives that are checked for duplicates.
+const MAX_DEDUPLICATED: usize = 64;
 
 impl<'a> Lowering<'_, 'a, '_> {
-    /// Lowers a schema with `anyOf` or `oneOf`; `None` if it has neither.
+    /// Lowers a schema with `anyOf` or `oneOf`; returns `None` if it has neither.
     pub(super) fn alternatives(
         &mut self,
-        members: Object<'a>,
-        leftover: &[Member<'a>],
-        place: &Place<'_>,
-    ) -> Result<Option<Lowered<'a>>, Stop> {
+        schema: MergedSchema<'_, 'a>,
+    ) -> Result<Option<Lowered<'a>>, LowerError> {
+        let MergedSchema { members, leftover, place } = schema;
         let any = get(members, "anyOf").and_then(Node::list);
         let one = get(members, "oneOf").and_then(Node::list);
         let (keyword, branches) = match (any, one) {
@@ -30,41 +29,41 @@ impl<'a> Lowering<'_, 'a, '_> {
             (Some(branches), None) => ("anyOf", branches),
             (None, Some(branches)) => ("oneOf", branches),
             (Some(other), Some(branches)) => {
-                if self.grammar.strict && !self.context.options.reshape {
-                    return Err(self.unsayable(place, "anyOf", "`anyOf` and `oneOf` hold at once"));
+                if self.must_be_exact() {
+                    return Err(self.inexpressible(place, "anyOf and oneOf apply to the same value"));
                 }
-                let mut rest = Draft::of(members);
-                rest.remove("anyOf");
+                let mut edit = ObjectEdit::of(members);
+                edit.remove("anyOf");
                 let mut leftover = leftover.to_vec();
                 leftover.push(Member::new("anyOf", Node::List(other)));
-                if let Some(rule) = rest.remove("unevaluatedProperties") {
+                if let Some(rule) = edit.remove("unevaluatedProperties") {
                     leftover.push(Member::new("unevaluatedProperties", rule));
                 }
-                let rest = self.context.members(rest.members());
-                return self.union(rest, branches, "oneOf", true, &leftover, place).map(Some);
+                let members = self.context.finish(edit);
+                return self
+                    .union(MergedSchema { members, leftover: &leftover, place }, branches, "oneOf", true)
+                    .map(Some);
             }
         };
         if branches.iter().all(|branch| only_requires(*branch)) {
-            // "One of these keys at least": the object stands, the rule is told.
-            let mut rest = Draft::of(members);
-            let rule = rest.remove(keyword).map(|value| Member::new(keyword, value));
-            let rest = self.context.members(rest.members());
-            let leftover: Vec<Member<'a>> = leftover.iter().copied().chain(rule).collect();
-            return self.flattened(rest, leftover, place).map(Some);
+            // The alternatives only differ in required keys: keep the object and describe the rule.
+            let mut leftover = leftover.to_vec();
+            leftover.push(Member::new(keyword, Node::List(branches)));
+            let members = self.context.without(members, keyword);
+            return self.lower_merged(MergedSchema { members, leftover: &leftover, place }).map(Some);
         }
-        self.union(members, branches, keyword, keyword == "oneOf", leftover, place).map(Some)
+        self.union(schema, branches, keyword, keyword == "oneOf").map(Some)
     }
 
-    /// One of `branches`, each together with what `members` says beside them.
+    /// Lowers alternatives, each together with the keywords of `members` next to them.
     pub(super) fn union(
         &mut self,
-        members: Object<'a>,
+        schema: MergedSchema<'_, 'a>,
         branches: &[Node<'a>],
         keyword: &'static str,
         exclusive: bool,
-        leftover: &[Member<'a>],
-        place: &Place<'_>,
-    ) -> Lower<'a> {
+    ) -> LowerResult<'a> {
+        let MergedSchema { members, leftover, place } = schema;
         let base: Vec<Member<'a>> = members
             .iter()
             .filter(|member| keyword != "type" && member.key != keyword && !is_annotation(member.key))
@@ -79,36 +78,29 @@ impl<'a> Lowering<'_, 'a, '_> {
             let here = inside.index(index);
             let here = if keyword == "type" { place } else { &here };
             let schema = if get(base.object().unwrap_or_default(), "unevaluatedProperties").is_some() {
-                // It must see what the alternative evaluates, so the alternative goes inside.
-                let mut host = Draft::of(base.object().unwrap_or_default());
-                host.put("allOf", self.context.list(&[*branch]));
-                self.context.object(host.members())
+                // It depends on what the alternative evaluates, so the alternative must be inside.
+                let members = base.object().unwrap_or_default();
+                self.context.with(members, "allOf", self.context.list(&[*branch]))
             } else {
                 self.context.both(base, *branch)
             };
             let one = match self.lower(schema, here) {
                 Ok(one) => one,
-                Err(Stop::Never) => {
-                    self.note(
-                        here,
-                        keyword,
-                        Effect::Rewritten,
-                        "no value can fit this alternative: left out",
-                    );
+                Err(LowerError::Unsatisfiable) => {
+                    let detail = "alternative removed; no value satisfies it";
+                    self.record(here, keyword, Effect::Rewritten, detail);
                     continue;
                 }
                 Err(stop) => return Err(stop),
             };
-            if self.grammar.types == Types::OpenApi
-                && matches!(one.node.member("type"), Some(Node::Text("NULL")))
-            {
+            if self.is_openapi_null(one.node) {
                 null = true;
                 continue;
             }
-            let twin = lowered.len() < FEW
+            let duplicate = lowered.len() < MAX_DEDUPLICATED
                 && one.plan.is_same()
                 && lowered.iter().any(|other| other.plan.is_same() && other.node.same(one.node));
-            if twin && !exclusive {
+            if duplicate && !exclusive {
                 continue;
             }
             lowered.push(one);
@@ -116,46 +108,41 @@ impl<'a> Lowering<'_, 'a, '_> {
         }
         let overlap = self.overlapping(&originals);
         if exclusive && overlap {
-            self.note(place, "oneOf", Effect::Widened, "a value may fit several of the alternatives now");
+            let detail = "oneOf replaced by anyOf; a value may match several alternatives";
+            self.record(place, "oneOf", Effect::Widened, detail);
         }
         if lowered.iter().any(|one| !one.plan.is_same()) {
-            let wires: Vec<Node<'a>> = lowered.iter().map(|one| self.plainly_typed(one.node)).collect();
+            let wires: Vec<Node<'a>> =
+                lowered.iter().map(|one| self.with_json_schema_type(one.node)).collect();
             if overlap || self.overlapping(&wires) {
-                let detail = "a value that fits several alternatives may come back as another of them";
-                self.note(place, keyword, Effect::Narrowed, detail);
+                let detail = "a value that matches several alternatives may be decoded as the wrong one";
+                self.record(place, keyword, Effect::Narrowed, detail);
             }
         }
-        let mut draft = self.begin(members, place);
-        self.tell(&mut draft, leftover, place);
+        let mut annotations = self.start_output(members, place);
+        self.describe_rules(&mut annotations, leftover, place);
         if lowered.is_empty() && null {
-            draft.put_first("type", Node::Text("null"));
-            return Ok(Lowered { node: self.typed(draft.members()), plan: Plan::Same });
+            annotations.put_first("type", Node::Text("null"));
+            return Ok(Lowered { node: self.typed(annotations.members()), plan: Plan::Same });
         }
-        let lowered = self.joined(draft, lowered, originals)?;
+        let lowered = self.any_of(&annotations, lowered, originals)?;
         Ok(if null { Lowered { node: self.with_null(lowered.node), plan: lowered.plan } } else { lowered })
     }
 
-    /// The alternatives under one roof, with the annotations of `draft`.
-    fn joined(
+    /// Returns an `anyOf` of the alternatives, or the only one, with `annotations`.
+    fn any_of(
         &mut self,
-        draft: Draft<'a>,
+        annotations: &ObjectEdit<'a>,
         mut lowered: Vec<Lowered<'a>>,
         originals: Vec<Node<'a>>,
-    ) -> Lower<'a> {
-        match lowered.len() {
-            0 => return Err(Stop::Never),
-            1 => {
-                let one = lowered.remove(0);
-                let node = self.annotated(one.node, &draft);
-                return Ok(Lowered { node, plan: one.plan });
-            }
-            _ => {}
+    ) -> LowerResult<'a> {
+        if lowered.len() < 2 {
+            let Lowered { node, plan } = lowered.pop().ok_or(LowerError::Unsatisfiable)?;
+            return Ok(Lowered { node: self.annotated(node, annotations), plan });
         }
-        let same = lowered.iter().all(|one| one.plan.is_same());
         let nodes: Vec<Node<'a>> = lowered.iter().map(|one| one.node).collect();
-        let union = self.context.object(&[Member::new("anyOf", self.context.list(&nodes))]);
-        let union = self.annotated(union, &draft);
-        let plan = if same {
+        let union = self.annotated(self.context.composed("anyOf", &nodes), annotations);
+        let plan = if lowered.iter().all(|one| one.plan.is_same()) {
             Plan::Same
         } else {
             let arena = self.context.arena;
@@ -169,23 +156,24 @@ impl<'a> Lowering<'_, 'a, '_> {
         Ok(Lowered { node: union, plan })
     }
 
-    /// `node` with the annotations of `draft`, the outer ones winning.
-    pub(super) fn annotated(&self, node: Node<'a>, draft: &Draft<'a>) -> Node<'a> {
-        if draft.members().is_empty() {
+    /// Returns `node` with `annotations`, which replace its own.
+    pub(super) fn annotated(&self, node: Node<'a>, annotations: &ObjectEdit<'a>) -> Node<'a> {
+        if annotations.members().is_empty() {
             return node;
         }
         let members = node.object().unwrap_or_default();
         if get(members, "$ref").is_some() {
             let mut wrapper = vec![Member::new("anyOf", self.context.list(&[node]))];
-            wrapper.extend(draft.members());
+            wrapper.extend(annotations.members());
             return self.context.object(&wrapper);
         }
-        let mut annotated = Draft::of(members);
+        let mut annotated = ObjectEdit::of(members);
         match (self.grammar.types, get(members, "anyOf").and_then(Node::list)) {
-            // `anyOf` must be the only key of its node, so the words move into the first alternative.
+            // `anyOf` must be the only keyword of its schema, so the annotations move into the first
+            // alternative.
             (Types::OpenApi, Some([first, rest @ ..])) => {
                 let inner = first.member("description").and_then(|node| node.text(self.context.arena));
-                let mut outer = Draft::of(self.context.members(draft.members()));
+                let mut outer = ObjectEdit::of(self.context.members(annotations.members()));
                 if let Some(inner) = inner {
                     self.context.describe(&mut outer, inner);
                 }
@@ -194,7 +182,7 @@ impl<'a> Lowering<'_, 'a, '_> {
                 annotated.put("anyOf", self.context.list(&branches));
             }
             _ => {
-                for member in draft.members() {
+                for member in annotations.members() {
                     annotated.put(member.key, member.value);
                 }
             }
@@ -202,29 +190,30 @@ impl<'a> Lowering<'_, 'a, '_> {
         self.context.object(annotated.members())
     }
 
-    /// The type in JSON Schema's spelling, for comparing.
-    fn plainly_typed(&self, node: Node<'a>) -> Node<'a> {
-        match node.member("type") {
-            Some(Node::Text(name)) if self.grammar.types == Types::OpenApi => {
-                let mut draft = Draft::of(node.object().unwrap_or_default());
-                draft.put("type", self.context.text(&name.to_ascii_lowercase()));
-                self.context.object(draft.members())
-            }
+    /// Returns the schema with its type as JSON Schema spells it, for comparison.
+    fn with_json_schema_type(&self, node: Node<'a>) -> Node<'a> {
+        match node {
+            Node::Object(members) if self.grammar.types == Types::OpenApi => match get(members, "type") {
+                Some(Node::Text(name)) => {
+                    self.context.with(members, "type", self.context.text(&name.to_ascii_lowercase()))
+                }
+                _ => node,
+            },
             _ => node,
         }
     }
 
     fn overlapping(&self, schemas: &[Node<'a>]) -> bool {
-        if schemas.len() * schemas.len() > MOST_PAIRS {
+        if schemas.len() * schemas.len() > MAX_COMPARED_PAIRS {
             return true;
         }
         schemas.iter().enumerate().any(|(index, one)| {
-            schemas[index + 1..].iter().any(|other| !disjoint(*one, *other, self.document))
+            schemas[index + 1..].iter().any(|other| !are_disjoint(*one, *other, self.document))
         })
     }
 }
 
-/// Whether a schema only names required keys.
+/// Whether `required` is the only rule of a schema.
 fn only_requires(node: Node<'_>) -> bool {
     node.object().is_some_and(|members| {
         get(members, "required").is_some()

@@ -1,12 +1,15 @@
-//! Schemas that no value can satisfy.
+//! Finds schemas that no value satisfies.
 
+use super::keywords::{object_at, required_keys};
+use super::node_id::{NodeMap, NodeSet, node_id};
+use super::refs::Document;
+use super::types::TypeSet;
+use super::walk::each_child;
 use crate::json::{Node, Place, get};
-use crate::schema::identity::{ByIdentity, Identities, identity};
-use crate::schema::refs::Document;
-use crate::schema::walk::each_child;
 
-/// Which schemas no value can satisfy: a least fixpoint, so that recursion without an end counts as impossible.
-pub(crate) fn impossible<'a>(document: &Document<'a>) -> Identities {
+/// Returns the schemas that no value satisfies. They are the rest of a least fixpoint, so endless recursion
+/// through required properties counts as unsatisfiable.
+pub(crate) fn unsatisfiable_schemas<'a>(document: &Document<'a>) -> NodeSet {
     let mut schemas: Vec<(Node<'a>, &'a Place<'a>)> = Vec::new();
     let mut stack: Vec<(Node<'a>, &'a Place<'a>)> = vec![(document.root, &Place::ROOT)];
     while let Some((node, place)) = stack.pop() {
@@ -15,27 +18,27 @@ pub(crate) fn impossible<'a>(document: &Document<'a>) -> Identities {
             schemas.push((node, place));
         }
     }
-    // Children come after their parents in the list, so going backwards settles most at the first look.
-    let mut possible = Identities::with_capacity_and_hasher(schemas.len() + 1, Default::default());
-    possible.insert(0);
+    // Children come after their parents in the list, so one pass backwards settles most schemas.
+    let mut satisfiable = NodeSet::with_capacity_and_hasher(schemas.len() + 1, Default::default());
+    satisfiable.insert(0);
     let mut open: Vec<usize> = Vec::new();
     for (index, (node, place)) in schemas.iter().enumerate().rev() {
-        if is_possible(*node, place, document, &possible) {
-            possible.insert(identity(*node));
+        if is_satisfiable(*node, place, document, &satisfiable) {
+            satisfiable.insert(node_id(*node));
         } else {
             open.push(index);
         }
     }
-    // Who must be looked at again when a schema turns out possible.
-    let mut users: ByIdentity<Vec<usize>> = ByIdentity::default();
+    // The schemas to check again when a schema turns out to be satisfiable.
+    let mut users: NodeMap<Vec<usize>> = NodeMap::default();
     for index in &open {
         let (node, place) = schemas[*index];
         let members = node.object().unwrap_or_default();
-        each_child(members, |_, child| users.entry(identity(child)).or_default().push(*index));
+        each_child(members, |_, child| users.entry(node_id(child)).or_default().push(*index));
         if let Some(reference) = get(members, "$ref").and_then(|value| value.text(document.arena))
             && let Some((target, ..)) = document.find(&document.base_at(place), reference)
         {
-            users.entry(identity(target)).or_default().push(*index);
+            users.entry(node_id(target)).or_default().push(*index);
         }
     }
     let mut queued = vec![false; schemas.len()];
@@ -46,9 +49,9 @@ pub(crate) fn impossible<'a>(document: &Document<'a>) -> Identities {
     while let Some(index) = waiting.pop() {
         queued[index] = false;
         let (node, place) = schemas[index];
-        let id = identity(node);
-        if !possible.contains(&id) && is_possible(node, place, document, &possible) {
-            possible.insert(id);
+        let id = node_id(node);
+        if !satisfiable.contains(&id) && is_satisfiable(node, place, document, &satisfiable) {
+            satisfiable.insert(id);
             for user in users.get(&id).into_iter().flatten() {
                 if !std::mem::replace(&mut queued[*user], true) {
                     waiting.push(*user);
@@ -56,20 +59,21 @@ pub(crate) fn impossible<'a>(document: &Document<'a>) -> Identities {
             }
         }
     }
-    open.into_iter().map(|index| identity(schemas[index].0)).filter(|id| !possible.contains(id)).collect()
+    open.into_iter().map(|index| node_id(schemas[index].0)).filter(|id| !satisfiable.contains(id)).collect()
 }
 
-fn is_possible<'a>(
+/// Whether a schema is satisfiable, given those that are known to be.
+fn is_satisfiable<'a>(
     node: Node<'a>,
     place: &Place<'_>,
     document: &Document<'a>,
-    possible: &Identities,
+    satisfiable: &NodeSet,
 ) -> bool {
     let arena = document.arena;
     let Some(members) = node.object() else { return true };
     let can = |schema: Node<'a>| match schema {
         Node::Bool(value) => value,
-        other => possible.contains(&identity(other)),
+        other => satisfiable.contains(&node_id(other)),
     };
     if let Some(reference) = get(members, "$ref").and_then(|value| value.text(arena)) {
         let target = document.find(&document.base_at(place), reference);
@@ -89,35 +93,36 @@ fn is_possible<'a>(
             return false;
         }
     }
-    let mut types = super::types::TypeSet::of(members);
+    let mut types = TypeSet::of(members);
     if let Some(Node::List(parts)) = get(members, "allOf") {
         for part in parts {
             if !can(*part) {
                 return false;
             }
             if let Some(part) = part.object() {
-                types = types.and(super::types::TypeSet::of(part));
+                types = types.and(TypeSet::of(part));
             }
         }
     }
     if types.is_empty() {
         return false;
     }
-    let least = matches!(get(members, "minItems"), Some(Node::Number(digits)) if digits.parse::<u64>().is_ok_and(|least| least > 0));
-    if least
-        && types == super::types::TypeSet::named("array")
+    let needs_items = match get(members, "minItems") {
+        Some(Node::Number(digits)) => digits.parse::<u64>().is_ok_and(|count| count > 0),
+        _ => false,
+    };
+    if needs_items
+        && types == TypeSet::named("array")
         && get(members, "prefixItems").is_none()
         && get(members, "items").is_some_and(|items| items.is_schema() && !can(items))
     {
         return false;
     }
     if types.is_only_object() {
-        let properties = get(members, "properties").and_then(Node::object).unwrap_or_default();
-        let required = get(members, "required").and_then(Node::list).unwrap_or_default();
+        let properties = object_at(members, "properties");
         let closed = matches!(get(members, "additionalProperties"), Some(Node::Bool(false)))
             && get(members, "patternProperties").is_none();
-        for name in required {
-            let Some(name) = name.text(arena) else { continue };
+        for name in required_keys(members, arena) {
             match document.lookup.get(properties, name) {
                 Some(schema) if !can(schema) => return false,
                 None if closed => return false,
