@@ -57,7 +57,7 @@ pub(crate) async fn call(
         };
         options.check_permission(&route.tool, tool)?;
         let arguments: Map<String, Value> = catalog.check(tool, sent).map_err(|error| {
-            CallError::InvalidArguments { tool: route.tool.clone(), problem: problem(&error.in_words()) }
+            CallError::InvalidArguments { tool: route.tool.clone(), problem: error.problem() }
         })?;
         let cancel = CancellationToken::new();
         let _cancelled_when_dropped = cancel.clone().drop_guard();
@@ -150,14 +150,6 @@ impl Failed {
         } else {
             CallError::Unavailable { server, tool, reason }
         }
-    }
-}
-
-/// The problem alone: who reads it knows which tool it is about.
-fn problem(words: &str) -> String {
-    match words.split_once("`: ") {
-        Some((_, problem)) if words.starts_with("the arguments do not fit") => problem.to_owned(),
-        _ => words.to_owned(),
     }
 }
 

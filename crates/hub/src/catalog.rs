@@ -107,7 +107,7 @@ impl Catalog {
             checker.get_or_init(|| Checker::new(tool.input_schema.as_ref().unwrap_or(&Value::Bool(true))));
         let decoded = checker.check(&tool.name, sent)?;
         for repair in &decoded.repairs {
-            tracing::debug!(target: "toolwire::hub", tool = tool.name, at = repair.pointer, "{}", repair.detail);
+            tracing::debug!(target: "toolwire::hub", tool = tool.name, at = repair.pointer, "{}", repair.kind);
         }
         Ok(decoded.arguments)
     }

@@ -65,7 +65,7 @@ impl Results {
     /// Answers a call of [`READ_RESULT`].
     pub(crate) async fn read(&self, arguments: &Value) -> Result<ToolResult, CallError> {
         let arguments = Checker::new(&schema()).check(READ_RESULT, arguments).map_err(|error| {
-            CallError::InvalidArguments { tool: READ_RESULT.to_owned(), problem: error.in_words() }
+            CallError::InvalidArguments { tool: READ_RESULT.to_owned(), problem: error.problem() }
         })?;
         let arguments = Value::Object(arguments.arguments);
         let number = |key: &str, otherwise: u64| arguments[key].as_u64().unwrap_or(otherwise);
