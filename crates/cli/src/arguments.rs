@@ -153,7 +153,7 @@ impl ErrorAnswer {
     /// What a model can act on: the message alone says everything, the rest is for programs.
     fn of(error: ArgumentError) -> Self {
         let code = error.code();
-        let message = error.in_words();
+        let message = error.to_string();
         let violations = match error {
             ArgumentError::Invalid { violations, .. } => violations,
             _ => Vec::new(),
@@ -198,23 +198,14 @@ mod tests {
 
     #[test]
     fn every_violation_is_in_the_message() {
-        let violation = |pointer: &str, expected: &str, found: &str| Violation {
-            pointer: pointer.into(),
-            expected: expected.into(),
-            found: found.into(),
-        };
-        let error = ArgumentError::Invalid {
-            tool: "search".into(),
-            violations: vec![
-                violation("/limit", "an integer", "\"many\""),
-                violation("", "`query`", "nothing"),
-            ],
-            arguments: Map::new(),
-        };
+        let schema = json!({"properties": {"limit": {"type": "integer"}}, "required": ["query"]});
+        let tools = json!({"name": "search", "inputSchema": schema}).to_string();
+        let toolset = Toolset::from_json(&tools, Dialect::OpenAi, &Options::default()).expect("it is a tool");
+        let error = toolset.decode("search", &json!({"limit": "many"})).expect_err("it is not valid");
         assert_eq!(
             ErrorAnswer::of(error).message,
-            "the arguments do not fit the tool `search`: at `/limit` expected an integer, found \"many\"; \
-             expected `query`, found nothing"
+            "invalid arguments for `search`: at /limit: \"many\" is not an integer; \
+             missing required property \"query\""
         );
     }
 }

@@ -26,6 +26,18 @@ fn the_contract_knows_only_how_to_serialise() {
 }
 
 #[test]
+fn validation_knows_the_contract_and_json_schema_alone() {
+    let known = workspace().direct("validation").expect("`validation` is in the workspace");
+    let allowed = ["toolwire-contract", "jsonschema", "serde", "serde_json"];
+    for name in known {
+        assert!(
+            allowed.contains(&name.as_str()),
+            "`validation` may know only {allowed:?}, but depends on `{name}`"
+        );
+    }
+}
+
+#[test]
 fn dialects_know_no_network_no_runtime_and_no_command() {
     assert_free_of("dialect", &OUTSIDE);
     assert_free_of("dialect", &["toolwire"]);
@@ -33,8 +45,8 @@ fn dialects_know_no_network_no_runtime_and_no_command() {
 }
 
 #[test]
-fn dialects_and_the_contract_are_pure() {
-    for member in ["dialect", "contract"] {
+fn dialects_validation_and_the_contract_are_pure() {
+    for member in ["dialect", "validation", "contract"] {
         assert_sources_free_of(member, &["fs", "net", "time", "process", "env", "thread"]);
     }
 }
@@ -96,9 +108,9 @@ fn a_run_decides_and_never_awaits() {
 }
 
 #[test]
-fn the_toolkit_knows_the_contract_and_its_macros_alone() {
+fn the_toolkit_knows_the_contract_validation_and_its_macros_alone() {
     assert_free_of("toolkit", &["dialect", "hub", "toolwire", "axum", "rusqlite", "redis"]);
-    let ours = ["toolwire-contract", "toolwire-toolkit-macros"];
+    let ours = ["toolwire-contract", "toolwire-toolkit-macros", "toolwire-validation"];
     for name in workspace().direct("toolkit").expect("`toolkit` is in the workspace") {
         // Through the SDK it would be found: the hub has that feature of it on, and features are one for the workspace.
         assert_ne!(name, "reqwest", "`toolkit` serves, it does not ask");

@@ -31,7 +31,7 @@ mod openai_chat;
 mod openai_responses;
 
 pub use answers::{AnswerError, AnswerStream, read_answer};
-pub use arguments::{ArgumentError, Checker, Decoded, Encoded, Repair, Violation};
+pub use arguments::{ArgumentError, Checker, Decoded, Encoded, Repair, RepairKind};
 pub use calls::{CallError, CallId, CallKind, CallStream, ReceivedCall, read_calls, write_calls};
 pub use check::check_definition;
 pub use convert::{Conversion, ReadError, convert};
@@ -44,6 +44,7 @@ pub use report::{Change, Effect, Refusal, Report, Status};
 pub use requests::{OutputLimit, RequestError, RequestOptions, write_request};
 pub use results::{Answered, ResultError, ResultOptions, write_results};
 pub use toolset::Toolset;
+pub use toolwire_validation::{Requirement, Violation, ViolationKind};
 
 /// Runs the example on the project's front page.
 #[cfg(doctest)]

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use toolwire_contract::{CallError, CallOptions, ToolResult};
-use toolwire_dialect::ArgumentError;
 
 use crate::route::Route;
 use crate::session::{SessionCall, SessionError};
@@ -56,7 +55,7 @@ pub(crate) async fn call(
         options.check_permission(&route.tool, tool)?;
         let arguments = catalog.check(tool, arguments).map_err(|error| CallError::InvalidArguments {
             tool: route.tool.clone(),
-            problem: argument_problem(&error),
+            problem: error.problem(),
         })?;
         // A retry has only the remaining time, because the caller has been waiting since the first attempt.
         let remaining = match last_failure {
@@ -95,17 +94,6 @@ pub(crate) async fn call(
             CallError::TimedOut { server: route.server.to_string(), tool: route.tool.clone(), after: timeout }
         }
     })
-}
-
-/// Describes what is wrong with arguments, without the name of the tool, which the caller adds.
-pub(crate) fn argument_problem(error: &ArgumentError) -> String {
-    match error {
-        ArgumentError::Invalid { violations, .. } => {
-            let violations: Vec<String> = violations.iter().map(ToString::to_string).collect();
-            violations.join("; ")
-        }
-        other => other.to_string(),
-    }
 }
 
 fn read_result(route: &Route, result: Value) -> Result<ToolResult, CallError> {

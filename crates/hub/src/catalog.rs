@@ -73,7 +73,7 @@ impl Catalog {
         };
         let decoded = checker.get_or_init(new_checker).check(&tool.name, arguments)?;
         for repair in &decoded.repairs {
-            tracing::debug!(target: "toolwire::hub", tool = tool.name, at = repair.pointer, "{}", repair.detail);
+            tracing::debug!(target: "toolwire::hub", tool = tool.name, at = repair.pointer, "{}", repair.kind);
         }
         Ok(decoded.arguments)
     }

@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use toolwire_contract::{CallError, Tool, ToolResult};
 use toolwire_dialect::Checker;
 
-use crate::call::argument_problem;
 use crate::result_store::{ResultBudget, ResultStore, truncate_result};
 
 /// The hub's own tool.
@@ -72,7 +71,7 @@ impl ResultLimiter {
 /// Runs a call of [`READ_RESULT`].
 pub(crate) async fn read_result(store: &ResultStore, arguments: &Value) -> Result<ToolResult, CallError> {
     let arguments = Checker::new(&schema()).check(READ_RESULT, arguments).map_err(|error| {
-        CallError::InvalidArguments { tool: READ_RESULT.to_owned(), problem: argument_problem(&error) }
+        CallError::InvalidArguments { tool: READ_RESULT.to_owned(), problem: error.problem() }
     })?;
     let arguments = Value::Object(arguments.arguments);
     let number = |key: &str, default: u64| arguments[key].as_u64().unwrap_or(default);

@@ -1,46 +1,48 @@
-//! Checks arguments against the schema, before any of them is read.
+//! Validates arguments against the schema before they are deserialized.
 
-use jsonschema::Validator;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Number, Value};
+use toolwire_validation::Validator;
 
 use crate::failure::Failure;
 use crate::instruction::Instruction;
 use crate::schema::resolve;
-use crate::violation::{Violation, violations};
+use crate::violation::Violation;
 
 /// Checks arguments against one schema, compiled once.
 pub(crate) struct Checker {
-    schema: Value,
     validator: Validator,
-    /// Other names of arguments, each with the argument's own.
+    /// Pairs of an alias and the name of the argument.
     aliases: Vec<(String, String)>,
 }
 
 impl Checker {
     pub(crate) fn new(schema: Value, aliases: Vec<(String, String)>) -> Result<Checker, String> {
-        let built = jsonschema::options().offline().should_validate_formats(true).build(&schema);
-        let validator = built.map_err(|error| error.to_string())?;
-        Ok(Checker { schema, validator, aliases })
+        let validator = Validator::with_formats(schema).map_err(|error| error.to_string())?;
+        Ok(Checker { validator, aliases })
     }
 
-    /// The arguments in the form that the struct reads, or every reason why they do not fit.
+    /// Returns the normalized arguments, or every violation of the schema.
     pub(crate) fn check(&self, arguments: Map<String, Value>) -> Result<Map<String, Value>, Vec<Violation>> {
-        let mut arguments = Value::Object(self.by_own_names(arguments));
-        settle(&mut arguments, &self.schema, &self.schema);
-        if !self.validator.is_valid(&arguments) {
-            return Err(violations(&self.validator, &self.schema, &arguments));
+        let mut arguments = Value::Object(self.without_aliases(arguments));
+        normalize(&mut arguments, self.validator.schema(), self.validator.schema());
+        match self.validator.violations(&arguments) {
+            Ok(violations) if violations.is_empty() => {}
+            Ok(violations) => return Err(violations.into_iter().map(Violation::from).collect()),
+            Err(too_complex) => {
+                let violation = Violation { field: "arguments".to_owned(), message: too_complex.to_string() };
+                return Err(vec![violation]);
+            }
         }
         match arguments {
             Value::Object(fields) => Ok(fields),
             _ => Err(Vec::new()),
         }
     }
-}
 
-impl Checker {
-    /// The arguments, each under its own name. What is given under two names is left as it is, and refused.
-    fn by_own_names(&self, mut arguments: Map<String, Value>) -> Map<String, Value> {
+    /// Renames aliases to the names of their arguments. An argument that was sent under two names is not
+    /// changed, so that it is rejected.
+    fn without_aliases(&self, mut arguments: Map<String, Value>) -> Map<String, Value> {
         for (alias, name) in &self.aliases {
             if !arguments.contains_key(name)
                 && let Some(value) = arguments.shift_remove(alias)
@@ -52,26 +54,30 @@ impl Checker {
     }
 }
 
-/// The failure that names every violation.
+/// Returns the failure that lists every violation.
 pub(crate) fn refused(violations: &[Violation]) -> Failure {
     let mut fields: Vec<String> =
         violations.iter().map(|violation| format!("`{}`", violation.field)).collect();
     fields.dedup();
-    let verb = if fields.len() == 1 { "does" } else { "do" };
-    Failure::new("validation_error", format!("{} {verb} not fit; nothing was done", fields.join(", ")))
-        .with_instruction(Instruction::retry_with("arguments that fit, as `data.validation_errors` says"))
+    let verb = if fields.len() == 1 { "is" } else { "are" };
+    Failure::new("validation_error", format!("{} {verb} invalid; nothing was done", fields.join(", ")))
+        .with_instruction(Instruction::retry_with(
+            "arguments corrected as `data.validation_errors` describes",
+        ))
         .with_data("validation_errors", violations)
 }
 
-/// Reads checked arguments into the struct. What only its own code can refuse is refused in the same words.
+/// Deserializes checked arguments. An error of the type's own code is reported like a violation of the
+/// schema.
 pub fn read<T: DeserializeOwned>(arguments: Map<String, Value>) -> Result<T, Failure> {
     let arguments = Value::Object(arguments);
-    // Where something is wrong is worked out only when something is.
+    // The path to an error is tracked only if there is one, because it costs time.
     if let Ok(read) = T::deserialize(&arguments) {
         return Ok(read);
     }
     serde_path_to_error::deserialize(&arguments).or_else(|error| {
-        // Exact digits reach flattened and untagged types in a form they cannot read: those get plain numbers.
+        // Flattened and untagged types cannot deserialize numbers with exact digits, so they get plain
+        // numbers.
         let plain = plain_numbers(&arguments);
         serde_path_to_error::deserialize(&plain).map_err(
             |_: serde_path_to_error::Error<serde_json::Error>| {
@@ -100,12 +106,12 @@ fn plain_numbers(value: &Value) -> Value {
     }
 }
 
-/// Says what was meant in the words of the schema: a `null` for what may be left out is left out, and `5.0` for an
-/// integer is `5`.
-pub(crate) fn settle(value: &mut Value, schema: &Value, root: &Value) {
+/// Removes `null` where the schema allows omitting the field but not `null`, and writes `5.0` as `5` where it
+/// requires an integer.
+pub(crate) fn normalize(value: &mut Value, schema: &Value, root: &Value) {
     let schema = resolve(schema, root);
-    for part in spoken_of(value, schema) {
-        settle(value, part, root);
+    for part in applicable_parts(value, schema) {
+        normalize(value, part, root);
     }
     match value {
         Value::Object(fields) => {
@@ -119,26 +125,27 @@ pub(crate) fn settle(value: &mut Value, schema: &Value, root: &Value) {
             for (name, value) in fields {
                 let inside = properties.and_then(|properties| properties.get(name));
                 if let Some(inside) = inside.or_else(|| schema.get("additionalProperties")) {
-                    settle(value, inside, root);
+                    normalize(value, inside, root);
                 }
             }
         }
         Value::Array(items) => {
             if let Some(inside) = schema.get("items") {
-                items.iter_mut().for_each(|item| settle(item, inside, root));
+                items.iter_mut().for_each(|item| normalize(item, inside, root));
             }
         }
         Value::Number(number) if schema.get("type").is_some_and(|kind| kind == "integer") => {
-            if let Some(whole) = whole(number) {
-                *number = whole;
+            if let Some(integer) = as_integer(number) {
+                *number = integer;
             }
         }
         _ => {}
     }
 }
 
-/// The parts of a composed schema that speak of this value: all of `allOf`, and the one alternative that it can be meant as.
-fn spoken_of<'s>(value: &Value, schema: &'s Value) -> Vec<&'s Value> {
+/// Returns the parts of a composed schema that apply to the value: all of `allOf`, and the only alternative
+/// that it can match.
+fn applicable_parts<'s>(value: &Value, schema: &'s Value) -> Vec<&'s Value> {
     let list = |key: &str| schema.get(key).and_then(Value::as_array).into_iter().flatten();
     let can_be = |branch: &&Value| {
         let (Some(fields), Some(properties)) =
@@ -166,11 +173,12 @@ fn requires(schema: &Value, name: &str) -> bool {
     required.is_some_and(|required| required.iter().any(|each| each == name))
 }
 
-/// More digits than any integer of Rust's.
-const MOST_DIGITS: usize = 40;
+/// More digits than any integer type of Rust has.
+const MAX_DIGITS: usize = 40;
 
-/// A whole number without fraction and exponent, if it is one to the last digit. A float would round.
-fn whole(number: &Number) -> Option<Number> {
+/// Returns an integer that is written with a fraction or an exponent, without them. All digits are compared,
+/// because a float would round.
+fn as_integer(number: &Number) -> Option<Number> {
     let text = number.to_string();
     let (sign, digits) = text.strip_prefix('-').map_or(("", text.as_str()), |digits| ("-", digits));
     if digits.bytes().all(|byte| byte.is_ascii_digit()) && text != "-0" {
@@ -183,9 +191,9 @@ fn whole(number: &Number) -> Option<Number> {
     let all = format!("{integer}{fraction}");
     let shift = exponent.checked_sub(i32::try_from(fraction.len()).ok()?)?;
     let significant = all.trim_start_matches('0');
-    let whole = match usize::try_from(shift) {
-        Ok(zeros) if significant.is_empty() || zeros <= MOST_DIGITS => {
-            format!("{significant}{}", "0".repeat(zeros.min(MOST_DIGITS)))
+    let digits = match usize::try_from(shift) {
+        Ok(zeros) if significant.is_empty() || zeros <= MAX_DIGITS => {
+            format!("{significant}{}", "0".repeat(zeros.min(MAX_DIGITS)))
         }
         Ok(_) => return None,
         Err(_) => {
@@ -197,12 +205,13 @@ fn whole(number: &Number) -> Option<Number> {
             significant[..kept].to_owned()
         }
     };
-    match whole.trim_start_matches('0') {
+    match digits.trim_start_matches('0') {
         "" => Some(Number::from(0)),
-        whole => format!("{sign}{whole}").parse().ok(),
+        digits => format!("{sign}{digits}").parse().ok(),
     }
 }
 
+/// Whether a schema allows `null`.
 pub(crate) fn allows_null(schema: &Value) -> bool {
     let Some(fields) = schema.as_object() else { return schema == true };
     let list = |key: &str| fields.get(key).and_then(Value::as_array);

@@ -15,7 +15,8 @@ use schemars::generate::SchemaSettings;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-pub(crate) use walk::{each, resolve, subschemas};
+pub(crate) use toolwire_validation::resolve;
+pub(crate) use walk::{each, subschemas};
 
 /// A tool's arguments, as they are served and as they are checked.
 #[derive(Clone, Debug)]

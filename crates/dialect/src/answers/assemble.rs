@@ -89,10 +89,10 @@ impl Assembly<'_> {
             Err(ArgumentError::UnknownTool { .. }) => parsed(received),
             Err(ArgumentError::Invalid { tool, violations, arguments }) => {
                 let error = ArgumentError::Invalid { tool, violations, arguments: arguments.clone() };
-                (Some(arguments), Some(error.in_words()))
+                (Some(arguments), Some(error.to_string()))
             }
-            Err(error @ ArgumentError::TooComplex { .. }) => (parsed(received).0, Some(error.in_words())),
-            Err(error) => (None, Some(error.in_words())),
+            Err(error @ ArgumentError::TooComplex { .. }) => (parsed(received).0, Some(error.to_string())),
+            Err(error) => (None, Some(error.to_string())),
         };
         let (arguments, problem) = match arguments.as_ref().map(object_nesting_depth) {
             Some(levels) if levels > MAX_NESTING_DEPTH => {

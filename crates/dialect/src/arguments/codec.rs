@@ -1,107 +1,56 @@
-//! One tool's arguments, from a model and to a model.
+//! Decodes and encodes the arguments of one tool.
 
 use std::sync::{Arc, OnceLock};
 
 use serde::Serialize;
 use serde_json::{Map, Value};
+use toolwire_contract::json_kind;
+use toolwire_validation::{Requirement, TooComplex, Validator, Violation, ViolationKind};
 
-use super::apply::World;
+use super::converter::Converter;
+use super::error::ArgumentError;
 use super::plan::Plan;
-use super::repair::{Repair, repair};
-use super::verdict::{Judge, TooMuch, Violation};
+use super::repair::{Repair, RepairKind, repair};
 use crate::Dialect;
 
-/// A model's arguments, as MCP's.
+/// The deepest nesting that `serde_json` parses.
+const MAX_PARSED_DEPTH: usize = 127;
+
+/// A model's arguments, converted to the tool's own.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Decoded {
     /// The tool's own name.
     pub name: String,
     pub arguments: Map<String, Value>,
-    /// What was mended on the way, if anything.
+    /// The repairs that were made.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub repairs: Vec<Repair>,
 }
 
-/// MCP arguments, as a model of the dialect would have written them.
+/// A tool's own arguments, converted to what a model of the dialect would have sent.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Encoded {
-    /// The name the model sees.
+    /// The name that the model sees.
     pub name: String,
     pub arguments: Map<String, Value>,
 }
 
-/// Arguments that cannot be turned into a call.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum ArgumentError {
-    #[error("no tool is named `{name}`")]
-    UnknownTool { name: String, nearest: Vec<String> },
-    #[error("the arguments cannot be read as JSON: {message}")]
-    NotJson { message: String },
-    #[error("the arguments must be an object, not {found}")]
-    NotAnObject { found: String },
-    #[error("the arguments do not fit the tool `{tool}`")]
-    Invalid {
-        tool: String,
-        violations: Vec<Violation>,
-        /// The arguments as far as they could be turned back.
-        arguments: Map<String, Value>,
-    },
-    /// Only for schemas whose references multiply.
-    #[error(
-        "the arguments of the tool `{tool}` cannot be checked: its schema refers to itself so often that it would take \
-         too long"
-    )]
-    TooComplex { tool: String },
-}
-
-impl ArgumentError {
-    /// What is wrong, every violation included, in one sentence that a model can act on.
-    pub fn in_words(&self) -> String {
-        let mut message = self.to_string();
-        match self {
-            ArgumentError::UnknownTool { nearest, .. } if !nearest.is_empty() => {
-                let names: Vec<String> = nearest.iter().map(|name| format!("`{name}`")).collect();
-                message.push_str(&format!("; did you mean {}?", names.join(" or ")));
-            }
-            ArgumentError::Invalid { violations, .. } => {
-                for (index, violation) in violations.iter().enumerate() {
-                    message.push_str(if index == 0 { ": " } else { "; " });
-                    message.push_str(&violation.to_string());
-                }
-            }
-            _ => {}
-        }
-        message
-    }
-
-    /// A word for programs.
-    pub const fn code(&self) -> &'static str {
-        match self {
-            ArgumentError::UnknownTool { .. } => "unknown_tool",
-            ArgumentError::NotJson { .. } => "not_json",
-            ArgumentError::NotAnObject { .. } => "not_an_object",
-            ArgumentError::Invalid { .. } => "invalid_arguments",
-            ArgumentError::TooComplex { .. } => "too_complex",
-        }
-    }
-}
-
-/// What is needed to turn one tool's arguments, kept from when its schema was converted.
+/// Decodes and encodes the arguments of one tool. It is made when the tool's schema is converted.
 #[derive(Debug)]
 pub(crate) struct Codec {
-    pub(crate) dialect: Dialect,
-    pub(crate) plan: Plan,
-    pub(crate) shared: Vec<Plan>,
-    /// The definition's schema.
-    pub(crate) wire: Arc<Value>,
-    /// The tool's own schema as it was sent.
-    pub(crate) own: Arc<Value>,
-    /// The same, mended, for when it is no schema as it was sent.
-    pub(crate) mended: Arc<Value>,
-    /// Whether a model is asked for another shape somewhere.
+    dialect: Dialect,
+    plan: Plan,
+    shared: Vec<Plan>,
+    /// The schema in the definition.
+    wire_schema: Arc<Value>,
+    /// The tool's own schema, as it was received.
+    tool_schema: Arc<Value>,
+    /// The tool's own schema, normalized. It is used if `tool_schema` is not a valid schema.
+    normalized_schema: Arc<Value>,
+    /// Whether the definition has another shape than the tool somewhere.
     reshapes: bool,
-    own_judge: OnceLock<Option<Judge>>,
-    wire_judge: OnceLock<Option<Judge>>,
+    tool_validator: OnceLock<Option<Validator>>,
+    wire_validator: OnceLock<Option<Validator>>,
 }
 
 impl Codec {
@@ -109,118 +58,130 @@ impl Codec {
         dialect: Dialect,
         plan: Plan,
         shared: Vec<Plan>,
-        wire: Arc<Value>,
-        own: Arc<Value>,
-        mended: Arc<Value>,
+        wire_schema: Arc<Value>,
+        tool_schema: Arc<Value>,
+        normalized_schema: Arc<Value>,
     ) -> Codec {
-        let (own_judge, wire_judge) = (OnceLock::new(), OnceLock::new());
         let reshapes = plan.reshapes() || shared.iter().any(Plan::reshapes);
-        Codec { dialect, plan, shared, wire, own, mended, reshapes, own_judge, wire_judge }
+        Codec {
+            dialect,
+            plan,
+            shared,
+            wire_schema,
+            tool_schema,
+            normalized_schema,
+            reshapes,
+            tool_validator: OnceLock::new(),
+            wire_validator: OnceLock::new(),
+        }
     }
 
-    fn world(&self) -> World<'_> {
-        let (tries, patience, clash, repeated) = Default::default();
-        World { shared: &self.shared, wire: &self.wire, own: &self.mended, tries, patience, clash, repeated }
+    fn converter(&self) -> Converter<'_> {
+        Converter::new(&self.shared, &self.wire_schema, &self.normalized_schema)
     }
 
-    fn own_judge(&self) -> Option<&Judge> {
-        self.own_judge.get_or_init(|| Judge::of(&self.own).or_else(|| Judge::of(&self.mended))).as_ref()
+    fn tool_validator(&self) -> Option<&Validator> {
+        let compile = || {
+            Validator::new(self.tool_schema.clone())
+                .or_else(|_| Validator::new(self.normalized_schema.clone()))
+                .ok()
+        };
+        self.tool_validator.get_or_init(compile).as_ref()
     }
 
-    fn wire_judge(&self) -> Option<&Judge> {
-        // OpenAPI's spelling is none that a validator knows.
-        let openapi = self.dialect == Dialect::GeminiOpenApi;
-        self.wire_judge.get_or_init(|| if openapi { None } else { Judge::of(&self.wire) }).as_ref()
+    fn wire_validator(&self) -> Option<&Validator> {
+        // Schemas of OpenAPI are not JSON Schemas.
+        let is_openapi = self.dialect == Dialect::GeminiOpenApi;
+        let compile = || if is_openapi { None } else { Validator::new(self.wire_schema.clone()).ok() };
+        self.wire_validator.get_or_init(compile).as_ref()
     }
 
-    /// From what a model sent to the tool's own.
+    /// Converts what a model sent to the tool's own arguments.
     pub(crate) fn decode(&self, tool: &str, sent: &Value) -> Result<Decoded, ArgumentError> {
         let mut repairs = Vec::new();
         let mut value = Value::Object(parse(sent, &mut repairs)?);
-        let too_complex = |_: TooMuch| ArgumentError::TooComplex { tool: tool.to_owned() };
-        let caseless = self.dialect == Dialect::AnthropicStrict;
-        // Kept where the model was asked for another shape than the tool's, to tell it what is wrong in its own.
-        let mut sent_whole = None;
+        let ignores_case = self.dialect == Dialect::AnthropicStrict;
+        // Stored if the shapes differ, to report violations in the shape that the model knows.
+        let mut wire_value = None;
         if !self.plan.is_same() {
-            // What arrives in another type than the definition says must be mended before it can be turned back.
-            if let Some(judge) = self.wire_judge()
-                && !judge.accepts(&value).map_err(too_complex)?
+            // The plan converts only values of the types in the definition.
+            if let Some(validator) = self.wire_validator()
+                && !validator.accepts(&value).map_err(too_complex(tool))?
             {
-                repair(&mut value, judge, caseless, &mut repairs);
+                repair(&mut value, validator, ignores_case, &mut repairs);
             }
             if self.reshapes {
-                sent_whole = Some(value.clone());
+                wire_value = Some(value.clone());
             }
-            let world = self.world();
-            value = world.decode(&self.plan, value);
-            if let Some(key) = world.repeated.take() {
-                let detail = format!("the key `{key}` came twice among the entries: the last one counts");
-                repairs.push(Repair { pointer: String::new(), detail });
+            let converter = self.converter();
+            value = converter.decode(&self.plan, value);
+            if let Some(key) = converter.duplicate_key.take() {
+                repairs.push(Repair::of_arguments(RepairKind::DuplicateKey { key }));
             }
         }
-        let Some(judge) = self.own_judge() else { return Ok(decoded(tool, value, repairs)) };
-        let mut violations = settle(judge, tool, &mut value, caseless, &mut repairs)?;
+        let Some(validator) = self.tool_validator() else { return Ok(decoded(tool, value, repairs)) };
+        let mut violations = repair_and_validate(validator, tool, &mut value, ignores_case, &mut repairs)?;
         if violations.is_empty() {
             return Ok(decoded(tool, value, repairs));
         }
-        let in_its_own_shape = sent_whole
-            .zip(self.wire_judge())
-            .and_then(|(sent, judge)| judge.violations(&sent).ok())
+        let wire_violations = wire_value
+            .zip(self.wire_validator())
+            .and_then(|(value, validator)| validator.violations(&value).ok())
             .filter(|violations| !violations.is_empty());
-        match in_its_own_shape {
+        match wire_violations {
             Some(found) => violations = found,
             None => {
                 for violation in &mut violations {
-                    self.plan.to_wire(&self.shared, violation);
+                    self.plan.use_wire_names(&self.shared, violation);
                 }
             }
         }
         Err(ArgumentError::Invalid { tool: tool.to_owned(), violations, arguments: into_map(value) })
     }
 
-    /// From the tool's own to what a model would have sent.
+    /// Converts the tool's own arguments to what a model would have sent.
     pub(crate) fn encode(&self, tool: &str, arguments: &Value) -> Result<Map<String, Value>, ArgumentError> {
         let mut repairs = Vec::new();
         let value = Value::Object(parse(arguments, &mut repairs)?);
-        if let Some(judge) = self.own_judge() {
-            let violations = judge
-                .violations(&value)
-                .map_err(|_: TooMuch| ArgumentError::TooComplex { tool: tool.to_owned() })?;
+        if let Some(validator) = self.tool_validator() {
+            let violations = validator.violations(&value).map_err(too_complex(tool))?;
             if !violations.is_empty() {
                 let arguments = into_map(value);
                 return Err(ArgumentError::Invalid { tool: tool.to_owned(), violations, arguments });
             }
         }
-        let world = self.world();
-        let encoded = world.encode(&self.plan, value);
-        if let Some(key) = world.clash.take() {
-            let expected = format!("no key `{key}`, since another key is called so in this dialect");
-            let violation = Violation { pointer: String::new(), expected, found: format!("the key `{key}`") };
+        let converter = self.converter();
+        let encoded = converter.encode(&self.plan, value);
+        if let Some(name) = converter.name_collision.take() {
+            let requirement = Requirement::Be("unique in this dialect".to_owned());
+            let kind = ViolationKind::InvalidPropertyName { name, requirement };
+            let violations = vec![Violation { pointer: String::new(), kind }];
             let (tool, arguments) = (tool.to_owned(), into_map(encoded));
-            return Err(ArgumentError::Invalid { tool, violations: vec![violation], arguments });
+            return Err(ArgumentError::Invalid { tool, violations, arguments });
         }
         Ok(into_map(encoded))
     }
 }
 
-/// Checks and repairs arguments in MCP's own form: for whoever calls a tool without a model's dialect in between.
+/// Validates and repairs arguments in MCP's own form, for callers that do not use a dialect.
 #[derive(Debug)]
 pub struct Checker {
-    judge: Option<Judge>,
+    validator: Option<Validator>,
 }
 
 impl Checker {
-    /// For a tool's `inputSchema`. One that no validator can be made of checks nothing but that arguments are an object.
+    /// Creates a checker for a tool's `inputSchema`. If that is not a valid schema, only non-objects are
+    /// rejected.
     pub fn new(input_schema: &Value) -> Checker {
-        Checker { judge: Judge::of(input_schema) }
+        Checker { validator: Validator::new(input_schema.clone()).ok() }
     }
 
-    /// The arguments as the tool takes them: an object, JSON text of one, or nothing.
+    /// Returns the arguments, repaired. `sent` may be an object, JSON text of an object, or `null`.
     pub fn check(&self, tool: &str, sent: &Value) -> Result<Decoded, ArgumentError> {
         let mut repairs = Vec::new();
         let mut value = Value::Object(parse(sent, &mut repairs)?);
-        let Some(judge) = &self.judge else { return Ok(decoded(tool, value, repairs)) };
-        let violations = settle(judge, tool, &mut value, false, &mut repairs)?;
+        let Some(validator) = &self.validator else { return Ok(decoded(tool, value, repairs)) };
+        let violations = repair_and_validate(validator, tool, &mut value, false, &mut repairs)?;
         if violations.is_empty() {
             return Ok(decoded(tool, value, repairs));
         }
@@ -228,20 +189,23 @@ impl Checker {
     }
 }
 
-/// What is wrong with a value after all that can be mended is.
-fn settle(
-    judge: &Judge,
+/// Repairs a value and returns the violations that remain.
+fn repair_and_validate(
+    validator: &Validator,
     tool: &str,
     value: &mut Value,
-    caseless: bool,
+    ignores_case: bool,
     repairs: &mut Vec<Repair>,
 ) -> Result<Vec<Violation>, ArgumentError> {
-    let too_complex = |_: TooMuch| ArgumentError::TooComplex { tool: tool.to_owned() };
-    if judge.accepts(value).map_err(too_complex)? {
+    if validator.accepts(value).map_err(too_complex(tool))? {
         return Ok(Vec::new());
     }
-    repair(value, judge, caseless, repairs);
-    judge.violations(value).map_err(too_complex)
+    repair(value, validator, ignores_case, repairs);
+    validator.violations(value).map_err(too_complex(tool))
+}
+
+fn too_complex(tool: &str) -> impl Fn(TooComplex) -> ArgumentError {
+    |TooComplex| ArgumentError::TooComplex { tool: tool.to_owned() }
 }
 
 fn decoded(tool: &str, value: Value, repairs: Vec<Repair>) -> Decoded {
@@ -255,31 +219,25 @@ fn into_map(value: Value) -> Map<String, Value> {
     }
 }
 
-/// Arguments as an object, whether they came as one, as its JSON text, or as nothing.
+/// Reads arguments that were sent as an object, as JSON text of an object, or not at all.
 fn parse(sent: &Value, repairs: &mut Vec<Repair>) -> Result<Map<String, Value>, ArgumentError> {
-    let mut note = |detail: &str| repairs.push(Repair { pointer: String::new(), detail: detail.to_owned() });
+    let mut no_arguments = |kind| {
+        repairs.push(Repair::of_arguments(kind));
+        Ok(Map::new())
+    };
     let text = match sent {
         Value::Object(map) => return Ok(map.clone()),
-        Value::Null => {
-            note("null where an object is due: no arguments");
-            return Ok(Map::new());
-        }
+        Value::Null => return no_arguments(RepairKind::NullArguments),
+        Value::String(text) if text.trim().is_empty() => return no_arguments(RepairKind::EmptyArguments),
         Value::String(text) => text,
         other => return Err(not_an_object(other)),
     };
-    if text.trim().is_empty() {
-        note("empty text where an object is due: no arguments");
-        return Ok(Map::new());
-    }
-    match from_text(text)? {
+    match parse_text(text)? {
         Value::Object(map) => Ok(map),
-        Value::Null => {
-            note("null where an object is due: no arguments");
-            Ok(Map::new())
-        }
+        Value::Null => no_arguments(RepairKind::NullArguments),
         Value::String(inner) => match serde_json::from_str(&inner) {
             Ok(Value::Object(map)) => {
-                note("arguments encoded twice: read once more");
+                repairs.push(Repair::of_arguments(RepairKind::EncodedTwice));
                 Ok(map)
             }
             _ => Err(not_an_object(&Value::String(inner))),
@@ -288,25 +246,54 @@ fn parse(sent: &Value, repairs: &mut Vec<Repair>) -> Result<Map<String, Value>, 
     }
 }
 
-fn from_text(text: &str) -> Result<Value, ArgumentError> {
+fn parse_text(text: &str) -> Result<Value, ArgumentError> {
     serde_json::from_str(text).map_err(|error| {
-        let message = error.to_string();
-        let message = match message.strip_prefix("recursion limit exceeded") {
-            Some(place) => format!("they are nested more than 127 levels deep{place}"),
-            None => message,
+        let (line, column) = (error.line(), error.column());
+        let message = if open_brackets(text, line, column) > MAX_PARSED_DEPTH {
+            format!("nested more than {MAX_PARSED_DEPTH} levels deep at line {line} column {column}")
+        } else {
+            error.to_string()
         };
         ArgumentError::NotJson { message }
     })
 }
 
+/// Returns how many arrays and objects are open at a place in JSON text; lines and columns count from 1.
+fn open_brackets(text: &str, line: usize, column: usize) -> usize {
+    let lines_before = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum::<usize>();
+    let (mut depth, mut in_string, mut is_escaped) = (0usize, false, false);
+    for byte in text.bytes().take(lines_before + column) {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if in_string => is_escaped = true,
+            b'"' => in_string = !in_string,
+            _ if in_string => {}
+            b'[' | b'{' => depth += 1,
+            b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    depth
+}
+
 fn not_an_object(value: &Value) -> ArgumentError {
-    let found = match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "an array",
-        Value::Object(_) => "an object",
-    };
-    ArgumentError::NotAnObject { found: found.to_owned() }
+    ArgumentError::NotAnObject { found: json_kind(value) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_deep_arguments_are_reported_as_such() {
+        let check = |text: &str, expected: &str| match parse_text(text) {
+            Err(ArgumentError::NotJson { message }) => assert_eq!(message, expected),
+            other => panic!("{other:?}"),
+        };
+        let deep = format!("{{\"a\":\n{}", "[".repeat(200));
+        check(&deep, "nested more than 127 levels deep at line 2 column 127");
+        assert!(parse_text(&format!("{}{}", "[".repeat(127), "]".repeat(127))).is_ok());
+        let brackets_in_a_string = format!("{{\"a\": \"\\\"{}\", b", "[".repeat(200));
+        check(&brackets_in_a_string, "key must be a string at line 1 column 213");
+    }
 }

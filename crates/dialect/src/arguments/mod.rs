@@ -1,15 +1,17 @@
-//! Arguments, both ways: parsed, mended where the schema says so, turned by the plan, and judged by the tool's own schema.
+//! Converts a model's arguments to the tool's own and back.
+//!
+//! Decoding parses the arguments, repairs obvious mistakes, converts them according to the plan that was made
+//! with the definition, and validates them against the tool's own schema.
 
-mod apply;
 mod codec;
-mod effort;
-mod fits;
+mod converter;
+mod error;
 mod plan;
+mod quick_match;
 mod repair;
-mod verdict;
 
 pub(crate) use codec::Codec;
-pub use codec::{ArgumentError, Checker, Decoded, Encoded};
+pub use codec::{Checker, Decoded, Encoded};
+pub use error::ArgumentError;
 pub(crate) use plan::{Branch, Field, ObjectPlan, Plan, PositionsPlan, Rest};
-pub use repair::Repair;
-pub use verdict::Violation;
+pub use repair::{Repair, RepairKind};

@@ -1,14 +1,19 @@
-//! The way between a model's arguments and the tool's own, as it was laid down when the schema was lowered.
+//! Plans: how to convert between a model's arguments and the tool's own.
 //!
-//! A plan mirrors the definition, but only where something must be done; everywhere else it is [`Plan::Same`]. It is
-//! tolerant: a value of another kind than the plan expects passes as it is, for the final validation to judge.
+//! A plan is made when the schema is lowered. It has the structure of the definition, but only where
+//! something must be converted; everywhere else it is [`Plan::Same`]. A value of another type than the plan
+//! expects is passed on unchanged, and the final validation rejects it.
 
 use serde_json::Value;
 
-use super::verdict::Violation;
+use toolwire_validation::{Violation, ViolationKind};
+
 use crate::json::{escape_segment, unescape_segment};
 
-/// What to do with one value. The definition's side is called the wire.
+/// The maximum number of shared plans that lead to each other without a step into the value.
+const MAX_SHARED_HOPS: usize = 64;
+
+/// How to convert one value. The side of the definition is called the wire.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Plan {
     #[default]
@@ -16,22 +21,22 @@ pub(crate) enum Plan {
     Object(Box<ObjectPlan>),
     /// Each item of an array.
     Items(Box<Plan>),
-    /// Items by position, then the rest.
+    /// Items by position, then the remaining items.
     Tuple {
         positions: Vec<Plan>,
         rest: Box<Plan>,
     },
-    /// The first branch that fits.
+    /// The branch that the value matches.
     Union(Vec<Branch>),
-    /// A plan that several places share, or that leads back to itself.
+    /// A plan that several places share, or that contains itself; the index of the plan.
     Shared(usize),
-    /// On the wire: JSON text of the value.
+    /// The wire has JSON text of the value.
     JsonText,
-    /// On the wire: a list of `{"key", "value"}` instead of a map.
+    /// The wire has a list of `{"key", "value"}` instead of a map.
     Entries(Box<Plan>),
-    /// On the wire: an object with one key a position, instead of an array.
+    /// The wire has an object with one key per position instead of an array.
     Positions(Box<PositionsPlan>),
-    /// On the wire: text instead of each of these values.
+    /// The wire has text instead of each of these values.
     Values(Vec<(String, Value)>),
 }
 
@@ -39,7 +44,7 @@ pub(crate) enum Plan {
 pub(crate) struct ObjectPlan {
     pub(crate) fields: Vec<Field>,
     pub(crate) rest: Rest,
-    /// A key that may be left out is written as `null` when it is not there.
+    /// Whether an absent optional key is written as `null`.
     pub(crate) fill: bool,
 }
 
@@ -50,17 +55,17 @@ pub(crate) struct Field {
     /// The tool's own key.
     pub(crate) own: String,
     pub(crate) plan: Plan,
-    /// On the wire `null` stands for a key that is not there.
+    /// Whether `null` on the wire means that the key is absent.
     pub(crate) null_is_absent: bool,
 }
 
-/// What happens to keys that no field names.
+/// How to convert keys that are not fields.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Rest {
     #[default]
     Same,
     Plan(Plan),
-    /// On the wire they are a list of entries under one key.
+    /// The wire has them as a list of entries under one key.
     Entries {
         wire: String,
         plan: Plan,
@@ -69,9 +74,9 @@ pub(crate) enum Rest {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Branch {
-    /// What the definition says, to know a value from the wire by.
+    /// The schema of the definition, to recognize a value on the wire.
     pub(crate) wire: Value,
-    /// What the tool says, to know a value of its own by.
+    /// The schema of the tool, to recognize one of its own values.
     pub(crate) own: Value,
     pub(crate) plan: Plan,
 }
@@ -80,7 +85,7 @@ pub(crate) struct Branch {
 pub(crate) struct PositionsPlan {
     pub(crate) keys: Vec<String>,
     pub(crate) plans: Vec<Plan>,
-    /// Key of the list that holds what comes after the positions.
+    /// The key of the list of items after the positions.
     pub(crate) rest: Option<(String, Plan)>,
 }
 
@@ -89,7 +94,7 @@ impl Plan {
         matches!(self, Plan::Same)
     }
 
-    /// Whether the wire has another shape than the tool somewhere, not only other keys or more nulls.
+    /// Whether the wire has another shape than the tool somewhere, not only other keys or additional nulls.
     pub(crate) fn reshapes(&self) -> bool {
         match self {
             Plan::Same | Plan::Shared(_) => false,
@@ -108,8 +113,8 @@ impl Plan {
         }
     }
 
-    /// Says a violation in the keys of the wire: those are what a model was shown.
-    pub(crate) fn to_wire(&self, shared: &[Plan], violation: &mut Violation) {
+    /// Replaces the tool's own keys in a violation with those on the wire, which the model knows.
+    pub(crate) fn use_wire_names(&self, shared: &[Plan], violation: &mut Violation) {
         let mut plan = self;
         let mut pointer = String::with_capacity(violation.pointer.len());
         let mut steps = violation.pointer.split('/').skip(1);
@@ -117,7 +122,7 @@ impl Plan {
             let mut hops = 0;
             while let Plan::Shared(index) = plan {
                 hops += 1;
-                plan = shared.get(*index).filter(|_| hops < 64).unwrap_or(&Plan::Same);
+                plan = shared.get(*index).filter(|_| hops < MAX_SHARED_HOPS).unwrap_or(&Plan::Same);
             }
             let Some(step) = steps.next() else { break };
             pointer.push('/');
@@ -147,9 +152,17 @@ impl Plan {
         }
         violation.pointer = pointer;
         if let Plan::Object(object) = plan {
-            for field in object.fields.iter().filter(|field| field.wire != field.own) {
-                violation.expected =
-                    violation.expected.replace(&format!("`{}`", field.own), &format!("`{}`", field.wire));
+            let use_wire_name = |name: &mut String| {
+                if let Some(field) = object.fields.iter().find(|field| field.own == *name) {
+                    name.clone_from(&field.wire);
+                }
+            };
+            match &mut violation.kind {
+                ViolationKind::MissingProperty { name } => use_wire_name(name),
+                ViolationKind::UnknownProperty { known: Some(known), .. } => {
+                    known.iter_mut().for_each(use_wire_name);
+                }
+                _ => {}
             }
         }
     }
@@ -160,13 +173,13 @@ impl Plan {
 }
 
 impl ObjectPlan {
-    /// The plan, or [`Plan::Same`] if it does nothing.
+    /// Returns the plan, or [`Plan::Same`] if it converts nothing.
     pub(crate) fn into_plan(self) -> Plan {
-        let idle = self
+        let converts_nothing = self
             .fields
             .iter()
             .all(|field| field.wire == field.own && field.plan.is_same() && !field.null_is_absent)
             && matches!(&self.rest, Rest::Same | Rest::Plan(Plan::Same));
-        if idle { Plan::Same } else { Plan::Object(Box::new(self)) }
+        if converts_nothing { Plan::Same } else { Plan::Object(Box::new(self)) }
     }
 }

@@ -1,159 +1,242 @@
-//! Mends arguments where the schema says what was meant, and only there.
+//! Repairs arguments where the schema shows what was meant.
 //!
-//! The validator finds what is wrong; a mend is tried where the value is of a type that the schema does not allow at all,
-//! and kept only if it leaves less wrong than before.
+//! A repair is tried only where the schema does not allow the type of the value, and it is accepted only if
+//! fewer errors remain.
+
+use std::fmt;
 
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{JsonType, ValidationError};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::{Number, Value};
+use toolwire_validation::Validator;
 
-use super::verdict::Judge;
 use crate::json::Decimal;
 
-/// One mended place in a model's arguments.
+/// One repaired place in a model's arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Repair {
-    /// RFC 6901 pointer into the arguments.
+    /// The RFC 6901 pointer into the arguments.
     pub pointer: String,
-    /// What was done, in words.
-    pub detail: String,
+    /// Serialized as its description.
+    #[serde(rename = "detail")]
+    pub kind: RepairKind,
 }
 
-/// How often a mended value may show something new to mend.
-const ROUNDS: usize = 8;
-/// More wrong places than this are left to the model.
-const MOST: usize = 64;
+/// The kinds of repairs. The text (`Display`) describes the repair.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RepairKind {
+    /// The arguments were `null`.
+    NullArguments,
+    /// The arguments were empty text.
+    EmptyArguments,
+    /// The arguments were JSON text in JSON text.
+    EncodedTwice,
+    /// A list of entries had a key twice.
+    DuplicateKey { key: String },
+    /// A string was JSON text of an object.
+    ParsedObject,
+    /// A string was JSON text of an array.
+    ParsedArray,
+    /// A string was a number.
+    ParsedNumber,
+    /// A string was an integer.
+    ParsedInteger,
+    /// A string was `true` or `false`.
+    ParsedBoolean,
+    /// A string was `null`.
+    ParsedNull,
+    /// An integer had a fraction of zeros.
+    RemovedFraction,
+    /// A single value was put into an array.
+    WrappedInArray,
+    /// A listed value was written with other capitals.
+    CorrectedCase { found: String, listed: String },
+}
 
-/// How the detail of a value that was put into an array begins.
-const LONE: &str = "a lone value";
+impl Repair {
+    /// A repair of the arguments as a whole.
+    pub(super) fn of_arguments(kind: RepairKind) -> Repair {
+        Repair { pointer: String::new(), kind }
+    }
+}
 
-/// What the schema would take at a place where the value has a type that it does not allow.
+impl fmt::Display for RepairKind {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            RepairKind::NullArguments => "null instead of an object; treated as no arguments",
+            RepairKind::EmptyArguments => "empty text instead of an object; treated as no arguments",
+            RepairKind::EncodedTwice => "arguments encoded as JSON twice; decoded twice",
+            RepairKind::DuplicateKey { key } => {
+                return write!(formatter, "duplicate key `{key}` in the entries; the last value is used");
+            }
+            RepairKind::ParsedObject => "JSON text instead of an object; parsed",
+            RepairKind::ParsedArray => "JSON text instead of an array; parsed",
+            RepairKind::ParsedNumber => "a string instead of a number; parsed",
+            RepairKind::ParsedInteger => "a string instead of an integer; parsed",
+            RepairKind::ParsedBoolean => "a string instead of a boolean; parsed",
+            RepairKind::ParsedNull => "a string instead of null; parsed",
+            RepairKind::RemovedFraction => "an integer with a fraction of zeros; fraction removed",
+            RepairKind::WrappedInArray => "a single value instead of an array; wrapped in an array",
+            RepairKind::CorrectedCase { found, listed } => {
+                return write!(formatter, "`{found}` instead of the listed value `{listed}`; replaced");
+            }
+        })
+    }
+}
+
+impl Serialize for RepairKind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// The maximum number of rounds; each repair can make new errors visible.
+const MAX_ROUNDS: usize = 8;
+
+/// The maximum number of places that are repaired in one round.
+const MAX_REPAIRS_PER_ROUND: usize = 64;
+
+/// The maximum depth of nested `anyOf` and `oneOf` in which types are looked for.
+const MAX_UNION_DEPTH: usize = 8;
+
+/// What the schema accepts at a place where it rejects the value.
 #[derive(Debug)]
-struct Want {
+struct Accepted {
     pointer: String,
     types: Vec<JsonType>,
-    /// The values it lists, for a string that may be one of them in another case.
+    /// The listed strings; the value may be one of them in another case.
     options: Vec<String>,
 }
 
-/// Mends `value` in place; what was done goes to `repairs`.
-pub(crate) fn repair(value: &mut Value, judge: &Judge, caseless: bool, repairs: &mut Vec<Repair>) {
+/// Repairs `value` in place and adds what was done to `repairs`.
+pub(crate) fn repair(
+    value: &mut Value,
+    validator: &Validator,
+    ignores_case: bool,
+    repairs: &mut Vec<Repair>,
+) {
     let first = repairs.len();
     let mut wrapped: Vec<(String, Value)> = Vec::new();
-    let mut allowance = judge.allowance(value);
-    'rounds: for _ in 0..ROUNDS {
-        let mut wrong = 0;
-        let wants = wants(judge.errors(value).inspect(|_| wrong += 1), caseless);
-        let mut progress = false;
-        for want in wants.into_iter().take(MOST) {
-            let Some(place) = value.pointer(&want.pointer) else { continue };
-            let Some((mended, detail)) = mend(place, &want) else { continue };
-            if allowance == 0 {
+    let mut validations_left = validator.max_validations(value);
+    'rounds: for _ in 0..MAX_ROUNDS {
+        let mut error_count = 0;
+        let places = accepted(validator.errors(value).inspect(|_| error_count += 1), ignores_case);
+        let mut has_progress = false;
+        for accepted in places.into_iter().take(MAX_REPAIRS_PER_ROUND) {
+            let Some(place) = value.pointer(&accepted.pointer) else { continue };
+            let Some((repaired, kind)) = repaired(place, &accepted) else { continue };
+            if validations_left == 0 {
                 break 'rounds;
             }
-            allowance -= 1;
-            let wraps = mended.is_array() && detail.starts_with(LONE);
-            let Some(place) = value.pointer_mut(&want.pointer) else { continue };
-            let original = std::mem::replace(place, mended);
-            match still_wrong(judge, value, &want.pointer) {
-                Some((still, here)) if still < wrong || !here => {
-                    wrong = still;
-                    progress = true;
-                    if wraps {
-                        wrapped.push((want.pointer.clone(), original));
+            validations_left -= 1;
+            let Some(place) = value.pointer_mut(&accepted.pointer) else { continue };
+            let original = std::mem::replace(place, repaired);
+            match remaining_errors(validator, value, &accepted.pointer) {
+                Some((remaining, is_rejected)) if remaining < error_count || !is_rejected => {
+                    error_count = remaining;
+                    has_progress = true;
+                    if kind == RepairKind::WrappedInArray {
+                        wrapped.push((accepted.pointer.clone(), original));
                     }
-                    repairs.push(Repair { pointer: want.pointer, detail });
+                    repairs.push(Repair { pointer: accepted.pointer, kind });
                 }
                 _ => {
-                    if let Some(place) = value.pointer_mut(&want.pointer) {
+                    if let Some(place) = value.pointer_mut(&accepted.pointer) {
                         *place = original;
                     }
                 }
             }
         }
-        if !progress {
+        if !has_progress {
             break;
         }
     }
-    // An array around a value that does not fit as an item was not what was meant.
+    // A value that is invalid as an item of the array was not meant as one.
     for (pointer, original) in wrapped.into_iter().rev() {
-        let inside = |other: &str| {
+        let is_inside = |other: &str| {
             other.strip_prefix(pointer.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
-        if judge.errors(value).any(|error| inside(error.instance_path().as_str()))
+        if validator.errors(value).any(|error| is_inside(error.instance_path().as_str()))
             && let Some(place) = value.pointer_mut(&pointer)
         {
             *place = original;
             let mut index = 0;
             repairs.retain(|repair| {
                 index += 1;
-                index <= first || !inside(&repair.pointer)
+                index <= first || !is_inside(&repair.pointer)
             });
         }
     }
 }
 
-/// How much is wrong with the value, and whether it is refused at exactly this place; `None` if it cannot be judged.
-fn still_wrong(judge: &Judge, value: &Value, pointer: &str) -> Option<(usize, bool)> {
-    if judge.accepts(value).ok()? {
+/// Returns the number of errors, and whether one is at `pointer`; `None` if validation is too complex.
+fn remaining_errors(validator: &Validator, value: &Value, pointer: &str) -> Option<(usize, bool)> {
+    if validator.accepts(value).ok()? {
         return Some((0, false));
     }
-    let (mut wrong, mut here) = (0, false);
-    for error in judge.errors(value) {
-        wrong += 1;
-        here |= error.instance_path().as_str() == pointer;
+    let (mut count, mut is_rejected) = (0, false);
+    for error in validator.errors(value) {
+        count += 1;
+        is_rejected |= error.instance_path().as_str() == pointer;
     }
-    Some((wrong, here))
+    Some((count, is_rejected))
 }
 
-fn wants<'e>(errors: impl Iterator<Item = ValidationError<'e>>, caseless: bool) -> Vec<Want> {
-    let mut found: Vec<Want> = Vec::new();
+fn accepted<'e>(errors: impl Iterator<Item = ValidationError<'e>>, ignores_case: bool) -> Vec<Accepted> {
+    let mut found: Vec<Accepted> = Vec::new();
     for error in errors {
-        collect(&error, caseless, &mut found, 0);
+        collect_accepted(&error, ignores_case, &mut found, 0);
     }
     found.dedup_by(|a, b| a.pointer == b.pointer && a.options == b.options);
     found
 }
 
-fn collect(error: &ValidationError<'_>, caseless: bool, found: &mut Vec<Want>, depth: usize) {
-    if depth > 8 {
+fn collect_accepted(
+    error: &ValidationError<'_>,
+    ignores_case: bool,
+    found: &mut Vec<Accepted>,
+    depth: usize,
+) {
+    if depth > MAX_UNION_DEPTH {
         return;
     }
     let pointer = error.instance_path().as_str();
     match error.kind() {
         ValidationErrorKind::Type { kind } => {
-            found.push(Want { pointer: pointer.to_owned(), types: types(kind), options: Vec::new() });
+            found.push(Accepted { pointer: pointer.to_owned(), types: types(kind), options: Vec::new() });
         }
-        ValidationErrorKind::Enum { options } if caseless => {
+        ValidationErrorKind::Enum { options } if ignores_case => {
             let options = options.as_array().map_or(&[][..], Vec::as_slice);
             let options = options.iter().filter_map(Value::as_str).map(str::to_owned).collect();
-            found.push(Want { pointer: pointer.to_owned(), types: Vec::new(), options });
+            found.push(Accepted { pointer: pointer.to_owned(), types: Vec::new(), options });
         }
         ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
-            // Every alternative refuses the type: any of theirs will do. Otherwise the nearest alternative counts.
-            let refused: Option<Vec<JsonType>> = context
+            // If every alternative rejects the type, any of their types is accepted. Otherwise the
+            // alternative with the fewest errors is used.
+            let rejected_types: Option<Vec<Vec<JsonType>>> = context
                 .iter()
-                .map(|branch| {
-                    branch.iter().find_map(|error| match error.kind() {
+                .map(|alternative| {
+                    alternative.iter().find_map(|error| match error.kind() {
                         ValidationErrorKind::Type { kind } if error.instance_path().as_str() == pointer => {
                             Some(types(kind))
                         }
                         _ => None,
                     })
                 })
-                .collect::<Option<Vec<_>>>()
-                .map(|types| types.concat());
-            if let Some(types) = refused {
-                found.push(Want { pointer: pointer.to_owned(), types, options: Vec::new() });
+                .collect();
+            if let Some(types) = rejected_types {
+                let types = types.concat();
+                found.push(Accepted { pointer: pointer.to_owned(), types, options: Vec::new() });
                 return;
             }
-            let inner = |branch: &&Vec<ValidationError<'static>>| {
-                branch.iter().all(|error| error.instance_path().as_str().len() > pointer.len() || caseless)
+            let is_usable = |alternative: &&Vec<ValidationError<'static>>| {
+                ignores_case
+                    || alternative.iter().all(|error| error.instance_path().as_str().len() > pointer.len())
             };
-            if let Some(branch) = context.iter().filter(inner).min_by_key(|branch| branch.len()) {
-                for error in branch {
-                    collect(error, caseless, found, depth + 1);
+            if let Some(alternative) = context.iter().filter(is_usable).min_by_key(|errors| errors.len()) {
+                for error in alternative {
+                    collect_accepted(error, ignores_case, found, depth + 1);
                 }
             }
         }
@@ -168,73 +251,71 @@ fn types(kind: &TypeKind) -> Vec<JsonType> {
     }
 }
 
-/// What the value was meant to be, and the words for it.
-fn mend(value: &Value, want: &Want) -> Option<(Value, String)> {
-    let due = |kind: JsonType| want.types.contains(&kind);
+/// Returns the value that was meant and the kind of repair.
+fn repaired(value: &Value, accepted: &Accepted) -> Option<(Value, RepairKind)> {
+    let accepts = |kind: JsonType| accepted.types.contains(&kind);
     if let Value::String(text) = value {
-        if !want.options.is_empty() {
-            return in_another_case(text, &want.options);
+        if !accepted.options.is_empty() {
+            return listed_in_other_case(text, &accepted.options);
         }
         let trimmed = text.trim();
-        if (due(JsonType::Object) || due(JsonType::Array))
+        if (accepts(JsonType::Object) || accepts(JsonType::Array))
             && trimmed.starts_with(['{', '['])
             && let Ok(parsed) = serde_json::from_str::<Value>(trimmed)
         {
-            let kind = if parsed.is_object() { JsonType::Object } else { JsonType::Array };
-            if due(kind) {
-                let word = if parsed.is_object() { "an object" } else { "an array" };
-                return Some((parsed, format!("JSON text where {word} is due: parsed")));
+            if parsed.is_object() && accepts(JsonType::Object) {
+                return Some((parsed, RepairKind::ParsedObject));
+            }
+            if parsed.is_array() && accepts(JsonType::Array) {
+                return Some((parsed, RepairKind::ParsedArray));
             }
         }
-        if (due(JsonType::Integer) || due(JsonType::Number))
-            && let Some(number) = number(trimmed)
-            && (due(JsonType::Number) || Decimal::of(number.as_str()).is_integer())
+        if (accepts(JsonType::Integer) || accepts(JsonType::Number))
+            && let Some(number) = parse_number(trimmed)
         {
-            let word = if due(JsonType::Number) { "a number" } else { "an integer" };
-            return Some((Value::Number(number), format!("a string where {word} is due: read as a number")));
+            if accepts(JsonType::Number) {
+                return Some((Value::Number(number), RepairKind::ParsedNumber));
+            }
+            if Decimal::of(number.as_str()).is_integer() {
+                return Some((Value::Number(number), RepairKind::ParsedInteger));
+            }
         }
-        if due(JsonType::Boolean) && matches!(trimmed, "true" | "false" | "True" | "False") {
-            let truth = trimmed.eq_ignore_ascii_case("true");
-            return Some((Value::Bool(truth), "a string where a boolean is due: read as one".to_owned()));
+        if accepts(JsonType::Boolean) && matches!(trimmed, "true" | "false" | "True" | "False") {
+            return Some((Value::Bool(trimmed.eq_ignore_ascii_case("true")), RepairKind::ParsedBoolean));
         }
-        if due(JsonType::Null) && trimmed == "null" {
-            return Some((Value::Null, "a string where null is due: read as null".to_owned()));
+        if accepts(JsonType::Null) && trimmed == "null" {
+            return Some((Value::Null, RepairKind::ParsedNull));
         }
     }
     if let Value::Number(number) = value
-        && due(JsonType::Integer)
-        && let Some((whole, fraction)) = number.as_str().split_once('.')
+        && accepts(JsonType::Integer)
+        && let Some((integer, fraction)) = number.as_str().split_once('.')
         && fraction.bytes().all(|digit| digit == b'0')
-        && let Ok(whole) = serde_json::from_str(whole)
+        && let Ok(integer) = serde_json::from_str(integer)
     {
-        // Only in the oldest drafts is `3.0` no integer.
-        return Some((
-            Value::Number(whole),
-            "a whole number with a fraction of zeros: without it".to_owned(),
-        ));
+        // Only the oldest drafts do not treat `3.0` as an integer.
+        return Some((Value::Number(integer), RepairKind::RemovedFraction));
     }
-    if due(JsonType::Array) && !value.is_array() && !value.is_null() {
-        return Some((
-            Value::Array(vec![value.clone()]),
-            format!("{LONE} where an array is due: put into one"),
-        ));
+    if accepts(JsonType::Array) && !value.is_array() && !value.is_null() {
+        return Some((Value::Array(vec![value.clone()]), RepairKind::WrappedInArray));
     }
     None
 }
 
-fn in_another_case(text: &str, options: &[String]) -> Option<(Value, String)> {
-    let folded = text.to_lowercase();
-    let mut alike = options.iter().filter(|option| option.to_lowercase() == folded);
-    match (alike.next(), alike.next()) {
+fn listed_in_other_case(text: &str, options: &[String]) -> Option<(Value, RepairKind)> {
+    let lowercase = text.to_lowercase();
+    let mut equal = options.iter().filter(|option| option.to_lowercase() == lowercase);
+    match (equal.next(), equal.next()) {
         (Some(option), None) => {
-            Some((Value::String(option.clone()), format!("`{text}` is listed as `{option}`")))
+            let kind = RepairKind::CorrectedCase { found: text.to_owned(), listed: option.clone() };
+            Some((Value::String(option.clone()), kind))
         }
         _ => None,
     }
 }
 
-/// Text that is a JSON number, with its digits.
-fn number(text: &str) -> Option<Number> {
-    let starts = text.bytes().next().is_some_and(|byte| byte == b'-' || byte.is_ascii_digit());
-    if starts { serde_json::from_str(text).ok() } else { None }
+/// Parses text that is a JSON number, with all its digits.
+fn parse_number(text: &str) -> Option<Number> {
+    let first = text.bytes().next()?;
+    if first == b'-' || first.is_ascii_digit() { serde_json::from_str(text).ok() } else { None }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::walk::{each, subschemas_mut};
-use crate::check::{allows_null, settle};
+use crate::check::{allows_null, normalize};
 
 /// Takes out the names of Rust's types: the tool has a name and a description of its own.
 pub(super) fn root(schema: &mut Value) {
@@ -76,7 +76,7 @@ pub(super) fn arguments(schema: &mut Value, is_whole: bool) {
     }
     // A default is an example of what may be given, so it has to fit.
     if let Some(mut default) = fields.get("default").cloned() {
-        settle(&mut default, schema, schema);
+        normalize(&mut default, schema, schema);
         schema["default"] = default;
     }
 }

@@ -62,9 +62,3 @@ pub(crate) fn each(schema: &mut Value, change: &mut impl FnMut(&mut Value)) {
         each(inside, change);
     }
 }
-
-/// The schema that is meant: itself, or what its `$ref` leads to.
-pub(crate) fn resolve<'s>(schema: &'s Value, root: &'s Value) -> &'s Value {
-    let target = schema.get("$ref").and_then(Value::as_str).and_then(|reference| reference.strip_prefix('#'));
-    target.and_then(|pointer| root.pointer(pointer)).unwrap_or(schema)
-}

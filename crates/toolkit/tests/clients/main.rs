@@ -171,7 +171,7 @@ fn everything(revision: &str) -> Value {
             "instruction": Instruction::present_and_stop(),
         },
         "refused": [
-            {"field": "thing", "message": "is required and missing"},
+            {"field": "thing", "message": "missing required property \"thing\""},
             {"field": "count", "message": "must be at most 9"},
         ],
         "failed": true,

@@ -1,4 +1,4 @@
-//! Arguments once: one struct is schema, validation and documentation.
+//! Arguments: one struct is the schema, the validation and the documentation.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use toolwire_toolkit::{Context, Outcome, Secret, Server, tool};
 
 use crate::support::{list, plain, said};
 
-/// Words about the struct, which are not the tool's.
+/// A description of the struct, which is not the tool's.
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 struct Search {
     /// What to look for
@@ -64,7 +64,7 @@ enum Criterion {
     },
 }
 
-/// Known to be a colour only by its own code.
+/// Validated only by its own code.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Colour(String);
 
@@ -74,7 +74,7 @@ impl<'de> Deserialize<'de> for Colour {
         let is_colour = text.len() == 6 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         is_colour
             .then_some(Colour(text))
-            .ok_or_else(|| serde::de::Error::custom("six hexadecimal digits are wanted"))
+            .ok_or_else(|| serde::de::Error::custom("must be six hexadecimal digits"))
     }
 }
 
@@ -248,28 +248,31 @@ fn every_violation_is_found_at_once_and_in_order() {
             "scope": "folders",
         }),
         &[
-            ("query", "is required and missing"),
+            ("query", r#"missing required property "query""#),
             ("limit", "must be at most 50"),
-            ("scope", "must be one of `folder`, `everywhere`; did you mean `folder`?"),
-            ("filters[0].field", "must be text, not a number"),
-            ("filters[0].is.least", "must be a number, not text"),
-            ("filters[1].field", "is required and missing"),
-            ("filters[1].is.kind", "must be one of `equal`, `between`"),
-            ("filters[2]", "must be an object, not text"),
-            ("filters[3].is.kind", "is required and missing"),
-            ("scop", "is not known; did you mean `scope`?"),
-            ("zzz", "is not known; known are `query`, `limit`, `scope`, `filters`, `colour`"),
+            ("scope", r#"must be one of ["folder","everywhere"]; did you mean "folder"?"#),
+            ("filters[0].field", "must be a string, not a number"),
+            ("filters[0].is.least", "must be a number, not a string"),
+            ("filters[1].field", r#"missing required property "field""#),
+            ("filters[1].is.kind", r#"must be one of ["equal","between"]; did you mean "equal"?"#),
+            ("filters[2]", "must be an object, not a string"),
+            ("filters[3].is.kind", r#"missing required property "kind""#),
+            ("scop", r#"unknown property "scop"; did you mean "scope"?"#),
+            (
+                "zzz",
+                r#"unknown property "zzz"; known properties are "query", "limit", "scope", "filters", "colour""#,
+            ),
         ],
     );
 }
 
 #[test]
-fn the_range_of_an_integer_type_is_checked_with_the_rest() {
+fn the_range_of_an_integer_type_is_checked_too() {
     check_violations(
         "browse",
         json!({"verbose": "yes", "limit": 256, "page": 1.5, "share": -0.1}),
         &[
-            ("verbose", "must be true or false, not text"),
+            ("verbose", "must be a boolean, not a string"),
             ("limit", "must be at most 255"),
             ("page", "must be an integer, not a number with a fraction"),
             ("share", "must be at least 0.0"),
@@ -283,34 +286,34 @@ fn the_range_of_an_integer_type_is_checked_with_the_rest() {
 }
 
 #[test]
-fn what_only_the_type_s_own_code_refuses_is_refused_in_the_same_words() {
+fn errors_of_the_type_s_own_code_are_reported_like_violations() {
     check_violations(
         "search",
         json!({"query": "x", "colour": "blue"}),
-        &[("colour", "six hexadecimal digits are wanted")],
+        &[("colour", "must be six hexadecimal digits")],
     );
 }
 
 #[test]
-fn the_answer_to_bad_arguments_says_what_to_do() {
+fn the_result_for_invalid_arguments_has_an_instruction() {
     assert_eq!(
         said(&server(), "search", json!({"query": 1})),
         json!({
             "success": false,
-            "error": "`query` does not fit; nothing was done",
+            "error": "`query` is invalid; nothing was done",
             "error_type": "validation_error",
-            "instruction": "Call the tool again with arguments that fit, as `data.validation_errors` says.",
-            "data": {"validation_errors": [{"field": "query", "message": "must be text, not a number"}]}
+            "instruction": "Call the tool again with arguments corrected as `data.validation_errors` describes.",
+            "data": {"validation_errors": [{"field": "query", "message": "must be a string, not a number"}]}
         })
     );
 }
 
 #[test]
-fn nothing_is_known_where_nothing_can_be_given() {
+fn a_tool_without_arguments_allows_no_properties() {
     check_violations(
         "now",
         json!({"zone": "UTC"}),
-        &[("zone", "is not known; there is nothing to be given here")],
+        &[("zone", r#"unknown property "zone"; no properties are allowed here"#)],
     );
     check_value("now", json!({}), json!("now"));
     check_value("now", Value::Null, json!("now"));
@@ -326,17 +329,17 @@ fn defaults_of_the_struct_apply() {
 }
 
 #[test]
-fn null_stands_for_what_may_be_left_out() {
+fn null_means_omitted_for_optional_arguments() {
     check_value(
         "search",
         json!({"query": "x", "limit": null, "scope": null, "filters": null}),
         json!({"query": "x", "limit": 10, "scope": null, "filters": [], "colour": null}),
     );
-    check_violations("search", json!({"query": null}), &[("query", "must be text, not null")]);
+    check_violations("search", json!({"query": null}), &[("query", "must be a string, not null")]);
 }
 
 #[test]
-fn plain_parameters_are_arguments_and_the_context_is_none() {
+fn plain_parameters_are_arguments_and_the_context_is_not() {
     check_value("browse", json!({"verbose": true}), json!([true, "1", null, "name", 1, [], 0.0]));
     check_value(
         "browse",
@@ -346,12 +349,15 @@ fn plain_parameters_are_arguments_and_the_context_is_none() {
     check_violations(
         "browse",
         json!({"verbose": true, "cx": {}}),
-        &[("cx", "is not known; known are `verbose`, `limit`, `order`, `page`, `words`, `share`")],
+        &[(
+            "cx",
+            r#"unknown property "cx"; known properties are "verbose", "limit", "order", "page", "words", "share""#,
+        )],
     );
 }
 
 #[test]
-fn null_and_whole_numbers_are_understood_in_alternatives_and_in_depth() {
+fn nulls_and_integers_are_normalized_in_alternatives_and_at_any_depth() {
     check_value(
         "grow",
         json!({
@@ -368,13 +374,16 @@ fn null_and_whole_numbers_are_understood_in_alternatives_and_in_depth() {
         json!({"way": {"kind": "slow", "years": null}, "tree": {"branches": [{"leaves": 1}]}}),
         &[
             ("way.years", "must be an integer, not null"),
-            ("tree.branches[0].leaves", "is not known; known are `name`, `branches`"),
+            (
+                "tree.branches[0].leaves",
+                r#"unknown property "leaves"; known properties are "name", "branches""#,
+            ),
         ],
     );
 }
 
 #[test]
-fn items_come_in_their_order() {
+fn violations_of_items_are_in_the_order_of_the_items() {
     let mut numbers = vec![json!(1); 12];
     for wrong in [2, 9, 10, 11] {
         numbers[wrong] = json!(-1);
@@ -390,7 +399,7 @@ fn items_come_in_their_order() {
 }
 
 #[test]
-fn a_secret_s_default_applies_and_is_not_shown() {
+fn the_default_of_a_secret_applies_and_is_not_in_the_schema() {
     check_value("many", json!({"numbers": []}), json!([[], "key"]));
     let many = list(&server()).into_iter().find(|tool| tool.name == "many").unwrap();
     let schema = many.input_schema.unwrap();
@@ -402,24 +411,24 @@ fn a_secret_s_default_applies_and_is_not_shown() {
 }
 
 #[test]
-fn a_struct_that_keeps_the_rest_is_open() {
+fn a_struct_with_a_flattened_map_accepts_other_properties() {
     check_value("open", json!({"name": "n", "more": [1.50]}), json!({"name": "n", "rest": {"more": [1.50]}}));
 }
 
 #[test]
-fn numbers_reach_flattened_fields() {
+fn flattened_fields_can_be_numbers() {
     check_value("combined", json!({"name": "n", "number": 2, "size": 0.50}), json!(["n", 2, 0.5]));
     let exact: Value = serde_json::from_str(r#"{"name":"n","number":2,"size":1.10e0}"#).unwrap();
     check_value("combined", exact, json!(["n", 2, 1.1]));
     check_violations(
         "combined",
         json!({"name": "n", "number": 2, "size": 1, "sise": 2}),
-        &[("sise", "is not known; did you mean `size`?")],
+        &[("sise", r#"unknown property "sise"; did you mean "size"?"#)],
     );
 }
 
 #[test]
-fn the_schema_says_what_every_reader_understands() {
+fn the_schema_uses_only_common_keywords() {
     let tools = list(&server());
     let search = tools.iter().find(|tool| tool.name == "search").unwrap();
     assert_eq!(
@@ -520,7 +529,7 @@ fn flattened() -> Server {
 }
 
 #[test]
-fn a_flattened_choice_is_served_as_plain_fields() {
+fn a_flattened_enum_is_served_as_plain_fields() {
     let tool = list(&flattened()).remove(0);
     assert_eq!(
         tool.input_schema.unwrap(),
@@ -547,7 +556,7 @@ fn a_flattened_choice_is_served_as_plain_fields() {
 }
 
 #[test]
-fn a_flattened_choice_is_checked_as_what_it_is() {
+fn a_flattened_enum_is_validated_as_an_enum() {
     let violations =
         |arguments: Value| said(&flattened(), "put", arguments)["data"]["validation_errors"].clone();
     let value = |arguments: Value| said(&flattened(), "put", arguments)["value"].clone();
@@ -559,28 +568,28 @@ fn a_flattened_choice_is_checked_as_what_it_is() {
     assert_eq!(
         violations(json!({"thing": "a", "kind": "shelf", "height": "high", "nmber": 1})),
         json!([
-            {"field": "height", "message": "must be an integer, not text"},
-            {"field": "nmber", "message": "is not known; did you mean `number`?"},
+            {"field": "height", "message": "must be an integer, not a string"},
+            {"field": "nmber", "message": "unknown property \"nmber\"; did you mean \"number\"?"},
         ])
     );
     assert_eq!(
         violations(json!({"kind": "shelf", "colour": "red"})),
         json!([
-            {"field": "thing", "message": "is required and missing"},
-            {"field": "height", "message": "is required and missing"},
+            {"field": "thing", "message": "missing required property \"thing\""},
+            {"field": "height", "message": "missing required property \"height\""},
         ])
     );
     assert_eq!(
         violations(json!({"thing": "a", "kind": "shelf", "height": 1, "colour": "red"})),
-        json!([{"field": "colour", "message": "is not known; did you mean `colour`?"}])
+        json!([{"field": "colour", "message": "unknown property \"colour\"; it belongs to another alternative"}])
     );
     assert_eq!(
         violations(json!({"thing": "a", "kind": "bag"})),
-        json!([{"field": "kind", "message": "must be one of `shelf`, `box`"}])
+        json!([{"field": "kind", "message": "must be one of [\"shelf\",\"box\"]"}])
     );
     assert_eq!(
         violations(json!({"thing": "a", "height": 1})),
-        json!([{"field": "kind", "message": "is required and missing"}])
+        json!([{"field": "kind", "message": "missing required property \"kind\""}])
     );
 }
 
@@ -604,7 +613,7 @@ struct Aliased {
 }
 
 #[test]
-fn an_argument_answers_to_its_aliases() {
+fn an_argument_is_accepted_under_its_aliases() {
     let server = plain().tool(aliased).build().unwrap();
     let count = json!({"kind": "slow", "years": 1});
     let expected = json!({"city": "Oslo", "units": "folder", "count": count});
@@ -641,7 +650,7 @@ struct Exact {
 }
 
 #[test]
-fn numbers_are_what_was_sent_or_refused() {
+fn numbers_are_exact_or_rejected() {
     let server = plain().tool(exact).build().unwrap();
     let read = |text: &str| said(&server, "exact", serde_json::from_str(text).unwrap());
     for (text, field, expected) in [
@@ -693,7 +702,7 @@ async fn unused(
 }
 
 #[test]
-fn a_parameter_that_is_not_used_is_served_without_the_mark() {
+fn an_unused_parameter_is_served_without_its_underscore() {
     let tool = list(&plain().tool(unused).build().unwrap()).remove(0);
     assert_eq!(tool.input_schema.unwrap()["required"], json!(["verbose", "_level"]));
 }

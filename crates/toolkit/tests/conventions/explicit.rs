@@ -88,11 +88,14 @@ fn without_the_word_nothing_runs() {
 
 #[test]
 fn what_else_is_wrong_is_said_with_it() {
-    check_refused(json!({}), "is missing", &[("name", "is required and missing")]);
+    check_refused(json!({}), "is missing", &[("name", r#"missing required property "name""#)]);
     check_refused(
         json!({"name": 1, "nam": "a", "explicit_action": "DELETE"}),
         "names another action",
-        &[("name", "must be text, not a number"), ("nam", "is not known; did you mean `name`?")],
+        &[
+            ("name", "must be a string, not a number"),
+            ("nam", r#"unknown property "nam"; did you mean "name"?"#),
+        ],
     );
 }
 

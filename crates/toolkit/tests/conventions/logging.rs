@@ -163,7 +163,7 @@ fn a_failure_is_an_error_with_its_cause() {
         "docs_greet",
         json!({"place": 1}),
         &[
-            "ERROR failed error_type=validation_error error=`place` does not fit; nothing was done",
+            "ERROR failed error_type=validation_error error=`place` is invalid; nothing was done",
             "span tool=greet request_id=… outcome=validation_error",
         ],
     );

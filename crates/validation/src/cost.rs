@@ -1,0 +1,233 @@
+//! Estimates how many schemas a validator evaluates for a value, before it does.
+//!
+//! A validator evaluates a definition once for every path of references that leads to it. When references
+//! share definitions, the number of paths can double at every step: sixty-four small definitions can take
+//! years to evaluate. Counting the paths is fast, because each pair of schema and value is counted only once.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
+
+use crate::reference::reference_target;
+
+/// Schemas with no more evaluations than this, whatever the value, are not counted again for each value.
+const MAX_UNCOUNTED_EVALUATIONS: u64 = 10_000;
+
+/// The maximum number of counting steps; more means that there are too many evaluations to count.
+const MAX_STEPS: usize = 2_000_000;
+
+/// The maximum depth of counting; deeper means that there are too many evaluations to count.
+const MAX_DEPTH: usize = 600;
+
+/// How the number of evaluations of a schema grows.
+#[derive(Debug)]
+pub(crate) enum EvaluationCost {
+    /// Only with the size of the value.
+    Linear,
+    /// With the paths that the value takes through the references of the schema.
+    ByReferences(ReferenceIndex),
+}
+
+/// The places in a schema that references name by an anchor or an `$id`, as JSON pointers.
+#[derive(Debug, Default)]
+pub(crate) struct ReferenceIndex {
+    anchors: HashMap<String, Vec<String>>,
+    resources: Vec<(String, String)>,
+}
+
+impl EvaluationCost {
+    pub(crate) fn of(schema: &Value) -> EvaluationCost {
+        let mut index = ReferenceIndex::default();
+        if !index.collect(schema) {
+            return EvaluationCost::Linear;
+        }
+        match Counter::new(schema, &index).count(schema, None) {
+            0..=MAX_UNCOUNTED_EVALUATIONS => EvaluationCost::Linear,
+            _ => EvaluationCost::ByReferences(index),
+        }
+    }
+
+    /// Returns about how many schemas are evaluated to validate `value` against `schema`; `u64::MAX` if there
+    /// are too many to count.
+    pub(crate) fn evaluations(&self, schema: &Value, value: &Value) -> u64 {
+        match self {
+            EvaluationCost::Linear => count_values(value),
+            EvaluationCost::ByReferences(index) => Counter::new(schema, index).count(schema, Some(value)),
+        }
+    }
+}
+
+fn count_values(value: &Value) -> u64 {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(count_values).sum::<u64>(),
+        Value::Object(map) => 1 + map.values().map(count_values).sum::<u64>(),
+        _ => 1,
+    }
+}
+
+impl ReferenceIndex {
+    /// Adds the anchors and `$id`s of a schema. Returns whether it has any reference.
+    fn collect(&mut self, root: &Value) -> bool {
+        let mut has_references = false;
+        let mut stack = vec![(root, String::new())];
+        while let Some((node, pointer)) = stack.pop() {
+            match node {
+                Value::Object(map) => {
+                    for keyword in ["$anchor", "$dynamicAnchor"] {
+                        if let Some(Value::String(name)) = map.get(keyword) {
+                            self.anchors.entry(name.clone()).or_default().push(pointer.clone());
+                        }
+                    }
+                    if let Some(Value::String(id)) = map.get("$id") {
+                        self.resources.push((id.trim_end_matches('#').to_owned(), pointer.clone()));
+                    }
+                    has_references |= map.contains_key("$ref") || map.contains_key("$dynamicRef");
+                    for (key, value) in map.iter().filter(|(_, value)| value.is_object() || value.is_array())
+                    {
+                        let segment = key.replace('~', "~0").replace('/', "~1");
+                        stack.push((value, format!("{pointer}/{segment}")));
+                    }
+                }
+                Value::Array(items) => {
+                    let items = items.iter().enumerate();
+                    stack.extend(items.map(|(index, item)| (item, format!("{pointer}/{index}"))));
+                }
+                _ => {}
+            }
+        }
+        has_references
+    }
+
+    /// Returns every schema that a reference may point to.
+    fn targets<'r>(&self, reference: &str, root: &'r Value) -> Vec<&'r Value> {
+        if let Some(target) = reference_target(reference, root) {
+            return vec![target];
+        }
+        let (address, fragment) = reference.split_once('#').unwrap_or((reference, ""));
+        let at = |pointer: &String| root.pointer(pointer);
+        if address.is_empty() {
+            return self.anchors.get(fragment).into_iter().flatten().filter_map(at).collect();
+        }
+        let resources =
+            self.resources.iter().filter(|(id, _)| id.ends_with(address) || address.ends_with(id.as_str()));
+        resources
+            .filter_map(|(_, pointer)| at(pointer))
+            .flat_map(|resource| match reference_target(&format!("#{fragment}"), resource) {
+                Some(target) => vec![target],
+                None => self.anchors.get(fragment).into_iter().flatten().filter_map(at).collect(),
+            })
+            .collect()
+    }
+}
+
+struct Counter<'r, 'n> {
+    root: &'r Value,
+    index: &'n ReferenceIndex,
+    /// Counts by the addresses of schema and value.
+    counted: HashMap<(usize, usize), u64>,
+    steps: usize,
+    depth: usize,
+}
+
+fn address<T>(of: &T) -> usize {
+    std::ptr::from_ref(of) as usize
+}
+
+impl<'r, 'n> Counter<'r, 'n> {
+    fn new(root: &'r Value, index: &'n ReferenceIndex) -> Counter<'r, 'n> {
+        Counter { root, index, counted: HashMap::new(), steps: 0, depth: 0 }
+    }
+
+    /// Returns how many schemas are evaluated for `value`; without a value, for one that has every property
+    /// and item that the schema describes.
+    fn count(&mut self, schema: &'r Value, value: Option<&Value>) -> u64 {
+        let Value::Object(members) = schema else { return 1 };
+        let key = (address(schema), value.map_or(0, address));
+        if let Some(count) = self.counted.get(&key) {
+            return *count;
+        }
+        self.steps += 1;
+        if self.steps > MAX_STEPS || self.depth == MAX_DEPTH {
+            return u64::MAX;
+        }
+        self.depth += 1;
+        // Without a value, a reference cycle never ends. With a value it does: the validator detects it.
+        self.counted.insert(key, if value.is_none() { u64::MAX } else { 1 });
+        let mut count: u64 = 1;
+        for (keyword, below) in members {
+            count = count.saturating_add(self.count_keyword(members, keyword, below, value));
+        }
+        self.depth -= 1;
+        self.counted.insert(key, count);
+        count
+    }
+
+    fn count_all(&mut self, schemas: impl IntoIterator<Item = &'r Value>, value: Option<&Value>) -> u64 {
+        schemas.into_iter().fold(0, |sum: u64, schema| sum.saturating_add(self.count(schema, value)))
+    }
+
+    fn count_keyword(
+        &mut self,
+        members: &'r Map<String, Value>,
+        keyword: &str,
+        below: &'r Value,
+        value: Option<&Value>,
+    ) -> u64 {
+        match (keyword, below) {
+            ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(reference)) => {
+                self.count_all(self.index.targets(reference, self.root), value)
+            }
+            ("allOf" | "anyOf" | "oneOf", Value::Array(parts)) => self.count_all(parts, value),
+            ("not" | "if" | "then" | "else", schema) => self.count(schema, value),
+            ("dependentSchemas" | "dependencies", Value::Object(schemas)) => {
+                self.count_all(schemas.values(), value)
+            }
+            ("properties", Value::Object(schemas)) => match value {
+                None => self.count_all(schemas.values(), None),
+                Some(Value::Object(map)) => map
+                    .iter()
+                    .filter_map(|(key, value)| Some((schemas.get(key)?, value)))
+                    .fold(0, |sum: u64, (schema, value)| sum.saturating_add(self.count(schema, Some(value)))),
+                Some(_) => 0,
+            },
+            ("patternProperties", Value::Object(schemas)) => schemas
+                .values()
+                .fold(0, |sum: u64, schema| sum.saturating_add(self.count_children(schema, value))),
+            ("prefixItems", Value::Array(positions)) | ("items", Value::Array(positions)) => match value {
+                None => self.count_all(positions, None),
+                Some(Value::Array(items)) => positions
+                    .iter()
+                    .zip(items)
+                    .fold(0, |sum: u64, (schema, item)| sum.saturating_add(self.count(schema, Some(item)))),
+                Some(_) => 0,
+            },
+            ("unevaluatedProperties" | "unevaluatedItems", schema) => {
+                // To find out what was evaluated, the validator evaluates the neighbouring keywords again.
+                let neighbours: Vec<&'r Value> = members
+                    .iter()
+                    .filter(|(key, _)| matches!(key.as_str(), "allOf" | "anyOf" | "oneOf"))
+                    .flat_map(|(_, parts)| parts.as_array().map_or(&[][..], Vec::as_slice))
+                    .collect();
+                self.count_all(neighbours, value).saturating_add(self.count_children(schema, value))
+            }
+            ("additionalProperties" | "items" | "additionalItems" | "contains" | "propertyNames", schema) => {
+                self.count_children(schema, value)
+            }
+            _ => 0,
+        }
+    }
+
+    /// Returns the count for every item or property of `value`.
+    fn count_children(&mut self, schema: &'r Value, value: Option<&Value>) -> u64 {
+        match value {
+            None => self.count(schema, None),
+            Some(Value::Array(items)) => {
+                items.iter().fold(0, |sum: u64, item| sum.saturating_add(self.count(schema, Some(item))))
+            }
+            Some(Value::Object(map)) => {
+                map.values().fold(0, |sum: u64, item| sum.saturating_add(self.count(schema, Some(item))))
+            }
+            Some(_) => 0,
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! Turns the errors of `jsonschema` into violations.
+//!
+//! An error of `anyOf` or `oneOf` holds the errors of every alternative. Usually only one alternative was
+//! meant: the one that has the type and the tag of the value. Then its errors are explained instead.
+
+use jsonschema::ValidationError;
+use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
+use serde_json::Value;
+
+use crate::reference::resolve;
+use crate::violation::{Requirement, Violation, ViolationKind, quoted};
+
+/// How deep `allOf`, `anyOf`, `oneOf` and `$ref` are followed to collect the names of properties.
+const MAX_COMPOSITION_DEPTH: usize = 8;
+
+/// The errors of one alternative.
+type Alternative = Vec<ValidationError<'static>>;
+
+/// Returns the violations in the order of the schema's properties; unknown properties come last.
+pub(crate) fn explain_all(errors: &[ValidationError<'_>], schema: &Value) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    for error in errors {
+        let first = violations.len();
+        explain(error, schema, &mut violations);
+        if is_undecided(error, errors) {
+            let explained = violations.split_off(first);
+            violations.extend(explained.into_iter().filter(|violation| !belongs_to_alternative(violation)));
+        }
+    }
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let names: Vec<&String> = properties.into_iter().flat_map(|properties| properties.keys()).collect();
+    violations.sort_by_cached_key(|violation| {
+        let path = path(violation);
+        let position = path.first().and_then(|(_, first)| names.iter().position(|name| *name == first));
+        (position.unwrap_or(usize::MAX), path, violation.message())
+    });
+    violations.dedup();
+    violations
+}
+
+/// Whether an error reports properties as unknown only because no alternative matches.
+fn is_undecided(error: &ValidationError<'_>, errors: &[ValidationError<'_>]) -> bool {
+    matches!(error.kind(), Kind::UnevaluatedProperties { .. })
+        && errors.iter().any(|other| {
+            matches!(other.kind(), Kind::AnyOf { .. } | Kind::OneOfNotValid { .. })
+                && other.instance_path() == error.instance_path()
+        })
+}
+
+fn belongs_to_alternative(violation: &Violation) -> bool {
+    matches!(&violation.kind, ViolationKind::UnknownProperty { name, known: Some(known) } if known.contains(name))
+}
+
+/// Returns the steps to the invalid place, with indexes as numbers, so that item 10 comes after item 9.
+fn path(violation: &Violation) -> Vec<(usize, String)> {
+    let segments =
+        violation.pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~"));
+    let steps = segments.chain(violation.property().map(str::to_owned));
+    steps.map(|step| (step.parse().unwrap_or_default(), step)).collect()
+}
+
+fn explain(error: &ValidationError<'_>, schema: &Value, violations: &mut Vec<Violation>) {
+    let mut add = |kind| violations.push(Violation { pointer: pointer(error).to_owned(), kind });
+    match error.kind() {
+        Kind::Required { property } => add(ViolationKind::MissingProperty { name: plain(property) }),
+        Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
+            let known = known_names(error, schema);
+            for name in unexpected {
+                add(ViolationKind::UnknownProperty { name: name.clone(), known: known.clone() });
+            }
+        }
+        Kind::PropertyNames { error } => add(ViolationKind::InvalidPropertyName {
+            name: plain(error.instance()),
+            requirement: requirement(error),
+        }),
+        Kind::AnyOf { context } | Kind::OneOfNotValid { context } => {
+            if let Some(alternative) = intended_alternative(error, context) {
+                alternative.iter().for_each(|error| explain(error, schema, violations));
+            } else if let Some(violation) = wrong_tag(context) {
+                violations.push(violation);
+            } else {
+                add(invalid_value(error));
+            }
+        }
+        _ => add(invalid_value(error)),
+    }
+}
+
+fn invalid_value(error: &ValidationError<'_>) -> ViolationKind {
+    ViolationKind::InvalidValue {
+        requirement: requirement(error),
+        value: error.instance().clone().into_owned(),
+    }
+}
+
+/// Returns what the schema requires of the value.
+fn requirement(error: &ValidationError<'_>) -> Requirement {
+    let array = |what: String| Requirement::Have { owner: "an array", what };
+    let object = |what: String| Requirement::Have { owner: "an object", what };
+    Requirement::Be(match error.kind() {
+        Kind::Type { kind: TypeKind::Single(one) } => return Requirement::Type(vec![*one]),
+        Kind::Type { kind: TypeKind::Multiple(types) } => return Requirement::Type(types.iter().collect()),
+        Kind::Enum { options } => {
+            return Requirement::OneOf(options.as_array().cloned().unwrap_or_default());
+        }
+        Kind::Constant { expected_value } => expected_value.to_string(),
+        Kind::Minimum { limit } => format!("at least {limit}"),
+        Kind::Maximum { limit } => format!("at most {limit}"),
+        Kind::ExclusiveMinimum { limit } => format!("more than {limit}"),
+        Kind::ExclusiveMaximum { limit } => format!("less than {limit}"),
+        Kind::MultipleOf { multiple_of } => format!("a multiple of {multiple_of}"),
+        Kind::MinLength { limit } => format!("at least {} long", counted(*limit, "character", "characters")),
+        Kind::MaxLength { limit } => format!("at most {} long", counted(*limit, "character", "characters")),
+        Kind::Pattern { pattern } => format!("a string matching `{pattern}`"),
+        Kind::Format { format } => format!("a string in the format `{format}`"),
+        Kind::ContentEncoding { content_encoding } => {
+            format!("a string in the encoding `{content_encoding}`")
+        }
+        Kind::ContentMediaType { content_media_type } => {
+            format!("a string of the media type `{content_media_type}`")
+        }
+        Kind::MinItems { limit } => return array(format!("at least {}", counted(*limit, "item", "items"))),
+        Kind::MaxItems { limit } => return array(format!("at most {}", counted(*limit, "item", "items"))),
+        Kind::AdditionalItems { limit } => {
+            return array(format!("at most {}", counted(*limit as u64, "item", "items")));
+        }
+        Kind::UnevaluatedItems { .. } => return array("only items that the schema describes".to_owned()),
+        Kind::UniqueItems => return array("unique items".to_owned()),
+        Kind::Contains => return array("the items that `contains` requires".to_owned()),
+        Kind::MinProperties { limit } => {
+            return object(format!("at least {}", counted(*limit, "property", "properties")));
+        }
+        Kind::MaxProperties { limit } => {
+            return object(format!("at most {}", counted(*limit, "property", "properties")));
+        }
+        Kind::Required { property } => return object(format!("property {}", quoted(&plain(property)))),
+        Kind::AdditionalProperties { .. } | Kind::UnevaluatedProperties { .. } => {
+            return object("only known properties".to_owned());
+        }
+        Kind::PropertyNames { error } => {
+            return object(format!("property names that are each {}", requirement(error).expected()));
+        }
+        Kind::Not { schema } => return Requirement::NotMatch(schema.clone()),
+        Kind::FalseSchema => return Requirement::Nothing,
+        Kind::AnyOf { context } | Kind::OneOfNotValid { context } => any_of(context, pointer(error)),
+        Kind::OneOfMultipleValid { .. } => "a match for only one alternative".to_owned(),
+        other => format!("valid according to `{}`", other.keyword()),
+    })
+}
+
+/// Returns the only alternative that has the type and the tag of the value.
+fn intended_alternative<'c>(
+    error: &ValidationError<'_>,
+    alternatives: &'c [Alternative],
+) -> Option<&'c Alternative> {
+    let has_type_and_tag = |alternative: &&Alternative| {
+        !alternative.iter().any(|other| match other.kind() {
+            Kind::Constant { .. } => true,
+            Kind::Type { .. } | Kind::Enum { .. } => other.instance_path() == error.instance_path(),
+            _ => false,
+        })
+    };
+    // A variant can also be tagged by its only key.
+    let has_key = |alternative: &Alternative| {
+        !alternative.iter().any(|missing| {
+            matches!(missing.kind(), Kind::Required { .. })
+                && alternative.iter().any(|unknown| {
+                    matches!(unknown.kind(), Kind::AdditionalProperties { .. })
+                        && unknown.instance_path() == missing.instance_path()
+                })
+        })
+    };
+    let possible: Vec<&Alternative> = alternatives.iter().filter(has_type_and_tag).collect();
+    if let [only] = possible.as_slice() {
+        return Some(only);
+    }
+    let mut possible = possible.into_iter().filter(|alternative| has_key(alternative));
+    let only = possible.next()?;
+    possible.next().is_none().then_some(only)
+}
+
+/// Returns the violation for a tag that is wrong or missing in every alternative.
+fn wrong_tag(alternatives: &[Alternative]) -> Option<Violation> {
+    // A tag is a constant at a pointer, or a missing property of the object at a pointer.
+    fn tag<'e>(error: &'e ValidationError<'static>) -> Option<(&'e str, Option<&'e Value>)> {
+        match error.kind() {
+            Kind::Constant { .. } => Some((pointer(error), None)),
+            Kind::Required { property } => Some((pointer(error), Some(property))),
+            _ => None,
+        }
+    }
+    let has_tag =
+        |alternative: &Alternative, wanted| alternative.iter().any(|error| tag(error) == Some(wanted));
+    let candidates = alternatives.first()?.iter().filter_map(|error| Some((tag(error)?, error)));
+    let is_in_all = |wanted| alternatives.iter().all(|alternative| has_tag(alternative, wanted));
+    let ((place, missing), error) = candidates.into_iter().find(|(wanted, _)| is_in_all(*wanted))?;
+    let kind = match missing {
+        Some(name) => ViolationKind::MissingProperty { name: plain(name) },
+        None => {
+            let mut options: Vec<Value> = Vec::new();
+            for error in alternatives.iter().flatten().filter(|error| tag(error) == Some((place, None))) {
+                if let Kind::Constant { expected_value } = error.kind()
+                    && !options.contains(expected_value)
+                {
+                    options.push(Value::clone(expected_value));
+                }
+            }
+            let value = error.instance().clone().into_owned();
+            ViolationKind::InvalidValue { requirement: Requirement::OneOf(options), value }
+        }
+    };
+    Some(Violation { pointer: place.to_owned(), kind })
+}
+
+/// Returns what the alternatives require, joined by "or". Places inside the value are relative to `base`.
+fn any_of(alternatives: &[Alternative], base: &str) -> String {
+    let mut phrases: Vec<String> = Vec::new();
+    for alternative in alternatives {
+        let is_unknown_property = |error: &&ValidationError<'_>| {
+            matches!(error.kind(), Kind::AdditionalProperties { .. } | Kind::UnevaluatedProperties { .. })
+        };
+        // What an alternative lacks says more than what it does not know.
+        let has_others = !alternative.iter().all(|error| is_unknown_property(&error));
+        let errors = alternative.iter().filter(|error| !(has_others && is_unknown_property(error)));
+        let parts: Vec<String> = errors
+            .map(|error| {
+                let expected = requirement(error).expected();
+                match pointer(error).strip_prefix(base) {
+                    None | Some("") => expected,
+                    Some(place) => format!("{expected} at {place}"),
+                }
+            })
+            .collect();
+        let phrase = parts.join(" and ");
+        if !phrase.is_empty() && !phrases.contains(&phrase) {
+            phrases.push(phrase);
+        }
+    }
+    if phrases.is_empty() { "valid for one of the alternatives".to_owned() } else { phrases.join(" or ") }
+}
+
+/// Returns the properties that are allowed where an unknown one was found, if the schema lists them.
+fn known_names(error: &ValidationError<'_>, root: &Value) -> Option<Vec<String>> {
+    let (holder, _) = error.schema_path().as_str().rsplit_once('/')?;
+    let schema = root.pointer(holder)?;
+    let mut names = Vec::new();
+    let depth =
+        if matches!(error.kind(), Kind::UnevaluatedProperties { .. }) { MAX_COMPOSITION_DEPTH } else { 0 };
+    collect_names(schema, root, depth, &mut names);
+    (!names.is_empty() || schema.get("patternProperties").is_none()).then_some(names)
+}
+
+/// Collects the properties of an object, and those of its parts and alternatives up to `depth` levels.
+fn collect_names(schema: &Value, root: &Value, depth: usize, names: &mut Vec<String>) {
+    let properties = schema.get("properties").and_then(Value::as_object);
+    for name in properties.into_iter().flat_map(|properties| properties.keys()) {
+        if !names.contains(name) {
+            names.push(name.clone());
+        }
+    }
+    let Some(depth) = depth.checked_sub(1) else { return };
+    if schema.get("$ref").is_some() {
+        collect_names(resolve(schema, root), root, depth, names);
+    }
+    for keyword in ["oneOf", "anyOf", "allOf"] {
+        for part in schema.get(keyword).and_then(Value::as_array).into_iter().flatten() {
+            collect_names(part, root, depth, names);
+        }
+    }
+}
+
+fn pointer<'e>(error: &'e ValidationError<'_>) -> &'e str {
+    error.instance_path().as_str()
+}
+
+/// Returns a string without quotes, and any other value as JSON.
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn counted(count: u64, singular: &str, plural: &str) -> String {
+    format!("{count} {}", if count == 1 { singular } else { plural })
+}

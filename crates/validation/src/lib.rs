@@ -1,0 +1,11 @@
+#![doc = include_str!("../README.md")]
+
+mod cost; // limits the evaluations of schemas whose references multiply
+mod explain;
+mod reference;
+mod validator;
+mod violation;
+
+pub use reference::{reference_target, resolve};
+pub use validator::{InvalidSchema, TooComplex, Validator};
+pub use violation::{Requirement, Violation, ViolationKind};

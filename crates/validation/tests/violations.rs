@@ -1,0 +1,279 @@
+//! Violations: which ones are reported, in which order, and in which words.
+
+#![allow(clippy::unwrap_used)]
+
+use serde_json::{Value, json};
+use toolwire_validation::{TooComplex, Validator, Violation};
+
+fn violations(schema: &Value, value: &Value) -> Vec<Violation> {
+    Validator::with_formats(schema.clone()).unwrap().violations(value).unwrap()
+}
+
+/// Checks both messages of the only violation.
+#[track_caller]
+fn check_message(schema: Value, value: Value, quoting: &str, without_value: &str) {
+    let violations = violations(&schema, &value);
+    let [violation] = violations.as_slice() else { panic!("{violations:#?}") };
+    assert_eq!(
+        (violation.message().as_str(), violation.message_without_value().as_str()),
+        (quoting, without_value)
+    );
+}
+
+/// Checks the violations as text, each with its place.
+#[track_caller]
+fn check(schema: Value, value: Value, expected: &[&str]) {
+    let found: Vec<String> = violations(&schema, &value).iter().map(ToString::to_string).collect();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn every_keyword_has_a_message_with_and_without_the_value() {
+    let cases = [
+        (
+            json!({"type": "integer"}),
+            json!("x"),
+            r#""x" is not an integer"#,
+            "must be an integer, not a string",
+        ),
+        (
+            json!({"type": "integer"}),
+            json!(1.5),
+            "1.5 is not an integer",
+            "must be an integer, not a number with a fraction",
+        ),
+        (
+            json!({"type": ["null", "array"]}),
+            json!(true),
+            "true is not null or an array",
+            "must be null or an array, not a boolean",
+        ),
+        (
+            json!({"enum": ["celsius", "fahrenheit"]}),
+            json!("Celsius"),
+            r#""Celsius" is not one of ["celsius","fahrenheit"]; did you mean "celsius"?"#,
+            r#"must be one of ["celsius","fahrenheit"]; did you mean "celsius"?"#,
+        ),
+        (json!({"const": "a"}), json!(1), r#"1 is not "a""#, r#"must be "a""#),
+        (json!({"minimum": 5}), json!(3), "3 is not at least 5", "must be at least 5"),
+        (json!({"maximum": 5}), json!(7), "7 is not at most 5", "must be at most 5"),
+        (json!({"exclusiveMinimum": 5}), json!(5), "5 is not more than 5", "must be more than 5"),
+        (json!({"exclusiveMaximum": 5}), json!(5), "5 is not less than 5", "must be less than 5"),
+        (json!({"multipleOf": 5}), json!(7), "7 is not a multiple of 5", "must be a multiple of 5"),
+        (
+            json!({"minLength": 1}),
+            json!(""),
+            r#""" is not at least 1 character long"#,
+            "must be at least 1 character long",
+        ),
+        (
+            json!({"maxLength": 2}),
+            json!("abc"),
+            r#""abc" is not at most 2 characters long"#,
+            "must be at most 2 characters long",
+        ),
+        (
+            json!({"pattern": "^a$"}),
+            json!("b"),
+            r#""b" is not a string matching `^a$`"#,
+            "must be a string matching `^a$`",
+        ),
+        (
+            json!({"format": "ipv4"}),
+            json!("b"),
+            r#""b" is not a string in the format `ipv4`"#,
+            "must be a string in the format `ipv4`",
+        ),
+        (json!({"minItems": 1}), json!([]), "[] does not have at least 1 item", "must have at least 1 item"),
+        (
+            json!({"maxItems": 2}),
+            json!([1, 2, 3]),
+            "[1,2,3] does not have at most 2 items",
+            "must have at most 2 items",
+        ),
+        (
+            json!({"uniqueItems": true}),
+            json!([1, 1]),
+            "[1,1] does not have unique items",
+            "must have unique items",
+        ),
+        (
+            json!({"contains": {"type": "null"}}),
+            json!([1]),
+            "[1] does not have the items that `contains` requires",
+            "must have the items that `contains` requires",
+        ),
+        (
+            json!({"minProperties": 1}),
+            json!({}),
+            "{} does not have at least 1 property",
+            "must have at least 1 property",
+        ),
+        (
+            json!({"not": {"type": "integer"}}),
+            json!(1),
+            r#"1 matches {"type":"integer"}, which is not allowed"#,
+            r#"must not match {"type":"integer"}"#,
+        ),
+        (json!(false), json!(1), "1 is not allowed here", "must be omitted"),
+        (
+            json!({"propertyNames": {"pattern": "^a$"}}),
+            json!({"b": 1}),
+            r#"property name "b" is not a string matching `^a$`"#,
+            r#"property name "b" must be a string matching `^a$`"#,
+        ),
+        (
+            json!({"oneOf": [{"type": "integer"}, {"minimum": 1}]}),
+            json!(1),
+            "1 is not a match for only one alternative",
+            "must be a match for only one alternative",
+        ),
+        (
+            json!({"anyOf": [{"type": "string"}, {"type": "array"}]}),
+            json!(1),
+            "1 is not a string or an array",
+            "must be a string or an array",
+        ),
+    ];
+    for (schema, value, quoting, without_value) in cases {
+        check_message(schema, value, quoting, without_value);
+    }
+}
+
+#[test]
+fn long_values_are_truncated() {
+    let violations = violations(&json!({"type": "integer"}), &json!("x".repeat(1000)));
+    assert!(violations[0].message().chars().count() < 120, "{}", violations[0].message());
+}
+
+#[test]
+fn violations_are_in_the_order_of_the_schema_and_unknown_properties_are_last() {
+    let schema = json!({
+        "properties": {
+            "b": {"type": "array", "items": {"minimum": 0}},
+            "a": {"type": "string"},
+        },
+        "required": ["a"],
+        "additionalProperties": false,
+    });
+    let mut items = vec![json!(0); 11];
+    (items[9], items[10]) = (json!(-1), json!(-2));
+    check(
+        schema,
+        json!({"zzz": 1, "b": items}),
+        &[
+            "at /b/9: -1 is not at least 0",
+            "at /b/10: -2 is not at least 0",
+            r#"missing required property "a""#,
+            r#"unknown property "zzz"; known properties are "b", "a""#,
+        ],
+    );
+}
+
+#[test]
+fn an_unknown_property_gets_a_hint() {
+    let closed = |properties: Value| json!({"properties": properties, "additionalProperties": false});
+    check(
+        closed(json!({"text": {}, "units": {}})),
+        json!({"txt": 1}),
+        &[r#"unknown property "txt"; did you mean "text"?"#],
+    );
+    check(closed(json!({})), json!({"a": 1}), &[r#"unknown property "a"; no properties are allowed here"#]);
+    let by_pattern = json!({"patternProperties": {"^x": {}}, "additionalProperties": false});
+    check(by_pattern, json!({"a": 1}), &[r#"unknown property "a""#]);
+    let composed = json!({
+        "allOf": [{"$ref": "#/$defs/Page"}],
+        "unevaluatedProperties": false,
+        "$defs": {"Page": {"properties": {"number": {}}}},
+    });
+    check(composed, json!({"numbr": 1}), &[r#"unknown property "numbr"; did you mean "number"?"#]);
+}
+
+fn shapes() -> Value {
+    let shape = |kind: &str, size: &str| {
+        json!({
+            "type": "object",
+            "properties": {"kind": {"const": kind}, size: {"type": "number"}},
+            "required": ["kind", size],
+            "additionalProperties": false,
+        })
+    };
+    json!({"properties": {"shape": {"oneOf": [shape("circle", "radius"), shape("square", "side")]}}})
+}
+
+#[test]
+fn the_tag_of_a_value_selects_the_alternative() {
+    check(
+        shapes(),
+        json!({"shape": {"kind": "circle", "radius": "big"}}),
+        &[r#"at /shape/radius: "big" is not a number"#],
+    );
+    check(
+        shapes(),
+        json!({"shape": {"kind": "square", "sid": 1}}),
+        &[
+            r#"at /shape: unknown property "sid"; did you mean "side"?"#,
+            r#"at /shape: missing required property "side""#,
+        ],
+    );
+}
+
+#[test]
+fn a_wrong_or_missing_tag_is_the_only_violation() {
+    check(
+        shapes(),
+        json!({"shape": {"kind": "circel", "radius": 1}}),
+        &[r#"at /shape/kind: "circel" is not one of ["circle","square"]; did you mean "circle"?"#],
+    );
+    check(shapes(), json!({"shape": {"radius": 1}}), &[r#"at /shape: missing required property "kind""#]);
+}
+
+#[test]
+fn the_type_of_a_value_selects_the_alternative() {
+    let schema = json!({"properties": {"a": {"anyOf": [
+        {"type": "null"},
+        {"type": "object", "properties": {"n": {"type": "integer"}}},
+    ]}}});
+    check(schema, json!({"a": {"n": "x"}}), &[r#"at /a/n: "x" is not an integer"#]);
+}
+
+#[test]
+fn alternatives_that_cannot_be_distinguished_are_all_listed() {
+    let schema = json!({"properties": {"a": {"anyOf": [
+        {"type": "object", "required": ["x"]},
+        {"type": "object", "properties": {"y": {"minimum": 1}}, "required": ["y"]},
+    ]}}});
+    check(
+        schema,
+        json!({"a": {"y": 0}}),
+        &[r#"at /a: {"y":0} is not an object with property "x" or at least 1 at /y"#],
+    );
+    let closed = |name: &str| json!({"properties": {name: {}}, "additionalProperties": false});
+    check(
+        json!({"anyOf": [closed("a"), closed("b")]}),
+        json!({"c": 1}),
+        &[r#"{"c":1} is not an object with only known properties"#],
+    );
+}
+
+#[test]
+fn values_for_which_references_multiply_are_too_complex() {
+    let mut definitions = json!({"d64": {"type": "object"}});
+    for level in 0..64 {
+        let next = json!({"$ref": format!("#/$defs/d{}", level + 1)});
+        definitions[format!("d{level}")] = json!({"allOf": [next, next]});
+    }
+    let schema = json!({"properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": definitions});
+    let validator = Validator::new(schema).unwrap();
+    assert_eq!(validator.accepts(&json!({"a": {}})), Err(TooComplex));
+    assert_eq!(validator.violations(&json!({"a": {}})), Err(TooComplex));
+    assert_eq!(validator.accepts(&json!({"b": {}})), Ok(true));
+}
+
+#[test]
+fn references_outside_the_schema_are_not_fetched() {
+    let error =
+        Validator::new(json!({"$ref": "https://example.com/schema.json"})).expect_err("it is not there");
+    assert!(!error.to_string().is_empty());
+    assert!(Validator::new(json!({"type": "text"})).is_err());
+}
