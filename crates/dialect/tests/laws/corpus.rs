@@ -7,7 +7,8 @@ use crate::support::corpus::{self, Server};
 use crate::support::schema_path;
 use llguidance::api::{GrammarInit, ParserLimits, TopLevelGrammar, ValidationResult};
 use serde_json::{Value, json};
-use toolwire_dialect::{Dialect, Effect, Options, Report, Status, Toolset};
+use toolwire_contract::Tool;
+use toolwire_dialect::{Dialect, Effect, Options, Report, Status, Toolset, check_definition};
 
 /// A number of tools that every API accepts in one request.
 const TOOLS_PER_REQUEST: usize = 100;
@@ -200,6 +201,8 @@ fn plain_openai_only_drops_annotations() {
         let toolset =
             Toolset::from_json(&tool.to_string(), Dialect::OpenAi, &Options::default()).expect("a tool");
         let report = &toolset.reports()[0];
+        let checked = check_definition(&Tool::try_from(tool.clone()).expect("a tool"));
+        assert_eq!(checked.err(), report.reason, "{}", tool["name"]);
         if report.status == Status::Refused
             || report.changes.iter().any(|change| change.effect != Effect::Dropped)
         {
