@@ -56,9 +56,11 @@ pub(crate) async fn call(
             });
         };
         options.check_permission(&route.tool, tool)?;
-        let arguments: Map<String, Value> = catalog.check(tool, sent).map_err(|error| {
-            CallError::InvalidArguments { tool: route.tool.clone(), problem: error.problem() }
-        })?;
+        let arguments: Map<String, Value> =
+            catalog.check(tool, sent, options.validation).map_err(|error| CallError::InvalidArguments {
+                tool: route.tool.clone(),
+                problem: error.problem(),
+            })?;
         let cancel = CancellationToken::new();
         let _cancelled_when_dropped = cancel.clone().drop_guard();
         // Made again, it has what is left of its time: whoever waits has waited through the first attempt too.

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use serde_json::Value;
-use toolwire_contract::Tool;
+use toolwire_contract::{SchemaFingerprint, Tool, ValidationStamp};
 use toolwire_dialect::{ArgumentError, Checker, Dialect, Options, Status, Toolset};
 
 use crate::config::ServerConfig;
@@ -22,8 +22,15 @@ pub(crate) struct Catalog {
     pub(crate) ttl: Option<Duration>,
     /// Why the list may not be whole.
     pub(crate) cut: Option<String>,
-    /// By the server's own name; made when a tool is first called.
-    checkers: HashMap<String, OnceLock<Checker>>,
+    /// By the server's own name.
+    checkers: HashMap<String, ToolChecker>,
+}
+
+/// Made when a tool is first called.
+#[derive(Debug, Default)]
+struct ToolChecker {
+    checker: OnceLock<Checker>,
+    schema: OnceLock<SchemaFingerprint>,
 }
 
 /// Tools are judged in portions: the definitions that are made for it are not needed afterwards, and need not all be there
@@ -86,7 +93,7 @@ impl Catalog {
                 }
             }
         }
-        let checkers = sound.iter().map(|tool| (tool.name.clone(), OnceLock::new())).collect();
+        let checkers = sound.iter().map(|tool| (tool.name.clone(), ToolChecker::default())).collect();
         Catalog { tools: sound, quarantined, ttl: listing.ttl, cut: listing.cut, checkers }
     }
 
@@ -99,10 +106,19 @@ impl Catalog {
         &self,
         tool: &Tool,
         sent: &Value,
+        validation: Option<ValidationStamp>,
     ) -> Result<serde_json::Map<String, Value>, ArgumentError> {
-        let Some(checker) = self.checkers.get(&tool.name) else {
+        let Some(ToolChecker { checker, schema }) = self.checkers.get(&tool.name) else {
             return Checker::new(&Value::Bool(true)).check(&tool.name, sent).map(|decoded| decoded.arguments);
         };
+        if let (Some(stamp), Some(input_schema), Value::Object(arguments)) =
+            (validation, &tool.input_schema, sent)
+        {
+            let schema = *schema.get_or_init(|| SchemaFingerprint::of(input_schema));
+            if stamp == ValidationStamp::new(schema, arguments) {
+                return Ok(arguments.clone());
+            }
+        }
         let checker =
             checker.get_or_init(|| Checker::new(tool.input_schema.as_ref().unwrap_or(&Value::Bool(true))));
         let decoded = checker.check(&tool.name, sent)?;
@@ -164,6 +180,23 @@ mod tests {
             idle_patterns: vec!["wrote".to_owned(), "drop_*".to_owned()],
         };
         assert_eq!(census, expected);
+    }
+
+    #[test]
+    fn arguments_are_validated_again_unless_the_stamp_matches_them_and_the_schema() {
+        let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
+        let tools = vec![json!({"name": "count", "inputSchema": schema})];
+        let catalog = Catalog::read(Listing { tools, ..Listing::default() });
+        let tool = catalog.tool("count").expect("it is listed");
+        // Invalid arguments show whether they are validated.
+        let arguments = json!({"n": "many"});
+        let fields = arguments.as_object().expect("arguments are an object");
+        let stamp = ValidationStamp::new(SchemaFingerprint::of(&schema), fields);
+        assert!(catalog.check(tool, &arguments, Some(stamp)).is_ok());
+        assert!(catalog.check(tool, &arguments, None).is_err());
+        assert!(catalog.check(tool, &json!({"n": "few"}), Some(stamp)).is_err());
+        let older = ValidationStamp::new(SchemaFingerprint::of(&json!({"type": "object"})), fields);
+        assert!(catalog.check(tool, &arguments, Some(older)).is_err());
     }
 
     #[test]

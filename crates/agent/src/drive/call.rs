@@ -64,7 +64,7 @@ async fn make(
     call: ToolCall,
     permits: Option<Arc<CallPermission>>,
 ) -> Returned {
-    let ToolCall { name, arguments, .. } = call;
+    let ToolCall { name, arguments, validation, .. } = call;
     let arguments = arguments.unwrap_or_default();
     let started =
         AgentEvent::CallStarted { id: id.clone(), name: name.clone(), arguments: arguments.clone() };
@@ -72,7 +72,7 @@ async fn make(
     let _ = events.send(started).await;
     let began = Instant::now();
     let progress = Some(listener(events, id.clone()));
-    let options = CallOptions { timeout: world.call_timeout, progress, permission: permits };
+    let options = CallOptions { timeout: world.call_timeout, progress, permission: permits, validation };
     let arguments = Value::Object(arguments);
     // In a future of its own, as making the call may panic before there is a future.
     let calling = async { world.tools.call(&name, &arguments, options).await };
