@@ -3,17 +3,27 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::ValidationStamp;
 use crate::fields::{Fields, take_object, take_text};
 use crate::json::json_kind;
 
 /// A tool call: the parameters of `tools/call`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(try_from = "Value", into = "Value")]
 pub struct ToolCall {
     pub name: String,
     pub arguments: Option<Map<String, Value>>,
     /// All other fields: `_meta`, `inputResponses`, `requestState`, and fields of later revisions.
     pub extra: Map<String, Value>,
+    /// Set if the arguments were validated in this process. It is not serialized and not compared.
+    pub validation: Option<ValidationStamp>,
+}
+
+/// Calls are equal if their JSON is equal.
+impl PartialEq for ToolCall {
+    fn eq(&self, other: &ToolCall) -> bool {
+        (&self.name, &self.arguments, &self.extra) == (&other.name, &other.arguments, &other.extra)
+    }
 }
 
 /// A JSON value that is not a tool call.
@@ -29,7 +39,7 @@ pub enum InvalidCall {
 
 impl ToolCall {
     pub fn new(name: impl Into<String>, arguments: Map<String, Value>) -> ToolCall {
-        ToolCall { name: name.into(), arguments: Some(arguments), extra: Map::new() }
+        ToolCall { name: name.into(), arguments: Some(arguments), ..ToolCall::default() }
     }
 
     /// Reads a call whose arguments are under `arguments_key`: `arguments` in an MCP request, `input` in a
@@ -41,7 +51,7 @@ impl ToolCall {
         if let Some(other) = fields.get(arguments_key).filter(|value| !value.is_null()) {
             return Err(InvalidCall::ArgumentsNotAnObject { found: json_kind(other) });
         }
-        Ok(ToolCall { name, arguments, extra: fields })
+        Ok(ToolCall { name, arguments, extra: fields, validation: None })
     }
 }
 

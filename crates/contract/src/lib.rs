@@ -16,6 +16,7 @@ mod text;
 mod tool;
 mod toolbox;
 mod transcript;
+mod validation_stamp;
 
 pub use call::{InvalidCall, ToolCall};
 pub use content::{Content, ResourceBody, ResourceContents, ResourceLink};
@@ -37,3 +38,4 @@ pub use text::{nearest_names, truncate};
 pub use tool::{InvalidTool, Tool, ToolHints};
 pub use toolbox::{CallError, CallOptions, CallPermission, MissingServer, Progress, Toolbox};
 pub use transcript::{InvalidTranscript, Transcript};
+pub use validation_stamp::{SchemaFingerprint, ValidationStamp};

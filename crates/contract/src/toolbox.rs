@@ -8,7 +8,7 @@ use futures_core::future::BoxFuture;
 use futures_core::stream::BoxStream;
 use serde_json::Value;
 
-use crate::{Tool, ToolResult};
+use crate::{Tool, ToolResult, ValidationStamp};
 
 /// A set of tools that can be called, local or remote.
 pub trait Toolbox: Send + Sync {
@@ -50,6 +50,9 @@ pub struct CallOptions {
     /// tool can appear or change after the call was approved. `Err` is the reason for
     /// [`CallError::NotPermitted`].
     pub permission: Option<Arc<CallPermission>>,
+    /// Set if the arguments were validated already. A toolbox validates them again unless the stamp matches
+    /// the schema that the tool has now.
+    pub validation: Option<ValidationStamp>,
 }
 
 /// Decides whether a tool may be called; `Err` is the reason why not.

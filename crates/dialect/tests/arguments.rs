@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use serde_json::{Value, json};
+use toolwire_contract::SchemaFingerprint;
 use toolwire_dialect::{
     ArgumentError, Decoded, Dialect, Effect, Encoded, Options, Status, Toolset, Violation,
 };
@@ -25,7 +26,7 @@ fn requiring(properties: Value, required: &[&str]) -> Value {
 #[track_caller]
 fn check(dialect: Dialect, schema: Value, sent: Value, expected: Value, repairs: &[&str]) {
     let decoded = toolset(&schema, dialect, &Options::default()).decode("tool", &sent);
-    let Decoded { name, arguments, repairs: found } =
+    let Decoded { name, arguments, repairs: found, .. } =
         decoded.unwrap_or_else(|error| panic!("{sent}: {error:?}"));
     assert_eq!(name, "tool");
     assert_eq!(Value::Object(arguments).to_string(), expected.to_string(), "{sent}");
@@ -620,6 +621,16 @@ fn a_violation_is_serialized_with_what_was_expected_and_found() {
             },
         ])
     );
+}
+
+#[test]
+fn decoded_arguments_name_the_schema_that_they_match() {
+    let schema = requiring(json!({"n": {"type": "integer"}}), &["n"]);
+    for dialect in Dialect::all() {
+        let decoded =
+            toolset(&schema, dialect, &Options::default()).decode("tool", &json!({"n": 1})).unwrap();
+        assert_eq!(decoded.schema, Some(SchemaFingerprint::of(&schema)), "{dialect}");
+    }
 }
 
 #[test]

@@ -53,7 +53,8 @@ pub(crate) async fn call(
             });
         };
         options.check_permission(&route.tool, tool)?;
-        let arguments = catalog.check(tool, arguments).map_err(|error| CallError::InvalidArguments {
+        let checked = catalog.check(tool, arguments, options.validation);
+        let arguments = checked.map_err(|error| CallError::InvalidArguments {
             tool: route.tool.clone(),
             problem: error.problem(),
         })?;

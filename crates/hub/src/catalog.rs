@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use toolwire_contract::Tool;
+use toolwire_contract::{SchemaFingerprint, Tool, ValidationStamp};
 use toolwire_dialect::{ArgumentError, Checker, Refusal, check_definition};
 
 use crate::config::ServerConfig;
@@ -20,8 +20,15 @@ pub(crate) struct Catalog {
     pub(crate) ttl: Option<Duration>,
     /// Why the list may be incomplete.
     pub(crate) incomplete: Option<String>,
-    /// By the server's own name of the tool; created when the tool is first called.
-    checkers: HashMap<String, OnceLock<Checker>>,
+    /// By the server's own name of the tool.
+    checkers: HashMap<String, ToolChecker>,
+}
+
+/// Created when a tool is first called.
+#[derive(Debug, Default)]
+struct ToolChecker {
+    checker: OnceLock<Checker>,
+    schema: OnceLock<SchemaFingerprint>,
 }
 
 /// A listed tool that is not offered.
@@ -57,7 +64,7 @@ impl Catalog {
         let skipped = listing.skipped.into_iter();
         let skipped = skipped.map(|tool| QuarantinedTool { name: tool.name, reason: tool.reason });
         let quarantined = skipped.chain(invalid).chain(refused).collect();
-        let checkers = tools.iter().map(|tool| (tool.name.clone(), OnceLock::new())).collect();
+        let checkers = tools.iter().map(|tool| (tool.name.clone(), ToolChecker::default())).collect();
         Catalog { tools, quarantined, ttl: listing.ttl, incomplete: listing.incomplete, checkers }
     }
 
@@ -65,12 +72,26 @@ impl Catalog {
         self.tools.iter().find(|tool| tool.name == name)
     }
 
-    /// Checks arguments against the tool's schema, and repairs them where the schema makes the intent clear.
-    pub(crate) fn check(&self, tool: &Tool, arguments: &Value) -> Result<Map<String, Value>, ArgumentError> {
+    /// Checks arguments against the tool's schema, and repairs them where the schema makes the intent clear. Arguments with
+    /// a valid stamp were checked before, so they are returned unchanged.
+    pub(crate) fn check(
+        &self,
+        tool: &Tool,
+        arguments: &Value,
+        validation: Option<ValidationStamp>,
+    ) -> Result<Map<String, Value>, ArgumentError> {
         let new_checker = || Checker::new(tool.input_schema.as_ref().unwrap_or(&Value::Bool(true)));
-        let Some(checker) = self.checkers.get(&tool.name) else {
+        let Some(ToolChecker { checker, schema }) = self.checkers.get(&tool.name) else {
             return new_checker().check(&tool.name, arguments).map(|decoded| decoded.arguments);
         };
+        if let (Some(stamp), Some(input_schema), Value::Object(fields)) =
+            (validation, &tool.input_schema, arguments)
+        {
+            let schema = *schema.get_or_init(|| SchemaFingerprint::of(input_schema));
+            if stamp == ValidationStamp::new(schema, fields) {
+                return Ok(fields.clone());
+            }
+        }
         let decoded = checker.get_or_init(new_checker).check(&tool.name, arguments)?;
         for repair in &decoded.repairs {
             tracing::debug!(target: "toolwire::hub", tool = tool.name, at = repair.pointer, "{}", repair.kind);
@@ -145,6 +166,23 @@ mod tests {
             unused_patterns: vec!["wrote".to_owned(), "drop_*".to_owned()],
         };
         assert_eq!(summary, expected);
+    }
+
+    #[test]
+    fn arguments_are_validated_again_unless_the_stamp_matches_them_and_the_schema() {
+        let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
+        let tools = vec![json!({"name": "count", "inputSchema": schema})];
+        let catalog = Catalog::read(ToolListing { tools, ..ToolListing::default() });
+        let tool = catalog.tool("count").expect("the tool is listed");
+        // Invalid arguments show whether they are validated.
+        let arguments = json!({"n": "many"});
+        let fields = arguments.as_object().expect("arguments are an object");
+        let stamp = ValidationStamp::new(SchemaFingerprint::of(&schema), fields);
+        assert!(catalog.check(tool, &arguments, Some(stamp)).is_ok());
+        assert!(catalog.check(tool, &arguments, None).is_err());
+        assert!(catalog.check(tool, &json!({"n": "few"}), Some(stamp)).is_err());
+        let older = ValidationStamp::new(SchemaFingerprint::of(&json!({"type": "object"})), fields);
+        assert!(catalog.check(tool, &arguments, Some(older)).is_err());
     }
 
     #[test]

@@ -65,7 +65,7 @@ async fn make_call(
     call: ToolCall,
     permission: Option<Arc<CallPermission>>,
 ) -> FinishedCall {
-    let ToolCall { name, arguments, .. } = call;
+    let ToolCall { name, arguments, validation, .. } = call;
     let arguments = arguments.unwrap_or_default();
     let started =
         AgentEvent::CallStarted { id: id.clone(), name: name.clone(), arguments: arguments.clone() };
@@ -73,7 +73,7 @@ async fn make_call(
     let _ = events.send(started).await;
     let start = Instant::now();
     let progress = Some(progress_sender(events, id.clone()));
-    let options = CallOptions { timeout: agent.call_timeout, progress, permission };
+    let options = CallOptions { timeout: agent.call_timeout, progress, permission, validation };
     let arguments = Value::Object(arguments);
     // An async block, because `call` itself may panic before it returns a future.
     let call = async { agent.tools.call(&name, &arguments, options).await };

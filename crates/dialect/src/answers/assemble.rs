@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde_json::{Map, Value, json};
 use toolwire_contract::{
     Block, Content, MAX_NESTING_DEPTH, Message, ModelResponse, Role, StopReason, ToolCall, UnusableCall,
-    object_nesting_depth,
+    ValidationStamp, object_nesting_depth,
 };
 
 use super::reading::{Reading, Slot, own_meta};
@@ -83,8 +83,12 @@ impl Assembly<'_> {
             meta.insert(self.dialect.family().meta_key().to_owned(), own);
         }
         let name = self.tools.own_name(&received.name).unwrap_or(&received.name).to_owned();
+        let mut validation = None;
         let (arguments, problem) = match self.tools.decode(&received.name, &received.arguments) {
-            Ok(decoded) => (Some(decoded.arguments), None),
+            Ok(decoded) => {
+                validation = decoded.schema.map(|schema| ValidationStamp::new(schema, &decoded.arguments));
+                (Some(decoded.arguments), None)
+            }
             // The toolbox knows better than this request's list what to say about a tool that is not there.
             Err(ArgumentError::UnknownTool { .. }) => parsed(received),
             Err(ArgumentError::Invalid { tool, violations, arguments }) => {
@@ -126,7 +130,7 @@ impl Assembly<'_> {
         } else {
             Map::from_iter([("_meta".to_owned(), Value::Object(meta))])
         };
-        Block::Call { id, call: ToolCall { name, arguments, extra } }
+        Block::Call { id, call: ToolCall { name, arguments, extra, validation } }
     }
 
     /// What goes back to this family beside a call.

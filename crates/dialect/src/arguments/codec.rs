@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde::Serialize;
 use serde_json::{Map, Value};
-use toolwire_contract::json_kind;
+use toolwire_contract::{SchemaFingerprint, json_kind};
 use toolwire_validation::{Requirement, TooComplex, Validator, Violation, ViolationKind};
 
 use super::converter::Converter;
@@ -25,6 +25,9 @@ pub struct Decoded {
     /// The repairs that were made.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub repairs: Vec<Repair>,
+    /// The tool's own schema, if the arguments were validated against it.
+    #[serde(skip)]
+    pub schema: Option<SchemaFingerprint>,
 }
 
 /// A tool's own arguments, converted to what a model of the dialect would have sent.
@@ -49,8 +52,15 @@ pub(crate) struct Codec {
     normalized_schema: Arc<Value>,
     /// Whether the definition has another shape than the tool somewhere.
     reshapes: bool,
-    tool_validator: OnceLock<Option<Validator>>,
+    tool_validator: OnceLock<Option<ToolValidator>>,
     wire_validator: OnceLock<Option<Validator>>,
+}
+
+#[derive(Debug)]
+struct ToolValidator {
+    validator: Validator,
+    /// `None` if the normalized schema is used.
+    schema: Option<SchemaFingerprint>,
 }
 
 impl Codec {
@@ -80,11 +90,15 @@ impl Codec {
         Converter::new(&self.shared, &self.wire_schema, &self.normalized_schema)
     }
 
-    fn tool_validator(&self) -> Option<&Validator> {
-        let compile = || {
-            Validator::new(self.tool_schema.clone())
-                .or_else(|_| Validator::new(self.normalized_schema.clone()))
-                .ok()
+    fn tool_validator(&self) -> Option<&ToolValidator> {
+        let compile = || match Validator::new(self.tool_schema.clone()) {
+            Ok(validator) => {
+                Some(ToolValidator { validator, schema: Some(SchemaFingerprint::of(&self.tool_schema)) })
+            }
+            Err(_) => {
+                let validator = Validator::new(self.normalized_schema.clone()).ok()?;
+                Some(ToolValidator { validator, schema: None })
+            }
         };
         self.tool_validator.get_or_init(compile).as_ref()
     }
@@ -119,10 +133,12 @@ impl Codec {
                 repairs.push(Repair::of_arguments(RepairKind::DuplicateKey { key }));
             }
         }
-        let Some(validator) = self.tool_validator() else { return Ok(decoded(tool, value, repairs)) };
+        let Some(ToolValidator { validator, schema }) = self.tool_validator() else {
+            return Ok(decoded(tool, value, repairs, None));
+        };
         let mut violations = repair_and_validate(validator, tool, &mut value, ignores_case, &mut repairs)?;
         if violations.is_empty() {
-            return Ok(decoded(tool, value, repairs));
+            return Ok(decoded(tool, value, repairs, *schema));
         }
         let wire_violations = wire_value
             .zip(self.wire_validator())
@@ -143,7 +159,7 @@ impl Codec {
     pub(crate) fn encode(&self, tool: &str, arguments: &Value) -> Result<Map<String, Value>, ArgumentError> {
         let mut repairs = Vec::new();
         let value = Value::Object(parse(arguments, &mut repairs)?);
-        if let Some(validator) = self.tool_validator() {
+        if let Some(ToolValidator { validator, .. }) = self.tool_validator() {
             let violations = validator.violations(&value).map_err(too_complex(tool))?;
             if !violations.is_empty() {
                 let arguments = into_map(value);
@@ -180,10 +196,10 @@ impl Checker {
     pub fn check(&self, tool: &str, sent: &Value) -> Result<Decoded, ArgumentError> {
         let mut repairs = Vec::new();
         let mut value = Value::Object(parse(sent, &mut repairs)?);
-        let Some(validator) = &self.validator else { return Ok(decoded(tool, value, repairs)) };
+        let Some(validator) = &self.validator else { return Ok(decoded(tool, value, repairs, None)) };
         let violations = repair_and_validate(validator, tool, &mut value, false, &mut repairs)?;
         if violations.is_empty() {
-            return Ok(decoded(tool, value, repairs));
+            return Ok(decoded(tool, value, repairs, None));
         }
         Err(ArgumentError::Invalid { tool: tool.to_owned(), violations, arguments: into_map(value) })
     }
@@ -208,8 +224,8 @@ fn too_complex(tool: &str) -> impl Fn(TooComplex) -> ArgumentError {
     |TooComplex| ArgumentError::TooComplex { tool: tool.to_owned() }
 }
 
-fn decoded(tool: &str, value: Value, repairs: Vec<Repair>) -> Decoded {
-    Decoded { name: tool.to_owned(), arguments: into_map(value), repairs }
+fn decoded(tool: &str, value: Value, repairs: Vec<Repair>, schema: Option<SchemaFingerprint>) -> Decoded {
+    Decoded { name: tool.to_owned(), arguments: into_map(value), repairs, schema }
 }
 
 fn into_map(value: Value) -> Map<String, Value> {
