@@ -172,7 +172,7 @@ mod tests {
     fn arguments_are_validated_again_unless_the_stamp_matches_them_and_the_schema() {
         let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
         let tools = vec![json!({"name": "count", "inputSchema": schema})];
-        let catalog = Catalog::read(ToolListing { tools, ..ToolListing::default() });
+        let catalog = Catalog::new(ToolListing { tools, ..ToolListing::default() });
         let tool = catalog.tool("count").expect("the tool is listed");
         // Invalid arguments show whether they are validated.
         let arguments = json!({"n": "many"});
