@@ -12,34 +12,31 @@ mod schema;
 mod source;
 mod toolset;
 
-mod answers;
-mod calls;
 mod explain;
+
 mod ids;
-mod requests;
-mod results;
+mod request;
+mod response;
+mod result;
 
-mod anthropic;
-mod bedrock;
-mod cohere;
-mod gemini;
-mod mcp;
-mod ollama;
-mod openai_chat;
-mod openai_responses;
+mod families; // depend on the modules above
 
-pub use answers::{AnswerError, AnswerStream, read_answer};
+mod read;
+mod write;
+
 pub use arguments::{ArgumentError, Checker, Decoded, Encoded, Repair, Violation};
-pub use calls::{CallError, CallId, CallKind, CallStream, ReceivedCall, read_calls, write_calls};
 pub use dialect::{Dialect, Family, UnknownDialect};
 pub use explain::{Explanation, explain};
 pub use ids::wire_id;
 pub use names::{is_legal_name, legal_name, marked_name, nearest};
 pub use options::{Defaults, Layout, Options};
+pub use read::{CallStream, ResponseStream, read_calls, read_response};
 pub use report::{Change, Effect, Refusal, Report, Status};
-pub use requests::{OutputLimit, RequestError, RequestOptions, write_request};
-pub use results::{Answered, ResultError, ResultOptions, write_results};
+pub use request::{OutputLimit, RequestError, RequestOptions};
+pub use response::{CallId, CallKind, ReceivedCall, ResponseError};
+pub use result::{CallOutcome, ResultOptions};
 pub use toolset::{Conversion, ReadError, Toolset, convert};
+pub use write::{write_calls, write_request, write_results};
 
 /// The example on the project's front page.
 #[cfg(doctest)]
