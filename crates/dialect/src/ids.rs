@@ -4,8 +4,8 @@ use crate::{Dialect, Family};
 
 /// Returns the id of a call and its result in a request of `dialect`.
 ///
-/// An id that the API accepts is unchanged. Any other is replaced by an id that depends only on the old one, so calls and
-/// results match in every request of a conversation without a map.
+/// An id that the API accepts is unchanged. Any other is replaced by an id that depends only on the old one,
+/// so calls and results match in every request of a conversation without a map.
 ///
 /// ```
 /// use toolwire_dialect::{Dialect, wire_id};
@@ -30,8 +30,8 @@ pub fn wire_id(dialect: Dialect, id: &str) -> String {
     if is_legal && !id.is_empty() { id.to_owned() } else { synthetic_id(id) }
 }
 
-/// Generates an id for a call that has none, or none that an API accepts. It has fewer than 40 characters, the limit of
-/// older OpenAI endpoints.
+/// Generates an id for a call that has none, or none that an API accepts. It has fewer than 40 characters,
+/// the limit of older OpenAI endpoints.
 pub(crate) fn synthetic_id(text: &str) -> String {
     format!("call_{}", fingerprint(text))
 }
@@ -53,8 +53,8 @@ pub(crate) fn fingerprint(text: &str) -> String {
     format!("{:016x}{:016x}", hash(text, 1), hash(text, 2))
 }
 
-/// FNV-1a with a final mix, so that every bit of the text affects every bit of the hash. The standard library's hasher is
-/// not guaranteed to stay the same.
+/// FNV-1a with a final mix, so that every bit of the text affects every bit of the hash. The standard
+/// library's hasher is not guaranteed to stay the same.
 fn hash(text: &str, seed: u64) -> u64 {
     let mut state = 0xcbf2_9ce4_8422_2325 ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     for byte in text.bytes() {

@@ -13,16 +13,16 @@ use crate::{Dialect, ReceivedCall, Toolset};
 
 /// Reads the calls in a complete response: the body, or only the assistant's message.
 ///
-/// Names and arguments are as the model wrote them; [`Toolset::decode`] converts them to the tool's own. A response
-/// without calls returns none, even if it was cut off.
+/// Names and arguments are as the model wrote them; [`Toolset::decode`] converts them to the tool's own. A
+/// response without calls returns none, even if it was cut off.
 pub fn read_calls(dialect: Dialect, body: &Value) -> Result<Vec<ReceivedCall>, ResponseError> {
     received_calls(Reading::new(dialect).body(body)?)
 }
 
 /// Collects the calls of one streamed response, event by event.
 ///
-/// An event is the JSON of one server-sent event, or of one line where the API sends lines. The first error is final:
-/// later events return it again, and so does [`CallStream::finish`].
+/// An event is the JSON of one server-sent event, or of one line where the API sends lines. The first error
+/// is final: later events return it again, and so does [`CallStream::finish`].
 ///
 /// ```
 /// use serde_json::json;
@@ -80,8 +80,8 @@ pub fn read_response(
 
 /// Collects one streamed response, event by event.
 ///
-/// An event is the JSON of one server-sent event, of one line, or of one message of an AWS event stream (an object with
-/// the event's name as its only key). The first error is final: later events return it again.
+/// An event is the JSON of one server-sent event, of one line, or of one message of an AWS event stream (an
+/// object with the event's name as its only key). The first error is final: later events return it again.
 #[derive(Debug)]
 pub struct ResponseStream {
     reading: Reading,
@@ -100,14 +100,15 @@ impl ResponseStream {
         ResponseStream { reading, tools, seed: String::new(), announced: 0, has_content: false }
     }
 
-    /// Sets a text that makes the synthetic ids of calls differ from those of other responses, where the API sends no
-    /// ids: for example the number of earlier messages.
+    /// Sets a text that makes the synthetic ids of calls differ from those of other responses, where the API
+    /// sends no ids: for example the number of earlier messages.
     #[must_use]
     pub fn with_seed(self, seed: impl Into<String>) -> ResponseStream {
         ResponseStream { seed: seed.into(), ..self }
     }
 
-    /// Reads the next event and returns what can be displayed of it. This never contains a [`ModelEvent::Response`].
+    /// Reads the next event and returns what can be displayed of it. This never contains a
+    /// [`ModelEvent::Response`].
     pub fn push(&mut self, event: &Value) -> Result<Vec<ModelEvent>, ResponseError> {
         self.reading.event(event)?;
         self.announce_calls();
@@ -116,8 +117,8 @@ impl ResponseStream {
         Ok(events)
     }
 
-    /// Handles the marker at the end of OpenAI's streams (`data: [DONE]`). Some gateways send it without a finish
-    /// reason.
+    /// Handles the marker at the end of OpenAI's streams (`data: [DONE]`). Some gateways send it without a
+    /// finish reason.
     pub fn end(&mut self) -> Result<(), ResponseError> {
         if let Some(error) = &self.reading.error {
             return Err(error.clone());

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 use toolwire_contract::{ModelRequest, ToolResult};
 
 use crate::request::{HistoryReader, PreparedRequest, Turn, choose_tools, require_final_results};
-use crate::result::{ContentLimits, ContentPart};
+use crate::result::{ContentLimits, ContentPart, ResultTurn};
 use crate::{CallOutcome, Dialect, ReceivedCall, RequestError, RequestOptions, ResultOptions, Toolset};
 
 /// The first user message of a conversation that the assistant started, for APIs that require one.
@@ -12,9 +12,9 @@ const OPENING: &str = "(the conversation begins with the assistant)";
 
 /// Writes the complete body of a request.
 ///
-/// `tools` are the tools of the request, converted for `dialect`. Each call in the history is sent with exactly one
-/// result: a call without a result gets an error, and a result without a call is left out. Blocks that only another
-/// provider understands are left out.
+/// `tools` are the tools of the request, converted for `dialect`. Each call in the history is sent with
+/// exactly one result: a call without a result gets an error, and a result without a call is left out. Blocks
+/// that only another provider understands are left out.
 pub fn write_request(
     dialect: Dialect,
     request: &ModelRequest,
@@ -26,9 +26,9 @@ pub fn write_request(
     }
     let format = dialect.family().format();
     let rules = &format.rules;
-    let user_limits = (format.user_limits)(dialect, options);
+    let user_limits = (format.user_limits)(dialect, options).with_options(&options.results);
     let assistant_limits = if rules.accepts_assistant_media { user_limits } else { ContentLimits::TEXT };
-    let history = HistoryReader { dialect, rules, tools, options, user_limits, assistant_limits };
+    let history = HistoryReader { dialect, rules, tools, user_limits, assistant_limits };
     let mut turns = history.turns(&request.messages);
     if turns.is_empty() {
         return Err(RequestError::NoMessages);
@@ -54,8 +54,9 @@ pub fn write_request(
 
 /// Writes an assistant turn with `calls`, as messages or items for a request.
 ///
-/// Within one provider, send the provider's own message back instead: it may contain reasoning and state that the
-/// provider needs. Ids are converted with [`wire_id`](crate::wire_id) here and in [`write_results`], so they match.
+/// Within one provider, send the provider's own message back instead: it may contain reasoning and state that
+/// the provider needs. Ids are converted with [`wire_id`](crate::wire_id) here and in [`write_results`], so
+/// they match.
 pub fn write_calls(dialect: Dialect, calls: &[ReceivedCall]) -> Vec<Value> {
     if calls.is_empty() {
         return Vec::new();
@@ -64,7 +65,8 @@ pub fn write_calls(dialect: Dialect, calls: &[ReceivedCall]) -> Vec<Value> {
     (dialect.family().format().write_calls)(dialect, &calls)
 }
 
-/// Writes the results of one assistant turn: the messages, items or contents to append to the request, in order.
+/// Writes the results of one assistant turn: the messages, items or contents to append to the request, in
+/// order.
 ///
 /// Pass one outcome per call, in the order of the calls. The only error is [`RequestError::InputRequired`].
 ///
@@ -95,7 +97,7 @@ pub fn write_results(
     if outcomes.is_empty() {
         return Ok(Vec::new());
     }
-    Ok((dialect.family().format().write_results)(dialect, outcomes, options))
+    Ok((dialect.family().format().write_results)(&ResultTurn { dialect, outcomes, options }))
 }
 
 /// Merges fields into a body. Objects are merged key by key.

@@ -2,14 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::response::{CallDraft, JsonCursor, ResponseError, ResponseParts};
+use crate::response::{CallDraft, JsonCursor, ReadResult, ResponseParts};
 use crate::{CallKind, Dialect, ReceivedCall, wire_id};
 
 /// Reads an array of complete calls.
-pub(super) fn read_complete_calls(
-    calls: &JsonCursor<'_>,
-    response: &mut ResponseParts,
-) -> Result<(), ResponseError> {
+pub(super) fn read_complete_calls(calls: &JsonCursor<'_>, response: &mut ResponseParts) -> ReadResult {
     for call in calls.items()? {
         call.object()?;
         response.require_open(&call, "no call after the end of the response")?;
@@ -24,7 +21,7 @@ pub(super) fn read_complete_calls(
 }
 
 /// Adds a call, or a fragment of one, to its draft.
-pub(super) fn read_fragment(call: &JsonCursor<'_>, draft: &mut CallDraft) -> Result<(), ResponseError> {
+pub(super) fn read_fragment(call: &JsonCursor<'_>, draft: &mut CallDraft) -> ReadResult {
     draft.set_id(call.string("id")?);
     let (body, arguments_key) = match (call.get("function"), call.get("custom")) {
         (None, Some(custom)) => {
@@ -36,14 +33,16 @@ pub(super) fn read_fragment(call: &JsonCursor<'_>, draft: &mut CallDraft) -> Res
     };
     body.object()?;
     if let Some(name) = body.string("name")? {
-        // Some servers repeat the complete name in every fragment. No server sends the rest of a name after arguments.
+        // Some servers repeat the complete name in every fragment. No server sends the rest of a name after
+        // arguments.
         if draft.name != name && draft.has_no_arguments() {
             draft.name.push_str(name);
         }
     }
     match body.get(arguments_key).map(|arguments| arguments.value()) {
         Some(Value::String(fragment)) => draft.append_arguments(fragment),
-        // Mistral and some proxies send an object. Any other value is the model's mistake, which `decode` reports.
+        // Mistral and some proxies send an object. Any other value is the model's mistake, which `decode`
+        // reports.
         Some(complete) => draft.set_arguments(Some(complete)),
         None => {}
     }

@@ -1,5 +1,5 @@
-//! The families of APIs. Each is a module that depends on the shared pieces; this table is the only place that lists
-//! them all.
+//! The families of APIs. Each is a module that depends on the shared pieces; this table is the only place
+//! that lists them all.
 
 mod anthropic;
 mod bedrock;
@@ -16,8 +16,8 @@ use toolwire_contract::Usage;
 
 use crate::request::{FamilyRules, PreparedRequest};
 use crate::response::ResponseReader;
-use crate::result::ContentLimits;
-use crate::{CallOutcome, Dialect, Family, ReceivedCall, RequestOptions, ResultOptions};
+use crate::result::{ContentLimits, ResultTurn};
+use crate::{Dialect, Family, ReceivedCall, RequestOptions};
 
 /// The JSON of one family.
 #[derive(Debug)]
@@ -31,8 +31,7 @@ pub(crate) struct FamilyFormat {
     pub(crate) write_request: fn(&PreparedRequest<'_>) -> Map<String, Value>,
     /// Writes an assistant turn with at least one call.
     pub(crate) write_calls: fn(Dialect, &[&ReceivedCall]) -> Vec<Value>,
-    /// Writes the results of one turn with at least one call.
-    pub(crate) write_results: fn(Dialect, &[CallOutcome<'_>], &ResultOptions) -> Vec<Value>,
+    pub(crate) write_results: fn(&ResultTurn<'_>) -> Vec<Value>,
 }
 
 impl Family {

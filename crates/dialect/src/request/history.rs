@@ -1,7 +1,7 @@
 //! Converts a conversation into turns with the order and the call-result pairs that every API requires.
 //!
-//! Consecutive messages of one role become one turn. Each call has its result right after its turn, and every result has
-//! its call. Blank text, and blocks that only another provider understands, are removed.
+//! Consecutive messages of one role become one turn. Each call has its result right after its turn, and every
+//! result has its call. Blank text, and blocks that only another provider understands, are removed.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 use toolwire_contract::{Block, Content, Message, Role, ToolCall, ToolResult};
 
-use super::{FamilyRules, RequestOptions};
+use super::FamilyRules;
 use crate::ids::synthetic_id;
 use crate::response::{UNPARSED_ARGUMENTS, has_synthetic_id};
 use crate::result::{ContentLimits, ContentPart, clean, content_part};
@@ -77,7 +77,6 @@ pub(crate) struct HistoryReader<'a> {
     pub(crate) dialect: Dialect,
     pub(crate) rules: &'a FamilyRules,
     pub(crate) tools: &'a Toolset,
-    pub(crate) options: &'a RequestOptions,
     pub(crate) user_limits: ContentLimits,
     pub(crate) assistant_limits: ContentLimits,
 }
@@ -110,7 +109,7 @@ impl<'a> HistoryReader<'a> {
             match block {
                 Block::Result { id, result } => results.push((id, result)),
                 Block::Content(content) if content.is_for_model() && !is_provider_data(content) => {
-                    let part = content_part(content, &self.user_limits, &self.options.results);
+                    let part = content_part(content, &self.user_limits);
                     if part.as_text().is_none_or(|text| !text.trim().is_empty()) {
                         parts.push(part);
                     }
@@ -176,12 +175,12 @@ impl<'a> HistoryReader<'a> {
                 Some(AssistantBlock::Opaque { provider_data, is_thinking })
             }
             Content::Image { extra, .. } | Content::Audio { extra, .. } => {
-                match content_part(content, &self.assistant_limits, &self.options.results) {
+                match content_part(content, &self.assistant_limits) {
                     ContentPart::Text(text) => Some(AssistantBlock::Text { text, provider_data: None }),
                     part => Some(AssistantBlock::Media { part, provider_data: meta_field(extra, key) }),
                 }
             }
-            other => match content_part(other, &ContentLimits::TEXT, &self.options.results) {
+            other => match content_part(other, &ContentLimits::TEXT) {
                 ContentPart::Text(text) if !text.trim().is_empty() => {
                     Some(AssistantBlock::Text { text, provider_data: None })
                 }
@@ -239,8 +238,8 @@ fn close_calls(turns: &mut Vec<Turn<'_>>) {
     }
 }
 
-/// Pairs a result with the first call of its id that has no result, among the calls of the last assistant turn. A result
-/// without such a call is dropped.
+/// Pairs a result with the first call of its id that has no result, among the calls of the last assistant
+/// turn. A result without such a call is dropped.
 fn add_result<'a>(turns: &mut [Turn<'a>], id: &str, result: &'a ToolResult) {
     let last_results = turns.iter_mut().rev().find(|turn| !matches!(turn, Turn::User(_)));
     if let Some(Turn::Results(calls)) = last_results

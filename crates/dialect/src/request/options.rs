@@ -13,30 +13,33 @@ pub struct RequestOptions {
     pub stream: bool,
     /// How to write results; `images` and `files` also apply to user messages.
     pub results: ResultOptions,
-    /// Whether the model accepts audio. Otherwise each audio clip becomes a note. Gemini's models always accept it.
+    /// Whether the model accepts audio. Otherwise each audio clip becomes a note. Gemini's models always
+    /// accept it.
     pub audio: bool,
     /// Chat Completions: the key of the output limit. `None`: the dialect's default.
     pub output_limit: Option<OutputLimit>,
     /// The output limit if the request has none and the API requires one (Anthropic, MCP).
     pub default_output_tokens: u64,
-    /// Chat Completions: whether to request the usage of a stream (`stream_options`). `None`: the dialect's default.
+    /// Chat Completions: whether to request the usage of a stream (`stream_options`). `None`: the dialect's
+    /// default.
     pub stream_usage: Option<bool>,
-    /// Whether the model may request several calls at once; `None` leaves it to the API. Only OpenAI's APIs and
-    /// Anthropic have such a field.
+    /// Whether the model may request several calls at once; `None` leaves it to the API. Only OpenAI's APIs
+    /// and Anthropic have such a field.
     pub parallel_calls: Option<bool>,
-    /// Whether the API accepts a required call. Otherwise (thinking models of Anthropic and DeepSeek reject it) the
-    /// model decides.
+    /// Whether the API accepts a required call. Otherwise (thinking models of Anthropic and DeepSeek reject
+    /// it) the model decides.
     pub forced_choice: bool,
-    /// Whether the API accepts a required tool by name. Otherwise (llama.cpp) the request lists only that tool and
-    /// requires some call. `None`: the dialect's default.
+    /// Whether the API accepts a required tool by name. Otherwise (llama.cpp) the request lists only that
+    /// tool and requires some call. `None`: the dialect's default.
     pub named_choice: Option<bool>,
-    /// Chat Completions: whether to send back the reasoning of earlier responses (`reasoning_content`, `reasoning`,
-    /// `reasoning_details`). `None`: the dialect's default (DeepSeek, with calls). Other servers reject unknown keys.
+    /// Chat Completions: whether to send back the reasoning of earlier responses (`reasoning_content`,
+    /// `reasoning`, `reasoning_details`). `None`: the dialect's default (DeepSeek, with calls). Other servers
+    /// reject unknown keys.
     pub reasoning: Option<bool>,
     /// Responses: whether to request encrypted reasoning. Models without reasoning reject this.
     pub encrypted_reasoning: bool,
-    /// Additional fields of the body (`reasoning_effort`, `thinking`). Objects are merged key by key; these fields
-    /// override others.
+    /// Additional fields of the body (`reasoning_effort`, `thinking`). Objects are merged key by key; these
+    /// fields override others.
     pub extra: Map<String, Value>,
 }
 

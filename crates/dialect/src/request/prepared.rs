@@ -4,7 +4,8 @@ use serde_json::{Map, Value, json};
 use toolwire_contract::{ModelRequest, ToolChoice, ToolResult, nearest_names};
 
 use super::{PairedCall, RequestError, RequestOptions, SetFields, Turn};
-use crate::{CallOutcome, Dialect, ResultOptions, Toolset};
+use crate::result::ResultTurn;
+use crate::{CallOutcome, Dialect, Toolset};
 
 /// The description of a tool that the history calls but the request does not list.
 pub(crate) const UNAVAILABLE_TOOL: &str = "No longer available. Do not call it.";
@@ -70,7 +71,8 @@ impl PreparedRequest<'_> {
         Map::from_iter([("model".to_owned(), json!(self.options.model))])
     }
 
-    /// Returns the definitions as one value. They are cloned directly, which is several times faster than `json!`.
+    /// Returns the definitions as one value. They are cloned directly, which is several times faster than
+    /// `json!`.
     pub(crate) fn definitions(&self) -> Value {
         Value::Array(self.tools.iter().map(|tool| (*tool).clone()).collect())
     }
@@ -89,14 +91,14 @@ impl PreparedRequest<'_> {
         names
     }
 
-    /// Writes the results of a turn with the family's `write_results`.
+    /// Writes the results of a turn with a function of the family.
     pub(crate) fn write_results(
         &self,
         calls: &[PairedCall<'_>],
-        write: impl Fn(Dialect, &[CallOutcome<'_>], &ResultOptions) -> Vec<Value>,
+        write: fn(&ResultTurn<'_>) -> Vec<Value>,
     ) -> Vec<Value> {
         let outcomes: Vec<CallOutcome<'_>> = calls.iter().map(PairedCall::outcome).collect();
-        write(self.dialect, &outcomes, &self.options.results)
+        write(&ResultTurn { dialect: self.dialect, outcomes: &outcomes, options: &self.options.results })
     }
 
     /// Sets the fields that most APIs name alike.

@@ -76,7 +76,8 @@ impl Assembly<'_> {
         ModelResponse { message, stop, usage, unusable }
     }
 
-    /// Returns the id of a call: the API's, or a synthetic one that is the same whenever this response is read.
+    /// Returns the id of a call: the API's, or a synthetic one that is the same whenever this response is
+    /// read.
     pub(crate) fn call_id(&self, draft: &CallDraft, position: usize, response_id: Option<&str>) -> String {
         let response = response_id.unwrap_or_default();
         let synthetic = || synthetic_id(&format!("{}\n{response}\n{position}\n{}", self.seed, draft.name));

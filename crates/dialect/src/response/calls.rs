@@ -12,8 +12,8 @@ pub struct ReceivedCall {
     pub name: String,
     /// The namespace of the tool, in APIs that have namespaces: look tools up by (namespace, name).
     pub namespace: Option<String>,
-    /// As received: an object, JSON text of one, or something that a model should not have written. `Null` when
-    /// absent.
+    /// As received: an object, JSON text of one, or something that a model should not have written. `Null`
+    /// when absent.
     pub arguments: Value,
     pub kind: CallKind,
     /// Gemini's `thoughtSignature` of this call. It must be sent back unchanged with the call.
@@ -56,7 +56,8 @@ pub(crate) struct CallDraft {
 pub(crate) enum PartialArguments {
     #[default]
     Absent,
-    /// The concatenated fragments. They are parsed only at the end: a fragment may end inside an escape sequence.
+    /// The concatenated fragments. They are parsed only at the end: a fragment may end inside an escape
+    /// sequence.
     Text(String),
     /// A value that was sent in one piece.
     Complete(Value),
@@ -89,8 +90,8 @@ impl ReceivedCall {
         }
     }
 
-    /// Returns the arguments as an object, for APIs that accept nothing else. Any other value is wrapped in an
-    /// object, so that the model still sees what it wrote and why the result is an error.
+    /// Returns the arguments as an object, for APIs that accept nothing else. Any other value is wrapped in
+    /// an object, so that the model still sees what it wrote and why the result is an error.
     pub(crate) fn arguments_object(&self) -> Map<String, Value> {
         let wrapped = |key: &str, value: Value| Map::from_iter([(key.to_owned(), value)]);
         match &self.arguments {
@@ -111,6 +112,14 @@ impl ReceivedCall {
 }
 
 impl CallDraft {
+    /// Starts a call from the fields that all APIs have.
+    pub(crate) fn new(name: &str, id: Option<&str>, arguments: Option<&Value>) -> CallDraft {
+        let mut draft = CallDraft { name: name.to_owned(), ..CallDraft::default() };
+        draft.set_id(id);
+        draft.set_arguments(arguments);
+        draft
+    }
+
     /// Sets the id, unless it is empty: some servers write `""` for a missing id.
     pub(crate) fn set_id(&mut self, id: Option<&str>) {
         if let Some(id) = id.filter(|id| !id.is_empty()) {
@@ -143,8 +152,8 @@ impl CallDraft {
         }
     }
 
-    /// Parses text into the object that it contains, for APIs whose arguments are objects and only their streams
-    /// send text. Text that is not JSON stays text; `decode` reports the error.
+    /// Parses text into the object that it contains, for APIs whose arguments are objects and only their
+    /// streams send text. Text that is not JSON stays text; `decode` reports the error.
     pub(crate) fn parse_arguments(&mut self) {
         let parsed = match &self.arguments {
             PartialArguments::Text(text) if !text.trim().is_empty() => serde_json::from_str(text),

@@ -5,7 +5,7 @@ use std::fmt;
 use serde_json::{Map, Value};
 use toolwire_contract::json_kind;
 
-use super::ResponseError;
+use super::{ReadResult, ResponseError};
 
 /// A position in a response: a value and the path to it.
 ///
@@ -39,19 +39,19 @@ impl<'a> JsonCursor<'a> {
         Some(JsonCursor { value, parent: Some(self), step: Step::Key(key) })
     }
 
-    pub(crate) fn string(&'a self, key: &'a str) -> Result<Option<&'a str>, ResponseError> {
+    pub(crate) fn string(&'a self, key: &'a str) -> ReadResult<Option<&'a str>> {
         self.get(key).map(|cursor| cursor.value.as_str().ok_or_else(|| cursor.error("a string"))).transpose()
     }
 
-    pub(crate) fn required_string(&'a self, key: &'a str) -> Result<&'a str, ResponseError> {
+    pub(crate) fn required_string(&'a self, key: &'a str) -> ReadResult<&'a str> {
         self.string(key)?.ok_or_else(|| self.error_at(key, "a string"))
     }
 
-    pub(crate) fn index(&'a self, key: &'a str) -> Result<Option<u64>, ResponseError> {
+    pub(crate) fn index(&'a self, key: &'a str) -> ReadResult<Option<u64>> {
         self.get(key).map(|cursor| cursor.value.as_u64().ok_or_else(|| cursor.error("an index"))).transpose()
     }
 
-    pub(crate) fn required_index(&'a self, key: &'a str) -> Result<u64, ResponseError> {
+    pub(crate) fn required_index(&'a self, key: &'a str) -> ReadResult<u64> {
         self.index(key)?.ok_or_else(|| self.error_at(key, "an index"))
     }
 
@@ -60,7 +60,7 @@ impl<'a> JsonCursor<'a> {
     }
 
     /// Iterates over the elements of an array.
-    pub(crate) fn items(&'a self) -> Result<impl Iterator<Item = JsonCursor<'a>>, ResponseError> {
+    pub(crate) fn items(&'a self) -> ReadResult<impl Iterator<Item = JsonCursor<'a>>> {
         let items = self.value.as_array().ok_or_else(|| self.error("an array"))?;
         Ok(items.iter().enumerate().map(|(index, value)| JsonCursor {
             value,
@@ -69,7 +69,7 @@ impl<'a> JsonCursor<'a> {
         }))
     }
 
-    pub(crate) fn object(&self) -> Result<&'a Map<String, Value>, ResponseError> {
+    pub(crate) fn object(&self) -> ReadResult<&'a Map<String, Value>> {
         self.value.as_object().ok_or_else(|| self.error("an object"))
     }
 
@@ -94,7 +94,7 @@ impl<'a> JsonCursor<'a> {
     }
 
     /// Fails if there is an `error`: `{"error": "…"}` or `{"error": {"message": "…"}}`.
-    pub(crate) fn reject_error(&self) -> Result<(), ResponseError> {
+    pub(crate) fn reject_error(&self) -> ReadResult {
         let Some(error) = self.value.get("error").filter(|error| !error.is_null()) else { return Ok(()) };
         let message = error.as_str().or_else(|| error.get("message")?.as_str());
         Err(self.provider_error(message.map_or_else(|| error.to_string(), str::to_owned)))

@@ -5,6 +5,9 @@ use toolwire_contract::ModelResponse;
 
 use super::ReceivedCall;
 
+/// The outcome of reading a part of a response.
+pub(crate) type ReadResult<T = ()> = Result<T, ResponseError>;
+
 /// A response that cannot be used.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -29,8 +32,9 @@ pub enum ResponseError {
         /// The response up to that point; all its calls are unusable.
         response: Box<ModelResponse>,
     },
-    /// The response was cut off. Its calls must not run, even if they look complete; each can be given an error
-    /// as its result. Only [`read_calls`](crate::read_calls) and [`CallStream`](crate::CallStream) return this.
+    /// The response was cut off. Its calls must not run, even if they look complete; each can be given an
+    /// error as its result. Only [`read_calls`](crate::read_calls) and [`CallStream`](crate::CallStream)
+    /// return this.
     #[error("the response was cut off ({reason}) with {} unfinished", count(.calls.len()))]
     CutOff { reason: String, calls: Vec<ReceivedCall> },
 }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use toolwire_contract::{Content, ModelEvent, StopReason, Usage};
 
-use super::{CallDraft, JsonCursor, ResponseError};
+use super::{CallDraft, JsonCursor, ReadResult, ResponseError};
 
 /// The parts that every API reports in some form. Text and thinking are in the reader until it finishes.
 #[derive(Debug, Default)]
@@ -86,6 +86,14 @@ impl PartialBlock {
     pub(crate) fn text(text: impl Into<String>) -> PartialBlock {
         PartialBlock::Text { text: text.into(), provider_data: None }
     }
+
+    pub(crate) fn thinking(text: impl Into<String>, provider_data: Option<Value>) -> PartialBlock {
+        PartialBlock::Thinking { text: text.into(), provider_data }
+    }
+
+    pub(crate) fn opaque(type_name: &str, provider_data: Map<String, Value>) -> PartialBlock {
+        PartialBlock::Opaque { type_name: type_name.to_owned(), provider_data: Value::Object(provider_data) }
+    }
 }
 
 impl ResponseParts {
@@ -126,11 +134,7 @@ impl ResponseParts {
     }
 
     /// Fails if the API has already reported the end of the response.
-    pub(crate) fn require_open(
-        &self,
-        position: &JsonCursor<'_>,
-        expected: &'static str,
-    ) -> Result<(), ResponseError> {
+    pub(crate) fn require_open(&self, position: &JsonCursor<'_>, expected: &'static str) -> ReadResult {
         if self.ending.is_some() { Err(position.error(expected)) } else { Ok(()) }
     }
 
@@ -150,7 +154,7 @@ impl ResponseParts {
         self,
         blocks: Vec<PartialBlock>,
         usage: Option<Usage>,
-    ) -> Result<ParsedResponse, ResponseError> {
+    ) -> ReadResult<ParsedResponse> {
         let is_complete = self.ending.is_some();
         let (stop, cut_off) = match self.ending {
             Some(Ending::Finished(stop)) => (stop, None),
@@ -171,46 +175,12 @@ impl ResponseParts {
     }
 }
 
-/// Blocks of a stream, in the order in which they began and found by the API's index.
-#[derive(Debug)]
-pub(crate) struct IndexedBlocks<Block>(Vec<(u64, Block)>);
-
 /// A block of a stream: a call, or the JSON of any other block as a complete response has it.
 #[derive(Debug)]
 pub(crate) enum StreamedBlock {
     /// The index of the call in [`ResponseParts::calls`].
     Call(usize),
     Json(Map<String, Value>),
-}
-
-impl<Block> Default for IndexedBlocks<Block> {
-    fn default() -> Self {
-        IndexedBlocks(Vec::new())
-    }
-}
-
-impl<Block> IndexedBlocks<Block> {
-    /// The most recent block is found first: fragments almost always belong to it.
-    pub(crate) fn get(&mut self, index: u64) -> Option<&mut Block> {
-        self.0.iter_mut().rev().find(|(known, _)| *known == index).map(|(_, block)| block)
-    }
-
-    pub(crate) fn push(&mut self, index: u64, block: Block) {
-        self.0.push((index, block));
-    }
-
-    pub(crate) fn get_or_insert(&mut self, index: u64, block: impl FnOnce() -> Block) -> &mut Block {
-        let position = self.0.iter().rposition(|(known, _)| *known == index);
-        let position = position.unwrap_or_else(|| {
-            self.push(index, block());
-            self.0.len() - 1
-        });
-        &mut self.0[position].1
-    }
-
-    pub(crate) fn into_blocks(self) -> impl Iterator<Item = Block> {
-        self.0.into_iter().map(|(_, block)| block)
-    }
 }
 
 /// Appends a fragment to the text of a key, which is created if it is missing.

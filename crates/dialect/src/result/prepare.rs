@@ -1,7 +1,7 @@
 //! Prepares a result: converts its content into parts that an API accepts.
 
 use serde_json::Value;
-use toolwire_contract::{Content, ResourceBody, ResourceContents, ResourceLink};
+use toolwire_contract::{Content, ResourceBody, ResourceLink};
 
 use super::media::{
     self, Media, decode, encode, file_name, is_recognizable, is_textual, normalize_type, sniff,
@@ -24,6 +24,9 @@ pub(crate) struct ContentLimits {
     pub(crate) max_file_bytes: usize,
     /// Whether media of any type is accepted, including audio.
     pub(crate) accepts_any_media: bool,
+    /// Whether the model accepts images and files, see [`ResultOptions`].
+    pub(crate) images: bool,
+    pub(crate) files: bool,
     /// The maximum number of characters of text in one result.
     pub(crate) max_text_chars: usize,
     pub(crate) structured: StructuredContent,
@@ -36,7 +39,8 @@ pub(crate) enum StructuredContent {
     Text,
     /// As a value, unless its numbers would lose digits.
     Value,
-    /// As a value, unless its numbers would lose digits or it has a key `$ref`, which the API reads as its own reference.
+    /// As a value, unless its numbers would lose digits or it has a key `$ref`, which the API reads as its
+    /// own reference.
     ValueWithoutRefs,
 }
 
@@ -49,10 +53,19 @@ impl ContentLimits {
         file_types: &[],
         max_file_bytes: 0,
         accepts_any_media: false,
+        images: true,
+        files: true,
         // OpenAI's limit is 10,485,760; the rest is reserved for line breaks, notes and the prefix `Error:`.
         max_text_chars: 10_000_000,
         structured: StructuredContent::Text,
     };
+
+    /// Applies the limits of the model.
+    pub(crate) fn with_options(self, options: &ResultOptions) -> ContentLimits {
+        let budget = options.text_budget.unwrap_or(usize::MAX);
+        let max_text_chars = self.max_text_chars.min(budget);
+        ContentLimits { images: options.images, files: options.files, max_text_chars, ..self }
+    }
 }
 
 /// A result whose content an API accepts, ready to be written in a family's JSON.
@@ -96,7 +109,6 @@ impl<'a> PreparedResult<'a> {
         dialect: Dialect,
         outcome: &CallOutcome<'a>,
         limits: &ContentLimits,
-        options: &ResultOptions,
     ) -> PreparedResult<'a> {
         let missing;
         let result = match outcome.result {
@@ -106,7 +118,6 @@ impl<'a> PreparedResult<'a> {
                 &missing
             }
         };
-        let budget = options.text_budget.unwrap_or(usize::MAX).min(limits.max_text_chars);
         let blocks: Vec<&Content> = result.blocks().iter().filter(|block| block.is_for_model()).collect();
 
         let mut structured = None;
@@ -122,7 +133,7 @@ impl<'a> PreparedResult<'a> {
                 })
                 .unzip();
             let duplicates = duplicates(value, &texts);
-            if is_sent_as_value(value, limits, budget) {
+            if is_sent_as_value(value, limits) {
                 structured = Some(clean_value(value));
                 duplicate_blocks = duplicates.into_iter().map(|duplicate| positions[duplicate]).collect();
             } else if duplicates.is_empty() {
@@ -131,8 +142,7 @@ impl<'a> PreparedResult<'a> {
         }
 
         let sent = blocks.iter().enumerate().filter(|(position, _)| !duplicate_blocks.contains(position));
-        let mut parts: Vec<ContentPart> =
-            sent.map(|(_, block)| content_part(block, limits, options)).collect();
+        let mut parts: Vec<ContentPart> = sent.map(|(_, block)| content_part(block, limits)).collect();
         parts.extend(structured_text.map(ContentPart::Text));
         if parts.is_empty() && structured.is_none() && blocks.len() < result.blocks().len() {
             parts.push(ContentPart::Text(FOR_USER_ONLY.to_owned()));
@@ -141,20 +151,23 @@ impl<'a> PreparedResult<'a> {
             ContentPart::Text(text) => Some(text),
             _ => None,
         });
-        truncate_all(texts, budget);
+        truncate_all(texts, limits.max_text_chars);
         parts.retain(|part| part.as_text() != Some(""));
         let id = wire_id(dialect, outcome.call.id.as_str());
         PreparedResult { call: outcome.call, id, parts, structured, is_error: result.is_error() }
     }
 
-    /// Returns the texts, with a line from `note` in place of each media part. There is always at least one.
-    pub(crate) fn texts(&self, note: impl Fn(&Media) -> String) -> Vec<String> {
+    /// Returns the texts, with a note in place of each media part that says where it is sent:
+    /// `[image/png, 12 kB, attached]`. There is always at least one text.
+    pub(crate) fn texts(&self, location: &str) -> Vec<String> {
         let mut texts: Vec<String> = self
             .parts
             .iter()
             .map(|part| match part {
                 ContentPart::Text(text) => text.clone(),
-                ContentPart::Image(media) | ContentPart::File(media) => note(media),
+                ContentPart::Image(media) | ContentPart::File(media) => {
+                    format!("[{}, {}, {location}]", media.media_type, format_size(media.bytes))
+                }
             })
             .collect();
         if texts.is_empty() {
@@ -163,9 +176,10 @@ impl<'a> PreparedResult<'a> {
         texts
     }
 
-    /// Returns [`PreparedResult::texts`] for APIs without an error flag: the first text is marked as an error.
-    pub(crate) fn texts_with_error(&self, note: impl Fn(&Media) -> String) -> Vec<String> {
-        let mut texts = self.texts(note);
+    /// Returns [`PreparedResult::texts`] for APIs without an error flag: the first text is marked as an
+    /// error.
+    pub(crate) fn texts_with_error(&self, location: &str) -> Vec<String> {
+        let mut texts = self.texts(location);
         if self.is_error {
             texts[0] = error_text(&texts[0]);
         }
@@ -177,8 +191,8 @@ impl<'a> PreparedResult<'a> {
         self.parts.iter().filter_map(ContentPart::as_media)
     }
 
-    /// Returns the line before media that is separate from its result. It names the call and quotes nothing from the
-    /// tool: text of a tool must not look like text of the user.
+    /// Returns the line before media that is separate from its result. It names the call and quotes nothing
+    /// from the tool: text of a tool must not look like text of the user.
     pub(crate) fn label(&self, media: &Media) -> String {
         let kind = if media.media_type.starts_with("image/") { "Image" } else { "File" };
         format!("{kind} returned by `{}` (call {}):", self.call.name, self.id)
@@ -190,13 +204,8 @@ pub(crate) fn error_text(text: &str) -> String {
     if text.starts_with("Error:") { text.to_owned() } else { format!("Error: {text}") }
 }
 
-/// Describes media that is sent elsewhere or not at all: `[image/png, 12 kB, attached]`.
-pub(crate) fn media_note(media: &Media, location: &str) -> String {
-    format!("[{}, {}, {location}]", media.media_type, format_size(media.bytes))
-}
-
-fn is_sent_as_value(value: &Value, limits: &ContentLimits, budget: usize) -> bool {
-    let is_in_budget = || value.to_string().chars().count() <= budget;
+fn is_sent_as_value(value: &Value, limits: &ContentLimits) -> bool {
+    let is_in_budget = || value.to_string().chars().count() <= limits.max_text_chars;
     match limits.structured {
         StructuredContent::Text => false,
         StructuredContent::Value => has_exact_numbers(value) && is_in_budget(),
@@ -207,29 +216,20 @@ fn is_sent_as_value(value: &Value, limits: &ContentLimits, budget: usize) -> boo
 }
 
 /// Converts a block to a part that the API accepts.
-pub(crate) fn content_part(block: &Content, limits: &ContentLimits, options: &ResultOptions) -> ContentPart {
+pub(crate) fn content_part(block: &Content, limits: &ContentLimits) -> ContentPart {
     match block {
         Content::Text { text, .. } => ContentPart::Text(clean(text)),
         Content::Image { data, mime_type, .. } | Content::Audio { data, mime_type, .. } => {
-            media_part(data, Some(mime_type), None, limits, options)
+            media_part(data, Some(mime_type), None, limits)
         }
-        Content::Resource { resource, .. } => resource_part(resource, limits, options),
+        Content::Resource { resource, .. } => match &resource.body {
+            ResourceBody::Text(text) => ContentPart::Text(clean(&format!("{}\n{text}", resource.uri))),
+            ResourceBody::Blob(blob) => {
+                media_part(blob, resource.mime_type.as_deref(), Some(&resource.uri), limits)
+            }
+        },
         Content::ResourceLink(link) => ContentPart::Text(clean(&link_text(link))),
         Content::Other(value) => ContentPart::Text(clean(&without_base64(value).to_string())),
-    }
-}
-
-fn resource_part(
-    resource: &ResourceContents,
-    limits: &ContentLimits,
-    options: &ResultOptions,
-) -> ContentPart {
-    let uri = resource.uri.as_str();
-    match &resource.body {
-        ResourceBody::Text(text) => ContentPart::Text(clean(&format!("{uri}\n{text}"))),
-        ResourceBody::Blob(blob) => {
-            media_part(blob, resource.mime_type.as_deref(), Some(uri), limits, options)
-        }
     }
 }
 
@@ -253,15 +253,9 @@ fn link_text(link: &ResourceLink) -> String {
     text
 }
 
-/// Converts media to media that the API accepts, to text, or to a note. Media that an API rejects must not be sent: it
-/// would stay in the history, and the API would reject every later request.
-fn media_part(
-    data: &str,
-    declared: Option<&str>,
-    uri: Option<&str>,
-    limits: &ContentLimits,
-    options: &ResultOptions,
-) -> ContentPart {
+/// Converts media to media that the API accepts, to text, or to a note. Media that an API rejects must not be
+/// sent: it would stay in the history, and the API would reject every later request.
+fn media_part(data: &str, declared: Option<&str>, uri: Option<&str>, limits: &ContentLimits) -> ContentPart {
     let declared = normalize_type(declared.unwrap_or_default());
     let note = |media_type: &str, bytes: Option<usize>, reason: &str| {
         let uri = uri.map(|uri| format!("{uri}, ")).unwrap_or_default();
@@ -285,9 +279,9 @@ fn media_part(
     }
     let is_image = media_type.starts_with("image/");
     let (types, max_bytes, is_supported) = if is_image {
-        (limits.image_types, limits.max_image_bytes, options.images)
+        (limits.image_types, limits.max_image_bytes, limits.images)
     } else {
-        (limits.file_types, limits.max_file_bytes, options.files)
+        (limits.file_types, limits.max_file_bytes, limits.files)
     };
     if !is_supported || !(limits.accepts_any_media || types.contains(&media_type.as_str())) {
         return note(&media_type, count, "");

@@ -8,8 +8,8 @@ pub(crate) const NO_OUTPUT: &str = "(no output)";
 /// The text for a result whose content is all meant for the user only.
 pub(crate) const FOR_USER_ONLY: &str = "(the output is meant for the user only)";
 
-/// Replaces NUL, which is valid in JSON but rejected by many APIs or treated as the end of the text. (An unpaired
-/// surrogate, the other such character, cannot exist in a Rust string.)
+/// Replaces NUL, which is valid in JSON but rejected by many APIs or treated as the end of the text. (An
+/// unpaired surrogate, the other such character, cannot exist in a Rust string.)
 pub(crate) fn clean(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }
@@ -36,8 +36,8 @@ pub(crate) fn format_size(bytes: usize) -> String {
     }
 }
 
-/// Truncates texts, in their order, so that all of them together have at most `budget` characters. A marker at the
-/// cut reports how many characters are missing.
+/// Truncates texts, in their order, so that all of them together have at most `budget` characters. A marker
+/// at the cut reports how many characters are missing.
 pub(crate) fn truncate_all<'a>(texts: impl Iterator<Item = &'a mut String> + 'a, budget: usize) {
     let mut texts: Vec<&mut String> = texts.collect();
     let total: usize = texts.iter().map(|text| text.chars().count()).sum();
@@ -70,8 +70,8 @@ fn marker(characters: usize) -> String {
 
 /// Returns the indexes of `texts` that repeat the structured content.
 ///
-/// Servers repeat structured content as JSON text. Some wrap a value that is not an object as `{"result": …}` and write
-/// the bare value as text, or an array as one text per item.
+/// Servers repeat structured content as JSON text. Some wrap a value that is no object as `{"result": …}`
+/// and write the bare value as text, or an array as one text per item.
 pub(crate) fn duplicates(structured: &Value, texts: &[&str]) -> Vec<usize> {
     let same = |text: &str, value: &Value| {
         serde_json::from_str::<Value>(text).is_ok_and(|parsed| is_equal(&parsed, value))
@@ -125,7 +125,8 @@ fn is_exact_double(number: &Number) -> bool {
     digits.trim_start_matches('0').len() <= 15 && is_in_range
 }
 
-/// Whether every number in a value keeps its digits as a double. APIs built on protobuf's `Struct` store only doubles.
+/// Whether every number in a value keeps its digits as a double. APIs built on protobuf's `Struct` store only
+/// doubles.
 pub(crate) fn has_exact_numbers(value: &Value) -> bool {
     match value {
         Value::Number(number) => is_exact_double(number),

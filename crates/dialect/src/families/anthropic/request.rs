@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 use crate::request::{
     AssistantBlock, Choice, PreparedRequest, SetFields, Turn, UNAVAILABLE_TOOL, add_content,
 };
-use crate::result::{ContentLimits, ContentPart, NO_OUTPUT, PreparedResult, media_note, prepare_results};
-use crate::{CallOutcome, Dialect, ReceivedCall, ResultOptions, wire_id};
+use crate::result::{ContentLimits, ContentPart, NO_OUTPUT, PreparedResult, ResultTurn};
+use crate::{Dialect, ReceivedCall, wire_id};
 
 pub(super) const LIMITS: ContentLimits = ContentLimits {
     image_types: &["image/jpeg", "image/png", "image/gif", "image/webp"],
@@ -50,7 +50,8 @@ fn assistant_block(request: &PreparedRequest<'_>, block: &AssistantBlock<'_>) ->
 
 fn set_tools(request: &PreparedRequest<'_>, body: &mut Map<String, Value>) {
     if request.tools.is_empty() {
-        // The API rejects a history with calls if there are no tools, so the called tools are listed and forbidden.
+        // The API rejects a history with calls if there are no tools, so the called tools are listed and
+        // forbidden.
         let tool = |name| {
             let schema = json!({"type": "object", "properties": {}});
             json!({"name": name, "description": UNAVAILABLE_TOOL, "input_schema": schema})
@@ -87,18 +88,14 @@ pub(super) fn write_calls(dialect: Dialect, calls: &[&ReceivedCall]) -> Vec<Valu
     vec![json!({"role": "assistant", "content": blocks})]
 }
 
-pub(super) fn write_results(
-    dialect: Dialect,
-    outcomes: &[CallOutcome<'_>],
-    options: &ResultOptions,
-) -> Vec<Value> {
-    vec![json!({"role": "user", "content": result_blocks(dialect, outcomes, options)})]
+pub(super) fn write_results(turn: &ResultTurn<'_>) -> Vec<Value> {
+    vec![json!({"role": "user", "content": result_blocks(turn)})]
 }
 
-/// Writes the results of a turn, which must come first in the next user message. A result that is an error can contain
-/// only text, so its media follows after the last result.
-fn result_blocks(dialect: Dialect, outcomes: &[CallOutcome<'_>], options: &ResultOptions) -> Vec<Value> {
-    let results = prepare_results(dialect, outcomes, &LIMITS, options);
+/// Writes the results of a turn, which must come first in the next user message. A result that is an error
+/// can contain only text, so its media follows after the last result.
+fn result_blocks(turn: &ResultTurn<'_>) -> Vec<Value> {
+    let results = turn.prepare(LIMITS);
     let mut blocks: Vec<Value> = results.iter().map(result_block).collect();
     for result in results.iter().filter(|result| result.is_error) {
         for part in &result.parts {
@@ -114,7 +111,7 @@ fn result_blocks(dialect: Dialect, outcomes: &[CallOutcome<'_>], options: &Resul
 fn result_block(result: &PreparedResult<'_>) -> Value {
     let text = |text: &str| json!({"type": "text", "text": text});
     let content: Vec<Value> = if result.is_error {
-        let texts = result.texts(|media| media_note(media, "after the results"));
+        let texts = result.texts("after the results");
         texts.iter().map(|line| text(line)).collect()
     } else if result.parts.is_empty() {
         vec![text(NO_OUTPUT)]

@@ -1,23 +1,26 @@
 //! Reads Messages responses and streams. Streamed blocks are assembled into the form of a complete response.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
-use toolwire_contract::{StopReason, Usage};
+use toolwire_contract::StopReason;
 
 use crate::response::{
-    CallDraft, Ending, IndexedBlocks, JsonCursor, PartialBlock, ResponseError, ResponseParts, ResponseReader,
-    StreamedBlock, UsagePaths, append,
+    CallDraft, Ending, JsonCursor, PartialBlock, ReadResult, ResponseParts, ResponseReader, StreamedBlock,
+    UsagePaths, append,
 };
 
 #[derive(Debug, Default)]
 pub(super) struct AnthropicReader {
-    blocks: IndexedBlocks<StreamedBlock>,
+    /// By their index in the message.
+    blocks: BTreeMap<u64, StreamedBlock>,
 }
 
 /// The key for the JSON fragments of a block until it is complete. The API has no such key.
 const INPUT_FRAGMENTS: &str = "toolwire/fragments";
 
 impl ResponseReader for AnthropicReader {
-    fn event(&mut self, event: &JsonCursor<'_>, response: &mut ResponseParts) -> Result<(), ResponseError> {
+    fn event(&mut self, event: &JsonCursor<'_>, response: &mut ResponseParts) -> ReadResult {
         event.object()?;
         match event.string("type")? {
             Some("message_start") => {
@@ -29,7 +32,7 @@ impl ResponseReader for AnthropicReader {
                 let block = event.get("content_block");
                 let block = block.ok_or_else(|| event.error_at("content_block", "a block"))?;
                 response.require_open(event, "no block after the stop reason")?;
-                if self.blocks.get(index).is_some() {
+                if self.blocks.contains_key(&index) {
                     return Err(event.error_at("index", "an index that no other block has"));
                 }
                 self.begin(index, &block, response)
@@ -43,7 +46,7 @@ impl ResponseReader for AnthropicReader {
         }
     }
 
-    fn body(&mut self, body: &JsonCursor<'_>, response: &mut ResponseParts) -> Result<(), ResponseError> {
+    fn body(&mut self, body: &JsonCursor<'_>, response: &mut ResponseParts) -> ReadResult {
         body.object()?;
         body.reject_error()?;
         read_head(body, response)?;
@@ -61,37 +64,30 @@ impl ResponseReader for AnthropicReader {
 
     fn finish(self: Box<Self>, response: &mut ResponseParts) -> Vec<PartialBlock> {
         response.calls.iter_mut().for_each(CallDraft::parse_arguments);
-        self.blocks.into_blocks().map(finish_block).collect()
+        self.blocks.into_values().map(finish_block).collect()
     }
 }
 
 impl AnthropicReader {
-    fn begin(
-        &mut self,
-        index: u64,
-        block: &JsonCursor<'_>,
-        response: &mut ResponseParts,
-    ) -> Result<(), ResponseError> {
+    fn begin(&mut self, index: u64, block: &JsonCursor<'_>, response: &mut ResponseParts) -> ReadResult {
         let fields = block.object()?;
         // `server_tool_use` and `mcp_tool_use` run at the provider.
         if block.string("type")? == Some("tool_use") {
-            let mut draft =
-                CallDraft { name: block.required_string("name")?.to_owned(), ..CallDraft::default() };
-            draft.set_id(block.string("id")?);
-            draft.set_arguments(fields.get("input"));
-            self.blocks.push(index, StreamedBlock::Call(response.begin_call(draft)));
+            let name = block.required_string("name")?;
+            let draft = CallDraft::new(name, block.string("id")?, fields.get("input"));
+            self.blocks.insert(index, StreamedBlock::Call(response.begin_call(draft)));
         } else {
             response.emit_text(block.string("text")?.unwrap_or_default());
             response.emit_thinking(block.string("thinking")?.unwrap_or_default());
-            self.blocks.push(index, StreamedBlock::Json(fields.clone()));
+            self.blocks.insert(index, StreamedBlock::Json(fields.clone()));
         }
         Ok(())
     }
 
-    fn append(&mut self, event: &JsonCursor<'_>, response: &mut ResponseParts) -> Result<(), ResponseError> {
+    fn append(&mut self, event: &JsonCursor<'_>, response: &mut ResponseParts) -> ReadResult {
         let delta = event.get("delta").ok_or_else(|| event.error_at("delta", "a delta"))?;
         let delta_type = delta.string("type")?;
-        let fields = match self.blocks.get(event.required_index("index")?) {
+        let fields = match self.blocks.get_mut(&event.required_index("index")?) {
             Some(StreamedBlock::Json(fields)) => fields,
             Some(&mut StreamedBlock::Call(call)) => {
                 if delta_type == Some("input_json_delta") {
@@ -133,13 +129,13 @@ impl AnthropicReader {
     }
 }
 
-fn read_head(message: &JsonCursor<'_>, response: &mut ResponseParts) -> Result<(), ResponseError> {
+fn read_head(message: &JsonCursor<'_>, response: &mut ResponseParts) -> ReadResult {
     response.set_id(message.string("id")?);
     response.merge_usage(message.get("usage"));
     Ok(())
 }
 
-fn read_stop(message: &JsonCursor<'_>, response: &mut ResponseParts) -> Result<(), ResponseError> {
+fn read_stop(message: &JsonCursor<'_>, response: &mut ResponseParts) -> ReadResult {
     let Some(reason) = message.string("stop_reason")? else { return Ok(()) };
     response.ending = Some(match reason {
         "end_turn" | "stop_sequence" => Ending::Finished(StopReason::End),
@@ -165,11 +161,9 @@ fn finish_block(block: StreamedBlock) -> PartialBlock {
             let text = text_of(&fields, "thinking");
             // The API rejects thinking without its signature, as in a response that was cut off.
             let is_signed = !text_of(&fields, "signature").is_empty();
-            PartialBlock::Thinking { text, provider_data: is_signed.then_some(Value::Object(fields)) }
+            PartialBlock::thinking(text, is_signed.then_some(Value::Object(fields)))
         }
-        "redacted_thinking" => {
-            PartialBlock::Thinking { text: String::new(), provider_data: Some(Value::Object(fields)) }
-        }
+        "redacted_thinking" => PartialBlock::thinking("", Some(Value::Object(fields))),
         other => {
             // A call that the provider runs streams its input in fragments too.
             if let Some(Value::String(fragments)) = fields.shift_remove(INPUT_FRAGMENTS)
@@ -177,18 +171,15 @@ fn finish_block(block: StreamedBlock) -> PartialBlock {
             {
                 fields.insert("input".to_owned(), input);
             }
-            PartialBlock::Opaque { type_name: other.to_owned(), provider_data: Value::Object(fields) }
+            PartialBlock::opaque(other, fields)
         }
     }
 }
 
 /// The API counts cached tokens beside the input.
-pub(super) fn read_usage(reported: &Value) -> Option<Usage> {
-    let paths = UsagePaths {
-        input: &["/input_tokens", "/cache_creation_input_tokens", "/cache_read_input_tokens"],
-        output: &["/output_tokens"],
-        cached: &["/cache_read_input_tokens"],
-        reasoning: &[],
-    };
-    paths.read(reported)
-}
+pub(super) const USAGE: UsagePaths<'static> = UsagePaths {
+    input: &["/input_tokens", "/cache_creation_input_tokens", "/cache_read_input_tokens"],
+    output: &["/output_tokens"],
+    cached: &["/cache_read_input_tokens"],
+    reasoning: &[],
+};

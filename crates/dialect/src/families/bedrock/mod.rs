@@ -9,7 +9,7 @@ use crate::request::FamilyRules;
 pub(super) const FORMAT: FamilyFormat = FamilyFormat {
     rules: FamilyRules { alternates_roles: true, can_forbid_calls: false, ..FamilyRules::DEFAULT },
     new_reader: || Box::<response::BedrockReader>::default(),
-    read_usage: response::read_usage,
+    read_usage: |reported| response::USAGE.read(reported),
     user_limits: |_, _| request::LIMITS,
     write_request: request::write_request,
     write_calls: request::write_calls,

@@ -7,10 +7,9 @@ use crate::request::{
     AssistantBlock, Choice, PreparedRequest, SetFields, Turn, UNAVAILABLE_TOOL, add_content,
 };
 use crate::result::{
-    ContentLimits, ContentPart, Media, NO_OUTPUT, PreparedResult, StructuredContent, media_note,
-    prepare_results,
+    ContentLimits, ContentPart, Media, NO_OUTPUT, PreparedResult, ResultTurn, StructuredContent,
 };
-use crate::{CallOutcome, Dialect, ReceivedCall, ResultOptions, wire_id};
+use crate::{Dialect, ReceivedCall, ResultOptions, wire_id};
 
 pub(super) const LIMITS: ContentLimits = ContentLimits {
     image_types: &["image/png", "image/jpeg", "image/gif", "image/webp"],
@@ -73,7 +72,8 @@ fn assistant_block(request: &PreparedRequest<'_>, block: &AssistantBlock<'_>) ->
 
 fn tool_config(request: &PreparedRequest<'_>) -> Option<Value> {
     if request.tools.is_empty() {
-        // The API rejects a history with calls if there are no tools, and it has no choice that forbids calls.
+        // The API rejects a history with calls if there are no tools, and it has no choice that forbids
+        // calls.
         let tool = |name| {
             let schema = json!({"json": {"type": "object", "properties": {}}});
             json!({"toolSpec": {"name": name, "description": UNAVAILABLE_TOOL, "inputSchema": schema}})
@@ -103,29 +103,24 @@ pub(super) fn write_calls(dialect: Dialect, calls: &[&ReceivedCall]) -> Vec<Valu
 }
 
 /// Writes a message that contains only results: some models reject anything else in it.
-pub(super) fn write_results(
-    dialect: Dialect,
-    outcomes: &[CallOutcome<'_>],
-    options: &ResultOptions,
-) -> Vec<Value> {
-    vec![json!({"role": "user", "content": result_blocks(dialect, outcomes, options)})]
+pub(super) fn write_results(turn: &ResultTurn<'_>) -> Vec<Value> {
+    vec![json!({"role": "user", "content": result_blocks(turn)})]
 }
 
-fn result_blocks(dialect: Dialect, outcomes: &[CallOutcome<'_>], options: &ResultOptions) -> Vec<Value> {
-    let results = prepare_results(dialect, outcomes, &LIMITS, options);
-    results.iter().map(|result| result_block(result, options)).collect()
+fn result_blocks(turn: &ResultTurn<'_>) -> Vec<Value> {
+    let results = turn.prepare(LIMITS);
+    results.iter().map(|result| result_block(result, turn.options)).collect()
 }
 
 fn result_block(result: &PreparedResult<'_>, options: &ResultOptions) -> Value {
     let mut content: Vec<Value> = if result.is_error {
         // Some models reject media beside an error, and it cannot follow the results either.
-        let note = |media: &Media| media_note(media, "omitted");
         let has_only_structured = result.parts.is_empty() && result.structured.is_some();
         let texts = match (has_only_structured, options.error_flag) {
             (true, true) => Vec::new(),
             (true, false) => vec!["Error:".to_owned()],
-            (false, true) => result.texts(note),
-            (false, false) => result.texts_with_error(note),
+            (false, true) => result.texts("omitted"),
+            (false, false) => result.texts_with_error("omitted"),
         };
         texts.into_iter().map(|text| json!({"text": text})).collect()
     } else {
@@ -167,7 +162,8 @@ fn format_name(media: &Media) -> &str {
     media.media_type.rsplit('/').next().unwrap_or_default()
 }
 
-/// Returns a name of letters, digits and hyphens. The API rejects a conversation in which two documents have the same.
+/// Returns a name of letters, digits and hyphens. The API rejects a conversation in which two documents have
+/// the same.
 fn document_name(location: &str, media: &Media) -> String {
     let stem = media.name.rsplit_once('.').map_or(media.name.as_str(), |(stem, _)| stem);
     let stem: String = stem.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();

@@ -1,21 +1,24 @@
 //! Reads Converse responses and streams. Streamed blocks are assembled into the form of a complete response.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
-use toolwire_contract::{StopReason, Usage};
+use toolwire_contract::StopReason;
 
 use crate::response::{
-    CallDraft, Ending, IndexedBlocks, JsonCursor, PartialBlock, ResponseError, ResponseParts, ResponseReader,
-    StreamedBlock, UsagePaths, append,
+    CallDraft, Ending, JsonCursor, PartialBlock, ReadResult, ResponseParts, ResponseReader, StreamedBlock,
+    UsagePaths, append,
 };
 
 #[derive(Debug, Default)]
 pub(super) struct BedrockReader {
-    blocks: IndexedBlocks<StreamedBlock>,
+    /// By their index in the message.
+    blocks: BTreeMap<u64, StreamedBlock>,
 }
 
 impl ResponseReader for BedrockReader {
     /// Reads an event: an object with the event's name as its only key.
-    fn event(&mut self, event: &JsonCursor<'_>, response: &mut ResponseParts) -> Result<(), ResponseError> {
+    fn event(&mut self, event: &JsonCursor<'_>, response: &mut ResponseParts) -> ReadResult {
         event.reject_error()?;
         for (name, body) in event.object()? {
             if name.ends_with("Exception") {
@@ -26,15 +29,12 @@ impl ResponseReader for BedrockReader {
         if let Some(start) = event.get("contentBlockStart")
             && let Some(block) = start.get("start")
         {
-            let index = start.index("contentBlockIndex")?;
-            if block.get("toolUse").is_some() {
-                start.required_index("contentBlockIndex")?;
-                response.require_open(&start, "no block after the stop reason")?;
-                if self.blocks.get(index.unwrap_or_default()).is_some() {
-                    return Err(start.error_at("contentBlockIndex", "an index that no other block has"));
-                }
+            let index = start.required_index("contentBlockIndex")?;
+            response.require_open(&start, "no block after the stop reason")?;
+            if self.blocks.contains_key(&index) {
+                return Err(start.error_at("contentBlockIndex", "an index that no other block has"));
             }
-            self.begin(index.unwrap_or_default(), &block, response)?;
+            self.begin(index, &block, response)?;
         }
         if let Some(body) = event.get("contentBlockDelta")
             && let Some(delta) = body.get("delta")
@@ -50,7 +50,7 @@ impl ResponseReader for BedrockReader {
         Ok(())
     }
 
-    fn body(&mut self, body: &JsonCursor<'_>, response: &mut ResponseParts) -> Result<(), ResponseError> {
+    fn body(&mut self, body: &JsonCursor<'_>, response: &mut ResponseParts) -> ReadResult {
         body.object()?;
         body.reject_error()?;
         response.merge_usage(body.get("usage"));
@@ -66,27 +66,20 @@ impl ResponseReader for BedrockReader {
 
     fn finish(self: Box<Self>, response: &mut ResponseParts) -> Vec<PartialBlock> {
         response.calls.iter_mut().for_each(CallDraft::parse_arguments);
-        self.blocks.into_blocks().map(finish_block).collect()
+        self.blocks.into_values().map(finish_block).collect()
     }
 }
 
 impl BedrockReader {
-    fn begin(
-        &mut self,
-        index: u64,
-        block: &JsonCursor<'_>,
-        response: &mut ResponseParts,
-    ) -> Result<(), ResponseError> {
+    fn begin(&mut self, index: u64, block: &JsonCursor<'_>, response: &mut ResponseParts) -> ReadResult {
         let fields = block.object()?;
         if let Some(call) = block.get("toolUse") {
             call.object()?;
             // Other calls run at the provider.
             if call.string("type")? != Some("server_tool_use") {
-                let mut draft =
-                    CallDraft { name: call.required_string("name")?.to_owned(), ..CallDraft::default() };
-                draft.set_id(call.string("toolUseId")?);
-                draft.set_arguments(call.value().get("input"));
-                self.blocks.push(index, StreamedBlock::Call(response.begin_call(draft)));
+                let (name, id) = (call.required_string("name")?, call.string("toolUseId")?);
+                let draft = CallDraft::new(name, id, call.value().get("input"));
+                self.blocks.insert(index, StreamedBlock::Call(response.begin_call(draft)));
                 return Ok(());
             }
         }
@@ -94,7 +87,7 @@ impl BedrockReader {
         if let Some(reasoning) = block.value().pointer("/reasoningContent/reasoningText/text") {
             response.emit_thinking(reasoning.as_str().unwrap_or_default());
         }
-        self.blocks.push(index, StreamedBlock::Json(fields.clone()));
+        self.blocks.insert(index, StreamedBlock::Json(fields.clone()));
         Ok(())
     }
 
@@ -103,12 +96,11 @@ impl BedrockReader {
         body: &JsonCursor<'_>,
         delta: &JsonCursor<'_>,
         response: &mut ResponseParts,
-    ) -> Result<(), ResponseError> {
-        let index = body.index("contentBlockIndex")?.unwrap_or_default();
+    ) -> ReadResult {
+        let index = body.required_index("contentBlockIndex")?;
         if let Some(call) = delta.get("toolUse") {
             let fragment = call.string("input")?.unwrap_or_default();
-            body.required_index("contentBlockIndex")?;
-            return match self.blocks.get(index) {
+            return match self.blocks.get_mut(&index) {
                 Some(&mut StreamedBlock::Call(call)) => {
                     response.require_open(body, "no input after the stop reason")?;
                     response.calls[call].append_arguments(fragment);
@@ -119,7 +111,7 @@ impl BedrockReader {
             };
         }
         // Only calls have a start event. Text and thinking start with their first fragment.
-        let block = self.blocks.get_or_insert(index, || StreamedBlock::Json(Map::new()));
+        let block = self.blocks.entry(index).or_insert_with(|| StreamedBlock::Json(Map::new()));
         let StreamedBlock::Json(fields) = block else {
             return Err(delta.error("the input of a call"));
         };
@@ -150,7 +142,7 @@ impl BedrockReader {
     }
 }
 
-fn read_stop(position: &JsonCursor<'_>, response: &mut ResponseParts) -> Result<(), ResponseError> {
+fn read_stop(position: &JsonCursor<'_>, response: &mut ResponseParts) -> ReadResult {
     let Some(reason) = position.string("stopReason")? else { return Ok(()) };
     response.ending = Some(match reason {
         "end_turn" | "stop_sequence" => Ending::Finished(StopReason::End),
@@ -175,24 +167,19 @@ fn finish_block(block: StreamedBlock) -> PartialBlock {
     }
     if let Some(reasoning) = fields.get("reasoningContent") {
         let text = reasoning.pointer("/reasoningText/text").and_then(Value::as_str).unwrap_or_default();
-        return PartialBlock::Thinking { text: text.to_owned(), provider_data: Some(Value::Object(fields)) };
+        return PartialBlock::thinking(text.to_owned(), Some(Value::Object(fields)));
     }
-    match fields.keys().next() {
-        Some(type_name) => {
-            PartialBlock::Opaque { type_name: type_name.clone(), provider_data: Value::Object(fields) }
-        }
+    match fields.keys().next().cloned() {
+        Some(type_name) => PartialBlock::opaque(&type_name, fields),
         // The block started, but no content followed.
         None => PartialBlock::text(""),
     }
 }
 
 /// The API counts cached tokens beside the input.
-pub(super) fn read_usage(reported: &Value) -> Option<Usage> {
-    let paths = UsagePaths {
-        input: &["/inputTokens", "/cacheReadInputTokens", "/cacheWriteInputTokens"],
-        output: &["/outputTokens"],
-        cached: &["/cacheReadInputTokens"],
-        reasoning: &[],
-    };
-    paths.read(reported)
-}
+pub(super) const USAGE: UsagePaths<'static> = UsagePaths {
+    input: &["/inputTokens", "/cacheReadInputTokens", "/cacheWriteInputTokens"],
+    output: &["/outputTokens"],
+    cached: &["/cacheReadInputTokens"],
+    reasoning: &[],
+};

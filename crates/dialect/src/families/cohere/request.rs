@@ -4,8 +4,8 @@ use serde_json::{Map, Value, json};
 
 use crate::families::function_calls::write_call;
 use crate::request::{AssistantBlock, Choice, PreparedRequest, SetFields, Turn, calls};
-use crate::result::{ContentLimits, ContentPart, PreparedResult, media_note, prepare_results};
-use crate::{CallOutcome, Dialect, ReceivedCall, ResultOptions};
+use crate::result::{ContentLimits, ContentPart, PreparedResult, ResultTurn};
+use crate::{Dialect, ReceivedCall};
 
 pub(super) const USER_LIMITS: ContentLimits = ContentLimits {
     image_types: &["image/png", "image/jpeg", "image/gif", "image/webp"],
@@ -92,16 +92,12 @@ pub(super) fn write_calls(dialect: Dialect, calls: &[&ReceivedCall]) -> Vec<Valu
 }
 
 /// Writes each result as a message of documents, which the model can cite.
-pub(super) fn write_results(
-    dialect: Dialect,
-    outcomes: &[CallOutcome<'_>],
-    options: &ResultOptions,
-) -> Vec<Value> {
+pub(super) fn write_results(turn: &ResultTurn<'_>) -> Vec<Value> {
     let message = |result: &PreparedResult<'_>| {
-        let texts = result.texts_with_error(|media| media_note(media, "omitted")).into_iter();
+        let texts = result.texts_with_error("omitted").into_iter();
         let documents: Vec<Value> =
             texts.map(|text| json!({"type": "document", "document": {"data": text}})).collect();
         json!({"role": "tool", "tool_call_id": result.id, "content": documents})
     };
-    prepare_results(dialect, outcomes, &ContentLimits::TEXT, options).iter().map(message).collect()
+    turn.prepare(ContentLimits::TEXT).iter().map(message).collect()
 }

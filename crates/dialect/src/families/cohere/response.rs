@@ -7,13 +7,14 @@ use toolwire_contract::{StopReason, Usage};
 
 use crate::families::function_calls::{read_complete_calls, read_fragment};
 use crate::response::{
-    CallDraft, Ending, IndexedBlocks, JsonCursor, PartialBlock, ResponseError, ResponseParts, ResponseReader,
-    UsagePaths, append,
+    CallDraft, Ending, JsonCursor, PartialBlock, ReadResult, ResponseParts, ResponseReader, UsagePaths,
+    append,
 };
 
 #[derive(Debug, Default)]
 pub(super) struct CohereReader {
-    blocks: IndexedBlocks<Map<String, Value>>,
+    /// By their index in the content.
+    blocks: BTreeMap<u64, Map<String, Value>>,
     /// The model's plan for its calls. It is sent back with them.
     plan: String,
     /// The position of each call by the API's index.
@@ -21,7 +22,7 @@ pub(super) struct CohereReader {
 }
 
 impl ResponseReader for CohereReader {
-    fn event(&mut self, event: &JsonCursor<'_>, response: &mut ResponseParts) -> Result<(), ResponseError> {
+    fn event(&mut self, event: &JsonCursor<'_>, response: &mut ResponseParts) -> ReadResult {
         event.object()?;
         event.reject_error()?;
         response.set_id(event.string("id")?);
@@ -47,7 +48,7 @@ impl ResponseReader for CohereReader {
         Ok(())
     }
 
-    fn body(&mut self, body: &JsonCursor<'_>, response: &mut ResponseParts) -> Result<(), ResponseError> {
+    fn body(&mut self, body: &JsonCursor<'_>, response: &mut ResponseParts) -> ReadResult {
         body.object()?;
         body.reject_error()?;
         response.set_id(body.string("id")?);
@@ -64,7 +65,7 @@ impl ResponseReader for CohereReader {
             }
             Some(_) => {
                 let text = message.required_string("content")?;
-                self.blocks.push(0, Map::from_iter([("text".to_owned(), json!(text))]));
+                self.blocks.insert(0, Map::from_iter([("text".to_owned(), json!(text))]));
                 response.emit_text(text);
             }
             None => {}
@@ -79,14 +80,12 @@ impl ResponseReader for CohereReader {
         let mut blocks = Vec::new();
         if !self.plan.is_empty() {
             let provider_data = Some(json!({"tool_plan": self.plan}));
-            blocks.push(PartialBlock::Thinking { text: self.plan, provider_data });
+            blocks.push(PartialBlock::thinking(self.plan, provider_data));
         }
-        for block in self.blocks.into_blocks() {
+        for block in self.blocks.into_values() {
             let text_of = |key: &str| block.get(key).and_then(Value::as_str).map(str::to_owned);
             match (text_of("thinking"), text_of("text")) {
-                (Some(text), _) => {
-                    blocks.push(PartialBlock::Thinking { text, provider_data: Some(Value::Object(block)) })
-                }
+                (Some(text), _) => blocks.push(PartialBlock::thinking(text, Some(Value::Object(block)))),
                 (None, Some(text)) => blocks.push(PartialBlock::text(text)),
                 (None, None) => {}
             }
@@ -103,7 +102,7 @@ impl CohereReader {
         event: &JsonCursor<'_>,
         is_start: bool,
         response: &mut ResponseParts,
-    ) -> Result<(), ResponseError> {
+    ) -> ReadResult {
         response.require_open(event, "no call after the end of the message")?;
         let index = event.required_index("index")?;
         let delta = event.get("delta");
@@ -133,8 +132,8 @@ impl CohereReader {
         index: u64,
         fragment: &JsonCursor<'_>,
         response: &mut ResponseParts,
-    ) -> Result<(), ResponseError> {
-        let block = self.blocks.get_or_insert(index, Map::new);
+    ) -> ReadResult {
+        let block = self.blocks.entry(index).or_default();
         if let Some(type_name) = fragment.string("type")? {
             block.insert("type".to_owned(), json!(type_name));
         }
@@ -151,7 +150,7 @@ impl CohereReader {
 }
 
 /// Reads the finish reason and the usage.
-fn read_end(position: &JsonCursor<'_>, response: &mut ResponseParts) -> Result<(), ResponseError> {
+fn read_end(position: &JsonCursor<'_>, response: &mut ResponseParts) -> ReadResult {
     response.merge_usage(position.get("usage"));
     let Some(reason) = position.string("finish_reason")? else { return Ok(()) };
     response.ending = Some(match reason {

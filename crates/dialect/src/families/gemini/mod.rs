@@ -16,7 +16,7 @@ pub(super) const FORMAT: FamilyFormat = FamilyFormat {
         ..FamilyRules::DEFAULT
     },
     new_reader: || Box::<response::GeminiReader>::default(),
-    read_usage: response::read_usage,
+    read_usage: |reported| response::USAGE.read(reported),
     user_limits: |_, _| request::USER_LIMITS,
     write_request: request::write_request,
     write_calls: request::write_calls,

@@ -3,10 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use crate::request::{AssistantBlock, Choice, PreparedRequest, SetFields, Turn, add_content, calls};
-use crate::result::{
-    ContentLimits, ContentPart, Media, PreparedResult, StructuredContent, media_note, prepare_results,
-};
-use crate::{CallOutcome, Dialect, ReceivedCall, ResultOptions};
+use crate::result::{ContentLimits, ContentPart, Media, PreparedResult, ResultTurn, StructuredContent};
+use crate::{Dialect, ReceivedCall, ResultOptions};
 
 /// The value that Gemini 3 accepts instead of a signature for a call from another model.
 const FOREIGN_SIGNATURE: &str = "skip_thought_signature_validator";
@@ -119,19 +117,16 @@ pub(super) fn write_calls(_: Dialect, calls: &[&ReceivedCall]) -> Vec<Value> {
     vec![json!({"role": "model", "parts": call_parts(calls)})]
 }
 
-pub(super) fn write_results(
-    dialect: Dialect,
-    outcomes: &[CallOutcome<'_>],
-    options: &ResultOptions,
-) -> Vec<Value> {
-    vec![json!({"role": "user", "parts": result_parts(dialect, outcomes, options)})]
+pub(super) fn write_results(turn: &ResultTurn<'_>) -> Vec<Value> {
+    vec![json!({"role": "user", "parts": result_parts(turn)})]
 }
 
-/// Writes one response per call, in the order of the calls and in one turn: calls without ids are paired by order.
-fn result_parts(dialect: Dialect, outcomes: &[CallOutcome<'_>], options: &ResultOptions) -> Vec<Value> {
-    let results = prepare_results(dialect, outcomes, &RESULT_LIMITS, options);
-    let mut parts: Vec<Value> = results.iter().map(|result| response_part(result, options)).collect();
-    if !options.nested_media {
+/// Writes one response per call, in the order of the calls and in one turn: calls without ids are paired by
+/// order.
+fn result_parts(turn: &ResultTurn<'_>) -> Vec<Value> {
+    let results = turn.prepare(RESULT_LIMITS);
+    let mut parts: Vec<Value> = results.iter().map(|result| response_part(result, turn.options)).collect();
+    if !turn.options.nested_media {
         for result in &results {
             for media in result.media() {
                 parts.push(json!({"text": result.label(media)}));
@@ -160,7 +155,7 @@ fn response_part(result: &PreparedResult<'_>, options: &ResultOptions) -> Value 
 
 fn output(result: &PreparedResult<'_>, options: &ResultOptions) -> Value {
     let location = if options.nested_media { "attached" } else { "after the results" };
-    let text = || result.texts(|media| media_note(media, location)).join("\n");
+    let text = || result.texts(location).join("\n");
     match (&result.structured, result.parts.is_empty()) {
         (Some(value), true) => value.clone(),
         (Some(value), false) => json!({"text": text(), "structuredContent": value}),

@@ -1,12 +1,12 @@
-//! Reads Gemini responses and streams. A chunk has the form of a complete response and contains complete calls. Only
-//! Vertex can be configured to send a call in fragments; see [`StreamedArguments`].
+//! Reads Gemini responses and streams. A chunk has the form of a complete response and contains complete
+//! calls. Only Vertex can be configured to send a call in fragments; see [`StreamedArguments`].
 
 use serde_json::{Map, Value, json};
-use toolwire_contract::{Content, StopReason, Usage};
+use toolwire_contract::{Content, StopReason};
 
 use super::streamed_arguments::StreamedArguments;
 use crate::response::{
-    CallDraft, Ending, JsonCursor, PartialBlock, ResponseError, ResponseParts, ResponseReader, StreamedBlock,
+    CallDraft, Ending, JsonCursor, PartialBlock, ReadResult, ResponseParts, ResponseReader, StreamedBlock,
     UsagePaths, append,
 };
 
@@ -18,7 +18,7 @@ pub(super) struct GeminiReader {
 }
 
 impl ResponseReader for GeminiReader {
-    fn event(&mut self, chunk: &JsonCursor<'_>, response: &mut ResponseParts) -> Result<(), ResponseError> {
+    fn event(&mut self, chunk: &JsonCursor<'_>, response: &mut ResponseParts) -> ReadResult {
         chunk.object()?;
         chunk.reject_error()?;
         response.set_id(chunk.string("responseId")?);
@@ -56,11 +56,7 @@ impl ResponseReader for GeminiReader {
 }
 
 impl GeminiReader {
-    fn read_content(
-        &mut self,
-        content: &JsonCursor<'_>,
-        response: &mut ResponseParts,
-    ) -> Result<(), ResponseError> {
+    fn read_content(&mut self, content: &JsonCursor<'_>, response: &mut ResponseParts) -> ReadResult {
         let Some(parts) = content.get("parts") else { return Ok(()) };
         for part in parts.items()? {
             let fields = part.object()?;
@@ -95,14 +91,14 @@ impl GeminiReader {
         call: &JsonCursor<'_>,
         signature: Option<&str>,
         response: &mut ResponseParts,
-    ) -> Result<(), ResponseError> {
+    ) -> ReadResult {
         call.object()?;
         if let Some(name) = call.string("name")?.filter(|name| !name.is_empty()) {
             self.close_arguments(response);
-            let mut draft = CallDraft { name: name.to_owned(), ..CallDraft::default() };
-            draft.set_id(call.string("id")?);
             // Missing arguments are an empty object here, not a mistake of the model.
-            draft.set_arguments(Some(call.get("args").map_or(&json!({}), |arguments| arguments.value())));
+            let no_arguments = json!({});
+            let arguments = call.get("args").map_or(&no_arguments, |arguments| arguments.value());
+            let draft = CallDraft::new(name, call.string("id")?, Some(arguments));
             self.parts.push(StreamedBlock::Call(response.begin_call(draft)));
         } else if self.open_arguments.is_none() {
             return Err(call.error_at("name", "the name of a tool"));
@@ -151,7 +147,7 @@ fn finish_part(part: StreamedBlock) -> PartialBlock {
     if let Some(Value::String(text)) = part.get("text") {
         let text = text.clone();
         return match is_thought(&part) {
-            true => PartialBlock::Thinking { text, provider_data: Some(Value::Object(part)) },
+            true => PartialBlock::thinking(text, Some(Value::Object(part))),
             false => PartialBlock::Text { text, provider_data },
         };
     }
@@ -166,7 +162,7 @@ fn finish_part(part: StreamedBlock) -> PartialBlock {
     }
     let type_name = part.keys().find(|key| !matches!(key.as_str(), "thoughtSignature" | "thought"));
     let type_name = type_name.map_or("part", String::as_str).to_owned();
-    PartialBlock::Opaque { type_name, provider_data: Value::Object(part) }
+    PartialBlock::opaque(&type_name, part)
 }
 
 /// The API reports `STOP` beside calls too. All other reasons mean that the response is not complete.
@@ -195,12 +191,9 @@ fn ending(reason: &str, message: Option<&str>) -> Ending {
 }
 
 /// The API counts thoughts beside the output, and the prompts of its own tools beside the input.
-pub(super) fn read_usage(reported: &Value) -> Option<Usage> {
-    let paths = UsagePaths {
-        input: &["/promptTokenCount", "/toolUsePromptTokenCount"],
-        output: &["/candidatesTokenCount", "/thoughtsTokenCount"],
-        cached: &["/cachedContentTokenCount"],
-        reasoning: &["/thoughtsTokenCount"],
-    };
-    paths.read(reported)
-}
+pub(super) const USAGE: UsagePaths<'static> = UsagePaths {
+    input: &["/promptTokenCount", "/toolUsePromptTokenCount"],
+    output: &["/candidatesTokenCount", "/thoughtsTokenCount"],
+    cached: &["/cachedContentTokenCount"],
+    reasoning: &["/thoughtsTokenCount"],
+};

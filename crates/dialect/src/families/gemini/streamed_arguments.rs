@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::response::{JsonCursor, ResponseError};
+use crate::response::{JsonCursor, ReadResult};
 
 /// Longer paths are rejected, because deeply nested values could exhaust the stack.
 const MAX_DEPTH: usize = 64;
@@ -20,7 +20,7 @@ enum Step {
 }
 
 impl StreamedArguments {
-    pub(super) fn add(&mut self, fragment: &JsonCursor<'_>) -> Result<(), ResponseError> {
+    pub(super) fn add(&mut self, fragment: &JsonCursor<'_>) -> ReadResult {
         fragment.object()?;
         let path = fragment.required_string("jsonPath")?;
         let wrong_path = || fragment.error_at("jsonPath", "a path to a value in the arguments");
@@ -43,7 +43,7 @@ impl StreamedArguments {
     }
 }
 
-fn scalar(fragment: &JsonCursor<'_>) -> Result<Option<Value>, ResponseError> {
+fn scalar(fragment: &JsonCursor<'_>) -> ReadResult<Option<Value>> {
     if let Some(text) = fragment.string("stringValue")? {
         return Ok(Some(Value::String(text.to_owned())));
     }
@@ -63,8 +63,8 @@ fn scalar(fragment: &JsonCursor<'_>) -> Result<Option<Value>, ResponseError> {
     Ok(fragment.object()?.contains_key("nullValue").then_some(Value::Null))
 }
 
-/// Returns the value at a path and creates it if it is missing. An array grows by one element at a time, so a huge index
-/// is rejected.
+/// Returns the value at a path and creates it if it is missing. An array grows by one element at a time, so a
+/// huge index is rejected.
 fn target<'a>(root: &'a mut Value, steps: &[Step]) -> Option<&'a mut Value> {
     let mut value = root;
     for step in steps {

@@ -4,8 +4,8 @@ use serde_json::{Map, Value, json};
 use toolwire_contract::{Block, Content, Message, Role, ToolCall};
 
 use crate::request::{AssistantBlock, Choice, PreparedRequest, SetFields, Turn};
-use crate::result::{ContentLimits, ContentPart, missing_result};
-use crate::{CallOutcome, Dialect, ReceivedCall, ResultOptions};
+use crate::result::{ContentLimits, ContentPart, ResultTurn, missing_result};
+use crate::{CallOutcome, Dialect, ReceivedCall};
 
 /// Messages accept text, images and audio; all other content becomes text.
 pub(super) const LIMITS: ContentLimits = ContentLimits {
@@ -84,10 +84,10 @@ pub(super) fn write_calls(_: Dialect, calls: &[&ReceivedCall]) -> Vec<Value> {
 }
 
 /// Writes results unchanged.
-pub(super) fn write_results(_: Dialect, outcomes: &[CallOutcome<'_>], _: &ResultOptions) -> Vec<Value> {
+pub(super) fn write_results(turn: &ResultTurn<'_>) -> Vec<Value> {
     let block = |outcome: &CallOutcome<'_>| Block::Result {
         id: outcome.call.id.as_str().to_owned(),
         result: outcome.result.cloned().unwrap_or_else(missing_result),
     };
-    vec![Message::new(Role::User, outcomes.iter().map(block).collect()).into()]
+    vec![Message::new(Role::User, turn.outcomes.iter().map(block).collect()).into()]
 }

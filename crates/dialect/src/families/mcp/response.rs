@@ -3,7 +3,7 @@
 use toolwire_contract::{Content, StopReason};
 
 use crate::response::{
-    CallDraft, Ending, JsonCursor, PartialBlock, ResponseError, ResponseParts, ResponseReader,
+    CallDraft, Ending, JsonCursor, PartialBlock, ReadResult, ResponseParts, ResponseReader,
 };
 
 #[derive(Debug, Default)]
@@ -13,7 +13,7 @@ pub(super) struct McpReader {
 
 impl ResponseReader for McpReader {
     /// Reads an assistant message, or the parameters of one `tools/call`.
-    fn event(&mut self, message: &JsonCursor<'_>, response: &mut ResponseParts) -> Result<(), ResponseError> {
+    fn event(&mut self, message: &JsonCursor<'_>, response: &mut ResponseParts) -> ReadResult {
         message.object()?;
         message.reject_error()?;
         match message.get("content") {
@@ -40,11 +40,7 @@ impl ResponseReader for McpReader {
 }
 
 impl McpReader {
-    fn read_block(
-        &mut self,
-        block: &JsonCursor<'_>,
-        response: &mut ResponseParts,
-    ) -> Result<(), ResponseError> {
+    fn read_block(&mut self, block: &JsonCursor<'_>, response: &mut ResponseParts) -> ReadResult {
         if block.value().get("type").is_some_and(|name| name == "tool_use") {
             return self.read_call(block, "input", response);
         }
@@ -61,10 +57,9 @@ impl McpReader {
         call: &JsonCursor<'_>,
         arguments_key: &str,
         response: &mut ResponseParts,
-    ) -> Result<(), ResponseError> {
-        let mut draft = CallDraft { name: call.required_string("name")?.to_owned(), ..CallDraft::default() };
-        draft.set_id(call.string("id")?);
-        draft.set_arguments(call.value().get(arguments_key));
+    ) -> ReadResult {
+        let (name, id) = (call.required_string("name")?, call.string("id")?);
+        let draft = CallDraft::new(name, id, call.value().get(arguments_key));
         self.blocks.push(PartialBlock::Call(response.begin_call(draft)));
         Ok(())
     }

@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use crate::request::{AssistantBlock, PreparedRequest, SetFields, Turn, calls};
-use crate::result::{ContentLimits, ContentPart, media_note, prepare_results};
-use crate::{CallOutcome, Dialect, ReceivedCall, ResultOptions};
+use crate::result::{ContentLimits, ContentPart, ResultTurn};
+use crate::{Dialect, ReceivedCall};
 
 pub(super) const LIMITS: ContentLimits = ContentLimits {
     image_types: &["image/png", "image/jpeg", "image/webp"],
@@ -39,7 +39,8 @@ pub(super) fn write_request(request: &PreparedRequest<'_>) -> Map<String, Value>
     body
 }
 
-/// Images of results are in a user message, and chat templates reject two user messages in a row, so they are joined.
+/// Images of results are in a user message, and chat templates reject two user messages in a row, so they are
+/// joined.
 fn add_user_message(messages: &mut Vec<Value>, parts: &[ContentPart]) {
     let texts: Vec<&str> = parts.iter().filter_map(ContentPart::as_text).collect();
     let text = texts.join("\n");
@@ -108,16 +109,12 @@ fn write_call(call: &ReceivedCall) -> Value {
 }
 
 /// Writes tool messages by name, then all images in one user message.
-pub(super) fn write_results(
-    dialect: Dialect,
-    outcomes: &[CallOutcome<'_>],
-    options: &ResultOptions,
-) -> Vec<Value> {
-    let mut messages = Vec::with_capacity(outcomes.len() + 1);
+pub(super) fn write_results(turn: &ResultTurn<'_>) -> Vec<Value> {
+    let mut messages = Vec::with_capacity(turn.outcomes.len() + 1);
     let mut labels = Vec::new();
     let mut images = Vec::new();
-    for result in prepare_results(dialect, outcomes, &LIMITS, options) {
-        let texts = result.texts_with_error(|media| media_note(media, "in the next user message"));
+    for result in turn.prepare(LIMITS) {
+        let texts = result.texts_with_error("in the next user message");
         let mut message = json!({"role": "tool", "tool_name": result.call.name, "content": texts.join("\n")});
         if result.call.id.given().is_some() {
             message["tool_call_id"] = json!(result.id);

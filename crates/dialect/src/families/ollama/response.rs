@@ -1,11 +1,12 @@
-//! Reads Ollama responses and streams. A chunk has the form of a complete response, and its calls are complete.
+//! Reads Ollama responses and streams. A chunk has the form of a complete response, and its calls are
+//! complete.
 
-use serde_json::{Value, json};
-use toolwire_contract::{StopReason, Usage};
+use serde_json::json;
+use toolwire_contract::StopReason;
 
 use crate::families::function_calls::read_complete_calls;
 use crate::response::{
-    Ending, JsonCursor, PartialBlock, ResponseError, ResponseParts, ResponseReader, UsagePaths,
+    Ending, JsonCursor, PartialBlock, ReadResult, ResponseParts, ResponseReader, UsagePaths,
 };
 
 #[derive(Debug, Default)]
@@ -16,7 +17,7 @@ pub(super) struct OllamaReader {
 }
 
 impl ResponseReader for OllamaReader {
-    fn event(&mut self, chunk: &JsonCursor<'_>, response: &mut ResponseParts) -> Result<(), ResponseError> {
+    fn event(&mut self, chunk: &JsonCursor<'_>, response: &mut ResponseParts) -> ReadResult {
         chunk.object()?;
         chunk.reject_error()?;
         let message = chunk.get("message");
@@ -46,7 +47,7 @@ impl ResponseReader for OllamaReader {
         Ok(())
     }
 
-    fn body(&mut self, body: &JsonCursor<'_>, response: &mut ResponseParts) -> Result<(), ResponseError> {
+    fn body(&mut self, body: &JsonCursor<'_>, response: &mut ResponseParts) -> ReadResult {
         self.event(body, response)?;
         response.ending = Some(self.ending());
         Ok(())
@@ -56,7 +57,7 @@ impl ResponseReader for OllamaReader {
         let mut blocks = Vec::new();
         if !self.thinking.is_empty() {
             let provider_data = Some(json!({"thinking": self.thinking}));
-            blocks.push(PartialBlock::Thinking { text: self.thinking, provider_data });
+            blocks.push(PartialBlock::thinking(self.thinking, provider_data));
         }
         blocks.push(PartialBlock::text(self.content));
         blocks.extend(response.call_blocks());
@@ -74,8 +75,5 @@ impl OllamaReader {
     }
 }
 
-pub(super) fn read_usage(reported: &Value) -> Option<Usage> {
-    let paths =
-        UsagePaths { input: &["/prompt_eval_count"], output: &["/eval_count"], cached: &[], reasoning: &[] };
-    paths.read(reported)
-}
+pub(super) const USAGE: UsagePaths<'static> =
+    UsagePaths { input: &["/prompt_eval_count"], output: &["/eval_count"], cached: &[], reasoning: &[] };

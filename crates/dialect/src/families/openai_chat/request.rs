@@ -113,7 +113,8 @@ fn audio_format(media: &Media) -> Option<&'static str> {
     }
 }
 
-/// Images of results are in a user message, and chat templates reject two user messages in a row, so they are joined.
+/// Images of results are in a user message, and chat templates reject two user messages in a row, so they are
+/// joined.
 fn add_user_message(messages: &mut Vec<Value>, message: Value) {
     let is_plain = |message: &Value| message["role"] == "user" && message.get("custom_content").is_none();
     match messages.last_mut() {

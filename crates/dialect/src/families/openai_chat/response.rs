@@ -1,7 +1,7 @@
 //! Reads Chat Completions responses and streams.
 //!
-//! The `delta` of a chunk and the `message` of a complete response have the same keys, so one function reads both. Calls
-//! have no position among the text and come last.
+//! The `delta` of a chunk and the `message` of a complete response have the same keys, so one function reads
+//! both. Calls have no position among the text and come last.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use toolwire_contract::{StopReason, Usage};
 
 use crate::families::function_calls::{read_complete_calls, read_fragment};
 use crate::response::{
-    CallDraft, Ending, JsonCursor, PartialBlock, ResponseError, ResponseParts, ResponseReader, UsagePaths,
+    CallDraft, Ending, JsonCursor, PartialBlock, ReadResult, ResponseParts, ResponseReader, UsagePaths,
     append,
 };
 
@@ -34,7 +34,7 @@ pub(super) struct ChatReader {
 }
 
 impl ResponseReader for ChatReader {
-    fn event(&mut self, event: &JsonCursor<'_>, response: &mut ResponseParts) -> Result<(), ResponseError> {
+    fn event(&mut self, event: &JsonCursor<'_>, response: &mut ResponseParts) -> ReadResult {
         read_head(event, response)?;
         // Chunks without choices contain the usage, or Azure's content filter results.
         let Some(choices) = event.get("choices") else { return Ok(()) };
@@ -57,7 +57,7 @@ impl ResponseReader for ChatReader {
         Ok(())
     }
 
-    fn body(&mut self, body: &JsonCursor<'_>, response: &mut ResponseParts) -> Result<(), ResponseError> {
+    fn body(&mut self, body: &JsonCursor<'_>, response: &mut ResponseParts) -> ReadResult {
         read_head(body, response)?;
         let choices = body.get("choices");
         let choice = match &choices {
@@ -89,14 +89,13 @@ impl ResponseReader for ChatReader {
         let mut blocks = Vec::new();
         if !self.thinking.is_empty() {
             let provider_data = json!({"thinking": [{"type": "text", "text": self.thinking}]});
-            blocks.push(PartialBlock::Thinking { text: self.thinking, provider_data: Some(provider_data) });
+            blocks.push(PartialBlock::thinking(self.thinking, Some(provider_data)));
         }
         self.reasoning.retain(|_, value| value != "");
         if !self.reasoning.is_empty() {
             let displayed = self.displayed_reasoning.and_then(|key| self.reasoning.get(key)?.as_str());
             let text = displayed.unwrap_or_default().to_owned();
-            let provider_data = Some(Value::Object(self.reasoning));
-            blocks.push(PartialBlock::Thinking { text, provider_data });
+            blocks.push(PartialBlock::thinking(text, Some(Value::Object(self.reasoning))));
         }
         blocks.push(PartialBlock::text(self.content));
         if !self.refusal.is_empty() {
@@ -115,11 +114,7 @@ impl ResponseReader for ChatReader {
 
 impl ChatReader {
     /// Reads everything in a message except its calls.
-    fn read_message(
-        &mut self,
-        message: &JsonCursor<'_>,
-        response: &mut ResponseParts,
-    ) -> Result<(), ResponseError> {
+    fn read_message(&mut self, message: &JsonCursor<'_>, response: &mut ResponseParts) -> ReadResult {
         message.object()?;
         for key in REASONING_KEYS {
             // Some servers send a value other than a string here. It is not worth rejecting the response.
@@ -160,12 +155,9 @@ impl ChatReader {
         response.emit_text(fragment);
     }
 
-    /// Reads a part of Mistral's content. Parts other than text and thinking, such as references, are ignored.
-    fn read_part(
-        &mut self,
-        part: &JsonCursor<'_>,
-        response: &mut ResponseParts,
-    ) -> Result<(), ResponseError> {
+    /// Reads a part of Mistral's content. Parts other than text and thinking, such as references, are
+    /// ignored.
+    fn read_part(&mut self, part: &JsonCursor<'_>, response: &mut ResponseParts) -> ReadResult {
         match part.string("type")? {
             Some("text" | "output_text") => {
                 self.append_text(part.string("text")?.unwrap_or_default(), response)
@@ -189,7 +181,8 @@ impl ChatReader {
         Ok(())
     }
 
-    /// Reads one of OpenRouter's details. Fragments with the same index are joined; all are sent back unchanged.
+    /// Reads one of OpenRouter's details. Fragments with the same index are joined; all are sent back
+    /// unchanged.
     fn read_reasoning_detail(&mut self, detail: &Value) {
         let details = self.reasoning.entry("reasoning_details").or_insert_with(|| json!([]));
         let Value::Array(details) = details else { return };
@@ -243,11 +236,7 @@ impl ChatReader {
     }
 
     /// Reads a fragment of a streamed call.
-    fn read_call(
-        &mut self,
-        call: &JsonCursor<'_>,
-        response: &mut ResponseParts,
-    ) -> Result<(), ResponseError> {
+    fn read_call(&mut self, call: &JsonCursor<'_>, response: &mut ResponseParts) -> ReadResult {
         call.object()?;
         response.require_open(call, "no call after the finish reason")?;
         let id = call.string("id")?.filter(|id| !id.is_empty());
@@ -282,7 +271,7 @@ impl ChatReader {
     }
 }
 
-fn read_head(event: &JsonCursor<'_>, response: &mut ResponseParts) -> Result<(), ResponseError> {
+fn read_head(event: &JsonCursor<'_>, response: &mut ResponseParts) -> ReadResult {
     event.object()?;
     event.reject_error()?;
     response.set_id(event.string("id")?);
@@ -291,14 +280,15 @@ fn read_head(event: &JsonCursor<'_>, response: &mut ResponseParts) -> Result<(),
     Ok(())
 }
 
-fn read_finish_reason(choice: &JsonCursor<'_>, response: &mut ResponseParts) -> Result<(), ResponseError> {
+fn read_finish_reason(choice: &JsonCursor<'_>, response: &mut ResponseParts) -> ReadResult {
     if let Some(reason) = choice.string("finish_reason")?.filter(|reason| !reason.is_empty()) {
         response.ending = Some(ending(reason));
     }
     Ok(())
 }
 
-/// vLLM reports `stop` after a forced call and xAI `end_turn`, so calls are valid unless the response was cut off.
+/// vLLM reports `stop` after a forced call and xAI `end_turn`, so calls are valid unless the response was cut
+/// off.
 fn ending(reason: &str) -> Ending {
     match reason {
         "stop" | "end_turn" | "eos" | "stop_sequence" => Ending::Finished(StopReason::End),
@@ -321,7 +311,8 @@ pub(super) fn read_usage(reported: &Value) -> Option<Usage> {
         reasoning: &["/completion_tokens_details/reasoning_tokens"],
     };
     let mut usage = paths.read(reported)?;
-    // xAI counts reasoning beside the output, all others count it as output. Only the total shows which is the case.
+    // xAI counts reasoning beside the output, all others count it as output. Only the total shows which is
+    // the case.
     let output = usage.output_tokens.saturating_add(usage.reasoning_tokens);
     let total = usage.input_tokens.saturating_add(output);
     if usage.reasoning_tokens > 0 && reported.get("total_tokens").and_then(Value::as_u64) == Some(total) {

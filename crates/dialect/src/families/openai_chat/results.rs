@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::request::attachment;
-use crate::result::{ContentLimits, ContentPart, Media, media_note, prepare_results};
-use crate::{CallOutcome, Dialect, ResultOptions};
+use crate::Dialect;
+use crate::result::{ContentLimits, ContentPart, Media, ResultTurn};
 
 const MEGABYTE: usize = 1_000_000;
 const WITH_IMAGES: ContentLimits = ContentLimits {
@@ -28,19 +28,16 @@ pub(super) fn result_limits(dialect: Dialect) -> ContentLimits {
     }
 }
 
-/// Writes one tool message per call, always with a string: some servers split an array of parts. Tool messages cannot
-/// contain images, so all images follow in one user message after the last tool message.
-pub(super) fn write_results(
-    dialect: Dialect,
-    outcomes: &[CallOutcome<'_>],
-    options: &ResultOptions,
-) -> Vec<Value> {
+/// Writes one tool message per call, always with a string: some servers split an array of parts. Tool
+/// messages cannot contain images, so all images follow in one user message after the last tool message.
+pub(super) fn write_results(turn: &ResultTurn<'_>) -> Vec<Value> {
+    let dialect = turn.dialect;
     let has_attachments = dialect == Dialect::Dial;
     let location = if has_attachments { "attached" } else { "in the next user message" };
-    let mut messages = Vec::with_capacity(outcomes.len() + 1);
+    let mut messages = Vec::with_capacity(turn.outcomes.len() + 1);
     let mut images = Vec::new();
-    for result in prepare_results(dialect, outcomes, &result_limits(dialect), options) {
-        let text = result.texts_with_error(|media| media_note(media, location)).join("\n");
+    for result in turn.prepare(result_limits(dialect)) {
+        let text = result.texts_with_error(location).join("\n");
         let mut message = json!({"role": "tool", "tool_call_id": result.id});
         if dialect == Dialect::Mistral {
             message["name"] = json!(result.call.name);

@@ -1,12 +1,13 @@
 //! Writes Responses requests, calls and results.
 //!
-//! The provider stores nothing (`store: false`), so reasoning is requested and sent back in its encrypted form.
+//! The provider stores nothing (`store: false`), so reasoning is requested and sent back in its encrypted
+//! form.
 
 use serde_json::{Map, Value, json};
 
 use crate::request::{AssistantBlock, Choice, PreparedRequest, SetFields, Turn};
-use crate::result::{ContentLimits, ContentPart, NO_OUTPUT, PreparedResult, error_text, prepare_results};
-use crate::{CallKind, CallOutcome, Dialect, ReceivedCall, ResultOptions, wire_id};
+use crate::result::{ContentLimits, ContentPart, NO_OUTPUT, PreparedResult, ResultTurn, error_text};
+use crate::{CallKind, Dialect, ReceivedCall, wire_id};
 
 pub(super) const LIMITS: ContentLimits = ContentLimits {
     image_types: &["image/png", "image/jpeg", "image/gif", "image/webp"],
@@ -102,7 +103,8 @@ pub(super) fn write_calls(dialect: Dialect, calls: &[&ReceivedCall]) -> Vec<Valu
     calls.iter().map(|call| call_item(dialect, call)).collect()
 }
 
-/// The item's own `id` belongs to another response and may be rejected; only `call_id` pairs a call with its result.
+/// The item's own `id` belongs to another response and may be rejected; only `call_id` pairs a call with its
+/// result.
 fn call_item(dialect: Dialect, call: &ReceivedCall) -> Value {
     let (item_type, key, arguments) = match (call.kind, &call.arguments) {
         (CallKind::Custom, Value::String(input)) => ("custom_tool_call", "input", input.clone()),
@@ -117,11 +119,7 @@ fn call_item(dialect: Dialect, call: &ReceivedCall) -> Value {
     Value::Object(item)
 }
 
-pub(super) fn write_results(
-    dialect: Dialect,
-    outcomes: &[CallOutcome<'_>],
-    options: &ResultOptions,
-) -> Vec<Value> {
+pub(super) fn write_results(turn: &ResultTurn<'_>) -> Vec<Value> {
     let item = |result: PreparedResult<'_>| {
         let item_type = match result.call.kind {
             CallKind::Function => "function_call_output",
@@ -129,7 +127,7 @@ pub(super) fn write_results(
         };
         json!({"type": item_type, "call_id": result.id, "output": output(result.parts, result.is_error)})
     };
-    prepare_results(dialect, outcomes, &LIMITS, options).into_iter().map(item).collect()
+    turn.prepare(LIMITS).into_iter().map(item).collect()
 }
 
 /// Writes a single text as a string, and everything else as an array of parts.

@@ -1,16 +1,16 @@
-//! Reads Responses responses and streams.
+//! Reads responses and streams of the Responses API.
 //!
-//! A completed item is sent in full, so its fragments only matter before that: for display, and in a stream that ends
-//! early.
+//! A completed item is sent in full, so its fragments only matter before that: for display, and in a stream
+//! that ends early.
 
 use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Map, Value, json};
-use toolwire_contract::{StopReason, Usage};
+use toolwire_contract::StopReason;
 
 use crate::CallKind;
 use crate::response::{
-    CallDraft, Ending, JsonCursor, PartialBlock, ResponseError, ResponseParts, ResponseReader, UsagePaths,
+    CallDraft, Ending, JsonCursor, PartialBlock, ReadResult, ResponseParts, ResponseReader, UsagePaths,
 };
 
 /// The first index of calls for which the API sends none. Other items cannot have such an index.
@@ -38,7 +38,7 @@ struct OutputItem {
 }
 
 impl ResponseReader for ResponsesReader {
-    fn event(&mut self, event: &JsonCursor<'_>, response: &mut ResponseParts) -> Result<(), ResponseError> {
+    fn event(&mut self, event: &JsonCursor<'_>, response: &mut ResponseParts) -> ReadResult {
         event.object()?;
         if event.index("output_index")?.is_some_and(|index| index >= FIRST_OWN_INDEX) {
             return Err(event.error_at("output_index", "an index"));
@@ -74,16 +74,25 @@ impl ResponseReader for ResponsesReader {
                 Ok(())
             }
             Some("response.reasoning_summary_text.delta" | "response.reasoning_text.delta") => {
-                self.append_thinking(event, event.required_string("delta")?, response)
+                let fragment = event.required_string("delta")?;
+                self.item_of(event)?.thinking.push_str(fragment);
+                response.emit_thinking(fragment);
+                Ok(())
             }
-            Some("response.reasoning_summary_part.added")
-                if event.index("summary_index")?.unwrap_or(0) > 0 =>
-            {
-                self.append_thinking(event, "\n\n", response)
+            Some("response.reasoning_summary_part.added") if event.index("summary_index")? > Some(0) => {
+                self.item_of(event)?.thinking.push_str("\n\n");
+                response.emit_thinking("\n\n");
+                Ok(())
             }
-            Some("response.completed") => self.read_end(event, "completed", response),
-            Some("response.incomplete") => self.read_end(event, "incomplete", response),
-            Some("response.failed") => self.read_end(event, "failed", response),
+            Some(name @ ("response.completed" | "response.incomplete" | "response.failed")) => {
+                let status = name.trim_start_matches("response.");
+                match event.get("response") {
+                    Some(ended) => self.read_response(&ended, status, response),
+                    // Without the response, the reason is unknown, and the response counts as incomplete.
+                    None if status == "incomplete" => Ok(()),
+                    None => end(event, status, response),
+                }
+            }
             Some("error") => {
                 Err(event.provider_error(event.string("message")?.unwrap_or("the stream failed")))
             }
@@ -92,7 +101,7 @@ impl ResponseReader for ResponsesReader {
     }
 
     /// Reads a response, its array of output items, or one item.
-    fn body(&mut self, body: &JsonCursor<'_>, response: &mut ResponseParts) -> Result<(), ResponseError> {
+    fn body(&mut self, body: &JsonCursor<'_>, response: &mut ResponseParts) -> ReadResult {
         if body.value().is_array() {
             return self.read_output(body, response);
         }
@@ -111,7 +120,10 @@ impl ResponseReader for ResponsesReader {
             response.ending = Some(Ending::cut_off(stop.clone(), "incomplete"));
         }
         let blocks: Vec<PartialBlock> = self.items.values().flat_map(blocks).collect();
-        let is_refusal = |block: &PartialBlock| matches!(block, PartialBlock::Text { provider_data: Some(data), .. } if data["type"] == "refusal");
+        let is_refusal = |block: &PartialBlock| match block {
+            PartialBlock::Text { provider_data: Some(data), .. } => data["type"] == "refusal",
+            _ => false,
+        };
         if blocks.iter().any(is_refusal) {
             response.mark_refused();
         }
@@ -125,7 +137,7 @@ impl ResponsesReader {
         event: &JsonCursor<'_>,
         is_complete: bool,
         response: &mut ResponseParts,
-    ) -> Result<(), ResponseError> {
+    ) -> ReadResult {
         let item = event.get("item").ok_or_else(|| event.error_at("item", "an item"))?;
         let id = item.string("id")?;
         let known = event.index("output_index")?.or_else(|| self.index_by_id.get(id?).copied());
@@ -152,20 +164,16 @@ impl ResponsesReader {
         item: &JsonCursor<'_>,
         is_complete: bool,
         response: &mut ResponseParts,
-    ) -> Result<(), ResponseError> {
+    ) -> ReadResult {
         let known = self.items.entry(index).or_default();
         known.fields = item.object()?.clone();
         known.is_complete = is_complete;
         let Some((kind, arguments_key)) = call_kind(item)? else { return Ok(()) };
         self.has_incomplete_call |= item.value().get("status").is_some_and(|status| status == "incomplete");
-        let mut draft = CallDraft {
-            name: item.required_string("name")?.to_owned(),
-            namespace: item.string("namespace")?.map(str::to_owned),
-            kind,
-            ..CallDraft::default()
-        };
-        draft.set_id(item.string("call_id")?);
-        draft.set_arguments(item.value().get(arguments_key));
+        let (name, id) = (item.required_string("name")?, item.string("call_id")?);
+        let mut draft = CallDraft::new(name, id, item.value().get(arguments_key));
+        draft.namespace = item.string("namespace")?.map(str::to_owned);
+        draft.kind = kind;
         match known.call {
             Some(call) => {
                 let call = &mut response.calls[call];
@@ -184,7 +192,7 @@ impl ResponsesReader {
         event: &JsonCursor<'_>,
         key: &str,
         response: &mut ResponseParts,
-    ) -> Result<(), ResponseError> {
+    ) -> ReadResult {
         event.required_string(key)?;
         let name = event.string("name")?;
         let draft = self.call_of(event, response)?;
@@ -200,7 +208,7 @@ impl ResponsesReader {
         &mut self,
         event: &JsonCursor<'_>,
         response: &'r mut ResponseParts,
-    ) -> Result<&'r mut CallDraft, ResponseError> {
+    ) -> ReadResult<&'r mut CallDraft> {
         response.require_open(event, "no arguments after the end of the response")?;
         let index = match (event.index("output_index")?, event.string("item_id")?) {
             (Some(index), _) => index,
@@ -223,23 +231,12 @@ impl ResponsesReader {
     }
 
     /// Returns the item of an event about text.
-    fn item_of(&mut self, event: &JsonCursor<'_>) -> Result<&mut OutputItem, ResponseError> {
+    fn item_of(&mut self, event: &JsonCursor<'_>) -> ReadResult<&mut OutputItem> {
         let index = match event.index("output_index")? {
             Some(index) => Some(index),
             None => event.string("item_id")?.and_then(|id| self.index_by_id.get(id).copied()),
         };
         Ok(self.items.entry(index.unwrap_or_default()).or_default())
-    }
-
-    fn append_thinking(
-        &mut self,
-        event: &JsonCursor<'_>,
-        fragment: &str,
-        response: &mut ResponseParts,
-    ) -> Result<(), ResponseError> {
-        self.item_of(event)?.thinking.push_str(fragment);
-        response.emit_thinking(fragment);
-        Ok(())
     }
 
     /// Returns an index for a call for which the API sends none.
@@ -248,27 +245,13 @@ impl ResponsesReader {
         next.max(FIRST_OWN_INDEX)
     }
 
-    fn read_end(
-        &mut self,
-        event: &JsonCursor<'_>,
-        status: &str,
-        response: &mut ResponseParts,
-    ) -> Result<(), ResponseError> {
-        match event.get("response") {
-            Some(ended) => self.read_response(&ended, status, response),
-            // Without the response, the reason is unknown, and the response counts as incomplete.
-            None if status == "incomplete" => Ok(()),
-            None => end(event, status, response),
-        }
-    }
-
     /// Reads a response that has ended. `status` is used if it does not report one.
     fn read_response(
         &mut self,
         ended: &JsonCursor<'_>,
         status: &str,
         response: &mut ResponseParts,
-    ) -> Result<(), ResponseError> {
+    ) -> ReadResult {
         ended.reject_error()?;
         response.set_id(ended.string("id")?);
         response.merge_usage(ended.get("usage"));
@@ -279,11 +262,7 @@ impl ResponsesReader {
     }
 
     /// Reads the output of a response that has ended. Some gateways send no events for the items.
-    fn read_output(
-        &mut self,
-        output: &JsonCursor<'_>,
-        response: &mut ResponseParts,
-    ) -> Result<(), ResponseError> {
+    fn read_output(&mut self, output: &JsonCursor<'_>, response: &mut ResponseParts) -> ReadResult {
         let is_first = self.items.is_empty();
         let has_calls = !response.calls.is_empty();
         for (index, item) in output.items()?.enumerate() {
@@ -308,7 +287,7 @@ impl ResponsesReader {
 }
 
 /// Returns the kind of a call and the key of its arguments. Calls of hosted tools run at the provider.
-fn call_kind(item: &JsonCursor<'_>) -> Result<Option<(CallKind, &'static str)>, ResponseError> {
+fn call_kind(item: &JsonCursor<'_>) -> ReadResult<Option<(CallKind, &'static str)>> {
     item.object()?;
     Ok(match item.string("type")? {
         Some("function_call") => Some((CallKind::Function, "arguments")),
@@ -317,7 +296,7 @@ fn call_kind(item: &JsonCursor<'_>) -> Result<Option<(CallKind, &'static str)>, 
     })
 }
 
-fn end(ended: &JsonCursor<'_>, status: &str, response: &mut ResponseParts) -> Result<(), ResponseError> {
+fn end(ended: &JsonCursor<'_>, status: &str, response: &mut ResponseParts) -> ReadResult {
     if matches!(status, "failed" | "cancelled") {
         return Err(ended.provider_error(format!("the status of the response is `{status}`")));
     }
@@ -344,33 +323,28 @@ fn blocks(item: &OutputItem) -> Vec<PartialBlock> {
     }
     let fields = &item.fields;
     let list = |key: &str| fields.get(key).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    let refusal = |text: &str| PartialBlock::Text {
-        text: text.to_owned(),
-        provider_data: Some(json!({"type": "refusal"})),
-    };
+    let text_block = |text: &str, provider_data| PartialBlock::Text { text: text.to_owned(), provider_data };
+    let refusal = |text: &str| text_block(text, Some(json!({"type": "refusal"})));
     match fields.get("type").and_then(Value::as_str) {
         Some("message") | None if !item.is_complete => {
-            let thinking = PartialBlock::Thinking { text: item.thinking.clone(), provider_data: None };
+            let thinking = PartialBlock::thinking(item.thinking.as_str(), None);
             let refusal = (!item.refusal.is_empty()).then(|| refusal(&item.refusal));
             [thinking, PartialBlock::text(item.text.as_str())].into_iter().chain(refusal).collect()
         }
         Some("message") => {
             let phase = fields.get("phase").filter(|phase| !phase.is_null());
+            let provider_data = phase.map(|phase| json!({"phase": phase}));
             let part = |part: &Value| match part["type"].as_str()? {
-                "output_text" | "text" => {
-                    let text = part["text"].as_str().filter(|text| !text.is_empty())?.to_owned();
-                    Some(PartialBlock::Text {
-                        text,
-                        provider_data: phase.map(|phase| json!({"phase": phase})),
-                    })
-                }
-                "refusal" => part["refusal"].as_str().filter(|text| !text.is_empty()).map(refusal),
+                "output_text" | "text" => Some(text_block(part["text"].as_str()?, provider_data.clone())),
+                "refusal" => Some(refusal(part["refusal"].as_str()?)),
                 _ => None,
             };
-            list("content").iter().filter_map(part).collect()
+            let is_empty =
+                |block: &PartialBlock| matches!(block, PartialBlock::Text { text, .. } if text.is_empty());
+            list("content").iter().filter_map(part).filter(|block| !is_empty(block)).collect()
         }
         Some("reasoning") if !item.is_complete => {
-            vec![PartialBlock::Thinking { text: item.thinking.clone(), provider_data: None }]
+            vec![PartialBlock::thinking(item.thinking.as_str(), None)]
         }
         Some("reasoning") => {
             let texts = |key: &str| {
@@ -379,22 +353,16 @@ fn blocks(item: &OutputItem) -> Vec<PartialBlock> {
             };
             let summary = texts("summary");
             let text = if summary.is_empty() { texts("content") } else { summary };
-            vec![PartialBlock::Thinking { text, provider_data: Some(Value::Object(fields.clone())) }]
+            vec![PartialBlock::thinking(text, Some(Value::Object(fields.clone())))]
         }
         Some("function_call" | "custom_tool_call") | None => Vec::new(),
-        Some(other) => vec![PartialBlock::Opaque {
-            type_name: other.to_owned(),
-            provider_data: Value::Object(fields.clone()),
-        }],
+        Some(other) => vec![PartialBlock::opaque(other, fields.clone())],
     }
 }
 
-pub(super) fn read_usage(reported: &Value) -> Option<Usage> {
-    let paths = UsagePaths {
-        input: &["/input_tokens"],
-        output: &["/output_tokens"],
-        cached: &["/input_tokens_details/cached_tokens"],
-        reasoning: &["/output_tokens_details/reasoning_tokens"],
-    };
-    paths.read(reported)
-}
+pub(super) const USAGE: UsagePaths<'static> = UsagePaths {
+    input: &["/input_tokens"],
+    output: &["/output_tokens"],
+    cached: &["/input_tokens_details/cached_tokens"],
+    reasoning: &["/output_tokens_details/reasoning_tokens"],
+};
