@@ -1,11 +1,11 @@
-//! Call ids as each API takes them.
+//! Call ids in the form that each API accepts.
 
 use crate::{Dialect, Family};
 
-/// The id under which a call and its result appear in a request of `dialect`.
+/// Returns the id of a call and its result in a request of `dialect`.
 ///
-/// An id the API takes stays as it is; any other becomes a new one that depends on nothing but the old, so the call and
-/// the result agree without a map, in every request of a conversation.
+/// An id that the API accepts is unchanged. Any other is replaced by an id that depends only on the old one,
+/// so calls and results match in every request of a conversation without a map.
 ///
 /// ```
 /// use toolwire_dialect::{Dialect, wire_id};
@@ -14,24 +14,29 @@ use crate::{Dialect, Family};
 /// assert_eq!(wire_id(Dialect::Mistral, "functions.get:0").len(), 9);
 /// ```
 pub fn wire_id(dialect: Dialect, id: &str) -> String {
-    let is_word = |extra: &'static str| {
+    let is_alphanumeric_or = |extra: &'static str| {
         move |character: char| character.is_ascii_alphanumeric() || extra.contains(character)
     };
     if dialect == Dialect::Mistral {
-        let is_legal = id.len() == 9 && id.chars().all(is_word(""));
+        let is_legal = id.len() == 9 && id.chars().all(is_alphanumeric_or(""));
         return if is_legal { id.to_owned() } else { nine_characters(id) };
     }
     let is_legal = match dialect.family() {
         Family::OpenAiChat | Family::OpenAiResponses => id.chars().count() <= 64,
-        Family::Anthropic => id.chars().all(is_word("_-")),
-        Family::Bedrock => id.len() <= 64 && id.chars().all(is_word("_.:-")),
+        Family::Anthropic => id.chars().all(is_alphanumeric_or("_-")),
+        Family::Bedrock => id.len() <= 64 && id.chars().all(is_alphanumeric_or("_.:-")),
         Family::Gemini | Family::Cohere | Family::Ollama | Family::Mcp => true,
     };
-    // Rewritten ids stay within 40 characters, the limit of older OpenAI endpoints.
-    if is_legal && !id.is_empty() { id.to_owned() } else { format!("call_{}", fingerprint(id)) }
+    if is_legal && !id.is_empty() { id.to_owned() } else { synthetic_id(id) }
 }
 
-/// Nine letters and digits: 53 bits, enough for the calls of one conversation.
+/// Generates an id for a call that has none, or none that an API accepts. It has fewer than 40 characters,
+/// the limit of older OpenAI endpoints.
+pub(crate) fn synthetic_id(text: &str) -> String {
+    format!("call_{}", fingerprint(text))
+}
+
+/// Hashes an id to nine letters and digits: 53 bits, enough for the calls of one conversation.
 fn nine_characters(id: &str) -> String {
     const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     let mut rest = hash(id, 0);
@@ -43,13 +48,13 @@ fn nine_characters(id: &str) -> String {
     text
 }
 
-/// 32 hexadecimal digits that stand for `text`, the same on every machine and in every version.
+/// Hashes `text` to 32 hexadecimal digits, the same on every machine and in every version.
 pub(crate) fn fingerprint(text: &str) -> String {
     format!("{:016x}{:016x}", hash(text, 1), hash(text, 2))
 }
 
-/// FNV-1a, then mixed so that every bit of the text reaches every bit of the hash. The standard library's hasher does
-/// not promise to stay the same.
+/// FNV-1a with a final mix, so that every bit of the text affects every bit of the hash. The standard
+/// library's hasher is not guaranteed to stay the same.
 fn hash(text: &str, seed: u64) -> u64 {
     let mut state = 0xcbf2_9ce4_8422_2325 ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     for byte in text.bytes() {
@@ -68,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn legal_ids_stay() {
+    fn legal_ids_are_unchanged() {
         for (dialect, id) in [
             (Dialect::OpenAi, "call_9VwDLZ"),
             (Dialect::Responses, "functions.get:0"),
@@ -82,14 +87,14 @@ mod tests {
     }
 
     #[test]
-    fn illegal_ids_become_legal_ones_and_stay_the_same() {
+    fn illegal_ids_are_replaced_by_legal_ones_that_are_stable() {
         let long = "x".repeat(65);
         for dialect in Dialect::all() {
             for id in ["functions.get:0", "", "käse", "a b", &long, "call_9VwDLZ"] {
                 let wire = wire_id(dialect, id);
                 assert!(!wire.is_empty());
                 assert_eq!(wire_id(dialect, id), wire);
-                assert_eq!(wire_id(dialect, &wire), wire, "{dialect} takes what it was given");
+                assert_eq!(wire_id(dialect, &wire), wire, "{dialect} accepts its own id");
             }
         }
         assert_eq!(wire_id(Dialect::Mistral, "functions.get:0"), "iOoaiqZVt");
@@ -97,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn near_ids_stay_apart() {
+    fn similar_ids_do_not_collide() {
         let ids: HashSet<String> =
             (0..20_000).map(|n| wire_id(Dialect::Mistral, &format!("functions.get:{n}"))).collect();
         assert_eq!(ids.len(), 20_000);

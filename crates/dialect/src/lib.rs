@@ -14,25 +14,19 @@ mod schema;
 mod source;
 mod toolset;
 
-mod answers;
-mod calls;
 mod explain;
+
 mod ids;
-mod requests;
-mod results;
+mod request;
+mod response;
+mod result;
 
-mod anthropic;
-mod bedrock;
-mod cohere;
-mod gemini;
-mod mcp;
-mod ollama;
-mod openai_chat;
-mod openai_responses;
+mod families; // depend on the modules above
 
-pub use answers::{AnswerError, AnswerStream, read_answer};
+mod read;
+mod write;
+
 pub use arguments::{ArgumentError, Checker, Decoded, Encoded, Repair, RepairKind};
-pub use calls::{CallError, CallId, CallKind, CallStream, ReceivedCall, read_calls, write_calls};
 pub use check::check_definition;
 pub use convert::{Conversion, ReadError, convert};
 pub use dialect::{Dialect, Family, UnknownDialect};
@@ -40,11 +34,14 @@ pub use explain::{Explanation, explain};
 pub use ids::wire_id;
 pub use names::{disambiguated_tool_name, is_valid_tool_name, to_valid_tool_name};
 pub use options::{Defaults, Layout, Options};
+pub use read::{CallStream, ResponseStream, read_calls, read_response};
 pub use report::{Change, Effect, Refusal, Report, Status};
-pub use requests::{OutputLimit, RequestError, RequestOptions, write_request};
-pub use results::{Answered, ResultError, ResultOptions, write_results};
+pub use request::{OutputLimit, RequestError, RequestOptions};
+pub use response::{CallId, CallKind, ReceivedCall, ResponseError};
+pub use result::{CallOutcome, ResultOptions};
 pub use toolset::Toolset;
 pub use toolwire_validation::{Requirement, Violation, ViolationKind};
+pub use write::{write_calls, write_request, write_results};
 
 /// Runs the example on the project's front page.
 #[cfg(doctest)]

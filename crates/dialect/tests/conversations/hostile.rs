@@ -1,4 +1,5 @@
-//! Histories that no one should send: each gives a body that keeps the rules, or an error that says why not.
+//! Invalid histories and responses: a history produces a body that follows the rules or an error, and no response causes
+//! a panic.
 
 use std::sync::{Arc, LazyLock};
 
@@ -6,12 +7,12 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use toolwire_contract::{Block, Message, ModelRequest, Role};
 use toolwire_dialect::{
-    AnswerStream, Dialect, Options, RequestError, RequestOptions, Toolset, read_answer, write_request,
+    Dialect, Options, RequestError, RequestOptions, ResponseStream, Toolset, read_response, write_request,
 };
 
 use crate::{rules, tools, toolset};
 
-/// Few ids, so that calls and results meet, repeat and miss each other.
+/// A few ids, so that some calls and results match, some repeat, and some have no counterpart.
 fn id() -> impl Strategy<Value = &'static str> {
     prop::sample::select(vec!["a", "b", "functions.get:0", "", "käse", "call_123456789"])
 }
@@ -54,7 +55,7 @@ fn message() -> impl Strategy<Value = Message> {
         .prop_map(|(role, blocks)| Message::new(role, blocks.into_iter().map(Block::from).collect()))
 }
 
-/// The tools of every dialect, and none, bound once.
+/// Returns no tools or all tools, converted once per dialect.
 fn bound(dialect: Dialect, has_tools: bool) -> &'static Arc<Toolset> {
     static BOUND: LazyLock<Vec<[Arc<Toolset>; 2]>> = LazyLock::new(|| {
         let none = |dialect| Toolset::new(&[], dialect, &Options::default());
@@ -85,12 +86,12 @@ proptest! {
     }
 
     #[test]
-    fn no_answer_makes_it_panic(events in prop::collection::vec(mangled(), 0..6)) {
+    fn no_response_causes_a_panic(events in prop::collection::vec(mangled(), 0..6)) {
         for dialect in Dialect::all() {
             let tools = bound(dialect, true);
-            let mut stream = AnswerStream::new(dialect, tools.clone());
+            let mut stream = ResponseStream::new(dialect, tools.clone());
             for event in &events {
-                let _ = read_answer(dialect, event, tools, "");
+                let _ = read_response(dialect, event, tools, "");
                 let _ = stream.push(event);
             }
             let _ = stream.finish();
@@ -98,7 +99,7 @@ proptest! {
     }
 }
 
-/// Events of all APIs, with one place in them replaced.
+/// Events of all APIs, with one value in them replaced.
 fn mangled() -> impl Strategy<Value = Value> {
     let names = [
         "openai",
@@ -114,9 +115,9 @@ fn mangled() -> impl Strategy<Value = Value> {
     ];
     let mut all: Vec<Value> = Vec::new();
     for name in names {
-        for transcript in crate::read(&format!("answers/{name}.json")).as_object().unwrap().values() {
+        for transcript in crate::read(&format!("responses/{name}.json")).as_object().unwrap().values() {
             all.extend(transcript["events"].as_array().unwrap().clone());
-            all.push(transcript["whole"].clone());
+            all.push(transcript["body"].clone());
         }
     }
     let junk = prop::sample::select(vec![

@@ -1,20 +1,20 @@
-//! Whole requests and answers in every dialect: the cases are data, in the files beside this one.
+//! Complete requests and responses in every dialect. The cases are JSON files in this folder.
 //!
-//! `TOOLWIRE_BLESS=1` writes the expectations anew; the difference is then for a person to read.
+//! `TOOLWIRE_BLESS=1` rewrites the expected outcomes; review the diff.
 #![allow(clippy::unwrap_used)]
 
-mod answers;
 mod explain;
 mod hostile;
-mod moving;
 mod requests;
+mod responses;
 mod rules;
+mod switching;
 
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use toolwire_contract::{ModelResponse, StopReason, Tool};
-use toolwire_dialect::{AnswerError, Dialect, Options, Toolset};
+use toolwire_dialect::{Dialect, Options, ResponseError, Toolset};
 
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/conversations")
@@ -25,7 +25,7 @@ fn read(path: &str) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// Compares with a file of expectations, or writes it.
+/// Compares with a file of expected outcomes, or writes it.
 #[track_caller]
 fn check_file(path: &str, actual: &Value) {
     if std::env::var_os("TOOLWIRE_BLESS").is_some() {
@@ -40,7 +40,7 @@ fn check_file(path: &str, actual: &Value) {
     assert_eq!(actual.as_object().unwrap().len(), expected.as_object().unwrap().len(), "{path}");
 }
 
-/// A plain tool, and one whose name and one of whose keys most APIs refuse.
+/// Returns a simple tool, and a tool with a name and a key that most APIs reject.
 fn tools() -> Vec<Tool> {
     let tools = json!([
         {"name": "get_weather", "description": "The weather of a city.", "inputSchema": {"type": "object", "properties": {
@@ -55,7 +55,7 @@ fn toolset(dialect: Dialect) -> Toolset {
     Toolset::new(&tools(), dialect, &Options::default())
 }
 
-/// `$QUERY` stands for what the dialect calls the tool `db.query`.
+/// Replaces `$QUERY` with the dialect's name for the tool `db.query`.
 fn filled(template: &Value, tools: &Toolset) -> Value {
     match template {
         Value::String(text) if text == "$QUERY" => json!(tools.wire_name("db.query").unwrap()),
@@ -67,25 +67,25 @@ fn filled(template: &Value, tools: &Toolset) -> Value {
     }
 }
 
-fn answer_json(answer: &ModelResponse) -> Value {
-    let stop = match &answer.stop {
-        StopReason::Other(word) => json!({"other": word}),
+fn response_json(response: &ModelResponse) -> Value {
+    let stop = match &response.stop {
+        StopReason::Other(reason) => json!({"other": reason}),
         stop => serde_json::to_value(stop).unwrap(),
     };
     json!({
-        "message": answer.message,
+        "message": response.message,
         "stop": stop,
-        "usage": answer.usage,
-        "unusable": answer.unusable,
+        "usage": response.usage,
+        "unusable": response.unusable,
     })
 }
 
-fn outcome(answer: &Result<ModelResponse, AnswerError>) -> Value {
-    match answer {
-        Ok(answer) => answer_json(answer),
-        Err(AnswerError::Provider { message, .. }) => json!({"provider": message}),
-        Err(AnswerError::Cut { answer }) => json!({"cut": answer_json(answer)}),
-        Err(AnswerError::Failed { reason, message }) => json!({"failed": reason, "message": message}),
-        Err(error @ AnswerError::Malformed { .. }) => json!({"malformed": error.to_string()}),
+fn outcome(response: &Result<ModelResponse, ResponseError>) -> Value {
+    match response {
+        Ok(response) => response_json(response),
+        Err(ResponseError::Provider { message, .. }) => json!({"provider": message}),
+        Err(ResponseError::Incomplete { response }) => json!({"incomplete": response_json(response)}),
+        Err(ResponseError::Rejected { reason, message }) => json!({"rejected": reason, "message": message}),
+        Err(error) => json!({"malformed": error.to_string()}),
     }
 }

@@ -1,4 +1,4 @@
-//! Cases of requests: one file each, and beside it what every family makes of it.
+//! Requests in every dialect: each file contains a case, and the file in `expected/` the bodies.
 
 use serde_json::{Value, json};
 use toolwire_contract::{ModelRequest, Tool, ToolChoice};
@@ -6,7 +6,7 @@ use toolwire_dialect::{Dialect, Options, OutputLimit, RequestError, RequestOptio
 
 use crate::{check_file, folder, read, rules, tools, toolset};
 
-/// The dialects whose requests differ from each other.
+/// The dialects with different requests.
 const COLUMNS: [Dialect; 12] = [
     Dialect::OpenAi,
     Dialect::Responses,
@@ -66,7 +66,7 @@ fn case(name: String) -> Case {
             "named_choice" => options.named_choice = value.as_bool(),
             "max_tokens" => options.output_limit = Some(OutputLimit::MaxTokens),
             "extra" => options.extra = value.as_object().unwrap().clone(),
-            other => panic!("{name}: the option {other}"),
+            other => panic!("{name}: unknown option {other}"),
         }
     }
     Case { name, request, options }
@@ -78,7 +78,7 @@ fn written(case: &Case, dialect: Dialect) -> Result<Value, RequestError> {
 }
 
 #[test]
-fn every_case_comes_out_as_written() {
+fn every_case_has_the_expected_bodies() {
     let cases = cases();
     assert!(cases.len() >= 10);
     for case in cases {
@@ -87,10 +87,10 @@ fn every_case_comes_out_as_written() {
             .map(|&dialect| {
                 let outcome = match written(&case, dialect) {
                     Ok(mut body) => {
-                        // The definitions have cases of their own; here their number is enough.
-                        for place in ["/tools/0/functionDeclarations", "/toolConfig/tools", "/tools"] {
+                        // Other tests cover the definitions; only their number matters here.
+                        for pointer in ["/tools/0/functionDeclarations", "/toolConfig/tools", "/tools"] {
                             if let Some(tools) = body
-                                .pointer_mut(place)
+                                .pointer_mut(pointer)
                                 .filter(|tools| tools.as_array().is_some_and(|tools| tools.len() == 2))
                             {
                                 *tools = json!("both");
@@ -109,7 +109,7 @@ fn every_case_comes_out_as_written() {
 }
 
 #[test]
-fn every_body_keeps_the_rules_of_its_api() {
+fn every_body_follows_the_rules_of_its_api() {
     for case in cases() {
         for dialect in Dialect::all() {
             if let Ok(body) = written(&case, dialect) {
@@ -120,7 +120,7 @@ fn every_body_keeps_the_rules_of_its_api() {
 }
 
 #[test]
-fn the_same_request_is_the_same_to_the_byte() {
+fn the_same_request_is_written_byte_for_byte_the_same() {
     for case in cases() {
         for dialect in Dialect::all() {
             let text = |body: Result<Value, RequestError>| body.map(|body| body.to_string());
@@ -130,7 +130,7 @@ fn the_same_request_is_the_same_to_the_byte() {
 }
 
 #[test]
-fn tools_of_another_dialect_are_refused() {
+fn tools_of_another_dialect_are_rejected() {
     let request = ModelRequest {
         messages: vec![toolwire_contract::Message::user("hi").into()],
         ..ModelRequest::default()

@@ -1,15 +1,15 @@
-//! What the APIs document about a request, checked without looking at what the engine meant.
+//! The documented rules of each API for a request, checked independently of the expected bodies.
 
 use std::collections::HashSet;
 
 use serde_json::Value;
 use toolwire_dialect::{Dialect, Family};
 
-/// Panics if the body breaks a rule of its API; gives the number of calls in it.
+/// Panics if the body breaks a rule of its API. Returns the number of calls in it.
 #[track_caller]
 pub(crate) fn check(dialect: Dialect, body: &Value) -> usize {
     let text = body.to_string();
-    assert!(!text.contains("toolwire/"), "{dialect}: something of ours went out: {text}");
+    assert!(!text.contains("toolwire/"), "{dialect}: the body contains our own keys: {text}");
     assert!(dialect == Dialect::Mcp || !text.contains("_meta"), "{dialect}: {text}");
     assert!(
         body.get("tools").is_none_or(|tools| !tools.as_array().unwrap().is_empty()),
@@ -27,7 +27,7 @@ pub(crate) fn check(dialect: Dialect, body: &Value) -> usize {
     };
     assert_eq!(calls, results, "{dialect}: calls and results in {text}");
     let given: Vec<&String> = calls.iter().filter(|id| !id.starts_with("name:")).collect();
-    assert_eq!(given.iter().collect::<HashSet<_>>().len(), given.len(), "{dialect}: an id twice in {text}");
+    assert_eq!(given.iter().collect::<HashSet<_>>().len(), given.len(), "{dialect}: duplicate id in {text}");
     for id in given {
         let is_legal = match (dialect, dialect.family()) {
             (Dialect::Mistral, _) => id.len() == 9 && id.chars().all(|c| c.is_ascii_alphanumeric()),
@@ -41,7 +41,7 @@ pub(crate) fn check(dialect: Dialect, body: &Value) -> usize {
             }
             _ => true,
         };
-        assert!(is_legal, "{dialect}: the id {id:?}");
+        assert!(is_legal, "{dialect}: invalid id {id:?}");
     }
     calls.len()
 }
@@ -54,7 +54,7 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// Tool messages follow their calls at once, in any order of APIs of this shape in the same one.
+/// Tool messages directly follow their calls, in the same order.
 fn chat(dialect: Dialect, body: &Value) -> (Vec<String>, Vec<String>) {
     let (mut calls, mut results) = (Vec::new(), Vec::new());
     for message in list(&body["messages"]) {
@@ -65,8 +65,8 @@ fn chat(dialect: Dialect, body: &Value) -> (Vec<String>, Vec<String>) {
             "assistant" => {
                 calls.extend(list(&message["tool_calls"]).iter().map(|call| text(&call["id"])));
                 let has_calls = message.get("tool_calls").is_some();
-                let is_said = !message["content"].is_null() || message.get("refusal").is_some();
-                assert!(has_calls || is_said, "{dialect}: an empty message in {body}");
+                let has_content = !message["content"].is_null() || message.get("refusal").is_some();
+                assert!(has_calls || has_content, "{dialect}: an empty message in {body}");
                 for call in list(&message["tool_calls"]) {
                     let arguments: Value =
                         serde_json::from_str(call["function"]["arguments"].as_str().unwrap()).unwrap();
@@ -82,7 +82,7 @@ fn chat(dialect: Dialect, body: &Value) -> (Vec<String>, Vec<String>) {
                     "{dialect}: an empty message in {body}"
                 );
             }
-            other => panic!("{dialect}: the role {other}"),
+            other => panic!("{dialect}: unknown role {other}"),
         }
     }
     (calls, results)
@@ -101,8 +101,8 @@ fn responses(body: &Value) -> (Vec<String>, Vec<String>) {
             "function_call_output" => results.push(text(&item["call_id"])),
             "reasoning" => assert!(item["encrypted_content"].is_string(), "{item}"),
             "message" => {
-                let is_asked = item["role"] == "user" && calls.len() > results.len();
-                assert!(!is_asked, "a message of the user's between call and result in {body}");
+                let is_misplaced = item["role"] == "user" && calls.len() > results.len();
+                assert!(!is_misplaced, "a user message between call and result in {body}");
                 assert!(!list(&item["content"]).is_empty(), "{item}");
             }
             _ => {}
@@ -113,7 +113,7 @@ fn responses(body: &Value) -> (Vec<String>, Vec<String>) {
     (calls, results)
 }
 
-/// User and assistant alternate, the user begins, results stand first and right after their calls.
+/// User and assistant alternate, the user starts, and results come first in the message after their calls.
 fn blocks(dialect: Dialect, body: &Value, call_type: &str, result_type: &str) -> (Vec<String>, Vec<String>) {
     let of = |block: &Value, name: &str| match dialect.family() {
         Family::Bedrock => block.get(name).cloned(),
@@ -154,7 +154,7 @@ fn blocks(dialect: Dialect, body: &Value, call_type: &str, result_type: &str) ->
     (calls, results)
 }
 
-/// Paired by id, or by name and order.
+/// Calls and results are paired by id, or by name and order.
 fn gemini(body: &Value) -> (Vec<String>, Vec<String>) {
     let (mut calls, mut results) = (Vec::new(), Vec::new());
     let key = |part: &Value| match part.get("id") {

@@ -1,19 +1,19 @@
-//! Cases of calls, whole and streamed; the file says what each API sent and what must come of it.
+//! Calls in complete and streamed responses: the file contains what each API sent and the expected calls.
 
 use serde_json::{Value, json};
-use toolwire_dialect::{CallError, CallStream, Dialect, read_calls, wire_id, write_calls};
+use toolwire_dialect::{CallStream, Dialect, ResponseError, read_calls, wire_id, write_calls};
 
 use crate::{outcome, transcripts};
 
 #[test]
-fn every_case_comes_out_as_written() {
+fn every_case_has_the_expected_outcome() {
     let cases: Value = serde_json::from_str(include_str!("calls.json")).unwrap();
     for case in cases.as_array().unwrap() {
         for name in case["dialects"].as_array().unwrap() {
             let dialect: Dialect = name.as_str().unwrap().parse().unwrap();
-            if let Some(answer) = case.get("answer") {
+            if let Some(body) = case.get("body") {
                 assert_eq!(
-                    outcome(read_calls(dialect, answer)),
+                    outcome(read_calls(dialect, body)),
                     case["expected"],
                     "{dialect}: {}",
                     case["case"]
@@ -22,7 +22,7 @@ fn every_case_comes_out_as_written() {
             if let Some(events) = case.get("events") {
                 let mut stream = CallStream::new(dialect);
                 for event in events.as_array().unwrap() {
-                    let _ = stream.push(event); // the first error is kept and `finish` repeats it
+                    let _ = stream.push(event); // `finish` returns the first error again
                 }
                 assert_eq!(
                     outcome(stream.finish()),
@@ -38,7 +38,7 @@ fn every_case_comes_out_as_written() {
 #[test]
 fn calls_written_back_are_read_as_the_same_calls() {
     for (from, transcript) in transcripts::all() {
-        let calls = read_calls(from, &transcript["whole"]).unwrap();
+        let calls = read_calls(from, &transcript["body"]).unwrap();
         for to in Dialect::all() {
             let messages = write_calls(to, &calls);
             let turn = if messages.len() == 1 { messages[0].clone() } else { Value::Array(messages) };
@@ -60,7 +60,7 @@ fn calls_written_back_are_read_as_the_same_calls() {
 }
 
 #[test]
-fn history_keeps_what_each_api_asks_for() {
+fn written_calls_have_the_fields_that_each_api_requires() {
     let bare = json!({"choices": [{"message": {"tool_calls": [
         {"id": "functions.get:0", "function": {"name": "get", "arguments": ""}},
         {"id": "functions.get:1", "function": {"name": "get", "arguments": "{\"a\":"}}]}, "finish_reason": "stop"}]});
@@ -83,20 +83,20 @@ fn history_keeps_what_each_api_asks_for() {
 #[test]
 fn the_first_error_is_final() {
     let mut stream = CallStream::new(Dialect::Anthropic);
-    let error =
-        stream.push(&json!({"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}));
-    assert_eq!(error, Err(CallError::ErrorAnswer { message: "busy".to_owned() }));
+    let event = json!({"type": "error", "error": {"type": "overloaded_error", "message": "busy"}});
+    let error = stream.push(&event);
+    assert_eq!(error, Err(ResponseError::Provider { message: "busy".to_owned(), body: event }));
     assert_eq!(stream.push(&json!({"type": "ping"})), error);
     assert_eq!(stream.finish().map(|_| ()), error);
 }
 
 #[test]
-fn errors_say_where_and_what_next() {
+fn errors_contain_the_position_and_a_hint() {
     let error =
         read_calls(Dialect::OpenAi, &json!({"choices": [{"message": {"tool_calls": 5}}]})).unwrap_err();
     assert_eq!(error.to_string(), "expected an array at `/choices/0/message/tool_calls`, found a number");
-    assert_eq!(error.hint(), "check that the endpoint speaks the dialect it was configured with");
-    let cut = json!({"content": [{"type": "tool_use", "id": "a", "name": "f", "input": {}}], "stop_reason": "max_tokens"});
-    let error = read_calls(Dialect::Anthropic, &cut).unwrap_err();
-    assert_eq!(error.to_string(), "the answer was cut off (max_tokens) with 1 call unfinished");
+    assert_eq!(error.hint(), "check that the endpoint implements the dialect it is configured with");
+    let body = json!({"content": [{"type": "tool_use", "id": "a", "name": "f", "input": {}}], "stop_reason": "max_tokens"});
+    let error = read_calls(Dialect::Anthropic, &body).unwrap_err();
+    assert_eq!(error.to_string(), "the response was cut off (max_tokens) with 1 call unfinished");
 }

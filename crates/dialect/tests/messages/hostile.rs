@@ -1,14 +1,14 @@
-//! Answers and events bent out of shape at random: always an outcome, never a panic.
+//! Randomly mutated responses, events and results: every one has an outcome, none causes a panic.
 
 use serde_json::{Value, json};
 use toolwire_contract::ToolResult;
 use toolwire_dialect::{
-    Answered, CallStream, Dialect, ResultOptions, read_calls, write_calls, write_results,
+    CallOutcome, CallStream, Dialect, ResultOptions, read_calls, write_calls, write_results,
 };
 
 use crate::transcripts;
 
-/// A small generator of its own, so that a failure is found again by its seed.
+/// A small random number generator: the same seed reproduces a failure.
 struct Random(u64);
 
 impl Random {
@@ -17,16 +17,16 @@ impl Random {
         (self.0 >> 33) as usize % bound.max(1)
     }
 
-    fn oddity(&mut self) -> Value {
-        let oddities = json!([
+    fn unusual_value(&mut self) -> Value {
+        let values = json!([
             null, true, -1, 0, 1, 1.5, 18446744073709551615u64, "", "\u{0}", "tool_use", "length", [], [[]], {}, {"": {}},
             {"type": "tool_use"}, "{\"a\":1}", {"function": 5}, "$.a[0]", "data:;base64,AA=="
         ]);
-        oddities[self.below(20)].clone()
+        values[self.below(20)].clone()
     }
 
-    /// Changes something somewhere.
-    fn bend(&mut self, value: &mut Value) {
+    /// Makes one random change.
+    fn mutate(&mut self, value: &mut Value) {
         let choice = self.below(6);
         match value {
             Value::Object(fields) if choice > 0 && !fields.is_empty() => {
@@ -39,7 +39,7 @@ impl Random {
                         let value = fields.shift_remove(&key).unwrap();
                         fields.insert(format!("{key}x"), value);
                     }
-                    _ => self.bend(&mut fields[&key]),
+                    _ => self.mutate(&mut fields[&key]),
                 }
             }
             Value::Array(items) if choice > 0 && !items.is_empty() => {
@@ -49,42 +49,42 @@ impl Random {
                         items.remove(place);
                     }
                     2 => items.push(items[place].clone()),
-                    _ => self.bend(&mut items[place]),
+                    _ => self.mutate(&mut items[place]),
                 }
             }
-            other => *other = self.oddity(),
+            other => *other = self.unusual_value(),
         }
     }
 }
 
 #[test]
-fn bent_answers_and_streams_have_an_outcome() {
+fn mutated_responses_and_streams_have_an_outcome() {
     let transcripts = transcripts::all();
     let mut random = Random(7);
     let mut read = 0;
     for _ in 0..3_000 {
         let (dialect, transcript) = &transcripts[random.below(transcripts.len())];
-        let mut whole = transcript["whole"].clone();
+        let mut body = transcript["body"].clone();
         let mut events: Vec<Value> = ["before", "end"]
             .iter()
             .flat_map(|part| transcript[*part].as_array().unwrap().clone())
             .chain([transcript["a"].clone(), transcript["b"].clone()])
             .collect();
         for _ in 0..=random.below(3) {
-            random.bend(&mut whole);
+            random.mutate(&mut body);
             let place = random.below(events.len());
-            random.bend(&mut events[place]);
+            random.mutate(&mut events[place]);
             let (one, other) = (random.below(events.len()), random.below(events.len()));
             events.swap(one, other);
         }
-        // An answer of one API read as another's is the hardest bend of all.
+        // The response of one API, read as that of another.
         for dialect in [*dialect, Dialect::all().nth(random.below(Dialect::all().len())).unwrap()] {
             let mut stream = CallStream::new(dialect);
             for event in &events {
                 let _ = stream.push(event);
             }
             let streamed = stream.finish();
-            for calls in [read_calls(dialect, &whole), streamed].into_iter().flatten() {
+            for calls in [read_calls(dialect, &body), streamed].into_iter().flatten() {
                 read += calls.len();
                 assert!(calls.iter().all(|call| !call.name.is_empty()));
                 for to in Dialect::all() {
@@ -93,11 +93,11 @@ fn bent_answers_and_streams_have_an_outcome() {
             }
         }
     }
-    assert!(read > 500, "the bending left too little to read: {read} calls");
+    assert!(read > 500, "only {read} calls were left after the mutations");
 }
 
 #[test]
-fn bent_results_have_an_outcome() {
+fn mutated_results_have_an_outcome() {
     let calls = read_calls(Dialect::Gemini, &json!({"parts": [{"functionCall": {"name": "f"}}]})).unwrap();
     let results = json!([
         {"content": [{"type": "text", "text": "a"}, {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"}], "isError": true},
@@ -108,13 +108,13 @@ fn bent_results_have_an_outcome() {
     for _ in 0..2_000 {
         let mut result = results[random.below(3)].clone();
         for _ in 0..=random.below(3) {
-            random.bend(&mut result);
+            random.mutate(&mut result);
         }
         let Ok(result) = ToolResult::try_from(result) else { continue };
         for dialect in Dialect::all() {
             let options = ResultOptions { text_budget: Some(random.below(40)), ..ResultOptions::default() };
-            let answers = [Answered { call: &calls[0], result: Some(&result) }];
-            let messages = write_results(dialect, &answers, &options);
+            let outcomes = [CallOutcome { call: &calls[0], result: Some(&result) }];
+            let messages = write_results(dialect, &outcomes, &options);
             assert!(messages.is_ok_and(|messages| !messages.is_empty()) || result.needs_input());
         }
     }

@@ -1,4 +1,4 @@
-//! Calls in and results out, in every dialect: the cases are data, in the files beside this one.
+//! Reading calls and writing results in every dialect. The cases are JSON files in this folder.
 #![allow(clippy::unwrap_used)]
 
 mod calls;
@@ -7,24 +7,25 @@ mod results;
 mod transcripts;
 
 use serde_json::{Map, Value, json};
-use toolwire_dialect::{CallError, CallId, CallKind, ReceivedCall};
+use toolwire_dialect::{CallId, CallKind, ReceivedCall, ResponseError};
 
-/// The outcome of reading calls, as the case files write it.
-fn outcome(calls: Result<Vec<ReceivedCall>, CallError>) -> Value {
+/// Returns the outcome of reading calls in the form of the case files.
+fn outcome(calls: Result<Vec<ReceivedCall>, ResponseError>) -> Value {
     match calls {
         Ok(calls) => calls.iter().map(call_json).collect(),
-        Err(CallError::Cut { reason, calls }) => {
-            json!({"cut": reason, "calls": calls.iter().map(call_json).collect::<Vec<_>>()})
+        Err(ResponseError::CutOff { reason, calls }) => {
+            json!({"cut_off": reason, "calls": calls.iter().map(call_json).collect::<Vec<_>>()})
         }
-        Err(CallError::Failed { reason, message }) => json!({"failed": reason, "message": message}),
-        Err(CallError::ErrorAnswer { message }) => json!({"error": message}),
-        Err(CallError::Malformed { pointer, .. }) => json!({"malformed": pointer}),
+        Err(ResponseError::Rejected { reason, message }) => json!({"rejected": reason, "message": message}),
+        Err(ResponseError::Provider { message, .. }) => json!({"error": message}),
+        Err(ResponseError::Malformed { pointer, .. }) => json!({"malformed": pointer}),
+        Err(other) => panic!("{other}"),
     }
 }
 
 fn call_json(call: &ReceivedCall) -> Value {
     let mut fields = Map::new();
-    // A made-up id is told by its kind: its letters are nobody's business.
+    // A synthetic id is null here; its text does not matter.
     match &call.id {
         CallId::Given(id) => fields.insert("id".to_owned(), json!(id)),
         CallId::Synthetic(_) => fields.insert("id".to_owned(), Value::Null),

@@ -1,6 +1,6 @@
-//! Cases of results: one file each, with what every family of messages makes of it.
+//! Results in every dialect: each file contains a case and its expected messages.
 //!
-//! `TOOLWIRE_BLESS=1` writes the expectations anew; the difference is then for a person to read.
+//! `TOOLWIRE_BLESS=1` rewrites the expected messages; review the diff.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,11 +8,11 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 use toolwire_contract::{Content, ToolResult};
 use toolwire_dialect::{
-    Answered, CallId, CallKind, Dialect, Family, ReceivedCall, ResultError, ResultOptions, wire_id,
+    CallId, CallKind, CallOutcome, Dialect, Family, ReceivedCall, RequestError, ResultOptions, wire_id,
     write_results,
 };
 
-/// The dialects whose results differ from each other.
+/// The dialects with different results.
 const COLUMNS: [Dialect; 12] = [
     Dialect::OpenAi,
     Dialect::Responses,
@@ -37,21 +37,23 @@ struct Case {
 }
 
 impl Case {
-    fn write(&self, dialect: Dialect) -> Result<Vec<Value>, ResultError> {
-        let answers: Vec<Answered<'_>> = self
+    fn write(&self, dialect: Dialect) -> Result<Vec<Value>, RequestError> {
+        let outcomes: Vec<CallOutcome<'_>> = self
             .calls
             .iter()
             .zip(&self.results)
-            .map(|(call, result)| Answered { call, result: result.as_ref() })
+            .map(|(call, result)| CallOutcome { call, result: result.as_ref() })
             .collect();
-        write_results(dialect, &answers, &self.options)
+        write_results(dialect, &outcomes, &self.options)
     }
 }
 
 fn call(id: Option<&str>, name: &str) -> ReceivedCall {
     ReceivedCall {
-        id: id
-            .map_or_else(|| CallId::Synthetic("call_made_up".to_owned()), |id| CallId::Given(id.to_owned())),
+        id: id.map_or_else(
+            || CallId::Synthetic("call_synthetic".to_owned()),
+            |id| CallId::Given(id.to_owned()),
+        ),
         name: name.to_owned(),
         namespace: None,
         arguments: json!({}),
@@ -88,7 +90,7 @@ fn read_case(path: PathBuf) -> Case {
 }
 
 #[test]
-fn every_case_comes_out_as_written() {
+fn every_case_has_the_expected_messages() {
     let cases = cases();
     assert!(cases.len() >= 19);
     for mut case in cases {
@@ -117,21 +119,21 @@ fn every_case_comes_out_as_written() {
     }
 }
 
-/// What the APIs document, checked without looking at what the engine meant.
+/// Checks documented rules, independently of the expected messages.
 #[test]
-fn every_message_keeps_the_rules_of_its_api() {
+fn every_message_follows_the_rules_of_its_api() {
     for case in cases() {
         for dialect in Dialect::all() {
             let Ok(messages) = case.write(dialect) else { continue };
             let place = format!("{dialect} in {}", case.path.display());
-            check_answered_ids(dialect, &case.calls, &messages, &place);
+            check_result_ids(dialect, &case.calls, &messages, &place);
             if dialect == Dialect::Mcp {
                 continue;
             }
             for (key, text) in messages.iter().flat_map(|message| strings(message, "")) {
                 assert!(!text.contains('\0'), "{place}: NUL");
                 let is_prose = matches!(key.as_str(), "text" | "output" | "error" | "content");
-                // Gemini may say "no output" by an empty one.
+                // Gemini accepts an empty output.
                 let may_be_empty = dialect.family() == Family::Gemini && key == "output";
                 assert!(!is_prose || may_be_empty || !text.is_empty(), "{place}: empty {key}");
                 for data in payloads(&case.results) {
@@ -184,7 +186,7 @@ fn every_message_keeps_the_rules_of_its_api() {
     }
 }
 
-fn check_answered_ids(dialect: Dialect, calls: &[ReceivedCall], messages: &[Value], place: &str) {
+fn check_result_ids(dialect: Dialect, calls: &[ReceivedCall], messages: &[Value], place: &str) {
     let id_keys = ["tool_call_id", "call_id", "tool_use_id", "toolUseId"];
     let ids: Vec<String> = messages
         .iter()
@@ -193,14 +195,14 @@ fn check_answered_ids(dialect: Dialect, calls: &[ReceivedCall], messages: &[Valu
         .map(|(_, id)| id)
         .collect();
     let expected: Vec<String> = match dialect.family() {
-        Family::Gemini => return, // its key is a plain `id`; the case files show it
+        Family::Gemini => return, // its key is `id`; the case files cover it
         Family::Ollama => calls.iter().filter_map(|call| call.id.given().map(str::to_owned)).collect(),
         _ => calls.iter().map(|call| wire_id(dialect, call.id.as_str())).collect(),
     };
     assert_eq!(ids, expected, "{place}");
 }
 
-/// Every text in a value with the nearest key above it.
+/// Returns every string in a value with the nearest key above it.
 fn strings(value: &Value, key: &str) -> Vec<(String, String)> {
     match value {
         Value::String(text) => vec![(key.to_owned(), text.clone())],
@@ -228,7 +230,7 @@ fn payloads(results: &[Option<ToolResult>]) -> Vec<String> {
         .collect()
 }
 
-/// A PNG header for an image of this size, and `bytes` bytes in all.
+/// Returns a PNG header for an image of this size, padded to `bytes` bytes, in base64.
 fn png(width: u32, height: u32, bytes: usize) -> String {
     use base64::Engine;
     let mut data = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".to_vec();
@@ -245,50 +247,50 @@ fn check_image(dialect: Dialect, data: String, expected_note: Option<&str>) {
         ..ToolResult::default()
     };
     let call = call(Some("a"), "f");
-    let answers = [Answered { call: &call, result: Some(&result) }];
-    let messages = write_results(dialect, &answers, &ResultOptions::default()).unwrap();
+    let outcomes = [CallOutcome { call: &call, result: Some(&result) }];
+    let messages = write_results(dialect, &outcomes, &ResultOptions::default()).unwrap();
     let texts: Vec<String> =
         messages.iter().flat_map(|message| strings(message, "")).map(|(_, text)| text).collect();
     let is_sent = texts.iter().any(|text| text.ends_with(&data));
     match expected_note {
         Some(note) => assert!(!is_sent && texts.iter().any(|text| text == note), "{dialect}: no {note}"),
-        None => assert!(is_sent, "{dialect}: the image is gone"),
+        None => assert!(is_sent, "{dialect}: the image is missing"),
     }
 }
 
 #[test]
 fn an_image_over_a_limit_becomes_a_note() {
     check_image(Dialect::Anthropic, png(10, 10, 5_242_880), None);
-    let note = "[image/png, 5.2 MB, not shown: over the limit of 5.2 MB]";
+    let note = "[image/png, 5.2 MB, omitted: over the limit of 5.2 MB]";
     check_image(Dialect::Anthropic, png(10, 10, 5_242_881), Some(note));
     check_image(Dialect::OpenAi, png(10, 10, 5_242_881), None);
     check_image(
         Dialect::Bedrock,
         png(10, 10, 3_750_001),
-        Some("[image/png, 3.7 MB, not shown: over the limit of 3.7 MB]"),
+        Some("[image/png, 3.7 MB, omitted: over the limit of 3.7 MB]"),
     );
     check_image(Dialect::Anthropic, png(8_000, 10, 100), None);
     check_image(
         Dialect::Anthropic,
         png(10, 8_001, 100),
-        Some("[image/png, 100 bytes, not shown: wider than 8000 pixels]"),
+        Some("[image/png, 100 bytes, omitted: longer than 8000 pixels]"),
     );
     check_image(Dialect::OpenAi, png(10, 8_001, 100), None);
 }
 
 #[test]
-fn output_keeps_to_the_limit_of_the_api() {
+fn output_is_truncated_to_the_limit_of_the_api() {
     let result = ToolResult::text("ä".repeat(10_485_761));
     let call = call(Some("a"), "f");
-    let answers = [Answered { call: &call, result: Some(&result) }];
-    let items = write_results(Dialect::Responses, &answers, &ResultOptions::default()).unwrap();
+    let outcomes = [CallOutcome { call: &call, result: Some(&result) }];
+    let items = write_results(Dialect::Responses, &outcomes, &ResultOptions::default()).unwrap();
     let output = items[0]["output"].as_str().unwrap();
     assert!((9_999_900..=10_485_760).contains(&output.chars().count()));
-    assert!(output.ends_with("more characters cut]"), "{}", &output[output.len() - 60..]);
+    assert!(output.ends_with("characters truncated]"), "{}", &output[output.len() - 60..]);
 }
 
 #[test]
-fn no_calls_need_no_messages() {
+fn no_outcomes_produce_no_messages() {
     for dialect in Dialect::all() {
         assert_eq!(write_results(dialect, &[], &ResultOptions::default()), Ok(Vec::new()));
     }

@@ -1,14 +1,14 @@
-//! Each API's answer with two calls: whole, streamed in pieces of every size, interleaved, and cut short.
+//! Each API's response with two calls: complete, streamed in fragments of every size, interleaved, and cut off.
 //!
-//! In the file, `$A` and `$B` stand for the arguments as text, `$A object` for the value, `$PIECE` for a piece of text.
-//! Where an API sends whole calls, the events `a` and `b` hold no piece and come once.
+//! In the file, `$A` and `$B` are the arguments as text, `$A object` is the value, and `$FRAGMENT` is a fragment of text.
+//! If an API sends complete calls, the events `a` and `b` contain no fragment and are sent once.
 
 use serde_json::Value;
-use toolwire_dialect::{CallError, CallStream, Dialect, read_calls};
+use toolwire_dialect::{CallStream, Dialect, ResponseError, read_calls};
 
 use crate::outcome;
 
-/// An escaped surrogate pair, characters of two to four bytes, digits no double holds.
+/// An escaped surrogate pair, characters of two to four bytes, and a number that a double cannot represent.
 const A: &str = r#"{"q":"\ud83d\ude00 ü€😀","n":12345678901234567890,"d":1.10}"#;
 const B: &str = r#"{"list":[{"x":null},"\\\""],"e":""}"#;
 
@@ -18,35 +18,35 @@ pub(crate) fn all() -> Vec<(Dialect, Value)> {
     entries.map(|(name, transcript)| (name.parse().unwrap(), filled(transcript, ""))).collect()
 }
 
-fn filled(template: &Value, piece: &str) -> Value {
+fn filled(template: &Value, fragment: &str) -> Value {
     match template {
         Value::String(text) => match text.as_str() {
             "$A" => A.into(),
             "$B" => B.into(),
             "$A object" => serde_json::from_str(A).unwrap(),
             "$B object" => serde_json::from_str(B).unwrap(),
-            "$PIECE" if !piece.is_empty() => piece.into(),
+            "$FRAGMENT" if !fragment.is_empty() => fragment.into(),
             other => other.into(),
         },
-        Value::Array(items) => items.iter().map(|item| filled(item, piece)).collect(),
+        Value::Array(items) => items.iter().map(|item| filled(item, fragment)).collect(),
         Value::Object(fields) => {
-            fields.iter().map(|(key, value)| (key.clone(), filled(value, piece))).collect::<Value>()
+            fields.iter().map(|(key, value)| (key.clone(), filled(value, fragment))).collect::<Value>()
         }
         other => other.clone(),
     }
 }
 
-fn comes_in_pieces(transcript: &Value) -> bool {
-    transcript["a"].to_string().contains("$PIECE")
+fn has_fragments(transcript: &Value) -> bool {
+    transcript["a"].to_string().contains("$FRAGMENT")
 }
 
-/// The whole stream, with the arguments in the given pieces, call by call in turns.
-fn events(transcript: &Value, a_pieces: &[&str], b_pieces: &[&str]) -> Vec<Value> {
+/// Returns the complete stream, with the arguments in these fragments, alternating between the calls.
+fn events(transcript: &Value, a_fragments: &[&str], b_fragments: &[&str]) -> Vec<Value> {
     let mut events = transcript["before"].as_array().unwrap().clone();
-    if comes_in_pieces(transcript) {
-        for turn in 0..a_pieces.len().max(b_pieces.len()) {
-            events.extend(a_pieces.get(turn).map(|piece| filled(&transcript["a"], piece)));
-            events.extend(b_pieces.get(turn).map(|piece| filled(&transcript["b"], piece)));
+    if has_fragments(transcript) {
+        for turn in 0..a_fragments.len().max(b_fragments.len()) {
+            events.extend(a_fragments.get(turn).map(|fragment| filled(&transcript["a"], fragment)));
+            events.extend(b_fragments.get(turn).map(|fragment| filled(&transcript["b"], fragment)));
         }
     } else {
         events.extend([transcript["a"].clone(), transcript["b"].clone()]);
@@ -56,12 +56,12 @@ fn events(transcript: &Value, a_pieces: &[&str], b_pieces: &[&str]) -> Vec<Value
 }
 
 #[track_caller]
-fn check_stream(dialect: Dialect, transcript: &Value, a_pieces: &[&str], b_pieces: &[&str]) {
+fn check_stream(dialect: Dialect, transcript: &Value, a_fragments: &[&str], b_fragments: &[&str]) {
     let mut stream = CallStream::new(dialect);
-    for event in events(transcript, a_pieces, b_pieces) {
+    for event in events(transcript, a_fragments, b_fragments) {
         stream.push(&event).unwrap_or_else(|error| panic!("{dialect}: {error} in {event}"));
     }
-    assert_eq!(outcome(stream.finish()), transcript["calls"], "{dialect} {a_pieces:?}");
+    assert_eq!(outcome(stream.finish()), transcript["calls"], "{dialect} {a_fragments:?}");
 }
 
 fn characters(text: &str) -> Vec<&str> {
@@ -69,25 +69,25 @@ fn characters(text: &str) -> Vec<&str> {
 }
 
 #[test]
-fn whole_answers_give_their_calls() {
+fn complete_responses_return_their_calls() {
     for (dialect, transcript) in all() {
-        assert_eq!(outcome(read_calls(dialect, &transcript["whole"])), transcript["calls"], "{dialect}");
+        assert_eq!(outcome(read_calls(dialect, &transcript["body"])), transcript["calls"], "{dialect}");
     }
 }
 
 #[test]
-fn the_assistant_message_alone_is_enough() {
+fn calls_are_read_from_the_assistant_message_alone() {
     for (dialect, transcript) in all() {
-        let whole = &transcript["whole"];
-        let places =
+        let body = &transcript["body"];
+        let pointers =
             ["/choices/0/message", "/output/message", "/message", "/candidates/0/content", "/output", ""];
-        let message = places.iter().find_map(|place| whole.pointer(place)).unwrap();
+        let message = pointers.iter().find_map(|pointer| body.pointer(pointer)).unwrap();
         assert_eq!(outcome(read_calls(dialect, message)), transcript["calls"], "{dialect}");
     }
 }
 
 #[test]
-fn streams_give_the_same_however_they_are_split() {
+fn streams_return_the_same_calls_wherever_they_are_split() {
     for (dialect, transcript) in all() {
         check_stream(dialect, &transcript, &[A], &[B]);
         check_stream(dialect, &transcript, &characters(A), &characters(B));
@@ -101,11 +101,11 @@ fn streams_give_the_same_however_they_are_split() {
 }
 
 #[test]
-fn a_stream_cut_short_never_gives_calls_to_run() {
+fn a_stream_that_ends_early_never_returns_calls_to_run() {
     for (dialect, transcript) in all() {
         let events = events(&transcript, &characters(A), &characters(B));
         let end = transcript["end"].as_array().unwrap().len();
-        // The last events may only report usage; up to there, the answer has not said that it ended.
+        // The last events may only contain the usage. Before them, the end of the response was not reported.
         let ending_event =
             events.len() - end + transcript["end"].as_array().unwrap().iter().position(ends).unwrap();
         for length in 0..=ending_event {
@@ -115,7 +115,7 @@ fn a_stream_cut_short_never_gives_calls_to_run() {
             }
             match stream.finish() {
                 Ok(calls) => assert_eq!(calls, [], "{dialect} after {length} events"),
-                Err(CallError::Cut { calls, .. }) => assert!(!calls.is_empty()),
+                Err(ResponseError::CutOff { calls, .. }) => assert!(!calls.is_empty()),
                 Err(other) => panic!("{dialect} after {length} events: {other}"),
             }
         }
@@ -133,5 +133,5 @@ fn ends(event: &Value) -> bool {
         "done_reason",
     ]
     .iter()
-    .any(|word| text.contains(word))
+    .any(|token| text.contains(token))
 }

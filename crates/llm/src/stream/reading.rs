@@ -10,7 +10,7 @@ use reqwest::Response;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 use toolwire_contract::{ModelError, ModelEvent, ModelResponse, WaitPhase};
-use toolwire_dialect::{AnswerError, AnswerStream, Toolset, read_answer};
+use toolwire_dialect::{ResponseError, ResponseStream, Toolset, read_response};
 
 use super::{Trouble, WEB_PAGE, timed_out};
 use crate::client::reason;
@@ -31,7 +31,7 @@ pub(super) struct Reading {
     /// How many bytes have come.
     received: usize,
     /// `None` once it is over.
-    answer: Option<AnswerStream>,
+    answer: Option<ResponseStream>,
     /// What the provider sent last.
     last: Value,
     deadline: Instant,
@@ -60,7 +60,7 @@ impl Reading {
             body: response.bytes_stream().boxed(),
             frames: Frames::new(settings.framing),
             received: 0,
-            answer: Some(AnswerStream::new(settings.dialect, toolset.clone()).with_seed(seed)),
+            answer: Some(ResponseStream::new(settings.dialect, toolset.clone()).with_seed(seed)),
             last: Value::Null,
             deadline,
             waiting_for: WaitPhase::FirstToken,
@@ -191,7 +191,7 @@ impl Reading {
         }
         let body: Value = serde_json::from_slice(&text)
             .map_err(|error| self.malformed(FrameError::NotJson(error.to_string()).to_string()))?;
-        let answer = read_answer(self.settings.dialect, &body, &self.toolset, seed);
+        let answer = read_response(self.settings.dialect, &body, &self.toolset, seed);
         self.last = body;
         let answer = answer.map_err(|error| self.unanswered(error))?;
         Ok(self.priced(answer))
@@ -204,10 +204,10 @@ impl Reading {
         answer
     }
 
-    fn unanswered(&self, error: AnswerError) -> Trouble {
+    fn unanswered(&self, error: ResponseError) -> Trouble {
         let model = self.settings.name.clone();
         match error {
-            AnswerError::Provider { body, .. } => {
+            ResponseError::Provider { body, .. } => {
                 let status = status_of(&body);
                 let failure = status.map(|status| Failure::Status {
                     status,
@@ -217,8 +217,8 @@ impl Reading {
                 });
                 Trouble { error: refused(&self.settings, &self.toolset, status, body), failure }
             }
-            AnswerError::Cut { .. } => self.broken(error.to_string()),
-            AnswerError::Failed { ref message, .. } => {
+            ResponseError::Incomplete { .. } => self.broken(error.to_string()),
+            ResponseError::Rejected { ref message, .. } => {
                 let message = match message {
                     Some(why) => format!("{error}: {why}"),
                     None => error.to_string(),
@@ -229,7 +229,7 @@ impl Reading {
                     failure: None,
                 }
             }
-            AnswerError::Malformed { .. } => {
+            error => {
                 Trouble { error: ModelError::Malformed { model, problem: error.to_string() }, failure: None }
             }
         }

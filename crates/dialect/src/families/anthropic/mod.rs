@@ -1,0 +1,17 @@
+//! Anthropic Messages.
+
+mod request;
+mod response;
+
+use super::FamilyFormat;
+use crate::request::FamilyRules;
+
+pub(super) const FORMAT: FamilyFormat = FamilyFormat {
+    rules: FamilyRules { alternates_roles: true, ..FamilyRules::DEFAULT },
+    new_reader: || Box::<response::AnthropicReader>::default(),
+    read_usage: |reported| response::USAGE.read(reported),
+    user_limits: |_, _| request::LIMITS,
+    write_request: request::write_request,
+    write_calls: request::write_calls,
+    write_results: request::write_results,
+};

@@ -1,0 +1,138 @@
+//! Writes Messages requests, calls and results.
+
+use serde_json::{Map, Value, json};
+
+use crate::request::{
+    AssistantBlock, Choice, PreparedRequest, SetFields, Turn, UNAVAILABLE_TOOL, add_content,
+};
+use crate::result::{ContentLimits, ContentPart, NO_OUTPUT, PreparedResult, ResultTurn};
+use crate::{Dialect, ReceivedCall, wire_id};
+
+pub(super) const LIMITS: ContentLimits = ContentLimits {
+    image_types: &["image/jpeg", "image/png", "image/gif", "image/webp"],
+    max_image_bytes: 5_242_880,
+    max_image_side: 8_000,
+    file_types: &["application/pdf"],
+    max_file_bytes: 24_000_000,
+    ..ContentLimits::TEXT
+};
+
+pub(super) fn write_request(request: &PreparedRequest<'_>) -> Map<String, Value> {
+    let mut messages: Vec<Value> = Vec::new();
+    for turn in &request.turns {
+        let (role, blocks) = match turn {
+            Turn::User(parts) => ("user", parts.iter().map(content_block).collect()),
+            Turn::Assistant(blocks) => {
+                ("assistant", blocks.iter().filter_map(|block| assistant_block(request, block)).collect())
+            }
+            Turn::Results(calls) => ("user", request.write_results(calls, result_blocks)),
+        };
+        add_content(&mut messages, role, "content", blocks);
+    }
+    let mut body = request.body();
+    body.set("max_tokens", request.max_output_tokens.unwrap_or(request.options.default_output_tokens));
+    body.set_some("system", request.instructions);
+    body.set("messages", messages);
+    set_tools(request, &mut body);
+    body.set_some("temperature", request.temperature);
+    body.set_some("stream", request.options.stream.then_some(true));
+    body
+}
+
+fn assistant_block(request: &PreparedRequest<'_>, block: &AssistantBlock<'_>) -> Option<Value> {
+    match block {
+        AssistantBlock::Text { text, .. } => Some(json!({"type": "text", "text": text})),
+        AssistantBlock::Opaque { provider_data, .. } => Some((*provider_data).clone()),
+        AssistantBlock::Call(call) => Some(call_block(request.dialect, &call.received)),
+        AssistantBlock::Media { .. } => None,
+    }
+}
+
+fn set_tools(request: &PreparedRequest<'_>, body: &mut Map<String, Value>) {
+    if request.tools.is_empty() {
+        // The API rejects a history with calls if there are no tools, so the called tools are listed and
+        // forbidden.
+        let tool = |name| {
+            let schema = json!({"type": "object", "properties": {}});
+            json!({"name": name, "description": UNAVAILABLE_TOOL, "input_schema": schema})
+        };
+        let tools: Vec<Value> = request.called_tools().into_iter().map(tool).collect();
+        if !tools.is_empty() {
+            body.set("tools", tools);
+            body.set("tool_choice", json!({"type": "none"}));
+        }
+        return;
+    }
+    body.set("tools", request.definitions());
+    let mut choice = match request.choice {
+        Choice::Auto => json!({"type": "auto"}),
+        Choice::Required => json!({"type": "any"}),
+        Choice::None => json!({"type": "none"}),
+        Choice::Tool(name) => json!({"type": "tool", "name": name}),
+    };
+    if request.options.parallel_calls == Some(false) && request.choice != Choice::None {
+        choice["disable_parallel_tool_use"] = json!(true);
+    }
+    if choice != json!({"type": "auto"}) {
+        body.set("tool_choice", choice);
+    }
+}
+
+fn call_block(dialect: Dialect, call: &ReceivedCall) -> Value {
+    let id = wire_id(dialect, call.id.as_str());
+    json!({"type": "tool_use", "id": id, "name": call.name, "input": call.arguments_object()})
+}
+
+pub(super) fn write_calls(dialect: Dialect, calls: &[&ReceivedCall]) -> Vec<Value> {
+    let blocks: Vec<Value> = calls.iter().map(|call| call_block(dialect, call)).collect();
+    vec![json!({"role": "assistant", "content": blocks})]
+}
+
+pub(super) fn write_results(turn: &ResultTurn<'_>) -> Vec<Value> {
+    vec![json!({"role": "user", "content": result_blocks(turn)})]
+}
+
+/// Writes the results of a turn, which must come first in the next user message. A result that is an error
+/// can contain only text, so its media follows after the last result.
+fn result_blocks(turn: &ResultTurn<'_>) -> Vec<Value> {
+    let results = turn.prepare(LIMITS);
+    let mut blocks: Vec<Value> = results.iter().map(result_block).collect();
+    for result in results.iter().filter(|result| result.is_error) {
+        for part in &result.parts {
+            if let Some(media) = part.as_media() {
+                blocks.push(json!({"type": "text", "text": result.label(media)}));
+                blocks.push(content_block(part));
+            }
+        }
+    }
+    blocks
+}
+
+fn result_block(result: &PreparedResult<'_>) -> Value {
+    let text = |text: &str| json!({"type": "text", "text": text});
+    let content: Vec<Value> = if result.is_error {
+        let texts = result.texts("after the results");
+        texts.iter().map(|line| text(line)).collect()
+    } else if result.parts.is_empty() {
+        vec![text(NO_OUTPUT)]
+    } else {
+        result.parts.iter().map(content_block).collect()
+    };
+    let mut block = json!({"type": "tool_result", "tool_use_id": result.id, "content": content});
+    if result.is_error {
+        block["is_error"] = json!(true);
+    }
+    block
+}
+
+fn content_block(part: &ContentPart) -> Value {
+    let (block_type, media) = match part {
+        ContentPart::Text(text) => return json!({"type": "text", "text": text}),
+        ContentPart::Image(media) => ("image", media),
+        ContentPart::File(media) => ("document", media),
+    };
+    json!({
+        "type": block_type,
+        "source": {"type": "base64", "media_type": media.media_type, "data": media.data},
+    })
+}

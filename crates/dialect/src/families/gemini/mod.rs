@@ -1,0 +1,24 @@
+//! Google Gemini, on the Developer API and on Vertex.
+
+mod request;
+mod response;
+mod streamed_arguments;
+
+use super::FamilyFormat;
+use crate::request::FamilyRules;
+
+pub(super) const FORMAT: FamilyFormat = FamilyFormat {
+    rules: FamilyRules {
+        requires_call_ids: false,
+        alternates_roles: true,
+        accepts_assistant_media: true,
+        signs_empty_text: true,
+        ..FamilyRules::DEFAULT
+    },
+    new_reader: || Box::<response::GeminiReader>::default(),
+    read_usage: |reported| response::USAGE.read(reported),
+    user_limits: |_, _| request::USER_LIMITS,
+    write_request: request::write_request,
+    write_calls: request::write_calls,
+    write_results: request::write_results,
+};

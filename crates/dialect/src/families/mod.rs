@@ -1,0 +1,50 @@
+//! The families of APIs. Each is a module that depends on the shared pieces; this table is the only place
+//! that lists them all.
+
+mod anthropic;
+mod bedrock;
+mod cohere;
+mod function_calls;
+mod gemini;
+mod mcp;
+mod ollama;
+mod openai_chat;
+mod openai_responses;
+
+use serde_json::{Map, Value};
+use toolwire_contract::Usage;
+
+use crate::request::{FamilyRules, PreparedRequest};
+use crate::response::ResponseReader;
+use crate::result::{ContentLimits, ResultTurn};
+use crate::{Dialect, Family, ReceivedCall, RequestOptions};
+
+/// The JSON of one family.
+#[derive(Debug)]
+pub(crate) struct FamilyFormat {
+    pub(crate) rules: FamilyRules,
+    pub(crate) new_reader: fn() -> Box<dyn ResponseReader>,
+    /// Reads the usage in the form in which the API reports it.
+    pub(crate) read_usage: fn(&Value) -> Option<Usage>,
+    /// Returns the content that a user message accepts.
+    pub(crate) user_limits: fn(Dialect, &RequestOptions) -> ContentLimits,
+    pub(crate) write_request: fn(&PreparedRequest<'_>) -> Map<String, Value>,
+    /// Writes an assistant turn with at least one call.
+    pub(crate) write_calls: fn(Dialect, &[&ReceivedCall]) -> Vec<Value>,
+    pub(crate) write_results: fn(&ResultTurn<'_>) -> Vec<Value>,
+}
+
+impl Family {
+    pub(crate) const fn format(self) -> &'static FamilyFormat {
+        match self {
+            Family::OpenAiChat => &openai_chat::FORMAT,
+            Family::OpenAiResponses => &openai_responses::FORMAT,
+            Family::Anthropic => &anthropic::FORMAT,
+            Family::Gemini => &gemini::FORMAT,
+            Family::Bedrock => &bedrock::FORMAT,
+            Family::Cohere => &cohere::FORMAT,
+            Family::Ollama => &ollama::FORMAT,
+            Family::Mcp => &mcp::FORMAT,
+        }
+    }
+}

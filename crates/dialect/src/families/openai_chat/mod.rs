@@ -1,0 +1,18 @@
+//! OpenAI Chat Completions, and the many APIs with the same format.
+
+mod request;
+mod response;
+mod results;
+
+use super::FamilyFormat;
+use crate::request::FamilyRules;
+
+pub(super) const FORMAT: FamilyFormat = FamilyFormat {
+    rules: FamilyRules { has_done_marker: true, ..FamilyRules::DEFAULT },
+    new_reader: || Box::<response::ChatReader>::default(),
+    read_usage: response::read_usage,
+    user_limits: request::user_limits,
+    write_request: request::write_request,
+    write_calls: request::write_calls,
+    write_results: results::write_results,
+};

@@ -1,0 +1,17 @@
+//! OpenAI Responses.
+
+mod request;
+mod response;
+
+use super::FamilyFormat;
+use crate::request::FamilyRules;
+
+pub(super) const FORMAT: FamilyFormat = FamilyFormat {
+    rules: FamilyRules::DEFAULT,
+    new_reader: || Box::<response::ResponsesReader>::default(),
+    read_usage: |reported| response::USAGE.read(reported),
+    user_limits: |_, _| request::LIMITS,
+    write_request: request::write_request,
+    write_calls: request::write_calls,
+    write_results: request::write_results,
+};

@@ -1,0 +1,149 @@
+//! Writes Responses requests, calls and results.
+//!
+//! The provider stores nothing (`store: false`), so reasoning is requested and sent back in its encrypted
+//! form.
+
+use serde_json::{Map, Value, json};
+
+use crate::request::{AssistantBlock, Choice, PreparedRequest, SetFields, Turn};
+use crate::result::{ContentLimits, ContentPart, NO_OUTPUT, PreparedResult, ResultTurn, error_text};
+use crate::{CallKind, Dialect, ReceivedCall, wire_id};
+
+pub(super) const LIMITS: ContentLimits = ContentLimits {
+    image_types: &["image/png", "image/jpeg", "image/gif", "image/webp"],
+    max_image_bytes: 20_000_000,
+    file_types: &["application/pdf"],
+    max_file_bytes: 20_000_000,
+    ..ContentLimits::TEXT
+};
+
+pub(super) fn write_request(request: &PreparedRequest<'_>) -> Map<String, Value> {
+    let mut input = Vec::new();
+    for turn in &request.turns {
+        match turn {
+            Turn::User(parts) => {
+                let content: Vec<Value> = parts.iter().map(input_part).collect();
+                input.push(json!({"type": "message", "role": "user", "content": content}));
+            }
+            Turn::Assistant(blocks) => {
+                input.extend(blocks.iter().filter_map(|block| assistant_item(request.dialect, block)));
+            }
+            Turn::Results(calls) => input.extend(request.write_results(calls, write_results)),
+        }
+    }
+    let mut body = request.body();
+    body.set_some("instructions", request.instructions);
+    body.set("input", input);
+    if !request.tools.is_empty() {
+        body.set("tools", request.definitions());
+        let choice = match request.choice {
+            Choice::Auto => None,
+            Choice::None => Some(json!("none")),
+            Choice::Required => Some(json!("required")),
+            Choice::Tool(name) => Some(json!({"type": "function", "name": name})),
+        };
+        body.set_some("tool_choice", choice);
+        body.set_some("parallel_tool_calls", request.options.parallel_calls);
+    }
+    request.set_common(&mut body, "max_output_tokens");
+    body.set("store", false);
+    if request.options.encrypted_reasoning {
+        body.set("include", vec!["reasoning.encrypted_content"]);
+    }
+    body
+}
+
+/// Writes a part of a message, or of a result.
+fn input_part(part: &ContentPart) -> Value {
+    match part {
+        ContentPart::Text(text) => json!({"type": "input_text", "text": text}),
+        ContentPart::Image(media) => {
+            json!({"type": "input_image", "image_url": media.data_url(), "detail": "auto"})
+        }
+        ContentPart::File(media) => {
+            json!({"type": "input_file", "filename": media.name, "file_data": media.data_url()})
+        }
+    }
+}
+
+fn assistant_item(dialect: Dialect, block: &AssistantBlock<'_>) -> Option<Value> {
+    match block {
+        AssistantBlock::Call(call) => Some(call_item(dialect, &call.received)),
+        AssistantBlock::Text { text, provider_data } => {
+            let is_refusal = provider_data.is_some_and(|data| data["type"] == "refusal");
+            let part = match is_refusal {
+                true => json!({"type": "refusal", "refusal": text}),
+                false => json!({"type": "output_text", "text": text}),
+            };
+            let mut message = json!({"type": "message", "role": "assistant", "content": [part]});
+            if let Some(phase) = provider_data.and_then(|data| data.get("phase")) {
+                message["phase"] = phase.clone();
+            }
+            Some(message)
+        }
+        // The provider stored nothing, so it cannot find reasoning that is not encrypted.
+        AssistantBlock::Opaque { provider_data, is_thinking: true } if !is_encrypted(provider_data) => None,
+        AssistantBlock::Opaque { provider_data, is_thinking } => {
+            let mut item = (*provider_data).clone();
+            if *is_thinking && let Value::Object(fields) = &mut item {
+                // The API sends a status but does not accept one.
+                fields.shift_remove("status");
+            }
+            Some(item)
+        }
+        AssistantBlock::Media { .. } => None,
+    }
+}
+
+fn is_encrypted(item: &Value) -> bool {
+    item.get("encrypted_content").is_some_and(|content| content.as_str().is_some_and(|text| !text.is_empty()))
+}
+
+pub(super) fn write_calls(dialect: Dialect, calls: &[&ReceivedCall]) -> Vec<Value> {
+    calls.iter().map(|call| call_item(dialect, call)).collect()
+}
+
+/// The item's own `id` belongs to another response and may be rejected; only `call_id` pairs a call with its
+/// result.
+fn call_item(dialect: Dialect, call: &ReceivedCall) -> Value {
+    let (item_type, key, arguments) = match (call.kind, &call.arguments) {
+        (CallKind::Custom, Value::String(input)) => ("custom_tool_call", "input", input.clone()),
+        _ => ("function_call", "arguments", call.arguments_text()),
+    };
+    let mut item = Map::new();
+    item.set("type", item_type);
+    item.set("call_id", wire_id(dialect, call.id.as_str()));
+    item.set_some("namespace", call.namespace.as_deref());
+    item.set("name", call.name.as_str());
+    item.set(key, arguments);
+    Value::Object(item)
+}
+
+pub(super) fn write_results(turn: &ResultTurn<'_>) -> Vec<Value> {
+    let item = |result: PreparedResult<'_>| {
+        let item_type = match result.call.kind {
+            CallKind::Function => "function_call_output",
+            CallKind::Custom => "custom_tool_call_output",
+        };
+        json!({"type": item_type, "call_id": result.id, "output": output(result.parts, result.is_error)})
+    };
+    turn.prepare(LIMITS).into_iter().map(item).collect()
+}
+
+/// Writes a single text as a string, and everything else as an array of parts.
+fn output(mut parts: Vec<ContentPart>, is_error: bool) -> Value {
+    if parts.is_empty() {
+        parts.push(ContentPart::Text(NO_OUTPUT.to_owned()));
+    }
+    if is_error {
+        // There is no error flag, so the first text is marked as an error.
+        match &mut parts[0] {
+            ContentPart::Text(text) => *text = error_text(text),
+            _ => parts.insert(0, ContentPart::Text("Error:".to_owned())),
+        }
+    }
+    if let [ContentPart::Text(text)] = parts.as_slice() {
+        return json!(text);
+    }
+    parts.iter().map(input_part).collect()
+}

@@ -1,0 +1,368 @@
+//! Reads responses and streams of the Responses API.
+//!
+//! A completed item is sent in full, so its fragments only matter before that: for display, and in a stream
+//! that ends early.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde_json::{Map, Value, json};
+use toolwire_contract::StopReason;
+
+use crate::CallKind;
+use crate::response::{
+    CallDraft, Ending, JsonCursor, PartialBlock, ReadResult, ResponseParts, ResponseReader, UsagePaths,
+};
+
+/// The first index of calls for which the API sends none. Other items cannot have such an index.
+const FIRST_OWN_INDEX: u64 = 1 << 63;
+
+#[derive(Debug, Default)]
+pub(super) struct ResponsesReader {
+    /// By their index in the output.
+    items: BTreeMap<u64, OutputItem>,
+    /// The indexes of items by id, for events without an index.
+    index_by_id: HashMap<String, u64>,
+    /// Whether the status of a call is `incomplete`.
+    has_incomplete_call: bool,
+}
+
+#[derive(Debug, Default)]
+struct OutputItem {
+    /// The JSON with which it started or ended.
+    fields: Map<String, Value>,
+    is_complete: bool,
+    text: String,
+    refusal: String,
+    thinking: String,
+    call: Option<usize>,
+}
+
+impl ResponseReader for ResponsesReader {
+    fn event(&mut self, event: &JsonCursor<'_>, response: &mut ResponseParts) -> ReadResult {
+        event.object()?;
+        if event.index("output_index")?.is_some_and(|index| index >= FIRST_OWN_INDEX) {
+            return Err(event.error_at("output_index", "an index"));
+        }
+        match event.string("type")? {
+            Some("response.created") => {
+                if let Some(created) = event.get("response") {
+                    response.set_id(created.string("id")?);
+                }
+                event.reject_error()
+            }
+            Some("response.output_item.added") => self.read_item_event(event, false, response),
+            Some("response.output_item.done") => self.read_item_event(event, true, response),
+            Some("response.function_call_arguments.delta" | "response.custom_tool_call_input.delta") => {
+                let fragment = event.required_string("delta")?;
+                self.call_of(event, response)?.append_arguments(fragment);
+                Ok(())
+            }
+            Some("response.function_call_arguments.done") => {
+                self.complete_arguments(event, "arguments", response)
+            }
+            Some("response.custom_tool_call_input.done") => self.complete_arguments(event, "input", response),
+            Some("response.output_text.delta") => {
+                let fragment = event.required_string("delta")?;
+                self.item_of(event)?.text.push_str(fragment);
+                response.emit_text(fragment);
+                Ok(())
+            }
+            Some("response.refusal.delta") => {
+                let fragment = event.required_string("delta")?;
+                self.item_of(event)?.refusal.push_str(fragment);
+                response.emit_text(fragment);
+                Ok(())
+            }
+            Some("response.reasoning_summary_text.delta" | "response.reasoning_text.delta") => {
+                let fragment = event.required_string("delta")?;
+                self.item_of(event)?.thinking.push_str(fragment);
+                response.emit_thinking(fragment);
+                Ok(())
+            }
+            Some("response.reasoning_summary_part.added") if event.index("summary_index")? > Some(0) => {
+                self.item_of(event)?.thinking.push_str("\n\n");
+                response.emit_thinking("\n\n");
+                Ok(())
+            }
+            Some(name @ ("response.completed" | "response.incomplete" | "response.failed")) => {
+                let status = name.trim_start_matches("response.");
+                match event.get("response") {
+                    Some(ended) => self.read_response(&ended, status, response),
+                    // Without the response, the reason is unknown, and the response counts as incomplete.
+                    None if status == "incomplete" => Ok(()),
+                    None => end(event, status, response),
+                }
+            }
+            Some("error") => {
+                Err(event.provider_error(event.string("message")?.unwrap_or("the stream failed")))
+            }
+            _ => event.reject_error(),
+        }
+    }
+
+    /// Reads a response, its array of output items, or one item.
+    fn body(&mut self, body: &JsonCursor<'_>, response: &mut ResponseParts) -> ReadResult {
+        if body.value().is_array() {
+            return self.read_output(body, response);
+        }
+        body.object()?;
+        if body.get("output").is_some() {
+            return self.read_response(body, "completed", response);
+        }
+        body.reject_error()?;
+        self.read_item(0, body, true, response)
+    }
+
+    fn finish(self: Box<Self>, response: &mut ResponseParts) -> Vec<PartialBlock> {
+        if self.has_incomplete_call
+            && let Some(Ending::Finished(stop)) = &response.ending
+        {
+            response.ending = Some(Ending::cut_off(stop.clone(), "incomplete"));
+        }
+        let blocks: Vec<PartialBlock> = self.items.values().flat_map(blocks).collect();
+        let is_refusal = |block: &PartialBlock| match block {
+            PartialBlock::Text { provider_data: Some(data), .. } => data["type"] == "refusal",
+            _ => false,
+        };
+        if blocks.iter().any(is_refusal) {
+            response.mark_refused();
+        }
+        blocks
+    }
+}
+
+impl ResponsesReader {
+    fn read_item_event(
+        &mut self,
+        event: &JsonCursor<'_>,
+        is_complete: bool,
+        response: &mut ResponseParts,
+    ) -> ReadResult {
+        let item = event.get("item").ok_or_else(|| event.error_at("item", "an item"))?;
+        let id = item.string("id")?;
+        let known = event.index("output_index")?.or_else(|| self.index_by_id.get(id?).copied());
+        let is_call = call_kind(&item)?.is_some();
+        let index = match (known, is_call) {
+            (Some(index), _) => index,
+            (None, false) => self.items.len() as u64,
+            (None, true) if id.is_some() => self.own_index(),
+            (None, true) => return Err(event.error_at("output_index", "the index of the item")),
+        };
+        if is_call && self.items.get(&index).is_none_or(|item| item.call.is_none()) {
+            response.require_open(event, "no item after the end of the response")?;
+        }
+        if let Some(id) = id {
+            self.index_by_id.insert(id.to_owned(), index);
+        }
+        self.read_item(index, &item, is_complete, response)
+    }
+
+    /// Reads an item. Arguments that arrived before are kept if the item contains none.
+    fn read_item(
+        &mut self,
+        index: u64,
+        item: &JsonCursor<'_>,
+        is_complete: bool,
+        response: &mut ResponseParts,
+    ) -> ReadResult {
+        let known = self.items.entry(index).or_default();
+        known.fields = item.object()?.clone();
+        known.is_complete = is_complete;
+        let Some((kind, arguments_key)) = call_kind(item)? else { return Ok(()) };
+        self.has_incomplete_call |= item.value().get("status").is_some_and(|status| status == "incomplete");
+        let (name, id) = (item.required_string("name")?, item.string("call_id")?);
+        let mut draft = CallDraft::new(name, id, item.value().get(arguments_key));
+        draft.namespace = item.string("namespace")?.map(str::to_owned);
+        draft.kind = kind;
+        match known.call {
+            Some(call) => {
+                let call = &mut response.calls[call];
+                if draft.has_no_arguments() {
+                    draft.arguments = std::mem::take(&mut call.arguments);
+                }
+                *call = draft;
+            }
+            None => known.call = Some(response.begin_call(draft)),
+        }
+        Ok(())
+    }
+
+    fn complete_arguments(
+        &mut self,
+        event: &JsonCursor<'_>,
+        key: &str,
+        response: &mut ResponseParts,
+    ) -> ReadResult {
+        event.required_string(key)?;
+        let name = event.string("name")?;
+        let draft = self.call_of(event, response)?;
+        draft.set_arguments(event.value().get(key));
+        if draft.name.is_empty() {
+            draft.name = name.unwrap_or_default().to_owned();
+        }
+        Ok(())
+    }
+
+    /// Returns the call of an event about arguments. Such an event may arrive before the item itself.
+    fn call_of<'r>(
+        &mut self,
+        event: &JsonCursor<'_>,
+        response: &'r mut ResponseParts,
+    ) -> ReadResult<&'r mut CallDraft> {
+        response.require_open(event, "no arguments after the end of the response")?;
+        let index = match (event.index("output_index")?, event.string("item_id")?) {
+            (Some(index), _) => index,
+            (None, Some(id)) => {
+                let own_index = self.own_index();
+                *self.index_by_id.entry(id.to_owned()).or_insert(own_index)
+            }
+            (None, None) => return Err(event.error_at("output_index", "the index of an item")),
+        };
+        let kind = match event.string("type")? {
+            Some("response.custom_tool_call_input.delta" | "response.custom_tool_call_input.done") => {
+                CallKind::Custom
+            }
+            _ => CallKind::Function,
+        };
+        let item = self.items.entry(index).or_default();
+        let call =
+            *item.call.get_or_insert_with(|| response.begin_call(CallDraft { kind, ..CallDraft::default() }));
+        Ok(&mut response.calls[call])
+    }
+
+    /// Returns the item of an event about text.
+    fn item_of(&mut self, event: &JsonCursor<'_>) -> ReadResult<&mut OutputItem> {
+        let index = match event.index("output_index")? {
+            Some(index) => Some(index),
+            None => event.string("item_id")?.and_then(|id| self.index_by_id.get(id).copied()),
+        };
+        Ok(self.items.entry(index.unwrap_or_default()).or_default())
+    }
+
+    /// Returns an index for a call for which the API sends none.
+    fn own_index(&self) -> u64 {
+        let next = self.items.last_key_value().map_or(0, |(last, _)| last.saturating_add(1));
+        next.max(FIRST_OWN_INDEX)
+    }
+
+    /// Reads a response that has ended. `status` is used if it does not report one.
+    fn read_response(
+        &mut self,
+        ended: &JsonCursor<'_>,
+        status: &str,
+        response: &mut ResponseParts,
+    ) -> ReadResult {
+        ended.reject_error()?;
+        response.set_id(ended.string("id")?);
+        response.merge_usage(ended.get("usage"));
+        if let Some(output) = ended.get("output") {
+            self.read_output(&output, response)?;
+        }
+        end(ended, ended.string("status")?.unwrap_or(status), response)
+    }
+
+    /// Reads the output of a response that has ended. Some gateways send no events for the items.
+    fn read_output(&mut self, output: &JsonCursor<'_>, response: &mut ResponseParts) -> ReadResult {
+        let is_first = self.items.is_empty();
+        let has_calls = !response.calls.is_empty();
+        for (index, item) in output.items()?.enumerate() {
+            let index = index as u64;
+            let is_complete = self.items.get(&index).is_some_and(|known| known.is_complete);
+            // If calls were streamed, they are known, perhaps under other indexes.
+            if !is_complete && !(has_calls && call_kind(&item)?.is_some()) {
+                self.read_item(index, &item, true, response)?;
+            }
+        }
+        if is_first {
+            for block in self.items.values().flat_map(blocks) {
+                match block {
+                    PartialBlock::Text { text, .. } => response.emit_text(&text),
+                    PartialBlock::Thinking { text, .. } => response.emit_thinking(&text),
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the kind of a call and the key of its arguments. Calls of hosted tools run at the provider.
+fn call_kind(item: &JsonCursor<'_>) -> ReadResult<Option<(CallKind, &'static str)>> {
+    item.object()?;
+    Ok(match item.string("type")? {
+        Some("function_call") => Some((CallKind::Function, "arguments")),
+        Some("custom_tool_call") => Some((CallKind::Custom, "input")),
+        _ => None,
+    })
+}
+
+fn end(ended: &JsonCursor<'_>, status: &str, response: &mut ResponseParts) -> ReadResult {
+    if matches!(status, "failed" | "cancelled") {
+        return Err(ended.provider_error(format!("the status of the response is `{status}`")));
+    }
+    let details = ended.get("incomplete_details");
+    let reason = match &details {
+        Some(details) => details.string("reason")?,
+        None => None,
+    };
+    response.ending = Some(match reason {
+        Some(reason @ "max_output_tokens") => Ending::cut_off(StopReason::Length, reason),
+        Some(reason @ "content_filter") => Ending::cut_off(StopReason::Refusal, reason),
+        reason if status == "incomplete" => {
+            let reason = reason.unwrap_or("incomplete");
+            Ending::cut_off(StopReason::Other(reason.to_owned()), reason)
+        }
+        _ => Ending::Finished(StopReason::End),
+    });
+    Ok(())
+}
+
+fn blocks(item: &OutputItem) -> Vec<PartialBlock> {
+    if let Some(call) = item.call {
+        return vec![PartialBlock::Call(call)];
+    }
+    let fields = &item.fields;
+    let list = |key: &str| fields.get(key).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let text_block = |text: &str, provider_data| PartialBlock::Text { text: text.to_owned(), provider_data };
+    let refusal = |text: &str| text_block(text, Some(json!({"type": "refusal"})));
+    match fields.get("type").and_then(Value::as_str) {
+        Some("message") | None if !item.is_complete => {
+            let thinking = PartialBlock::thinking(item.thinking.as_str(), None);
+            let refusal = (!item.refusal.is_empty()).then(|| refusal(&item.refusal));
+            [thinking, PartialBlock::text(item.text.as_str())].into_iter().chain(refusal).collect()
+        }
+        Some("message") => {
+            let phase = fields.get("phase").filter(|phase| !phase.is_null());
+            let provider_data = phase.map(|phase| json!({"phase": phase}));
+            let part = |part: &Value| match part["type"].as_str()? {
+                "output_text" | "text" => Some(text_block(part["text"].as_str()?, provider_data.clone())),
+                "refusal" => Some(refusal(part["refusal"].as_str()?)),
+                _ => None,
+            };
+            let is_empty =
+                |block: &PartialBlock| matches!(block, PartialBlock::Text { text, .. } if text.is_empty());
+            list("content").iter().filter_map(part).filter(|block| !is_empty(block)).collect()
+        }
+        Some("reasoning") if !item.is_complete => {
+            vec![PartialBlock::thinking(item.thinking.as_str(), None)]
+        }
+        Some("reasoning") => {
+            let texts = |key: &str| {
+                let texts: Vec<&str> = list(key).iter().filter_map(|part| part["text"].as_str()).collect();
+                texts.join("\n\n")
+            };
+            let summary = texts("summary");
+            let text = if summary.is_empty() { texts("content") } else { summary };
+            vec![PartialBlock::thinking(text, Some(Value::Object(fields.clone())))]
+        }
+        Some("function_call" | "custom_tool_call") | None => Vec::new(),
+        Some(other) => vec![PartialBlock::opaque(other, fields.clone())],
+    }
+}
+
+pub(super) const USAGE: UsagePaths<'static> = UsagePaths {
+    input: &["/input_tokens"],
+    output: &["/output_tokens"],
+    cached: &["/input_tokens_details/cached_tokens"],
+    reasoning: &["/output_tokens_details/reasoning_tokens"],
+};

@@ -1,0 +1,263 @@
+//! Converts a conversation into turns with the order and the call-result pairs that every API requires.
+//!
+//! Consecutive messages of one role become one turn. Each call has its result right after its turn, and every
+//! result has its call. Blank text, and blocks that only another provider understands, are removed.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use toolwire_contract::{Block, Content, Message, Role, ToolCall, ToolResult};
+
+use super::FamilyRules;
+use crate::ids::synthetic_id;
+use crate::response::{UNPARSED_ARGUMENTS, has_synthetic_id};
+use crate::result::{ContentLimits, ContentPart, clean, content_part};
+use crate::{CallId, CallKind, CallOutcome, Dialect, ReceivedCall, Toolset, to_valid_tool_name, wire_id};
+
+/// A turn of the conversation.
+#[derive(Debug)]
+pub(crate) enum Turn<'a> {
+    User(Vec<ContentPart>),
+    Assistant(Vec<AssistantBlock<'a>>),
+    /// The results of the calls in the previous turn, in the order of the calls.
+    Results(Vec<PairedCall<'a>>),
+}
+
+/// A block of an assistant turn.
+///
+/// Provider data is JSON that this family sent, and that must be sent back to it.
+#[derive(Clone, Debug)]
+pub(crate) enum AssistantBlock<'a> {
+    Text {
+        text: String,
+        provider_data: Option<&'a Value>,
+    },
+    /// A block that only this family understands.
+    Opaque {
+        provider_data: &'a Value,
+        is_thinking: bool,
+    },
+    Media {
+        part: ContentPart,
+        provider_data: Option<&'a Value>,
+    },
+    Call(PairedCall<'a>),
+}
+
+/// A call of the history and its result.
+#[derive(Clone, Debug)]
+pub(crate) struct PairedCall<'a> {
+    /// The id in the history.
+    pub(crate) id: &'a str,
+    /// The tool's own name.
+    pub(crate) tool: &'a str,
+    /// The call in the form of this dialect.
+    pub(crate) received: ReceivedCall,
+    pub(crate) result: Option<&'a ToolResult>,
+}
+
+impl PairedCall<'_> {
+    pub(crate) fn outcome(&self) -> CallOutcome<'_> {
+        CallOutcome { call: &self.received, result: self.result }
+    }
+}
+
+/// Returns the calls among `blocks`.
+pub(crate) fn calls<'t>(blocks: &'t [AssistantBlock<'_>]) -> Vec<&'t ReceivedCall> {
+    let call = |block: &'t AssistantBlock<'_>| match block {
+        AssistantBlock::Call(call) => Some(&call.received),
+        _ => None,
+    };
+    blocks.iter().filter_map(call).collect()
+}
+
+/// Reads a conversation for one request.
+pub(crate) struct HistoryReader<'a> {
+    pub(crate) dialect: Dialect,
+    pub(crate) rules: &'a FamilyRules,
+    pub(crate) tools: &'a Toolset,
+    pub(crate) user_limits: ContentLimits,
+    pub(crate) assistant_limits: ContentLimits,
+}
+
+impl<'a> HistoryReader<'a> {
+    pub(crate) fn turns(&self, messages: &'a [Arc<Message>]) -> Vec<Turn<'a>> {
+        let mut turns: Vec<Turn<'a>> = Vec::new();
+        let mut used_ids = HashSet::new();
+        for message in messages {
+            match message.role {
+                Role::User => self.add_user_message(&mut turns, message),
+                Role::Assistant => {
+                    let blocks = self.assistant_blocks(message, &mut used_ids);
+                    match turns.last_mut() {
+                        _ if blocks.is_empty() => {}
+                        Some(Turn::Assistant(known)) => known.extend(blocks),
+                        _ => turns.push(Turn::Assistant(blocks)),
+                    }
+                }
+            }
+        }
+        close_calls(&mut turns);
+        turns
+    }
+
+    fn add_user_message(&self, turns: &mut Vec<Turn<'a>>, message: &'a Message) {
+        let mut parts = Vec::new();
+        let mut results = Vec::new();
+        for block in &message.content {
+            match block {
+                Block::Result { id, result } => results.push((id, result)),
+                Block::Content(content) if content.is_for_model() && !is_provider_data(content) => {
+                    let part = content_part(content, &self.user_limits);
+                    if part.as_text().is_none_or(|text| !text.trim().is_empty()) {
+                        parts.push(part);
+                    }
+                }
+                // Users do not call tools.
+                Block::Content(_) | Block::Call { .. } => {}
+            }
+        }
+        if parts.is_empty() && results.is_empty() {
+            return;
+        }
+        close_calls(turns);
+        for (id, result) in results {
+            add_result(turns, id, result);
+        }
+        match turns.last_mut() {
+            _ if parts.is_empty() => {}
+            Some(Turn::User(known)) => known.extend(parts),
+            _ => turns.push(Turn::User(parts)),
+        }
+    }
+
+    fn assistant_blocks(
+        &self,
+        message: &'a Message,
+        used_ids: &mut HashSet<String>,
+    ) -> Vec<AssistantBlock<'a>> {
+        let mut blocks = Vec::new();
+        for block in &message.content {
+            match block {
+                Block::Call { id, call } => {
+                    let received = self.received(id, call, used_ids);
+                    blocks.push(AssistantBlock::Call(PairedCall {
+                        id,
+                        tool: &call.name,
+                        received,
+                        result: None,
+                    }));
+                }
+                Block::Content(content) => blocks.extend(self.assistant_block(content)),
+                Block::Result { .. } => {}
+            }
+        }
+        // APIs reject thinking that nothing follows, as in a response that was cut off.
+        while matches!(blocks.last(), Some(AssistantBlock::Opaque { is_thinking: true, .. })) {
+            blocks.pop();
+        }
+        blocks
+    }
+
+    fn assistant_block(&self, content: &'a Content) -> Option<AssistantBlock<'a>> {
+        let key = self.dialect.family().meta_key();
+        match content {
+            Content::Text { text, extra } => {
+                let provider_data = meta_field(extra, key);
+                let is_signed = self.rules.signs_empty_text && provider_data.is_some();
+                (is_signed || !text.trim().is_empty())
+                    .then(|| AssistantBlock::Text { text: clean(text), provider_data })
+            }
+            Content::Other(value) if is_provider_data(content) => {
+                let provider_data = value.get("_meta")?.get(key)?;
+                let is_thinking = content.type_name() == Some("thinking");
+                Some(AssistantBlock::Opaque { provider_data, is_thinking })
+            }
+            Content::Image { extra, .. } | Content::Audio { extra, .. } => {
+                match content_part(content, &self.assistant_limits) {
+                    ContentPart::Text(text) => Some(AssistantBlock::Text { text, provider_data: None }),
+                    part => Some(AssistantBlock::Media { part, provider_data: meta_field(extra, key) }),
+                }
+            }
+            other => match content_part(other, &ContentLimits::TEXT) {
+                ContentPart::Text(text) if !text.trim().is_empty() => {
+                    Some(AssistantBlock::Text { text, provider_data: None })
+                }
+                _ => None,
+            },
+        }
+    }
+
+    /// Returns a call in the form in which this API sent it, or would have sent it.
+    fn received(&self, id: &str, call: &ToolCall, used_ids: &mut HashSet<String>) -> ReceivedCall {
+        let provider_data = meta_field(&call.extra, self.dialect.family().meta_key());
+        let field = |key: &str| provider_data.and_then(|data| data.get(key)?.as_str()).map(str::to_owned);
+        let mut wire = wire_id(self.dialect, id);
+        let mut salt = 0u32;
+        while !used_ids.insert(wire.clone()) {
+            // Two calls have the same id, as from servers that count from 0 in each response.
+            salt += 1;
+            wire = wire_id(self.dialect, &synthetic_id(&format!("{id}\n{salt}")));
+        }
+        let is_synthetic = !self.rules.requires_call_ids && has_synthetic_id(provider_data);
+        let name = match self.tools.wire_name(&call.name) {
+            Some(name) => name.to_owned(),
+            None if self.dialect == Dialect::Mcp => call.name.clone(),
+            None => to_valid_tool_name(&call.name, ""),
+        };
+        let mut received = ReceivedCall {
+            id: if is_synthetic { CallId::Synthetic(wire) } else { CallId::Given(wire) },
+            name,
+            namespace: field("namespace"),
+            arguments: Value::Object(call.arguments.clone().unwrap_or_default()),
+            kind: CallKind::Function,
+            signature: field("thoughtSignature"),
+        };
+        if let Some(text) = meta_field(&call.extra, UNPARSED_ARGUMENTS) {
+            received.arguments = text.clone();
+            // Many servers behind an API parse the arguments, so invalid JSON is wrapped in an object.
+            received.arguments = Value::Object(received.arguments_object());
+        } else if let Ok(encoded) = self.tools.encode(&call.name, &received.arguments) {
+            received.arguments = Value::Object(encoded.arguments);
+        }
+        received
+    }
+}
+
+/// Adds a turn for the results of the calls in the last turn, if it has any.
+fn close_calls(turns: &mut Vec<Turn<'_>>) {
+    let Some(Turn::Assistant(blocks)) = turns.last() else { return };
+    let calls = blocks.iter().filter_map(|block| match block {
+        AssistantBlock::Call(call) => Some(call.clone()),
+        _ => None,
+    });
+    let calls: Vec<PairedCall<'_>> = calls.collect();
+    if !calls.is_empty() {
+        turns.push(Turn::Results(calls));
+    }
+}
+
+/// Pairs a result with the first call of its id that has no result, among the calls of the last assistant
+/// turn. A result without such a call is dropped.
+fn add_result<'a>(turns: &mut [Turn<'a>], id: &str, result: &'a ToolResult) {
+    let last_results = turns.iter_mut().rev().find(|turn| !matches!(turn, Turn::User(_)));
+    if let Some(Turn::Results(calls)) = last_results
+        && let Some(call) = calls.iter_mut().find(|call| call.id == id && call.result.is_none())
+    {
+        call.result = Some(result);
+    }
+}
+
+/// Returns a field of a block's `_meta`.
+fn meta_field<'a>(extra: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
+    extra.get("_meta")?.get(key)
+}
+
+/// Whether only one provider understands the block.
+fn is_provider_data(content: &Content) -> bool {
+    let Content::Other(value) = content else { return false };
+    let meta = value.get("_meta").and_then(Value::as_object);
+    content.type_name() == Some("thinking")
+        || meta.is_some_and(|meta| meta.keys().any(|key| key.starts_with("toolwire/")))
+}

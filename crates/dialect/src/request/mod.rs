@@ -1,0 +1,15 @@
+//! The shared pieces of writing requests. They depend on no family.
+
+mod error;
+mod fields;
+mod history;
+mod options;
+mod prepared;
+
+pub use error::RequestError;
+pub(crate) use fields::SetFields;
+pub(crate) use history::{AssistantBlock, HistoryReader, PairedCall, Turn, calls};
+pub use options::{OutputLimit, RequestOptions};
+pub(crate) use prepared::{
+    Choice, FamilyRules, PreparedRequest, UNAVAILABLE_TOOL, add_content, choose_tools, require_final_results,
+};

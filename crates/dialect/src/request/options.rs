@@ -1,0 +1,72 @@
+//! The options of a request.
+
+use serde_json::{Map, Value};
+
+use crate::ResultOptions;
+
+/// Options for writing a request. The defaults suit the API's current models.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RequestOptions {
+    /// The API's name of the model. Not in the body where it is in the URL (Gemini, Bedrock).
+    pub model: String,
+    /// Whether to stream the response. Not in the body where it is in the URL (Gemini, Bedrock).
+    pub stream: bool,
+    /// How to write results; `images` and `files` also apply to user messages.
+    pub results: ResultOptions,
+    /// Whether the model accepts audio. Otherwise each audio clip becomes a note. Gemini's models always
+    /// accept it.
+    pub audio: bool,
+    /// Chat Completions: the key of the output limit. `None`: the dialect's default.
+    pub output_limit: Option<OutputLimit>,
+    /// The output limit if the request has none and the API requires one (Anthropic, MCP).
+    pub default_output_tokens: u64,
+    /// Chat Completions: whether to request the usage of a stream (`stream_options`). `None`: the dialect's
+    /// default.
+    pub stream_usage: Option<bool>,
+    /// Whether the model may request several calls at once; `None` leaves it to the API. Only OpenAI's APIs
+    /// and Anthropic have such a field.
+    pub parallel_calls: Option<bool>,
+    /// Whether the API accepts a required call. Otherwise (thinking models of Anthropic and DeepSeek reject
+    /// it) the model decides.
+    pub forced_choice: bool,
+    /// Whether the API accepts a required tool by name. Otherwise (llama.cpp) the request lists only that
+    /// tool and requires some call. `None`: the dialect's default.
+    pub named_choice: Option<bool>,
+    /// Chat Completions: whether to send back the reasoning of earlier responses (`reasoning_content`,
+    /// `reasoning`, `reasoning_details`). `None`: the dialect's default (DeepSeek, with calls). Other servers
+    /// reject unknown keys.
+    pub reasoning: Option<bool>,
+    /// Responses: whether to request encrypted reasoning. Models without reasoning reject this.
+    pub encrypted_reasoning: bool,
+    /// Additional fields of the body (`reasoning_effort`, `thinking`). Objects are merged key by key; these
+    /// fields override others.
+    pub extra: Map<String, Value>,
+}
+
+/// The key of the output limit in Chat Completions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OutputLimit {
+    MaxTokens,
+    MaxCompletionTokens,
+}
+
+impl Default for RequestOptions {
+    fn default() -> RequestOptions {
+        RequestOptions {
+            model: String::new(),
+            stream: false,
+            results: ResultOptions::default(),
+            audio: false,
+            output_limit: None,
+            default_output_tokens: 8_192,
+            stream_usage: None,
+            parallel_calls: None,
+            forced_choice: true,
+            named_choice: None,
+            reasoning: None,
+            encrypted_reasoning: true,
+            extra: Map::new(),
+        }
+    }
+}

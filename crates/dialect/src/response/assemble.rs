@@ -1,0 +1,197 @@
+//! Turns a parsed response into the contract's form: tools have their own names and arguments again.
+
+use std::collections::HashSet;
+
+use serde_json::{Map, Value, json};
+use toolwire_contract::{
+    Block, Content, MAX_NESTING_DEPTH, Message, ModelResponse, Role, StopReason, ToolCall, UnusableCall,
+    ValidationStamp, object_nesting_depth,
+};
+
+use super::{CallDraft, ParsedResponse, PartialBlock, ReceivedCall};
+use crate::ids::synthetic_id;
+use crate::{ArgumentError, Dialect, Toolset};
+
+/// The key of `_meta` for arguments that could not be parsed, as received.
+pub(crate) const UNPARSED_ARGUMENTS: &str = "toolwire/arguments";
+
+/// Assembles the response to one request.
+#[derive(Debug)]
+pub(crate) struct Assembly<'a> {
+    pub(crate) dialect: Dialect,
+    pub(crate) tools: &'a Toolset,
+    /// Makes synthetic ids differ from those of other responses.
+    pub(crate) seed: &'a str,
+    pub(crate) requires_call_ids: bool,
+}
+
+impl Assembly<'_> {
+    pub(crate) fn assemble(&self, parsed: ParsedResponse) -> ModelResponse {
+        let ParsedResponse { id, blocks, calls, stop, usage, cut_off, .. } = parsed;
+        let mut unusable = Vec::new();
+        let mut ids = HashSet::new();
+        let named = calls.into_iter().enumerate().map(|(position, draft)| {
+            if draft.name.is_empty() {
+                return None;
+            }
+            let mut call_id = self.call_id(&draft, position, id.as_deref());
+            if !ids.insert(call_id.clone()) {
+                call_id = synthetic_id(&format!("{call_id}\n{position}"));
+                ids.insert(call_id.clone());
+            }
+            Some(self.call(call_id, draft.finish(position), cut_off.as_deref(), &mut unusable))
+        });
+        let mut calls: Vec<Option<Block>> = named.collect();
+        let has_calls = calls.iter().any(Option::is_some);
+        let content = blocks.into_iter().filter_map(|block| match block {
+            PartialBlock::Call(index) => calls[index].take(),
+            PartialBlock::Text { text, provider_data: None } if text.is_empty() => None,
+            PartialBlock::Text { text, provider_data } => {
+                let extra = self.meta(provider_data);
+                Some(Block::Content(Content::Text { text, extra }))
+            }
+            PartialBlock::Thinking { text, provider_data: None } if text.is_empty() => None,
+            PartialBlock::Thinking { text, provider_data } => {
+                let fields = [("type".to_owned(), json!("thinking")), ("text".to_owned(), json!(text))];
+                Some(other_block(fields.into_iter().chain(self.meta(provider_data))))
+            }
+            PartialBlock::Opaque { type_name, provider_data } => {
+                let fields = [("type".to_owned(), json!(type_name))];
+                Some(other_block(fields.into_iter().chain(self.meta(Some(provider_data)))))
+            }
+            PartialBlock::Media { mut content, provider_data } => {
+                if let Content::Image { extra, .. } | Content::Audio { extra, .. } = &mut content {
+                    extra.extend(self.meta(provider_data));
+                }
+                Some(Block::Content(content))
+            }
+        });
+        let message = Message::new(Role::Assistant, content.collect());
+        let stop = match stop {
+            // Some APIs report a plain end beside calls, or calls that were not sent.
+            StopReason::End if has_calls => StopReason::Calls,
+            StopReason::Calls if !has_calls => StopReason::End,
+            other => other,
+        };
+        ModelResponse { message, stop, usage, unusable }
+    }
+
+    /// Returns the id of a call: the API's, or a synthetic one that is the same whenever this response is
+    /// read.
+    pub(crate) fn call_id(&self, draft: &CallDraft, position: usize, response_id: Option<&str>) -> String {
+        let response = response_id.unwrap_or_default();
+        let synthetic = || synthetic_id(&format!("{}\n{response}\n{position}\n{}", self.seed, draft.name));
+        draft.id.clone().unwrap_or_else(synthetic)
+    }
+
+    fn call(
+        &self,
+        id: String,
+        received: ReceivedCall,
+        cut_off: Option<&str>,
+        unusable: &mut Vec<UnusableCall>,
+    ) -> Block {
+        let mut meta = Map::new();
+        if let Some(provider_data) = self.call_provider_data(&received) {
+            meta.insert(self.dialect.family().meta_key().to_owned(), provider_data);
+        }
+        let name = self.tools.own_name(&received.name).unwrap_or(&received.name).to_owned();
+        let (arguments, problem, validation) = self.decode(&received);
+        if arguments.is_none() {
+            let text = match received.arguments {
+                Value::String(text) => text,
+                other => other.to_string(),
+            };
+            meta.insert(UNPARSED_ARGUMENTS.to_owned(), json!(text));
+        }
+        let problem = match (cut_off, problem) {
+            (Some(reason), _) => Some(format!(
+                "the response was cut off ({reason}) before the call of `{name}` was complete, so the tool was not \
+                 run; call it again, with shorter arguments if they were long"
+            )),
+            (None, Some(problem)) => {
+                Some(format!("{problem}; the tool was not run: correct the arguments and call it again"))
+            }
+            (None, None) => None,
+        };
+        unusable.extend(problem.map(|problem| UnusableCall { id: id.clone(), problem }));
+        let meta = (!meta.is_empty()).then_some(("_meta".to_owned(), Value::Object(meta)));
+        Block::Call { id, call: ToolCall { name, arguments, extra: meta.into_iter().collect(), validation } }
+    }
+
+    /// Returns the tool's own arguments as far as they can be read, the problem with them, and the stamp of valid ones.
+    fn decode(
+        &self,
+        received: &ReceivedCall,
+    ) -> (Option<Map<String, Value>>, Option<String>, Option<ValidationStamp>) {
+        let mut validation = None;
+        let (arguments, problem) = match self.tools.decode(&received.name, &received.arguments) {
+            Ok(decoded) => {
+                validation = decoded.schema.map(|schema| ValidationStamp::new(schema, &decoded.arguments));
+                (Some(decoded.arguments), None)
+            }
+            // The toolbox can explain an unknown tool better than the list of this request.
+            Err(ArgumentError::UnknownTool { .. }) => parse(received),
+            Err(ArgumentError::Invalid { tool, violations, arguments }) => {
+                let error = ArgumentError::Invalid { tool, violations, arguments: arguments.clone() };
+                (Some(arguments), Some(error.to_string()))
+            }
+            Err(error @ ArgumentError::TooComplex { .. }) => (parse(received).0, Some(error.to_string())),
+            Err(error) => (None, Some(error.to_string())),
+        };
+        match arguments.as_ref().map(object_nesting_depth) {
+            Some(depth) if depth > MAX_NESTING_DEPTH => {
+                let problem =
+                    format!("the arguments are nested {depth} levels deep, the limit is {MAX_NESTING_DEPTH}");
+                (None, Some(problem), None)
+            }
+            _ => (arguments, problem, validation),
+        }
+    }
+
+    /// Returns the data that must be sent back to this family beside a call.
+    fn call_provider_data(&self, call: &ReceivedCall) -> Option<Value> {
+        let mut fields = Map::new();
+        if !self.requires_call_ids && call.id.given().is_none() {
+            fields.insert("id".to_owned(), Value::Null);
+        }
+        if let Some(signature) = &call.signature {
+            fields.insert("thoughtSignature".to_owned(), json!(signature));
+        }
+        if let Some(namespace) = &call.namespace {
+            fields.insert("namespace".to_owned(), json!(namespace));
+        }
+        (!fields.is_empty()).then_some(Value::Object(fields))
+    }
+
+    /// Returns a `_meta` field that contains provider data.
+    fn meta(&self, provider_data: Option<Value>) -> Map<String, Value> {
+        let key = self.dialect.family().meta_key();
+        provider_data.map(|data| ("_meta".to_owned(), json!({key: data}))).into_iter().collect()
+    }
+}
+
+fn other_block(fields: impl Iterator<Item = (String, Value)>) -> Block {
+    Block::Content(Content::Other(Value::Object(fields.collect())))
+}
+
+/// Parses the arguments of any tool as an object. Returns `None` and the problem if they are not one.
+fn parse(call: &ReceivedCall) -> (Option<Map<String, Value>>, Option<String>) {
+    let value = match &call.arguments {
+        Value::String(text) if !text.trim().is_empty() => match serde_json::from_str(text) {
+            Ok(value) => value,
+            Err(error) => return (None, Some(format!("the arguments are not valid JSON: {error}"))),
+        },
+        other => other.clone(),
+    };
+    match value {
+        Value::Object(_) | Value::Null => (Some(call.arguments_object()), None),
+        Value::String(_) if call.arguments == value => (Some(Map::new()), None),
+        _ => (None, Some("the arguments must be an object".to_owned())),
+    }
+}
+
+/// Whether a call has a synthetic id, according to its provider data.
+pub(crate) fn has_synthetic_id(provider_data: Option<&Value>) -> bool {
+    provider_data.and_then(|data| data.get("id")).is_some_and(Value::is_null)
+}

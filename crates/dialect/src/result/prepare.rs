@@ -1,0 +1,298 @@
+//! Prepares a result: converts its content into parts that an API accepts.
+
+use serde_json::Value;
+use toolwire_contract::{Content, ResourceBody, ResourceLink};
+
+use super::media::{
+    self, Media, decode, encode, file_name, is_recognizable, is_textual, normalize_type, sniff,
+};
+use super::text::{
+    FOR_USER_ONLY, NO_OUTPUT, clean, clean_value, duplicates, format_size, has_exact_numbers, has_ref_key,
+    truncate_all, without_base64,
+};
+use super::{CallOutcome, ResultOptions};
+use crate::{Dialect, ReceivedCall, wire_id};
+
+/// The content that an API accepts in a tool result or a message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ContentLimits {
+    pub(crate) image_types: &'static [&'static str],
+    pub(crate) max_image_bytes: usize,
+    /// The maximum length of the longer side in pixels.
+    pub(crate) max_image_side: u32,
+    pub(crate) file_types: &'static [&'static str],
+    pub(crate) max_file_bytes: usize,
+    /// Whether media of any type is accepted, including audio.
+    pub(crate) accepts_any_media: bool,
+    /// Whether the model accepts images and files, see [`ResultOptions`].
+    pub(crate) images: bool,
+    pub(crate) files: bool,
+    /// The maximum number of characters of text in one result.
+    pub(crate) max_text_chars: usize,
+    pub(crate) structured: StructuredContent,
+}
+
+/// How structured content is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StructuredContent {
+    /// As JSON text.
+    Text,
+    /// As a value, unless its numbers would lose digits.
+    Value,
+    /// As a value, unless its numbers would lose digits or it has a key `$ref`, which the API reads as its
+    /// own reference.
+    ValueWithoutRefs,
+}
+
+impl ContentLimits {
+    /// Only text.
+    pub(crate) const TEXT: ContentLimits = ContentLimits {
+        image_types: &[],
+        max_image_bytes: 0,
+        max_image_side: u32::MAX,
+        file_types: &[],
+        max_file_bytes: 0,
+        accepts_any_media: false,
+        images: true,
+        files: true,
+        // OpenAI's limit is 10,485,760; the rest is reserved for line breaks, notes and the prefix `Error:`.
+        max_text_chars: 10_000_000,
+        structured: StructuredContent::Text,
+    };
+
+    /// Applies the limits of the model.
+    pub(crate) fn with_options(self, options: &ResultOptions) -> ContentLimits {
+        let budget = options.text_budget.unwrap_or(usize::MAX);
+        let max_text_chars = self.max_text_chars.min(budget);
+        ContentLimits { images: options.images, files: options.files, max_text_chars, ..self }
+    }
+}
+
+/// A result whose content an API accepts, ready to be written in a family's JSON.
+pub(crate) struct PreparedResult<'a> {
+    pub(crate) call: &'a ReceivedCall,
+    /// The id of the call in this dialect.
+    pub(crate) id: String,
+    /// In the result's order. No text is empty.
+    pub(crate) parts: Vec<ContentPart>,
+    /// Structured content that is sent as a value; the parts do not repeat it.
+    pub(crate) structured: Option<Value>,
+    pub(crate) is_error: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum ContentPart {
+    Text(String),
+    Image(Media),
+    /// A file that the API accepts, or any media where it accepts all.
+    File(Media),
+}
+
+impl ContentPart {
+    pub(crate) fn as_text(&self) -> Option<&str> {
+        match self {
+            ContentPart::Text(text) => Some(text),
+            ContentPart::Image(_) | ContentPart::File(_) => None,
+        }
+    }
+
+    pub(crate) fn as_media(&self) -> Option<&Media> {
+        match self {
+            ContentPart::Text(_) => None,
+            ContentPart::Image(media) | ContentPart::File(media) => Some(media),
+        }
+    }
+}
+
+impl<'a> PreparedResult<'a> {
+    pub(crate) fn new(
+        dialect: Dialect,
+        outcome: &CallOutcome<'a>,
+        limits: &ContentLimits,
+    ) -> PreparedResult<'a> {
+        let missing;
+        let result = match outcome.result {
+            Some(result) => result,
+            None => {
+                missing = super::missing_result();
+                &missing
+            }
+        };
+        let blocks: Vec<&Content> = result.blocks().iter().filter(|block| block.is_for_model()).collect();
+
+        let mut structured = None;
+        let mut structured_text = None;
+        let mut duplicate_blocks = Vec::new();
+        if let Some(value) = &result.structured_content {
+            let (positions, texts): (Vec<usize>, Vec<&str>) = blocks
+                .iter()
+                .enumerate()
+                .filter_map(|(position, block)| match block {
+                    Content::Text { text, .. } => Some((position, text.as_str())),
+                    _ => None,
+                })
+                .unzip();
+            let duplicates = duplicates(value, &texts);
+            if is_sent_as_value(value, limits) {
+                structured = Some(clean_value(value));
+                duplicate_blocks = duplicates.into_iter().map(|duplicate| positions[duplicate]).collect();
+            } else if duplicates.is_empty() {
+                structured_text = Some(value.to_string());
+            }
+        }
+
+        let sent = blocks.iter().enumerate().filter(|(position, _)| !duplicate_blocks.contains(position));
+        let mut parts: Vec<ContentPart> = sent.map(|(_, block)| content_part(block, limits)).collect();
+        parts.extend(structured_text.map(ContentPart::Text));
+        if parts.is_empty() && structured.is_none() && blocks.len() < result.blocks().len() {
+            parts.push(ContentPart::Text(FOR_USER_ONLY.to_owned()));
+        }
+        let texts = parts.iter_mut().filter_map(|part| match part {
+            ContentPart::Text(text) => Some(text),
+            _ => None,
+        });
+        truncate_all(texts, limits.max_text_chars);
+        parts.retain(|part| part.as_text() != Some(""));
+        let id = wire_id(dialect, outcome.call.id.as_str());
+        PreparedResult { call: outcome.call, id, parts, structured, is_error: result.is_error() }
+    }
+
+    /// Returns the texts, with a note in place of each media part that says where it is sent:
+    /// `[image/png, 12 kB, attached]`. There is always at least one text.
+    pub(crate) fn texts(&self, location: &str) -> Vec<String> {
+        let mut texts: Vec<String> = self
+            .parts
+            .iter()
+            .map(|part| match part {
+                ContentPart::Text(text) => text.clone(),
+                ContentPart::Image(media) | ContentPart::File(media) => {
+                    format!("[{}, {}, {location}]", media.media_type, format_size(media.bytes))
+                }
+            })
+            .collect();
+        if texts.is_empty() {
+            texts.push(NO_OUTPUT.to_owned());
+        }
+        texts
+    }
+
+    /// Returns [`PreparedResult::texts`] for APIs without an error flag: the first text is marked as an
+    /// error.
+    pub(crate) fn texts_with_error(&self, location: &str) -> Vec<String> {
+        let mut texts = self.texts(location);
+        if self.is_error {
+            texts[0] = error_text(&texts[0]);
+        }
+        texts
+    }
+
+    /// Iterates over the media parts.
+    pub(crate) fn media(&self) -> impl Iterator<Item = &Media> {
+        self.parts.iter().filter_map(ContentPart::as_media)
+    }
+
+    /// Returns the line before media that is separate from its result. It names the call and quotes nothing
+    /// from the tool: text of a tool must not look like text of the user.
+    pub(crate) fn label(&self, media: &Media) -> String {
+        let kind = if media.media_type.starts_with("image/") { "Image" } else { "File" };
+        format!("{kind} returned by `{}` (call {}):", self.call.name, self.id)
+    }
+}
+
+/// Marks a text as an error, unless it already is.
+pub(crate) fn error_text(text: &str) -> String {
+    if text.starts_with("Error:") { text.to_owned() } else { format!("Error: {text}") }
+}
+
+fn is_sent_as_value(value: &Value, limits: &ContentLimits) -> bool {
+    let is_in_budget = || value.to_string().chars().count() <= limits.max_text_chars;
+    match limits.structured {
+        StructuredContent::Text => false,
+        StructuredContent::Value => has_exact_numbers(value) && is_in_budget(),
+        StructuredContent::ValueWithoutRefs => {
+            has_exact_numbers(value) && !has_ref_key(value) && is_in_budget()
+        }
+    }
+}
+
+/// Converts a block to a part that the API accepts.
+pub(crate) fn content_part(block: &Content, limits: &ContentLimits) -> ContentPart {
+    match block {
+        Content::Text { text, .. } => ContentPart::Text(clean(text)),
+        Content::Image { data, mime_type, .. } | Content::Audio { data, mime_type, .. } => {
+            media_part(data, Some(mime_type), None, limits)
+        }
+        Content::Resource { resource, .. } => match &resource.body {
+            ResourceBody::Text(text) => ContentPart::Text(clean(&format!("{}\n{text}", resource.uri))),
+            ResourceBody::Blob(blob) => {
+                media_part(blob, resource.mime_type.as_deref(), Some(&resource.uri), limits)
+            }
+        },
+        Content::ResourceLink(link) => ContentPart::Text(clean(&link_text(link))),
+        Content::Other(value) => ContentPart::Text(clean(&without_base64(value).to_string())),
+    }
+}
+
+/// Describes a link. The link is not followed.
+fn link_text(link: &ResourceLink) -> String {
+    let mut text = format!("[resource link: {}", link.name);
+    if let Some(title) = link.title.as_deref().filter(|title| *title != link.name) {
+        text.push_str(&format!(" ({title})"));
+    }
+    text.push_str(&format!(", {}", link.uri));
+    if let Some(mime_type) = &link.mime_type {
+        text.push_str(&format!(", {mime_type}"));
+    }
+    if let Some(bytes) = link.extra.get("size").and_then(Value::as_u64) {
+        text.push_str(&format!(", {}", format_size(usize::try_from(bytes).unwrap_or(usize::MAX))));
+    }
+    text.push(']');
+    if let Some(description) = &link.description {
+        text.push_str(&format!("\n{description}"));
+    }
+    text
+}
+
+/// Converts media to media that the API accepts, to text, or to a note. Media that an API rejects must not be
+/// sent: it would stay in the history, and the API would reject every later request.
+fn media_part(data: &str, declared: Option<&str>, uri: Option<&str>, limits: &ContentLimits) -> ContentPart {
+    let declared = normalize_type(declared.unwrap_or_default());
+    let note = |media_type: &str, bytes: Option<usize>, reason: &str| {
+        let uri = uri.map(|uri| format!("{uri}, ")).unwrap_or_default();
+        let bytes = bytes.map(|bytes| format!("{}, ", format_size(bytes))).unwrap_or_default();
+        ContentPart::Text(clean(&format!("[{uri}{media_type}, {bytes}omitted{reason}]")))
+    };
+    let Some(bytes) = decode(data) else { return note(&declared, None, ": invalid base64") };
+    let count = Some(bytes.len());
+    let media_type = match sniff(&bytes) {
+        Some(actual) => actual.to_owned(),
+        None if is_recognizable(&declared) => {
+            return note(&declared, count, ": the bytes have another type");
+        }
+        None => declared,
+    };
+    if is_textual(&media_type)
+        && let Ok(text) = std::str::from_utf8(&bytes)
+    {
+        let head = uri.map(|uri| format!("{uri}\n")).unwrap_or_default();
+        return ContentPart::Text(clean(&format!("{head}{text}")));
+    }
+    let is_image = media_type.starts_with("image/");
+    let (types, max_bytes, is_supported) = if is_image {
+        (limits.image_types, limits.max_image_bytes, limits.images)
+    } else {
+        (limits.file_types, limits.max_file_bytes, limits.files)
+    };
+    if !is_supported || !(limits.accepts_any_media || types.contains(&media_type.as_str())) {
+        return note(&media_type, count, "");
+    }
+    if bytes.len() > max_bytes {
+        return note(&media_type, count, &format!(": over the limit of {}", format_size(max_bytes)));
+    }
+    if is_image && media::longer_side(&bytes).is_some_and(|side| side > limits.max_image_side) {
+        return note(&media_type, count, &format!(": longer than {} pixels", limits.max_image_side));
+    }
+    let name = file_name(uri, &media_type);
+    let media = Media { data: encode(&bytes), bytes: bytes.len(), name, media_type };
+    if is_image { ContentPart::Image(media) } else { ContentPart::File(media) }
+}

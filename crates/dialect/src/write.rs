@@ -1,0 +1,113 @@
+//! Writes requests, calls and results.
+
+use serde_json::{Map, Value};
+use toolwire_contract::{ModelRequest, ToolResult};
+
+use crate::request::{HistoryReader, PreparedRequest, Turn, choose_tools, require_final_results};
+use crate::result::{ContentLimits, ContentPart, ResultTurn};
+use crate::{CallOutcome, Dialect, ReceivedCall, RequestError, RequestOptions, ResultOptions, Toolset};
+
+/// The first user message of a conversation that the assistant started, for APIs that require one.
+const OPENING: &str = "(the conversation begins with the assistant)";
+
+/// Writes the complete body of a request.
+///
+/// `tools` are the tools of the request, converted for `dialect`. Each call in the history is sent with
+/// exactly one result: a call without a result gets an error, and a result without a call is left out. Blocks
+/// that only another provider understands are left out.
+pub fn write_request(
+    dialect: Dialect,
+    request: &ModelRequest,
+    tools: &Toolset,
+    options: &RequestOptions,
+) -> Result<Value, RequestError> {
+    if tools.dialect() != dialect {
+        return Err(RequestError::OtherDialect { dialect, bound: tools.dialect() });
+    }
+    let format = dialect.family().format();
+    let rules = &format.rules;
+    let user_limits = (format.user_limits)(dialect, options).with_options(&options.results);
+    let assistant_limits = if rules.accepts_assistant_media { user_limits } else { ContentLimits::TEXT };
+    let history = HistoryReader { dialect, rules, tools, user_limits, assistant_limits };
+    let mut turns = history.turns(&request.messages);
+    if turns.is_empty() {
+        return Err(RequestError::NoMessages);
+    }
+    if rules.alternates_roles && matches!(turns[0], Turn::Assistant(_)) {
+        turns.insert(0, Turn::User(vec![ContentPart::Text(OPENING.to_owned())]));
+    }
+    let (tools, choice) = choose_tools(dialect, rules, request, tools, options)?;
+    require_final_results(&turns)?;
+    let mut body = (format.write_request)(&PreparedRequest {
+        dialect,
+        options,
+        instructions: request.instructions.as_deref().filter(|text| !text.trim().is_empty()),
+        turns,
+        tools,
+        choice,
+        max_output_tokens: request.max_output_tokens,
+        temperature: request.temperature.filter(|temperature| temperature.is_finite()),
+    });
+    merge(&mut body, &options.extra);
+    Ok(Value::Object(body))
+}
+
+/// Writes an assistant turn with `calls`, as messages or items for a request.
+///
+/// Within one provider, send the provider's own message back instead: it may contain reasoning and state that
+/// the provider needs. Ids are converted with [`wire_id`](crate::wire_id) here and in [`write_results`], so
+/// they match.
+pub fn write_calls(dialect: Dialect, calls: &[ReceivedCall]) -> Vec<Value> {
+    if calls.is_empty() {
+        return Vec::new();
+    }
+    let calls: Vec<&ReceivedCall> = calls.iter().collect();
+    (dialect.family().format().write_calls)(dialect, &calls)
+}
+
+/// Writes the results of one assistant turn: the messages, items or contents to append to the request, in
+/// order.
+///
+/// Pass one outcome per call, in the order of the calls. The only error is [`RequestError::InputRequired`].
+///
+/// ```
+/// use serde_json::json;
+/// use toolwire_contract::ToolResult;
+/// use toolwire_dialect::{CallOutcome, Dialect, ResultOptions, read_calls, write_results};
+///
+/// let calls = read_calls(Dialect::Anthropic, &json!({"role": "assistant", "content": [
+///     {"type": "tool_use", "id": "toolu_1", "name": "get", "input": {"q": 1}}]}))?;
+/// let result = ToolResult::text("42");
+/// let outcomes = [CallOutcome { call: &calls[0], result: Some(&result) }];
+/// let messages = write_results(Dialect::Anthropic, &outcomes, &ResultOptions::default())?;
+/// assert_eq!(messages, [json!({"role": "user", "content": [
+///     {"type": "tool_result", "tool_use_id": "toolu_1", "content": [{"type": "text", "text": "42"}]}]})]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn write_results(
+    dialect: Dialect,
+    outcomes: &[CallOutcome<'_>],
+    options: &ResultOptions,
+) -> Result<Vec<Value>, RequestError> {
+    let needs_input = |outcome: &&CallOutcome<'_>| outcome.result.is_some_and(ToolResult::needs_input);
+    if let Some(CallOutcome { call, .. }) = outcomes.iter().find(needs_input) {
+        let (name, id) = (call.name.clone(), call.id.as_str().to_owned());
+        return Err(RequestError::InputRequired { name, id });
+    }
+    if outcomes.is_empty() {
+        return Ok(Vec::new());
+    }
+    Ok((dialect.family().format().write_results)(&ResultTurn { dialect, outcomes, options }))
+}
+
+/// Merges fields into a body. Objects are merged key by key.
+fn merge(body: &mut Map<String, Value>, extra: &Map<String, Value>) {
+    for (key, value) in extra {
+        match (body.get_mut(key), value) {
+            (Some(Value::Object(known)), Value::Object(more)) => merge(known, more),
+            _ => {
+                body.insert(key.clone(), value.clone());
+            }
+        }
+    }
+}

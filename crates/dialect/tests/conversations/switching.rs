@@ -1,0 +1,140 @@
+//! A conversation that starts on one provider continues on each of the others. Complete bodies are compared.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use toolwire_contract::{Block, Content, Message, ModelRequest, Role, ToolResult};
+use toolwire_dialect::{Dialect, RequestOptions, read_response, write_request};
+
+use crate::{check_file, filled, read, rules, tools, toolset};
+
+const PROVIDERS: [Dialect; 5] =
+    [Dialect::OpenAi, Dialect::Responses, Dialect::Anthropic, Dialect::Gemini, Dialect::Bedrock];
+const CASE: &str = "thinking and parallel calls";
+const PNG: &str = "iVBORw0KGgo=";
+/// Text that may only be sent back to its own provider: thinking, signatures, encrypted reasoning.
+const SECRETS: [&str; 4] = ["then data.", "EqQBCg==", "gAAAA==", "c2ln"];
+
+fn body(source: Dialect) -> Value {
+    filled(&read(&format!("responses/{source}.json"))[CASE]["body"], &toolset(source))
+}
+
+/// Returns a conversation with two calls by `source`: one returned an image, the other failed.
+fn history(source: Dialect) -> Vec<Arc<Message>> {
+    let response = read_response(source, &body(source), &toolset(source), "").unwrap();
+    let ids: Vec<String> = response.message.calls().map(|(id, _)| id.to_owned()).collect();
+    let picture = ToolResult {
+        content: Some(vec![Content::text("12 °C"), Content::image(PNG, "image/png")]),
+        ..ToolResult::default()
+    };
+    let results = [picture, ToolResult::error("no such table")].into_iter().zip(&ids);
+    let results = results.map(|(result, id)| Block::Result { id: id.clone(), result }).collect();
+    let messages = [
+        Message::new(
+            Role::User,
+            vec![
+                Block::Content(Content::text("What is this, and the weather?")),
+                Block::Content(Content::image(PNG, "image/png")),
+            ],
+        ),
+        response.message,
+        Message::new(Role::User, results),
+        Message::assistant("It is cold, and there is no table."),
+        Message::user("Thanks. And tomorrow?"),
+    ];
+    messages.map(Arc::new).into()
+}
+
+fn written(source: Dialect, target: Dialect) -> Value {
+    let request = ModelRequest {
+        instructions: Some("Be brief.".to_owned()),
+        messages: history(source),
+        tools: tools().into(),
+        ..ModelRequest::default()
+    };
+    let options = RequestOptions { model: "m".to_owned(), stream: true, ..RequestOptions::default() };
+    write_request(target, &request, &toolset(target), &options).unwrap()
+}
+
+#[test]
+fn every_conversation_continues_on_every_provider() {
+    for source in PROVIDERS {
+        let bodies: Value =
+            PROVIDERS.iter().map(|&target| (target.name(), written(source, target))).collect();
+        check_file(&format!("switching/from-{source}.json"), &bodies);
+    }
+}
+
+#[test]
+fn every_body_follows_the_rules_of_its_api() {
+    for source in Dialect::all().filter(|source| PROVIDERS.contains(source)) {
+        for target in Dialect::all() {
+            assert_eq!(rules::check(target, &written(source, target)), 2, "{source} to {target}");
+        }
+    }
+}
+
+#[test]
+fn no_provider_receives_another_provider_s_data() {
+    for source in PROVIDERS {
+        for target in Dialect::all().filter(|target| target.family() != source.family()) {
+            let body = written(source, target).to_string();
+            for secret in SECRETS {
+                assert!(!body.contains(secret), "{source} to {target}: {secret}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_same_provider_receives_its_message_unchanged() {
+    let anthropic = written(Dialect::Anthropic, Dialect::Anthropic);
+    assert_eq!(anthropic["messages"][1]["content"], body(Dialect::Anthropic)["content"]);
+    let bedrock = written(Dialect::Bedrock, Dialect::Bedrock);
+    assert_eq!(bedrock["messages"][1], body(Dialect::Bedrock)["output"]["message"]);
+    let gemini = written(Dialect::Gemini, Dialect::Gemini);
+    assert_eq!(gemini["contents"][1], body(Dialect::Gemini)["candidates"][0]["content"]);
+    let responses = written(Dialect::Responses, Dialect::Responses);
+    let items: Vec<Value> =
+        body(Dialect::Responses)["output"].as_array().unwrap().iter().map(without_call_ids).collect();
+    assert_eq!(responses["input"].as_array().unwrap()[1..4], items);
+}
+
+/// Removes the ids of call items, which belong to another response and are not sent.
+fn without_call_ids(item: &Value) -> Value {
+    let mut item = item.clone();
+    let fields = item.as_object_mut().unwrap();
+    if fields["type"] == "function_call" {
+        fields.shift_remove("id");
+    }
+    fields.shift_remove("status");
+    item
+}
+
+#[test]
+fn a_stored_message_still_has_its_thinking() {
+    // Writing a request for another provider does not change the stored message.
+    let history = history(Dialect::Anthropic);
+    let stored = serde_json::to_string(&history).unwrap();
+    let loaded: Vec<Message> = serde_json::from_str(&stored).unwrap();
+    assert_eq!(history, loaded);
+    assert!(written(Dialect::Anthropic, Dialect::Anthropic).to_string().contains("EqQBCg=="));
+}
+
+#[test]
+fn reasoning_is_sent_back_to_chat_servers_that_require_it() {
+    let body = |target: Dialect, reasoning: Option<bool>| {
+        let request = ModelRequest {
+            messages: history(Dialect::OpenAi),
+            tools: tools().into(),
+            ..ModelRequest::default()
+        };
+        let options = RequestOptions { reasoning, ..RequestOptions::default() };
+        let body = write_request(target, &request, &toolset(target), &options).unwrap();
+        body["messages"][1].get("reasoning_content").cloned()
+    };
+    assert_eq!(body(Dialect::DeepSeek, None), Some(json!("Weather, then data.")));
+    assert_eq!(body(Dialect::DeepSeek, Some(false)), None);
+    assert_eq!(body(Dialect::OpenAi, None), None);
+    assert_eq!(body(Dialect::OpenAi, Some(true)), Some(json!("Weather, then data.")));
+}
