@@ -13,10 +13,10 @@ pub(super) use render::{complete_body, stream_events};
 use serde_json::{Value, json};
 
 use super::API_KEY;
-use super::check::{Rejection, Request};
+use super::check::{ApiRequest, Rejection};
 use super::json::{list, present, text, unknown_key};
 
-pub(super) fn check(request: &Request<'_>) -> Result<(), Rejection> {
+pub(super) fn check(request: &ApiRequest<'_>) -> Result<(), Rejection> {
     check_access(request)?;
     let body = request.body;
     if !body.is_object() {
@@ -40,7 +40,7 @@ pub(super) fn check(request: &Request<'_>) -> Result<(), Rejection> {
 }
 
 /// Checks the key, the path, the version and the content type.
-fn check_access(request: &Request<'_>) -> Result<(), Rejection> {
+fn check_access(request: &ApiRequest<'_>) -> Result<(), Rejection> {
     let failed = |message| Rejection { status: 401, ..error("authentication_error", message) };
     match request.header("x-api-key") {
         None => return Err(failed("x-api-key header is required")),

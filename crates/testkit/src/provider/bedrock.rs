@@ -16,10 +16,10 @@ pub(super) use signature::verify as verify_signature;
 use serde_json::{Value, json};
 
 use super::API_KEY;
-use super::check::{Rejection, Request};
+use super::check::{ApiRequest, Rejection};
 use super::json::{present, text, unknown_key};
 
-pub(super) fn check(request: &Request<'_>) -> Result<(), Rejection> {
+pub(super) fn check(request: &ApiRequest<'_>) -> Result<(), Rejection> {
     check_access(request)?;
     let body = request.body;
     if !body.is_object() {
@@ -49,7 +49,7 @@ pub(super) fn check(request: &Request<'_>) -> Result<(), Rejection> {
 }
 
 /// Checks the key or the form of the signature, and the path.
-fn check_access(request: &Request<'_>) -> Result<(), Rejection> {
+fn check_access(request: &ApiRequest<'_>) -> Result<(), Rejection> {
     match request.bearer() {
         Some(API_KEY) => {}
         Some(_) => {

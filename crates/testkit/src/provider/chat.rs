@@ -12,12 +12,12 @@ pub(super) use render::{complete_body, stream_events};
 
 use serde_json::Value;
 
-use super::check::{Rejection, Request};
+use super::check::{ApiRequest, Rejection};
 use super::json::{flag, list, present};
 use super::{API_KEY, Api};
 use flavour::{ChatFlavour, KeyHeader};
 
-pub(super) fn check(api: Api, request: &Request<'_>) -> Result<(), Rejection> {
+pub(super) fn check(api: Api, request: &ApiRequest<'_>) -> Result<(), Rejection> {
     let flavour = ChatFlavour::of(api);
     check_access(&flavour, request)?;
     let body = request.body;
@@ -45,7 +45,7 @@ pub(super) fn check(api: Api, request: &Request<'_>) -> Result<(), Rejection> {
 }
 
 /// Checks the key, the path and the content type.
-fn check_access(flavour: &ChatFlavour, request: &Request<'_>) -> Result<(), Rejection> {
+fn check_access(flavour: &ChatFlavour, request: &ApiRequest<'_>) -> Result<(), Rejection> {
     let key = match flavour.key_header {
         KeyHeader::Bearer => request.bearer(),
         KeyHeader::ApiKeyOrBearer => request.header("api-key").or_else(|| request.bearer()),

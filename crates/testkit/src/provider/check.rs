@@ -30,7 +30,7 @@ impl Rejection {
 ///
 /// The API's own error for the first rule that the request breaks.
 pub fn check_request(api: Api, headers: &HeaderMap, path: &str, body: &Value) -> Result<(), Rejection> {
-    let request = Request { headers, target: Target::parse(path), body };
+    let request = ApiRequest { headers, target: RequestTarget::parse(path), body };
     match api {
         Api::Responses => responses::check(&request),
         Api::Anthropic => anthropic::check(&request),
@@ -43,13 +43,13 @@ pub fn check_request(api: Api, headers: &HeaderMap, path: &str, body: &Value) ->
 }
 
 /// A request to check.
-pub(super) struct Request<'request> {
+pub(super) struct ApiRequest<'request> {
     pub(super) headers: &'request HeaderMap,
-    pub(super) target: Target<'request>,
+    pub(super) target: RequestTarget<'request>,
     pub(super) body: &'request Value,
 }
 
-impl Request<'_> {
+impl ApiRequest<'_> {
     /// Returns the value of a header, if it is text.
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
@@ -67,15 +67,15 @@ impl Request<'_> {
 }
 
 /// The path and the query of a request.
-pub(super) struct Target<'request> {
+pub(super) struct RequestTarget<'request> {
     pub(super) path: &'request str,
     query: &'request str,
 }
 
-impl<'request> Target<'request> {
-    pub(super) fn parse(target: &'request str) -> Target<'request> {
+impl<'request> RequestTarget<'request> {
+    pub(super) fn parse(target: &'request str) -> RequestTarget<'request> {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
-        Target { path, query }
+        RequestTarget { path, query }
     }
 
     /// Returns a value of the query, still percent-encoded.

@@ -13,10 +13,10 @@ pub(super) use render::{complete_body, stream_events};
 use serde_json::{Value, json};
 
 use super::API_KEY;
-use super::check::{Rejection, Request};
+use super::check::{ApiRequest, Rejection};
 use super::json::{flag, list, object, present, text, unknown_key};
 
-pub(super) fn check(request: &Request<'_>) -> Result<(), Rejection> {
+pub(super) fn check(request: &ApiRequest<'_>) -> Result<(), Rejection> {
     match request.bearer() {
         Some(API_KEY) => {}
         None => return Err(error(401, "no api key supplied")),

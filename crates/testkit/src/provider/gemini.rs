@@ -14,9 +14,9 @@ pub(super) use render::{complete_body, stream_array, stream_events};
 use serde_json::{Value, json};
 
 use super::API_KEY;
-use super::check::{Rejection, Request};
+use super::check::{ApiRequest, Rejection};
 
-pub(super) fn check(request: &Request<'_>) -> Result<(), Rejection> {
+pub(super) fn check(request: &ApiRequest<'_>) -> Result<(), Rejection> {
     let model = check_access(request)?;
     let body = request.body;
     if !body.is_object() {
@@ -39,7 +39,7 @@ pub(super) fn check(request: &Request<'_>) -> Result<(), Rejection> {
 }
 
 /// Checks the key and the path. Returns the model.
-fn check_access<'request>(request: &'request Request<'_>) -> Result<&'request str, Rejection> {
+fn check_access<'request>(request: &'request ApiRequest<'_>) -> Result<&'request str, Rejection> {
     match request.header("x-goog-api-key").or_else(|| request.target.query("key")) {
         Some(API_KEY) => {}
         Some(_) => return Err(reject("API key not valid. Please pass a valid API key.")),

@@ -10,11 +10,11 @@ pub(super) use render::{complete_body, stream_events};
 
 use serde_json::{Value, json};
 
-use super::check::{Rejection, Request};
+use super::check::{ApiRequest, Rejection};
 use super::json::{list, object, present, text, type_name};
 use super::media;
 
-pub(super) fn check(request: &Request<'_>) -> Result<(), Rejection> {
+pub(super) fn check(request: &ApiRequest<'_>) -> Result<(), Rejection> {
     if request.target.path != "/api/chat" {
         return Err(Rejection::new(404, json!("404 page not found")));
     }

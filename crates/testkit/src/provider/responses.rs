@@ -11,12 +11,12 @@ pub(super) use render::{complete_body, stream_events};
 
 use serde_json::{Value, json};
 
-use super::check::{Rejection, Request};
+use super::check::{ApiRequest, Rejection};
 use super::json::{flag, is_name, list, present, text, unknown_key};
 use super::openai_errors::CodedMessage;
 use super::{API_KEY, openai_errors, schema};
 
-pub(super) fn check(request: &Request<'_>) -> Result<(), Rejection> {
+pub(super) fn check(request: &ApiRequest<'_>) -> Result<(), Rejection> {
     check_access(request)?;
     let body = request.body;
     if !body.is_object() {
@@ -44,7 +44,7 @@ pub(super) fn check(request: &Request<'_>) -> Result<(), Rejection> {
 }
 
 /// Checks the key, the path and the content type.
-fn check_access(request: &Request<'_>) -> Result<(), Rejection> {
+fn check_access(request: &ApiRequest<'_>) -> Result<(), Rejection> {
     match request.bearer() {
         Some(API_KEY) => {}
         None => {

@@ -19,7 +19,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::check::Target;
+use super::check::RequestTarget;
 use super::script::DeliveryStep;
 use super::{Api, Delivery, Rejection, Script, ScriptedResponse, bedrock, check_request, render};
 
@@ -234,7 +234,7 @@ impl ReceivedRequest {
 
     /// Returns a value of the query.
     pub(super) fn query(&self, name: &str) -> Option<String> {
-        Target::parse(&self.target()).query(name).map(str::to_owned)
+        RequestTarget::parse(&self.target()).query(name).map(str::to_owned)
     }
 
     fn check(&self, api: Api) -> Result<(), Rejection> {

@@ -49,7 +49,7 @@ impl Arguments {
             let value = arguments.next().ok_or_else(|| format!("`{option}` needs a value"))?;
             match option.as_str() {
                 "--behaviour" => {
-                    let found = BEHAVIOURS.iter().find(|described| described.name == value);
+                    let found = BEHAVIOURS.iter().find(|entry| entry.name == value);
                     let found = found.ok_or_else(|| format!("unknown behaviour `{value}`"))?;
                     (parsed.behaviour, transport) = (found.behaviour, found.transport);
                 }
@@ -135,8 +135,8 @@ pub(crate) fn help() -> String {
         [(Transport::Any, "stdio or HTTP"), (Transport::Stdio, "stdio"), (Transport::Http, "HTTP")];
     for (transport, title) in sections {
         let _ = writeln!(help, "\nBehaviours, {title}:");
-        for described in BEHAVIOURS.iter().filter(|described| described.transport == transport) {
-            let _ = writeln!(help, "  {:<21} {}", described.name, described.description);
+        for entry in BEHAVIOURS.iter().filter(|entry| entry.transport == transport) {
+            let _ = writeln!(help, "  {:<21} {}", entry.name, entry.description);
         }
     }
     help

@@ -9,7 +9,7 @@ pub(crate) enum Transport {
 }
 
 /// A behaviour as `--help` lists it.
-pub(crate) struct Described {
+pub(crate) struct BehaviourEntry {
     pub(crate) behaviour: Behaviour,
     pub(crate) name: &'static str,
     pub(crate) transport: Transport,
@@ -26,8 +26,8 @@ macro_rules! behaviours {
         }
 
         /// Every behaviour, in the order of `--help`.
-        pub(crate) const BEHAVIOURS: &[Described] = &[
-            $(Described {
+        pub(crate) const BEHAVIOURS: &[BehaviourEntry] = &[
+            $(BehaviourEntry {
                 behaviour: Behaviour::$behaviour,
                 name: $name,
                 transport: Transport::$transport,

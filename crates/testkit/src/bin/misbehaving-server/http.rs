@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::arguments::Arguments;
 use crate::behaviour::Behaviour;
-use crate::protocol::{self, Incoming, Outcome};
+use crate::protocol::{self, IncomingMessage, Outcome};
 use wire::{HttpConnection, HttpRequest};
 
 /// Limits how long a connection that hangs on purpose can outlive a test run.
@@ -93,14 +93,14 @@ impl HttpServer<'_> {
             }
             _ => return connection.respond(405, &[("Allow", "POST, DELETE")], ""),
         }
-        let Some(message) = Incoming::parse(&request.body) else {
+        let Some(message) = IncomingMessage::parse(&request.body) else {
             let error = Outcome::Error(-32700, "the body is not a JSON-RPC message".into());
             return connection.json(400, &[], &error.into_response(&Value::Null));
         };
         let (id, method, params) = match message {
-            Incoming::Request { id, method, params } => (Some(id), method, params),
-            Incoming::Notification { method, params } => (None, method, params),
-            Incoming::Response { .. } => return connection.respond(202, &[], ""),
+            IncomingMessage::Request { id, method, params } => (Some(id), method, params),
+            IncomingMessage::Notification { method, params } => (None, method, params),
+            IncomingMessage::Response { .. } => return connection.respond(202, &[], ""),
         };
         let is_exempt = self.arguments.behaviour == Behaviour::CutStream && params["name"] == "wait";
         let is_chosen = self.arguments.from == "initialize" || self.arguments.from == method;
@@ -191,7 +191,9 @@ impl HttpServer<'_> {
                 let Some(stream) = self.state.streams().get(query).cloned() else {
                     return connection.respond(404, &[], "no such session");
                 };
-                if let Some(Incoming::Request { id, method, params }) = Incoming::parse(&request.body) {
+                if let Some(IncomingMessage::Request { id, method, params }) =
+                    IncomingMessage::parse(&request.body)
+                {
                     let _ = stream.send(self.outcome(&method, &params).into_response(&id));
                 }
                 connection.respond(202, &[], "Accepted")

@@ -9,23 +9,23 @@ const PROTOCOL_VERSION: &str = "2025-06-18";
 const PAGE_SIZE: usize = 100;
 
 /// A message from the client.
-pub(crate) enum Incoming {
+pub(crate) enum IncomingMessage {
     Request { id: Value, method: String, params: Value },
     Notification { method: String, params: Value },
     Response { id: Value, body: Value },
 }
 
-impl Incoming {
+impl IncomingMessage {
     /// Returns `None` when the text is not a JSON-RPC message.
-    pub(crate) fn parse(text: &str) -> Option<Incoming> {
+    pub(crate) fn parse(text: &str) -> Option<IncomingMessage> {
         let mut message: Value = serde_json::from_str(text).ok()?;
         let message = message.as_object_mut()?;
         let method = message.get("method").and_then(Value::as_str).map(str::to_owned);
         let params = message.remove("params").unwrap_or(Value::Null);
         Some(match (method, message.remove("id")) {
-            (Some(method), Some(id)) => Incoming::Request { id, method, params },
-            (Some(method), None) => Incoming::Notification { method, params },
-            (None, Some(id)) => Incoming::Response { id, body: Value::Object(message.clone()) },
+            (Some(method), Some(id)) => IncomingMessage::Request { id, method, params },
+            (Some(method), None) => IncomingMessage::Notification { method, params },
+            (None, Some(id)) => IncomingMessage::Response { id, body: Value::Object(message.clone()) },
             (None, None) => return None,
         })
     }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::arguments::Arguments;
 use crate::behaviour::Behaviour;
-use crate::protocol::{self, Incoming, Outcome};
+use crate::protocol::{self, IncomingMessage, Outcome};
 
 /// Limits how long a process that outlives its client on purpose can outlive a test run.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(300);
@@ -31,20 +31,22 @@ pub(crate) fn serve(arguments: &Arguments) -> io::Result<()> {
             if input.read_until(b'\n', &mut line)? == 0 {
                 break;
             }
-            let Some(message) = std::str::from_utf8(&line).ok().and_then(Incoming::parse) else { continue };
+            let Some(message) = std::str::from_utf8(&line).ok().and_then(IncomingMessage::parse) else {
+                continue;
+            };
             match message {
                 // Each call has its own thread, so a slow call does not delay others.
-                Incoming::Request { id, method, params } if method == "tools/call" => {
+                IncomingMessage::Request { id, method, params } if method == "tools/call" => {
                     let server = server.clone();
                     scope.spawn(move || server.call(&id, &params));
                 }
-                Incoming::Request { id, method, params } => server.request(&id, &method, &params),
-                Incoming::Notification { method, params } if method == "notifications/cancelled" => {
+                IncomingMessage::Request { id, method, params } => server.request(&id, &method, &params),
+                IncomingMessage::Notification { method, params } if method == "notifications/cancelled" => {
                     server.shared.cancelled().push(params["requestId"].clone());
                     server.log("cancelled");
                 }
-                Incoming::Notification { .. } => (),
-                Incoming::Response { id, body } => server.shared.resolve(&id, body),
+                IncomingMessage::Notification { .. } => (),
+                IncomingMessage::Response { id, body } => server.shared.resolve(&id, body),
             }
         }
         server.log("closed");

@@ -12,7 +12,7 @@ use aws_smithy_types::date_time::Format;
 use sha2::{Digest as _, Sha256};
 
 use super::error;
-use crate::provider::check::{Rejection, Request};
+use crate::provider::check::{ApiRequest, Rejection};
 use crate::provider::{ACCESS_KEY, ReceivedRequest, SECRET_KEY};
 
 /// The parts of `Authorization: AWS4-HMAC-SHA256 …`.
@@ -49,7 +49,7 @@ impl<'header> AuthorizationHeader<'header> {
 }
 
 /// Checks that a request has the form of a signed request.
-pub(super) fn check_form(request: &Request<'_>) -> Result<(), Rejection> {
+pub(super) fn check_form(request: &ApiRequest<'_>) -> Result<(), Rejection> {
     let Some(header) = request.header("authorization") else {
         return Err(error(403, "MissingAuthenticationTokenException", "Missing Authentication Token"));
     };

@@ -6,7 +6,7 @@
 use serde_json::{Value, json};
 
 use crate::provider::Api;
-use crate::provider::check::{Rejection, Request};
+use crate::provider::check::{ApiRequest, Rejection};
 use crate::provider::json::unknown_key;
 use crate::provider::openai_errors::{self, CodedMessage};
 
@@ -123,7 +123,7 @@ impl ChatFlavour {
         matches!(self.api, Api::OpenAiChat | Api::Azure)
     }
 
-    pub(super) fn accepts_path(&self, request: &Request<'_>) -> bool {
+    pub(super) fn accepts_path(&self, request: &ApiRequest<'_>) -> bool {
         let path = request.target.path;
         let is_deployment = path
             .strip_prefix("/openai/deployments/")
@@ -144,7 +144,7 @@ impl ChatFlavour {
         }
     }
 
-    pub(super) fn has_model_in_path(request: &Request<'_>) -> bool {
+    pub(super) fn has_model_in_path(request: &ApiRequest<'_>) -> bool {
         request.target.path.starts_with("/openai/deployments/")
     }
 
