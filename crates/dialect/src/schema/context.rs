@@ -1,4 +1,4 @@
-//! State of one tool's conversion: the arena, the recorded changes, and facts found on the way.
+//! State of one tool's conversion: the arena, the recorded changes, and facts about its schema.
 
 use std::collections::HashSet;
 

@@ -194,7 +194,7 @@ fn convert_with<'a>(
         LowerError::Unsatisfiable => unsatisfiable().into(),
         LowerError::Inexpressible(reason) => ConvertError::Inexpressible(reason),
     })?;
-    if context.changes.is_empty() && grammar.types == profile::Types::Lists && !lowered.node.same(root) {
+    if context.changes.is_empty() && !grammar.openapi_types && !lowered.node.same(root) {
         let detail = "schema rewritten with the same meaning";
         context.record(&Place::ROOT, "inputSchema", Effect::Rewritten, detail);
     }

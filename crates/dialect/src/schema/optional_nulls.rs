@@ -11,7 +11,7 @@ use crate::Effect;
 use crate::arguments::{Field, ObjectPlan, Plan, Rest};
 use crate::json::{Node, Object, Place, get};
 
-/// What the report says about an optional property that became nullable.
+/// Report detail for an optional property that became nullable.
 pub(super) const MADE_NULLABLE: &str = "made nullable; null means omitted";
 
 impl<'a> Context<'a, '_> {

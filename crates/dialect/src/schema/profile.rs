@@ -59,7 +59,7 @@ pub(crate) enum DefaultSupport {
 pub(crate) struct Grammar {
     /// Definitions claim `strict: true`. A schema outside of the subset is sent with `strict: false`.
     pub(crate) strict: bool,
-    pub(crate) refs: Refs,
+    pub(crate) refs: RefSupport,
     /// Every object has `additionalProperties: false`; no other value is allowed.
     pub(crate) closed: bool,
     /// `additionalProperties` may be `true` or a schema.
@@ -75,14 +75,15 @@ pub(crate) struct Grammar {
     pub(crate) prefix_items: bool,
     /// An array may omit `items`.
     pub(crate) arrays_without_items: bool,
-    pub(crate) types: Types,
+    /// `type` is one type in upper case, with `nullable`; else one or several types in lower case.
+    pub(crate) openapi_types: bool,
     pub(crate) constants: bool,
     pub(crate) enum_values: EnumValues,
     pub(crate) title: bool,
     /// Groups of keywords that limit strings, numbers, arrays and objects.
     pub(crate) bounds: &'static [&'static [&'static str]],
-    pub(crate) formats: Formats,
-    pub(crate) patterns: Patterns,
+    pub(crate) formats: FormatSupport,
+    pub(crate) patterns: PatternSupport,
     /// `minLength` and `maxLength` are allowed next to `pattern`; constrained decoders support only one of
     /// the two.
     pub(crate) lengths_beside_pattern: bool,
@@ -92,21 +93,13 @@ pub(crate) struct Grammar {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refs {
+pub(crate) enum RefSupport {
     /// `#` and `#/$defs/…` are allowed, without other keywords next to them.
     Kept,
     /// Only recursive references are allowed, as `#/$defs/…`, and each cycle must pass an optional property.
     Cycles,
     /// References are not supported: a recursive schema is cut.
     Never,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Types {
-    /// `type` may be an array.
-    Lists,
-    /// One type in upper case, with `nullable`.
-    OpenApi,
 }
 
 /// The values that `enum` may list.
@@ -121,13 +114,13 @@ pub(crate) enum EnumValues {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Formats {
+pub(crate) enum FormatSupport {
     Any,
     Only(&'static [&'static [&'static str]]),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Patterns {
+pub(crate) enum PatternSupport {
     Any,
     WithoutLookaround,
     Simple,
@@ -231,7 +224,7 @@ const MCP: Profile = Profile {
 
 const STRICT_GRAMMAR: Grammar = Grammar {
     strict: true,
-    refs: Refs::Kept,
+    refs: RefSupport::Kept,
     closed: true,
     maps: false,
     closed_by_default: false,
@@ -240,13 +233,13 @@ const STRICT_GRAMMAR: Grammar = Grammar {
     untyped: false,
     prefix_items: false,
     arrays_without_items: false,
-    types: Types::Lists,
+    openapi_types: false,
     constants: true,
     enum_values: EnumValues::Scalars,
     title: false,
     bounds: &[RANGES, EXCLUSIVE_RANGES, MULTIPLES, LENGTHS, ITEM_COUNTS],
-    formats: Formats::Only(&[COMMON_FORMATS]),
-    patterns: Patterns::WithoutLookaround,
+    formats: FormatSupport::Only(&[COMMON_FORMATS]),
+    patterns: PatternSupport::WithoutLookaround,
     lengths_beside_pattern: false,
     small_min_items: false,
     limits: SchemaSize {
@@ -260,11 +253,11 @@ const STRICT_GRAMMAR: Grammar = Grammar {
 };
 
 const CLAUDE_GRAMMAR: Grammar = Grammar {
-    refs: Refs::Never,
+    refs: RefSupport::Never,
     all_required: false,
     bounds: &[&["minItems"]],
-    formats: Formats::Only(&[COMMON_FORMATS, &["uri"]]),
-    patterns: Patterns::Simple,
+    formats: FormatSupport::Only(&[COMMON_FORMATS, &["uri"]]),
+    patterns: PatternSupport::Simple,
     small_min_items: true,
     limits: SchemaSize { optional: 24, unions: 16, ..SchemaSize::UNLIMITED },
     ..STRICT_GRAMMAR
@@ -272,7 +265,7 @@ const CLAUDE_GRAMMAR: Grammar = Grammar {
 
 const GEMINI_GRAMMAR: Grammar = Grammar {
     strict: false,
-    refs: Refs::Cycles,
+    refs: RefSupport::Cycles,
     closed: false,
     maps: true,
     closed_by_default: false,
@@ -281,52 +274,52 @@ const GEMINI_GRAMMAR: Grammar = Grammar {
     untyped: true,
     prefix_items: true,
     arrays_without_items: true,
-    types: Types::Lists,
+    openapi_types: false,
     constants: false,
     enum_values: EnumValues::StringsAndNumbers,
     title: true,
     bounds: &[RANGES, ITEM_COUNTS],
-    formats: Formats::Any,
-    patterns: Patterns::None,
+    formats: FormatSupport::Any,
+    patterns: PatternSupport::None,
     lengths_beside_pattern: true,
     small_min_items: false,
     limits: SchemaSize::UNLIMITED,
 };
 
 const OPENAPI_GRAMMAR: Grammar = Grammar {
-    refs: Refs::Never,
+    refs: RefSupport::Never,
     maps: false,
     free_form_objects: false,
     untyped: false,
     prefix_items: false,
     arrays_without_items: false,
-    types: Types::OpenApi,
+    openapi_types: true,
     enum_values: EnumValues::Strings,
     bounds: &[RANGES, LENGTHS, ITEM_COUNTS, PROPERTY_COUNTS],
-    formats: Formats::Only(&[&["date-time"]]),
-    patterns: Patterns::Any,
+    formats: FormatSupport::Only(&[&["date-time"]]),
+    patterns: PatternSupport::Any,
     ..GEMINI_GRAMMAR
 };
 
 const OLLAMA_GRAMMAR: Grammar = Grammar {
-    refs: Refs::Never,
+    refs: RefSupport::Never,
     maps: false,
     prefix_items: false,
     enum_values: EnumValues::Any,
     title: false,
     bounds: &[],
-    formats: Formats::Only(&[]),
+    formats: FormatSupport::Only(&[]),
     ..GEMINI_GRAMMAR
 };
 
 const GROK_GRAMMAR: Grammar = Grammar {
-    refs: Refs::Never,
+    refs: RefSupport::Never,
     closed_by_default: true,
     constants: true,
     enum_values: EnumValues::Any,
     title: false,
     bounds: &[RANGES, EXCLUSIVE_RANGES, MULTIPLES, LENGTHS, ITEM_COUNTS, PROPERTY_COUNTS],
-    patterns: Patterns::Any,
+    patterns: PatternSupport::Any,
     arrays_without_items: false,
     ..GEMINI_GRAMMAR
 };

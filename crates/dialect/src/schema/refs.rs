@@ -217,9 +217,7 @@ impl<'a> Document<'a> {
                 code: if remote { "remote_ref" } else { "dangling_ref" },
                 pointer: place.pointer(),
                 message: if remote {
-                    format!(
-                        "{keyword} points to {reference}, outside of the schema; remote schemas are not fetched"
-                    )
+                    format!("{keyword} points to {reference}; remote schemas are not fetched")
                 } else {
                     format!("{keyword} points to {reference}, which does not exist")
                 },

@@ -97,10 +97,10 @@ impl<'a> Context<'a, '_> {
                 && let Some(value) = edit.remove(keyword)
             {
                 self.describe_rule(&mut edit, Member::new(keyword, value));
-                let offered = object_at(edit.members(), "properties");
+                let described = object_at(edit.members(), "properties");
                 let listed = if keyword == "enum" { value.list().unwrap_or_default() } else { &[value] };
                 let mut keys = listed.iter().filter_map(|value| value.object()).flatten();
-                if keyword != "not" && keys.any(|member| get(offered, member.key).is_none()) {
+                if keyword != "not" && keys.any(|member| get(described, member.key).is_none()) {
                     let detail = format!("keys named only in {keyword} cannot be sent");
                     self.record(&place, keyword, Effect::Narrowed, detail);
                 }
@@ -199,12 +199,12 @@ impl<'a> Context<'a, '_> {
     pub(super) fn remove_false_properties(&self, edit: &mut ObjectEdit<'a>) {
         let properties = object_at(edit.members(), "properties");
         if properties.iter().any(|property| matches!(property.value, Node::Bool(false))) {
-            let kept: Vec<Member<'a>> = properties
+            let remaining: Vec<Member<'a>> = properties
                 .iter()
                 .filter(|property| !matches!(property.value, Node::Bool(false)))
                 .copied()
                 .collect();
-            edit.put("properties", self.object(&kept));
+            edit.put("properties", self.object(&remaining));
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::json::{Decimal, Node, Object, get};
 
-/// What the report says where `nullable: true` takes effect.
+/// Report detail where `nullable: true` takes effect.
 pub(crate) const NULLABLE_DETAIL: &str = "nullable: true treated as in OpenAPI; null is allowed";
 
 /// A set of JSON types, one bit each; `number` includes `integer`.

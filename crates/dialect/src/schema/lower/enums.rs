@@ -8,7 +8,7 @@ use crate::schema::edit::ObjectEdit;
 use crate::schema::excerpt::{compact_json, excerpt};
 use crate::schema::keywords::list_at;
 use crate::schema::nullable::{any_of_null, null_schema};
-use crate::schema::profile::{EnumValues, Types};
+use crate::schema::profile::EnumValues;
 use crate::schema::types::TypeSet;
 
 impl<'a> Lowering<'_, 'a, '_> {
@@ -136,7 +136,7 @@ impl<'a> Lowering<'_, 'a, '_> {
                 self.record(place, "enum", Effect::Narrowed, detail);
             }
         }
-        if self.grammar.types == Types::OpenApi {
+        if self.grammar.openapi_types {
             let node = self.annotated(self.context.composed("anyOf", &branches), &output);
             let node = if null { self.with_null(node) } else { node };
             return Ok(Lowered { node, plan });
@@ -151,7 +151,7 @@ impl<'a> Lowering<'_, 'a, '_> {
 
     /// Adds `null` to a list of values: in the list if `enum` may contain it, else as an alternative.
     fn with_null_value(&self, node: Node<'a>) -> Node<'a> {
-        if self.grammar.types == Types::Lists && self.grammar.enum_values == EnumValues::StringsAndNumbers {
+        if !self.grammar.openapi_types && self.grammar.enum_values == EnumValues::StringsAndNumbers {
             return any_of_null(node.object().unwrap_or_default(), self.context);
         }
         self.with_null(node)
@@ -175,21 +175,21 @@ impl<'a> Lowering<'_, 'a, '_> {
                 }
             }
             ("string", EnumValues::Strings) => {
-                let kept: Vec<Node<'a>> = values
+                let non_empty: Vec<Node<'a>> = values
                     .iter()
                     .filter(|value| value.text(self.context.arena) != Some(""))
                     .copied()
                     .collect();
-                if kept.is_empty() {
+                if non_empty.is_empty() {
                     self.describe_values(&mut output, values, place);
                 } else {
-                    if kept.len() < values.len() {
+                    if non_empty.len() < values.len() {
                         self.context.describe(&mut output, "The empty string is also allowed");
                         let detail = "empty string moved from enum to the description; some models reject it";
                         self.record(place, "enum", Effect::Narrowed, detail);
                     }
                     output.put("format", Node::Text("enum"));
-                    output.put("enum", self.context.list(&kept));
+                    output.put("enum", self.context.list(&non_empty));
                 }
             }
             ("integer" | "number", EnumValues::Strings) => {

@@ -23,7 +23,7 @@ use std::collections::HashMap;
 use super::context::Context;
 use super::edit::ObjectEdit;
 use super::node_id::{NodeMap, NodeSet, is_same_node, node_id};
-use super::profile::{Grammar, Types};
+use super::profile::Grammar;
 use super::refs::{Document, MAX_INLINED_SCHEMAS};
 use super::types::TypeSet;
 use super::{Inexpressible, is_annotation};
@@ -270,7 +270,7 @@ impl<'a> Lowering<'_, 'a, '_> {
 
     /// Returns a finished node, with its `type` as the grammar spells types.
     fn typed(&self, members: &[Member<'a>]) -> Node<'a> {
-        if self.grammar.types == Types::Lists {
+        if !self.grammar.openapi_types {
             return self.context.object(members);
         }
         let spelled: Vec<Member<'a>> = members

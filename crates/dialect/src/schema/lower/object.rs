@@ -12,7 +12,7 @@ use crate::schema::is_annotation;
 use crate::schema::keywords::{list_at, object_at, required_keys};
 use crate::schema::nullable::accepts_null;
 use crate::schema::optional_nulls::MADE_NULLABLE;
-use crate::schema::profile::{RestrictedKeys, Types};
+use crate::schema::profile::RestrictedKeys;
 
 /// The keys that an object allows besides its named properties.
 #[derive(Clone, Copy)]
@@ -46,12 +46,11 @@ impl<'a> Lowering<'_, 'a, '_> {
         let others = self.other_keys(members, place, root);
         let names_no_key =
             object_at(members, "properties").is_empty() && list_at(members, "required").is_empty();
-        let is_openapi = self.grammar.types == Types::OpenApi;
         const EMPTY_OBJECT: &str = "object without properties";
         if names_no_key && !root {
             match others {
                 OtherKeys::Allowed(values) => return self.map(schema, values),
-                OtherKeys::Forbidden if is_openapi => {
+                OtherKeys::Forbidden if self.grammar.openapi_types => {
                     return self.fall_back_to_json_text(members, place, "properties", EMPTY_OBJECT);
                 }
                 OtherKeys::Forbidden => {}
@@ -61,7 +60,7 @@ impl<'a> Lowering<'_, 'a, '_> {
         output.put_first("type", Node::Text("object"));
         self.describe_patterns(&mut output, members);
         let mut lowered = self.named_properties(members, others, place)?;
-        if lowered.properties.is_empty() && !root && is_openapi {
+        if lowered.properties.is_empty() && !root && self.grammar.openapi_types {
             return self.fall_back_to_json_text(members, place, "properties", EMPTY_OBJECT);
         }
         let (rest, others) = match self.rest(&mut output, &mut lowered, others, place)? {
@@ -262,7 +261,7 @@ impl<'a> Lowering<'_, 'a, '_> {
         }
     }
 
-    /// Lowers the rules about an object as a whole.
+    /// Lowers the rules about an object that concern no single property.
     pub(super) fn object_rules(
         &mut self,
         output: &mut ObjectEdit<'a>,
@@ -284,9 +283,7 @@ impl<'a> Lowering<'_, 'a, '_> {
                 continue;
             }
             // A tool without arguments is sent without a schema, so only its description remains.
-            if self.grammar.types == Types::OpenApi
-                && matches!(output.get("properties"), Some(Node::Object([])))
-            {
+            if self.grammar.openapi_types && matches!(output.get("properties"), Some(Node::Object([]))) {
                 self.describe_rules(output, &[*member], place);
             } else {
                 self.lower_keyword("object", output, *member, place);

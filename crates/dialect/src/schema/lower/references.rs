@@ -6,7 +6,7 @@ use crate::json::{EMPTY, Member, Node, Object, Place, get};
 use crate::schema::edit::ObjectEdit;
 use crate::schema::is_annotation;
 use crate::schema::node_id::node_id;
-use crate::schema::profile::Refs;
+use crate::schema::profile::RefSupport;
 use crate::schema::refs::{MAX_INLINE_DEPTH, MAX_INLINED_SCHEMAS, Target};
 
 impl<'a> Lowering<'_, 'a, '_> {
@@ -32,15 +32,15 @@ impl<'a> Lowering<'_, 'a, '_> {
         let is_open = self.open.iter().any(|(open, _)| *open == id && id != 0);
         let too_large = self.lowered_schemas > MAX_INLINED_SCHEMAS;
         let keep = match self.grammar.refs {
-            Refs::Kept => !constrained && (!described || cyclic || too_large),
-            Refs::Cycles => !constrained && (cyclic || too_large) && self.may_point_to(id),
-            Refs::Never => false,
+            RefSupport::Kept => !constrained && (!described || cyclic || too_large),
+            RefSupport::Cycles => !constrained && (cyclic || too_large) && self.may_point_to(id),
+            RefSupport::Never => false,
         };
         if keep {
             return Ok(self.kept_reference(target, &siblings, place));
         }
         if is_open
-            || cyclic && self.grammar.refs == Refs::Cycles
+            || cyclic && self.grammar.refs == RefSupport::Cycles
             || too_large
             || self.open.len() > MAX_INLINE_DEPTH
         {
@@ -104,7 +104,7 @@ impl<'a> Lowering<'_, 'a, '_> {
         place: &Place<'_>,
     ) -> Lowered<'a> {
         let id = node_id(target.node);
-        let (pointer, plan) = if id == node_id(self.root) && self.grammar.refs == Refs::Kept {
+        let (pointer, plan) = if id == node_id(self.root) && self.grammar.refs == RefSupport::Kept {
             ("#".to_owned(), Plan::Shared(0))
         } else {
             let known = self.definition_indexes.get(&id).copied().filter(|_| id != 0);
@@ -120,7 +120,7 @@ impl<'a> Lowering<'_, 'a, '_> {
         let reference = self.context.object(&[Member::new("$ref", self.context.text(&pointer))]);
         let output = self.start_output(self.context.members(siblings), place);
         let node = match output.get("description") {
-            Some(description) if self.grammar.refs == Refs::Kept => self.context.object(&[
+            Some(description) if self.grammar.refs == RefSupport::Kept => self.context.object(&[
                 Member::new("anyOf", self.context.list(&[reference])),
                 Member::new("description", description),
             ]),

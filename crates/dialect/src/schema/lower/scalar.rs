@@ -9,7 +9,7 @@ use crate::schema::edit::ObjectEdit;
 use crate::schema::excerpt::excerpt;
 use crate::schema::is_annotation;
 use crate::schema::pattern;
-use crate::schema::profile::{Formats, Patterns};
+use crate::schema::profile::{FormatSupport, PatternSupport};
 
 impl<'a> Lowering<'_, 'a, '_> {
     pub(super) fn scalar(&mut self, name: &'static str, schema: MergedSchema<'_, 'a>) -> LowerResult<'a> {
@@ -47,13 +47,13 @@ impl<'a> Lowering<'_, 'a, '_> {
                 None => self.describe_rules(output, &[member], place),
             };
         }
-        let keeps = match (key, value) {
+        let supported = match (key, value) {
             ("format", _) => return self.format(output, value, place),
             ("pattern", _) => self.accepts_pattern(value),
             ("minItems", Node::Number(digits)) if self.grammar.small_min_items => matches!(digits, "0" | "1"),
             _ => self.grammar.has_bound(key),
         };
-        if keeps {
+        if supported {
             return output.put(key, value);
         }
         if name == "integer"
@@ -78,20 +78,20 @@ impl<'a> Lowering<'_, 'a, '_> {
     fn accepts_pattern(&self, pattern: Node<'a>) -> bool {
         let Some(text) = pattern.text(self.context.arena) else { return false };
         match self.grammar.patterns {
-            Patterns::Any => true,
-            Patterns::None => false,
-            Patterns::Simple => pattern::is_simple(text),
-            Patterns::WithoutLookaround => pattern::is_without_lookaround(text),
+            PatternSupport::Any => true,
+            PatternSupport::None => false,
+            PatternSupport::Simple => pattern::is_simple(text),
+            PatternSupport::WithoutLookaround => pattern::is_without_lookaround(text),
         }
     }
 
     fn format(&mut self, output: &mut ObjectEdit<'a>, value: Node<'a>, place: &Place<'_>) {
         let name = value.text(self.context.arena).unwrap_or_default();
-        let keeps = match self.grammar.formats {
-            Formats::Any => true,
-            Formats::Only(groups) => groups.iter().any(|names| names.contains(&name)),
+        let supported = match self.grammar.formats {
+            FormatSupport::Any => true,
+            FormatSupport::Only(groups) => groups.iter().any(|names| names.contains(&name)),
         };
-        if keeps {
+        if supported {
             return output.put("format", value);
         }
         self.context.describe(output, &format!("Format: {name}"));

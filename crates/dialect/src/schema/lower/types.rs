@@ -7,7 +7,6 @@ use crate::json::{Member, Node, Object, Place, get};
 use crate::schema::edit::ObjectEdit;
 use crate::schema::is_annotation;
 use crate::schema::nullable::make_nullable;
-use crate::schema::profile::Types;
 use crate::schema::types::{NULLABLE_DETAIL, TypeSet};
 
 impl<'a> Lowering<'_, 'a, '_> {
@@ -49,7 +48,7 @@ impl<'a> Lowering<'_, 'a, '_> {
     ) -> LowerResult<'a> {
         let MergedSchema { members, leftover, place } = schema;
         let plain = names.iter().all(|name| !matches!(*name, "array" | "object")) && !has_rules(members);
-        if plain && self.grammar.types == Types::Lists {
+        if plain && !self.grammar.openapi_types {
             let mut output = self.start_output(members, place);
             // The order of the original, if it lists the same types.
             let list = match get(members, "type") {
@@ -78,11 +77,7 @@ impl<'a> Lowering<'_, 'a, '_> {
 
     /// Returns the lowered schema with `null` added.
     pub(super) fn with_null(&self, node: Node<'a>) -> Node<'a> {
-        if self.grammar.types == Types::OpenApi {
-            self.with_nullable(node)
-        } else {
-            make_nullable(node, self.context)
-        }
+        if self.grammar.openapi_types { self.with_nullable(node) } else { make_nullable(node, self.context) }
     }
 
     /// Adds `nullable`: to every branch of an `anyOf`, which must be the only keyword of its schema.
@@ -102,7 +97,7 @@ impl<'a> Lowering<'_, 'a, '_> {
 
     /// Whether a lowered schema is the type `NULL`, which OpenAPI allows only as a marker for `nullable`.
     pub(super) fn is_openapi_null(&self, node: Node<'a>) -> bool {
-        self.grammar.types == Types::OpenApi && matches!(node.member("type"), Some(Node::Text("NULL")))
+        self.grammar.openapi_types && matches!(node.member("type"), Some(Node::Text("NULL")))
     }
 }
 

@@ -7,7 +7,6 @@ use crate::json::{Member, Node, get, to_value};
 use crate::schema::disjoint::are_disjoint;
 use crate::schema::edit::ObjectEdit;
 use crate::schema::is_annotation;
-use crate::schema::profile::Types;
 
 /// Maximum number of pairs of alternatives that are checked for overlap.
 const MAX_COMPARED_PAIRS: usize = 4096;
@@ -168,10 +167,10 @@ impl<'a> Lowering<'_, 'a, '_> {
             return self.context.object(&wrapper);
         }
         let mut annotated = ObjectEdit::of(members);
-        match (self.grammar.types, get(members, "anyOf").and_then(Node::list)) {
+        match (self.grammar.openapi_types, get(members, "anyOf").and_then(Node::list)) {
             // `anyOf` must be the only keyword of its schema, so the annotations move into the first
             // alternative.
-            (Types::OpenApi, Some([first, rest @ ..])) => {
+            (true, Some([first, rest @ ..])) => {
                 let inner = first.member("description").and_then(|node| node.text(self.context.arena));
                 let mut outer = ObjectEdit::of(self.context.members(annotations.members()));
                 if let Some(inner) = inner {
@@ -193,7 +192,7 @@ impl<'a> Lowering<'_, 'a, '_> {
     /// Returns the schema with its type as JSON Schema spells it, for comparison.
     fn with_json_schema_type(&self, node: Node<'a>) -> Node<'a> {
         match node {
-            Node::Object(members) if self.grammar.types == Types::OpenApi => match get(members, "type") {
+            Node::Object(members) if self.grammar.openapi_types => match get(members, "type") {
                 Some(Node::Text(name)) => {
                     self.context.with(members, "type", self.context.text(&name.to_ascii_lowercase()))
                 }
