@@ -1,4 +1,4 @@
-//! Reads responses: the calls alone, or complete messages; from a complete body or from a stream.
+//! Reads responses, complete or streamed: only the calls, or the complete message.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! The families of APIs. Each is a module that depends on the shared pieces; this table is the only place
-//! that lists them all.
+//! The families of APIs. Each is a module that depends on the shared code; only the table here lists them
+//! all.
 
 mod anthropic;
 mod bedrock;

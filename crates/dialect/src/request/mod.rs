@@ -1,4 +1,4 @@
-//! The shared pieces of writing requests. They depend on no family.
+//! Shared code for writing requests. It depends on no family.
 
 mod error;
 mod fields;

@@ -10,7 +10,7 @@ use crate::{CallOutcome, Dialect, Toolset};
 /// The description of a tool that the history calls but the request does not list.
 pub(crate) const UNAVAILABLE_TOOL: &str = "No longer available. Do not call it.";
 
-/// The rules in which families differ, beside their JSON.
+/// The differences between families other than their JSON.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FamilyRules {
     /// Whether every call must have an id. Otherwise a synthetic id is not sent.

@@ -68,7 +68,7 @@ impl Assembly<'_> {
         });
         let message = Message::new(Role::Assistant, content.collect());
         let stop = match stop {
-            // Some APIs report a plain end beside calls, or calls that were not sent.
+            // Some APIs report a plain end although there are calls, or calls that were not sent.
             StopReason::End if has_calls => StopReason::Calls,
             StopReason::Calls if !has_calls => StopReason::End,
             other => other,
@@ -149,7 +149,7 @@ impl Assembly<'_> {
         }
     }
 
-    /// Returns the data that must be sent back to this family beside a call.
+    /// Returns the data that must be sent back to this family with a call.
     fn call_provider_data(&self, call: &ReceivedCall) -> Option<Value> {
         let mut fields = Map::new();
         if !self.requires_call_ids && call.id.given().is_none() {

@@ -59,7 +59,7 @@ pub(crate) enum PartialArguments {
     /// The concatenated fragments. They are parsed only at the end: a fragment may end inside an escape
     /// sequence.
     Text(String),
-    /// A value that was sent in one piece.
+    /// A value that was sent at once.
     Complete(Value),
 }
 

@@ -1,4 +1,4 @@
-//! The shared pieces of reading responses. They depend on no family.
+//! Shared code for reading responses. It depends on no family.
 
 mod assemble;
 mod calls;

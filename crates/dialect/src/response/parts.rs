@@ -98,7 +98,7 @@ impl PartialBlock {
 
 impl ResponseParts {
     pub(crate) fn set_id(&mut self, id: Option<&str>) {
-        if let Some(id) = id.filter(|id| !id.is_empty()) {
+        if let Some(id) = id.filter(|id| !id.is_empty() && self.id.as_deref() != Some(id)) {
             self.id = Some(id.to_owned());
         }
     }

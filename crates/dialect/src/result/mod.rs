@@ -1,4 +1,4 @@
-//! The shared pieces of writing results. They depend on no family.
+//! Shared code for writing results. It depends on no family.
 //!
 //! A result is prepared once, within the [`ContentLimits`] of the API: text is cleaned and truncated, media
 //! is validated or replaced by a note, and structured content is sent once. A family then only writes the
@@ -30,7 +30,8 @@ pub struct CallOutcome<'a> {
 /// Options for writing results. The defaults suit the API's current models.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResultOptions {
-    /// Maximum characters of text in one result. The rest is truncated, with a marker that says how much.
+    /// Maximum characters of text in one result. The rest is truncated, with a marker that contains the
+    /// number of missing characters.
     pub text_budget: Option<usize>,
     /// Whether the model accepts images. Otherwise each image becomes a note.
     pub images: bool,

@@ -157,7 +157,7 @@ impl<'a> PreparedResult<'a> {
         PreparedResult { call: outcome.call, id, parts, structured, is_error: result.is_error() }
     }
 
-    /// Returns the texts, with a note in place of each media part that says where it is sent:
+    /// Returns the texts, with a note in place of each media part that contains its location:
     /// `[image/png, 12 kB, attached]`. There is always at least one text.
     pub(crate) fn texts(&self, location: &str) -> Vec<String> {
         let mut texts: Vec<String> = self

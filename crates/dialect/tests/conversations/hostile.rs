@@ -1,5 +1,5 @@
-//! Invalid histories and responses: a history produces a body that follows the rules or an error, and no response causes
-//! a panic.
+//! Invalid histories and responses: a history produces a body that follows the rules or an error, and no
+//! response causes a panic.
 
 use std::sync::{Arc, LazyLock};
 

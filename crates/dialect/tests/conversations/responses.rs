@@ -1,5 +1,5 @@
-//! Each API's responses, complete and streamed: both have the same outcome, and a stream that ends early is never
-//! accepted as complete.
+//! Each API's responses, complete and streamed: both have the same outcome, and a stream that ends early is
+//! never accepted as complete.
 
 use std::sync::Arc;
 

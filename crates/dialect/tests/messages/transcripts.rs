@@ -1,7 +1,9 @@
-//! Each API's response with two calls: complete, streamed in fragments of every size, interleaved, and cut off.
+//! Each API's response with two calls: complete, streamed in fragments of every size, interleaved, and cut
+//! off.
 //!
-//! In the file, `$A` and `$B` are the arguments as text, `$A object` is the value, and `$FRAGMENT` is a fragment of text.
-//! If an API sends complete calls, the events `a` and `b` contain no fragment and are sent once.
+//! In the file, `$A` and `$B` are the arguments as text, `$A object` is the value, and `$FRAGMENT` is a
+//! fragment of text. If an API sends complete calls, the events `a` and `b` contain no fragment and are sent
+//! once.
 
 use serde_json::Value;
 use toolwire_dialect::{CallStream, Dialect, ResponseError, read_calls};

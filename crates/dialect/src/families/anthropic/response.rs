@@ -176,7 +176,7 @@ fn finish_block(block: StreamedBlock) -> PartialBlock {
     }
 }
 
-/// The API counts cached tokens beside the input.
+/// The API counts cached tokens separately from the input.
 pub(super) const USAGE: UsagePaths<'static> = UsagePaths {
     input: &["/input_tokens", "/cache_creation_input_tokens", "/cache_read_input_tokens"],
     output: &["/output_tokens"],

@@ -114,7 +114,7 @@ fn result_blocks(turn: &ResultTurn<'_>) -> Vec<Value> {
 
 fn result_block(result: &PreparedResult<'_>, options: &ResultOptions) -> Value {
     let mut content: Vec<Value> = if result.is_error {
-        // Some models reject media beside an error, and it cannot follow the results either.
+        // Some models reject media in an error, and it cannot follow the results either.
         let has_only_structured = result.parts.is_empty() && result.structured.is_some();
         let texts = match (has_only_structured, options.error_flag) {
             (true, true) => Vec::new(),

@@ -159,7 +159,7 @@ fn read_end(position: &JsonCursor<'_>, response: &mut ResponseParts) -> ReadResu
         "MAX_TOKENS" => Ending::cut_off(StopReason::Length, reason),
         "TIMEOUT" => Ending::cut_off(StopReason::Other(reason.to_owned()), reason),
         "ERROR" => {
-            // Streams report the error beside the finish reason.
+            // Streams report the error together with the finish reason.
             let message = position.string("error")?.map(str::to_owned);
             Ending::Rejected { reason: reason.to_owned(), message }
         }

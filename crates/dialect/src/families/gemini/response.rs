@@ -165,7 +165,7 @@ fn finish_part(part: StreamedBlock) -> PartialBlock {
     PartialBlock::opaque(&type_name, part)
 }
 
-/// The API reports `STOP` beside calls too. All other reasons mean that the response is not complete.
+/// The API reports `STOP` for calls too. All other reasons mean that the response is not complete.
 fn ending(reason: &str, message: Option<&str>) -> Ending {
     match reason {
         "STOP" | "FINISH_REASON_UNSPECIFIED" => Ending::Finished(StopReason::End),
@@ -190,7 +190,8 @@ fn ending(reason: &str, message: Option<&str>) -> Ending {
     }
 }
 
-/// The API counts thoughts beside the output, and the prompts of its own tools beside the input.
+/// The API counts thoughts separately from the output, and the prompts of its own tools separately from the
+/// input.
 pub(super) const USAGE: UsagePaths<'static> = UsagePaths {
     input: &["/promptTokenCount", "/toolUsePromptTokenCount"],
     output: &["/candidatesTokenCount", "/thoughtsTokenCount"],

@@ -311,8 +311,8 @@ pub(super) fn read_usage(reported: &Value) -> Option<Usage> {
         reasoning: &["/completion_tokens_details/reasoning_tokens"],
     };
     let mut usage = paths.read(reported)?;
-    // xAI counts reasoning beside the output, all others count it as output. Only the total shows which is
-    // the case.
+    // xAI counts reasoning separately from the output, all others count it as output. Only the total shows
+    // which is the case.
     let output = usage.output_tokens.saturating_add(usage.reasoning_tokens);
     let total = usage.input_tokens.saturating_add(output);
     if usage.reasoning_tokens > 0 && reported.get("total_tokens").and_then(Value::as_u64) == Some(total) {

@@ -157,7 +157,7 @@ impl ResponsesReader {
         self.read_item(index, &item, is_complete, response)
     }
 
-    /// Reads an item. Arguments that arrived before are kept if the item contains none.
+    /// Reads an item. If the item contains no arguments, those that arrived before are retained.
     fn read_item(
         &mut self,
         index: u64,
