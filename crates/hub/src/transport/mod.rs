@@ -47,7 +47,7 @@ pub(crate) enum TransportFailure {
     Interrupted { reason: String },
     #[error("the server requires authorization (HTTP {status})")]
     Unauthorized { status: u16, challenge: String },
-    #[error("no access token for the server: {reason}")]
+    #[error("no token for the server: {reason}")]
     NoToken { reason: String, hint: Option<String> },
     #[error("the server responded with HTTP {status}{}", suffix(excerpt))]
     Status { status: u16, excerpt: String },
