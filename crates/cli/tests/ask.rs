@@ -302,7 +302,7 @@ fn a_conversation_that_is_kept_goes_on() {
 
     let outcome = world.ask(&["Who?", "--resume", "0198f1c2-7d3a-7b11-9c55-2f6b0a1d4e83"], b"");
     assert_eq!(outcome.code, 1);
-    assert!(outcome.stderr.contains("there is no conversation"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("does not exist"), "{}", outcome.stderr);
 }
 
 #[test]
@@ -390,7 +390,7 @@ fn wrong_usage_is_told_with_what_to_write() {
         ),
         (vec!["Hi", "--model", "openai/gpt-5.2"], "needs a key", "OPENAI_API_KEY"),
         (vec!["  "], "the question is empty", "toolwire ask"),
-        (vec!["Hi", "--resume", "last"], "is no conversation id", ""),
+        (vec!["Hi", "--resume", "last"], "is not a conversation id", ""),
     ] {
         let outcome = bare("usage", &arguments);
         assert_eq!((outcome.code, outcome.stdout.as_str()), (2, ""), "{arguments:?}: {}", outcome.stderr);

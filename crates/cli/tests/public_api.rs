@@ -9,7 +9,7 @@ use std::process::Command;
 
 use public_api::Builder;
 
-const CRATES: [&str; 7] = ["agent", "contract", "dialect", "hub", "llm", "store", "toolkit"];
+const CRATES: [&str; 8] = ["agent", "contract", "dialect", "hub", "llm", "store", "toolkit", "validation"];
 
 /// Rustdoc's JSON format and its rendering of types depend on the compiler, so snapshots are compared only with the
 /// version that wrote them.
@@ -24,9 +24,10 @@ fn public_apis_match_their_snapshots() {
         return;
     }
     let is_update = std::env::var_os("TOOLWIRE_BLESS").is_some();
+    let folder = rustdoc_json(&root);
     let mut changed = Vec::new();
     for name in CRATES {
-        let public_api = Builder::from_rustdoc_json(rustdoc_json(&root, name))
+        let public_api = Builder::from_rustdoc_json(folder.join(format!("toolwire_{name}.json")))
             .omit_blanket_impls(true)
             .omit_auto_trait_impls(true)
             .omit_auto_derived_impls(true)
@@ -51,31 +52,22 @@ fn public_apis_match_their_snapshots() {
     );
 }
 
-/// Runs rustdoc on one crate and returns the path of its JSON.
-fn rustdoc_json(root: &Path, name: &str) -> PathBuf {
-    let package = format!("toolwire-{name}");
+/// Runs rustdoc on the workspace and returns the folder of its JSON files.
+fn rustdoc_json(root: &Path) -> PathBuf {
     // Below the target directory of this build, so that compiled dependencies are shared.
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("..");
     output(
         Command::new(env!("CARGO"))
             .current_dir(root)
-            .args([
-                "rustdoc",
-                "--quiet",
-                "--locked",
-                "--lib",
-                "--all-features",
-                "--package",
-                &package,
-                "--target-dir",
-            ])
+            // The complete workspace, so that dependencies have the same features as in the other builds.
+            .args(["doc", "--quiet", "--locked", "--workspace", "--no-deps", "--target-dir"])
             .arg(&target)
-            .args(["--", "-Zunstable-options", "--output-format=json", "--cap-lints=allow"])
+            .env("RUSTDOCFLAGS", "-Zunstable-options --output-format=json --cap-lints=allow")
             // The wrapper allows the unstable option for rustdoc alone: set for all of Cargo, the variable would
             // recompile every dependency whose build script reads it.
             .env("RUSTDOC", root.join("scripts/rustdoc-json").canonicalize().expect("the wrapper exists")),
     );
-    target.join("doc").join(format!("toolwire_{name}.json"))
+    target.join("doc")
 }
 
 fn output(command: &mut Command) -> String {

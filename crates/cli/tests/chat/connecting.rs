@@ -30,7 +30,7 @@ fn each_server_has_its_line_until_all_have_settled() {
     terminal.wait("a line for each server as it is", |screen| {
         told(screen, "quick") == "4 tools"
             && told(screen, "mute") == "connecting"
-            && told(screen, "broken").contains("ended with exit code 3")
+            && told(screen, "broken").contains("exited with code 3")
     });
     terminal.send(CTRL_C);
     terminal.wait_for_end();

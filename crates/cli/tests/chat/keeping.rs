@@ -24,7 +24,7 @@ fn two_chats_in_one_conversation_lose_nothing() {
     second.enter("from the second");
     second.wait_for("\ntwo");
     first.enter("from the first");
-    first.wait("the conflict", |screen| screen.replace('\n', " ").contains("another writer was faster"));
+    first.wait("the conflict", |screen| screen.replace('\n', " ").contains("another writer changed it"));
     first.wait_for("`/retry` asks again");
     first.wait_for_prompt();
     first.enter("/retry");
