@@ -101,7 +101,7 @@ fn a_call_answers_with_text_or_says_what_was_wrong() {
 
     let outcome = folder.run(&["call", "echo", r#"{"text": {}}"#], "");
     assert_eq!(outcome.code, 1);
-    assert!(outcome.stderr.contains("at `/text` expected a string"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("at /text: {} is not a string"), "{}", outcome.stderr);
 
     for arguments in ["[1]", "{", "hello"] {
         let outcome = folder.run(&["call", "echo", arguments], "");
@@ -123,7 +123,7 @@ fn the_doctor_names_what_is_wrong_and_what_to_do() {
     for words in [
         "✓ good",
         "✗ dead",
-        "exit code 3",
+        "exited with code 3",
         "stderr: ",
         "lines on stdout that are no message;",
         "1 thing is wrong",
@@ -331,10 +331,10 @@ fn a_failure_is_told_once_and_with_what_to_try() {
     let lines: Vec<&str> = outcome.stderr.lines().collect();
     let [error, hint] = &lines[..] else { panic!("{}", outcome.stderr) };
     assert!(
-        error.starts_with("error: server `bad` failed: there is no command `no-such-command` in "),
+        error.starts_with("error: server `bad` failed: command `no-such-command` not found in "),
         "{error}"
     );
-    assert_eq!(*hint, "hint: install `no-such-command`, or give `command` with its whole path");
+    assert_eq!(*hint, "hint: install `no-such-command`, or set `command` to its full path");
 }
 
 #[test]
@@ -382,7 +382,7 @@ fn the_log_of_a_server_is_told_to_who_wants_it() {
         String::from_utf8(output.stderr).unwrap()
     };
     let told = run("toolwire::server=info");
-    let line = r#"INFO toolwire::server: one of very many lines of the log server="talker" logger="flood""#;
+    let line = r#"INFO toolwire::server: one of many log lines server="talker" logger="flood""#;
     assert_eq!(told.lines().filter(|told| told.ends_with(line)).count(), 8, "{told}");
     assert_eq!(run("warn"), "");
 }

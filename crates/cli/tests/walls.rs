@@ -91,8 +91,8 @@ fn the_agent_knows_the_contract_alone() {
 #[test]
 fn a_run_decides_and_never_awaits() {
     let folder = workspace().folder("agent").expect("`agent` is in the workspace").join("src");
-    let mut sources = vec![folder.join("run.rs"), folder.join("memory.rs"), folder.join("search.rs")];
-    for room in ["run", "memory", "search"] {
+    let mut sources = vec![folder.join("run.rs"), folder.join("context_window.rs"), folder.join("search.rs")];
+    for room in ["run", "context_window", "search"] {
         let entries = fs::read_dir(folder.join(room)).expect("sources can be listed");
         sources.extend(entries.map(|entry| entry.expect("sources can be listed").path()));
     }
