@@ -42,14 +42,14 @@ pub(crate) enum Direction {
 
 pub(crate) fn run(direction: Direction, args: &LinesArgs) -> Result<ExitCode, Failure> {
     if args.tools == Path::new("-") {
-        return Err(Failure::usage("`--tools` cannot be standard input: the calls come from there")
-            .with_hint("give the tools as a file"));
+        return Err(Failure::usage("`--tools` cannot be standard input, which is used for the calls")
+            .with_hint("pass the tools as a file"));
     }
     let tools = Source::new(Some(&args.tools)).read("tools as JSON")?;
     let options = Options::default().with_reshape(args.reshape);
     let toolset = Toolset::from_json(&tools.text, args.dialect, &options)
         .map_err(|error| tools.fault(&error, &forms_of(Dialect::Mcp)))?;
-    refused::tell(toolset.reports(), Weight::Warning, "calls to it are answered with an error");
+    refused::tell(toolset.reports(), Weight::Warning, "calls to it return an error");
 
     tell_what_is_awaited("calls, one {\"name\":…,\"arguments\":…} a line,");
     let mut input = io::stdin().lock();

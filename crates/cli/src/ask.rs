@@ -115,7 +115,7 @@ fn question(args: &AskArgs) -> Result<Message, Failure> {
     });
     if !says_something {
         return Err(Failure::usage("the question is empty").with_hint(
-            "write it in quotes: toolwire ask \"What is the weather in Paris?\", or give - and pipe it in",
+            "write it in quotes: toolwire ask \"What is the weather in Paris?\", or use - and pipe it in",
         ));
     }
     Ok(Message::new(Role::User, blocks))
@@ -139,7 +139,7 @@ async fn drive(
                     return Ok((*finished, progress));
                 }
                 Some(event) => progress.tell(&event)?,
-                None => return Err(Failure::work("the run ended without saying how")),
+                None => return Err(Failure::work("the run ended without an outcome")),
             },
             () = &mut interrupted, if !stop.is_cancelled() => stop.cancel(),
         }
@@ -168,9 +168,9 @@ fn conclude(
         Ending::Finished => Ok(ExitCode::SUCCESS),
         Ending::Cancelled => Err(Failure::interrupted()),
         Ending::Stopped(limit @ RunLimit::EmptyResponses) => {
-            Err(Failure::work(limit.to_string()).with_hint("ask again, or ask another model"))
+            Err(Failure::work(limit.to_string()).with_hint("retry, or use another model"))
         }
-        Ending::Stopped(limit) => Err(Failure::work(format!("the answer is not finished: {limit}"))
+        Ending::Stopped(limit) => Err(Failure::work(format!("the response is incomplete: {limit}"))
             .with_hint("`toolwire.agent` in the configuration sets the limits")),
         Ending::NeedsApproval(calls) => {
             let names: Vec<String> = calls.iter().map(|call| format!("`{}`", shown(&call.name))).collect();

@@ -44,7 +44,8 @@ pub(crate) struct CallArgs {
 }
 
 fn time(text: &str) -> Result<Duration, String> {
-    parse_duration(text).ok_or_else(|| "write a time of at most a day, such as 30s, 500ms or 2m".to_owned())
+    parse_duration(text)
+        .ok_or_else(|| "expected a duration of at most a day, such as 30s, 500ms or 2m".to_owned())
 }
 
 pub(crate) fn run(args: &CallArgs, config: Option<&Path>) -> Result<ExitCode, Failure> {
@@ -72,9 +73,9 @@ fn arguments(args: &CallArgs) -> Result<Value, Failure> {
     match serde_json::from_str::<Value>(&text) {
         Ok(value @ (Value::Object(_) | Value::Null)) => Ok(value),
         Ok(_) => Err(Failure::usage("the arguments must be a JSON object")
-            .with_hint("write them as '{\"key\": \"value\"}', or give - and pipe them in")),
+            .with_hint("write them as '{\"key\": \"value\"}', or use - and pipe them in")),
         Err(error) => Err(Failure::usage(format!("the arguments are not JSON: {error}"))
-            .with_hint("write them as '{\"key\": \"value\"}', in single quotes, or give - and pipe them in")),
+            .with_hint("write them as '{\"key\": \"value\"}', in single quotes, or use - and pipe them in")),
     }
 }
 
@@ -132,16 +133,16 @@ fn block(content: &Content) -> String {
     match content {
         Content::Text { text, .. } => text.clone(),
         Content::Image { data, mime_type, .. } => {
-            format!("[image {mime_type}, {} bytes; --json gives it whole]", bytes(data))
+            format!("[image {mime_type}, {} bytes; use --json for the data]", bytes(data))
         }
         Content::Audio { data, mime_type, .. } => {
-            format!("[audio {mime_type}, {} bytes; --json gives it whole]", bytes(data))
+            format!("[audio {mime_type}, {} bytes; use --json for the data]", bytes(data))
         }
         Content::ResourceLink(link) => format!("[resource link: {}, {}]", link.name, link.uri),
         Content::Resource { resource, .. } => match &resource.body {
             ResourceBody::Text(text) => text.clone(),
             ResourceBody::Blob(data) => {
-                format!("[resource {}, {} bytes; --json gives it whole]", resource.uri, bytes(data))
+                format!("[resource {}, {} bytes; use --json for the data]", resource.uri, bytes(data))
             }
         },
         other => Value::from(other.clone()).to_string(),

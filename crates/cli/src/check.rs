@@ -54,8 +54,9 @@ pub(crate) fn run(args: &CheckArgs, config: Option<&Path>) -> Result<ExitCode, F
         }
         None => {
             let tools = of_servers(config)?;
-            Survey::new(&tools, dialects, &options)
-                .map_err(|error| Failure::work(format!("the servers' tools cannot be read: {error}")))?
+            Survey::new(&tools, dialects, &options).map_err(|error| {
+                Failure::work(format!("the tools of the servers cannot be parsed: {error}"))
+            })?
         }
     };
     if args.json {

@@ -114,7 +114,7 @@ fn tell_of_too_many(reports: &[Report], to: Dialect) {
     let count = reports.iter().filter(|report| report.status != Status::Refused).count();
     if let Some(most) = to.max_tools().filter(|most| count > *most) {
         say(&format!(
-            "{NOTE}warning:{NOTE:#} {count} tools, but one request to `{to}` takes {most}: choose which to send\n"
+            "{NOTE}warning:{NOTE:#} {count} tools, but one request to `{to}` accepts {most}; select the ones to send\n"
         ));
     }
 }
@@ -123,10 +123,10 @@ fn tell_of_too_many(reports: &[Report], to: Dialect) {
 pub(crate) fn forms_of(from: Dialect) -> String {
     match from {
         Dialect::Mcp => {
-            "give one tool, an array of tools, {\"tools\":[…]} or a tools/list response; `--from` reads other dialects"
+            "pass one tool, an array of tools, {\"tools\":[…]} or a tools/list response; `--from` reads other dialects"
                 .to_owned()
         }
-        other => format!("give one `{other}` definition, an array of them, or {{\"tools\":[…]}}"),
+        other => format!("pass one `{other}` definition, an array of them, or {{\"tools\":[…]}}"),
     }
 }
 
@@ -150,7 +150,7 @@ fn tell_of_losses(reports: &[Report]) {
             many => format!(" and {} more", many - 1),
         };
         say(&format!(
-            "{NOTE}note:{NOTE:#} `{}`{and_others} cannot be said in `{}` without loss; `--report -` names each place\n",
+            "{NOTE}note:{NOTE:#} `{}`{and_others} is lossy in `{}`; `--report -` lists each place\n",
             shown(&first.tool),
             first.dialect
         ));
@@ -161,9 +161,9 @@ fn verdict(reports: &[Report], args: &ConvertArgs) -> ExitCode {
     let file = args.file.as_deref().filter(|path| *path != Path::new("-") && args.from == Dialect::Mcp);
     let hint = match file {
         Some(path) => {
-            format!("`toolwire check {}` shows which dialects take it", shown(&path.to_string_lossy()))
+            format!("`toolwire check {}` shows which dialects accept it", shown(&path.to_string_lossy()))
         }
-        None => "`--report -` gives the reason of each as JSON; the other tools went through".to_owned(),
+        None => "`--report -` prints the reasons as JSON; the other tools were converted".to_owned(),
     };
     match refused::tell(reports, Weight::Error, &hint) {
         0 => ExitCode::SUCCESS,

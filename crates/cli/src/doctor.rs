@@ -61,9 +61,8 @@ pub(crate) fn run(args: &DoctorArgs, config: Option<&Path>) -> Result<ExitCode, 
             wrong += tell_changes(&mut text, server, args.accept);
         }
         if args.accept {
-            hub.accept_changes().map_err(|error| {
-                Failure::work(format!("the changes cannot be accepted: {}", in_words(&error)))
-            })?;
+            hub.accept_changes()
+                .map_err(|error| Failure::work(format!("cannot accept the changes: {}", in_words(&error))))?;
         }
         wrong += tell_schemas(&mut text, hub);
         wrong += endpoint::tell_model(&mut text, &settings).await?;
@@ -92,7 +91,7 @@ fn tell_server(text: &mut String, server: &ServerStatus) -> usize {
                 text,
                 "{GOOD}✓{GOOD:#} {NAME}{name}{NAME:#}  {QUIET}{}{}, MCP {}{}{QUIET:#}",
                 counted(server.tool_count, "tool"),
-                if server.denied > 0 { format!(" ({} not admitted)", server.denied) } else { String::new() },
+                if server.denied > 0 { format!(" ({} denied)", server.denied) } else { String::new() },
                 shown(protocol),
                 shown(&version)
             );
@@ -109,7 +108,7 @@ fn tell_server(text: &mut String, server: &ServerStatus) -> usize {
         wrong += 1;
         let _ = writeln!(
             text,
-            "  {ODD}!{ODD:#} tool `{}` is kept back: {}",
+            "  {ODD}!{ODD:#} tool `{}` was skipped: {}",
             shown(&tool.name),
             shown(&tool.reason)
         );
@@ -131,7 +130,7 @@ fn tell_server(text: &mut String, server: &ServerStatus) -> usize {
             if server.ignored_output.unreadable == 1 { "is" } else { "are" },
             shown(last)
         );
-        let _ = writeln!(text, "    logs belong on stderr: tell the server's author");
+        let _ = writeln!(text, "    logs belong on stderr; please report this to the author of the server");
     }
     if trouble(server).is_some() {
         for line in server.stderr.iter().rev().take(10).rev() {
@@ -169,15 +168,13 @@ fn tell_schemas(text: &mut String, hub: &Hub) -> usize {
         }
     }
     if refused.is_empty() {
-        let _ = writeln!(
-            text,
-            "{GOOD}✓{GOOD:#} schemas  {QUIET}every tool can be said in every dialect{QUIET:#}"
-        );
+        let _ =
+            writeln!(text, "{GOOD}✓{GOOD:#} schemas  {QUIET}every tool converts to every dialect{QUIET:#}");
     }
     for (tool, dialects) in &refused {
         let _ = writeln!(
             text,
-            "{ODD}!{ODD:#} tool `{}` is refused for {}  {QUIET}`toolwire check` says why{QUIET:#}",
+            "{ODD}!{ODD:#} tool `{}` is refused for {}  {QUIET}`toolwire check` shows the reason{QUIET:#}",
             shown(tool),
             dialects.join(", ")
         );
@@ -188,8 +185,8 @@ fn tell_schemas(text: &mut String, hub: &Hub) -> usize {
 fn verdict(wrong: usize, took: Duration) -> String {
     let took = format!("{:.1} s", took.as_secs_f64());
     match wrong {
-        0 => format!("all is well ({took})"),
-        1 => format!("1 thing is wrong ({took})"),
-        many => format!("{many} things are wrong ({took})"),
+        0 => format!("no problems found ({took})"),
+        1 => format!("1 problem found ({took})"),
+        many => format!("{many} problems found ({took})"),
     }
 }

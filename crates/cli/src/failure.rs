@@ -12,7 +12,8 @@ pub(crate) const HINT: Style = AnsiColor::Cyan.on_default().bold();
 pub(crate) const NOTE: Style = AnsiColor::Yellow.on_default().bold();
 
 /// What is said of an answer that is none.
-pub(crate) const REFUSED: &str = "the model would not answer, or a filter of its provider stepped in";
+pub(crate) const REFUSED: &str =
+    "the model refused to answer, or a content filter of its provider blocked the response";
 
 /// Why a command could not do its work.
 #[derive(Debug)]

@@ -36,14 +36,14 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Every MCP tool, callable from every LLM API.
 ///
-/// Toolwire turns MCP tool definitions into what OpenAI, Anthropic, Gemini, Bedrock and the others accept, says what
-/// was changed and why, and turns the model's arguments back.
+/// Toolwire converts MCP tool definitions to the formats of OpenAI, Anthropic, Gemini, Bedrock and others, reports each
+/// change, and converts the model's arguments back.
 #[derive(Parser)]
 #[command(
     name = "toolwire",
     version,
     arg_required_else_help = true,
-    after_help = "`toolwire COMMAND --help` teaches each command by example.",
+    after_help = "`toolwire COMMAND --help` shows examples for each command.",
     after_long_help = include_str!("help/toolwire.txt")
 )]
 struct CommandLine {
@@ -57,17 +57,17 @@ struct CommandLine {
 #[derive(Subcommand)]
 enum Command {
     Convert(convert::ConvertArgs),
-    /// Turn the arguments a model sent into the tool's own
+    /// Convert a model's arguments to the tool's own
     ///
-    /// Reads lines of `{"name","arguments"}` on standard input, names as the model sees them, and answers each with
-    /// one line: `{"name","arguments"}` as MCP wants them, with `"repairs"` when something had to be mended, or
+    /// Reads lines of `{"name","arguments"}` on standard input, names as the model sees them, and prints one line
+    /// for each: `{"name","arguments"}` for MCP, with `"repairs"` if arguments were repaired, or
     /// `{"error":{"code","message"}}`.
     #[command(after_long_help = include_str!("help/decode.txt"))]
     Decode(arguments::LinesArgs),
-    /// Turn a tool's own arguments into what a model would have sent
+    /// Convert a tool's own arguments to what a model would have sent
     ///
-    /// Reads lines of `{"name","arguments"}` on standard input, with MCP names and arguments, and answers each with one
-    /// line: `{"name","arguments"}` as a model of the dialect writes them, or `{"error":{"code","message"}}`.
+    /// Reads lines of `{"name","arguments"}` on standard input, with MCP names and arguments, and prints one line for
+    /// each: `{"name","arguments"}` as a model of the dialect would write them, or `{"error":{"code","message"}}`.
     #[command(after_long_help = include_str!("help/encode.txt"))]
     Encode(arguments::LinesArgs),
     Check(check::CheckArgs),

@@ -46,7 +46,7 @@ pub(crate) fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
     };
     outcome.map_err(|error| {
         Failure::work(format!("cannot write `{}`: {}", shown(&path.to_string_lossy()), in_words(&error)))
-            .with_hint("name a file in a folder that exists and may be written to")
+            .with_hint("choose a file in an existing, writable folder")
     })
 }
 

@@ -39,7 +39,7 @@ pub(crate) fn find(flag: Option<&Path>) -> Result<Found, Failure> {
             Err(error) => {
                 let file = shown(&candidate.path.to_string_lossy());
                 return Err(Failure::usage(format!("cannot read `{file}`: {}", in_words(&error)))
-                    .with_hint("`--config FILE` names another configuration"));
+                    .with_hint("use `--config FILE` for another configuration"));
             }
         }
     }
@@ -50,8 +50,9 @@ pub(crate) fn find(flag: Option<&Path>) -> Result<Found, Failure> {
 
 /// What is used when nothing is configured.
 fn demo(no_places: &str) -> Result<Found, Failure> {
-    let config = demo_server::as_configuration()
-        .map_err(|error| Failure::work(format!("cannot find this program itself: {}", in_words(&error))))?;
+    let config = demo_server::as_configuration().map_err(|error| {
+        Failure::work(format!("cannot find the path of this program: {}", in_words(&error)))
+    })?;
     say(&format!(
         "{NOTE}note:{NOTE:#} no servers are configured (there is no {no_places}): this is the demo server\n\
          {HINT}hint:{HINT:#} write an mcp.json such as {{\"mcpServers\": {{\"time\": {{\"command\": \"uvx\", \"args\": [\"mcp-server-time\"]}}}}}}\n",
@@ -105,8 +106,8 @@ impl Found {
         let Some(one) = self.config.server(name) else {
             let known: Vec<String> =
                 self.config.servers.iter().map(|server| format!("`{}`", server.name)).collect();
-            return Err(Failure::usage(format!("no server is named `{}` in {}", shown(name), self.place))
-                .with_hint(format!("configured are {}", known.join(", "))));
+            return Err(Failure::usage(format!("unknown server `{}` in {}", shown(name), self.place))
+                .with_hint(format!("configured servers: {}", known.join(", "))));
         };
         if one.disabled {
             return Err(Failure::usage(format!("server `{name}` is disabled in {}", self.place))
@@ -180,7 +181,7 @@ struct AtTerminal;
 impl Browser for AtTerminal {
     fn open<'a>(&'a self, server: &'a str, url: &'a str) -> BoxFuture<'a, io::Result<()>> {
         say(&format!(
-            "{NOTE}login:{NOTE:#} server `{}` asks for one. Open this page, and come back when it says so:\n  {}\n",
+            "{NOTE}login:{NOTE:#} server `{}` requires a login. Open this page in a browser:\n  {}\n",
             shown(server),
             shown(url)
         ));
@@ -272,9 +273,9 @@ impl Drop for Lines {
 pub(crate) fn trouble(server: &ServerStatus) -> Option<String> {
     match &server.phase {
         Phase::Ready => None,
-        Phase::Connecting => Some("it is still connecting".to_owned()),
+        Phase::Connecting => Some("still connecting".to_owned()),
         Phase::Recovering { reason } | Phase::Down { reason } => Some(reason.clone()),
-        Phase::Stopped => Some("it was stopped".to_owned()),
+        Phase::Stopped => Some("stopped".to_owned()),
         other => other.unavailable_reason(),
     }
 }

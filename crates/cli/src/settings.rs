@@ -53,8 +53,8 @@ pub(crate) fn read(value: Option<&Value>, place: &str) -> Result<Settings, Failu
     };
     unknown.extend(models.unknown_keys.iter().map(|key| format!("models.{key}")));
     for key in unknown {
-        say(&format!("{NOTE}warning:{NOTE:#} {place}: the key `toolwire.{}` is unknown\n", shown(&key)));
-        say(&format!("{HINT}hint:{HINT:#} it has no effect; `docs/guide/models.md` lists the keys\n"));
+        say(&format!("{NOTE}warning:{NOTE:#} {place}: unknown key `toolwire.{}`\n", shown(&key)));
+        say(&format!("{HINT}hint:{HINT:#} the key is ignored; `docs/guide/models.md` lists the keys\n"));
     }
     Ok(Settings { model: keys.model, models, store: keys.store, agent: keys.agent })
 }

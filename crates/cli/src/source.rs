@@ -79,9 +79,9 @@ pub(crate) fn tell_what_is_awaited(awaited: &str) {
 
 fn unreadable(label: &str, error: &io::Error) -> Failure {
     let hint = match error.kind() {
-        io::ErrorKind::NotFound => "check the path, or give `-` to read standard input",
-        io::ErrorKind::PermissionDenied => "check who may read it",
-        io::ErrorKind::IsADirectory => "name a file in it",
+        io::ErrorKind::NotFound => "check the path, or use `-` for standard input",
+        io::ErrorKind::PermissionDenied => "check the permissions of the file",
+        io::ErrorKind::IsADirectory => "choose a file in it",
         _ => "check the path",
     };
     Failure::usage(format!("cannot read {label}: {}", in_words(error))).with_hint(hint)

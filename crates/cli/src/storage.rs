@@ -36,14 +36,14 @@ pub(crate) struct RedisSettings {
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(untagged, expecting = "expected seconds, or a text such as \"12h\"")]
+#[serde(untagged, expecting = "expected seconds, or a string such as \"12h\"")]
 enum Time {
     Seconds(u32),
     Text(String),
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(untagged, expecting = "expected an address, or a list of them")]
+#[serde(untagged, expecting = "expected a URL, or an array of URLs")]
 enum Addresses {
     One(String),
     Cluster(Vec<String>),
@@ -62,7 +62,7 @@ impl<'de> Visitor<'de> for StoreVisitor {
     type Value = StoreSettings;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("the path of a file, the address of a Redis, or an object with `redis`")
+        formatter.write_str("the path of a file, the URL of a Redis server, or an object with `redis`")
     }
 
     fn visit_str<E>(self, place: &str) -> Result<StoreSettings, E> {
@@ -83,10 +83,8 @@ pub(crate) async fn open(settings: &StoreSettings) -> Result<Arc<dyn Conversatio
     match settings {
         StoreSettings::Usual => {
             let folder = data_folder().ok_or_else(|| {
-                Failure::work(
-                    "there is no folder to keep conversations in: neither XDG_DATA_HOME nor HOME is set",
-                )
-                .with_hint("set one of them, or name a file as `toolwire.store` in the configuration")
+                Failure::work("no folder for conversations: neither XDG_DATA_HOME nor HOME is set")
+                    .with_hint("set one of them, or configure a file as `toolwire.store`")
             })?;
             open_file(folder.join("conversations.db")).await
         }
@@ -125,7 +123,7 @@ fn kept_for(time: &Time) -> Result<Duration, Failure> {
     days.map(|days| Duration::from_secs(u64::from(days) * 24 * 60 * 60))
         .or_else(|| parse_duration(text))
         .ok_or_else(|| {
-            Failure::usage(format!("`toolwire.store.timeToLive`: `{}` is no time", shown(text)))
+            Failure::usage(format!("`toolwire.store.timeToLive`: `{}` is not a duration", shown(text)))
                 .with_hint("write seconds, \"12h\" or \"30d\"")
         })
 }

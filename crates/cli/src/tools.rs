@@ -61,7 +61,7 @@ fn show(args: &ToolsArgs, hub: &Hub, status: &[ServerStatus]) -> Result<usize, F
     tell_of_failed(status);
     if let Some(dialect) = args.dialect {
         let toolset = hub.get_tools(dialect, &Options::default());
-        let hint = "`toolwire check` shows which dialects take them";
+        let hint = "`toolwire check` shows which dialects accept them";
         let refused = refused::tell(toolset.reports(), Weight::Error, hint);
         output::print_of_strangers(&to_json(&toolset.request_tools(), false))?;
         return Ok(refused);
@@ -108,7 +108,7 @@ pub(crate) fn tell_of_failed(status: &[ServerStatus]) {
         }
         for tool in &server.quarantined {
             say(&format!(
-                "{NOTE}warning:{NOTE:#} tool `{}` of server `{}` is kept back: {}\n",
+                "{NOTE}warning:{NOTE:#} tool `{}` of server `{}` was skipped: {}\n",
                 shown(&tool.name),
                 shown(&server.name),
                 shown(&tool.reason)
@@ -127,10 +127,11 @@ pub(crate) fn tell_of_failed(status: &[ServerStatus]) {
 /// What is odd about a server's tools, though they can be used.
 pub(crate) fn oddities(server: &ServerStatus) -> Vec<String> {
     let doubled = server.duplicates.iter();
-    let doubled = doubled.map(|tool| format!("tool `{tool}` is listed more than once; the first one counts"));
+    let doubled =
+        doubled.map(|tool| format!("tool `{tool}` is listed more than once; the first definition is used"));
     let idle = server.unused_patterns.iter();
     let idle =
-        idle.map(|pattern| format!("`{pattern}` in `tools.allow` or `tools.deny` fits none of its tools"));
+        idle.map(|pattern| format!("`{pattern}` in `tools.allow` or `tools.deny` matches none of its tools"));
     doubled.chain(idle).collect()
 }
 
@@ -149,7 +150,7 @@ pub(crate) fn tell_of_changes(status: &[ServerStatus]) {
 }
 
 pub(crate) const ACCEPT: &str =
-    "look at it with `toolwire tools --json`, and accept it with `toolwire doctor --accept`";
+    "review it with `toolwire tools --json`, then accept it with `toolwire doctor --accept`";
 
 /// The tools whose definition changed, and what of it.
 pub(crate) fn changes(server: &ServerStatus) -> Vec<String> {
@@ -160,7 +161,11 @@ pub(crate) fn changes(server: &ServerStatus) -> Vec<String> {
     changed
         .map(|(drift, parts)| {
             let parts: Vec<&str> = parts.iter().map(part_name).collect();
-            format!("tool `{}` is not what it was: its {} changed", drift.tool, parts.join(" and "))
+            format!(
+                "tool `{}` changed since it was reviewed: its {} changed",
+                drift.tool,
+                parts.join(" and ")
+            )
         })
         .collect()
 }

@@ -282,7 +282,8 @@ fn an_answer_that_is_refused_is_no_answer() {
     for printed in ["", "One begins by\n"] {
         let outcome = world.ask(&["How does one do that?"], b"");
         assert_eq!((outcome.code, &*outcome.stdout), (1, printed), "{}", outcome.stderr);
-        let words = "error: the model would not answer, or a filter of its provider stepped in";
+        let words =
+            "error: the model refused to answer, or a content filter of its provider blocked the response";
         assert!(outcome.stderr.contains(words), "{}", outcome.stderr);
     }
     let outcome = world.ask(&["--json", "How does one do that?"], b"");

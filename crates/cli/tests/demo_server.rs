@@ -75,7 +75,7 @@ fn its_tools_answer() {
             json!({"location": "Oslo"}),
             0,
             json!({"location": "Oslo", "temperature": 19, "units": "celsius", "conditions": "foggy",
-                   "humidity": 59, "source": "made-up data of the demo server"}),
+                   "humidity": 59, "source": "generated data of the demo server"}),
         ),
         ("get_weather", json!({"location": " "}), 1, Value::Null),
     ] {

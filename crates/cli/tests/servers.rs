@@ -126,14 +126,14 @@ fn the_doctor_names_what_is_wrong_and_what_to_do() {
         "exited with code 3",
         "stderr: ",
         "lines on stdout that are no message;",
-        "1 thing is wrong",
+        "1 problem found",
     ] {
         assert!(outcome.stdout.contains(words), "`{words}` is not in\n{}", outcome.stdout);
     }
     let well = Folder::new("well", json!({"good": server(&[])}));
     let outcome = well.run(&["doctor"], "");
     assert_eq!(outcome.code, 0, "{}", outcome.stdout);
-    assert!(outcome.stdout.contains("all is well"));
+    assert!(outcome.stdout.contains("no problems found"));
 }
 
 #[test]
@@ -229,8 +229,8 @@ impl Folder {
 #[test]
 fn a_definition_that_changed_is_told_of_until_it_is_accepted() {
     let folder = Folder::new("changed", json!({"sums": listing("tools.json")}));
-    let told = "warning: server `sums`: tool `add` is not what it was: its description changed\n\
-                hint: look at it with `toolwire tools --json`, and accept it with `toolwire doctor --accept`\n";
+    let told = "warning: server `sums`: tool `add` changed since it was reviewed: its description changed\n\
+                hint: review it with `toolwire tools --json`, then accept it with `toolwire doctor --accept`\n";
     folder.list("tools.json", &[tool("add", "Adds two numbers"), tool("zero", "Is nothing")]);
     let outcome = folder.run(&["tools"], "");
     assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""));
@@ -247,7 +247,7 @@ fn a_definition_that_changed_is_told_of_until_it_is_accepted() {
         }
         let outcome = folder.run(&["doctor"], "");
         assert_eq!(outcome.code, 1, "{}", outcome.stdout);
-        let line = "  ! tool `add` is not what it was: its description changed\n";
+        let line = "  ! tool `add` changed since it was reviewed: its description changed\n";
         assert!(outcome.stdout.contains(line), "{}", outcome.stdout);
     }
 
@@ -256,7 +256,7 @@ fn a_definition_that_changed_is_told_of_until_it_is_accepted() {
     assert!(outcome.stdout.contains("its description changed; accepted\n"), "{}", outcome.stdout);
     let outcome = folder.run(&["doctor"], "");
     assert_eq!(outcome.code, 0, "{}", outcome.stdout);
-    assert!(outcome.stdout.contains("all is well"), "{}", outcome.stdout);
+    assert!(outcome.stdout.contains("no problems found"), "{}", outcome.stdout);
     assert_eq!(folder.run(&["tools"], "").stderr, "");
 }
 
@@ -320,7 +320,7 @@ fn what_the_configuration_admits_is_counted_and_what_is_odd_is_told() {
     let outcome = folder.run(&["doctor"], "");
     assert_eq!(outcome.code, 1, "{}", outcome.stdout);
     assert!(words.iter().all(|words| outcome.stdout.contains(words)), "{}", outcome.stdout);
-    assert!(outcome.stdout.contains("✓ files  1 tool (1 not admitted), MCP"), "{}", outcome.stdout);
+    assert!(outcome.stdout.contains("✓ files  1 tool (1 denied), MCP"), "{}", outcome.stdout);
     assert!(outcome.stdout.contains("mcp.json, 1 server\n"), "{}", outcome.stdout);
 }
 

@@ -40,7 +40,7 @@ pub(super) fn read(input: impl Read) -> Result<Option<Content>, Failure> {
         Err(error) => Err(Failure::usage(format!("cannot read standard input: {}", in_words(&error)))),
         Ok(_) if bytes.len() as u64 > MOST => {
             Err(Failure::usage("standard input is too large to be attached: more than 32 MiB")
-                .with_hint("put it into a file, and let a tool read it"))
+                .with_hint("save it to a file and let a tool read it"))
         }
         Ok(_) => content(bytes),
     }
@@ -56,7 +56,7 @@ fn content(bytes: Vec<u8>) -> Result<Option<Content>, Failure> {
         Err(error) => {
             let place = error.utf8_error().valid_up_to();
             Err(Failure::usage(format!(
-                "standard input is neither text in UTF-8 (byte {place}) nor an image"
+                "standard input is neither UTF-8 text (invalid byte at {place}) nor an image"
             ))
             .with_hint("attach text, or a PNG, JPEG, GIF or WebP image"))
         }
@@ -93,6 +93,6 @@ mod tests {
         check(b" \n", Ok(None));
         check("\u{feff}a,b\n1,2\n".as_bytes(), Ok(Some(Content::text("a,b\n1,2\n"))));
         check(b"\x89PNG\r\n\x1a\n", Ok(Some(Content::image("iVBORw0KGgo=", "image/png"))));
-        check(b"ab\xff", Err("neither text in UTF-8 (byte 2) nor an image"));
+        check(b"ab\xff", Err("neither UTF-8 text (invalid byte at 2) nor an image"));
     }
 }

@@ -52,7 +52,7 @@ impl Progress {
             AgentEvent::ApprovalNeeded(call) => {
                 self.end()?;
                 let name = shown(&call.name);
-                say(&format!("{NOTE}note:{NOTE:#} `{name}` is not run: {}\n", shown(&call.why)));
+                say(&format!("{NOTE}note:{NOTE:#} `{name}` was not run: {}\n", shown(&call.why)));
                 say(&format!("{HINT}hint:{HINT:#} `--allow {name}` lets it run\n"));
                 Ok(())
             }

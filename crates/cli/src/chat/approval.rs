@@ -6,12 +6,12 @@ use super::calls::short_arguments;
 use crate::shown::shown;
 
 /// The question on the line of the prompt.
-pub(crate) const PROMPT: &str = "run it? y once · a always for this tool · n no, and why: ";
+pub(crate) const PROMPT: &str = "run it? y once · a always for this tool · n no, with a reason: ";
 
 /// What is asked, in words.
 pub(crate) fn question(call: &PendingCall) -> String {
     let title = if call.title == call.name { String::new() } else { format!(" ({})", shown(&call.title)) };
-    format!("`{}`{title} may run only if you allow it: {}", shown(&call.name), shown(&call.why))
+    format!("`{}`{title} needs your approval: {}", shown(&call.name), shown(&call.why))
 }
 
 /// The arguments, whole: who decides must see what will be done.

@@ -32,18 +32,18 @@ const fn entry(name: &'static str, argument: &'static str, does: &'static str) -
 }
 
 pub(crate) const ENTRIES: [Entry; 12] = [
-    entry("help", "", "what can be typed here"),
-    entry("tools", "[WORDS]", "the tools, or those that have all the words"),
-    entry("servers", "", "how each server is"),
-    entry("model", "[MODEL]", "who answers; or another one from here on"),
-    entry("approve", "[TOOL]", "what runs without asking; or lets a tool, or `read_*`, run"),
-    entry("retry", "", "asks the last message again"),
-    entry("undo", "", "takes the last message and its answer back"),
+    entry("help", "", "lists the commands"),
+    entry("tools", "[WORDS]", "lists the tools, or those that match all words"),
+    entry("servers", "", "lists the servers with their status"),
+    entry("model", "[MODEL]", "displays or changes the model"),
+    entry("approve", "[TOOL]", "lists the approval rules, or allows a tool or `read_*`"),
+    entry("retry", "", "sends the last message again"),
+    entry("undo", "", "removes the last message and its response"),
     entry("save", "[FILE]", "writes the conversation to a file, as Markdown or .json"),
-    entry("resume", "[NUMBER|ID]", "the conversations that are kept; or goes on with one"),
-    entry("usage", "", "what the conversation has cost so far"),
-    entry("clear", "", "begins a new conversation; the old one is kept"),
-    entry("exit", "", "leaves, as do `quit`, Ctrl-D, and Ctrl-C twice"),
+    entry("resume", "[NUMBER|ID]", "lists the stored conversations, or continues one"),
+    entry("usage", "", "displays tokens and cost of the conversation"),
+    entry("clear", "", "starts a new conversation; the old one stays stored"),
+    entry("exit", "", "exits, like `quit`, Ctrl-D, and Ctrl-C twice"),
 ];
 
 /// What was typed.
@@ -93,11 +93,9 @@ pub(crate) fn read(text: &str) -> Typed {
     let takes = ENTRIES.iter().find(|entry| entry.name == name).map_or("", |entry| entry.argument);
     let words = argument.split_whitespace().count();
     match takes {
-        "" if words > 0 => {
-            wrong(format!("`/{name}` takes nothing behind it"), format!("type `/{name}` alone"))
-        }
+        "" if words > 0 => wrong(format!("`/{name}` takes no arguments"), format!("type `/{name}` alone")),
         "[MODEL]" | "[TOOL]" | "[NUMBER|ID]" if words > 1 => {
-            wrong(format!("`/{name}` takes one word, not {words}"), format!("type `/{name} {takes}`"))
+            wrong(format!("`/{name}` takes one argument, not {words}"), format!("type `/{name} {takes}`"))
         }
         _ => Typed::Command(command),
     }
@@ -112,9 +110,9 @@ fn unknown(name: &str) -> Typed {
         None => "`/help` lists them all".to_owned(),
     };
     let problem = if name.is_empty() {
-        "`/` alone is no command".to_owned()
+        "`/` is not a command".to_owned()
     } else {
-        format!("there is no command `/{name}`")
+        format!("unknown command `/{name}`")
     };
     wrong(problem, hint)
 }
@@ -158,16 +156,12 @@ mod tests {
 
     #[test]
     fn wrong_use_is_told_with_what_to_try() {
-        check_wrong(
-            "/modle x",
-            "there is no command `/modle`",
-            "did you mean `/model`? `/help` lists them all",
-        );
-        check_wrong("/re", "there is no command `/re`", "did you mean `/retry`? `/help` lists them all");
-        check_wrong("/xyzzy", "there is no command `/xyzzy`", "`/help` lists them all");
-        check_wrong("/", "`/` alone is no command", "`/help` lists them all");
-        check_wrong("/undo 3", "`/undo` takes nothing behind it", "type `/undo` alone");
-        check_wrong("/model a b", "`/model` takes one word, not 2", "type `/model [MODEL]`");
+        check_wrong("/modle x", "unknown command `/modle`", "did you mean `/model`? `/help` lists them all");
+        check_wrong("/re", "unknown command `/re`", "did you mean `/retry`? `/help` lists them all");
+        check_wrong("/xyzzy", "unknown command `/xyzzy`", "`/help` lists them all");
+        check_wrong("/", "`/` is not a command", "`/help` lists them all");
+        check_wrong("/undo 3", "`/undo` takes no arguments", "type `/undo` alone");
+        check_wrong("/model a b", "`/model` takes one argument, not 2", "type `/model [MODEL]`");
     }
 
     #[test]

@@ -134,7 +134,7 @@ impl Field {
         if typed.is_empty() {
             return match &self.default {
                 Some(value) => Ok(Some(value.clone())),
-                None if self.is_required => Err("it must be given".to_owned()),
+                None if self.is_required => Err("a value is required".to_owned()),
                 None => Ok(None),
             };
         }
@@ -233,7 +233,7 @@ mod tests {
     #[test]
     fn nothing_typed_is_the_default_or_nothing() {
         check(json!({"type": "integer", "default": 7}), "", Ok(Some(json!(7))));
-        check(json!({"type": "string"}), "", Err("it must be given"));
+        check(json!({"type": "string"}), "", Err("a value is required"));
         assert_eq!(field(json!({"type": "string"}), false).read(""), Ok(None));
     }
 

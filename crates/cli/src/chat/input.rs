@@ -26,7 +26,7 @@ impl Input {
         if is_terminal {
             match LineEditor::start(names, history, is_coloured) {
                 Ok((editor, problem)) => {
-                    let remark = problem.map(|problem| format!("messages are not remembered: {problem}"));
+                    let remark = problem.map(|problem| format!("the input history is not saved: {problem}"));
                     return (Input::Terminal(editor), remark);
                 }
                 Err(error) => return (lines(), Some(format!("this terminal has no line editor: {error}"))),
@@ -51,7 +51,7 @@ impl Input {
     pub(crate) async fn next(&mut self, prompt: (String, String), purpose: Purpose) -> Line {
         match self {
             Input::Terminal(editor) => {
-                let gone = |_| Line::Failed("the line editor has ended".to_owned());
+                let gone = |_| Line::Failed("the line editor exited".to_owned());
                 editor.ask(prompt, purpose).await.unwrap_or_else(gone)
             }
             Input::Lines(lines) => lines.recv().await.unwrap_or(Line::Ended),

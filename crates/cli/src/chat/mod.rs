@@ -69,7 +69,7 @@ type Unkept = (String, Option<String>);
 /// Chat with a model in the terminal, with the tools of the configured servers
 ///
 /// Answers are shown as they come, and so is every call of a tool. Calls that may change something are asked about first.
-/// Conversations are kept, and `/resume` goes on with one.
+/// Conversations are kept, and `/resume` continues one.
 #[derive(Args)]
 #[command(after_long_help = include_str!("../help/chat.txt"))]
 pub(crate) struct ChatArgs {
@@ -139,8 +139,8 @@ pub(crate) fn run(args: &ChatArgs, config: Option<&Path>) -> Result<ExitCode, Fa
 fn places(args: &ChatArgs, config: Option<&Path>) -> Result<(Option<PathBuf>, Option<String>), Failure> {
     let is_file = |word: &str| word.ends_with(".json") || Path::new(word).is_file();
     match (config, &args.first, &args.second) {
-        (Some(_), Some(_), Some(_)) => Err(Failure::usage("the configuration is named twice")
-            .with_hint("give either `--config FILE` or the file in front of the model")),
+        (Some(_), Some(_), Some(_)) => Err(Failure::usage("the configuration is given twice")
+            .with_hint("use either `--config FILE` or the file before the model")),
         (Some(config), model, None) => Ok((Some(config.to_owned()), model.clone())),
         (None, Some(file), Some(model)) => Ok((Some(PathBuf::from(file)), Some(model.clone()))),
         (None, Some(word), None) if is_file(word) => Ok((Some(PathBuf::from(word)), None)),
@@ -189,7 +189,7 @@ impl Chat {
     /// Says where one is.
     fn begin(&mut self, unkept: Option<Unkept>) -> Result<(), Failure> {
         if let Some((problem, hint)) = unkept {
-            let words = format!("the conversation is not kept: {problem}");
+            let words = format!("the conversation is not stored: {problem}");
             self.view.say("warning:", NOTE, &words).or_else(unless_nobody_reads)?;
             if let Some(hint) = hint {
                 self.view.hint(&hint).or_else(unless_nobody_reads)?;
@@ -206,7 +206,7 @@ impl Chat {
             };
             let bold = anstyle::Style::new().bold();
             output::print_styled(&format!(
-                "{bold}toolwire{bold:#} {QUIET}·{QUIET:#} {model} {QUIET}answers · {servers} · /help lists the commands{QUIET:#}\n"
+                "{bold}toolwire{bold:#} {QUIET}·{QUIET:#} {model} {QUIET}· {servers} · /help lists the commands{QUIET:#}\n"
             ))?;
         }
         Ok(())
@@ -226,7 +226,7 @@ impl Chat {
                 }
                 Line::Interrupted { .. } => {
                     was_interrupted = true;
-                    self.print(&format!("{QUIET}Ctrl-C again leaves{QUIET:#}\n"))?;
+                    self.print(&format!("{QUIET}Ctrl-C again exits{QUIET:#}\n"))?;
                     continue;
                 }
                 Line::Failed(problem) => return Err(Failure::work(format!("cannot read a line: {problem}"))),
@@ -296,7 +296,7 @@ impl Chat {
             let news = tokio::select! {
                 line = async {
                     match (&mut typed, &mut self.input) {
-                        (Some(typed), _) => typed.await.unwrap_or_else(|_| Line::Failed("the line editor has ended".into())),
+                        (Some(typed), _) => typed.await.unwrap_or_else(|_| Line::Failed("the line editor exited".into())),
                         (None, Input::Lines(lines)) => lines.recv().await.unwrap_or(Line::Ended),
                         (None, Input::Terminal(_)) => Line::Ended,
                     }
@@ -305,9 +305,12 @@ impl Chat {
                 Some(Question { server, reply, .. }) = self.questions.recv() => {
                     // Nobody expects a question at the prompt, and the next line is not its answer.
                     let _ = reply.send(ElicitReply::Decline);
-                    vec![format!("{NOTE}note:{NOTE:#} server `{}` asked something outside of an answer: declined", shown(&server))]
+                    let text = format!("server `{}` asked a question outside of a response: declined", shown(&server));
+                    vec![format!("{NOTE}note:{NOTE:#} {text}")]
                 }
-                () = tokio::time::sleep(LOOKING) => self.news(),
+                () = tokio::time::sleep(LOOKING) => {
+                    self.server_changes().iter().map(ServerChange::to_string).collect()
+                }
             };
             self.offer_names();
             if let (Input::Terminal(editor), false) = (&mut self.input, news.is_empty()) {
@@ -316,9 +319,9 @@ impl Chat {
         }
     }
 
-    /// What is new about the servers since it was last told.
-    fn news(&mut self) -> Vec<String> {
-        let mut news = Vec::new();
+    /// Returns the changes of server states since the last call.
+    fn server_changes(&mut self) -> Vec<ServerChange> {
+        let mut changes = Vec::new();
         for server in self.session.hub.status() {
             let before = self.told.insert(server.name.clone(), server.phase.clone());
             if before.as_ref().unwrap_or(&Phase::Connecting) == &server.phase {
@@ -328,24 +331,25 @@ impl Chat {
             match &server.phase {
                 Phase::Ready => {
                     let tools = counted(server.tool_count, "tool");
-                    news.push(format!("{QUIET}{name} is ready: {tools}{QUIET:#}"));
+                    changes.push(ServerChange::Ready(format!("{name} is ready: {tools}")));
                 }
                 Phase::Recovering { reason } | Phase::Down { reason } => {
-                    news.push(format!("{ERROR}{name}:{ERROR:#} {}", shown(reason)));
+                    changes.push(ServerChange::Failed { name, reason: shown(reason) });
                 }
                 _ => {}
             }
         }
-        news
+        changes
     }
 
-    /// Tells what is new about the servers below what is shown; only of trouble where all is expected to be well.
-    fn tell_of_servers(&mut self, only_trouble: bool) -> io::Result<()> {
-        for line in self.news() {
-            if !only_trouble || line.starts_with(&ERROR.to_string()) {
-                let plain = anstream::adapter::strip_str(&line).to_string();
-                self.view.say("note:", NOTE, &plain)?;
+    /// Displays changes of server states as notes, optionally only failures.
+    fn tell_of_servers(&mut self, only_failures: bool) -> io::Result<()> {
+        for change in self.server_changes() {
+            if only_failures && matches!(change, ServerChange::Ready(_)) {
+                continue;
             }
+            let plain = anstream::adapter::strip_str(&change.to_string()).to_string();
+            self.view.say("note:", NOTE, &plain)?;
         }
         Ok(())
     }
@@ -389,5 +393,20 @@ impl Chat {
         output::print_styled(text)?;
         self.view.printed();
         Ok(())
+    }
+}
+
+/// A change of a server's state that the user should see.
+enum ServerChange {
+    Ready(String),
+    Failed { name: String, reason: String },
+}
+
+impl std::fmt::Display for ServerChange {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ServerChange::Ready(text) => write!(formatter, "{QUIET}{text}{QUIET:#}"),
+            ServerChange::Failed { name, reason } => write!(formatter, "{ERROR}{name}:{ERROR:#} {reason}"),
+        }
     }
 }

@@ -110,9 +110,9 @@ impl Chat {
         let found: Vec<&Tool> = all.iter().filter(has_all).collect();
         if found.is_empty() {
             return Err(match words {
-                [] => trouble_with("no server offers a tool", "`/servers` says how they are"),
+                [] => trouble_with("no server offers a tool", "`/servers` displays their status"),
                 _ => trouble_with(
-                    format!("no tool has `{}`", words.join(" ")),
+                    format!("no tool matches `{}`", words.join(" ")),
                     format!("`/tools` lists all {}", all.len()),
                 ),
             });
@@ -155,29 +155,29 @@ impl Chat {
         if !configured.is_empty() {
             let _ = writeln!(text, "configured: {}", configured.join(", "));
         }
-        let _ = writeln!(text, "{QUIET}`/model PROVIDER/MODEL` asks another one{QUIET:#}");
+        let _ = writeln!(text, "{QUIET}`/model PROVIDER/MODEL` changes it{QUIET:#}");
         text
     }
 
     fn switch_model(&mut self, name: &str) -> Result<String, Trouble> {
         self.session.ask_model(name)?;
-        Ok(format!("{BOLD}{}{BOLD:#} answers from here on\n", shown(self.session.model_name())))
+        Ok(format!("{BOLD}{}{BOLD:#} is used from now on\n", shown(self.session.model_name())))
     }
 
     fn approvals(&self) -> String {
         let policy = &self.session.settings.agent.approvals;
         let otherwise = match policy.otherwise {
-            DefaultRule::ByAnnotation => "tools that only read or only add run; all others are asked about",
+            DefaultRule::ByAnnotation => "tools that only read or only add run; all others need approval",
             DefaultRule::Allow => "every tool runs",
-            DefaultRule::Ask => "every call is asked about",
+            DefaultRule::Ask => "every call needs approval",
             DefaultRule::Deny => "no tool runs",
         };
-        let mut text = format!("{otherwise}, but for\n");
+        let mut text = format!("{otherwise}, except:\n");
         let always = self.session.run.always_allowed();
         let lists: [(&str, &[String]); 4] = [
             ("run", &policy.allow),
-            ("run, as you said", always),
-            ("asked about", &policy.ask),
+            ("always allowed", always),
+            ("need approval", &policy.ask),
             ("denied", &policy.deny),
         ];
         for (what, patterns) in lists.into_iter().filter(|(_, patterns)| !patterns.is_empty()) {
@@ -197,13 +197,13 @@ impl Chat {
             let nearest = all.iter().min_by_key(|tool| strsim::damerau_levenshtein(&tool.name, pattern));
             let hint = match nearest {
                 Some(tool) => format!("did you mean `{}`? `/tools` lists them all", tool.name),
-                None => "no server offers a tool yet; `/servers` says how they are".to_owned(),
+                None => "no server offers a tool yet; `/servers` displays their status".to_owned(),
             };
-            return Err(trouble_with(format!("there is no tool `{pattern}`"), hint));
+            return Err(trouble_with(format!("unknown tool `{pattern}`"), hint));
         }
         self.session.approve(pattern)?;
         Ok(format!(
-            "`{}` runs without asking until you leave, unless the configuration asks about it or denies it\n",
+            "`{}` runs without approval in this chat, unless the configuration denies it or requires approval\n",
             shown(pattern)
         ))
     }
@@ -217,7 +217,7 @@ impl Chat {
     async fn undo(&mut self) -> Result<String, Trouble> {
         let message = self.session.undo().await.map_err(|error| change_trouble(&error))?;
         let line = text_of(&message).lines().next().unwrap_or_default().to_owned();
-        Ok(format!("taken back: {QUIET}{}{QUIET:#}\n", cut(&shown(&line), 60)))
+        Ok(format!("removed: {QUIET}{}{QUIET:#}\n", cut(&shown(&line), 60)))
     }
 
     async fn save(&mut self, file: Option<&str>) -> Result<String, Trouble> {
@@ -226,15 +226,19 @@ impl Chat {
         let usual = format!("chat-{}.md", id.rsplit('-').next().unwrap_or_default());
         let file = Path::new(file.unwrap_or(&usual));
         if file.exists() {
-            let problem = format!("`{}` is already there", file.display());
-            return Err(trouble_with(problem, "name another file: `/save FILE`"));
+            let problem = format!("`{}` already exists", file.display());
+            return Err(trouble_with(problem, "choose another file: `/save FILE`"));
         }
         let is_json = file.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
         let text = if is_json { transcript.to_json() } else { transcript::in_markdown(&transcript) };
         output::write_file(file, &text)?;
         let mut told = format!("saved as {}\n", shown(&file.display().to_string()));
         if let Some(error) = unkept {
-            let _ = writeln!(told, "{NOTE}note:{NOTE:#} as it is known here: {}", shown(&error.to_string()));
+            let _ = writeln!(
+                told,
+                "{NOTE}note:{NOTE:#} from memory, because the store failed: {}",
+                shown(&error.to_string())
+            );
         }
         Ok(told)
     }
@@ -242,7 +246,7 @@ impl Chat {
     async fn list(&mut self) -> Result<String, Trouble> {
         let conversations = self.kept().await?;
         if conversations.is_empty() {
-            return Err(trouble_with("no conversation is kept yet", "type a message to begin one"));
+            return Err(trouble_with("no conversation is stored yet", "type a message to start one"));
         }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         let columns = super::view::terminal_size().columns;
@@ -263,7 +267,7 @@ impl Chat {
                 cut(&shown(title), room)
             );
         }
-        let _ = writeln!(text, "{QUIET}`/resume NUMBER` goes on with one{QUIET:#}");
+        let _ = writeln!(text, "{QUIET}`/resume NUMBER` continues one{QUIET:#}");
         self.listed = conversations.into_iter().map(|conversation| conversation.id).collect();
         Ok(text)
     }
@@ -294,7 +298,7 @@ impl Chat {
             let _ = if calls.is_empty() {
                 writeln!(
                     text,
-                    "{HINT}hint:{HINT:#} the last message was not answered: `/retry` asks it again"
+                    "{HINT}hint:{HINT:#} the last message has no response: `/retry` sends it again"
                 )
             } else {
                 writeln!(
@@ -330,7 +334,7 @@ impl Chat {
         match fitting.as_slice() {
             [one] => Ok((*one).clone()),
             [] => Err(trouble_with(
-                format!("there is no conversation `{which}`"),
+                format!("unknown conversation `{which}`"),
                 "`/resume` lists them with their numbers",
             )),
             _ => Err(trouble_with(
@@ -354,7 +358,8 @@ impl Chat {
         let last = self.session.conversation().cloned();
         self.session.clear();
         self.listed.clear();
-        let before = last.map(|id| format!("; `/resume {id}` goes back")).unwrap_or_default();
+        let before =
+            last.map(|id| format!("; `/resume {id}` returns to the previous one")).unwrap_or_default();
         format!("{NOTE}a new conversation{NOTE:#}{before}\n")
     }
 }

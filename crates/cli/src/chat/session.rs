@@ -30,7 +30,7 @@ pub(crate) struct Session {
 /// Why the conversation cannot be changed as asked.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ChangeError {
-    #[error("nothing has been said yet")]
+    #[error("the conversation is empty")]
     NothingSaid,
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -75,7 +75,7 @@ impl Session {
         self.run.stored_in().map(|(conversation, _)| conversation)
     }
 
-    /// Another model answers from here on.
+    /// Another model is used from now on.
     pub(crate) fn ask_model(&mut self, name: &str) -> Result<(), Failure> {
         let model = assembly::model(&self.models, name)?;
         self.agent = build(model, &self.hub, &self.settings, &self.store)?;

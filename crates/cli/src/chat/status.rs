@@ -28,17 +28,17 @@ pub(crate) fn line(model: &str, usage: &Usage, context: ContextUse) -> String {
 pub(crate) fn table(model: &str, usage: &Usage, context: ContextUse) -> Vec<(&'static str, String)> {
     let mut rows = vec![
         ("model", shown(model)),
-        ("tokens in", usage.input_tokens.to_string()),
-        ("  of them cached", usage.cached_tokens.to_string()),
-        ("tokens out", usage.output_tokens.to_string()),
-        ("  of them reasoning", usage.reasoning_tokens.to_string()),
+        ("input tokens", usage.input_tokens.to_string()),
+        ("  cached", usage.cached_tokens.to_string()),
+        ("output tokens", usage.output_tokens.to_string()),
+        ("  reasoning", usage.reasoning_tokens.to_string()),
     ];
     let window = match context.size {
         Some(size) => format!("{} of {size} tokens", context.used),
-        None => format!("{} tokens; how many fit is not known", context.used),
+        None => format!("{} tokens; the size of the window is unknown", context.used),
     };
     rows.push(("context", window));
-    rows.push(("cost", usage.dollars().map_or_else(|| "not known for this model".to_owned(), cost)));
+    rows.push(("cost", usage.dollars().map_or_else(|| "unknown for this model".to_owned(), cost)));
     rows
 }
 

@@ -52,21 +52,21 @@ impl Chat {
             match outcome.ending {
                 Ending::Finished if is_refused => self.view.say("refused:", NOTE, REFUSED)?,
                 Ending::Finished => {}
-                Ending::Cancelled => self.view.say("stopped", NOTE, "· Ctrl-C again leaves")?,
+                Ending::Cancelled => self.view.say("stopped", NOTE, "· Ctrl-C again exits")?,
                 Ending::Stopped(limit) => {
                     self.view.say("stopped:", NOTE, &limit.to_string())?;
                     self.view.hint(
-                        "type a message to go on; `toolwire.agent` in the configuration sets the limits",
+                        "type a message to continue; `toolwire.agent` in the configuration sets the limits",
                     )?;
                 }
                 Ending::Failed(failure) if is_about_place(&failure) => {
                     self.view.say("error:", ERROR, &failure.message)?;
                     match self.session.keep_anew().await {
                         Ok(()) => self.view.hint(
-                            "this conversation is now kept as one of its own, with all that was said here: `/retry` asks again",
+                            "this conversation is now stored separately with all its messages; `/retry` sends the message again",
                         )?,
                         Err(error) => {
-                            self.view.hint(&format!("nor can it be kept as one of its own: {error}"))?;
+                            self.view.hint(&format!("it cannot be stored separately either: {error}"))?;
                         }
                     }
                 }
@@ -74,7 +74,7 @@ impl Chat {
                     self.view.say("error:", ERROR, &failure.message)?;
                     match &failure.hint {
                         Some(hint) => self.view.hint(hint)?,
-                        None => self.view.hint("`/retry` asks again")?,
+                        None => self.view.hint("`/retry` sends the message again")?,
                     }
                 }
                 Ending::NeedsApproval(_) => {
@@ -101,7 +101,7 @@ impl Chat {
         let mut held: VecDeque<AgentEvent> = VecDeque::new();
         let mut turns = interval(TURN);
         turns.set_missed_tick_behavior(MissedTickBehavior::Skip);
-        self.view.wait("keeping the message")?;
+        self.view.wait("saving the message")?;
         loop {
             if let Some(event) = held.pop_front() {
                 if let Some(finished) = tell(&mut self.view, event)? {
@@ -117,7 +117,7 @@ impl Chat {
                         return Ok(None);
                     }
                     stop.cancel();
-                    self.view.wait("stopping · Ctrl-C again leaves")?;
+                    self.view.wait("stopping · Ctrl-C again exits")?;
                 }
                 event = running.next() => match event {
                     Some(event) => {
@@ -125,7 +125,7 @@ impl Chat {
                             return Ok(Some(finished));
                         }
                     }
-                    None => return Err(io::Error::other("the run ended without saying how")),
+                    None => return Err(io::Error::other("the run ended without an outcome")),
                 },
                 Some(question) = self.questions.recv() => {
                     self.pass_on(question, &mut running, &mut held).await?;
@@ -151,9 +151,7 @@ impl Chat {
             {
                 Line::Text(typed) => match approval::read(&typed) {
                     Some(decision) => return Ok(Some(decision)),
-                    None => self
-                        .view
-                        .hint("type y, a, or n; behind n a reason may follow, which the model reads")?,
+                    None => self.view.hint("type y, a, or n; a reason after n is passed to the model")?,
                 },
                 Line::Interrupted { .. } | Line::Failed(_) => return Ok(None),
                 Line::Ended => return Ok(Some(Decision::No { because: None })),
@@ -197,7 +195,7 @@ impl Chat {
         let words = format!("server `{}` asks: {}", shown(server), request.message);
         self.view.say("question:", NOTE, &words)?;
         if !self.input.is_terminal() {
-            self.view.hint("nobody is there to answer: declined")?;
+            self.view.hint("no interactive terminal: declined")?;
             return Ok(ElicitReply::Decline);
         }
         self.input.put_aside();
@@ -212,7 +210,7 @@ impl Chat {
                 })
             }
             ElicitKind::Form { schema } => {
-                self.view.hint("`/decline` answers nothing")?;
+                self.view.hint("`/decline` declines")?;
                 let mut values = Vec::new();
                 for field in form::fields(schema) {
                     self.view.lines(&field.about())?;
@@ -272,7 +270,7 @@ impl Chat {
                 outcome = &mut settled => {
                     if outcome.is_err() {
                         let names = connecting(self).join(", ");
-                        let words = format!("going on without {names}: still connecting after {PATIENCE:?}");
+                        let words = format!("continuing without {names}: still connecting after {PATIENCE:?}");
                         self.view.say("note:", NOTE, &words)?;
                     }
                     break true;

@@ -43,7 +43,7 @@ pub(crate) fn run(args: &DemoServerArgs) -> Result<ExitCode, Failure> {
             Some(address) => {
                 let running =
                     serve_http(server, address, HttpOptions::default()).await.map_err(not_served)?;
-                say(&format!("serving on {}, until it is interrupted\n", running.url()));
+                say(&format!("serving on {}; press Ctrl-C to stop\n", running.url()));
                 stopped().await;
                 running.shutdown(PATIENCE).await;
             }
@@ -72,7 +72,7 @@ fn server() -> Result<Server, Failure> {
     // The names of the tools are plain: they are the first ones that anybody sees.
     let server = Server::builder("toolwire-demo")
         .version(env!("CARGO_PKG_VERSION"))
-        .instructions("Two tools to try things out with. The weather is made up.")
+        .instructions("Two demo tools. The weather data is generated.")
         .prefix("")
         .tool(tools::get_weather)
         .tool(tools::calculate)
@@ -85,17 +85,17 @@ fn server() -> Result<Server, Failure> {
 
 fn address(text: &str) -> Result<SocketAddr, Failure> {
     let unusable = |why: String| {
-        Failure::usage(format!("`{text}` is no address to listen on: {why}"))
-            .with_hint("give a host and a port, such as 127.0.0.1:8788")
+        Failure::usage(format!("`{text}` is not a valid address to listen on: {why}"))
+            .with_hint("use a host and a port, such as 127.0.0.1:8788")
     };
     let mut found = text.to_socket_addrs().map_err(|error| unusable(in_words(&error)))?;
-    found.next().ok_or_else(|| unusable("it has none".to_owned()))
+    found.next().ok_or_else(|| unusable("it resolves to no address".to_owned()))
 }
 
 fn not_served(error: toolwire_toolkit::ServeError) -> Failure {
     let why = error.source().map(|source| format!(": {source}")).unwrap_or_default();
     let failure = Failure::work(format!("{error}{why}"));
-    failure.with_hint("another port may be free: `--http 127.0.0.1:0` takes any")
+    failure.with_hint("`--http 127.0.0.1:0` uses any free port")
 }
 
 /// SIGTERM: whoever started it wants it to end in good order. (SIGINT ends the process at once, as everywhere.)

@@ -53,7 +53,7 @@ pub(crate) async fn get_weather(
         units,
         conditions: CONDITIONS[(seed / 38 % 6) as usize].to_owned(),
         humidity: 30 + (seed / 228 % 60) as u8,
-        source: "made-up data of the demo server".to_owned(),
+        source: "generated data of the demo server".to_owned(),
     })
 }
 

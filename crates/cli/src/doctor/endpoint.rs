@@ -20,7 +20,7 @@ pub(super) async fn tell_model(text: &mut String, settings: &Settings) -> Result
     let Some(name) = &settings.model else {
         let _ = writeln!(
             text,
-            "{GOOD}✓{GOOD:#} model  {QUIET}none is configured: `demo` answers, which is no language model{QUIET:#}"
+            "{GOOD}✓{GOOD:#} model  {QUIET}none is configured; using `demo`, which is not a language model{QUIET:#}"
         );
         return Ok(0);
     };
@@ -39,7 +39,7 @@ pub(super) async fn tell_model(text: &mut String, settings: &Settings) -> Result
             return Ok(0);
         }
         Ok(Err(error)) => (error.to_string(), error.hint().map(str::to_owned)),
-        Err(_) => (format!("`{name}` did not answer within {PATIENCE:?}"), None),
+        Err(_) => (format!("`{name}` did not respond within {PATIENCE:?}"), None),
     };
     let _ = writeln!(text, "{BAD}✗{BAD:#} model {NAME}{name}{NAME:#}  {}", shown(&problem));
     if let Some(hint) = hint {

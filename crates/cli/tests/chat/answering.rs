@@ -79,7 +79,7 @@ fn ctrl_c_twice_leaves_an_answer() {
     terminal.enter("are you there?");
     terminal.wait_for("waiting for the model");
     terminal.send(CTRL_C);
-    terminal.wait_for("stopped · Ctrl-C again leaves");
+    terminal.wait_for("stopped · Ctrl-C again exits");
     terminal.wait_for_prompt();
     terminal.send(CTRL_C);
     assert_eq!(terminal.wait_for_end(), Some(130));

@@ -25,14 +25,14 @@ fn two_chats_in_one_conversation_lose_nothing() {
     second.wait_for("\ntwo");
     first.enter("from the first");
     first.wait("the conflict", |screen| screen.replace('\n', " ").contains("another writer changed it"));
-    first.wait_for("`/retry` asks again");
+    first.wait_for("`/retry` sends the message again");
     first.wait_for_prompt();
     first.enter("/retry");
     first.wait_for("\nthree");
     assert_eq!(scripted.said(), ["first", "from the first"]);
     first.wait_for_prompt();
     first.enter("/resume");
-    let screen = first.wait_for("goes on with one");
+    let screen = first.wait_for("continues one");
     assert!(screen.contains("4 messages"), "{screen}");
     assert_eq!(scripted.provider.rejections(), []);
 }
@@ -86,7 +86,7 @@ fn the_last_message_is_taken_back_asked_again_and_gone_on_with() {
     assert_eq!(scripted.said(), ["first", "second"]);
     terminal.wait_for_prompt();
     terminal.enter("/undo");
-    terminal.wait_for("taken back: second");
+    terminal.wait_for("removed: second");
     terminal.wait_for_prompt();
     terminal.enter("other");
     terminal.wait_for("\nfour");
@@ -97,7 +97,7 @@ fn the_last_message_is_taken_back_asked_again_and_gone_on_with() {
 
     let again = scripted.chat(&home);
     again.enter("/resume");
-    let screen = again.wait_for("goes on with one");
+    let screen = again.wait_for("continues one");
     // The conversation, and what it was before each change.
     assert_eq!(times(&screen, "  first  "), 3, "{screen}");
     again.wait_for_prompt();
@@ -141,7 +141,7 @@ fn another_model_goes_on_and_a_new_conversation_begins() {
     terminal.wait_for("configured: `one`, `two`");
     terminal.wait_for_prompt();
     terminal.enter("/model two");
-    terminal.wait_for("two answers from here on");
+    terminal.wait_for("two is used from now on");
     terminal.wait_for_prompt();
     terminal.enter("and now?");
     terminal.wait_for("I am the second.");
@@ -151,7 +151,7 @@ fn another_model_goes_on_and_a_new_conversation_begins() {
     terminal.wait_for("a new conversation");
     terminal.wait_for_prompt();
     terminal.enter("/model one");
-    terminal.wait_for("one answers from here on");
+    terminal.wait_for("one is used from now on");
     terminal.wait_for_prompt();
     terminal.enter("hello again");
     terminal.wait_for("Begun anew.");
@@ -185,7 +185,7 @@ fn what_is_not_kept_is_still_saved() {
     terminal.wait_for("the conversation is not kept");
     terminal.wait_for_prompt();
     terminal.enter("/save");
-    terminal.wait_for("nothing has been said yet");
+    terminal.wait_for("the conversation is empty");
     terminal.wait_for_prompt();
     terminal.enter("hello there");
     terminal.wait_for("no language model");
@@ -219,7 +219,7 @@ fn a_conversation_that_vanished_is_saved_and_kept_anew() {
     terminal.wait_for("as it is known here");
     terminal.wait_for_prompt();
     terminal.enter("second");
-    terminal.wait_for("`/retry` asks again");
+    terminal.wait_for("`/retry` sends the message again");
     terminal.wait_for_prompt();
     terminal.enter("/retry");
     terminal.wait_for("\ntwo");
@@ -243,7 +243,7 @@ fn what_was_said_while_the_store_was_away_is_not_lost() {
     terminal.wait_for_prompt();
     redis.kill();
     terminal.enter("second");
-    terminal.wait_for("keeping the message");
+    terminal.wait_for("saving the message");
     // Nobody need wait for it.
     terminal.send(CTRL_C);
     terminal.wait_for("error:");

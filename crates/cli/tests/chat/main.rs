@@ -80,13 +80,13 @@ fn ctrl_c_clears_the_line_and_twice_leaves() {
     terminal.send("never sent");
     terminal.wait_for("> never sent");
     terminal.send(CTRL_C);
-    terminal.wait_for("Ctrl-C again leaves");
+    terminal.wait_for("Ctrl-C again exits");
     terminal.wait_for_prompt();
     terminal.enter("/usage");
     terminal.wait_for("tokens out");
     terminal.wait_for_prompt();
     terminal.send(CTRL_C);
-    terminal.wait("second remark", |screen| times(screen, "Ctrl-C again leaves") == 2);
+    terminal.wait("second remark", |screen| times(screen, "Ctrl-C again exits") == 2);
     terminal.wait_for_prompt();
     terminal.send(CTRL_C);
     assert_eq!(terminal.wait_for_end(), Some(130));
@@ -129,10 +129,10 @@ fn wrong_commands_are_told_with_the_nearest_one() {
     terminal.wait_for("no provider is called `nowhere`");
     terminal.wait_for_prompt();
     terminal.enter("/undo");
-    terminal.wait_for("nothing has been said yet");
+    terminal.wait_for("the conversation is empty");
     terminal.wait_for_prompt();
     terminal.enter("/help");
-    terminal.wait_for("takes the last message and its answer back");
+    terminal.wait_for("removes the last message and its response");
 }
 
 #[test]

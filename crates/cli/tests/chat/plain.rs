@@ -72,5 +72,5 @@ fn what_goes_wrong_is_not_among_the_answers() {
     let home = Home::new();
     let (code, stdout, stderr) = run(&home, &[], "/foo\n/retry\n");
     assert_eq!((code, stdout.as_str()), (Some(1), ""), "{stderr}");
-    assert!(stderr.contains("`/foo`") && stderr.contains("nothing has been said yet"), "{stderr}");
+    assert!(stderr.contains("`/foo`") && stderr.contains("the conversation is empty"), "{stderr}");
 }
