@@ -1,7 +1,7 @@
 //! How much later than the bytes themselves the first piece of text comes.
 //!
 //! The same stream is read by a bare `reqwest` client (until the first event with text in it is there, not parsed) and
-//! through an endpoint (until the first `ModelEvent::Text`), in turns, with 50 tools in the request. The server answers at
+//! through an endpoint (until the first `ModelEvent::Text`), in turns, with 50 tools in the request. The server responses at
 //! once, so what differs is what the endpoint does: writing the request, framing, parsing, reading.
 
 use std::error::Error;
@@ -86,7 +86,7 @@ fn middle(mut times: Vec<Duration>, share: f64) -> Duration {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let said = ModelOutput::text("Hello there, this is a short answer in a few pieces.");
+    let said = ModelOutput::text("Hello there, this is a short response in a few pieces.");
     let script = Script::from_fn(move |_| ScriptedResponse::Output(said.clone()));
     let provider = FakeProvider::start(Api::OpenAiChat, script).await;
     let config: EndpointConfig =
@@ -117,7 +117,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     println!(
-        "first token of a streamed answer, 50 tools and 20 messages in the request, {ROUNDS} rounds in turns"
+        "first token of a streamed response, 50 tools and 20 messages in the request, {ROUNDS} rounds in turns"
     );
     println!("{:>6} {:>12} {:>12} {:>12}", "", "bare reqwest", "endpoint", "added");
     let mut added_in_the_middle = Duration::ZERO;
@@ -132,7 +132,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     if !work.is_empty() {
         let (one, other) = (middle(bare_work, 0.5), middle(work, 0.5));
         let added = other.saturating_sub(one);
-        println!("processor time of the whole answer, server and client, p50:");
+        println!("processor time of the whole response, server and client, p50:");
         println!("{:>6} {one:>12.1?} {other:>12.1?} {added:>12.1?}", "");
     }
     let mut writing = Vec::new();
