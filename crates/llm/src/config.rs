@@ -1,7 +1,7 @@
 //! User configuration of endpoints.
 //!
-//! The command line reads it from `toolwire.models` in `mcp.json`: an object that maps model names to endpoints. An
-//! entry named after a provider applies to all models of that provider.
+//! The command line reads it from `toolwire.models` in `mcp.json`: an object that maps model names to
+//! endpoints. An entry named after a provider applies to all models of that provider.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,7 +20,8 @@ use crate::Secret;
 pub struct EndpointConfig {
     /// The provider; by default, the part of the model name before the `/`.
     pub provider: Option<String>,
-    /// The provider's name for the model (Azure and DIAL: the deployment); by default, the part after the `/`.
+    /// The provider's name for the model (Azure and DIAL: the deployment); by default, the part after the
+    /// `/`.
     pub model: Option<String>,
     /// The OpenAI API to use.
     pub api: Option<Api>,
@@ -58,7 +59,8 @@ pub struct EndpointConfig {
     pub forced_choice: Option<bool>,
     /// Whether the model may make several calls at once; the provider decides by default.
     pub parallel_calls: Option<bool>,
-    /// Whether reasoning of earlier responses is sent back (Chat Completions); by default, if the provider expects it.
+    /// Whether reasoning of earlier responses is sent back (Chat Completions); by default, if the provider
+    /// expects it.
     pub reasoning: Option<bool>,
     /// Whether encrypted reasoning is requested (Responses); models without reasoning reject it.
     pub encrypted_reasoning: Option<bool>,
@@ -85,7 +87,8 @@ pub struct Timeouts {
     /// Until the connection is established; 10 s by default.
     #[serde(deserialize_with = "deserialize_duration")]
     pub connect: Option<Duration>,
-    /// Until the response begins; 5 min by default. Reasoning models and responses that are not streamed are slow.
+    /// Until the response begins; 5 min by default. Reasoning models and responses that are not streamed are
+    /// slow.
     #[serde(deserialize_with = "deserialize_duration")]
     pub first_token: Option<Duration>,
     /// Between two parts of the response; 2 min by default.

@@ -25,8 +25,8 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Creates the endpoint of a model such as `openai/gpt-5.2`. `lookup` reads environment variables; the crate
-    /// itself does not access the environment.
+    /// Creates the endpoint of a model such as `openai/gpt-5.2`. `lookup` reads environment variables; the
+    /// crate itself does not access the environment.
     ///
     /// Use [`Models`](crate::Models) to create several endpoints that share their connections.
     pub fn new(

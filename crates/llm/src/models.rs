@@ -11,7 +11,8 @@ use crate::model_name::ModelName;
 use crate::settings::{EndpointError, EndpointSettings};
 use crate::{Endpoint, EndpointConfig};
 
-/// Finds models by name: configured endpoints, and all models of the known providers. Endpoints share connections.
+/// Finds models by name: configured endpoints, and all models of the known providers. Endpoints share
+/// connections.
 pub struct Models {
     configs: BTreeMap<String, EndpointConfig>,
     lookup: Box<OwnedLookup>,
@@ -38,8 +39,8 @@ impl Models {
         Ok(Arc::new(self.endpoint(name)?))
     }
 
-    /// Returns the endpoint of this name. Its configuration is the one with this name, else the one of its provider,
-    /// else the provider's defaults.
+    /// Returns the endpoint of this name. Its configuration is the one with this name, else the one of its
+    /// provider, else the provider's defaults.
     pub fn endpoint(&self, name: &str) -> Result<Endpoint, EndpointError> {
         let name = name.trim();
         let provider_config = || self.configs.get(ModelName::parse(name).ok()?.provider?);

@@ -7,7 +7,8 @@ use toolwire_dialect::{Toolset, explain};
 use crate::retry::{error_object, is_permanent};
 use crate::settings::{Credentials, EndpointSettings};
 
-/// The maximum length of a provider's message. Some quote a complete schema, and proxies return complete pages.
+/// The maximum length of a provider's message. Some quote a complete schema, and proxies return complete
+/// pages.
 const MAX_MESSAGE_CHARS: usize = 1000;
 
 /// Returns the error for a provider's error body. The body is retained completely, except for keys in it.

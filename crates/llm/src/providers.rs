@@ -276,8 +276,8 @@ mod tests {
 
     #[test]
     fn tool_limits_match_those_of_the_dialect() {
-        // Self-hosted servers implement OpenAI's API without its limit. OpenAI publishes no limit for Responses, so the
-        // limit of Chat Completions is used.
+        // Self-hosted servers implement OpenAI's API without its limit. OpenAI publishes no limit for
+        // Responses, so the limit of Chat Completions is used.
         let exceptions = ["vllm", "llamacpp", "responses"];
         for provider in PROVIDERS.iter().filter(|provider| !exceptions.contains(&provider.name)) {
             assert_eq!(provider.max_tools, provider.dialect.max_tools(), "{}", provider.name);

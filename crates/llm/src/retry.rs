@@ -24,8 +24,8 @@ impl Default for RetryPolicy {
     }
 }
 
-/// Why an attempt failed. Only failures before the first event of a response are considered: once a response has
-/// begun, it is not requested again, since the user may have read it and its calls may be running.
+/// Why an attempt failed. Only failures before the first event of a response are considered: once a response
+/// has begun, it is not requested again, since the user may have read it and its calls may be running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AttemptFailure {
     /// The connection failed or was interrupted.
@@ -60,8 +60,8 @@ impl Attempts {
         Attempts { policy, retries: 0 }
     }
 
-    /// Decides what to do after a failure. `jitter` is a random number from 0 to 1. It spreads the retries of clients
-    /// that failed at the same time.
+    /// Decides what to do after a failure. `jitter` is a random number from 0 to 1. It spreads the retries of
+    /// clients that failed at the same time.
     pub(crate) fn after_failure(&mut self, failure: AttemptFailure, jitter: f64) -> RetryDecision {
         let requested = match failure {
             AttemptFailure::Connection => None,
@@ -96,7 +96,8 @@ fn is_transient_status(status: u16) -> bool {
     matches!(status, 408 | 409 | 429 | 500 | 502 | 503 | 504 | 520..=524 | 529)
 }
 
-/// Returns the delay that a provider requests: `retry-after-ms`, `retry-after` (seconds or a date), or Gemini's `RetryInfo`.
+/// Returns the delay that a provider requests: `retry-after-ms`, `retry-after` (seconds or a date), or
+/// Gemini's `RetryInfo`.
 pub(crate) fn retry_after<'h>(
     header: impl Fn(&str) -> Option<&'h str>,
     body: &Value,
@@ -136,7 +137,8 @@ pub(crate) fn is_permanent(body: &Value) -> bool {
     PERMANENT_CODES.contains(&text("code")) || PERMANENT_CODES.contains(&text("type")) || is_daily()
 }
 
-/// Returns the object that describes the error, which APIs place differently. Gemini may wrap the body in an array.
+/// Returns the object that describes the error, which APIs place differently. Gemini may wrap the body in an
+/// array.
 pub(crate) fn error_object(body: &Value) -> Option<&Value> {
     let body = match body {
         Value::Array(items) => items.first()?,

@@ -380,23 +380,23 @@ fn request_url(
     Ok(url)
 }
 
-/// Returns the URL for `OLLAMA_HOST`, which may be a host, a host and a port, or a URL. The listen address `0.0.0.0`
-/// becomes localhost.
-fn ollama_base_url(address: &str) -> String {
+/// Returns the URL for `OLLAMA_HOST`, which may be a host, a host and a port, or a URL. The listen address
+/// `0.0.0.0` becomes localhost.
+fn ollama_base_url(host: &str) -> String {
     let with_scheme =
-        if address.contains("://") { address.to_owned() } else { format!("http://{}", with_host(address)) };
-    let Ok(mut url) = Url::parse(&with_scheme) else { return address.to_owned() };
+        if host.contains("://") { host.to_owned() } else { format!("http://{}", with_hostname(host)) };
+    let Ok(mut url) = Url::parse(&with_scheme) else { return host.to_owned() };
     if url.host_str() == Some("0.0.0.0") && url.set_host(Some("127.0.0.1")).is_err() {
-        return address.to_owned();
+        return host.to_owned();
     }
-    if !address.contains("://") && url.port().is_none() && url.set_port(Some(11434)).is_err() {
-        return address.to_owned();
+    if !host.contains("://") && url.port().is_none() && url.set_port(Some(11434)).is_err() {
+        return host.to_owned();
     }
     url.to_string()
 }
 
-fn with_host(address: &str) -> String {
-    if address.starts_with(':') { format!("127.0.0.1{address}") } else { address.to_owned() }
+fn with_hostname(host: &str) -> String {
+    if host.starts_with(':') { format!("127.0.0.1{host}") } else { host.to_owned() }
 }
 
 /// Percent-encodes all characters that are reserved in a URL.

@@ -1,7 +1,7 @@
 //! Sends a request, retries it if that may help, and reads the response as a stream of events.
 //!
-//! This module does the waiting. Other modules make the decisions: `retry` decides about retries, `frames` decodes
-//! bytes, the `dialect` crate reads the JSON of each API, and `provider_error` explains errors.
+//! This module does the waiting. Other modules make the decisions: `retry` decides about retries, `frames`
+//! decodes bytes, the `dialect` crate reads the JSON of each API, and `provider_error` explains errors.
 
 mod response_reader;
 mod send;

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use toolwire_contract::Tool;
 use toolwire_dialect::{Dialect, Options, Status, Toolset};
 
-/// The number of tool lists that are cached. A conversation usually has one; a tool search changes it occasionally.
+/// The number of tool lists that are cached. A conversation usually has one; a tool search changes it
+/// occasionally.
 const MAX_CACHED_TOOLSETS: usize = 4;
 
 /// Longer lists are converted on a blocking thread, since that takes milliseconds.

@@ -130,18 +130,18 @@ impl Extraction<'_> {
             self.take([index]);
             return Some(Value::Bool(!is_negated));
         }
-        let words = allowed_strings(self.root, property);
-        let (index, word) = self.free().find_map(|(index, token)| {
+        let values = allowed_strings(self.root, property);
+        let (index, value) = self.free().find_map(|(index, token)| {
             let operation = operation(self.tokens, index);
-            let is_it = |word: &&String| {
-                token.is(word)
-                    || operation.is_some_and(|operation| operation.eq_ignore_ascii_case(word))
-                    || (token.kind == TokenKind::Word && word.len() > 3 && stem(&token.text) == stem(word))
+            let matches = |value: &&String| {
+                token.is(value)
+                    || operation.is_some_and(|operation| operation.eq_ignore_ascii_case(value))
+                    || (token.kind == TokenKind::Word && value.len() > 3 && stem(&token.text) == stem(value))
             };
-            Some((index, words.iter().find(is_it)?.clone()))
+            Some((index, values.iter().find(matches)?.clone()))
         })?;
         self.take([index]);
-        Some(Value::String(word))
+        Some(Value::String(value))
     }
 
     fn number(&mut self, _: &str, property: &Value) -> Option<Value> {
@@ -208,8 +208,8 @@ impl Extraction<'_> {
     /// Finds a path, a URL, an email address or a date by its format, if the property expects one.
     fn formatted_value(&self, name: &str, property: &Value) -> Option<Vec<usize>> {
         let format = property.get("format").and_then(Value::as_str).unwrap_or_default();
-        let words = stems(&format!("{name} {format}"));
-        let expects = |terms: &[&str]| terms.iter().any(|word| words.contains(&stem(word)));
+        let name_terms = stems(&format!("{name} {format}"));
+        let expects = |terms: &[&str]| terms.iter().any(|term| name_terms.contains(&stem(term)));
         let has_format: fn(&str) -> bool = if expects(&["url", "uri", "link"]) {
             |text| text.contains("://")
         } else if expects(&["email", "mail", "recipient"]) {
@@ -229,7 +229,8 @@ impl Extraction<'_> {
         found.map(|(index, _)| vec![index])
     }
 
-    /// Finds capitalized words. The first word of the question does not count unless a preposition precedes it.
+    /// Finds capitalized words. The first word of the question does not count unless a preposition precedes
+    /// it.
     fn proper_noun(&self) -> Option<Vec<usize>> {
         let is_name = |index: usize| {
             let token = &self.tokens[index];

@@ -16,10 +16,11 @@ use toolwire_contract::{
 
 use select::select_calls;
 
-/// A stand-in for a model. It selects tools by matching words, and its responses say that it is not a language model.
+/// A stand-in for a model. It selects tools by matching words, and its responses say that it is not a
+/// language model.
 ///
-/// The same request always gets the same response. All matching tools are called in one step, and the next response
-/// describes their results.
+/// The same request always gets the same response. All matching tools are called in one step, and the next
+/// response describes their results.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Demo;
 

@@ -108,8 +108,8 @@ impl Index {
     fn new(tools: &[&Tool]) -> Index {
         let tools: Vec<ToolTerms> = tools.iter().map(|tool| ToolTerms::new(tool)).collect();
         let mut tool_counts = HashMap::new();
-        for word in tools.iter().flat_map(|tool| tool.weights.keys()) {
-            *tool_counts.entry(word.clone()).or_default() += 1;
+        for term in tools.iter().flat_map(|tool| tool.weights.keys()) {
+            *tool_counts.entry(term.clone()).or_default() += 1;
         }
         Index { tools, tool_counts }
     }
@@ -121,7 +121,7 @@ impl Index {
         used: &[bool],
         tried: &HashSet<usize>,
     ) -> Option<(usize, f64, Vec<usize>)> {
-        let words: Vec<(usize, String)> = clause
+        let terms: Vec<(usize, String)> = clause
             .iter()
             .enumerate()
             .filter(|(at, _)| !used[*at])
@@ -135,11 +135,11 @@ impl Index {
         for (tool, known) in self.tools.iter().enumerate().filter(|(tool, _)| !tried.contains(tool)) {
             let mut seen = HashSet::new();
             let (mut score, mut matched) = (0.0, Vec::new());
-            for (at, word) in &words {
-                let Some(weight) = known.weights.get(word) else { continue };
+            for (at, term) in &terms {
+                let Some(weight) = known.weights.get(term) else { continue };
                 matched.push(*at);
-                if seen.insert(word) {
-                    let tool_count = self.tool_counts.get(word).copied().unwrap_or(1) as f64;
+                if seen.insert(term) {
+                    let tool_count = self.tool_counts.get(term).copied().unwrap_or(1) as f64;
                     score += weight * (1.0 + all / tool_count).ln() / (1.0 + all).ln();
                 }
             }
@@ -153,27 +153,27 @@ impl Index {
 
 impl ToolTerms {
     fn new(tool: &Tool) -> ToolTerms {
-        let mut words = ToolTerms { weights: HashMap::new(), enum_values: HashSet::new() };
-        words.add(stems(&tool.name), NAME_WEIGHT);
-        words.add(stems(tool.title.as_deref().unwrap_or_default()), TITLE_WEIGHT);
-        words.add(stems(tool.description.as_deref().unwrap_or_default()), DESCRIPTION_WEIGHT);
+        let mut terms = ToolTerms { weights: HashMap::new(), enum_values: HashSet::new() };
+        terms.add(stems(&tool.name), NAME_WEIGHT);
+        terms.add(stems(tool.title.as_deref().unwrap_or_default()), TITLE_WEIGHT);
+        terms.add(stems(tool.description.as_deref().unwrap_or_default()), DESCRIPTION_WEIGHT);
         let schema = tool.input_schema.as_ref().unwrap_or(&Value::Null);
         for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
-            words.add(stems(name), DESCRIPTION_WEIGHT);
+            terms.add(stems(name), DESCRIPTION_WEIGHT);
             let pointer =
                 property.get("$ref").and_then(Value::as_str).and_then(|pointer| pointer.strip_prefix('#'));
             let property = pointer.and_then(|pointer| schema.pointer(pointer)).unwrap_or(property);
             let enum_values: Vec<String> =
-                allowed_strings(schema, property).iter().map(|word| stem(word)).collect();
-            words.enum_values.extend(enum_values.iter().cloned());
-            words.add(enum_values, ENUM_WEIGHT);
+                allowed_strings(schema, property).iter().map(|value| stem(value)).collect();
+            terms.enum_values.extend(enum_values.iter().cloned());
+            terms.add(enum_values, ENUM_WEIGHT);
         }
-        words
+        terms
     }
 
-    fn add(&mut self, words: Vec<String>, weight: f64) {
-        for word in words {
-            let known = self.weights.entry(word).or_default();
+    fn add(&mut self, terms: Vec<String>, weight: f64) {
+        for term in terms {
+            let known = self.weights.entry(term).or_default();
             *known = known.max(weight);
         }
     }

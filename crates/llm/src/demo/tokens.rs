@@ -90,13 +90,13 @@ pub(super) fn tokens(text: &str) -> Vec<Token> {
     while let Some(first) = rest.chars().next() {
         let length = if first.is_whitespace() {
             first.len_utf8()
-        } else if let Some((inside, length)) = quoted(rest) {
+        } else if let Some((inside, length)) = leading_quotation(rest) {
             tokens.push(Token::new(inside, TokenKind::Quoted));
             length
-        } else if let Some((number, length)) = number(rest, tokens.last()) {
+        } else if let Some((number, length)) = leading_number(rest, tokens.last()) {
             tokens.push(Token { text: number, kind: TokenKind::Number });
             length
-        } else if let Some(word) = word(rest, tokens.last()) {
+        } else if let Some(word) = leading_word(rest, tokens.last()) {
             tokens.push(Token::new(word, TokenKind::Word));
             word.len()
         } else {
@@ -109,7 +109,7 @@ pub(super) fn tokens(text: &str) -> Vec<Token> {
 }
 
 /// Matches a quotation at the start. Returns the text inside, and the length with the quotation marks.
-fn quoted(text: &str) -> Option<(&str, usize)> {
+fn leading_quotation(text: &str) -> Option<(&str, usize)> {
     let (open, close) = [('"', '"'), ('“', '”'), ('„', '“'), ('«', '»'), ('`', '`'), ('\'', '\'')]
         .into_iter()
         .find(|(open, _)| text.starts_with(*open))?;
@@ -118,9 +118,9 @@ fn quoted(text: &str) -> Option<(&str, usize)> {
     Some((&inside[..end], open.len_utf8() + end + close.len_utf8()))
 }
 
-/// Matches a number at the start. Returns it without thousands separators, and its length. A minus sign belongs to it
-/// unless the token before is a number.
-fn number(text: &str, before: Option<&Token>) -> Option<(String, usize)> {
+/// Matches a number at the start. Returns it without thousands separators, and its length. A minus sign
+/// belongs to it unless the token before is a number.
+fn leading_number(text: &str, before: Option<&Token>) -> Option<(String, usize)> {
     let after_number = before.is_some_and(|token| token.kind == TokenKind::Number);
     let sign = usize::from(text.starts_with('-') && !after_number);
     let is_part = |letter: char| letter.is_ascii_digit() || letter == '.' || letter == ',';
@@ -138,7 +138,7 @@ fn number(text: &str, before: Option<&Token>) -> Option<(String, usize)> {
 }
 
 /// Matches a word at the start, including the punctuation inside paths, URLs and dates.
-fn word<'t>(text: &'t str, before: Option<&Token>) -> Option<&'t str> {
+fn leading_word<'t>(text: &'t str, before: Option<&Token>) -> Option<&'t str> {
     // After a number, `/` means division.
     let after_number = before.is_some_and(|token| token.kind == TokenKind::Number);
     let starts_path = !after_number

@@ -82,7 +82,8 @@ impl Frames {
     /// Ends the stream. Returns values that were still buffered, or an error if the stream must not end here.
     pub(crate) fn finish(&mut self) -> Result<Vec<Value>, FrameError> {
         match self {
-            // An event without a final empty line is ignored. The caller checks whether the response is complete.
+            // An event without a final empty line is ignored. The caller checks whether the response is
+            // complete.
             Frames::Events(_) => Ok(Vec::new()),
             Frames::Lines(decoder) => {
                 let mut lines = Vec::new();

@@ -11,9 +11,9 @@ pub(crate) struct Event {
 
 /// Decodes events from chunks of any size.
 ///
-/// Follows the standard: lines end with LF, CR or CR LF; an empty line ends an event; events without data and an
-/// incomplete event at the end of the stream are ignored. `id` and `retry` are ignored too, since a response cannot be
-/// resumed.
+/// Follows the standard: lines end with LF, CR or CR LF; an empty line ends an event; events without data and
+/// an incomplete event at the end of the stream are ignored. `id` and `retry` are ignored too, since a
+/// response cannot be resumed.
 #[derive(Debug, Default)]
 pub(crate) struct SseDecoder {
     line: Vec<u8>,

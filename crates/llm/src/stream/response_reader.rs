@@ -120,7 +120,8 @@ impl ResponseReader {
             if values.is_empty() {
                 continue;
             }
-            // After the last event, only the end of the body is missing. Reading it lets the connection be reused.
+            // After the last event, only the end of the body is missing. Reading it lets the connection be
+            // reused.
             let timeout = if values.iter().any(is_last) { CLOSE_TIMEOUT } else { self.settings.idle_timeout };
             self.deadline = Instant::now() + timeout;
             self.waiting_for = WaitPhase::NextToken;

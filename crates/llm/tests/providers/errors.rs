@@ -14,8 +14,8 @@ fn error_response(status: u16, headers: &[(&str, &str)], body: Value) -> Scripte
     ScriptedResponse::Error { status, headers, body }
 }
 
-/// The provider sends these responses and then a successful one. Checks the delays in milliseconds, and whether the
-/// request succeeds.
+/// The provider sends these responses and then a successful one. Checks the delays in milliseconds, and
+/// whether the request succeeds.
 async fn check(responses: Vec<ScriptedResponse>, delays: &[u64], succeeds: bool) -> Option<ModelError> {
     let count = responses.len();
     let script =
@@ -131,7 +131,7 @@ async fn a_rejected_tool_is_reported_by_its_mcp_name() {
 }
 
 #[tokio::test]
-async fn a_page_instead_of_an_answer_is_told() {
+async fn a_web_page_and_a_redirect_are_errors() {
     for kind in ["text/html", "text/plain"] {
         let page = ScriptedResponse::Raw {
             status: 200,

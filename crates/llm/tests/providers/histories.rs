@@ -77,7 +77,8 @@ async fn check(first: Api, second: Api, config: Value) {
         Role::User,
         vec![Block::Content(Content::text("What is this, and where?")), image],
     )];
-    // The first provider makes calls and responds, then the second one does, then the first one responds again.
+    // The first provider makes calls and responds, then the second one does, then the first one responds
+    // again.
     for (endpoint, calls) in [
         (&first_endpoint, true),
         (&first_endpoint, false),

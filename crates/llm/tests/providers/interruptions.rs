@@ -8,8 +8,8 @@ use crate::harness::{TestEndpoint, question, text_of};
 
 /// Interrupts the connection after each event of a stream in turn.
 ///
-/// Before the first event, the endpoint retries. After it, the endpoint never retries: it returns an error, or the
-/// complete response if only metadata was missing.
+/// Before the first event, the endpoint retries. After it, the endpoint never retries: it returns an error,
+/// or the complete response if only metadata was missing.
 async fn check(api: Api) {
     let output = ModelOutput::text("Some words before the call. ").call(
         "call00001",
