@@ -47,7 +47,7 @@ pub(crate) fn read(value: Option<&Value>, place: &str) -> Result<Settings, Failu
     let models = match &keys.models {
         Value::Null => EndpointConfigs::default(),
         models => EndpointConfigs::read(models).map_err(|error| {
-            let words = format!("{place}: `toolwire.models.{}`: {}", error.place, error.problem);
+            let words = format!("{place}: `toolwire.models.{}`: {}", error.path, error.problem);
             Failure::usage(shown(&words)).with_hint(error.hint())
         })?,
     };

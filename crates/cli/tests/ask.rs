@@ -386,7 +386,7 @@ fn wrong_usage_is_told_with_what_to_write() {
     for (arguments, problem, hint) in [
         (
             vec!["Hi", "--model", "opnai/gpt-5.2"],
-            "no provider is called `opnai`",
+            "unknown provider `opnai`",
             "did you mean `openai/gpt-5.2`?",
         ),
         (vec!["Hi", "--model", "openai/gpt-5.2"], "needs a key", "OPENAI_API_KEY"),

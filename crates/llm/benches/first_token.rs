@@ -1,8 +1,9 @@
-//! How much later than the bytes themselves the first piece of text comes.
+//! Measures how much an endpoint delays the first text of a streamed response.
 //!
-//! The same stream is read by a bare `reqwest` client (until the first event with text in it is there, not parsed) and
-//! through an endpoint (until the first `ModelEvent::Text`), in turns, with 50 tools in the request. The server answers at
-//! once, so what differs is what the endpoint does: writing the request, framing, parsing, reading.
+//! The same stream is read by a bare `reqwest` client (until the first event with text arrives, without
+//! parsing) and through an endpoint (until the first `ModelEvent::Text`), in turns, with 50 tools in the
+//! request. The server responses at once, so what differs is what the endpoint does: writing the request,
+//! framing, parsing, reading.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ const GOAL: Duration = Duration::from_millis(1);
 fn request() -> ModelRequest {
     let tool = |number: usize| {
         let properties: Value = (0..8)
-            .map(|n| (format!("parameter_{n}"), json!({"type": "string", "description": "Something to say"})))
+            .map(|n| (format!("parameter_{n}"), json!({"type": "string", "description": "A parameter"})))
             .collect::<serde_json::Map<_, _>>()
             .into();
         let schema = json!({"type": "object", "properties": properties, "required": ["parameter_0"]});
@@ -34,8 +35,12 @@ fn request() -> ModelRequest {
     }
 }
 
-async fn bare(client: &reqwest::Client, url: &str, body: &str) -> Result<Duration, Box<dyn Error>> {
-    let begun = Instant::now();
+async fn time_bare_client(
+    client: &reqwest::Client,
+    url: &str,
+    body: &str,
+) -> Result<Duration, Box<dyn Error>> {
+    let start = Instant::now();
     let request = client
         .post(url)
         .bearer_auth(API_KEY)
@@ -43,51 +48,52 @@ async fn bare(client: &reqwest::Client, url: &str, body: &str) -> Result<Duratio
         .header("accept", "text/event-stream")
         .body(body.to_owned());
     let mut bytes = request.send().await?.error_for_status()?.bytes_stream();
-    let mut held = Vec::new();
+    let mut buffer = Vec::new();
     let mut first = None;
     while let Some(chunk) = bytes.next().await {
-        held.extend_from_slice(&chunk?);
-        let has_text = held.windows(11).any(|window| window == b"\"content\":\"");
-        if first.is_none() && has_text && held.windows(5).any(|window| window == b"Hello") {
-            first = Some(begun.elapsed());
+        buffer.extend_from_slice(&chunk?);
+        let has_text = buffer.windows(11).any(|window| window == b"\"content\":\"");
+        if first.is_none() && has_text && buffer.windows(5).any(|window| window == b"Hello") {
+            first = Some(start.elapsed());
         }
     }
-    first.ok_or_else(|| "no text came".into())
+    first.ok_or_else(|| "no text was received".into())
 }
 
-async fn through(endpoint: &Endpoint, request: ModelRequest) -> Result<Duration, Box<dyn Error>> {
-    let begun = Instant::now();
+async fn time_endpoint(endpoint: &Endpoint, request: ModelRequest) -> Result<Duration, Box<dyn Error>> {
+    let start = Instant::now();
     let mut events = endpoint.ask(request);
     let mut first = None;
     while let Some(event) = events.next().await {
         if let ModelEvent::Text(_) = event?
             && first.is_none()
         {
-            first = Some(begun.elapsed());
+            first = Some(start.elapsed());
         }
     }
-    first.ok_or_else(|| "no text came".into())
+    first.ok_or_else(|| "no text was received".into())
 }
 
-/// How long the processors have worked for this process, where that can be read; a busy machine does not change it.
-fn worked() -> Option<Duration> {
-    let mut all = 0;
+/// Returns the CPU time of this process, if the system reports it. Other load on the machine does not change
+/// it.
+fn cpu_time() -> Option<Duration> {
+    let mut nanoseconds = 0;
     for task in std::fs::read_dir("/proc/self/task").ok()? {
         let text = std::fs::read_to_string(task.ok()?.path().join("schedstat")).ok()?;
-        all += text.split(' ').next()?.parse::<u64>().ok()?;
+        nanoseconds += text.split(' ').next()?.parse::<u64>().ok()?;
     }
-    Some(Duration::from_nanos(all))
+    Some(Duration::from_nanos(nanoseconds))
 }
 
-fn middle(mut times: Vec<Duration>, share: f64) -> Duration {
+fn percentile(mut times: Vec<Duration>, fraction: f64) -> Duration {
     times.sort();
-    times[((times.len() - 1) as f64 * share) as usize]
+    times[((times.len() - 1) as f64 * fraction) as usize]
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let said = ModelOutput::text("Hello there, this is a short answer in a few pieces.");
-    let script = Script::from_fn(move |_| ScriptedResponse::Output(said.clone()));
+    let output = ModelOutput::text("Hello there, this is a short response in a few chunks.");
+    let script = Script::from_fn(move |_| ScriptedResponse::Output(output.clone()));
     let provider = FakeProvider::start(Api::OpenAiChat, script).await;
     let config: EndpointConfig =
         serde_json::from_value(json!({"baseUrl": provider.base_url(), "apiKey": API_KEY}))?;
@@ -100,50 +106,50 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let url = format!("{}/chat/completions", provider.base_url());
 
     let (mut bare_times, mut times) = (Vec::new(), Vec::new());
-    let (mut bare_work, mut work) = (Vec::new(), Vec::new());
+    let (mut bare_cpu_times, mut cpu_times) = (Vec::new(), Vec::new());
     for round in 0..ROUNDS + 20 {
-        let begun = worked();
-        let one = bare(&client, &url, &body).await?;
-        let between = worked();
-        let other = through(&endpoint, request.clone()).await?;
-        let ended = worked();
+        let start = cpu_time();
+        let one = time_bare_client(&client, &url, &body).await?;
+        let between = cpu_time();
+        let other = time_endpoint(&endpoint, request.clone()).await?;
+        let ended = cpu_time();
         if round >= 20 {
             bare_times.push(one);
             times.push(other);
-            if let (Some(begun), Some(between), Some(ended)) = (begun, between, ended) {
-                bare_work.push(between.saturating_sub(begun));
-                work.push(ended.saturating_sub(between));
+            if let (Some(start), Some(between), Some(ended)) = (start, between, ended) {
+                bare_cpu_times.push(between.saturating_sub(start));
+                cpu_times.push(ended.saturating_sub(between));
             }
         }
     }
     println!(
-        "first token of a streamed answer, 50 tools and 20 messages in the request, {ROUNDS} rounds in turns"
+        "first token of a streamed response, 50 tools and 20 messages in the request, {ROUNDS} alternating rounds"
     );
     println!("{:>6} {:>12} {:>12} {:>12}", "", "bare reqwest", "endpoint", "added");
-    let mut added_in_the_middle = Duration::ZERO;
-    for (label, share) in [("p10", 0.1), ("p50", 0.5), ("p90", 0.9)] {
-        let (one, other) = (middle(bare_times.clone(), share), middle(times.clone(), share));
+    let mut median_added = Duration::ZERO;
+    for (label, fraction) in [("p10", 0.1), ("p50", 0.5), ("p90", 0.9)] {
+        let (one, other) = (percentile(bare_times.clone(), fraction), percentile(times.clone(), fraction));
         let added = other.saturating_sub(one);
-        if share == 0.5 {
-            added_in_the_middle = added;
+        if fraction == 0.5 {
+            median_added = added;
         }
         println!("{label:>6} {one:>12.1?} {other:>12.1?} {added:>12.1?}");
     }
-    if !work.is_empty() {
-        let (one, other) = (middle(bare_work, 0.5), middle(work, 0.5));
+    if !cpu_times.is_empty() {
+        let (one, other) = (percentile(bare_cpu_times, 0.5), percentile(cpu_times, 0.5));
         let added = other.saturating_sub(one);
-        println!("processor time of the whole answer, server and client, p50:");
+        println!("CPU time of the complete response, server and client, p50:");
         println!("{:>6} {one:>12.1?} {other:>12.1?} {added:>12.1?}", "");
     }
-    let mut writing = Vec::new();
+    let mut write_times = Vec::new();
     for _ in 0..ROUNDS {
-        let begun = Instant::now();
+        let start = Instant::now();
         let body = write_request(Dialect::OpenAi, &request, &toolset, &options)?;
         std::hint::black_box(serde_json::to_vec(&body)?);
-        writing.push(begun.elapsed());
+        write_times.push(start.elapsed());
     }
-    println!("of which writing the request of {} bytes: {:.1?}", body.len(), middle(writing, 0.5));
-    let verdict = if added_in_the_middle < GOAL { "kept" } else { "MISSED" };
-    println!("goal: under {GOAL:?} added in the middle: {verdict}");
+    println!("of which writing the request of {} bytes: {:.1?}", body.len(), percentile(write_times, 0.5));
+    let verdict = if median_added < GOAL { "met" } else { "MISSED" };
+    println!("goal: median under {GOAL:?} added: {verdict}");
     Ok(())
 }

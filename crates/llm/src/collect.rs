@@ -1,23 +1,24 @@
-//! A whole answer is its stream, collected.
+//! Collects a stream of events into the complete response.
 
 use futures::{Stream, StreamExt};
 use toolwire_contract::{ModelError, ModelEvent, ModelResponse};
 
-/// Waits for the whole answer of a stream that [`Model::ask`](toolwire_contract::Model::ask) gave.
+/// Reads the stream of [`Model::ask`](toolwire_contract::Model::ask) to its end and returns the complete
+/// response.
 pub async fn collect(
     stream: impl Stream<Item = Result<ModelEvent, ModelError>>,
 ) -> Result<ModelResponse, ModelError> {
     let mut stream = std::pin::pin!(stream);
-    let mut answer = None;
-    // To its end, so that the connection below is free for the next request.
+    let mut response = None;
+    // Read to the end, so that the connection can be reused for the next request.
     while let Some(event) = stream.next().await {
-        if let ModelEvent::Response(whole) = event? {
-            answer = Some(whole);
+        if let ModelEvent::Response(complete) = event? {
+            response = Some(complete);
         }
     }
-    answer.ok_or_else(|| ModelError::Broken {
+    response.ok_or_else(|| ModelError::Broken {
         model: "model".to_owned(),
-        problem: "it ended without an answer".to_owned(),
+        problem: "the stream ended without a response".to_owned(),
     })
 }
 
@@ -29,15 +30,15 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_answer_is_what_comes_last() {
-        let answer = ModelResponse {
+    async fn the_last_event_is_the_response() {
+        let response = ModelResponse {
             message: Message::assistant("hi"),
             stop: StopReason::End,
             usage: None,
             unusable: vec![],
         };
-        let events = [ModelEvent::Text("hi".to_owned()), ModelEvent::Response(answer.clone())];
-        assert_eq!(collect(stream::iter(events.map(Ok))).await, Ok(answer));
+        let events = [ModelEvent::Text("hi".to_owned()), ModelEvent::Response(response.clone())];
+        assert_eq!(collect(stream::iter(events.map(Ok))).await, Ok(response));
         assert!(matches!(collect(stream::iter([])).await, Err(ModelError::Broken { .. })));
     }
 }

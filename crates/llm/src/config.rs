@@ -1,7 +1,7 @@
-//! What a user may say about an endpoint.
+//! User configuration of endpoints.
 //!
-//! The command line reads it from `toolwire.models` of `mcp.json`: an object of endpoints, each under the name it is asked
-//! for by. A name that is a provider's holds for all models of that provider.
+//! The command line reads it from `toolwire.models` in `mcp.json`: an object that maps model names to
+//! endpoints. An entry named after a provider applies to all models of that provider.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,141 +9,148 @@ use std::time::Duration;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
-use toolwire_contract::{Usage, parse_duration as parse_time};
+use toolwire_contract::{Usage, parse_duration};
 
 use crate::Secret;
 
-/// What a user may say about an endpoint. Everything can be left out.
+/// The configuration of one endpoint. All fields are optional.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[non_exhaustive]
 #[serde(rename_all = "camelCase", default)]
 pub struct EndpointConfig {
-    /// A name in the table of providers; without, the name says it.
+    /// The provider; by default, the part of the model name before the `/`.
     pub provider: Option<String>,
-    /// What the provider calls the model (Azure and DIAL: the deployment); without, the name says it.
+    /// The provider's name for the model (Azure and DIAL: the deployment); by default, the part after the
+    /// `/`.
     pub model: Option<String>,
-    /// Which of OpenAI's APIs.
+    /// The OpenAI API to use.
     pub api: Option<Api>,
     pub base_url: Option<String>,
     pub api_key: Option<Secret>,
-    /// The variable that holds the key, instead of the provider's usual one.
+    /// The environment variable that holds the key, instead of the provider's default.
     pub api_key_variable: Option<String>,
     /// Sent with every request.
     pub headers: BTreeMap<String, Secret>,
-    /// Azure and DIAL: `api-version`.
+    /// The `api-version` of Azure and DIAL.
     pub api_version: Option<String>,
-    /// Bedrock.
+    /// The AWS region of Bedrock.
     pub region: Option<String>,
-    /// Whether the model is held to the schemas of the tools.
+    /// Whether the provider enforces the schemas of the tools.
     pub strict: bool,
-    /// Whether answers are streamed; they are.
+    /// Whether responses are streamed; true by default.
     pub stream: Option<bool>,
     pub timeouts: Timeouts,
-    /// How many times it is asked again after a failure that may pass.
+    /// How many times a request is retried after a transient failure.
     pub retries: Option<u32>,
     pub price: Option<Price>,
-    /// Tokens of request and answer together.
+    /// The context window: tokens of request and response together.
     pub context_tokens: Option<u64>,
-    /// The most tools in one request.
+    /// The maximum number of tools in one request.
     pub max_tools: Option<usize>,
-    /// Where a request does not say it.
+    /// The output limit of requests that set none.
     pub max_output_tokens: Option<u64>,
-    /// Whether the model sees images; it does.
+    /// Whether the model accepts images; true by default.
     pub images: Option<bool>,
-    /// Whether the model reads files such as PDF; it does.
+    /// Whether the model accepts files such as PDF; true by default.
     pub files: Option<bool>,
-    /// Whether the model hears.
+    /// Whether the model accepts audio.
     pub audio: bool,
-    /// Whether a call may be demanded; thinking models may refuse it.
+    /// Whether a tool call can be forced; some reasoning models reject that.
     pub forced_choice: Option<bool>,
-    /// Whether several calls at once are allowed; without, as the provider likes.
+    /// Whether the model may make several calls at once; the provider decides by default.
     pub parallel_calls: Option<bool>,
-    /// Whether reasoning of earlier answers goes back (Chat Completions); without, where the provider is known to want it.
+    /// Whether reasoning of earlier responses is sent back (Chat Completions); by default, if the provider
+    /// expects it.
     pub reasoning: Option<bool>,
-    /// Whether encrypted reasoning is asked for (Responses); models that do not reason refuse it.
+    /// Whether encrypted reasoning is requested (Responses); models without reasoning reject it.
     pub encrypted_reasoning: Option<bool>,
-    /// Whether a stream is asked for its usage; without, where the provider is known to take the question.
+    /// Whether streams request token usage; by default, if the provider supports it.
     pub stream_usage: Option<bool>,
-    /// Fields of every request, as the provider names them (`reasoning_effort`); they win.
+    /// Extra fields of every request, such as `reasoning_effort`. They override the generated fields.
     pub request: Map<String, Value>,
 }
 
-/// Which of OpenAI's APIs.
+/// One of OpenAI's APIs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[non_exhaustive]
 #[serde(rename_all = "camelCase")]
 pub enum Api {
+    /// Chat Completions.
     Chat,
     Responses,
 }
 
-/// How long an endpoint may take: seconds, or text such as `"500ms"`, `"30s"`, `"2m"`.
+/// Timeouts of an endpoint: seconds, or text such as `"500ms"`, `"30s"`, `"2m"`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Timeouts {
-    /// To take a connection; 10 s.
-    #[serde(deserialize_with = "parse_duration")]
+    /// Until the connection is established; 10 s by default.
+    #[serde(deserialize_with = "deserialize_duration")]
     pub connect: Option<Duration>,
-    /// To begin its answer; 5 min. A model that thinks, or does not stream, takes its time.
-    #[serde(deserialize_with = "parse_duration")]
+    /// Until the response begins; 5 min by default. Reasoning models and responses that are not streamed are
+    /// slow.
+    #[serde(deserialize_with = "deserialize_duration")]
     pub first_token: Option<Duration>,
-    /// To go on with it; 2 min.
-    #[serde(deserialize_with = "parse_duration")]
+    /// Between two parts of the response; 2 min by default.
+    #[serde(deserialize_with = "deserialize_duration")]
     pub silence: Option<Duration>,
 }
 
-/// US dollars for a million tokens, for providers that do not say what an answer cost.
+/// Prices in US dollars per million tokens, for providers that do not report the cost of a response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Price {
     pub input: f64,
     pub output: f64,
-    /// For input that was cached; without, as other input.
+    /// For cached input; by default, the price of other input.
     pub cached_input: Option<f64>,
 }
 
-/// The endpoints of a configuration, and the keys in it that nothing knows.
+/// The configured endpoints, and the unknown keys in the configuration.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EndpointConfigs {
     pub endpoints: BTreeMap<String, EndpointConfig>,
-    /// Each with its way from the top, such as `work.timeouts.conect`: for a warning.
+    /// The full path of each key, such as `work.timeouts.conect`, for a warning.
     pub unknown_keys: Vec<String>,
 }
 
-/// A configuration that cannot be read.
+/// An invalid configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{place}`: {problem}")]
+#[error("`{path}`: {problem}")]
 pub struct ConfigError {
-    pub place: String,
+    /// The path of the invalid key, such as `work.retries`.
+    pub path: String,
     pub problem: String,
 }
 
 impl ConfigError {
-    /// The next thing to try, in one line.
+    /// Suggests what to do, in one line.
     pub fn hint(&self) -> &'static str {
         "the keys of an endpoint are described in the guide, under `toolwire.models`"
     }
 }
 
 impl EndpointConfigs {
-    /// Reads what stands under `toolwire.models`.
+    /// Reads the value of `toolwire.models`.
     pub fn read(value: &Value) -> Result<EndpointConfigs, ConfigError> {
         let mut unknown_keys = Vec::new();
         let mut track = serde_path_to_error::Track::new();
         let tracked = serde_path_to_error::Deserializer::new(value, &mut track);
-        let mut note = |path: serde_ignored::Path<'_>| unknown_keys.push(path.to_string());
-        let ignoring = serde_ignored::Deserializer::new(tracked, &mut note);
+        let mut record_unknown = |path: serde_ignored::Path<'_>| unknown_keys.push(path.to_string());
+        let ignoring = serde_ignored::Deserializer::new(tracked, &mut record_unknown);
         let read = BTreeMap::<String, EndpointConfig>::deserialize(ignoring);
-        let endpoints = read
-            .map_err(|error| ConfigError { place: track.path().to_string(), problem: error.to_string() })?;
+        let endpoints =
+            read.map_err(|error| ConfigError { path: track.path().to_string(), problem: error.to_string() })?;
         Ok(EndpointConfigs { endpoints, unknown_keys })
     }
 }
 
 impl Price {
-    /// What an answer cost, in billionths of a dollar.
-    pub fn of(&self, usage: &Usage) -> u64 {
+    /// Returns the cost of a response, in billionths of a dollar.
+    pub(crate) fn cost_nanodollars(&self, usage: &Usage) -> u64 {
         let cached = usage.cached_tokens.min(usage.input_tokens);
         let fresh = usage.input_tokens - cached;
-        // A dollar for a million tokens is a thousand billionths for one.
+        // One dollar per million tokens is 1000 billionths per token.
         let nanodollars = 1000.0
             * (fresh as f64 * self.input
                 + cached as f64 * self.cached_input.unwrap_or(self.input)
@@ -152,14 +159,16 @@ impl Price {
     }
 }
 
-fn parse_duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+fn deserialize_duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
     let text = match Option::<Value>::deserialize(deserializer)? {
         None | Some(Value::Null) => return Ok(None),
         Some(Value::String(text)) => text,
         Some(other) => other.to_string(),
     };
-    parse_time(&text).map(Some).ok_or_else(|| {
-        D::Error::custom(format!("`{text}` is no time such as `30` (seconds), `\"500ms\"` or `\"2m\"`"))
+    parse_duration(&text).map(Some).ok_or_else(|| {
+        D::Error::custom(format!(
+            "`{text}` is not a duration such as `30` (seconds), `\"500ms\"` or `\"2m\"`"
+        ))
     })
 }
 
@@ -220,44 +229,44 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_nothing_knows_is_named_with_its_place() {
+    fn unknown_keys_are_reported_with_their_path() {
         let value = json!({"work": {"modle": "x", "timeouts": {"conect": 1}, "request": {"anything": 1}}});
         let read = EndpointConfigs::read(&value).expect("a configuration");
         assert_eq!(read.unknown_keys, ["work.modle", "work.timeouts.conect"]);
     }
 
     #[track_caller]
-    fn check_refused(value: Value, expected: &str) {
-        let refused = EndpointConfigs::read(&value).expect_err("the case is no configuration");
-        assert_eq!(refused.to_string(), expected);
+    fn check_error(value: Value, expected: &str) {
+        let error = EndpointConfigs::read(&value).expect_err("the configuration is invalid");
+        assert_eq!(error.to_string(), expected);
     }
 
     #[test]
-    fn a_wrong_value_is_told_with_its_place() {
-        check_refused(
+    fn an_invalid_value_is_reported_with_its_path() {
+        check_error(
             json!({"work": {"timeouts": {"silence": "soon"}}}),
-            "`work.timeouts.silence`: `soon` is no time such as `30` (seconds), `\"500ms\"` or `\"2m\"`",
+            "`work.timeouts.silence`: `soon` is not a duration such as `30` (seconds), `\"500ms\"` or `\"2m\"`",
         );
-        check_refused(
+        check_error(
             json!({"work": {"retries": "many"}}),
             "`work.retries`: invalid type: string \"many\", expected u32",
         );
     }
 
     #[test]
-    fn no_key_shows() {
+    fn debug_output_hides_keys() {
         let value = json!({"work": {"apiKey": "sk-1", "headers": {"x-key": "sk-2"}}});
-        let shown = format!("{:?}", EndpointConfigs::read(&value).expect("a configuration"));
-        assert!(shown.contains('…') && !shown.contains("sk-"), "{shown}");
+        let debug = format!("{:?}", EndpointConfigs::read(&value).expect("a configuration"));
+        assert!(debug.contains('…') && !debug.contains("sk-"), "{debug}");
     }
 
     #[test]
-    fn tokens_cost_what_they_cost() {
+    fn the_cost_follows_from_the_prices() {
         let usage =
             Usage { input_tokens: 1_000_000, output_tokens: 500, cached_tokens: 400_000, ..Usage::default() };
         let price = Price { input: 2.5, output: 10.0, cached_input: Some(1.25) };
-        assert_eq!(price.of(&usage), 1_500_000_000 + 500_000_000 + 5_000_000);
-        assert_eq!(Price { cached_input: None, ..price }.of(&usage), 2_505_000_000);
-        assert_eq!(Price { input: -1.0, output: f64::NAN, cached_input: None }.of(&usage), 0);
+        assert_eq!(price.cost_nanodollars(&usage), 1_500_000_000 + 500_000_000 + 5_000_000);
+        assert_eq!(Price { cached_input: None, ..price }.cost_nanodollars(&usage), 2_505_000_000);
+        assert_eq!(Price { input: -1.0, output: f64::NAN, cached_input: None }.cost_nanodollars(&usage), 0);
     }
 }

@@ -1,4 +1,4 @@
-//! A provider's endpoint, as a model.
+//! A provider's endpoint as a [`Model`].
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,57 +8,62 @@ use futures::stream::{self, BoxStream};
 use toolwire_contract::{Model, ModelError, ModelEvent, ModelLimits, ModelRequest};
 use toolwire_dialect::Dialect;
 
-use crate::client::Clients;
-use crate::settings::{EndpointError, Settings};
-use crate::stream::Asking;
-use crate::toolsets::Toolsets;
-use crate::{Clock, EndpointConfig, Pacing};
+use crate::clock::SystemClock;
+use crate::http_clients::HttpClients;
+use crate::settings::{EndpointError, EndpointSettings};
+use crate::stream::EventStream;
+use crate::toolset_cache::ToolsetCache;
+use crate::{Clock, EndpointConfig};
 
-/// A provider's endpoint, as a model. Clones share its connections and its tools.
+/// A provider's endpoint as a [`Model`]. Clones share connections and converted tools.
 #[derive(Clone)]
 pub struct Endpoint {
-    pub(crate) settings: Arc<Settings>,
+    pub(crate) settings: Arc<EndpointSettings>,
     pub(crate) client: reqwest::Client,
-    pub(crate) toolsets: Arc<Toolsets>,
-    pub(crate) pacing: Arc<dyn Pacing>,
+    pub(crate) toolset_cache: Arc<ToolsetCache>,
+    pub(crate) clock: Arc<dyn Clock>,
 }
 
 impl Endpoint {
-    /// The endpoint of a model as people write it. `lookup` stands for the environment, which is not read here.
+    /// Creates the endpoint of a model such as `openai/gpt-5.2`. `lookup` reads environment variables; the
+    /// crate itself does not access the environment.
     ///
-    /// [`Models`](crate::Models) makes endpoints that share their connections.
+    /// Use [`Models`](crate::Models) to create several endpoints that share their connections.
     pub fn new(
         name: &str,
         config: &EndpointConfig,
         lookup: impl Fn(&str) -> Option<String>,
     ) -> Result<Endpoint, EndpointError> {
-        let clients = Clients::new(&lookup)?;
-        Endpoint::with_clients(Settings::new(name, config, &lookup)?, &clients)
+        let clients = HttpClients::new(&lookup)?;
+        Endpoint::with_clients(EndpointSettings::new(name, config, &lookup)?, &clients)
     }
 
-    pub(crate) fn with_clients(settings: Settings, clients: &Clients) -> Result<Endpoint, EndpointError> {
-        let client = clients.client(settings.connect)?;
+    pub(crate) fn with_clients(
+        settings: EndpointSettings,
+        clients: &HttpClients,
+    ) -> Result<Endpoint, EndpointError> {
+        let client = clients.client(settings.connect_timeout)?;
         Ok(Endpoint {
             settings: Arc::new(settings),
             client,
-            toolsets: Arc::default(),
-            pacing: Arc::new(Clock),
+            toolset_cache: Arc::default(),
+            clock: Arc::new(SystemClock),
         })
     }
 
-    /// The same endpoint with another clock between its attempts.
+    /// Replaces the clock that is used for retries.
     #[must_use]
-    pub fn with_pacing(self, pacing: Arc<dyn Pacing>) -> Endpoint {
-        Endpoint { pacing, ..self }
+    pub fn with_clock(self, clock: Arc<dyn Clock>) -> Endpoint {
+        Endpoint { clock, ..self }
     }
 
-    /// In whose words it is asked.
+    /// The API dialect of its requests.
     pub fn dialect(&self) -> Dialect {
         self.settings.dialect
     }
 
-    /// Where it is asked.
-    pub fn address(&self) -> &str {
+    /// The URL that requests are sent to.
+    pub fn url(&self) -> &str {
         self.settings.url.as_str()
     }
 }
@@ -73,10 +78,10 @@ impl Model for Endpoint {
     }
 
     fn ask(&self, request: ModelRequest) -> BoxStream<'_, Result<ModelEvent, ModelError>> {
-        let asking = Asking::new(self, request);
-        stream::unfold(asking, |mut asking| async move {
-            let event = asking.next().await?;
-            Some((event, asking))
+        let events = EventStream::new(self, request);
+        stream::unfold(events, |mut events| async move {
+            let event = events.next().await?;
+            Some((event, events))
         })
         .boxed()
     }

@@ -1,36 +1,35 @@
 #![doc = include_str!("../README.md")]
-// The error of a model holds what its provider said, whole; it is rare, and moved once.
+// `ModelError` holds the complete error of the provider. Errors are rare and moved once.
 #![allow(clippy::result_large_err)]
 
+// Configuration: model name, user configuration and environment variables.
 mod config;
-mod name;
+mod model_name;
 mod providers;
-mod settings; // name + configuration + variables
+mod settings;
 
-mod client;
+// Requests and responses.
 mod endpoint;
-mod models;
-mod stream; // asks and reads
-
-mod collect;
 mod frames;
-mod pacing;
-mod refusal;
+mod http_clients;
+mod models;
+mod provider_error;
 mod retry;
 mod sign;
-mod toolsets;
+mod stream;
+mod toolset_cache;
 
+mod clock;
+mod collect;
 mod demo;
 
+pub use clock::Clock;
 pub use collect::collect;
 pub use config::{Api, ConfigError, EndpointConfig, EndpointConfigs, Price, Timeouts};
 pub use demo::Demo;
 pub use endpoint::Endpoint;
-pub use frames::Framing;
+pub use model_name::InvalidModelName;
 pub use models::Models;
-pub use name::{InvalidModelName, ModelName};
-pub use pacing::{Clock, Pacing};
-pub use providers::{Auth, Key, PROVIDERS, Provider};
-pub use retry::Retries;
+pub use providers::{PROVIDERS, Provider};
 pub use settings::EndpointError;
 pub use toolwire_contract::Secret;

@@ -1,73 +1,73 @@
-//! The table of providers: where each is, how it wants to be asked, and what it calls its key.
+//! The table of providers: URLs, authentication, environment variables and limits.
 
 use toolwire_dialect::{Dialect, OutputLimit};
 
-use crate::Framing;
+use crate::frames::Framing;
 
-/// One provider. Everything here can be overruled for an endpoint.
+/// A provider and its defaults. The configuration of an endpoint can override them.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Provider {
-    /// As it stands before the `/` in the name of a model.
+    /// The part before the `/` in a model name.
     pub name: &'static str,
-    pub dialect: Dialect,
-    /// The dialect that holds the model to the schemas, where there is one.
-    pub strict: Option<Dialect>,
-    /// `None` where every user has another one. `{region}` is filled in.
-    pub base_url: Option<&'static str>,
-    /// Variables that give another base URL, the first that is set counts.
-    pub base_url_variables: &'static [&'static str],
-    /// Variables that hold the key, the first that is set counts.
-    pub key_variables: &'static [&'static str],
-    pub key: Key,
-    pub auth: Auth,
-    /// After the base URL; `{model}` and `{api-version}` are filled in.
-    pub path: &'static str,
-    /// The path for a streamed answer, where it is another one.
-    pub streaming_path: Option<&'static str>,
-    pub framing: Framing,
+    pub(crate) dialect: Dialect,
+    /// The dialect in which the provider enforces the schemas of the tools, if it has one.
+    pub(crate) strict: Option<Dialect>,
+    /// `None` if every user has their own. `{region}` is replaced.
+    pub(crate) base_url: Option<&'static str>,
+    /// Environment variables for another base URL; the first that is set is used.
+    pub(crate) base_url_variables: &'static [&'static str],
+    /// Environment variables for the key; the first that is set is used.
+    pub(crate) key_variables: &'static [&'static str],
+    pub(crate) key: KeyRequirement,
+    pub(crate) auth: Auth,
+    /// Appended to the base URL; `{model}` and `{api-version}` are replaced.
+    pub(crate) path: &'static str,
+    /// The path for streamed responses, if it differs.
+    pub(crate) streaming_path: Option<&'static str>,
+    pub(crate) framing: Framing,
     /// Sent with every request.
-    pub headers: &'static [(&'static str, &'static str)],
-    /// For `{api-version}`.
-    pub api_version: Option<&'static str>,
-    pub api_version_variables: &'static [&'static str],
-    /// The most tools in one request.
-    pub most_tools: Option<usize>,
-    /// What it calls the limit of the output, where it is not what the dialect says.
-    pub output_limit: Option<OutputLimit>,
-    /// Whether one tool may be demanded by its name, where it is not as the dialect says.
-    pub named_choice: Option<bool>,
-    /// Whether reasoning of earlier answers goes back, where it is not as the dialect says.
-    pub reasoning: Option<bool>,
+    pub(crate) headers: &'static [(&'static str, &'static str)],
+    /// The default of `{api-version}`.
+    pub(crate) api_version: Option<&'static str>,
+    pub(crate) api_version_variables: &'static [&'static str],
+    /// The maximum number of tools in one request.
+    pub(crate) max_tools: Option<usize>,
+    /// The field for the output limit, if it differs from the dialect's.
+    pub(crate) output_limit: Option<OutputLimit>,
+    /// Whether a call of one named tool can be forced, if it differs from the dialect.
+    pub(crate) named_choice: Option<bool>,
+    /// Whether reasoning of earlier responses is sent back, if it differs from the dialect.
+    pub(crate) reasoning: Option<bool>,
 }
 
-/// Whether a key is asked for.
+/// Whether a provider requires a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Key {
-    Needed,
-    /// Sent if there is one.
+pub(crate) enum KeyRequirement {
+    Required,
+    /// Sent if one is set.
     Optional,
 }
 
-/// How the key is sent.
+/// How requests are authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Auth {
+pub(crate) enum Auth {
     /// `Authorization: Bearer …`
     Bearer,
-    /// In a header of this name.
+    /// The key in a header of this name.
     Header(&'static str),
-    /// A Bedrock API key as a bearer, or a signature made with AWS credentials.
+    /// A Bedrock API key as a bearer token, or a signature with AWS credentials.
     Aws,
 }
 
-/// What most have in common: OpenAI's Chat Completions with a bearer key.
-const CHAT: Provider = Provider {
+/// The defaults of most providers: OpenAI's Chat Completions with a bearer token.
+const CHAT_COMPLETIONS: Provider = Provider {
     name: "",
     dialect: Dialect::OpenAi,
     strict: None,
     base_url: None,
     base_url_variables: &[],
     key_variables: &[],
-    key: Key::Needed,
+    key: KeyRequirement::Required,
     auth: Auth::Bearer,
     path: "/chat/completions",
     streaming_path: None,
@@ -75,22 +75,22 @@ const CHAT: Provider = Provider {
     headers: &[],
     api_version: None,
     api_version_variables: &[],
-    most_tools: Some(128),
+    max_tools: Some(128),
     output_limit: None,
     named_choice: None,
     reasoning: None,
 };
 
-/// An OpenAI-compatible endpoint that nothing else is known of: what a bare name means.
-pub(crate) static COMPATIBLE: Provider = Provider {
+/// An unknown OpenAI-compatible endpoint, used for bare model names.
+pub(crate) static OPENAI_COMPATIBLE: Provider = Provider {
     base_url_variables: &["OPENAI_BASE_URL"],
     key_variables: &["OPENAI_API_KEY"],
-    key: Key::Optional,
+    key: KeyRequirement::Optional,
     output_limit: Some(OutputLimit::MaxTokens),
-    ..CHAT
+    ..CHAT_COMPLETIONS
 };
 
-/// Every provider, in the order they are shown.
+/// All providers, in display order.
 pub static PROVIDERS: [Provider; 16] = [
     Provider {
         name: "openai",
@@ -98,7 +98,7 @@ pub static PROVIDERS: [Provider; 16] = [
         base_url: Some("https://api.openai.com/v1"),
         base_url_variables: &["OPENAI_BASE_URL"],
         key_variables: &["OPENAI_API_KEY"],
-        ..CHAT
+        ..CHAT_COMPLETIONS
     },
     Provider {
         name: "responses",
@@ -108,7 +108,7 @@ pub static PROVIDERS: [Provider; 16] = [
         base_url_variables: &["OPENAI_BASE_URL"],
         key_variables: &["OPENAI_API_KEY"],
         path: "/responses",
-        ..CHAT
+        ..CHAT_COMPLETIONS
     },
     Provider {
         name: "anthropic",
@@ -120,8 +120,8 @@ pub static PROVIDERS: [Provider; 16] = [
         auth: Auth::Header("x-api-key"),
         path: "/v1/messages",
         headers: &[("anthropic-version", "2023-06-01")],
-        most_tools: None,
-        ..CHAT
+        max_tools: None,
+        ..CHAT_COMPLETIONS
     },
     Provider {
         name: "gemini",
@@ -132,8 +132,8 @@ pub static PROVIDERS: [Provider; 16] = [
         auth: Auth::Header("x-goog-api-key"),
         path: "/v1beta/models/{model}:generateContent",
         streaming_path: Some("/v1beta/models/{model}:streamGenerateContent?alt=sse"),
-        most_tools: Some(512),
-        ..CHAT
+        max_tools: Some(512),
+        ..CHAT_COMPLETIONS
     },
     Provider {
         name: "bedrock",
@@ -145,8 +145,8 @@ pub static PROVIDERS: [Provider; 16] = [
         path: "/model/{model}/converse",
         streaming_path: Some("/model/{model}/converse-stream"),
         framing: Framing::Aws,
-        most_tools: None,
-        ..CHAT
+        max_tools: None,
+        ..CHAT_COMPLETIONS
     },
     Provider {
         name: "azure",
@@ -157,7 +157,7 @@ pub static PROVIDERS: [Provider; 16] = [
         path: "/openai/deployments/{model}/chat/completions?api-version={api-version}",
         api_version: Some("2024-10-21"),
         api_version_variables: &["OPENAI_API_VERSION", "AZURE_OPENAI_API_VERSION"],
-        ..CHAT
+        ..CHAT_COMPLETIONS
     },
     Provider {
         name: "dial",
@@ -168,7 +168,7 @@ pub static PROVIDERS: [Provider; 16] = [
         path: "/openai/deployments/{model}/chat/completions?api-version={api-version}",
         api_version: Some("2024-10-21"),
         api_version_variables: &["DIAL_API_VERSION"],
-        ..CHAT
+        ..CHAT_COMPLETIONS
     },
     Provider {
         name: "ollama",
@@ -176,11 +176,11 @@ pub static PROVIDERS: [Provider; 16] = [
         base_url: Some("http://127.0.0.1:11434"),
         base_url_variables: &["OLLAMA_HOST"],
         key_variables: &["OLLAMA_API_KEY"],
-        key: Key::Optional,
+        key: KeyRequirement::Optional,
         path: "/api/chat",
         framing: Framing::Lines,
-        most_tools: None,
-        ..CHAT
+        max_tools: None,
+        ..CHAT_COMPLETIONS
     },
     Provider {
         name: "mistral",
@@ -188,30 +188,30 @@ pub static PROVIDERS: [Provider; 16] = [
         base_url: Some("https://api.mistral.ai/v1"),
         base_url_variables: &["MISTRAL_BASE_URL"],
         key_variables: &["MISTRAL_API_KEY"],
-        most_tools: None,
-        ..CHAT
+        max_tools: None,
+        ..CHAT_COMPLETIONS
     },
     Provider {
         name: "groq",
         dialect: Dialect::Groq,
         base_url: Some("https://api.groq.com/openai/v1"),
         key_variables: &["GROQ_API_KEY"],
-        ..CHAT
+        ..CHAT_COMPLETIONS
     },
     Provider {
         name: "deepseek",
         dialect: Dialect::DeepSeek,
         base_url: Some("https://api.deepseek.com"),
         key_variables: &["DEEPSEEK_API_KEY"],
-        ..CHAT
+        ..CHAT_COMPLETIONS
     },
     Provider {
         name: "xai",
         dialect: Dialect::Xai,
         base_url: Some("https://api.x.ai/v1"),
         key_variables: &["XAI_API_KEY"],
-        most_tools: Some(350),
-        ..CHAT
+        max_tools: Some(350),
+        ..CHAT_COMPLETIONS
     },
     Provider {
         name: "cohere",
@@ -220,29 +220,29 @@ pub static PROVIDERS: [Provider; 16] = [
         base_url_variables: &["CO_API_URL"],
         key_variables: &["CO_API_KEY", "COHERE_API_KEY"],
         path: "/v2/chat",
-        most_tools: None,
-        ..CHAT
+        max_tools: None,
+        ..CHAT_COMPLETIONS
     },
     Provider {
         name: "vllm",
         base_url: Some("http://127.0.0.1:8000/v1"),
         base_url_variables: &["VLLM_BASE_URL"],
         key_variables: &["VLLM_API_KEY"],
-        key: Key::Optional,
-        most_tools: None,
+        key: KeyRequirement::Optional,
+        max_tools: None,
         output_limit: Some(OutputLimit::MaxTokens),
-        ..CHAT
+        ..CHAT_COMPLETIONS
     },
     Provider {
         name: "llamacpp",
         base_url: Some("http://127.0.0.1:8080/v1"),
         base_url_variables: &["LLAMACPP_BASE_URL"],
         key_variables: &["LLAMA_API_KEY"],
-        key: Key::Optional,
-        most_tools: None,
+        key: KeyRequirement::Optional,
+        max_tools: None,
         output_limit: Some(OutputLimit::MaxTokens),
         named_choice: Some(false),
-        ..CHAT
+        ..CHAT_COMPLETIONS
     },
     Provider {
         name: "openrouter",
@@ -250,11 +250,11 @@ pub static PROVIDERS: [Provider; 16] = [
         base_url_variables: &["OPENROUTER_BASE_URL"],
         key_variables: &["OPENROUTER_API_KEY"],
         reasoning: Some(true),
-        ..CHAT
+        ..CHAT_COMPLETIONS
     },
 ];
 
-/// The provider of this name.
+/// Returns the provider of this name.
 pub(crate) fn find(name: &str) -> Option<&'static Provider> {
     PROVIDERS.iter().find(|provider| provider.name == name)
 }
@@ -270,22 +270,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_name_stands_for_one_provider() {
+    fn provider_names_are_unique() {
         assert_eq!(names().collect::<HashSet<_>>().len(), PROVIDERS.len());
     }
 
     #[test]
-    fn no_more_tools_are_offered_than_the_dialect_knows_to_be_taken() {
-        // Servers that one runs oneself speak OpenAI's API without its limit; for Responses none is published, and that of
-        // Chat Completions is kept.
-        let others = ["vllm", "llamacpp", "responses"];
-        for provider in PROVIDERS.iter().filter(|provider| !others.contains(&provider.name)) {
-            assert_eq!(provider.most_tools, provider.dialect.max_tools(), "{}", provider.name);
+    fn tool_limits_match_those_of_the_dialect() {
+        // Self-hosted servers implement OpenAI's API without its limit. OpenAI publishes no limit for
+        // Responses, so the limit of Chat Completions is used.
+        let exceptions = ["vllm", "llamacpp", "responses"];
+        for provider in PROVIDERS.iter().filter(|provider| !exceptions.contains(&provider.name)) {
+            assert_eq!(provider.max_tools, provider.dialect.max_tools(), "{}", provider.name);
         }
     }
 
     #[test]
-    fn whoever_has_no_address_of_its_own_has_a_variable_for_it() {
+    fn a_provider_without_a_base_url_has_a_variable_for_it() {
         for provider in &PROVIDERS {
             assert!(
                 provider.base_url.is_some() || !provider.base_url_variables.is_empty(),

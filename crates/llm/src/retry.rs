@@ -1,97 +1,104 @@
-//! Whether to ask again, and when: decided here, awaited in `stream`.
+//! Decides whether and when to retry a request. The waiting happens in `stream`.
 
 use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 
-/// How often and how soon an endpoint is asked again.
+/// How often and how soon a request is retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Retries {
-    /// How many times it is asked again; 0 is never.
-    pub most: u32,
-    /// Before the second attempt; each later wait is twice the one before.
-    pub first_wait: Duration,
-    /// No wait grows longer. A provider that asks for a longer one is not asked again.
-    pub longest_wait: Duration,
+pub(crate) struct RetryPolicy {
+    pub(crate) max_retries: u32,
+    /// The delay before the first retry; it doubles with each further retry.
+    pub(crate) initial_delay: Duration,
+    /// The upper limit of the delay. If the provider requests a longer one, the request is not retried.
+    pub(crate) max_delay: Duration,
 }
 
-impl Default for Retries {
-    fn default() -> Retries {
-        Retries { most: 3, first_wait: Duration::from_millis(500), longest_wait: Duration::from_secs(60) }
+impl Default for RetryPolicy {
+    fn default() -> RetryPolicy {
+        RetryPolicy {
+            max_retries: 3,
+            initial_delay: Duration::from_millis(500),
+            max_delay: Duration::from_secs(60),
+        }
     }
 }
 
-/// Why there was no answer. Only failures before the first event of an answer come here: what has begun is not asked
-/// for again, since a person has read it and a call in it may run.
+/// Why an attempt failed. Only failures before the first event of a response are considered: once a response
+/// has begun, it is not requested again, since the user may have read it and its calls may be running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Failure {
-    /// No connection, or one that broke.
+pub(crate) enum AttemptFailure {
+    /// The connection failed or was interrupted.
     Connection,
-    /// The provider said no.
+    /// The provider returned an error.
     Status {
         status: u16,
-        /// It will say the same again: an empty account, a key that is not known.
-        lasting: bool,
-        /// How long it asks to wait.
-        wait: Option<Duration>,
-        /// What it says itself of asking again (`x-should-retry`).
-        again: Option<bool>,
+        /// A retry would fail the same way, for example because the account has no credit.
+        permanent: bool,
+        /// The delay that the provider requests.
+        retry_after: Option<Duration>,
+        /// The provider's `x-should-retry` header.
+        should_retry: Option<bool>,
     },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
-    AskAfter(Duration),
+pub(crate) enum RetryDecision {
+    RetryAfter(Duration),
     GiveUp,
 }
 
 /// The attempts of one request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Attempts {
-    retries: Retries,
-    made: u32,
+    policy: RetryPolicy,
+    retries: u32,
 }
 
 impl Attempts {
-    pub(crate) fn new(retries: Retries) -> Attempts {
-        Attempts { retries, made: 0 }
+    pub(crate) fn new(policy: RetryPolicy) -> Attempts {
+        Attempts { policy, retries: 0 }
     }
 
-    /// What to do after a failure. `chance` is a random number from 0 to 1, so that many clients that failed together
-    /// do not come back together.
-    pub(crate) fn after(&mut self, failure: Failure, chance: f64) -> Next {
-        let wanted = match failure {
-            Failure::Connection => None,
-            Failure::Status { lasting: true, .. } | Failure::Status { again: Some(false), .. } => {
-                return Next::GiveUp;
+    /// Decides what to do after a failure. `jitter` is a random number from 0 to 1. It spreads the retries of
+    /// clients that failed at the same time.
+    pub(crate) fn after_failure(&mut self, failure: AttemptFailure, jitter: f64) -> RetryDecision {
+        let requested = match failure {
+            AttemptFailure::Connection => None,
+            AttemptFailure::Status { permanent: true, .. }
+            | AttemptFailure::Status { should_retry: Some(false), .. } => {
+                return RetryDecision::GiveUp;
             }
-            Failure::Status { status, again, .. } if again.is_none() && !is_passing(status) => {
-                return Next::GiveUp;
+            AttemptFailure::Status { status, should_retry, .. }
+                if should_retry.is_none() && !is_transient_status(status) =>
+            {
+                return RetryDecision::GiveUp;
             }
-            Failure::Status { wait, .. } => wait,
+            AttemptFailure::Status { retry_after, .. } => retry_after,
         };
-        if self.made >= self.retries.most {
-            return Next::GiveUp;
+        if self.retries >= self.policy.max_retries {
+            return RetryDecision::GiveUp;
         }
-        let doubled = self.retries.first_wait.saturating_mul(2u32.saturating_pow(self.made));
-        self.made += 1;
-        let chance = if chance.is_finite() { chance.clamp(0.0, 1.0) } else { 0.0 };
-        match wanted {
-            Some(wanted) if wanted > self.retries.longest_wait => Next::GiveUp,
-            // Not before the time that was asked for.
-            Some(wanted) => Next::AskAfter(wanted + (wanted / 10).mul_f64(chance)),
-            None => Next::AskAfter(doubled.min(self.retries.longest_wait).mul_f64(0.5 + chance / 2.0)),
+        let backoff = self.policy.initial_delay.saturating_mul(2u32.saturating_pow(self.retries));
+        self.retries += 1;
+        let jitter = if jitter.is_finite() { jitter.clamp(0.0, 1.0) } else { 0.0 };
+        match requested {
+            Some(requested) if requested > self.policy.max_delay => RetryDecision::GiveUp,
+            // Never shorter than requested.
+            Some(requested) => RetryDecision::RetryAfter(requested + (requested / 10).mul_f64(jitter)),
+            None => RetryDecision::RetryAfter(backoff.min(self.policy.max_delay).mul_f64(0.5 + jitter / 2.0)),
         }
     }
 }
 
-/// Whether the same request may find the provider in a better mood.
-fn is_passing(status: u16) -> bool {
+/// Whether the same request may succeed later.
+fn is_transient_status(status: u16) -> bool {
     matches!(status, 408 | 409 | 429 | 500 | 502 | 503 | 504 | 520..=524 | 529)
 }
 
-/// How long a provider asks to wait: `retry-after-ms`, `retry-after` (seconds or a date), or Gemini's `RetryInfo`.
-pub(crate) fn asked_wait<'h>(
+/// Returns the delay that a provider requests: `retry-after-ms`, `retry-after` (seconds or a date), or
+/// Gemini's `RetryInfo`.
+pub(crate) fn retry_after<'h>(
     header: impl Fn(&str) -> Option<&'h str>,
     body: &Value,
     now: SystemTime,
@@ -105,21 +112,21 @@ pub(crate) fn asked_wait<'h>(
         let date = httpdate::parse_http_date(text.trim()).ok()?;
         Some(date.duration_since(now).unwrap_or_default())
     };
-    let named = || header("retry-after").and_then(|text| seconds(text).or_else(|| date(text)));
+    let standard = || header("retry-after").and_then(|text| seconds(text).or_else(|| date(text)));
     let retry_info = || {
         let details = error_object(body)?.get("details")?.as_array()?;
         let delay = details.iter().find_map(|detail| detail.get("retryDelay")?.as_str())?;
         seconds(delay.strip_suffix('s')?)
     };
-    header("retry-after-ms").and_then(milliseconds).or_else(named).or_else(retry_info)
+    header("retry-after-ms").and_then(milliseconds).or_else(standard).or_else(retry_info)
 }
 
-/// Whether an error never heals by waiting: the account is empty, or the limit is a day's.
-pub(crate) fn is_lasting(body: &Value) -> bool {
-    const LASTING: [&str; 4] =
+/// Whether a retry cannot succeed: the account has no credit, or a daily limit is reached.
+pub(crate) fn is_permanent(body: &Value) -> bool {
+    const PERMANENT_CODES: [&str; 4] =
         ["insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "account_deactivated"];
     let Some(error) = error_object(body) else { return false };
-    let says = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default();
+    let text = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default();
     let is_daily = || {
         let details = error.get("details").and_then(Value::as_array).into_iter().flatten();
         let mut violations = details.filter_map(|detail| detail.get("violations")?.as_array()).flatten();
@@ -127,10 +134,11 @@ pub(crate) fn is_lasting(body: &Value) -> bool {
             violation.get("quotaId").and_then(Value::as_str).is_some_and(|id| id.contains("PerDay"))
         })
     };
-    LASTING.contains(&says("code")) || LASTING.contains(&says("type")) || is_daily()
+    PERMANENT_CODES.contains(&text("code")) || PERMANENT_CODES.contains(&text("type")) || is_daily()
 }
 
-/// The object that says what went wrong, wherever the API keeps it; Gemini may wrap the whole in a list.
+/// Returns the object that describes the error, which APIs place differently. Gemini may wrap the body in an
+/// array.
 pub(crate) fn error_object(body: &Value) -> Option<&Value> {
     let body = match body {
         Value::Array(items) => items.first()?,
@@ -148,113 +156,132 @@ mod tests {
 
     use super::*;
 
-    const RETRIES: Retries =
-        Retries { most: 3, first_wait: Duration::from_millis(500), longest_wait: Duration::from_secs(60) };
+    const POLICY: RetryPolicy = RetryPolicy {
+        max_retries: 3,
+        initial_delay: Duration::from_millis(500),
+        max_delay: Duration::from_secs(60),
+    };
 
-    fn status(status: u16) -> Failure {
-        Failure::Status { status, lasting: false, wait: None, again: None }
+    fn status(status: u16) -> AttemptFailure {
+        AttemptFailure::Status { status, permanent: false, retry_after: None, should_retry: None }
     }
 
-    fn asking_for(seconds: u64) -> Failure {
-        Failure::Status { status: 429, lasting: false, wait: Some(Duration::from_secs(seconds)), again: None }
+    fn requesting_delay(seconds: u64) -> AttemptFailure {
+        AttemptFailure::Status {
+            status: 429,
+            permanent: false,
+            retry_after: Some(Duration::from_secs(seconds)),
+            should_retry: None,
+        }
     }
 
-    /// What is done after each of the failures, in milliseconds to wait.
+    /// Checks the delay in milliseconds after each failure; `None` means giving up.
     #[track_caller]
-    fn check(retries: Retries, chance: f64, failures: &[Failure], expected: &[Option<u64>]) {
-        let mut attempts = Attempts::new(retries);
-        let decided: Vec<Option<u64>> = failures
+    fn check(policy: RetryPolicy, jitter: f64, failures: &[AttemptFailure], expected: &[Option<u64>]) {
+        let mut attempts = Attempts::new(policy);
+        let decisions: Vec<Option<u64>> = failures
             .iter()
-            .map(|failure| match attempts.after(*failure, chance) {
-                Next::AskAfter(wait) => Some(wait.as_millis() as u64),
-                Next::GiveUp => None,
+            .map(|failure| match attempts.after_failure(*failure, jitter) {
+                RetryDecision::RetryAfter(delay) => Some(delay.as_millis() as u64),
+                RetryDecision::GiveUp => None,
             })
             .collect();
-        assert_eq!(decided, expected);
+        assert_eq!(decisions, expected);
     }
 
     #[test]
-    fn waits_double_until_the_attempts_are_used_up() {
-        let failures = [Failure::Connection, status(503), status(529), status(500)];
-        check(RETRIES, 1.0, &failures, &[Some(500), Some(1000), Some(2000), None]);
-        check(RETRIES, 0.0, &failures, &[Some(250), Some(500), Some(1000), None]);
+    fn delays_double_until_the_retries_are_used_up() {
+        let failures = [AttemptFailure::Connection, status(503), status(529), status(500)];
+        check(POLICY, 1.0, &failures, &[Some(500), Some(1000), Some(2000), None]);
+        check(POLICY, 0.0, &failures, &[Some(250), Some(500), Some(1000), None]);
     }
 
     #[test]
-    fn no_wait_grows_longer_than_the_longest() {
-        let retries = Retries { most: 40, longest_wait: Duration::from_secs(2), ..RETRIES };
+    fn delays_do_not_exceed_the_maximum() {
+        let policy = RetryPolicy { max_retries: 40, max_delay: Duration::from_secs(2), ..POLICY };
         let expected: Vec<Option<u64>> =
             [500, 1000].into_iter().chain([2000; 38]).map(Some).chain([None]).collect();
-        check(retries, 1.0, &[status(500); 41], &expected);
+        check(policy, 1.0, &[status(500); 41], &expected);
     }
 
     #[test]
-    fn a_wait_that_is_asked_for_is_kept_and_never_cut_short() {
-        check(RETRIES, 0.0, &[asking_for(7)], &[Some(7000)]);
-        check(RETRIES, 1.0, &[asking_for(7)], &[Some(7700)]);
-        check(RETRIES, 0.0, &[asking_for(0)], &[Some(0)]);
-        check(RETRIES, 0.0, &[asking_for(61)], &[None]);
+    fn a_requested_delay_is_never_shortened() {
+        check(POLICY, 0.0, &[requesting_delay(7)], &[Some(7000)]);
+        check(POLICY, 1.0, &[requesting_delay(7)], &[Some(7700)]);
+        check(POLICY, 0.0, &[requesting_delay(0)], &[Some(0)]);
+        check(POLICY, 0.0, &[requesting_delay(61)], &[None]);
     }
 
     #[test]
-    fn what_stays_wrong_is_not_asked_again() {
-        for refused in [400, 401, 403, 404, 413, 422, 501] {
-            check(RETRIES, 0.5, &[status(refused)], &[None]);
+    fn permanent_errors_are_not_retried() {
+        for code in [400, 401, 403, 404, 413, 422, 501] {
+            check(POLICY, 0.5, &[status(code)], &[None]);
         }
-        let empty = Failure::Status { status: 429, lasting: true, wait: None, again: None };
-        check(RETRIES, 0.5, &[empty], &[None]);
+        let empty =
+            AttemptFailure::Status { status: 429, permanent: true, retry_after: None, should_retry: None };
+        check(POLICY, 0.5, &[empty], &[None]);
     }
 
     #[test]
-    fn the_word_of_the_provider_counts() {
-        let no = Failure::Status { status: 503, lasting: false, wait: None, again: Some(false) };
-        let yes = Failure::Status { status: 400, lasting: false, wait: None, again: Some(true) };
-        check(RETRIES, 1.0, &[no], &[None]);
-        check(RETRIES, 1.0, &[yes], &[Some(500)]);
+    fn should_retry_overrides_the_status() {
+        let no = AttemptFailure::Status {
+            status: 503,
+            permanent: false,
+            retry_after: None,
+            should_retry: Some(false),
+        };
+        let yes = AttemptFailure::Status {
+            status: 400,
+            permanent: false,
+            retry_after: None,
+            should_retry: Some(true),
+        };
+        check(POLICY, 1.0, &[no], &[None]);
+        check(POLICY, 1.0, &[yes], &[Some(500)]);
     }
 
     #[test]
-    fn never_is_never() {
-        check(Retries { most: 0, ..RETRIES }, 1.0, &[Failure::Connection], &[None]);
+    fn zero_retries_means_none() {
+        check(RetryPolicy { max_retries: 0, ..POLICY }, 1.0, &[AttemptFailure::Connection], &[None]);
     }
 
     #[track_caller]
-    fn check_asked(headers: &[(&str, &str)], body: Value, expected: Option<u64>) {
+    fn check_retry_after(headers: &[(&str, &str)], body: Value, expected: Option<u64>) {
         let now = httpdate::parse_http_date("Mon, 16 Nov 2026 12:00:00 GMT").expect("a date");
         let header = |name: &str| headers.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
-        assert_eq!(asked_wait(header, &body, now), expected.map(Duration::from_millis));
+        assert_eq!(retry_after(header, &body, now), expected.map(Duration::from_millis));
     }
 
     #[test]
-    fn the_asked_wait_is_read_in_every_form() {
-        check_asked(&[("retry-after", "20")], json!(null), Some(20_000));
-        check_asked(&[("retry-after", " 1.5 ")], json!(null), Some(1500));
-        check_asked(&[("retry-after", "20"), ("retry-after-ms", "120")], json!(null), Some(120));
-        check_asked(&[("retry-after", "Mon, 16 Nov 2026 12:00:30 GMT")], json!(null), Some(30_000));
-        check_asked(&[("retry-after", "Mon, 16 Nov 2026 11:00:00 GMT")], json!(null), Some(0));
+    fn retry_after_is_read_in_every_form() {
+        check_retry_after(&[("retry-after", "20")], json!(null), Some(20_000));
+        check_retry_after(&[("retry-after", " 1.5 ")], json!(null), Some(1500));
+        check_retry_after(&[("retry-after", "20"), ("retry-after-ms", "120")], json!(null), Some(120));
+        check_retry_after(&[("retry-after", "Mon, 16 Nov 2026 12:00:30 GMT")], json!(null), Some(30_000));
+        check_retry_after(&[("retry-after", "Mon, 16 Nov 2026 11:00:00 GMT")], json!(null), Some(0));
         let retry_info = json!({"error": {"code": 429, "details": [
             {"@type": "type.googleapis.com/google.rpc.QuotaFailure"},
             {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34.5s"},
         ]}});
-        check_asked(&[], retry_info, Some(34_500));
-        for nonsense in ["soon", "-1", "NaN", "1e400", ""] {
-            check_asked(&[("retry-after", nonsense)], json!(null), None);
+        check_retry_after(&[], retry_info, Some(34_500));
+        for invalid in ["soon", "-1", "NaN", "1e400", ""] {
+            check_retry_after(&[("retry-after", invalid)], json!(null), None);
         }
-        check_asked(&[], json!({"error": "no"}), None);
+        check_retry_after(&[], json!({"error": "no"}), None);
     }
 
     #[test]
-    fn an_empty_account_and_a_limit_of_a_day_are_lasting() {
+    fn an_account_without_credit_and_a_daily_limit_are_permanent() {
         let quota = json!({"error": {"type": "insufficient_quota", "code": "insufficient_quota"}});
         let daily = json!([{"error": {"details": [
             {"violations": [{"quotaId": "GenerateRequestsPerDayPerProjectPerModel-FreeTier"}]},
         ]}}]);
         let limit = json!({"error": {"type": "requests", "code": "rate_limit_exceeded"}});
         let minute = json!({"error": {"details": [{"violations": [{"quotaId": "TokensPerMinute"}]}]}});
-        for (body, lasting) in
+        for (body, permanent) in
             [(quota, true), (daily, true), (limit, false), (minute, false), (json!("no"), false)]
         {
-            assert_eq!(is_lasting(&body), lasting, "{body}");
+            assert_eq!(is_permanent(&body), permanent, "{body}");
         }
     }
 }

@@ -8,17 +8,17 @@ fn settings(
     name: &str,
     config: serde_json::Value,
     variables: &[(&str, &str)],
-) -> Result<Settings, EndpointError> {
+) -> Result<EndpointSettings, EndpointError> {
     let config: EndpointConfig = serde_json::from_value(config).expect("the case is a configuration");
     let variables: BTreeMap<&str, &str> = variables.iter().copied().collect();
-    Settings::new(name, &config, &|variable| variables.get(variable).map(|value| (*value).to_owned()))
+    EndpointSettings::new(name, &config, &|variable| variables.get(variable).map(|value| (*value).to_owned()))
 }
 
-/// Where a request goes, and with which key.
+/// Checks the URL and the key of a request.
 #[track_caller]
 fn check(name: &str, config: serde_json::Value, variables: &[(&str, &str)], url: &str, key: &str) {
-    let settings = settings(name, config, variables).expect("the endpoint can be made");
-    let shown = match &settings.credentials {
+    let settings = settings(name, config, variables).expect("the settings are valid");
+    let credentials = match &settings.credentials {
         Credentials::None => "none".to_owned(),
         Credentials::Bearer(key) => format!("bearer {}", key.expose()),
         Credentials::Header(header, key) => format!("{header} {}", key.expose()),
@@ -27,11 +27,11 @@ fn check(name: &str, config: serde_json::Value, variables: &[(&str, &str)], url:
             format!("aws {} {} {token} {region}", access_key.expose(), secret_key.expose())
         }
     };
-    assert_eq!((settings.url.as_str(), shown.as_str()), (url, key));
+    assert_eq!((settings.url.as_str(), credentials.as_str()), (url, key));
 }
 
 #[test]
-fn each_provider_is_asked_where_it_is_and_with_its_key() {
+fn each_provider_has_its_url_and_key() {
     check(
         "openai/gpt-5.2",
         json!({}),
@@ -117,7 +117,7 @@ fn each_provider_is_asked_where_it_is_and_with_its_key() {
 }
 
 #[test]
-fn bedrock_takes_a_key_of_its_own_or_signs() {
+fn bedrock_uses_an_api_key_or_signs_requests() {
     let url =
         "https://bedrock-runtime.eu-central-1.amazonaws.com/model/anthropic.claude-v1%3A0/converse-stream";
     let region = ("AWS_DEFAULT_REGION", "eu-central-1");
@@ -135,7 +135,7 @@ fn bedrock_takes_a_key_of_its_own_or_signs() {
 }
 
 #[test]
-fn a_bare_name_is_asked_for_at_the_compatible_endpoint() {
+fn a_bare_name_uses_the_openai_compatible_endpoint() {
     let gateway = ("OPENAI_BASE_URL", "https://gateway.example/v1/");
     let url = "https://gateway.example/v1/chat/completions";
     check("qwen", json!({}), &[gateway], url, "none");
@@ -148,12 +148,12 @@ fn a_bare_name_is_asked_for_at_the_compatible_endpoint() {
         "https://api.openai.com/v1/chat/completions",
         "bearer k",
     );
-    let settings = settings("openai/meta/llama", json!({}), &[gateway]).expect("the endpoint can be made");
+    let settings = settings("openai/meta/llama", json!({}), &[gateway]).expect("the settings are valid");
     assert_eq!(settings.options.model, "meta/llama");
 }
 
 #[test]
-fn the_configuration_wins_over_the_table_and_the_variables() {
+fn the_configuration_overrides_provider_defaults_and_variables() {
     check(
         "work",
         json!({"provider": "anthropic", "model": "m", "baseUrl": "https://proxy.example/v1", "apiKey": "own"}),
@@ -172,7 +172,7 @@ fn the_configuration_wins_over_the_table_and_the_variables() {
 }
 
 #[test]
-fn ollama_says_where_it_is_in_its_own_way() {
+fn ollama_host_is_read_in_all_its_forms() {
     for (host, url) in [
         ("0.0.0.0", "http://127.0.0.1:11434/api/chat"),
         ("box:1234", "http://box:1234/api/chat"),
@@ -185,129 +185,127 @@ fn ollama_says_where_it_is_in_its_own_way() {
 }
 
 #[track_caller]
-fn check_refused(
-    name: &str,
-    config: serde_json::Value,
-    variables: &[(&str, &str)],
-    message: &str,
-    hint: &str,
-) {
-    let refused = settings(name, config, variables).expect_err("the endpoint cannot be made");
-    assert_eq!((refused.to_string().as_str(), refused.hint().as_str()), (message, hint));
+fn check_error(name: &str, config: serde_json::Value, variables: &[(&str, &str)], message: &str, hint: &str) {
+    let error = settings(name, config, variables).expect_err("the settings are invalid");
+    assert_eq!((error.to_string().as_str(), error.hint().as_str()), (message, hint));
 }
 
 #[test]
-fn what_is_missing_is_told_with_what_to_set() {
-    check_refused(
+fn missing_settings_are_reported_with_a_hint() {
+    check_error(
         "openai/gpt-5.2",
         json!({}),
         &[("OPENAI_API_KEY", " ")],
-        "`openai/gpt-5.2` needs a key, and none of its variables is set",
+        "no API key is set for `openai/gpt-5.2`",
         "set `OPENAI_API_KEY`",
     );
-    check_refused(
+    check_error(
         "bedrock/m",
         json!({"region": "r"}),
         &[],
-        "`bedrock/m` needs a key, and none of its variables is set",
+        "no API key is set for `bedrock/m`",
         "set `AWS_BEARER_TOKEN_BEDROCK` or `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`",
     );
-    check_refused(
+    check_error(
         "bedrock/m",
         json!({}),
         &[],
-        "`bedrock/m` has no region",
+        "no region is set for `bedrock/m`",
         "set `AWS_REGION`, or `region` in the configuration",
     );
-    check_refused(
+    check_error(
         "azure/m",
         json!({}),
         &[("AZURE_OPENAI_API_KEY", "k")],
-        "`azure/m` has no address",
+        "no base URL is set for `azure/m`",
         "set `AZURE_OPENAI_ENDPOINT`",
     );
-    check_refused(
+    check_error(
         "gpt-5.2",
         json!({}),
         &[],
-        "`gpt-5.2` has no address",
+        "no base URL is set for `gpt-5.2`",
         "set `OPENAI_BASE_URL` to an OpenAI-compatible endpoint, or write `provider/model`, such as `openai/gpt-5.2`",
     );
-    check_refused(
+    check_error(
         "anthropic",
         json!({}),
         &[],
-        "`anthropic` has no address",
-        "write the model after it: `anthropic/…`",
+        "no base URL is set for `anthropic`",
+        "add the model: `anthropic/…`",
     );
-    check_refused(
+    check_error(
         "opnai/gpt-5.2",
         json!({}),
         &[],
-        "no provider is called `opnai`",
+        "unknown provider `opnai`",
         "did you mean `openai/gpt-5.2`?",
     );
 }
 
 #[test]
-fn what_is_wrong_in_the_configuration_is_told() {
-    check_refused(
+fn invalid_configurations_are_reported_with_a_hint() {
+    check_error(
         "work",
         json!({"provider": "azur"}),
         &[],
-        "no provider is called `azur`, as the configuration of `work` says",
+        "unknown provider `azur` in the configuration of `work`",
         "did you mean `azure`?",
     );
-    check_refused(
+    check_error(
         "work",
         json!({"baseUrl": "gateway.example/v1"}),
         &[],
-        "the address `gateway.example/v1` of `work` is none: relative URL without a base",
-        "it must begin with `http://` or `https://`",
+        "invalid base URL `gateway.example/v1` for `work`: relative URL without a base",
+        "start it with `http://` or `https://`",
     );
-    check_refused(
+    check_error(
         "ollama/m",
         json!({"headers": {"bad name": "x"}}),
         &[],
-        "the header `bad name` of `ollama/m` cannot be sent",
-        "names of headers are letters, digits and dashes, and values are one line of text",
+        "invalid header `bad name` for `ollama/m`",
+        "use letters, digits and dashes in header names, and a single line of text in values",
     );
-    check_refused(
+    check_error(
         "anthropic/m",
         json!({"api": "responses", "apiKey": "k"}),
         &[],
-        "`anthropic/m` cannot be asked by `responses`",
-        "leave `api` out, or set it for an OpenAI endpoint",
+        "`anthropic/m` does not support the API `responses`",
+        "remove `api`, or use an OpenAI endpoint",
     );
-    check_refused(
+    check_error(
         "ollama/m",
         json!({"strict": true}),
         &[],
-        "`ollama/m` has no strict way to be offered tools",
-        "leave `strict` out",
+        "`ollama/m` does not support strict tools",
+        "remove `strict`",
     );
 }
 
 #[test]
-fn no_key_shows() {
+fn debug_output_hides_keys() {
     let variables = [("OPENAI_API_KEY", "sk-1")];
-    let shown = format!("{:?}", settings("openai/m", json!({"headers": {"x-key": "sk-2"}}), &variables));
-    assert!(shown.contains('…') && !shown.contains("sk-"), "{shown}");
+    let debug = format!("{:?}", settings("openai/m", json!({"headers": {"x-key": "sk-2"}}), &variables));
+    assert!(debug.contains('…') && !debug.contains("sk-"), "{debug}");
 }
 
 #[test]
-fn what_results_may_hold_depends_on_the_model() {
-    let usual = ResultOptions::default();
+fn result_options_depend_on_the_model() {
+    let defaults = ResultOptions::default();
     for (dialect, model, expected) in [
-        (Dialect::Gemini, "gemini-3-pro-preview", ResultOptions { nested_media: true, ..usual.clone() }),
-        (Dialect::Gemini, "gemini-3.5-flash", ResultOptions { nested_media: true, ..usual.clone() }),
-        (Dialect::Gemini, "gemini-2.5-pro", ResultOptions { nested_media: false, ..usual.clone() }),
-        (Dialect::Gemini, "learnlm", ResultOptions { nested_media: false, ..usual.clone() }),
-        (Dialect::Bedrock, "eu.writer.palmyra-x5-v1:0", ResultOptions { error_flag: false, ..usual.clone() }),
-        (Dialect::Bedrock, "mistral.large", ResultOptions { images: false, ..usual.clone() }),
-        (Dialect::Bedrock, "anthropic.claude", usual.clone()),
-        (Dialect::OpenAi, "gemini-2", usual.clone()),
+        (Dialect::Gemini, "gemini-3-pro-preview", ResultOptions { nested_media: true, ..defaults.clone() }),
+        (Dialect::Gemini, "gemini-3.5-flash", ResultOptions { nested_media: true, ..defaults.clone() }),
+        (Dialect::Gemini, "gemini-2.5-pro", ResultOptions { nested_media: false, ..defaults.clone() }),
+        (Dialect::Gemini, "learnlm", ResultOptions { nested_media: false, ..defaults.clone() }),
+        (
+            Dialect::Bedrock,
+            "eu.writer.palmyra-x5-v1:0",
+            ResultOptions { error_flag: false, ..defaults.clone() },
+        ),
+        (Dialect::Bedrock, "mistral.large", ResultOptions { images: false, ..defaults.clone() }),
+        (Dialect::Bedrock, "anthropic.claude", defaults.clone()),
+        (Dialect::OpenAi, "gemini-2", defaults.clone()),
     ] {
-        assert_eq!(results_of(dialect, model), expected, "{model}");
+        assert_eq!(result_options(dialect, model), expected, "{model}");
     }
 }

@@ -1,4 +1,4 @@
-//! Requests to Bedrock, signed (AWS Signature Version 4).
+//! Signs requests to Bedrock with AWS Signature Version 4.
 
 use std::time::SystemTime;
 
@@ -10,11 +10,11 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::Secret;
 
-/// The name Bedrock's runtime has in signatures.
+/// The service name of the Bedrock runtime in signatures.
 const SERVICE: &str = "bedrock";
 
-/// The headers that prove who asks.
-pub(crate) fn signature(
+/// Returns the headers that authenticate a request.
+pub(crate) fn signature_headers(
     (access_key, secret_key, session_token): (&Secret, &Secret, Option<&Secret>),
     region: &str,
     url: &Url,

@@ -1,9 +1,9 @@
-//! Asks an endpoint: sends the request, again if that may help, and reads the answer as it comes.
+//! Sends a request, retries it if that may help, and reads the response as a stream of events.
 //!
-//! Awaiting lives here. What is decided is decided elsewhere: whether to ask again in `retry`, what bytes mean in
-//! `frames`, what an API says in `dialect`, what an error means in `refusal`.
+//! This module does the waiting. Other modules make the decisions: `retry` decides about retries, `frames`
+//! decodes bytes, the `dialect` crate reads the JSON of each API, and `provider_error` explains errors.
 
-mod reading;
+mod response_reader;
 mod send;
 
 use std::collections::VecDeque;
@@ -15,38 +15,40 @@ use tokio::time::Instant;
 use toolwire_contract::{Block, Content, ModelError, ModelEvent, ModelRequest, ModelResponse, WaitPhase};
 use toolwire_dialect::{Toolset, write_request};
 
-use crate::retry::{Attempts, Failure, Next};
-use crate::settings::Settings;
-use crate::{Endpoint, Framing};
-use reading::{Part, Reading};
-use send::{refusal, send};
+use crate::Endpoint;
+use crate::frames::Framing;
+use crate::retry::{AttemptFailure, Attempts, RetryDecision};
+use crate::settings::EndpointSettings;
+use response_reader::{ReadStep, ResponseReader};
+use send::{read_error_response, send};
 
-/// What a login page or a proxy answers with.
-const WEB_PAGE: &str = "it is a web page";
+/// The problem when a login page or a proxy responds instead of the API.
+const WEB_PAGE: &str = "received a web page";
 
-/// One request on its way.
-pub(crate) struct Asking<'e> {
+/// The events of one request.
+pub(crate) struct EventStream<'e> {
     endpoint: &'e Endpoint,
-    state: State,
-    /// Read, and not yet given to the caller.
+    state: StreamState,
+    /// Events that were read and not yet returned.
     ready: VecDeque<ModelEvent>,
 }
 
-enum State {
-    Asked(Box<ModelRequest>),
-    Reading(Box<Reading>),
-    Over,
+enum StreamState {
+    NotSent(Box<ModelRequest>),
+    Reading(Box<ResponseReader>),
+    Done,
 }
 
-/// Why there is no answer, and whether asking again may help.
-struct Trouble {
+/// Why an attempt failed.
+struct AttemptError {
     error: ModelError,
-    failure: Option<Failure>,
+    /// Set if a retry may help.
+    failure: Option<AttemptFailure>,
 }
 
-impl<'e> Asking<'e> {
-    pub(crate) fn new(endpoint: &'e Endpoint, request: ModelRequest) -> Asking<'e> {
-        Asking { endpoint, state: State::Asked(Box::new(request)), ready: VecDeque::new() }
+impl<'e> EventStream<'e> {
+    pub(crate) fn new(endpoint: &'e Endpoint, request: ModelRequest) -> EventStream<'e> {
+        EventStream { endpoint, state: StreamState::NotSent(Box::new(request)), ready: VecDeque::new() }
     }
 
     pub(crate) async fn next(&mut self) -> Option<Result<ModelEvent, ModelError>> {
@@ -54,26 +56,26 @@ impl<'e> Asking<'e> {
             if let Some(event) = self.ready.pop_front() {
                 return Some(Ok(event));
             }
-            match std::mem::replace(&mut self.state, State::Over) {
-                State::Over => return None,
-                State::Asked(request) => match self.begin(*request).await {
+            match std::mem::replace(&mut self.state, StreamState::Done) {
+                StreamState::Done => return None,
+                StreamState::NotSent(request) => match self.begin(*request).await {
                     Ok(state) => self.state = state,
                     Err(error) => return Some(Err(error)),
                 },
-                State::Reading(mut reading) => match reading.next().await {
-                    Ok(Part::Events(events)) => {
+                StreamState::Reading(mut reader) => match reader.next().await {
+                    Ok(ReadStep::Events(events)) => {
                         self.ready.extend(events);
-                        self.state = State::Reading(reading);
+                        self.state = StreamState::Reading(reader);
                     }
-                    Ok(Part::Whole(answer)) => self.ready.push_back(ModelEvent::Response(answer)),
-                    Err(trouble) => return Some(Err(trouble.error)),
+                    Ok(ReadStep::Complete(response)) => self.ready.push_back(ModelEvent::Response(response)),
+                    Err(failed) => return Some(Err(failed.error)),
                 },
             }
         }
     }
 
-    /// Asks until an answer begins, or there is no hope.
-    async fn begin(&mut self, mut request: ModelRequest) -> Result<State, ModelError> {
+    /// Sends the request until a response begins or no more retries are allowed.
+    async fn begin(&mut self, mut request: ModelRequest) -> Result<StreamState, ModelError> {
         let endpoint = self.endpoint;
         let settings = &endpoint.settings;
         let unusable = |problem: String, hint: String| ModelError::Unusable {
@@ -82,86 +84,95 @@ impl<'e> Asking<'e> {
             hint: Some(hint),
         };
         request.max_output_tokens = request.max_output_tokens.or(settings.max_output_tokens);
-        let toolset = endpoint.toolsets.bind(&request.tools, settings.dialect).await;
+        let toolset = endpoint.toolset_cache.convert(&request.tools, settings.dialect).await;
         let offered = toolset.definitions().len();
-        if let Some(most) = settings.limits.tools.filter(|most| offered > *most) {
-            let problem = format!("it takes {most} tools in one request, and {offered} are offered");
+        if let Some(max_tools) = settings.limits.tools.filter(|max_tools| offered > *max_tools) {
+            let problem = format!("{offered} tools are offered, and the maximum is {max_tools}");
             return Err(unusable(problem, "offer fewer tools, or let the model search for them".to_owned()));
         }
         let body = write_request(settings.dialect, &request, &toolset, &settings.options)
             .map_err(|error| unusable(error.to_string(), error.hint()))?;
         let body = serde_json::to_vec(&body).expect("a JSON value can be written");
         let body = Bytes::from(body);
-        // Where an API names no calls, what came before makes their names unlike those of other answers.
+        // For APIs without call ids: the seed makes generated ids differ from those of other responses.
         let seed = request.messages.len().to_string();
         drop(request);
 
         let mut attempts = Attempts::new(settings.retries);
         loop {
-            let trouble = match self.attempt(&toolset, &seed, body.clone()).await {
+            let failed = match self.attempt(&toolset, &seed, body.clone()).await {
                 Ok(state) => return Ok(state),
-                Err(trouble) => trouble,
+                Err(failed) => failed,
             };
-            let Some(failure) = trouble.failure else { return Err(trouble.error) };
-            match attempts.after(failure, endpoint.pacing.chance()) {
-                Next::GiveUp => return Err(trouble.error),
-                Next::AskAfter(wait) => {
-                    tracing::debug!(model = settings.name, problem = %trouble.error, ?wait, "asking again");
-                    endpoint.pacing.wait(wait).await;
+            let Some(failure) = failed.failure else { return Err(failed.error) };
+            match attempts.after_failure(failure, endpoint.clock.jitter()) {
+                RetryDecision::GiveUp => return Err(failed.error),
+                RetryDecision::RetryAfter(delay) => {
+                    tracing::debug!(model = settings.name, problem = %failed.error, ?delay, "retrying");
+                    endpoint.clock.sleep(delay).await;
                 }
             }
         }
     }
 
-    /// Asks once, and reads until the first event can be given to the caller: until then asking again is no harm.
-    async fn attempt(&mut self, toolset: &Arc<Toolset>, seed: &str, body: Bytes) -> Result<State, Trouble> {
+    /// Sends the request once and reads until the first event. Until then, a retry does no harm.
+    async fn attempt(
+        &mut self,
+        toolset: &Arc<Toolset>,
+        seed: &str,
+        body: Bytes,
+    ) -> Result<StreamState, AttemptError> {
         let settings = &self.endpoint.settings;
-        let deadline = Instant::now() + settings.first_token;
+        let deadline = Instant::now() + settings.first_token_timeout;
         let response = send(self.endpoint, body, deadline).await?;
         if !response.status().is_success() {
-            return Err(refusal(self.endpoint, response, toolset).await);
+            return Err(read_error_response(self.endpoint, response, toolset).await);
         }
-        let kind =
-            response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-        if kind.starts_with("text/html") {
+        let content_type =
+            response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        if content_type.starts_with("text/html") {
             let problem = WEB_PAGE.to_owned();
             let error = ModelError::Malformed { model: settings.name.clone(), problem };
-            return Err(Trouble { error, failure: None });
+            return Err(AttemptError { error, failure: None });
         }
-        // Some gateways do not stream, whatever they are asked.
-        let is_whole = !settings.options.stream
-            || (settings.framing == Framing::Events && kind.starts_with("application/json"));
-        let mut reading = Reading::new(settings, toolset, response, seed, deadline);
-        if is_whole {
-            let answer = reading.whole(seed).await?;
-            self.ready.extend(shown(&answer));
-            self.ready.push_back(ModelEvent::Response(answer));
-            return Ok(State::Over);
+        // Some gateways do not stream even if requested.
+        let is_complete_body = !settings.options.stream
+            || (settings.framing == Framing::Events && content_type.starts_with("application/json"));
+        let mut reader = ResponseReader::new(settings, toolset, response, seed, deadline);
+        if is_complete_body {
+            let response = reader.read_complete(seed).await?;
+            self.ready.extend(events_of(&response));
+            self.ready.push_back(ModelEvent::Response(response));
+            return Ok(StreamState::Done);
         }
-        match reading.next().await? {
-            Part::Events(events) => {
+        match reader.next().await? {
+            ReadStep::Events(events) => {
                 self.ready.extend(events);
-                Ok(State::Reading(Box::new(reading)))
+                Ok(StreamState::Reading(Box::new(reader)))
             }
-            Part::Whole(answer) => {
-                self.ready.push_back(ModelEvent::Response(answer));
-                Ok(State::Over)
+            ReadStep::Complete(response) => {
+                self.ready.push_back(ModelEvent::Response(response));
+                Ok(StreamState::Done)
             }
         }
     }
 }
 
-fn timed_out(settings: &Settings, waiting_for: WaitPhase, failure: Option<Failure>) -> Trouble {
+fn timed_out(
+    settings: &EndpointSettings,
+    waiting_for: WaitPhase,
+    failure: Option<AttemptFailure>,
+) -> AttemptError {
     let after = match waiting_for {
-        WaitPhase::Connection => settings.connect,
-        WaitPhase::FirstToken => settings.first_token,
-        WaitPhase::NextToken => settings.silence,
+        WaitPhase::Connection => settings.connect_timeout,
+        WaitPhase::FirstToken => settings.first_token_timeout,
+        WaitPhase::NextToken => settings.idle_timeout,
     };
-    Trouble { error: ModelError::TimedOut { model: settings.name.clone(), waiting_for, after }, failure }
+    AttemptError { error: ModelError::TimedOut { model: settings.name.clone(), waiting_for, after }, failure }
 }
 
-/// What a stream would have shown of an answer that came whole.
-fn shown(answer: &ModelResponse) -> Vec<ModelEvent> {
+/// Returns the events that a stream would have sent for a complete response.
+fn events_of(response: &ModelResponse) -> Vec<ModelEvent> {
     let event = |block: &Block| match block {
         Block::Content(Content::Text { text, .. }) => Some(ModelEvent::Text(text.clone())),
         Block::Content(Content::Other(other)) if other["type"] == "thinking" => {
@@ -172,9 +183,9 @@ fn shown(answer: &ModelResponse) -> Vec<ModelEvent> {
         }
         _ => None,
     };
-    let is_something = |event: &ModelEvent| match event {
+    let is_not_empty = |event: &ModelEvent| match event {
         ModelEvent::Text(text) | ModelEvent::Thinking(text) => !text.is_empty(),
         _ => true,
     };
-    answer.message.content.iter().filter_map(event).filter(is_something).collect()
+    response.message.content.iter().filter_map(event).filter(is_not_empty).collect()
 }

@@ -188,7 +188,7 @@ fn what_is_not_kept_is_still_saved() {
     terminal.wait_for("the conversation is empty");
     terminal.wait_for_prompt();
     terminal.enter("hello there");
-    terminal.wait_for("no language model");
+    terminal.wait_for("not a language model");
     terminal.wait_for_prompt();
     terminal.enter("/save kept.md");
     terminal.wait_for("saved as kept.md");

@@ -126,7 +126,7 @@ fn wrong_commands_are_told_with_the_nearest_one() {
     terminal.wait_for("there is no conversation `99`");
     terminal.wait_for_prompt();
     terminal.enter("/model nowhere/at-all");
-    terminal.wait_for("no provider is called `nowhere`");
+    terminal.wait_for("unknown provider `nowhere`");
     terminal.wait_for_prompt();
     terminal.enter("/undo");
     terminal.wait_for("the conversation is empty");

@@ -1,9 +1,9 @@
-//! A stand-in for a model, for a machine with no key and no network.
+//! A stand-in for a model that needs no API key and no network.
 
-mod choose;
-mod fill;
-mod tell;
-mod words;
+mod arguments;
+mod describe;
+mod select;
+mod tokens;
 
 use std::sync::Arc;
 
@@ -14,24 +14,25 @@ use toolwire_contract::{
     ToolCall,
 };
 
-use choose::choose;
+use select::select_calls;
 
-/// A stand-in for a model: it picks tools by matching words, and says that it is no language model.
+/// A stand-in for a model. It selects tools by matching words, and its responses say that it is not a
+/// language model.
 ///
-/// It answers the same question the same way each time, calls each fitting tool once in one step, and tells what the tools
-/// said. It needs nothing but the request.
+/// The same request always gets the same response. All matching tools are called in one step, and the next
+/// response describes their results.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Demo;
 
-/// What stands under every answer.
+/// The last line of every text response.
 const LABEL: &str =
-    "(I am `demo`, the built-in stand-in: no language model. I pick tools by matching words.)";
+    "(`demo` is a built-in stand-in, not a language model. It selects tools by matching words.)";
 
-/// More tools are not listed.
-const MOST_LISTED: usize = 8;
+/// The number of tools that are listed if none matches.
+const MAX_LISTED_TOOLS: usize = 8;
 
 impl Demo {
-    /// The name it goes by.
+    /// The model name.
     pub const NAME: &str = "demo";
 }
 
@@ -41,14 +42,14 @@ impl Model for Demo {
     }
 
     fn ask(&self, request: ModelRequest) -> BoxStream<'_, Result<ModelEvent, ModelError>> {
-        stream::once(async move { stream::iter(events(answer(&request))) }).flatten().boxed()
+        stream::once(async move { stream::iter(events(respond(&request))) }).flatten().boxed()
     }
 }
 
-/// The answer in pieces, as a model would write it.
-fn events(answer: ModelResponse) -> Vec<Result<ModelEvent, ModelError>> {
+/// Splits the response into events, as a streaming model does.
+fn events(response: ModelResponse) -> Vec<Result<ModelEvent, ModelError>> {
     let mut events = Vec::new();
-    for block in &answer.message.content {
+    for block in &response.message.content {
         match block {
             Block::Content(Content::Text { text, .. }) => {
                 events.extend(text.split_inclusive(' ').map(|piece| Ok(ModelEvent::Text(piece.to_owned()))));
@@ -59,23 +60,24 @@ fn events(answer: ModelResponse) -> Vec<Result<ModelEvent, ModelError>> {
             _ => {}
         }
     }
-    events.push(Ok(ModelEvent::Response(answer)));
+    events.push(Ok(ModelEvent::Response(response)));
     events
 }
 
-fn answer(request: &ModelRequest) -> ModelResponse {
-    let results = tell::results(&request.messages);
+fn respond(request: &ModelRequest) -> ModelResponse {
+    let results = describe::results(&request.messages);
     if !results.is_empty() {
-        let told: Vec<String> = results.into_iter().map(|(call, result)| tell::tell(call, result)).collect();
-        return said(format!("{}\n\n{LABEL}", told.join("\n\n")));
+        let descriptions: Vec<String> =
+            results.into_iter().map(|(call, result)| describe::describe_result(call, result)).collect();
+        return text_response(format!("{}\n\n{LABEL}", descriptions.join("\n\n")));
     }
-    let question = question(&request.messages);
-    let choice = choose(&request.tools, &question, &request.tool_choice);
-    if choice.calls.is_empty() {
-        return said(format!("{}\n\n{LABEL}", without_calls(request, &choice)));
+    let question = last_text(&request.messages);
+    let selection = select_calls(&request.tools, &question, &request.tool_choice);
+    if selection.calls.is_empty() {
+        return text_response(format!("{}\n\n{LABEL}", explain_no_call(request, &selection)));
     }
     let turn = request.messages.len();
-    let calls = choice.calls.into_iter().enumerate().map(|(index, (name, arguments))| Block::Call {
+    let calls = selection.calls.into_iter().enumerate().map(|(index, (name, arguments))| Block::Call {
         id: format!("demo_{turn}_{}", index + 1),
         call: ToolCall::new(name, arguments),
     });
@@ -87,7 +89,7 @@ fn answer(request: &ModelRequest) -> ModelResponse {
     }
 }
 
-fn said(text: String) -> ModelResponse {
+fn text_response(text: String) -> ModelResponse {
     ModelResponse {
         message: Message::assistant(text),
         stop: StopReason::End,
@@ -96,8 +98,8 @@ fn said(text: String) -> ModelResponse {
     }
 }
 
-/// The words of the last message.
-fn question(messages: &[Arc<Message>]) -> String {
+/// Returns the text of the last message.
+fn last_text(messages: &[Arc<Message>]) -> String {
     let last = messages.last().map(|message| message.content.as_slice()).unwrap_or_default();
     let texts = last.iter().filter_map(|block| match block {
         Block::Content(Content::Text { text, .. }) => Some(text.as_str()),
@@ -106,24 +108,24 @@ fn question(messages: &[Arc<Message>]) -> String {
     texts.collect::<Vec<_>>().join("\n")
 }
 
-/// What to say when no tool can be called.
-fn without_calls(request: &ModelRequest, choice: &choose::Choice) -> String {
-    if !choice.incomplete.is_empty() {
-        let missing = choice.incomplete.iter().map(|(tool, missing)| {
+/// Explains why no tool was called.
+fn explain_no_call(request: &ModelRequest, selection: &select::Selection) -> String {
+    if !selection.incomplete.is_empty() {
+        let missing = selection.incomplete.iter().map(|(tool, missing)| {
             let missing: Vec<String> = missing.iter().map(|name| format!("`{name}`")).collect();
-            format!("I would use `{tool}`, but I cannot find {} in your question.", missing.join(" and "))
+            format!("`{tool}` matches, but the question does not contain {}.", missing.join(" and "))
         });
         return missing.collect::<Vec<_>>().join("\n");
     }
     if request.tools.is_empty() {
-        return "There are no tools here, and without them I have nothing to say.".to_owned();
+        return "No tools are available.".to_owned();
     }
     let mut listed: Vec<String> =
-        request.tools.iter().take(MOST_LISTED).map(|tool| format!("`{}`", tool.name)).collect();
-    if request.tools.len() > MOST_LISTED {
-        listed.push(format!("{} more", request.tools.len() - MOST_LISTED));
+        request.tools.iter().take(MAX_LISTED_TOOLS).map(|tool| format!("`{}`", tool.name)).collect();
+    if request.tools.len() > MAX_LISTED_TOOLS {
+        listed.push(format!("{} more", request.tools.len() - MAX_LISTED_TOOLS));
     }
-    format!("None of the tools fits these words. I can use {}.", listed.join(", "))
+    format!("No tool matches the question. Available tools: {}.", listed.join(", "))
 }
 
 #[cfg(test)]

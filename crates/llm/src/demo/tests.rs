@@ -6,7 +6,7 @@ use toolwire_contract::{Tool, ToolChoice, ToolResult};
 use super::*;
 use crate::collect;
 
-/// The tools of the demo server, as it lists them.
+/// The tools of the demo server.
 fn demo_tools() -> Vec<Tool> {
     let tool = |value: Value| Tool::try_from(value).expect("the case is a tool");
     vec![
@@ -44,11 +44,11 @@ fn request(tools: Vec<Tool>, messages: Vec<Message>) -> ModelRequest {
     }
 }
 
-/// The calls that a question leads to.
+/// Checks the calls for a question.
 #[track_caller]
 fn check(tools: Vec<Tool>, question: &str, expected: &[(&str, Value)]) {
-    let answer = answer(&request(tools, vec![Message::user(question)]));
-    let calls: Vec<(&str, Value)> = answer
+    let response = respond(&request(tools, vec![Message::user(question)]));
+    let calls: Vec<(&str, Value)> = response
         .message
         .calls()
         .map(|(_, call)| (call.name.as_str(), Value::Object(call.arguments.clone().unwrap_or_default())))
@@ -57,7 +57,7 @@ fn check(tools: Vec<Tool>, question: &str, expected: &[(&str, Value)]) {
 }
 
 #[test]
-fn both_calls_of_the_first_question_are_made_at_once() {
+fn both_calls_of_the_example_question_are_made_at_once() {
     let weather = |location: &str| ("get_weather", json!({"location": location}));
     let sum = ("calculate", json!({"operator": "add", "argument1": 25, "argument2": 17}));
     for question in [
@@ -89,7 +89,7 @@ fn one_tool_may_be_called_for_two_places() {
 }
 
 #[test]
-fn other_tools_are_found_by_their_words() {
+fn tools_are_selected_by_their_terms() {
     let tools = || {
         vec![
             Tool::new(
@@ -114,59 +114,55 @@ fn other_tools_are_found_by_their_words() {
     check(tools(), "Good morning", &[]);
 }
 
-/// What is said to the last of these messages.
+/// Checks the text response to the last of these messages.
 #[track_caller]
-fn check_said(tools: Vec<Tool>, messages: Vec<Message>, expected: &str) {
-    let answer = answer(&request(tools, messages));
-    let label = "(I am `demo`, the built-in stand-in: no language model. I pick tools by matching words.)";
+fn check_text(tools: Vec<Tool>, messages: Vec<Message>, expected: &str) {
+    let response = respond(&request(tools, messages));
+    let label = "(`demo` is a built-in stand-in, not a language model. It selects tools by matching words.)";
     let expected = Message::assistant(format!("{expected}\n\n{label}"));
-    assert_eq!((answer.message, answer.stop), (expected, StopReason::End));
+    assert_eq!((response.message, response.stop), (expected, StopReason::End));
 }
 
 #[test]
-fn what_is_missing_is_told() {
-    check_said(
+fn the_response_explains_why_no_tool_was_called() {
+    check_text(
         demo_tools(),
         vec![Message::user("How is the weather?")],
-        "I would use `get_weather`, but I cannot find `location` in your question.",
+        "`get_weather` matches, but the question does not contain `location`.",
     );
-    check_said(
+    check_text(
         demo_tools(),
         vec![Message::user("Good morning")],
-        "None of the tools fits these words. I can use `calculate`, `get_weather`.",
+        "No tool matches the question. Available tools: `calculate`, `get_weather`.",
     );
-    check_said(
-        vec![],
-        vec![Message::user("Good morning")],
-        "There are no tools here, and without them I have nothing to say.",
-    );
+    check_text(vec![], vec![Message::user("Good morning")], "No tools are available.");
 }
 
 #[test]
-fn results_are_told_in_words_and_failures_too() {
-    let asked = answer(&request(demo_tools(), vec![Message::user("Weather in Paris, and what is 1 / 0?")]));
-    let ids: Vec<String> = asked.message.calls().map(|(id, _)| id.to_owned()).collect();
+fn results_and_errors_are_described() {
+    let first = respond(&request(demo_tools(), vec![Message::user("Weather in Paris, and what is 1 / 0?")]));
+    let ids: Vec<String> = first.message.calls().map(|(id, _)| id.to_owned()).collect();
     assert_eq!(ids, ["demo_1_1", "demo_1_2"]);
     let weather = ToolResult::structured(
         json!({"success": true, "value": {"location": "Paris", "temperature": 12, "units": "celsius"}}),
     );
     let failure = ToolResult::error("1 cannot be divided by zero");
     let results = ids.into_iter().zip([weather, failure]).map(|(id, result)| Block::Result { id, result });
-    let messages = vec![Message::user("…"), asked.message, Message::new(Role::User, results.collect())];
-    check_said(
+    let messages = vec![Message::user("…"), first.message, Message::new(Role::User, results.collect())];
+    check_text(
         demo_tools(),
         messages,
-        "`get_weather` says: location Paris, temperature 12, units celsius\n\n`calculate` failed: 1 cannot be divided by zero",
+        "`get_weather` returned: location Paris, temperature 12, units celsius\n\n`calculate` failed: 1 cannot be divided by zero",
     );
 }
 
 #[test]
-fn the_choice_of_the_request_is_kept() {
+fn the_tool_choice_of_the_request_is_respected() {
     let ask = |tool_choice: ToolChoice| {
         let request =
             ModelRequest { tool_choice, ..request(demo_tools(), vec![Message::user("Weather in Paris?")]) };
-        let answer = answer(&request);
-        answer.message.calls().map(|(_, call)| call.name.clone()).collect::<Vec<_>>()
+        let response = respond(&request);
+        response.message.calls().map(|(_, call)| call.name.clone()).collect::<Vec<_>>()
     };
     assert_eq!(ask(ToolChoice::None), [""; 0]);
     assert_eq!(ask(ToolChoice::Required), ["get_weather"]);
@@ -174,10 +170,10 @@ fn the_choice_of_the_request_is_kept() {
 }
 
 #[tokio::test]
-async fn the_text_comes_in_pieces_and_then_whole() {
+async fn the_text_is_streamed_before_the_complete_response() {
     let request = request(vec![], vec![Message::user("hi")]);
     let events: Vec<ModelEvent> =
-        Demo.ask(request.clone()).map(|event| event.expect("it cannot fail")).collect().await;
+        Demo.ask(request.clone()).map(|event| event.expect("the demo does not fail")).collect().await;
     let pieces: Vec<&str> = events
         .iter()
         .filter_map(|event| match event {
@@ -185,14 +181,14 @@ async fn the_text_comes_in_pieces_and_then_whole() {
             _ => None,
         })
         .collect();
-    let answer = collect(Demo.ask(request)).await.expect("it cannot fail");
+    let response = collect(Demo.ask(request)).await.expect("the demo does not fail");
     assert!(pieces.len() > 10);
-    assert_eq!(answer.message, Message::assistant(pieces.concat()));
-    assert_eq!(events.last(), Some(&ModelEvent::Response(answer)));
+    assert_eq!(response.message, Message::assistant(pieces.concat()));
+    assert_eq!(events.last(), Some(&ModelEvent::Response(response)));
 }
 
 #[test]
-fn any_tools_and_words_are_borne() {
+fn unusual_tools_and_questions_get_a_response() {
     let odd = [
         json!({"name": ""}),
         json!({"name": "x", "inputSchema": null}),
@@ -201,15 +197,15 @@ fn any_tools_and_words_are_borne() {
     ];
     let tools: Vec<Tool> = odd.into_iter().map(|tool| Tool::try_from(tool).expect("a tool")).collect();
     let tools: Arc<[Tool]> = tools.into();
-    for words in
+    for text in
         ["", "?", "x loop a", "\"", "'", "-", "1,", "...", "a=", "loop a: 5", "é\u{301}🦀 «»", "+ + +"]
     {
         let request = ModelRequest {
-            messages: vec![Message::user(words).into()],
+            messages: vec![Message::user(text).into()],
             tools: tools.clone(),
             ..ModelRequest::default()
         };
-        let answer = answer(&request);
-        assert!(!answer.message.content.is_empty(), "{words}");
+        let response = respond(&request);
+        assert!(!response.message.content.is_empty(), "{text}");
     }
 }

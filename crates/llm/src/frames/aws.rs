@@ -1,28 +1,28 @@
-//! AWS event-stream frames, as Bedrock streams.
+//! Decodes AWS event-stream frames, as Bedrock sends them.
 
 use aws_smithy_eventstream::frame::{DecodedFrame, MessageFrameDecoder};
 use bytes::{Buf, BytesMut};
 use serde_json::{Map, Value};
 
-use super::{FrameError, LONGEST_FRAME};
+use super::{FrameError, MAX_FRAME_BYTES};
 
-/// Reads frames out of bytes that come in pieces of any size.
+/// Decodes frames from chunks of any size.
 ///
-/// A frame names its event in a header; the event becomes `{"name": payload}`, the shape in which the service model writes it.
+/// A header of the frame names the event. The event becomes `{"name": payload}`, as in the service model.
 #[derive(Debug, Default)]
-pub(crate) struct Decoder {
+pub(crate) struct AwsDecoder {
     decoder: MessageFrameDecoder,
-    held: BytesMut,
+    buffer: BytesMut,
 }
 
-impl Decoder {
+impl AwsDecoder {
     pub(crate) fn push(&mut self, bytes: &[u8], events: &mut Vec<Value>) -> Result<(), FrameError> {
-        if self.held.len() + bytes.len() > LONGEST_FRAME {
-            return Err(FrameError::TooLong);
+        if self.buffer.len() + bytes.len() > MAX_FRAME_BYTES {
+            return Err(FrameError::FrameTooLong);
         }
-        self.held.extend_from_slice(bytes);
+        self.buffer.extend_from_slice(bytes);
         loop {
-            match self.decoder.decode_frame(&mut self.held) {
+            match self.decoder.decode_frame(&mut self.buffer) {
                 Ok(DecodedFrame::Incomplete) => return Ok(()),
                 Ok(DecodedFrame::Complete(message)) => {
                     let header = |name: &str| {
@@ -33,7 +33,7 @@ impl Decoder {
                     let name = header(":event-type")
                         .or_else(|| header(":exception-type"))
                         .or_else(|| header(":error-code"))
-                        .ok_or_else(|| FrameError::Damaged("a frame has no name".to_owned()))?;
+                        .ok_or_else(|| FrameError::Damaged("a frame has no event name".to_owned()))?;
                     let payload = match header(":error-message") {
                         Some(message) => {
                             Value::Object(Map::from_iter([("message".to_owned(), message.into())]))
@@ -51,7 +51,7 @@ impl Decoder {
 
     /// Whether the stream may end here.
     pub(crate) fn is_between_frames(&self) -> bool {
-        !self.held.has_remaining()
+        !self.buffer.has_remaining()
     }
 }
 
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_read_however_they_are_split() {
+    fn frames_may_be_split_between_chunks() {
         let event = [(":event-type", "messageStart"), (":message-type", "event")];
         let exception = [(":exception-type", "throttlingException"), (":message-type", "exception")];
         let error = [(":error-code", "InternalError"), (":error-message", "oh"), (":message-type", "error")];
@@ -93,21 +93,21 @@ mod tests {
             json!({"empty": {}}),
         ];
         for at in 0..=bytes.len() {
-            let (one, other) = bytes.split_at(at);
-            let (mut decoder, mut events) = (Decoder::default(), Vec::new());
-            decoder.push(one, &mut events).expect("the frames are well-formed");
-            decoder.push(other, &mut events).expect("the frames are well-formed");
+            let (first, second) = bytes.split_at(at);
+            let (mut decoder, mut events) = (AwsDecoder::default(), Vec::new());
+            decoder.push(first, &mut events).expect("the frames are well-formed");
+            decoder.push(second, &mut events).expect("the frames are well-formed");
             assert_eq!(events, expected, "split at {at}");
             assert!(decoder.is_between_frames());
         }
     }
 
     #[test]
-    fn a_damaged_frame_is_told() {
+    fn a_damaged_frame_is_an_error() {
         let mut bytes = frame(&[(":event-type", "messageStart")], "{}");
         let last = bytes.len() - 1;
         bytes[last] ^= 1;
-        let refused = Decoder::default().push(&bytes, &mut Vec::new());
-        assert!(matches!(refused, Err(FrameError::Damaged(_))), "{refused:?}");
+        let outcome = AwsDecoder::default().push(&bytes, &mut Vec::new());
+        assert!(matches!(outcome, Err(FrameError::Damaged(_))), "{outcome:?}");
     }
 }

@@ -1,40 +1,40 @@
-//! One JSON value a line, as Ollama streams.
+//! Decodes streams with one JSON value per line, as Ollama sends them.
 
-use super::{FrameError, LONGEST_FRAME};
+use super::{FrameError, MAX_FRAME_BYTES};
 
-/// Reads lines out of bytes that come in pieces of any size. A last line may lack its end.
+/// Decodes lines from chunks of any size. The last line may lack its newline.
 #[derive(Debug, Default)]
-pub(crate) struct Decoder {
+pub(crate) struct LineDecoder {
     line: Vec<u8>,
 }
 
-impl Decoder {
+impl LineDecoder {
     pub(crate) fn push(&mut self, bytes: &[u8], lines: &mut Vec<String>) -> Result<(), FrameError> {
         let mut rest = bytes;
         while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
             let (line, ended) = rest.split_at(end);
-            self.take(line)?;
-            self.end(lines)?;
+            self.append(line)?;
+            self.end_line(lines)?;
             rest = &ended[1..];
         }
-        self.take(rest)
+        self.append(rest)
     }
 
-    /// What stood after the last end of a line.
+    /// Appends the text after the last newline.
     pub(crate) fn finish(&mut self, lines: &mut Vec<String>) -> Result<(), FrameError> {
-        self.end(lines)
+        self.end_line(lines)
     }
 
-    fn take(&mut self, piece: &[u8]) -> Result<(), FrameError> {
-        if self.line.len() + piece.len() > LONGEST_FRAME {
-            return Err(FrameError::TooLong);
+    fn append(&mut self, bytes: &[u8]) -> Result<(), FrameError> {
+        if self.line.len() + bytes.len() > MAX_FRAME_BYTES {
+            return Err(FrameError::FrameTooLong);
         }
-        self.line.extend_from_slice(piece);
+        self.line.extend_from_slice(bytes);
         Ok(())
     }
 
-    fn end(&mut self, lines: &mut Vec<String>) -> Result<(), FrameError> {
-        let line = String::from_utf8(std::mem::take(&mut self.line)).map_err(|_| FrameError::NotText)?;
+    fn end_line(&mut self, lines: &mut Vec<String>) -> Result<(), FrameError> {
+        let line = String::from_utf8(std::mem::take(&mut self.line)).map_err(|_| FrameError::NotUtf8)?;
         if !line.trim().is_empty() {
             lines.push(line);
         }
@@ -49,10 +49,10 @@ mod tests {
     #[track_caller]
     fn check(text: &str, expected: &[&str]) {
         for at in 0..=text.len() {
-            let (one, other) = text.as_bytes().split_at(at);
-            let (mut decoder, mut lines) = (Decoder::default(), Vec::new());
-            for piece in [one, other] {
-                decoder.push(piece, &mut lines).expect("the case is well-formed");
+            let (first, second) = text.as_bytes().split_at(at);
+            let (mut decoder, mut lines) = (LineDecoder::default(), Vec::new());
+            for chunk in [first, second] {
+                decoder.push(chunk, &mut lines).expect("the case is well-formed");
             }
             decoder.finish(&mut lines).expect("the case is well-formed");
             let lines: Vec<&str> = lines.iter().map(|line| line.trim_end()).collect();
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_read_however_they_are_split() {
+    fn lines_may_be_split_between_chunks() {
         check("{\"a\":\"ä\"}\n\n{\"b\":1}\r\n{\"c\":2}", &["{\"a\":\"ä\"}", "{\"b\":1}", "{\"c\":2}"]);
         check("", &[]);
     }

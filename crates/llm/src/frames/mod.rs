@@ -1,6 +1,6 @@
-//! Bytes of a streamed answer → the JSON values they carry, whichever way the API frames them.
+//! Decodes the bytes of a streamed response into JSON values, for every framing.
 //!
-//! State machines: bytes go in as they come, in pieces of any size, and nothing is awaited.
+//! The decoders are state machines: they accept chunks of any size and never wait.
 
 mod aws;
 mod lines;
@@ -8,62 +8,61 @@ mod sse;
 
 use serde_json::Value;
 
-/// Longer is no part of an answer.
-pub(crate) const LONGEST_FRAME: usize = 64 << 20;
-/// All events of a stream together; the longest answers of today, with all that is written around each token, take a
-/// fraction of it.
-pub(crate) const LONGEST_STREAM: usize = 256 << 20;
+/// The maximum size of one frame, and of a response that is not streamed.
+pub(crate) const MAX_FRAME_BYTES: usize = 64 << 20;
+/// The maximum size of a stream, well above the longest responses of current models.
+pub(crate) const MAX_STREAM_BYTES: usize = 256 << 20;
 
-/// How an API puts the parts of an answer one after the other.
+/// How an API separates the parts of a streamed response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Framing {
+pub(crate) enum Framing {
     /// Server-sent events.
     Events,
-    /// One JSON value a line.
+    /// One JSON value per line.
     Lines,
     /// AWS event-stream frames.
     Aws,
 }
 
-/// The bytes are not framed as the API frames them.
+/// The bytes do not follow the framing of the API.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum FrameError {
-    #[error("one event is longer than {LONGEST_FRAME} bytes")]
-    TooLong,
-    #[error("the whole stream is longer than {LONGEST_STREAM} bytes")]
-    Endless,
-    #[error("an event is not UTF-8")]
-    NotText,
-    #[error("an event is no JSON: {0}")]
+    #[error("one event is longer than {MAX_FRAME_BYTES} bytes")]
+    FrameTooLong,
+    #[error("the stream is longer than {MAX_STREAM_BYTES} bytes")]
+    StreamTooLong,
+    #[error("an event is not valid UTF-8")]
+    NotUtf8,
+    #[error("an event is not valid JSON: {0}")]
     NotJson(String),
     #[error("{0}")]
     Damaged(String),
 }
 
-/// Reads one streamed answer.
+/// Decodes one streamed response.
 #[derive(Debug)]
 pub(crate) enum Frames {
-    Events(sse::Decoder),
-    Lines(lines::Decoder),
-    Aws(aws::Decoder),
+    Events(sse::SseDecoder),
+    Lines(lines::LineDecoder),
+    Aws(aws::AwsDecoder),
 }
 
 impl Frames {
     pub(crate) fn new(framing: Framing) -> Frames {
         match framing {
-            Framing::Events => Frames::Events(sse::Decoder::default()),
-            Framing::Lines => Frames::Lines(lines::Decoder::default()),
-            Framing::Aws => Frames::Aws(aws::Decoder::default()),
+            Framing::Events => Frames::Events(sse::SseDecoder::default()),
+            Framing::Lines => Frames::Lines(lines::LineDecoder::default()),
+            Framing::Aws => Frames::Aws(aws::AwsDecoder::default()),
         }
     }
 
-    /// Adds the values that are whole with these bytes; also those that come before what cannot be read.
+    /// Appends the values that these bytes complete. On an error, the values before it are appended too.
     pub(crate) fn push(&mut self, bytes: &[u8], values: &mut Vec<Value>) -> Result<(), FrameError> {
         match self {
             Frames::Events(decoder) => {
                 let mut events = Vec::new();
                 let outcome = decoder.push(bytes, &mut events);
-                for value in events.into_iter().filter_map(value_of_event) {
+                for value in events.into_iter().filter_map(event_value) {
                     values.push(value?);
                 }
                 outcome
@@ -80,10 +79,11 @@ impl Frames {
         }
     }
 
-    /// The bytes are over: what was still held back, or why they cannot be over.
+    /// Ends the stream. Returns values that were still buffered, or an error if the stream must not end here.
     pub(crate) fn finish(&mut self) -> Result<Vec<Value>, FrameError> {
         match self {
-            // What is not ended by an empty line never was; whether the answer is whole is for its reader to say.
+            // An event without a final empty line is ignored. The caller checks whether the response is
+            // complete.
             Frames::Events(_) => Ok(Vec::new()),
             Frames::Lines(decoder) => {
                 let mut lines = Vec::new();
@@ -91,14 +91,14 @@ impl Frames {
                 lines.iter().map(|line| parse(line)).collect()
             }
             Frames::Aws(decoder) if decoder.is_between_frames() => Ok(Vec::new()),
-            Frames::Aws(_) => Err(FrameError::Damaged("the last frame is not whole".to_owned())),
+            Frames::Aws(_) => Err(FrameError::Damaged("the last frame is incomplete".to_owned())),
         }
     }
 }
 
-/// Whether an answer has nothing more to say after this.
+/// Whether this is the last value of a response.
 pub(crate) fn is_last(value: &Value) -> bool {
-    const WORDS: [&str; 6] = [
+    const LAST_TYPES: [&str; 6] = [
         "message_stop",
         "message-end",
         "response.completed",
@@ -106,22 +106,22 @@ pub(crate) fn is_last(value: &Value) -> bool {
         "response.failed",
         "error",
     ];
-    let word = value.get("type").and_then(Value::as_str);
+    let event_type = value.get("type").and_then(Value::as_str);
     is_done(value)
-        || word.is_some_and(|word| WORDS.contains(&word))
+        || event_type.is_some_and(|event_type| LAST_TYPES.contains(&event_type))
         || value.get("done") == Some(&Value::Bool(true))
 }
 
-/// OpenAI's closing word, which is no JSON.
+/// The end marker of OpenAI streams, which is not JSON.
 const DONE: &str = "[DONE]";
 
-/// Whether this is the word that closes a stream.
+/// Whether this is the end marker of a stream.
 pub(crate) fn is_done(value: &Value) -> bool {
     value.as_str() == Some(DONE)
 }
 
-/// The JSON of an event; the closing word as a text.
-fn value_of_event(event: sse::Event) -> Option<Result<Value, FrameError>> {
+/// Parses the JSON of an event. The end marker becomes a string.
+fn event_value(event: sse::Event) -> Option<Result<Value, FrameError>> {
     let data = event.data.trim();
     if data.is_empty() {
         return None;
@@ -130,14 +130,14 @@ fn value_of_event(event: sse::Event) -> Option<Result<Value, FrameError>> {
         return Some(Ok(Value::from(DONE)));
     }
     let value = parse(data).map(|mut value| {
-        // Anthropic and OpenAI name their events twice; a gateway that drops one of them is understood all the same.
+        // Anthropic and OpenAI name the event in the JSON too, but some gateways drop that. Mark such errors.
         if let (Some(name), Value::Object(fields)) = (event.name, &mut value)
             && name == "error"
             && !fields.contains_key("type")
             && !fields.contains_key("error")
         {
-            let whole = Value::Object(std::mem::take(fields));
-            fields.insert("error".to_owned(), whole);
+            let error = Value::Object(std::mem::take(fields));
+            fields.insert("error".to_owned(), error);
         }
         value
     });
@@ -157,18 +157,18 @@ mod tests {
     #[track_caller]
     fn check(framing: Framing, text: &str, expected: &[Value]) {
         for at in 0..=text.len() {
-            let (one, other) = text.as_bytes().split_at(at);
+            let (first, second) = text.as_bytes().split_at(at);
             let mut frames = Frames::new(framing);
             let mut values = Vec::new();
-            frames.push(one, &mut values).expect("the case is well-formed");
-            frames.push(other, &mut values).expect("the case is well-formed");
-            values.extend(frames.finish().expect("the case is whole"));
+            frames.push(first, &mut values).expect("the case is well-formed");
+            frames.push(second, &mut values).expect("the case is well-formed");
+            values.extend(frames.finish().expect("the case is complete"));
             assert_eq!(values, expected, "split at {at}: {text:?}");
         }
     }
 
     #[test]
-    fn events_become_their_json_and_the_closing_word_a_text() {
+    fn events_are_parsed_and_the_end_marker_is_a_string() {
         check(
             Framing::Events,
             ": hello\n\ndata: {\"n\":12345678901234567890}\n\nevent: ping\ndata: {\"type\":\"ping\"}\n\ndata: [DONE]\n\n",
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_that_only_the_name_of_the_event_tells_is_one() {
+    fn an_error_that_only_the_event_name_marks_is_recognized() {
         check(
             Framing::Events,
             "event: error\ndata: {\"message\":\"no\"}\n\n",
@@ -190,15 +190,15 @@ mod tests {
     }
 
     #[test]
-    fn the_last_line_may_lack_its_end() {
+    fn the_last_line_may_lack_its_newline() {
         check(Framing::Lines, "{\"a\":1}\n{\"b\":2}", &[json!({"a": 1}), json!({"b": 2})]);
     }
 
     #[test]
-    fn what_is_no_json_is_told() {
+    fn invalid_json_is_an_error() {
         let mut values = Vec::new();
-        let refused = Frames::new(Framing::Events).push(b"data: {}\n\ndata: <html>\n\n", &mut values);
-        assert!(matches!(refused, Err(FrameError::NotJson(_))), "{refused:?}");
+        let outcome = Frames::new(Framing::Events).push(b"data: {}\n\ndata: <html>\n\n", &mut values);
+        assert!(matches!(outcome, Err(FrameError::NotJson(_))), "{outcome:?}");
         assert_eq!(values, [json!({})]);
         let mut frames = Frames::new(Framing::Lines);
         values.clear();

@@ -1,30 +1,31 @@
-//! Server-sent events, pushed in as bytes.
+//! Decodes server-sent events.
 
-use super::{FrameError, LONGEST_FRAME};
+use super::{FrameError, MAX_FRAME_BYTES};
 
-/// One event: its name, if it has one, and its data.
+/// An event with its data and its optional name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Event {
     pub(crate) name: Option<String>,
     pub(crate) data: String,
 }
 
-/// Reads events out of bytes that come in pieces of any size.
+/// Decodes events from chunks of any size.
 ///
-/// As the standard has it: lines end with LF, CR or CR LF; an empty line ends an event; an event without data is none; and one
-/// that the stream ends in never was. `id` and `retry` are for reconnecting, which an answer does not allow.
+/// Follows the standard: lines end with LF, CR or CR LF; an empty line ends an event; events without data and
+/// an incomplete event at the end of the stream are ignored. `id` and `retry` are ignored too, since a
+/// response cannot be resumed.
 #[derive(Debug, Default)]
-pub(crate) struct Decoder {
+pub(crate) struct SseDecoder {
     line: Vec<u8>,
-    /// The last byte ended a line and was a CR, so a LF that follows belongs to it.
+    /// The last byte was a CR that ended a line. An LF that follows belongs to the same line end.
     after_return: bool,
-    /// A byte order mark may still come.
-    begun: bool,
+    /// The first line was read. A byte order mark is only allowed before it.
+    started: bool,
     name: Option<String>,
     data: Option<Vec<u8>>,
 }
 
-impl Decoder {
+impl SseDecoder {
     pub(crate) fn push(&mut self, bytes: &[u8], events: &mut Vec<Event>) -> Result<(), FrameError> {
         let mut rest = bytes;
         if self.after_return
@@ -37,7 +38,7 @@ impl Decoder {
         }
         while let Some(end) = rest.iter().position(|byte| matches!(byte, b'\n' | b'\r')) {
             let (line, ended) = rest.split_at(end);
-            self.take(line)?;
+            self.append(line)?;
             self.end_line(events)?;
             rest = &ended[1..];
             if ended[0] == b'\r' {
@@ -47,29 +48,29 @@ impl Decoder {
                 }
             }
         }
-        self.take(rest)
+        self.append(rest)
     }
 
-    fn take(&mut self, piece: &[u8]) -> Result<(), FrameError> {
-        let held = self.line.len() + self.data.as_ref().map_or(0, Vec::len);
-        if held + piece.len() > LONGEST_FRAME {
-            return Err(FrameError::TooLong);
+    fn append(&mut self, bytes: &[u8]) -> Result<(), FrameError> {
+        let buffered = self.line.len() + self.data.as_ref().map_or(0, Vec::len);
+        if buffered + bytes.len() > MAX_FRAME_BYTES {
+            return Err(FrameError::FrameTooLong);
         }
-        self.line.extend_from_slice(piece);
+        self.line.extend_from_slice(bytes);
         Ok(())
     }
 
     fn end_line(&mut self, events: &mut Vec<Event>) -> Result<(), FrameError> {
         let line = std::mem::take(&mut self.line);
         let mut field = line.as_slice();
-        if !self.begun {
-            self.begun = true;
+        if !self.started {
+            self.started = true;
             field = field.strip_prefix("\u{feff}".as_bytes()).unwrap_or(field);
         }
         if field.is_empty() {
             let name = self.name.take();
             if let Some(data) = self.data.take() {
-                let data = String::from_utf8(data).map_err(|_| FrameError::NotText)?;
+                let data = String::from_utf8(data).map_err(|_| FrameError::NotUtf8)?;
                 events.push(Event { name, data });
             }
             return Ok(());
@@ -97,7 +98,7 @@ impl Decoder {
 mod tests {
     use super::*;
 
-    /// Whole, and split at every byte, and one byte at a time.
+    /// Decodes the text in one chunk, split at every byte, and byte by byte.
     #[track_caller]
     fn check(text: &str, expected: &[(Option<&str>, &str)]) {
         let expected: Vec<Event> = expected
@@ -105,23 +106,23 @@ mod tests {
             .map(|(name, data)| Event { name: name.map(str::to_owned), data: (*data).to_owned() })
             .collect();
         let bytes = text.as_bytes();
-        let read = |pieces: &mut dyn Iterator<Item = &[u8]>| {
-            let (mut decoder, mut events) = (Decoder::default(), Vec::new());
-            for piece in pieces {
-                decoder.push(piece, &mut events).expect("the case is well-formed");
+        let decode = |chunks: &mut dyn Iterator<Item = &[u8]>| {
+            let (mut decoder, mut events) = (SseDecoder::default(), Vec::new());
+            for chunk in chunks {
+                decoder.push(chunk, &mut events).expect("the case is well-formed");
             }
             events
         };
-        assert_eq!(read(&mut [bytes].into_iter()), expected, "whole: {text:?}");
+        assert_eq!(decode(&mut [bytes].into_iter()), expected, "one chunk: {text:?}");
         for at in 0..=bytes.len() {
-            let (one, other) = bytes.split_at(at);
-            assert_eq!(read(&mut [one, other].into_iter()), expected, "split at {at}: {text:?}");
+            let (first, second) = bytes.split_at(at);
+            assert_eq!(decode(&mut [first, second].into_iter()), expected, "split at {at}: {text:?}");
         }
-        assert_eq!(read(&mut bytes.chunks(1)), expected, "in single bytes: {text:?}");
+        assert_eq!(decode(&mut bytes.chunks(1)), expected, "single bytes: {text:?}");
     }
 
     #[test]
-    fn events_are_read_however_their_lines_end() {
+    fn all_line_endings_are_accepted() {
         for end in ["\n", "\r", "\r\n"] {
             let text = "data: a\n\nevent: b\ndata: c\n\n".replace('\n', end);
             check(&text, &[(None, "a"), (Some("b"), "c")]);
@@ -130,55 +131,55 @@ mod tests {
     }
 
     #[test]
-    fn data_of_several_lines_is_one_text() {
+    fn several_data_lines_are_joined() {
         check("data: a\ndata:\ndata: b\n\n", &[(None, "a\n\nb")]);
     }
 
     #[test]
-    fn one_space_after_the_colon_is_no_data() {
+    fn one_space_after_the_colon_is_ignored() {
         check("data:a\n\ndata:  b\n\ndata\n\n", &[(None, "a"), (None, " b"), (None, "")]);
     }
 
     #[test]
-    fn comments_and_other_fields_are_passed_over() {
+    fn comments_and_other_fields_are_ignored() {
         check(": ping\n\nid: 1\nretry: 5\nother: x\ndata: a\n: c\n\n", &[(None, "a")]);
     }
 
     #[test]
-    fn an_event_without_data_is_none_and_leaves_no_name_behind() {
+    fn an_event_without_data_is_ignored_with_its_name() {
         check("event: ping\n\ndata: a\n\n", &[(None, "a")]);
     }
 
     #[test]
-    fn an_event_that_is_not_ended_never_was() {
+    fn an_incomplete_event_is_ignored() {
         check("data: a\n\ndata: b\n", &[(None, "a")]);
         check("data: a", &[]);
     }
 
     #[test]
-    fn letters_may_be_split_between_pieces() {
+    fn characters_may_be_split_between_chunks() {
         check("\u{feff}data: 😀 käse\n\n", &[(None, "😀 käse")]);
     }
 
     #[test]
-    fn an_event_without_end_is_refused() {
-        let (mut decoder, mut events) = (Decoder::default(), Vec::new());
-        let piece = vec![b'a'; 1 << 20];
-        let refused = (0..=LONGEST_FRAME >> 20).find_map(|_| decoder.push(&piece, &mut events).err());
-        assert_eq!(refused, Some(FrameError::TooLong));
+    fn an_endless_line_is_an_error() {
+        let (mut decoder, mut events) = (SseDecoder::default(), Vec::new());
+        let chunk = vec![b'a'; 1 << 20];
+        let error = (0..=MAX_FRAME_BYTES >> 20).find_map(|_| decoder.push(&chunk, &mut events).err());
+        assert_eq!(error, Some(FrameError::FrameTooLong));
     }
 
     #[test]
-    fn many_lines_without_end_are_refused_too() {
-        let (mut decoder, mut events) = (Decoder::default(), Vec::new());
-        let piece = [b"data: ".as_slice(), &vec![b'a'; 1 << 20], b"\n"].concat();
-        let refused = (0..=LONGEST_FRAME >> 20).find_map(|_| decoder.push(&piece, &mut events).err());
-        assert_eq!(refused, Some(FrameError::TooLong));
+    fn an_endless_event_is_an_error() {
+        let (mut decoder, mut events) = (SseDecoder::default(), Vec::new());
+        let chunk = [b"data: ".as_slice(), &vec![b'a'; 1 << 20], b"\n"].concat();
+        let error = (0..=MAX_FRAME_BYTES >> 20).find_map(|_| decoder.push(&chunk, &mut events).err());
+        assert_eq!(error, Some(FrameError::FrameTooLong));
     }
 
     #[test]
-    fn what_is_no_text_is_told() {
+    fn invalid_utf8_is_an_error() {
         let mut events = Vec::new();
-        assert_eq!(Decoder::default().push(b"data: \xff\n\n", &mut events), Err(FrameError::NotText));
+        assert_eq!(SseDecoder::default().push(b"data: \xff\n\n", &mut events), Err(FrameError::NotUtf8));
     }
 }

@@ -1,4 +1,4 @@
-//! Sends a request, and reads what an endpoint says when it is no answer.
+//! Sends a request and reads error responses.
 
 use std::time::{Duration, SystemTime};
 
@@ -11,75 +11,89 @@ use tokio::time::{Instant, timeout_at};
 use toolwire_contract::{ModelError, WaitPhase};
 use toolwire_dialect::Toolset;
 
-use super::{Trouble, timed_out};
-use crate::client::reason;
-use crate::refusal::refused;
-use crate::retry::{Failure, asked_wait, is_lasting};
-use crate::settings::{Credentials, Settings};
-use crate::sign::signature;
-use crate::{Endpoint, Framing};
+use super::{AttemptError, timed_out};
+use crate::Endpoint;
+use crate::frames::Framing;
+use crate::http_clients::root_cause;
+use crate::provider_error::provider_error;
+use crate::retry::{AttemptFailure, is_permanent, retry_after};
+use crate::settings::{Credentials, EndpointSettings};
+use crate::sign::signature_headers;
 
-/// More of an error is not kept, and not waited for.
-const LONGEST_ERROR: usize = 1 << 20;
-const READING_AN_ERROR: Duration = Duration::from_secs(10);
+/// The rest of a longer error body is discarded.
+const MAX_ERROR_BODY_BYTES: usize = 1 << 20;
+const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
-pub(super) async fn send(endpoint: &Endpoint, body: Bytes, deadline: Instant) -> Result<Response, Trouble> {
-    let Endpoint { settings, client, pacing, .. } = endpoint;
-    let headers = headers(settings, &body, pacing.now()).map_err(|problem| {
-        let hint = Some(format!("check {}", settings.key_place));
-        Trouble { error: ModelError::Unusable { model: settings.name.clone(), problem, hint }, failure: None }
+pub(super) async fn send(
+    endpoint: &Endpoint,
+    body: Bytes,
+    deadline: Instant,
+) -> Result<Response, AttemptError> {
+    let Endpoint { settings, client, clock, .. } = endpoint;
+    let headers = headers(settings, &body, clock.now()).map_err(|problem| {
+        let hint = Some(format!("check {}", settings.key_source));
+        AttemptError {
+            error: ModelError::Unusable { model: settings.name.clone(), problem, hint },
+            failure: None,
+        }
     })?;
-    let sending = client.post(settings.url.clone()).headers(headers).body(body).send();
+    let request = client.post(settings.url.clone()).headers(headers).body(body).send();
     let sent =
-        timeout_at(deadline, sending).await.map_err(|_| timed_out(settings, WaitPhase::FirstToken, None))?;
+        timeout_at(deadline, request).await.map_err(|_| timed_out(settings, WaitPhase::FirstToken, None))?;
     sent.map_err(|error| {
         let error = error.without_url();
         if error.is_connect() && error.is_timeout() {
-            return timed_out(settings, WaitPhase::Connection, Some(Failure::Connection));
+            return timed_out(settings, WaitPhase::Connection, Some(AttemptFailure::Connection));
         }
-        let error =
-            ModelError::Unreachable { model: settings.name.clone(), problem: unreached(settings, &error) };
-        Trouble { error, failure: Some(Failure::Connection) }
+        let error = ModelError::Unreachable {
+            model: settings.name.clone(),
+            problem: describe_connect_error(settings, &error),
+        };
+        AttemptError { error, failure: Some(AttemptFailure::Connection) }
     })
 }
 
-/// Why nobody was reached, and where; of the address only what is never secret.
-fn unreached(settings: &Settings, error: &reqwest::Error) -> String {
-    let place = settings.url.origin().ascii_serialization();
-    match reason(error) {
-        // What the TLS library makes of an answer in plain text.
-        why if why.contains("InvalidContentType") => {
-            format!("what answers at {place} speaks no TLS; perhaps its address begins with `http://`")
+/// Describes why the connection failed, with the scheme, host and port; the rest of the URL may be secret.
+fn describe_connect_error(settings: &EndpointSettings, error: &reqwest::Error) -> String {
+    let origin = settings.url.origin().ascii_serialization();
+    match root_cause(error) {
+        // The TLS library reports this when the server replies in plain text.
+        cause if cause.contains("InvalidContentType") => {
+            format!("the server at {origin} does not support TLS; its URL may start with `http://`")
         }
-        why => format!("{why}, at {place}"),
+        cause => format!("{cause}, at {origin}"),
     }
 }
 
-/// What a response that is no answer says.
-pub(super) async fn refusal(endpoint: &Endpoint, response: Response, toolset: &Toolset) -> Trouble {
-    let Endpoint { settings, pacing, .. } = endpoint;
+/// Reads an error response.
+pub(super) async fn read_error_response(
+    endpoint: &Endpoint,
+    response: Response,
+    toolset: &Toolset,
+) -> AttemptError {
+    let Endpoint { settings, clock, .. } = endpoint;
     let status = response.status().as_u16();
     let headers = response.headers().clone();
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    let text = read_error(response).await;
+    let text = read_error_body(response).await;
     let body = serde_json::from_slice(&text)
         .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&text).into_owned()));
-    let failure = Failure::Status {
+    let failure = AttemptFailure::Status {
         status,
-        lasting: is_lasting(&body),
-        wait: asked_wait(header, &body, pacing.now()),
-        again: header("x-should-retry").and_then(|word| word.parse().ok()),
+        permanent: is_permanent(&body),
+        retry_after: retry_after(header, &body, clock.now()),
+        should_retry: header("x-should-retry").and_then(|value| value.parse().ok()),
     };
-    let mut error = refused(settings, toolset, Some(status), body);
-    if let (ModelError::Refused { hint, .. }, Some(moved)) = (&mut error, header(LOCATION.as_str()))
+    let mut error = provider_error(settings, toolset, Some(status), body);
+    if let (ModelError::Refused { hint, .. }, Some(location)) = (&mut error, header(LOCATION.as_str()))
         && (300..400).contains(&status)
     {
-        *hint = Some(format!("it has moved to {moved}; set its `baseUrl`"));
+        *hint = Some(format!("the endpoint has moved to {location}; update `baseUrl`"));
     }
-    Trouble { error, failure: Some(failure) }
+    AttemptError { error, failure: Some(failure) }
 }
 
-fn headers(settings: &Settings, body: &[u8], now: SystemTime) -> Result<HeaderMap, String> {
+fn headers(settings: &EndpointSettings, body: &[u8], now: SystemTime) -> Result<HeaderMap, String> {
     let mut headers = settings.headers.clone();
     headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
     let accept = match (settings.options.stream, settings.framing) {
@@ -90,7 +104,8 @@ fn headers(settings: &Settings, body: &[u8], now: SystemTime) -> Result<HeaderMa
     };
     headers.entry(ACCEPT).or_insert(HeaderValue::from_static(accept));
     let sensitive = |text: &str| {
-        let mut value = HeaderValue::from_str(text).map_err(|_| "its key is no header value".to_owned())?;
+        let mut value =
+            HeaderValue::from_str(text).map_err(|_| "the API key is not a valid header value".to_owned())?;
         value.set_sensitive(true);
         Ok::<_, String>(value)
     };
@@ -104,21 +119,21 @@ fn headers(settings: &Settings, body: &[u8], now: SystemTime) -> Result<HeaderMa
         }
         Credentials::Aws { access_key, secret_key, session_token, region } => {
             let keys = (access_key, secret_key, session_token.as_ref());
-            headers.extend(signature(keys, region, &settings.url, body, now)?);
+            headers.extend(signature_headers(keys, region, &settings.url, body, now)?);
         }
     }
     Ok(headers)
 }
 
-/// The body of an error, as far as it comes in time and is not too long.
-async fn read_error(response: Response) -> Vec<u8> {
-    let deadline = Instant::now() + READING_AN_ERROR;
+/// Reads the body of an error response, up to the size limit and the timeout.
+async fn read_error_body(response: Response) -> Vec<u8> {
+    let deadline = Instant::now() + ERROR_BODY_TIMEOUT;
     let mut text = Vec::new();
     let mut chunks = response.bytes_stream();
     while let Ok(Some(Ok(bytes))) = timeout_at(deadline, chunks.next()).await {
-        let room = LONGEST_ERROR - text.len();
+        let room = MAX_ERROR_BODY_BYTES - text.len();
         text.extend_from_slice(&bytes[..bytes.len().min(room)]);
-        if text.len() >= LONGEST_ERROR {
+        if text.len() >= MAX_ERROR_BODY_BYTES {
             break;
         }
     }

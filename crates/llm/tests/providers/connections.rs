@@ -1,4 +1,4 @@
-//! Connections are used again, and requests stay where they were sent.
+//! Connections are reused.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,34 +11,34 @@ use tokio::task::JoinSet;
 use toolwire_contract::Message;
 use toolwire_llm::{EndpointConfig, Models, collect};
 
-use crate::setting::question;
+use crate::harness::question;
 
-/// Answers every request on a connection with the same short stream.
-async fn answer(mut connection: TcpStream) -> std::io::Result<()> {
+/// Sends the same short stream for every request on a connection.
+async fn respond(mut connection: TcpStream) -> std::io::Result<()> {
     let event = json!({"choices": [{"index": 0, "delta": {"content": "hi"}, "finish_reason": "stop"}]});
     let body = format!("data: {event}\n\ndata: [DONE]\n\n");
-    let reply = format!(
+    let response = format!(
         "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n0\r\n\r\n",
         body.len()
     );
-    let mut held = Vec::new();
+    let mut buffer = Vec::new();
     loop {
         let end = loop {
-            if let Some(end) = held.windows(4).position(|window| window == b"\r\n\r\n") {
+            if let Some(end) = buffer.windows(4).position(|window| window == b"\r\n\r\n") {
                 break end + 4;
             }
-            if connection.read_buf(&mut held).await? == 0 {
+            if connection.read_buf(&mut buffer).await? == 0 {
                 return Ok(());
             }
         };
-        let head = String::from_utf8_lossy(&held[..end]).to_lowercase();
+        let head = String::from_utf8_lossy(&buffer[..end]).to_lowercase();
         let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.trim().parse().ok());
-        let whole = end + length.unwrap_or(0usize);
-        while held.len() < whole {
-            connection.read_buf(&mut held).await?;
+        let request_length = end + length.unwrap_or(0usize);
+        while buffer.len() < request_length {
+            connection.read_buf(&mut buffer).await?;
         }
-        held.drain(..whole);
-        connection.write_all(reply.as_bytes()).await?;
+        buffer.drain(..request_length);
+        connection.write_all(response.as_bytes()).await?;
     }
 }
 
@@ -53,19 +53,19 @@ async fn one_connection_serves_many_requests_of_many_endpoints() {
         let mut connections = JoinSet::new();
         while let Ok((connection, _)) = listener.accept().await {
             counted.fetch_add(1, Ordering::SeqCst);
-            connections.spawn(answer(connection));
+            connections.spawn(respond(connection));
         }
     });
-    let config =
-        EndpointConfig { base_url: Some(format!("http://{address}/v1")), ..EndpointConfig::default() };
+    let config: EndpointConfig =
+        serde_json::from_value(json!({"baseUrl": format!("http://{address}/v1")})).expect("a configuration");
     let configs = BTreeMap::from([("one".to_owned(), config.clone()), ("two".to_owned(), config)]);
-    // A proxy that nobody listens at: this machine is never asked through one.
+    // A proxy that does not exist: requests to localhost never use a proxy.
     let lookup = |name: &str| (name == "ALL_PROXY").then(|| "http://127.0.0.1:9".to_owned());
     let models = Models::new(configs, lookup).expect("models");
     for name in ["one", "two", "one", "two", "one"] {
         let model = models.model(name).expect("an endpoint");
-        let answer = collect(model.ask(question("hi"))).await.expect("an answer");
-        assert_eq!(answer.message, Message::assistant("hi"));
+        let response = collect(model.ask(question("hi"))).await.expect("a response");
+        assert_eq!(response.message, Message::assistant("hi"));
     }
     assert_eq!(accepted.load(Ordering::SeqCst), 1);
 }

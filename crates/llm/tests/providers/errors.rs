@@ -1,4 +1,4 @@
-//! Providers that say no, and when they are asked again.
+//! Errors of providers, and when requests are retried.
 
 use std::time::Duration;
 
@@ -7,25 +7,27 @@ use toolwire_contract::ModelError;
 use toolwire_llm::{Endpoint, EndpointConfig};
 use toolwire_testkit::provider::{Api, Delivery, ModelOutput, Script, ScriptedResponse};
 
-use crate::setting::{Paced, Setting, question};
+use crate::harness::{FakeClock, TestEndpoint, question};
 
-fn refusal(status: u16, headers: &[(&str, &str)], body: Value) -> ScriptedResponse {
+fn error_response(status: u16, headers: &[(&str, &str)], body: Value) -> ScriptedResponse {
     let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     ScriptedResponse::Error { status, headers, body }
 }
 
-/// These replies and then an answer: how long was waited, and whether the answer was reached.
-async fn check(replies: Vec<ScriptedResponse>, waits: &[u64], is_answered: bool) -> Option<ModelError> {
-    let count = replies.len();
-    let script = Script::new(replies.into_iter().chain([ScriptedResponse::Output(ModelOutput::text("hi"))]));
-    let setting = Setting::new(Api::OpenAiChat, script, json!({})).await;
-    let (_, ended) = setting.ask(question("hi")).await;
-    let waited: Vec<u64> = setting.waits.waits().iter().map(|wait| wait.as_millis() as u64).collect();
-    assert_eq!(waited, waits, "{ended:?}");
-    assert_eq!(ended.is_ok(), is_answered, "{ended:?}");
-    assert_eq!(setting.provider.requests().len(), waits.len() + 1);
-    assert!(setting.provider.responses_left() <= count);
-    ended.err()
+/// The provider sends these responses and then a successful one. Checks the delays in milliseconds, and
+/// whether the request succeeds.
+async fn check(responses: Vec<ScriptedResponse>, delays: &[u64], succeeds: bool) -> Option<ModelError> {
+    let count = responses.len();
+    let script =
+        Script::new(responses.into_iter().chain([ScriptedResponse::Output(ModelOutput::text("hi"))]));
+    let endpoint = TestEndpoint::new(Api::OpenAiChat, script, json!({})).await;
+    let (_, outcome) = endpoint.ask(question("hi")).await;
+    let delayed: Vec<u64> = endpoint.clock.delays().iter().map(|delay| delay.as_millis() as u64).collect();
+    assert_eq!(delayed, delays, "{outcome:?}");
+    assert_eq!(outcome.is_ok(), succeeds, "{outcome:?}");
+    assert_eq!(endpoint.provider.requests().len(), delays.len() + 1);
+    assert!(endpoint.provider.responses_left() <= count);
+    outcome.err()
 }
 
 fn error(message: &str) -> Value {
@@ -33,72 +35,77 @@ fn error(message: &str) -> Value {
 }
 
 #[tokio::test]
-async fn what_may_pass_is_asked_again_with_growing_waits() {
+async fn transient_errors_are_retried_with_growing_delays() {
     for status in [408, 409, 429, 500, 502, 503, 504, 529] {
-        check(vec![refusal(status, &[], error("later"))], &[250], true).await;
+        check(vec![error_response(status, &[], error("later"))], &[250], true).await;
     }
     let all = vec![
         ScriptedResponse::CloseBeforeHeaders,
-        refusal(500, &[], error("x")),
-        refusal(503, &[], json!("<html>")),
+        error_response(500, &[], error("x")),
+        error_response(503, &[], json!("<html>")),
     ];
     check(all, &[250, 500, 1000], true).await;
 }
 
 #[tokio::test]
-async fn the_wait_that_is_asked_for_is_kept() {
-    let soon = httpdate::fmt_http_date(std::time::SystemTime::now() - Duration::from_secs(60));
+async fn the_requested_delay_is_used() {
+    let past_date = httpdate::fmt_http_date(std::time::SystemTime::now() - Duration::from_secs(60));
     let retry_info = json!({"error": {"code": 429, "details": [{"retryDelay": "3s"}]}});
-    let replies = vec![
-        refusal(429, &[("retry-after", "7")], error("slow down")),
-        refusal(503, &[("retry-after", "9"), ("retry-after-ms", "20")], error("slow down")),
-        refusal(429, &[("retry-after", &soon)], error("slow down")),
+    let responses = vec![
+        error_response(429, &[("retry-after", "7")], error("slow down")),
+        error_response(503, &[("retry-after", "9"), ("retry-after-ms", "20")], error("slow down")),
+        error_response(429, &[("retry-after", &past_date)], error("slow down")),
     ];
-    check(replies, &[7000, 20, 0], true).await;
-    check(vec![refusal(429, &[], retry_info)], &[3000], true).await;
+    check(responses, &[7000, 20, 0], true).await;
+    check(vec![error_response(429, &[], retry_info)], &[3000], true).await;
 }
 
 #[tokio::test]
-async fn a_wait_that_is_too_long_is_not_waited() {
-    let refused = check(vec![refusal(429, &[("retry-after", "3600")], error("tomorrow"))], &[], false).await;
-    let refused = refused.expect("it is refused");
-    assert_eq!(refused.to_string(), "`openai/m` answered with an error (429): tomorrow");
-    assert_eq!(refused.hint(), Some("wait, or ask the provider for a higher limit"));
+async fn a_requested_delay_that_is_too_long_ends_the_retries() {
+    let failure =
+        check(vec![error_response(429, &[("retry-after", "3600")], error("tomorrow"))], &[], false).await;
+    let failure = failure.expect("the request fails");
+    assert_eq!(failure.to_string(), "`openai/m` returned an error (429): tomorrow");
+    assert_eq!(failure.hint(), Some("wait, or request a higher rate limit from the provider"));
 }
 
 #[tokio::test]
-async fn what_stays_wrong_is_told_at_once() {
+async fn permanent_errors_are_returned_at_once() {
     for status in [400, 401, 403, 404, 413, 422] {
-        check(vec![refusal(status, &[], error("no"))], &[], false).await;
+        check(vec![error_response(status, &[], error("no"))], &[], false).await;
     }
     let quota = json!({"error": {"message": "You exceeded your current quota", "type": "insufficient_quota",
         "param": null, "code": "insufficient_quota"}});
-    let refused = check(vec![refusal(429, &[("retry-after", "1")], quota.clone())], &[], false).await;
+    let failure = check(vec![error_response(429, &[("retry-after", "1")], quota.clone())], &[], false).await;
     assert_eq!(
-        refused,
+        failure,
         Some(ModelError::Refused {
             model: "openai/m".to_owned(),
             status: Some(429),
             message: "You exceeded your current quota".to_owned(),
-            hint: Some("the account is used up; add credit or wait for its next period".to_owned()),
+            hint: Some(
+                "the account has no credit or quota left; add credit or wait until the quota resets"
+                    .to_owned()
+            ),
             body: quota,
         })
     );
 }
 
 #[tokio::test]
-async fn the_last_error_is_told_when_the_attempts_are_used_up() {
-    let replies = (1..=4).map(|number| refusal(503, &[], error(&format!("busy {number}")))).collect();
-    let refused = check(replies, &[250, 500, 1000], false).await;
+async fn the_last_error_is_returned_when_the_retries_are_used_up() {
+    let responses =
+        (1..=4).map(|number| error_response(503, &[], error(&format!("busy {number}")))).collect();
+    let failure = check(responses, &[250, 500, 1000], false).await;
     assert_eq!(
-        refused.map(|error| error.to_string()).as_deref(),
-        Some("`openai/m` answered with an error (503): busy 4")
+        failure.map(|error| error.to_string()).as_deref(),
+        Some("`openai/m` returned an error (503): busy 4")
     );
 }
 
 #[tokio::test]
-async fn an_error_at_the_head_of_a_stream_is_one_as_any_other() {
-    let head = |kind: &str| {
+async fn an_error_at_the_start_of_a_stream_is_handled_like_an_error_response() {
+    let stream_error = |kind: &str| {
         let event = format!("data: {}\n\n", json!({"error": {"message": "oh", "type": kind, "code": null}}));
         ScriptedResponse::Raw {
             status: 200,
@@ -107,23 +114,24 @@ async fn an_error_at_the_head_of_a_stream_is_one_as_any_other() {
             delivery: Delivery::default(),
         }
     };
-    check(vec![head("server_error"), head("rate_limit_exceeded")], &[250, 500], true).await;
-    check(vec![head("invalid_request_error")], &[], false).await;
+    check(vec![stream_error("server_error"), stream_error("rate_limit_exceeded")], &[250, 500], true).await;
+    check(vec![stream_error("invalid_request_error")], &[], false).await;
 }
 
 #[tokio::test]
-async fn a_refused_tool_is_named_by_its_own_name() {
+async fn a_rejected_tool_is_reported_by_its_mcp_name() {
     let message = "Invalid schema for function 'get_weather': In context=('properties', 'units'), array schema missing items.";
-    let refused = check(vec![refusal(400, &[], error(message))], &[], false).await.expect("it is refused");
-    assert!(refused.to_string().contains("`get_weather`"), "{refused}");
-    assert!(refused.to_string().contains("/properties/units"), "{refused}");
-    assert!(refused.hint().is_some());
-    let ModelError::Refused { body, .. } = refused else { panic!("{refused:?}") };
+    let failure =
+        check(vec![error_response(400, &[], error(message))], &[], false).await.expect("the request fails");
+    assert!(failure.to_string().contains("`get_weather`"), "{failure}");
+    assert!(failure.to_string().contains("/properties/units"), "{failure}");
+    assert!(failure.hint().is_some());
+    let ModelError::Refused { body, .. } = failure else { panic!("{failure:?}") };
     assert_eq!(body, error(message));
 }
 
 #[tokio::test]
-async fn a_page_instead_of_an_answer_is_told() {
+async fn a_web_page_and_a_redirect_are_errors() {
     for kind in ["text/html", "text/plain"] {
         let page = ScriptedResponse::Raw {
             status: 200,
@@ -131,59 +139,66 @@ async fn a_page_instead_of_an_answer_is_told() {
             body: vec![b"\n<HTML>Log in".to_vec()],
             delivery: Delivery::default(),
         };
-        let refused = check(vec![page], &[], false).await.expect("it is no answer");
-        assert_eq!(refused.to_string(), "the answer of `openai/m` cannot be read: it is a web page");
+        let failure = check(vec![page], &[], false).await.expect("a web page is an error");
+        assert_eq!(failure.to_string(), "the response of `openai/m` is malformed: received a web page");
     }
-    let moved = refusal(308, &[("location", "https://elsewhere.example/v1")], json!(""));
-    let refused = check(vec![moved], &[], false).await.expect("it has moved");
-    assert_eq!(refused.hint(), Some("it has moved to https://elsewhere.example/v1; set its `baseUrl`"));
+    let moved = error_response(308, &[("location", "https://elsewhere.example/v1")], json!(""));
+    let failure = check(vec![moved], &[], false).await.expect("a redirect is an error");
+    assert_eq!(
+        failure.hint(),
+        Some("the endpoint has moved to https://elsewhere.example/v1; update `baseUrl`")
+    );
 }
 
 #[tokio::test]
-async fn a_provider_that_is_not_there_is_told_after_all_attempts() {
+async fn an_unreachable_provider_is_an_error_after_all_retries() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("this machine has a free port");
     let address = listener.local_addr().expect("it has an address");
     drop(listener);
-    let config =
-        EndpointConfig { base_url: Some(format!("http://{address}/v1")), ..EndpointConfig::default() };
-    let waits = std::sync::Arc::new(Paced::default());
+    let config: EndpointConfig =
+        serde_json::from_value(json!({"baseUrl": format!("http://{address}/v1")})).expect("a configuration");
+    let clock = std::sync::Arc::new(FakeClock::default());
     let endpoint =
-        Endpoint::new("openai/m", &config, |_| None).expect("an endpoint").with_pacing(waits.clone());
-    let refused = toolwire_llm::collect(toolwire_contract::Model::ask(&endpoint, question("hi"))).await;
-    let refused = refused.expect_err("nobody is there");
-    assert!(matches!(refused, ModelError::Unreachable { .. }), "{refused:?}");
-    let told = refused.to_string();
-    assert!(told.to_lowercase().contains("refused"), "{told}");
-    assert!(told.ends_with(&format!("at http://{address}")), "{told}");
-    assert_eq!(waits.waits().len(), 3);
+        Endpoint::new("openai/m", &config, |_| None).expect("an endpoint").with_clock(clock.clone());
+    let failure = toolwire_llm::collect(toolwire_contract::Model::ask(&endpoint, question("hi"))).await;
+    let failure = failure.expect_err("no server is running");
+    assert!(matches!(failure, ModelError::Unreachable { .. }), "{failure:?}");
+    let message = failure.to_string();
+    assert!(message.to_lowercase().contains("refused"), "{message}");
+    assert!(message.ends_with(&format!("at http://{address}")), "{message}");
+    assert_eq!(clock.delays().len(), 3);
 }
 
 #[tokio::test]
-async fn a_provider_without_tls_is_told_from_one_that_is_not_there() {
-    let setting =
-        Setting::repeating(Api::OpenAiChat, ScriptedResponse::Output(ModelOutput::text("hi")), json!({}))
-            .await;
-    let base_url = setting.provider.base_url().replace("http://", "https://");
-    let config = EndpointConfig { base_url: Some(base_url), ..EndpointConfig::default() };
-    let waits = std::sync::Arc::new(Paced::default());
-    let endpoint = Endpoint::new("openai/m", &config, |_| None).expect("an endpoint").with_pacing(waits);
-    let refused = toolwire_llm::collect(toolwire_contract::Model::ask(&endpoint, question("hi"))).await;
-    let told = refused.expect_err("it speaks no TLS").to_string();
-    assert!(told.contains("speaks no TLS; perhaps its address begins with `http://`"), "{told}");
+async fn a_provider_without_tls_is_a_distinct_error() {
+    let endpoint = TestEndpoint::repeating(
+        Api::OpenAiChat,
+        ScriptedResponse::Output(ModelOutput::text("hi")),
+        json!({}),
+    )
+    .await;
+    let base_url = endpoint.provider.base_url().replace("http://", "https://");
+    let config: EndpointConfig =
+        serde_json::from_value(json!({"baseUrl": base_url})).expect("a configuration");
+    let clock = std::sync::Arc::new(FakeClock::default());
+    let endpoint = Endpoint::new("openai/m", &config, |_| None).expect("an endpoint").with_clock(clock);
+    let failure = toolwire_llm::collect(toolwire_contract::Model::ask(&endpoint, question("hi"))).await;
+    let message = failure.expect_err("the server has no TLS").to_string();
+    assert!(message.contains("does not support TLS; its URL may start with `http://`"), "{message}");
 }
 
 #[tokio::test]
-async fn every_provider_refuses_another_key_and_the_hint_says_where_it_is() {
+async fn the_hint_for_an_invalid_key_names_its_source() {
     for api in Api::ALL {
         let config = json!({"apiKey": "another-key"});
-        let setting =
-            Setting::repeating(api, ScriptedResponse::Output(ModelOutput::text("hi")), config).await;
-        let (_, ended) = setting.ask(question("hi")).await;
-        // Servers that one runs oneself may take any key.
-        let Err(refused) = ended else { continue };
-        let name = crate::setting::model_name(api);
+        let endpoint =
+            TestEndpoint::repeating(api, ScriptedResponse::Output(ModelOutput::text("hi")), config).await;
+        let (_, outcome) = endpoint.ask(question("hi")).await;
+        // Self-hosted servers may accept any key.
+        let Err(failure) = outcome else { continue };
+        let name = crate::harness::model_name(api);
         let hint = format!("`apiKey` of `{name}` in the configuration");
-        assert!(refused.hint().is_some_and(|said| said.contains(&hint)), "{api:?}: {refused:?}");
-        assert!(setting.waits.waits().is_empty(), "{api:?}");
+        assert!(failure.hint().is_some_and(|found| found.contains(&hint)), "{api:?}: {failure:?}");
+        assert!(endpoint.clock.delays().is_empty(), "{api:?}");
     }
 }

@@ -1,11 +1,11 @@
-//! Every provider, through the servers of the testkit that speak its API strictly.
+//! Tests every provider against the fake servers of the testkit, which check requests strictly.
 
-mod answers;
 mod connections;
-mod cuts;
 mod deadlines;
 mod errors;
+mod harness;
 mod histories;
+mod interruptions;
+mod responses;
 mod secrets;
-mod setting;
-mod signed;
+mod signatures;

@@ -1,4 +1,4 @@
-//! Keys show nowhere.
+//! Keys never appear in logs, errors or debug output.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
@@ -9,25 +9,25 @@ use tracing::field::{Field, Visit};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::{Context, SubscriberExt};
 
-use crate::setting::{Setting, question};
+use crate::harness::{TestEndpoint, question};
 
-/// Keeps every word that is logged, by whichever crate.
+/// Records the log output of all crates.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<String>>);
 
 impl<S: tracing::Subscriber> Layer<S> for Log {
     fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
-        event.record(&mut Words(&mut self.0.lock().expect("nobody panicked")));
+        event.record(&mut LogFields(&mut self.0.lock().expect("no thread panicked")));
     }
 
     fn on_new_span(&self, attributes: &tracing::span::Attributes<'_>, _: &tracing::Id, _: Context<'_, S>) {
-        attributes.record(&mut Words(&mut self.0.lock().expect("nobody panicked")));
+        attributes.record(&mut LogFields(&mut self.0.lock().expect("no thread panicked")));
     }
 }
 
-struct Words<'w>(&'w mut String);
+struct LogFields<'w>(&'w mut String);
 
-impl Visit for Words<'_> {
+impl Visit for LogFields<'_> {
     fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
         let _ = writeln!(self.0, "{field}={value:?}");
     }
@@ -42,28 +42,28 @@ fn no_key_is_in_a_log_an_error_or_a_debug_text() {
         runtime.block_on(async {
             for api in Api::ALL {
                 let echo = json!({"error": {"message": format!("the key {API_KEY} has no credit"), "code": API_KEY}});
-                let replies = [
+                let responses = [
                     ScriptedResponse::error(500, echo.clone()),
                     ScriptedResponse::error(402, echo),
                     ScriptedResponse::Output(ModelOutput::text("hi")),
                 ];
-                let script = toolwire_testkit::provider::Script::new(replies);
+                let script = toolwire_testkit::provider::Script::new(responses);
                 let config = json!({"headers": {"x-team-key": "team-key-of-us"}});
-                let setting = Setting::new(api, script, config).await;
-                let (_, refused) = setting.ask(question("hi")).await;
-                let refused = refused.expect_err("the account is empty");
-                let (_, answer) = setting.ask(question("hi")).await;
-                answer.expect("an answer");
-                let request = &setting.provider.requests()[0];
+                let endpoint = TestEndpoint::new(api, script, config).await;
+                let (_, outcome) = endpoint.ask(question("hi")).await;
+                let error = outcome.expect_err("the account has no credit");
+                let (_, response) = endpoint.ask(question("hi")).await;
+                response.expect("a response");
+                let request = &endpoint.provider.requests()[0];
                 let sent = format!("{:?}", request.headers);
                 assert!(sent.contains("team-key-of-us"), "{api:?}: {sent}");
-                let shown = format!("{refused} {refused:?} {:?} {:?}", setting.endpoint, refused.hint());
-                assert!(!shown.contains(API_KEY) && !shown.contains("team-key-of-us"), "{api:?}: {shown}");
-                assert!(shown.contains("the key … has no credit"), "{api:?}: {shown}");
+                let output = format!("{error} {error:?} {:?} {:?}", endpoint.endpoint, error.hint());
+                assert!(!output.contains(API_KEY) && !output.contains("team-key-of-us"), "{api:?}: {output}");
+                assert!(output.contains("the key … has no credit"), "{api:?}: {output}");
             }
         });
     });
-    let log = log.0.lock().expect("nobody panicked");
-    assert!(log.contains("asking again"), "the log was kept: {log}");
+    let log = log.0.lock().expect("no thread panicked");
+    assert!(log.contains("retrying"), "the log was recorded: {log}");
     assert!(!log.contains(API_KEY) && !log.contains("team-key-of-us"), "{log}");
 }

@@ -1,88 +1,89 @@
-//! What a provider's error means, in words about what the user can change.
+//! Explains the errors of providers and suggests what the user can change.
 
 use serde_json::{Map, Value};
-use toolwire_contract::ModelError;
+use toolwire_contract::{ModelError, truncate};
 use toolwire_dialect::{Toolset, explain};
 
-use crate::retry::{error_object, is_lasting};
-use crate::settings::{Credentials, Settings};
+use crate::retry::{error_object, is_permanent};
+use crate::settings::{Credentials, EndpointSettings};
 
-/// The error for what a provider said. The body is kept whole, but for keys that it repeats.
-pub(crate) fn refused(
-    settings: &Settings,
+/// The maximum length of a provider's message. Some quote a complete schema, and proxies return complete
+/// pages.
+const MAX_MESSAGE_CHARS: usize = 1000;
+
+/// Returns the error for a provider's error body. The body is retained completely, except for keys in it.
+pub(crate) fn provider_error(
+    settings: &EndpointSettings,
     toolset: &Toolset,
     status: Option<u16>,
     body: Value,
 ) -> ModelError {
-    let body = without_keys(body, settings);
-    let said = message(&body).unwrap_or_else(|| "it does not say why".to_owned());
-    let (message, hint) = match explain(settings.dialect, toolset, &said) {
+    let body = redact_keys(body, settings);
+    let provider_message = provider_message(&body);
+    let explanation =
+        provider_message.as_deref().and_then(|message| explain(settings.dialect, toolset, message));
+    let (message, hint) = match explanation {
         Some(explanation) => {
             let cause = explanation.cause;
             let message = match (explanation.tool, explanation.pointer) {
                 (Some(tool), Some(pointer)) if !pointer.is_empty() => {
-                    format!("the tool `{tool}` is not taken, at `{pointer}` of its schema: {cause}")
+                    format!("the tool `{tool}` was rejected at `{pointer}` of its schema: {cause}")
                 }
-                (Some(tool), _) => format!("the tool `{tool}` is not taken: {cause}"),
+                (Some(tool), _) => format!("the tool `{tool}` was rejected: {cause}"),
                 (None, _) => cause,
             };
             (message, Some(explanation.hint))
         }
         None => {
-            let hint = hint(settings, status, &said, &body);
-            (said, hint)
+            let hint = hint(settings, status, provider_message.as_deref().unwrap_or_default(), &body);
+            (provider_message.unwrap_or_else(|| "the provider gave no reason".to_owned()), hint)
         }
     };
     ModelError::Refused { model: settings.name.clone(), status, message, hint, body }
 }
 
-/// The provider's own words, in one line.
-fn message(body: &Value) -> Option<String> {
+/// Returns the provider's message in one line.
+fn provider_message(body: &Value) -> Option<String> {
     let text = |value: &Value| match value {
         Value::String(text) => Some(text.clone()),
         Value::Null => None,
         other => Some(other.to_string()),
     };
-    let words = match body {
-        Value::String(whole) => whole.clone(),
+    let text_of_body = match body {
+        Value::String(text) => text.clone(),
         _ => {
             let error = error_object(body)?;
-            // FastAPI servers say `detail`, AWS says `Message` for some.
-            let named = ["message", "Message", "error", "detail", "error_msg"];
-            let said = named.iter().find_map(|key| error.get(key).and_then(text));
-            let beside =
+            // FastAPI servers use `detail`; AWS uses `Message` for some errors.
+            let keys = ["message", "Message", "error", "detail", "error_msg"];
+            let message = keys.iter().find_map(|key| error.get(key).and_then(text));
+            // OpenRouter adds the error of the provider behind it.
+            let upstream =
                 error.get("metadata").and_then(|metadata| metadata.get("raw")).and_then(Value::as_str);
-            match (said, beside) {
-                (Some(said), Some(raw)) => format!("{said}: {raw}"),
-                (Some(said), None) => said,
+            match (message, upstream) {
+                (Some(message), Some(upstream)) => format!("{message}: {upstream}"),
+                (Some(message), None) => message,
                 (None, _) => error.to_string(),
             }
         }
     };
-    let line = words.split_whitespace().collect::<Vec<_>>().join(" ");
-    if line.is_empty() { None } else { Some(shorten(line)) }
+    let line = text_of_body.split_whitespace().collect::<Vec<_>>().join(" ");
+    (!line.is_empty()).then(|| truncate(&line, MAX_MESSAGE_CHARS).into_owned())
 }
 
-/// At most 1,000 characters: a message quotes a whole schema now and then, and a proxy answers with a page.
-fn shorten(mut line: String) -> String {
-    if let Some((cut, _)) = line.char_indices().nth(1000) {
-        line.truncate(cut);
-        line.push('…');
-    }
-    line
-}
-
-fn hint(settings: &Settings, status: Option<u16>, message: &str, body: &Value) -> Option<String> {
+fn hint(settings: &EndpointSettings, status: Option<u16>, message: &str, body: &Value) -> Option<String> {
     if is_too_long(message, body) {
         return Some(
-            "shorten the conversation, offer fewer tools, or take a model with a larger window".to_owned(),
+            "shorten the conversation, offer fewer tools, or use a model with a larger context window"
+                .to_owned(),
         );
     }
-    if is_lasting(body) {
-        return Some("the account is used up; add credit or wait for its next period".to_owned());
+    if is_permanent(body) {
+        return Some(
+            "the account has no credit or quota left; add credit or wait until the quota resets".to_owned(),
+        );
     }
-    let key = &settings.key_place;
-    // Gemini says 400 for a wrong key, as for anything wrong.
+    let key = &settings.key_source;
+    // Gemini returns 400 for an invalid key.
     let is_about_key =
         message.to_lowercase().contains("api key") || message.to_lowercase().contains("api-key");
     let status = match status? {
@@ -91,29 +92,29 @@ fn hint(settings: &Settings, status: Option<u16>, message: &str, body: &Value) -
     };
     Some(match status {
         401 if matches!(settings.credentials, Credentials::None) => {
-            format!("it wants a key: set {}", if key.is_empty() { "`apiKey`" } else { key })
+            format!("an API key is required: set {}", if key.is_empty() { "`apiKey`" } else { key })
         }
         401 => format!("check the key in {key}"),
-        402 => "the account is used up; add credit".to_owned(),
-        403 => format!("the key in {key} may not use this model; check what it is allowed"),
+        402 => "the account has no credit left; add credit".to_owned(),
+        403 => format!("check that the key in {key} has access to this model"),
         404 | 405 => {
-            let mut address = settings.url.clone();
-            address.set_query(None);
+            let mut url = settings.url.clone();
+            url.set_query(None);
             format!(
-                "check that the provider has a model called `{}`, and the address {address}",
+                "check that the provider has a model named `{}`, and that the URL is correct: {url}",
                 settings.options.model
             )
         }
-        413 => "shorten the conversation, or leave out large files".to_owned(),
-        429 => "wait, or ask the provider for a higher limit".to_owned(),
-        500.. => "the provider has trouble; ask again later, or take another model".to_owned(),
+        413 => "shorten the conversation, or remove large files".to_owned(),
+        429 => "wait, or request a higher rate limit from the provider".to_owned(),
+        500.. => "the provider has a problem; try again later, or use another model".to_owned(),
         _ => return None,
     })
 }
 
-/// Whether the conversation is longer than the model's window.
+/// Whether the provider reports that the conversation exceeds the context window.
 fn is_too_long(message: &str, body: &Value) -> bool {
-    const WORDS: [&str; 10] = [
+    const PHRASES: [&str; 10] = [
         "context length",
         "context_length",
         "context window",
@@ -127,11 +128,11 @@ fn is_too_long(message: &str, body: &Value) -> bool {
     ];
     let code = error_object(body).and_then(|error| error.get("code")?.as_str());
     let message = message.to_lowercase();
-    code == Some("context_length_exceeded") || WORDS.iter().any(|words| message.contains(words))
+    code == Some("context_length_exceeded") || PHRASES.iter().any(|phrase| message.contains(phrase))
 }
 
-/// The body with every text that repeats a key of ours mended.
-fn without_keys(body: Value, settings: &Settings) -> Value {
+/// Replaces our keys in all texts of the body.
+fn redact_keys(body: Value, settings: &EndpointSettings) -> Value {
     let mut keys: Vec<&str> = settings
         .headers
         .values()
@@ -146,29 +147,29 @@ fn without_keys(body: Value, settings: &Settings) -> Value {
             keys.extend(session_token.iter().map(|token| token.expose()));
         }
     }
-    // Replacing a very short text would spoil the words around it.
+    // A very short key could be part of ordinary words.
     keys.retain(|key| key.len() >= 6);
     keys.sort_by_key(|key| std::cmp::Reverse(key.len()));
-    if keys.is_empty() { body } else { mend(body, &keys) }
+    if keys.is_empty() { body } else { redact(body, &keys) }
 }
 
-fn mend(value: Value, keys: &[&str]) -> Value {
-    let hide = |text: String| keys.iter().fold(text, |text, key| text.replace(key, "…"));
+fn redact(value: Value, keys: &[&str]) -> Value {
+    let redact_text = |text: String| keys.iter().fold(text, |text, key| text.replace(key, "…"));
     match value {
-        Value::String(text) => Value::String(hide(text)),
-        Value::Array(items) => Value::Array(items.into_iter().map(|item| mend(item, keys)).collect()),
+        Value::String(text) => Value::String(redact_text(text)),
+        Value::Array(items) => Value::Array(items.into_iter().map(|item| redact(item, keys)).collect()),
         Value::Object(fields) => {
-            let mended: Map<String, Value> =
-                fields.into_iter().map(|(key, value)| (hide(key), mend(value, keys))).collect();
-            Value::Object(mended)
+            let redacted: Map<String, Value> =
+                fields.into_iter().map(|(key, value)| (redact_text(key), redact(value, keys))).collect();
+            Value::Object(redacted)
         }
         other => other,
     }
 }
 
-/// The status that an error in the middle of a stream would have had as a response, as far as its name tells.
-pub(crate) fn status_of(body: &Value) -> Option<u16> {
-    let named = |name: &str| {
+/// Returns the HTTP status that corresponds to an error inside a stream, if its name is known.
+pub(crate) fn status_from_error(body: &Value) -> Option<u16> {
+    let status_for = |name: &str| {
         Some(match name {
             "overloaded_error" => 529,
             "rate_limit_error" | "rate_limit_exceeded" | "throttlingException" | "RESOURCE_EXHAUSTED" => 429,
@@ -190,10 +191,10 @@ pub(crate) fn status_of(body: &Value) -> Option<u16> {
     };
     let numbered =
         ["code", "status"].iter().find_map(|key| number(key)).filter(|code| (400..600).contains(code));
-    let words = ["type", "code", "status"].iter().filter_map(|key| error.get(key)?.as_str());
-    // Bedrock's errors are events that are named for them.
+    let names = ["type", "code", "status"].iter().filter_map(|key| error.get(key)?.as_str());
+    // In Bedrock streams, the name of the event is the name of the error.
     let events = body.as_object().into_iter().flat_map(Map::keys).map(String::as_str);
-    numbered.or_else(|| words.chain(events).find_map(named))
+    numbered.or_else(|| names.chain(events).find_map(status_for))
 }
 
 #[cfg(test)]
@@ -208,19 +209,19 @@ mod tests {
     fn check(status: u16, body: Value, message: &str, hint: Option<&str>) {
         let config = EndpointConfig::default();
         let lookup = |name: &str| (name == "OPENAI_API_KEY").then(|| "sk-secret".to_owned());
-        let settings = Settings::new("openai/gpt-x", &config, &lookup).expect("an endpoint");
+        let settings = EndpointSettings::new("openai/gpt-x", &config, &lookup).expect("an endpoint");
         let toolset = Toolset::new(&[], Dialect::OpenAi, &Options::default());
-        let error = refused(&settings, &toolset, Some(status), body);
-        let ModelError::Refused { message: said, hint: next, body, .. } = &error else {
+        let error = provider_error(&settings, &toolset, Some(status), body);
+        let ModelError::Refused { message: found_message, hint: found_hint, body, .. } = &error else {
             panic!("{error:?}");
         };
-        assert_eq!((said.as_str(), next.as_deref()), (message, hint));
+        assert_eq!((found_message.as_str(), found_hint.as_deref()), (message, hint));
         assert!(!format!("{error:?} {error} {body}").contains("sk-secret"));
     }
 
     #[test]
-    fn the_message_is_found_wherever_it_stands() {
-        let later = Some("the provider has trouble; ask again later, or take another model");
+    fn the_message_is_found_in_every_format() {
+        let later = Some("the provider has a problem; try again later, or use another model");
         check(500, json!({"error": {"message": "oh", "type": "server_error"}}), "oh", later);
         check(500, json!({"message": "oh"}), "oh", later);
         check(500, json!({"error": "oh"}), "oh", later);
@@ -232,7 +233,7 @@ mod tests {
         );
         check(500, json!([{"error": {"message": "oh"}}]), "oh", later);
         check(502, json!("<html>\n <h1>Bad\tGateway</h1>"), "<html> <h1>Bad Gateway</h1>", later);
-        check(503, json!(""), "it does not say why", later);
+        check(503, json!(""), "the provider gave no reason", later);
         check(
             502,
             json!({"error": {"message": "Provider returned error", "metadata": {"raw": "upstream"}}}),
@@ -242,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hint_names_what_to_change() {
+    fn the_hint_says_what_to_change() {
         check(
             401,
             json!({"error": {"message": "Incorrect API key provided: sk-secret"}}),
@@ -254,26 +255,26 @@ mod tests {
             json!({"error": {"message": "The model `gpt-x` does not exist"}}),
             "The model `gpt-x` does not exist",
             Some(
-                "check that the provider has a model called `gpt-x`, and the address https://api.openai.com/v1/chat/completions",
+                "check that the provider has a model named `gpt-x`, and that the URL is correct: https://api.openai.com/v1/chat/completions",
             ),
         );
         check(
             400,
             json!({"error": {"message": "too big", "code": "context_length_exceeded"}}),
             "too big",
-            Some("shorten the conversation, offer fewer tools, or take a model with a larger window"),
+            Some("shorten the conversation, offer fewer tools, or use a model with a larger context window"),
         );
         check(
             429,
             json!({"error": {"message": "You exceeded your current quota", "code": "insufficient_quota"}}),
             "You exceeded your current quota",
-            Some("the account is used up; add credit or wait for its next period"),
+            Some("the account has no credit or quota left; add credit or wait until the quota resets"),
         );
         check(
             429,
             json!({"error": {"message": "slow down"}}),
             "slow down",
-            Some("wait, or ask the provider for a higher limit"),
+            Some("wait, or request a higher rate limit from the provider"),
         );
         check(400, json!({"error": {"message": "what?"}}), "what?", None);
         check(
@@ -285,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_in_a_stream_has_the_status_its_name_tells() {
+    fn an_error_in_a_stream_has_the_status_of_its_name() {
         for (body, status) in [
             (json!({"type": "error", "error": {"type": "overloaded_error", "message": "x"}}), Some(529)),
             (json!({"throttlingException": {"message": "x"}}), Some(429)),
@@ -294,7 +295,7 @@ mod tests {
             (json!({"error": {"message": "x"}}), None),
             (json!({"error": "x"}), None),
         ] {
-            assert_eq!(status_of(&body), status, "{body}");
+            assert_eq!(status_from_error(&body), status, "{body}");
         }
     }
 }

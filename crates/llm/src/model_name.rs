@@ -1,32 +1,31 @@
-//! Models as people write them.
-
-use std::fmt;
+//! Model names as users write them.
 
 use crate::providers::{self, Provider};
 
-/// A model as people write it: `provider/model`, or a bare name for an OpenAI-compatible endpoint.
+/// A parsed model name: `provider/model`, or a bare name for an OpenAI-compatible endpoint.
 ///
-/// Only the first `/` divides, so models whose own names have one can be said: `openai/meta-llama/Llama-3`.
+/// Only the first `/` is a separator, so the model itself may contain one: `openai/meta-llama/Llama-3`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct ModelName {
-    /// A name in the table of providers; `None` for a bare name.
-    pub provider: Option<&'static str>,
-    pub model: String,
+pub(crate) struct ModelName {
+    /// The name of a known provider; `None` for a bare name.
+    pub(crate) provider: Option<&'static str>,
+    pub(crate) model: String,
 }
 
-/// Not a name of a model.
+/// An invalid model name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum InvalidModelName {
-    #[error("the name of a model is empty")]
+    #[error("the model name is empty")]
     Empty,
-    #[error("`{name}` names no model after its provider")]
-    NoModel { name: String },
-    #[error("no provider is called `{provider}`")]
+    #[error("`{name}` has no model after the provider")]
+    MissingModel { name: String },
+    #[error("unknown provider `{provider}`")]
     UnknownProvider { provider: String, name: String, nearest: Vec<String> },
 }
 
 impl ModelName {
-    pub fn parse(text: &str) -> Result<ModelName, InvalidModelName> {
+    pub(crate) fn parse(text: &str) -> Result<ModelName, InvalidModelName> {
         let text = text.trim();
         if text.is_empty() {
             return Err(InvalidModelName::Empty);
@@ -46,27 +45,18 @@ impl ModelName {
             });
         };
         if model.is_empty() {
-            return Err(InvalidModelName::NoModel { name: text.to_owned() });
+            return Err(InvalidModelName::MissingModel { name: text.to_owned() });
         }
         Ok(ModelName { provider: Some(name), model: model.to_owned() })
     }
 }
 
-impl fmt::Display for ModelName {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(provider) = self.provider {
-            write!(formatter, "{provider}/")?;
-        }
-        formatter.write_str(&self.model)
-    }
-}
-
 impl InvalidModelName {
-    /// The next thing to try, in one line.
+    /// Suggests what to do, in one line.
     pub fn hint(&self) -> String {
         match self {
             InvalidModelName::Empty => "write `provider/model`, such as `openai/gpt-5.2`".to_owned(),
-            InvalidModelName::NoModel { name } => format!("write the model after it: `{name}…`"),
+            InvalidModelName::MissingModel { name } => format!("add the model: `{name}…`"),
             InvalidModelName::UnknownProvider { provider, name, nearest } => {
                 let model = name.get(provider.len() + 1..).unwrap_or_default();
                 match nearest.first() {
@@ -74,7 +64,7 @@ impl InvalidModelName {
                     None => {
                         let names: Vec<&str> = providers::names().collect();
                         format!(
-                            "the providers are {}; a model of that name behind `OPENAI_BASE_URL` is `openai/{name}`",
+                            "the providers are {}; for a model of this name at `OPENAI_BASE_URL`, write `openai/{name}`",
                             names.join(", ")
                         )
                     }
@@ -94,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_provider_and_a_model() {
+    fn the_first_slash_separates_provider_and_model() {
         check("openai/gpt-5.2", Some("openai"), "gpt-5.2");
         check(" Anthropic/claude-x ", Some("anthropic"), "claude-x");
         check("bedrock/anthropic.claude-v1:0", Some("bedrock"), "anthropic.claude-v1:0");
@@ -103,29 +93,17 @@ mod tests {
     }
 
     #[track_caller]
-    fn check_refused(text: &str, message: &str, hint: &str) {
-        let refused = ModelName::parse(text).expect_err("the case is no name");
-        assert_eq!((refused.to_string().as_str(), refused.hint().as_str()), (message, hint));
+    fn check_error(text: &str, message: &str, hint: &str) {
+        let error = ModelName::parse(text).expect_err("the name is invalid");
+        assert_eq!((error.to_string().as_str(), error.hint().as_str()), (message, hint));
     }
 
     #[test]
-    fn a_name_that_is_none_is_told_with_what_to_write() {
-        check_refused(
-            "antropic/claude-x",
-            "no provider is called `antropic`",
-            "did you mean `anthropic/claude-x`?",
-        );
-        check_refused(
-            "openai/",
-            "`openai/` names no model after its provider",
-            "write the model after it: `openai/…`",
-        );
-        check_refused(
-            "  ",
-            "the name of a model is empty",
-            "write `provider/model`, such as `openai/gpt-5.2`",
-        );
-        let refused = ModelName::parse("zzz/q").expect_err("no provider has this name");
-        assert!(refused.hint().contains("openai/zzz/q"), "{}", refused.hint());
+    fn an_invalid_name_is_reported_with_a_hint() {
+        check_error("antropic/claude-x", "unknown provider `antropic`", "did you mean `anthropic/claude-x`?");
+        check_error("openai/", "`openai/` has no model after the provider", "add the model: `openai/…`");
+        check_error("  ", "the model name is empty", "write `provider/model`, such as `openai/gpt-5.2`");
+        let error = ModelName::parse("zzz/q").expect_err("no provider has this name");
+        assert!(error.hint().contains("openai/zzz/q"), "{}", error.hint());
     }
 }

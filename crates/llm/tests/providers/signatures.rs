@@ -1,4 +1,4 @@
-//! Bedrock, asked with signatures.
+//! Signed requests to Bedrock.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use toolwire_testkit::provider::{
     ACCESS_KEY, Api, FakeProvider, ModelOutput, SECRET_KEY, Script, ScriptedResponse,
 };
 
-use crate::setting::{Paced, question};
+use crate::harness::{FakeClock, question};
 
 async fn ask(secret_key: &'static str, stream: bool) -> (FakeProvider, Result<Message, ModelError>) {
     let script = Script::from_fn(|_| ScriptedResponse::Output(ModelOutput::text("hi")));
@@ -22,28 +22,28 @@ async fn ask(secret_key: &'static str, stream: bool) -> (FakeProvider, Result<Me
         "AWS_REGION" => Some("eu-central-1".to_owned()),
         _ => None,
     };
-    // The colon in the name is written in two ways: once in the address, twice in what is signed.
+    // The colon is percent-encoded once in the URL and twice in the signed text.
     let name = "bedrock/anthropic.claude-sonnet-4-v1:0";
     let endpoint = Endpoint::new(name, &config, lookup).expect("an endpoint");
-    let endpoint = endpoint.with_pacing(Arc::new(Paced::default()));
-    let answer = collect(endpoint.ask(question("hi"))).await;
-    (provider, answer.map(|answer| answer.message))
+    let endpoint = endpoint.with_clock(Arc::new(FakeClock::default()));
+    let response = collect(endpoint.ask(question("hi"))).await;
+    (provider, response.map(|response| response.message))
 }
 
 #[tokio::test]
-async fn a_signature_is_taken() {
+async fn a_signature_is_accepted() {
     for stream in [true, false] {
-        let (provider, answer) = ask(SECRET_KEY, stream).await;
-        assert_eq!(answer, Ok(Message::assistant("hi")), "stream: {stream}");
+        let (provider, response) = ask(SECRET_KEY, stream).await;
+        assert_eq!(response, Ok(Message::assistant("hi")), "stream: {stream}");
         assert_eq!(provider.rejections(), []);
     }
 }
 
 #[tokio::test]
-async fn a_signature_by_another_key_is_refused_and_the_hint_says_where_the_key_is() {
-    let (_, refused) = ask("another-secret-key", true).await;
-    let refused = refused.expect_err("the signature is wrong");
-    assert!(matches!(refused, ModelError::Refused { status: Some(403), .. }), "{refused:?}");
-    assert!(refused.hint().is_some_and(|hint| hint.contains("AWS_SECRET_ACCESS_KEY")), "{refused:?}");
-    assert!(!format!("{refused:?}").contains("another-secret-key"));
+async fn the_hint_for_an_invalid_signature_names_the_source_of_the_key() {
+    let (_, outcome) = ask("another-secret-key", true).await;
+    let error = outcome.expect_err("the signature is wrong");
+    assert!(matches!(error, ModelError::Refused { status: Some(403), .. }), "{error:?}");
+    assert!(error.hint().is_some_and(|hint| hint.contains("AWS_SECRET_ACCESS_KEY")), "{error:?}");
+    assert!(!format!("{error:?}").contains("another-secret-key"));
 }

@@ -1,32 +1,36 @@
-//! Arguments for a tool out of the words of a question.
+//! Extracts the arguments of a tool from a question.
 
 use serde_json::{Map, Number, Value};
 
-use super::words::{Kind, Token, is_empty_word, operation, stem, stems};
+use super::tokens::{Token, TokenKind, is_stop_word, operation, stem, stems};
 
-/// Arguments that were found, and the pieces of the question they came from.
-pub(super) struct Filled {
+/// The extracted arguments, and the positions of the tokens they came from.
+pub(super) struct ExtractedArguments {
     pub(super) arguments: Map<String, Value>,
     pub(super) used: Vec<usize>,
-    /// Required, and not in the question.
+    /// Required arguments that the question does not contain.
     pub(super) missing: Vec<String>,
 }
 
-/// Words before a name: `in Paris`, `for Anna`.
-const BEFORE_NAMES: [&str; 15] = [
+/// Words that precede a name: `in Paris`, `for Anna`.
+const PREPOSITIONS: [&str; 15] = [
     "in", "for", "at", "of", "near", "to", "from", "about", "on", "by", "with", "called", "named", "around",
     "into",
 ];
 
-/// Properties that take any words.
+/// Properties that accept any text.
 const FREE_TEXT: [&str; 14] = [
     "query", "q", "search", "text", "prompt", "message", "question", "input", "topic", "keyword", "term",
     "content", "title", "thought",
 ];
 
-/// Finds arguments for `schema` among `tokens`, leaving alone those that are `taken`.
-pub(super) fn fill<'f>(schema: &'f Value, tokens: &'f [Token], taken: &[bool]) -> Filled {
-    let mut filling = Filling { root: schema, tokens, taken: taken.to_vec(), used: Vec::new() };
+/// Extracts arguments for `schema` from those `tokens` that are not `used` yet.
+pub(super) fn extract_arguments<'f>(
+    schema: &'f Value,
+    tokens: &'f [Token],
+    used: &[bool],
+) -> ExtractedArguments {
+    let mut extraction = Extraction { root: schema, tokens, used: used.to_vec(), used_now: Vec::new() };
     let mut arguments = Map::new();
     let empty = Map::new();
     let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&empty);
@@ -36,22 +40,22 @@ pub(super) fn fill<'f>(schema: &'f Value, tokens: &'f [Token], taken: &[bool]) -
         .map(|names| names.iter().filter_map(Value::as_str).collect())
         .unwrap_or_default();
     let is_required = |name: &str| required.contains(&name);
-    // What leaves the least doubt comes first: `limit: 5`, then words of a list, then numbers, then names.
-    type Way<'f> = fn(&mut Filling<'f>, &str, &Value) -> Option<Value>;
-    let ways: [(Way<'f>, bool); 5] = [
-        (Filling::named, true),
-        (Filling::listed, true),
-        (Filling::number, false),
-        (Filling::texts, false),
-        (Filling::fallback, false),
+    // The most reliable method comes first: `limit: 5`, then enum values, then numbers, then names.
+    type Method<'f> = fn(&mut Extraction<'f>, &str, &Value) -> Option<Value>;
+    let methods: [(Method<'f>, bool); 5] = [
+        (Extraction::named_value, true),
+        (Extraction::enum_value, true),
+        (Extraction::number, false),
+        (Extraction::texts, false),
+        (Extraction::default_value, false),
     ];
-    for (way, also_optional) in ways {
+    for (method, fills_optional) in methods {
         for (name, property) in properties {
-            if arguments.contains_key(name) || !(also_optional || is_required(name)) {
+            if arguments.contains_key(name) || !(fills_optional || is_required(name)) {
                 continue;
             }
             let property = resolve(schema, property);
-            if let Some(value) = way(&mut filling, name, &property) {
+            if let Some(value) = method(&mut extraction, name, &property) {
                 arguments.insert(name.clone(), value);
             }
         }
@@ -61,32 +65,32 @@ pub(super) fn fill<'f>(schema: &'f Value, tokens: &'f [Token], taken: &[bool]) -
         .filter(|name| !arguments.contains_key(**name))
         .map(|name| (*name).to_owned())
         .collect();
-    Filled { arguments, used: filling.used, missing }
+    ExtractedArguments { arguments, used: extraction.used_now, missing }
 }
 
-struct Filling<'f> {
+struct Extraction<'f> {
     root: &'f Value,
     tokens: &'f [Token],
-    taken: Vec<bool>,
-    used: Vec<usize>,
+    used: Vec<bool>,
+    used_now: Vec<usize>,
 }
 
-impl Filling<'_> {
+impl Extraction<'_> {
     fn free(&self) -> impl Iterator<Item = (usize, &Token)> {
-        self.tokens.iter().enumerate().filter(|(index, _)| !self.taken[*index])
+        self.tokens.iter().enumerate().filter(|(index, _)| !self.used[*index])
     }
 
     fn take(&mut self, indices: impl IntoIterator<Item = usize>) {
         for index in indices {
-            self.taken[index] = true;
-            self.used.push(index);
+            self.used[index] = true;
+            self.used_now.push(index);
         }
     }
 
     /// `limit: 5`, `limit=5`, `limit is 5`.
-    fn named(&mut self, name: &str, property: &Value) -> Option<Value> {
+    fn named_value(&mut self, name: &str, property: &Value) -> Option<Value> {
         let at = self.free().find_map(|(index, token)| {
-            let is_name = token.kind == Kind::Word && token.is(name);
+            let is_name = token.kind == TokenKind::Word && token.is(name);
             let joined = self
                 .tokens
                 .get(index + 1)
@@ -94,24 +98,24 @@ impl Filling<'_> {
             (is_name && joined && index + 2 < self.tokens.len()).then_some(index)
         });
         if let Some(at) = at {
-            let value = typed(property, &self.tokens[at + 2])?;
+            let value = convert_token(property, &self.tokens[at + 2])?;
             self.take([at, at + 1, at + 2]);
             return Some(value);
         }
-        // A tokenizer keeps `limit=5` in one piece, as it does an address.
+        // `limit=5` is one token, as a URL is.
         let (index, value) = self.free().find_map(|(index, token)| {
             let (key, value) = token.text.split_once(['=', ':'])?;
-            let kind = if value.parse::<f64>().is_ok() { Kind::Number } else { Kind::Word };
+            let kind = if value.parse::<f64>().is_ok() { TokenKind::Number } else { TokenKind::Word };
             let value = Token { text: value.to_owned(), kind };
             (key.eq_ignore_ascii_case(name) && !value.text.is_empty())
-                .then_some((index, typed(property, &value)?))
+                .then_some((index, convert_token(property, &value)?))
         })?;
         self.take([index]);
         Some(value)
     }
 
-    /// A word of a list of words, or what stands for it; `true` for a flag that is named.
-    fn listed(&mut self, name: &str, property: &Value) -> Option<Value> {
+    /// Finds an enum value or a synonym of it. A flag that is named becomes `true`.
+    fn enum_value(&mut self, name: &str, property: &Value) -> Option<Value> {
         if let Some(constant) = property.get("const") {
             return Some(constant.clone());
         }
@@ -121,35 +125,35 @@ impl Filling<'_> {
                 token.stem().is_some_and(|stem| wanted.contains(&stem)).then_some(index)
             })?;
             let before = index.checked_sub(1).map(|before| &self.tokens[before]);
-            let denied =
+            let is_negated =
                 before.is_some_and(|before| ["no", "not", "without"].iter().any(|word| before.is(word)));
             self.take([index]);
-            return Some(Value::Bool(!denied));
+            return Some(Value::Bool(!is_negated));
         }
-        let words = choices(self.root, property);
-        let (index, word) = self.free().find_map(|(index, token)| {
+        let values = allowed_strings(self.root, property);
+        let (index, value) = self.free().find_map(|(index, token)| {
             let operation = operation(self.tokens, index);
-            let is_it = |word: &&String| {
-                token.is(word)
-                    || operation.is_some_and(|operation| operation.eq_ignore_ascii_case(word))
-                    || (token.kind == Kind::Word && word.len() > 3 && stem(&token.text) == stem(word))
+            let matches = |value: &&String| {
+                token.is(value)
+                    || operation.is_some_and(|operation| operation.eq_ignore_ascii_case(value))
+                    || (token.kind == TokenKind::Word && value.len() > 3 && stem(&token.text) == stem(value))
             };
-            Some((index, words.iter().find(is_it)?.clone()))
+            Some((index, values.iter().find(matches)?.clone()))
         })?;
         self.take([index]);
-        Some(Value::String(word))
+        Some(Value::String(value))
     }
 
     fn number(&mut self, _: &str, property: &Value) -> Option<Value> {
         let wanted = type_of(property)?;
         if wanted == "array" {
             let items = resolve(self.root, property.get("items")?);
-            let whole = type_of(&items)?;
-            if !matches!(whole, "number" | "integer") {
+            let item_type = type_of(&items)?;
+            if !matches!(item_type, "number" | "integer") {
                 return None;
             }
             let found: Vec<(usize, Value)> =
-                self.free().filter_map(|(index, token)| Some((index, number(token, whole)?))).collect();
+                self.free().filter_map(|(index, token)| Some((index, number(token, item_type)?))).collect();
             self.take(found.iter().map(|(index, _)| *index));
             let values: Vec<Value> = found.into_iter().map(|(_, value)| value).collect();
             return (!values.is_empty()).then_some(Value::Array(values));
@@ -160,14 +164,14 @@ impl Filling<'_> {
     }
 
     fn texts(&mut self, name: &str, property: &Value) -> Option<Value> {
-        if !choices(self.root, property).is_empty() {
+        if !allowed_strings(self.root, property).is_empty() {
             return None;
         }
         match type_of(property)? {
             "string" => self.text(name, property).map(Value::String),
             "array" => {
                 let items = resolve(self.root, property.get("items")?);
-                if type_of(&items) != Some("string") || !choices(self.root, &items).is_empty() {
+                if type_of(&items) != Some("string") || !allowed_strings(self.root, &items).is_empty() {
                     return None;
                 }
                 let mut values = Vec::new();
@@ -183,14 +187,17 @@ impl Filling<'_> {
     }
 
     fn text(&mut self, name: &str, property: &Value) -> Option<String> {
-        let quoted = self.free().find(|(_, token)| token.kind == Kind::Quoted).map(|(index, _)| index);
+        let quoted = self.free().find(|(_, token)| token.kind == TokenKind::Quoted).map(|(index, _)| index);
         let found = quoted
             .map(|index| vec![index])
-            .or_else(|| self.shaped(name, property))
+            .or_else(|| self.formatted_value(name, property))
             .or_else(|| self.proper_noun())
             .or_else(|| self.after_preposition())
             .or_else(|| {
-                stems(name).iter().any(|word| FREE_TEXT.contains(&word.as_str())).then(|| self.rest())?
+                stems(name)
+                    .iter()
+                    .any(|word| FREE_TEXT.contains(&word.as_str()))
+                    .then(|| self.remaining_text())?
             })?;
         let words: Vec<&str> = found.iter().map(|index| self.tokens[*index].text.as_str()).collect();
         let text = words.join(" ");
@@ -198,39 +205,40 @@ impl Filling<'_> {
         Some(text)
     }
 
-    /// A path, an address, a date: what can be told by its looks, if that is what the property wants.
-    fn shaped(&self, name: &str, property: &Value) -> Option<Vec<usize>> {
+    /// Finds a path, a URL, an email address or a date by its format, if the property expects one.
+    fn formatted_value(&self, name: &str, property: &Value) -> Option<Vec<usize>> {
         let format = property.get("format").and_then(Value::as_str).unwrap_or_default();
-        let words = stems(&format!("{name} {format}"));
-        let wants = |some: &[&str]| some.iter().any(|word| words.contains(&stem(word)));
-        let looks: fn(&str) -> bool = if wants(&["url", "uri", "link"]) {
+        let name_terms = stems(&format!("{name} {format}"));
+        let expects = |terms: &[&str]| terms.iter().any(|term| name_terms.contains(&stem(term)));
+        let has_format: fn(&str) -> bool = if expects(&["url", "uri", "link"]) {
             |text| text.contains("://")
-        } else if wants(&["email", "mail", "recipient"]) {
+        } else if expects(&["email", "mail", "recipient"]) {
             |text| text.contains('@')
-        } else if wants(&["date", "day", "time"]) {
+        } else if expects(&["date", "day", "time"]) {
             |text| {
                 text.len() >= 8
                     && text.starts_with(|letter: char| letter.is_ascii_digit())
                     && text.contains(['-', ':'])
             }
-        } else if wants(&["path", "file", "filename", "folder", "directory", "source", "destination"]) {
+        } else if expects(&["path", "file", "filename", "folder", "directory", "source", "destination"]) {
             |text| (text.contains('/') || text.contains('.')) && !text.contains("://") && !text.contains('@')
         } else {
             return None;
         };
-        let found = self.free().find(|(_, token)| token.kind == Kind::Word && looks(&token.text));
+        let found = self.free().find(|(_, token)| token.kind == TokenKind::Word && has_format(&token.text));
         found.map(|(index, _)| vec![index])
     }
 
-    /// Words that begin with a capital, the first of a sentence only if nothing else is left.
+    /// Finds capitalized words. The first word of the question does not count unless a preposition precedes
+    /// it.
     fn proper_noun(&self) -> Option<Vec<usize>> {
         let is_name = |index: usize| {
             let token = &self.tokens[index];
-            !self.taken[index] && token.is_capitalised() && !is_empty_word(&token.text)
+            !self.used[index] && token.is_capitalized() && !is_stop_word(&token.text)
         };
         let is_after = |index: usize| {
             let before = index.checked_sub(1).map(|before| &self.tokens[before]);
-            before.is_some_and(|before| BEFORE_NAMES.iter().any(|word| before.is(word)))
+            before.is_some_and(|before| PREPOSITIONS.iter().any(|word| before.is(word)))
         };
         let starts: Vec<usize> = (0..self.tokens.len()).filter(|index| is_name(*index)).collect();
         let start = starts
@@ -241,39 +249,39 @@ impl Filling<'_> {
         Some((start..self.tokens.len()).take_while(|index| is_name(*index)).collect())
     }
 
-    /// `weather in paris`: what follows the last such word.
+    /// Finds the words after the last preposition, as in `weather in paris`.
     fn after_preposition(&self) -> Option<Vec<usize>> {
         let last = (0..self.tokens.len()).rev().find(|index| {
             let next = index + 1;
-            BEFORE_NAMES.iter().any(|word| self.tokens[*index].is(word))
+            PREPOSITIONS.iter().any(|word| self.tokens[*index].is(word))
                 && self
                     .tokens
                     .get(next)
-                    .is_some_and(|token| token.kind == Kind::Word && !is_empty_word(&token.text))
-                && !self.taken[next]
+                    .is_some_and(|token| token.kind == TokenKind::Word && !is_stop_word(&token.text))
+                && !self.used[next]
         })?;
         let is_part = |index: &usize| {
             let token = &self.tokens[*index];
-            !self.taken[*index] && token.kind == Kind::Word && !is_empty_word(&token.text)
+            !self.used[*index] && token.kind == TokenKind::Word && !is_stop_word(&token.text)
         };
         Some((last + 1..self.tokens.len()).take_while(is_part).collect())
     }
 
-    /// All words that are left, from the first that says something.
-    fn rest(&self) -> Option<Vec<usize>> {
-        let says_something =
-            |(_, token): &(usize, &Token)| token.kind != Kind::Mark && !is_empty_word(&token.text);
-        let (first, _) = self.free().find(says_something)?;
+    /// Returns all unused tokens, from the first that is not a stop word.
+    fn remaining_text(&self) -> Option<Vec<usize>> {
+        let is_significant =
+            |(_, token): &(usize, &Token)| token.kind != TokenKind::Punctuation && !is_stop_word(&token.text);
+        let (first, _) = self.free().find(is_significant)?;
         Some(self.free().map(|(index, _)| index).filter(|index| *index >= first).collect())
     }
 
-    fn fallback(&mut self, _: &str, property: &Value) -> Option<Value> {
+    fn default_value(&mut self, _: &str, property: &Value) -> Option<Value> {
         property.get("default").cloned()
     }
 }
 
-/// A piece of the question as what the property wants.
-fn typed(property: &Value, token: &Token) -> Option<Value> {
+/// Converts a token to the type of the property.
+fn convert_token(property: &Value, token: &Token) -> Option<Value> {
     match type_of(property) {
         Some(wanted @ ("number" | "integer")) => number(token, wanted),
         Some("boolean") => token.text.to_lowercase().parse().ok().map(Value::Bool),
@@ -283,7 +291,7 @@ fn typed(property: &Value, token: &Token) -> Option<Value> {
 }
 
 fn number(token: &Token, wanted: &str) -> Option<Value> {
-    if token.kind != Kind::Number {
+    if token.kind != TokenKind::Number {
         return None;
     }
     match wanted {
@@ -293,7 +301,7 @@ fn number(token: &Token, wanted: &str) -> Option<Value> {
     }
 }
 
-/// What a property holds, the first that is not `null` where there are several.
+/// Returns the type of a property; the first that is not `null` if there are several.
 fn type_of(property: &Value) -> Option<&str> {
     match property.get("type") {
         Some(Value::String(name)) => Some(name),
@@ -306,8 +314,8 @@ fn type_of(property: &Value) -> Option<&str> {
     }
 }
 
-/// The words that a property allows, if they are counted.
-pub(super) fn choices(root: &Value, property: &Value) -> Vec<String> {
+/// Returns the strings that a property allows, if it lists them.
+pub(super) fn allowed_strings(root: &Value, property: &Value) -> Vec<String> {
     let texts = |values: &[Value]| values.iter().filter_map(Value::as_str).map(str::to_owned).collect();
     if let Some(values) = property.get("enum").and_then(Value::as_array) {
         return texts(values);
@@ -322,15 +330,18 @@ pub(super) fn choices(root: &Value, property: &Value) -> Vec<String> {
     branches.into_iter().flatten().flat_map(of_branch).collect()
 }
 
-/// A schema, or what its reference within the tool points to.
+/// Resolves a reference within the schema of the tool.
 fn resolve(root: &Value, schema: &Value) -> Value {
     let pointer =
         schema.get("$ref").and_then(Value::as_str).and_then(|reference| reference.strip_prefix('#'));
     let Some(target) = pointer.and_then(|pointer| root.pointer(pointer)) else { return schema.clone() };
     let mut target = target.clone();
-    if let (Value::Object(target), Value::Object(beside)) = (&mut target, schema) {
+    if let (Value::Object(target), Value::Object(siblings)) = (&mut target, schema) {
         target.extend(
-            beside.iter().filter(|(key, _)| *key != "$ref").map(|(key, value)| (key.clone(), value.clone())),
+            siblings
+                .iter()
+                .filter(|(key, _)| *key != "$ref")
+                .map(|(key, value)| (key.clone(), value.clone())),
         );
     }
     target
@@ -340,7 +351,7 @@ fn resolve(root: &Value, schema: &Value) -> Value {
 mod tests {
     use serde_json::json;
 
-    use super::super::words::tokens;
+    use super::super::tokens::tokens;
     use super::*;
 
     #[track_caller]
@@ -348,7 +359,7 @@ mod tests {
         let schema = json!({"type": "object", "properties": properties, "required": required,
             "$defs": {"Units": {"type": "string", "enum": ["celsius", "fahrenheit"]}}});
         let tokens = tokens(question);
-        let filled = fill(&schema, &tokens, &vec![false; tokens.len()]);
+        let filled = extract_arguments(&schema, &tokens, &vec![false; tokens.len()]);
         assert_eq!(
             (Value::Object(filled.arguments), filled.missing),
             (expected, missing.iter().map(|name| (*name).to_owned()).collect())
@@ -356,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_come_in_their_order_and_kind() {
+    fn numbers_are_assigned_in_order_and_by_type() {
         let two = json!({"a": {"type": "number"}, "b": {"type": "integer"}});
         check(two.clone(), &["a", "b"], "add 2.5 to 17", json!({"a": 2.5, "b": 17}), &[]);
         check(two, &["a", "b"], "add 2.5", json!({"a": 2.5}), &["b"]);
@@ -365,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_a_list_are_found_and_so_is_what_stands_for_them() {
+    fn enum_values_and_their_synonyms_are_found() {
         let units = json!({"units": {"$ref": "#/$defs/Units", "default": "celsius"}});
         check(units.clone(), &[], "in Fahrenheit", json!({"units": "fahrenheit"}), &[]);
         check(units, &[], "in Paris", json!({}), &[]);
@@ -375,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_found_by_their_capital_or_by_what_stands_before() {
+    fn names_are_found_by_capitals_and_prepositions() {
         let place = json!({"location": {"type": "string"}});
         for (question, found) in [
             ("What is it like in New York", "New York"),
@@ -390,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_and_addresses_are_found_by_their_looks() {
+    fn paths_and_urls_are_found_by_their_format() {
         let both = json!({"path": {"type": "string"}, "url": {"type": "string"}});
         check(
             both,
@@ -409,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_named_is_taken_at_its_word() {
+    fn named_values_are_found() {
         let many =
             json!({"query": {"type": "string"}, "limit": {"type": "integer"}, "deep": {"type": "boolean"}});
         check(
@@ -423,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn a_default_stands_in_for_what_is_not_said() {
+    fn the_default_is_used_for_a_missing_argument() {
         check(json!({"n": {"type": "object", "default": {}}}), &["n"], "go", json!({"n": {}}), &[]);
     }
 }

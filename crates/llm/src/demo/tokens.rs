@@ -1,24 +1,24 @@
-//! A question as the words, numbers and quotations it is made of.
+//! Splits a question into words, numbers, quotations and punctuation.
 
-/// One piece of a text.
+/// One token of a text.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Token {
-    /// As it stands there; without its marks, if it is quoted.
+    /// The text, without quotation marks.
     pub(super) text: String,
-    pub(super) kind: Kind,
+    pub(super) kind: TokenKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// A word; also a path, an address, a date.
+pub(super) enum TokenKind {
+    /// A word, a path, a URL, an email address or a date.
     Word,
     Number,
     Quoted,
-    Mark,
+    Punctuation,
 }
 
-/// Words that say nothing about a tool.
-const EMPTY: [&str; 60] = [
+/// Words that are too common to select a tool.
+const STOP_WORDS: [&str; 60] = [
     "a", "about", "all", "am", "an", "and", "any", "are", "at", "be", "by", "can", "could", "do", "does",
     "for", "from", "get", "give", "have", "how", "i", "in", "is", "it", "its", "me", "much", "my", "need",
     "no", "not", "now", "of", "on", "or", "our", "out", "please", "tell", "that", "the", "then", "there",
@@ -27,13 +27,13 @@ const EMPTY: [&str; 60] = [
 ];
 
 impl Token {
-    fn new(text: &str, kind: Kind) -> Token {
+    fn new(text: &str, kind: TokenKind) -> Token {
         Token { text: text.to_owned(), kind }
     }
 
-    /// What two words must share to be the same: `Files`, `file`.
+    /// Returns the stem, which is equal for forms of the same word such as `Files` and `file`.
     pub(super) fn stem(&self) -> Option<String> {
-        let is_word = self.kind == Kind::Word && !is_empty_word(&self.text);
+        let is_word = self.kind == TokenKind::Word && !is_stop_word(&self.text);
         is_word.then(|| stem(&self.text))
     }
 
@@ -41,13 +41,13 @@ impl Token {
         self.text.eq_ignore_ascii_case(text)
     }
 
-    pub(super) fn is_capitalised(&self) -> bool {
-        self.kind == Kind::Word && self.text.chars().next().is_some_and(char::is_uppercase)
+    pub(super) fn is_capitalized(&self) -> bool {
+        self.kind == TokenKind::Word && self.text.chars().next().is_some_and(char::is_uppercase)
     }
 }
 
-pub(super) fn is_empty_word(word: &str) -> bool {
-    EMPTY.contains(&word.to_lowercase().as_str())
+pub(super) fn is_stop_word(word: &str) -> bool {
+    STOP_WORDS.contains(&word.to_lowercase().as_str())
 }
 
 pub(super) fn stem(word: &str) -> String {
@@ -64,13 +64,13 @@ pub(super) fn stem(word: &str) -> String {
     word.trim_end_matches('e').to_owned()
 }
 
-/// The stems in the name of a tool or a property, however its words are joined.
+/// Returns the stems in the name of a tool or a property, in snake case, camel case or any other form.
 pub(super) fn stems(name: &str) -> Vec<String> {
     let mut words: Vec<String> = vec![String::new()];
     let mut before = ' ';
     for letter in name.chars() {
-        let is_seam = !letter.is_alphanumeric() || (letter.is_uppercase() && before.is_lowercase());
-        if is_seam {
+        let is_boundary = !letter.is_alphanumeric() || (letter.is_uppercase() && before.is_lowercase());
+        if is_boundary {
             words.push(String::new());
         }
         if letter.is_alphanumeric()
@@ -80,31 +80,27 @@ pub(super) fn stems(name: &str) -> Vec<String> {
         }
         before = letter;
     }
-    words
-        .into_iter()
-        .filter(|word| !word.is_empty() && !is_empty_word(word))
-        .map(|word| stem(&word))
-        .collect()
+    words.into_iter().filter(|word| !word.is_empty() && !is_stop_word(word)).map(|word| stem(&word)).collect()
 }
 
-/// The pieces of a text, in order.
+/// Splits a text into tokens.
 pub(super) fn tokens(text: &str) -> Vec<Token> {
     let mut tokens = Vec::new();
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
         let length = if first.is_whitespace() {
             first.len_utf8()
-        } else if let Some((inside, length)) = quoted(rest) {
-            tokens.push(Token::new(inside, Kind::Quoted));
+        } else if let Some((inside, length)) = leading_quotation(rest) {
+            tokens.push(Token::new(inside, TokenKind::Quoted));
             length
-        } else if let Some((number, length)) = number(rest, tokens.last()) {
-            tokens.push(Token { text: number, kind: Kind::Number });
+        } else if let Some((number, length)) = leading_number(rest, tokens.last()) {
+            tokens.push(Token { text: number, kind: TokenKind::Number });
             length
-        } else if let Some(word) = word(rest, tokens.last()) {
-            tokens.push(Token::new(word, Kind::Word));
+        } else if let Some(word) = leading_word(rest, tokens.last()) {
+            tokens.push(Token::new(word, TokenKind::Word));
             word.len()
         } else {
-            tokens.push(Token::new(&rest[..first.len_utf8()], Kind::Mark));
+            tokens.push(Token::new(&rest[..first.len_utf8()], TokenKind::Punctuation));
             first.len_utf8()
         };
         rest = &rest[length..];
@@ -112,8 +108,8 @@ pub(super) fn tokens(text: &str) -> Vec<Token> {
     tokens
 }
 
-/// A quotation at the beginning: what is inside, and its length with the marks.
-fn quoted(text: &str) -> Option<(&str, usize)> {
+/// Matches a quotation at the start. Returns the text inside, and the length with the quotation marks.
+fn leading_quotation(text: &str) -> Option<(&str, usize)> {
     let (open, close) = [('"', '"'), ('“', '”'), ('„', '“'), ('«', '»'), ('`', '`'), ('\'', '\'')]
         .into_iter()
         .find(|(open, _)| text.starts_with(*open))?;
@@ -122,29 +118,29 @@ fn quoted(text: &str) -> Option<(&str, usize)> {
     Some((&inside[..end], open.len_utf8() + end + close.len_utf8()))
 }
 
-/// A number at the beginning, without the commas between thousands, and its length. A minus belongs to it unless a
-/// number stands before.
-fn number(text: &str, before: Option<&Token>) -> Option<(String, usize)> {
-    let after_number = before.is_some_and(|token| token.kind == Kind::Number);
+/// Matches a number at the start. Returns it without thousands separators, and its length. A minus sign
+/// belongs to it unless the token before is a number.
+fn leading_number(text: &str, before: Option<&Token>) -> Option<(String, usize)> {
+    let after_number = before.is_some_and(|token| token.kind == TokenKind::Number);
     let sign = usize::from(text.starts_with('-') && !after_number);
     let is_part = |letter: char| letter.is_ascii_digit() || letter == '.' || letter == ',';
     let end = text[sign..].find(|letter| !is_part(letter)).map_or(text.len(), |end| sign + end);
     let digits = text[sign..end].trim_end_matches(['.', ',']);
     let length = sign + digits.len();
-    // A date, a time, a name such as `3d`.
+    // Not a number: a date, a time, a name such as `3d`.
     let mut after = text[length..].chars();
     let (next, second) = (after.next().unwrap_or(' '), after.next().unwrap_or(' '));
     let is_date = next == '-' && digits.len() == 4 && text[length + 1..].contains('-');
-    let goes_on = next.is_alphabetic() || ((is_date || "_:".contains(next)) && second.is_alphanumeric());
-    let is_number = digits.starts_with(|letter: char| letter.is_ascii_digit()) && !goes_on;
+    let continues = next.is_alphabetic() || ((is_date || "_:".contains(next)) && second.is_alphanumeric());
+    let is_number = digits.starts_with(|letter: char| letter.is_ascii_digit()) && !continues;
     let plain = format!("{}{}", &text[..sign], digits.replace(',', ""));
     (is_number && plain.parse::<f64>().is_ok()).then_some((plain, length))
 }
 
-/// A word at the beginning, with what holds paths, addresses and dates together.
-fn word<'t>(text: &'t str, before: Option<&Token>) -> Option<&'t str> {
-    // After a number it divides.
-    let after_number = before.is_some_and(|token| token.kind == Kind::Number);
+/// Matches a word at the start, including the punctuation inside paths, URLs and dates.
+fn leading_word<'t>(text: &'t str, before: Option<&Token>) -> Option<&'t str> {
+    // After a number, `/` means division.
+    let after_number = before.is_some_and(|token| token.kind == TokenKind::Number);
     let starts_path = !after_number
         && ["/", "./", "../", "~/"].iter().any(|start| {
             text.strip_prefix(start).is_some_and(|rest| rest.starts_with(|next: char| next.is_alphanumeric()))
@@ -157,10 +153,10 @@ fn word<'t>(text: &'t str, before: Option<&Token>) -> Option<&'t str> {
     Some(word.trim_end_matches(['.', ':', '?', '\'', '/', '-', '&', '=']))
 }
 
-/// A word of a sum, in the word that tools use for it.
+/// Returns the arithmetic operation that a token means, as tools usually name it.
 pub(super) fn operation(tokens: &[Token], at: usize) -> Option<&'static str> {
     let is_number = |index: Option<usize>| {
-        index.and_then(|index| tokens.get(index)).is_some_and(|token| token.kind == Kind::Number)
+        index.and_then(|index| tokens.get(index)).is_some_and(|token| token.kind == TokenKind::Number)
     };
     let between = is_number(at.checked_sub(1)) && is_number(Some(at + 1));
     Some(match tokens[at].text.to_lowercase().as_str() {
@@ -176,13 +172,13 @@ pub(super) fn operation(tokens: &[Token], at: usize) -> Option<&'static str> {
     })
 }
 
-/// The parts of a question that may ask for different things.
+/// Splits a question into clauses that may need different tools.
 pub(super) fn clauses(tokens: &[Token]) -> Vec<&[Token]> {
     let mut clauses = Vec::new();
     let mut start = 0;
     for (index, token) in tokens.iter().enumerate() {
         let next = tokens.get(index + 1);
-        let ends = token.kind == Kind::Mark
+        let ends = token.kind == TokenKind::Punctuation
             && match token.text.as_str() {
                 "." | "?" | "!" | ";" => true,
                 "," => next.is_some_and(|next| {
@@ -206,20 +202,20 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expected: &str) {
-        let shown: Vec<String> = tokens(text)
+        let rendered: Vec<String> = tokens(text)
             .iter()
             .map(|token| match token.kind {
-                Kind::Word => token.text.clone(),
-                Kind::Number => format!("#{}", token.text),
-                Kind::Quoted => format!("[{}]", token.text),
-                Kind::Mark => format!("'{}", token.text),
+                TokenKind::Word => token.text.clone(),
+                TokenKind::Number => format!("#{}", token.text),
+                TokenKind::Quoted => format!("[{}]", token.text),
+                TokenKind::Punctuation => format!("'{}", token.text),
             })
             .collect();
-        assert_eq!(shown.join(" "), expected);
+        assert_eq!(rendered.join(" "), expected);
     }
 
     #[test]
-    fn a_text_is_taken_apart() {
+    fn a_text_is_split_into_tokens() {
         check("What is 25 + 17?", "What is #25 '+ #17 '?");
         check("25+17, 1,000.5 - 3 and -4", "#25 '+ #17 ', #1000.5 '- #3 and #-4");
         check("3-4 7/2 2*-3", "#3 '- #4 #7 '/ #2 #2 '* #-3");
@@ -234,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_taken_apart_however_they_are_joined() {
+    fn names_are_split_in_every_naming_style() {
         assert_eq!(stems("get_weather"), ["weather"]);
         assert_eq!(stems("github__listOpenIssues"), ["github", "list", "open", "issu"]);
         assert_eq!(stems("files"), stems("file"));
@@ -242,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_is_divided_where_it_asks_for_something_else() {
+    fn a_question_is_split_into_clauses() {
         let tokens = tokens("Weather in Paris, France, and what is 25 + 17? Thanks");
         let clauses: Vec<usize> = clauses(&tokens).iter().map(|clause| clause.len()).collect();
         assert_eq!(clauses, [5, 6, 1]);

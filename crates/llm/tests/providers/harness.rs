@@ -1,4 +1,4 @@
-//! Endpoints that ask a scripted provider.
+//! Endpoints of a scripted provider.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
@@ -7,10 +7,10 @@ use futures::StreamExt;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use toolwire_contract::{Message, Model, ModelError, ModelEvent, ModelRequest, ModelResponse, Tool};
-use toolwire_llm::{Endpoint, EndpointConfig, Pacing};
+use toolwire_llm::{Clock, Endpoint, EndpointConfig};
 use toolwire_testkit::provider::{API_KEY, Api, FakeProvider, Script, ScriptedResponse};
 
-/// How a model of this API is written.
+/// Returns a model name for this API.
 pub(crate) fn model_name(api: Api) -> &'static str {
     match api {
         Api::OpenAiChat => "openai/m",
@@ -31,78 +31,78 @@ pub(crate) fn model_name(api: Api) -> &'static str {
     }
 }
 
-/// A provider with its script, an endpoint that asks it, and how long the endpoint waited between attempts.
-pub(crate) struct Setting {
+/// A scripted provider, an endpoint for it, and the clock of the endpoint.
+pub(crate) struct TestEndpoint {
     pub(crate) provider: FakeProvider,
     pub(crate) endpoint: Endpoint,
-    pub(crate) waits: Arc<Paced>,
+    pub(crate) clock: Arc<FakeClock>,
 }
 
-impl Setting {
-    pub(crate) async fn new(api: Api, script: Script, config: Value) -> Setting {
+impl TestEndpoint {
+    pub(crate) async fn new(api: Api, script: Script, config: Value) -> TestEndpoint {
         let provider = FakeProvider::start(api, script).await;
         let mut merged = json!({"baseUrl": provider.base_url(), "apiKey": API_KEY, "region": "us-east-1"});
         for (key, value) in config.as_object().expect("a configuration is an object") {
             merged[key] = value.clone();
         }
         let config: EndpointConfig = serde_json::from_value(merged).expect("the case is a configuration");
-        let waits = Arc::new(Paced::default());
+        let clock = Arc::new(FakeClock::default());
         let endpoint = Endpoint::new(model_name(api), &config, |_| None).expect("an endpoint");
-        Setting { provider, endpoint: endpoint.with_pacing(waits.clone()), waits }
+        TestEndpoint { provider, endpoint: endpoint.with_clock(clock.clone()), clock }
     }
 
-    /// A provider that always replies the same.
-    pub(crate) async fn repeating(api: Api, reply: ScriptedResponse, config: Value) -> Setting {
-        Setting::new(api, Script::from_fn(move |_| reply.clone()), config).await
+    /// Creates a provider that always sends the same response.
+    pub(crate) async fn repeating(api: Api, response: ScriptedResponse, config: Value) -> TestEndpoint {
+        TestEndpoint::new(api, Script::from_fn(move |_| response.clone()), config).await
     }
 
-    /// What came before the end, and the end.
+    /// Sends a request. Returns the events, and the response or error at the end.
     pub(crate) async fn ask(
         &self,
         request: ModelRequest,
     ) -> (Vec<ModelEvent>, Result<ModelResponse, ModelError>) {
-        let mut shown = Vec::new();
+        let mut received = Vec::new();
         let mut events = self.endpoint.ask(request);
         while let Some(event) = events.next().await {
             match event {
-                Ok(ModelEvent::Response(answer)) => {
-                    assert!(events.next().await.is_none(), "the answer is the last event");
-                    return (shown, Ok(answer));
+                Ok(ModelEvent::Response(response)) => {
+                    assert!(events.next().await.is_none(), "the response is the last event");
+                    return (received, Ok(response));
                 }
-                Ok(event) => shown.push(event),
+                Ok(event) => received.push(event),
                 Err(error) => {
                     assert!(events.next().await.is_none(), "the error is the last event");
-                    return (shown, Err(error));
+                    return (received, Err(error));
                 }
             }
         }
-        panic!("it ended with neither an answer nor an error");
+        panic!("the stream ended with neither a response nor an error");
     }
 }
 
-/// A clock on which waiting takes no time; it keeps how long was waited.
+/// A clock that never waits and records the requested delays.
 #[derive(Default)]
-pub(crate) struct Paced {
-    waits: Mutex<Vec<Duration>>,
+pub(crate) struct FakeClock {
+    delays: Mutex<Vec<Duration>>,
 }
 
-impl Paced {
-    pub(crate) fn waits(&self) -> Vec<Duration> {
-        self.waits.lock().expect("nobody panicked").clone()
+impl FakeClock {
+    pub(crate) fn delays(&self) -> Vec<Duration> {
+        self.delays.lock().expect("no thread panicked").clone()
     }
 }
 
-impl Pacing for Paced {
+impl Clock for FakeClock {
     fn now(&self) -> SystemTime {
         SystemTime::now()
     }
 
-    fn chance(&self) -> f64 {
+    fn jitter(&self) -> f64 {
         0.0
     }
 
-    fn wait(&self, time: Duration) -> BoxFuture<'static, ()> {
-        self.waits.lock().expect("nobody panicked").push(time);
+    fn sleep(&self, delay: Duration) -> BoxFuture<'static, ()> {
+        self.delays.lock().expect("no thread panicked").push(delay);
         Box::pin(std::future::ready(()))
     }
 }
@@ -135,7 +135,7 @@ pub(crate) fn question(text: &str) -> ModelRequest {
     }
 }
 
-/// The text among events, as one.
+/// Joins the text of the events.
 pub(crate) fn text_of(events: &[ModelEvent]) -> String {
     let texts = events.iter().filter_map(|event| match event {
         ModelEvent::Text(text) => Some(text.as_str()),

@@ -1,4 +1,4 @@
-//! Answers of every provider: whole, streamed, and torn at every byte.
+//! Responses of every provider: complete, streamed, and split at every byte.
 
 use serde_json::{Value, json};
 use toolwire_contract::{Block, Content, ModelEvent, ModelResponse, Role, StopReason, Usage};
@@ -7,13 +7,13 @@ use toolwire_testkit::provider::{
     Api, BodySplit, Delivery, FinishReason, ModelOutput, ScriptedResponse, TokenCounts,
 };
 
-use crate::setting::{Setting, question, text_of};
+use crate::harness::{TestEndpoint, question, text_of};
 
-/// What a model may say, in words for a failure.
+/// Model outputs, each with a label for failure messages.
 fn cases(api: Api) -> Vec<(&'static str, ModelOutput)> {
     let usage = TokenCounts { input: 120, cached: 20, output: 30, thinking: 0 };
     let weather = r#"{"location":"Zürich 😀","units":"celsius"}"#;
-    // Each API shows tools under names of its own making.
+    // Each dialect encodes tool names differently.
     let look_up = wire_name(api, "files/look up");
     vec![
         ("text", ModelOutput::text("Grüezi, \"world\" 😀\n\nAll is well.").usage(usage)),
@@ -46,20 +46,20 @@ pub(crate) fn wire_name(api: Api, name: &str) -> String {
         Api::Cohere => Dialect::Cohere,
         Api::Ollama => Dialect::Ollama,
     };
-    let toolset = toolwire_dialect::Toolset::new(&crate::setting::tools(), dialect, &Default::default());
+    let toolset = toolwire_dialect::Toolset::new(&crate::harness::tools(), dialect, &Default::default());
     let report = toolset.reports().iter().find(|report| report.tool == name);
     report.expect("the tool is among them").name.clone()
 }
 
-/// What the answer is in MCP's words, without what only the provider understands.
-fn plain(answer: &ModelResponse) -> Value {
-    let blocks: Vec<Value> = answer
+/// Returns the response without provider-specific data.
+fn normalized(response: &ModelResponse) -> Value {
+    let blocks: Vec<Value> = response
         .message
         .content
         .iter()
         .map(|block| match block {
             Block::Content(Content::Text { text, .. }) => json!({"text": text}),
-            // Cohere says what a model writes before its calls as its plan.
+            // Cohere returns the text before calls as a plan.
             Block::Content(Content::Other(plan)) if plan["_meta"]["toolwire/cohere"].is_object() => {
                 json!({"text": plan["text"]})
             }
@@ -67,18 +67,18 @@ fn plain(answer: &ModelResponse) -> Value {
             other => Value::from(other.clone()),
         })
         .collect();
-    json!({"blocks": blocks, "stop": format!("{:?}", answer.stop)})
+    json!({"blocks": blocks, "stop": format!("{:?}", response.stop)})
 }
 
-fn expected(said: &ModelOutput) -> Value {
+fn expected(output: &ModelOutput) -> Value {
     let mut blocks = Vec::new();
-    blocks.extend(said.text.iter().map(|text| json!({"text": text})));
-    blocks.extend(said.calls.iter().map(|call| {
+    blocks.extend(output.text.iter().map(|text| json!({"text": text})));
+    blocks.extend(output.calls.iter().map(|call| {
         let name = if call.name == "get_weather" { "get_weather" } else { "files/look up" };
         let arguments: Value = serde_json::from_str(&call.arguments).expect("the case is JSON");
         json!({"call": name, "arguments": arguments})
     }));
-    let stop = match (&said.finish, said.calls.is_empty()) {
+    let stop = match (&output.finish, output.calls.is_empty()) {
         (Some(_), _) => StopReason::Length,
         (None, true) => StopReason::End,
         (None, false) => StopReason::Calls,
@@ -86,69 +86,70 @@ fn expected(said: &ModelOutput) -> Value {
     json!({"blocks": blocks, "stop": format!("{stop:?}")})
 }
 
-/// The same answer whichever way it comes, and a request that the provider takes.
-async fn check(api: Api, case: &str, said: &ModelOutput) {
+/// Checks that the response is the same for every delivery, and that the provider accepts the request.
+async fn check(api: Api, case: &str, output: &ModelOutput) {
     let label = format!("{api:?}, {case}");
-    let torn = Delivery { split: BodySplit::EveryByte, ..Delivery::default() };
-    let lumps = Delivery { split: BodySplit::Sizes(vec![7, 1, 400]), ..Delivery::default() };
-    let ways = [
-        ("whole", json!({"stream": false}), ScriptedResponse::Output(said.clone())),
-        ("streamed", json!({}), ScriptedResponse::Output(said.clone())),
-        ("torn", json!({}), ScriptedResponse::Delivered(said.clone(), torn)),
-        ("in lumps", json!({}), ScriptedResponse::Delivered(said.clone(), lumps)),
+    let every_byte = Delivery { split: BodySplit::EveryByte, ..Delivery::default() };
+    let mixed_sizes = Delivery { split: BodySplit::Sizes(vec![7, 1, 400]), ..Delivery::default() };
+    let deliveries = [
+        ("complete", json!({"stream": false}), ScriptedResponse::Output(output.clone())),
+        ("streamed", json!({}), ScriptedResponse::Output(output.clone())),
+        ("every byte", json!({}), ScriptedResponse::Delivered(output.clone(), every_byte)),
+        ("mixed sizes", json!({}), ScriptedResponse::Delivered(output.clone(), mixed_sizes)),
     ];
-    let mut answers = Vec::new();
-    for (way, config, reply) in ways {
-        let setting = Setting::repeating(api, reply, config).await;
-        let (shown, answer) = setting.ask(question("How is it in Zürich?")).await;
-        let answer = answer.unwrap_or_else(|error| panic!("{label}, {way}: {error:?}"));
-        assert_eq!(setting.provider.rejections(), [], "{label}, {way}");
-        assert_eq!(plain(&answer), expected(said), "{label}, {way}");
-        let plan = shown.iter().filter_map(|event| match event {
+    let mut responses = Vec::new();
+    for (delivery, config, scripted) in deliveries {
+        let endpoint = TestEndpoint::repeating(api, scripted, config).await;
+        let (events, response) = endpoint.ask(question("How is it in Zürich?")).await;
+        let response = response.unwrap_or_else(|error| panic!("{label}, {delivery}: {error:?}"));
+        assert_eq!(endpoint.provider.rejections(), [], "{label}, {delivery}");
+        assert_eq!(normalized(&response), expected(output), "{label}, {delivery}");
+        let plan = events.iter().filter_map(|event| match event {
             ModelEvent::Thinking(plan) if api == Api::Cohere => Some(plan.as_str()),
             _ => None,
         });
-        let text = plan.collect::<String>() + &text_of(&shown);
-        assert_eq!(text, said.text.clone().unwrap_or_default(), "{label}, {way}");
-        let begun: Vec<&str> = shown
+        let text = plan.collect::<String>() + &text_of(&events);
+        assert_eq!(text, output.text.clone().unwrap_or_default(), "{label}, {delivery}");
+        let announced: Vec<&str> = events
             .iter()
             .filter_map(|event| match event {
                 ModelEvent::CallAnnounced { name, .. } => Some(name.as_str()),
                 _ => None,
             })
             .collect();
-        let called: Vec<&str> = answer.message.calls().map(|(_, call)| call.name.as_str()).collect();
-        assert_eq!(begun, called, "{label}, {way}");
-        assert_eq!(answer.message.role, Role::Assistant);
-        assert_eq!(answer.unusable, [], "{label}, {way}");
-        let tokens = answer.usage.map(|usage| (usage.input_tokens, usage.output_tokens));
-        // DIAL's streams are not asked for it: not every model behind it knows the question.
-        let expected = (api != Api::Dial || way == "whole").then_some((said.usage.input, said.usage.output));
-        assert_eq!(tokens, expected, "{label}, {way}");
-        answers.push((way, answer));
+        let called: Vec<&str> = response.message.calls().map(|(_, call)| call.name.as_str()).collect();
+        assert_eq!(announced, called, "{label}, {delivery}");
+        assert_eq!(response.message.role, Role::Assistant);
+        assert_eq!(response.unusable, [], "{label}, {delivery}");
+        let tokens = response.usage.map(|usage| (usage.input_tokens, usage.output_tokens));
+        // Streams of DIAL do not request usage, since not every model behind it supports that.
+        let expected =
+            (api != Api::Dial || delivery == "complete").then_some((output.usage.input, output.usage.output));
+        assert_eq!(tokens, expected, "{label}, {delivery}");
+        responses.push((delivery, response));
     }
-    for (way, answer) in &answers[2..] {
-        assert_eq!(answer, &answers[1].1, "{label}, {way}: another answer than streamed");
+    for (delivery, response) in &responses[2..] {
+        assert_eq!(response, &responses[1].1, "{label}, {delivery}: differs from the streamed response");
     }
 }
 
 #[tokio::test]
-async fn every_provider_is_understood_whole_and_streamed_and_torn() {
+async fn every_provider_is_read_in_every_delivery() {
     for api in Api::ALL {
-        for (case, said) in cases(api) {
-            check(api, case, &said).await;
+        for (case, output) in cases(api) {
+            check(api, case, &output).await;
         }
     }
 }
 
 #[tokio::test]
-async fn the_price_is_worked_out_where_the_provider_names_none() {
-    let said =
+async fn the_cost_is_computed_if_the_provider_reports_none() {
+    let output =
         ModelOutput::text("hi").usage(TokenCounts { input: 1000, cached: 400, output: 100, thinking: 0 });
     let config = json!({"price": {"input": 2.0, "cachedInput": 0.5, "output": 10.0}});
-    let setting = Setting::repeating(Api::OpenAiChat, ScriptedResponse::Output(said), config).await;
-    let (_, answer) = setting.ask(question("hi")).await;
-    let usage = answer.expect("an answer").usage;
+    let endpoint = TestEndpoint::repeating(Api::OpenAiChat, ScriptedResponse::Output(output), config).await;
+    let (_, response) = endpoint.ask(question("hi")).await;
+    let usage = response.expect("a response").usage;
     let expected = Usage {
         input_tokens: 1000,
         output_tokens: 100,
@@ -160,22 +161,22 @@ async fn the_price_is_worked_out_where_the_provider_names_none() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_does_not_stream_when_asked_to_is_understood() {
+async fn an_endpoint_that_does_not_stream_is_supported() {
     let body = json!({"id": "1", "object": "chat.completion", "choices": [
         {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "hi"}}]});
-    let reply = ScriptedResponse::Raw {
+    let scripted = ScriptedResponse::Raw {
         status: 200,
         headers: vec![("content-type".to_owned(), "application/json; charset=utf-8".to_owned())],
         body: vec![body.to_string().into_bytes()],
         delivery: Delivery::default(),
     };
-    let setting = Setting::repeating(Api::OpenAiChat, reply, json!({})).await;
-    let (shown, answer) = setting.ask(question("hi")).await;
-    assert_eq!((text_of(&shown).as_str(), answer.expect("an answer").stop), ("hi", StopReason::End));
+    let endpoint = TestEndpoint::repeating(Api::OpenAiChat, scripted, json!({})).await;
+    let (events, response) = endpoint.ask(question("hi")).await;
+    assert_eq!((text_of(&events).as_str(), response.expect("a response").stop), ("hi", StopReason::End));
 }
 
 #[tokio::test]
-async fn the_closing_word_ends_an_answer_that_tells_no_reason() {
+async fn the_end_marker_ends_a_response_without_a_stop_reason() {
     let event = |delta: Value| format!("data: {}\n\n", json!({"choices": [{"index": 0, "delta": delta}]}));
     let call = json!({"tool_calls": [{"index": 0, "id": "1", "type": "function",
         "function": {"name": "get_weather", "arguments": "{\"location\": \"Bern\"}"}}]});
@@ -185,36 +186,36 @@ async fn the_closing_word_ends_an_answer_that_tells_no_reason() {
         (json!({"content": "hi"}), "", Err("broken")),
         (call, "", Err("broken")),
     ] {
-        let reply = ScriptedResponse::Raw {
+        let scripted = ScriptedResponse::Raw {
             status: 200,
             headers: vec![("content-type".to_owned(), "text/event-stream".to_owned())],
             body: vec![event(delta.clone()).into_bytes(), end.as_bytes().to_vec()],
             delivery: Delivery::default(),
         };
-        let setting = Setting::repeating(Api::OpenAiChat, reply, json!({"retries": 0})).await;
-        let (_, answer) = setting.ask(question("hi")).await;
-        let found = answer.as_ref().map(|answer| answer.stop.clone()).map_err(|error| error.code());
+        let endpoint = TestEndpoint::repeating(Api::OpenAiChat, scripted, json!({"retries": 0})).await;
+        let (_, response) = endpoint.ask(question("hi")).await;
+        let found = response.as_ref().map(|response| response.stop.clone()).map_err(|error| error.code());
         assert_eq!(found, expected, "{delta}{end}");
-        assert!(answer.is_err() || answer.is_ok_and(|answer| answer.unusable.is_empty()));
+        assert!(response.is_err() || response.is_ok_and(|response| response.unusable.is_empty()));
     }
 }
 
 #[tokio::test]
-async fn more_tools_than_the_provider_takes_are_not_sent() {
-    let setting = Setting::repeating(
+async fn too_many_tools_are_an_error() {
+    let endpoint = TestEndpoint::repeating(
         Api::OpenAiChat,
         ScriptedResponse::Output(ModelOutput::text("hi")),
         json!({"maxTools": 1}),
     )
     .await;
-    let (_, refused) = setting.ask(question("hi")).await;
-    let refused = refused.expect_err("two tools are offered");
+    let (_, outcome) = endpoint.ask(question("hi")).await;
+    let error = outcome.expect_err("two tools are offered");
     assert_eq!(
-        (refused.to_string().as_str(), refused.hint()),
+        (error.to_string().as_str(), error.hint()),
         (
-            "`openai/m` cannot be asked: it takes 1 tools in one request, and 2 are offered",
+            "`openai/m` cannot be used: 2 tools are offered, and the maximum is 1",
             Some("offer fewer tools, or let the model search for them")
         )
     );
-    assert_eq!(setting.provider.requests(), []);
+    assert_eq!(endpoint.provider.requests(), []);
 }
