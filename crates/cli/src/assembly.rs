@@ -36,8 +36,8 @@ pub(crate) fn model(models: &Models, name: &str) -> Result<Arc<dyn Model>, Failu
 /// Says plainly what answers, and how to have a real model.
 fn tell_of_demo() {
     say(&format!(
-        "{NOTE}note:{NOTE:#} no model is configured: `demo` answers, which picks tools by matching words and is no language model\n\
-         {HINT}hint:{HINT:#} for a real one, set its key and name it: OPENAI_API_KEY and openai/…, ANTHROPIC_API_KEY and anthropic/…, \
+        "{NOTE}note:{NOTE:#} no model is configured; using `demo`, which selects tools by matching words and is not a language model\n\
+         {HINT}hint:{HINT:#} for a real model, set its API key and pass its name: OPENAI_API_KEY and openai/…, ANTHROPIC_API_KEY and anthropic/…, \
          GEMINI_API_KEY and gemini/…; ollama/… needs no key\n",
     ));
 }

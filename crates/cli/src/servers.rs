@@ -54,7 +54,7 @@ fn demo(no_places: &str) -> Result<Found, Failure> {
         Failure::work(format!("cannot find the path of this program: {}", in_words(&error)))
     })?;
     say(&format!(
-        "{NOTE}note:{NOTE:#} no servers are configured (there is no {no_places}): this is the demo server\n\
+        "{NOTE}note:{NOTE:#} no servers are configured (found no {no_places}); using the demo server\n\
          {HINT}hint:{HINT:#} write an mcp.json such as {{\"mcpServers\": {{\"time\": {{\"command\": \"uvx\", \"args\": [\"mcp-server-time\"]}}}}}}\n",
     ));
     Ok(Found { place: "none: the demo server".to_owned(), config, only: None })
