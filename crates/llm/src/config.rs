@@ -83,6 +83,7 @@ pub enum Api {
 /// Timeouts of an endpoint: seconds, or text such as `"500ms"`, `"30s"`, `"2m"`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
+#[non_exhaustive]
 pub struct Timeouts {
     /// Until the connection is established; 10 s by default.
     #[serde(deserialize_with = "deserialize_duration")]
@@ -99,6 +100,7 @@ pub struct Timeouts {
 /// Prices in US dollars per million tokens, for providers that do not report the cost of a response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
+#[non_exhaustive]
 pub struct Price {
     pub input: f64,
     pub output: f64,

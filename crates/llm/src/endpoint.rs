@@ -10,10 +10,10 @@ use toolwire_dialect::Dialect;
 
 use crate::clock::SystemClock;
 use crate::http_clients::HttpClients;
-use crate::settings::{EndpointError, EndpointSettings};
+use crate::settings::EndpointSettings;
 use crate::stream::EventStream;
 use crate::toolset_cache::ToolsetCache;
-use crate::{Clock, EndpointConfig};
+use crate::{Clock, EndpointConfig, EndpointError};
 
 /// A provider's endpoint as a [`Model`]. Clones share connections and converted tools.
 #[derive(Clone)]

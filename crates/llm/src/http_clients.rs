@@ -7,7 +7,8 @@ use std::time::Duration;
 use reqwest::redirect::Policy;
 use reqwest::{NoProxy, Proxy};
 
-use crate::settings::{EndpointError, Lookup};
+use crate::EndpointError;
+use crate::settings::Lookup;
 
 /// HTTP clients, one per connect timeout. Endpoints that share a client share its connections.
 #[derive(Default)]

@@ -4,6 +4,7 @@
 
 // Configuration: model name, user configuration and environment variables.
 mod config;
+mod endpoint_error;
 mod model_name;
 mod providers;
 mod settings;
@@ -28,8 +29,8 @@ pub use collect::collect;
 pub use config::{Api, ConfigError, EndpointConfig, EndpointConfigs, Price, Timeouts};
 pub use demo::Demo;
 pub use endpoint::Endpoint;
+pub use endpoint_error::EndpointError;
 pub use model_name::InvalidModelName;
 pub use models::Models;
 pub use providers::{PROVIDERS, Provider};
-pub use settings::EndpointError;
 pub use toolwire_contract::Secret;

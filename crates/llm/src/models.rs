@@ -8,8 +8,8 @@ use toolwire_contract::Model;
 use crate::demo::Demo;
 use crate::http_clients::HttpClients;
 use crate::model_name::ModelName;
-use crate::settings::{EndpointError, EndpointSettings};
-use crate::{Endpoint, EndpointConfig};
+use crate::settings::EndpointSettings;
+use crate::{Endpoint, EndpointConfig, EndpointError};
 
 /// Finds models by name: configured endpoints, and all models of the known providers. Endpoints share
 /// connections.

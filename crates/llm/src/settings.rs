@@ -11,7 +11,14 @@ use crate::frames::Framing;
 use crate::model_name::ModelName;
 use crate::providers::{self, Auth, KeyRequirement, OPENAI_COMPATIBLE, Provider};
 use crate::retry::RetryPolicy;
-use crate::{Api, EndpointConfig, InvalidModelName, Price, Secret};
+use crate::{Api, EndpointConfig, EndpointError, Price, Secret};
+
+// The default timeouts.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const FIRST_TOKEN_TIMEOUT: Duration = Duration::from_secs(300);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
+
+const AWS_KEY_SOURCE: &str = "`AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`";
 
 /// The settings of an endpoint.
 #[derive(Clone, Debug)]
@@ -42,72 +49,6 @@ pub(crate) enum Credentials {
     Bearer(Secret),
     Header(&'static str, Secret),
     Aws { access_key: Secret, secret_key: Secret, session_token: Option<Secret>, region: String },
-}
-
-/// The settings of an endpoint are missing or invalid.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum EndpointError {
-    #[error(transparent)]
-    Name(#[from] InvalidModelName),
-    #[error("unknown provider `{provider}` in the configuration of `{name}`")]
-    UnknownProvider { name: String, provider: String, nearest: Vec<String> },
-    #[error("no API key is set for `{name}`")]
-    MissingKey { name: String, variables: Vec<String> },
-    #[error("no base URL is set for `{name}`")]
-    MissingBaseUrl { name: String, variables: Vec<String> },
-    #[error("no region is set for `{name}`")]
-    MissingRegion { name: String },
-    #[error("invalid base URL `{base_url}` for `{name}`: {problem}")]
-    InvalidBaseUrl { name: String, base_url: String, problem: String },
-    #[error("invalid header `{header}` for `{name}`")]
-    InvalidHeader { name: String, header: String },
-    #[error("the API key of `{name}` is not a valid header value")]
-    InvalidKey { name: String },
-    #[error("`{name}` does not support the API `{api}`")]
-    UnsupportedApi { name: String, api: &'static str },
-    #[error("`{name}` does not support strict tools")]
-    StrictUnsupported { name: String },
-    #[error("cannot create an HTTP client: {problem}")]
-    HttpClient { problem: String },
-}
-
-impl EndpointError {
-    /// Suggests what to do, in one line.
-    pub fn hint(&self) -> String {
-        let join_or = |names: &[String]| {
-            let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-            names.join(" or ")
-        };
-        match self {
-            EndpointError::Name(error) => error.hint(),
-            EndpointError::UnknownProvider { nearest, .. } => match nearest.first() {
-                Some(nearest) => format!("did you mean `{nearest}`?"),
-                None => format!("the providers are {}", providers::names().collect::<Vec<_>>().join(", ")),
-            },
-            EndpointError::MissingKey { variables, .. } => format!("set {}", join_or(variables)),
-            EndpointError::MissingBaseUrl { name, variables } => match providers::find(name) {
-                Some(_) => format!("add the model: `{name}/…`"),
-                None if name.contains('/') => format!("set {}", join_or(variables)),
-                None => format!(
-                    "set {} to an OpenAI-compatible endpoint, or write `provider/model`, such as `openai/{name}`",
-                    join_or(variables)
-                ),
-            },
-            EndpointError::MissingRegion { .. } => {
-                "set `AWS_REGION`, or `region` in the configuration".to_owned()
-            }
-            EndpointError::InvalidBaseUrl { .. } => "start it with `http://` or `https://`".to_owned(),
-            EndpointError::InvalidHeader { .. } => {
-                "use letters, digits and dashes in header names, and a single line of text in values"
-                    .to_owned()
-            }
-            EndpointError::InvalidKey { .. } => "use a key that is a single line of ASCII text".to_owned(),
-            EndpointError::UnsupportedApi { .. } => "remove `api`, or use an OpenAI endpoint".to_owned(),
-            EndpointError::StrictUnsupported { .. } => "remove `strict`".to_owned(),
-            EndpointError::HttpClient { .. } => "check `HTTPS_PROXY` and the system certificates".to_owned(),
-        }
-    }
 }
 
 /// Reads an environment variable.
@@ -206,9 +147,9 @@ impl EndpointSettings {
             credentials,
             key_source,
             headers,
-            connect_timeout: config.timeouts.connect.unwrap_or(Duration::from_secs(10)),
-            first_token_timeout: config.timeouts.first_token.unwrap_or(Duration::from_secs(300)),
-            idle_timeout: config.timeouts.silence.unwrap_or(Duration::from_secs(120)),
+            connect_timeout: config.timeouts.connect.unwrap_or(CONNECT_TIMEOUT),
+            first_token_timeout: config.timeouts.first_token.unwrap_or(FIRST_TOKEN_TIMEOUT),
+            idle_timeout: config.timeouts.silence.unwrap_or(IDLE_TIMEOUT),
             retries: RetryPolicy { max_retries: config.retries.unwrap_or(retries.max_retries), ..retries },
             price: config.price,
             limits: ModelLimits {
@@ -301,9 +242,10 @@ fn provider_and_model(
     Ok((provider, model))
 }
 
-/// Returns the first of these variables that is set, and its value.
+/// Returns the first of some variables that is set, and its value.
 type FirstSet<'s> = &'s dyn Fn(&[&str]) -> Option<(String, String)>;
 
+/// Returns the credentials, and where they come from.
 fn credentials(
     name: &str,
     provider: &Provider,
@@ -329,27 +271,27 @@ fn credentials(
         };
         return Ok((credentials, source));
     }
+    let key_source = variables.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" or ");
     let secret = |variable: &str| first_set(&[variable]).map(|(_, value)| Secret::new(value));
     if provider.auth == Auth::Aws {
         let (Some(access_key), Some(secret_key)) =
             (secret("AWS_ACCESS_KEY_ID"), secret("AWS_SECRET_ACCESS_KEY"))
         else {
-            let more = ["AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY"];
-            let variables = variables.iter().chain(&more).map(|name| (*name).to_owned()).collect();
-            return Err(EndpointError::MissingKey { name: name.to_owned(), variables });
+            let key_source = format!("{key_source} or {AWS_KEY_SOURCE}");
+            return Err(EndpointError::MissingKey { name: name.to_owned(), key_source });
         };
         let region = region.ok_or_else(|| EndpointError::MissingRegion { name: name.to_owned() })?;
         let session_token = secret("AWS_SESSION_TOKEN");
-        let source = "`AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`".to_owned();
-        return Ok((Credentials::Aws { access_key, secret_key, session_token, region }, source));
+        return Ok((
+            Credentials::Aws { access_key, secret_key, session_token, region },
+            AWS_KEY_SOURCE.to_owned(),
+        ));
     }
-    let names: Vec<String> = variables.iter().map(|name| (*name).to_owned()).collect();
-    let source = names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" or ");
     // A custom base URL may be a gateway that needs no key. If it needs one, its error says so.
     if provider.key == KeyRequirement::Required && !has_custom_base_url {
-        return Err(EndpointError::MissingKey { name: name.to_owned(), variables: names });
+        return Err(EndpointError::MissingKey { name: name.to_owned(), key_source });
     }
-    Ok((Credentials::None, source))
+    Ok((Credentials::None, key_source))
 }
 
 /// Returns the URL that requests are sent to.

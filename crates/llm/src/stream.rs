@@ -39,10 +39,10 @@ enum StreamState {
     Done,
 }
 
-/// Why an attempt failed.
+/// A failed attempt.
 struct AttemptError {
     error: ModelError,
-    /// Set if a retry may help.
+    /// The input for the retry decision; `None` means no retry.
     failure: Option<AttemptFailure>,
 }
 

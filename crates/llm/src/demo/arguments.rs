@@ -19,15 +19,18 @@ const PREPOSITIONS: [&str; 15] = [
 ];
 
 /// Properties that accept any text.
-const FREE_TEXT: [&str; 14] = [
+const FREE_TEXT_PROPERTIES: [&str; 14] = [
     "query", "q", "search", "text", "prompt", "message", "question", "input", "topic", "keyword", "term",
     "content", "title", "thought",
 ];
 
+/// The maximum number of texts in an array argument.
+const MAX_ARRAY_ITEMS: usize = 16;
+
 /// Extracts arguments for `schema` from those `tokens` that are not `used` yet.
-pub(super) fn extract_arguments<'f>(
-    schema: &'f Value,
-    tokens: &'f [Token],
+pub(super) fn extract_arguments<'a>(
+    schema: &'a Value,
+    tokens: &'a [Token],
     used: &[bool],
 ) -> ExtractedArguments {
     let mut extraction = Extraction { root: schema, tokens, used: used.to_vec(), used_now: Vec::new() };
@@ -41,8 +44,8 @@ pub(super) fn extract_arguments<'f>(
         .unwrap_or_default();
     let is_required = |name: &str| required.contains(&name);
     // The most reliable method comes first: `limit: 5`, then enum values, then numbers, then names.
-    type Method<'f> = fn(&mut Extraction<'f>, &str, &Value) -> Option<Value>;
-    let methods: [(Method<'f>, bool); 5] = [
+    type Method<'a> = fn(&mut Extraction<'a>, &str, &Value) -> Option<Value>;
+    let methods: [(Method<'a>, bool); 5] = [
         (Extraction::named_value, true),
         (Extraction::enum_value, true),
         (Extraction::number, false),
@@ -68,28 +71,28 @@ pub(super) fn extract_arguments<'f>(
     ExtractedArguments { arguments, used: extraction.used_now, missing }
 }
 
-struct Extraction<'f> {
-    root: &'f Value,
-    tokens: &'f [Token],
+struct Extraction<'a> {
+    root: &'a Value,
+    tokens: &'a [Token],
     used: Vec<bool>,
     used_now: Vec<usize>,
 }
 
 impl Extraction<'_> {
-    fn free(&self) -> impl Iterator<Item = (usize, &Token)> {
+    fn unused(&self) -> impl Iterator<Item = (usize, &Token)> {
         self.tokens.iter().enumerate().filter(|(index, _)| !self.used[*index])
     }
 
-    fn take(&mut self, indices: impl IntoIterator<Item = usize>) {
+    fn mark_used(&mut self, indices: impl IntoIterator<Item = usize>) {
         for index in indices {
             self.used[index] = true;
             self.used_now.push(index);
         }
     }
 
-    /// `limit: 5`, `limit=5`, `limit is 5`.
+    /// Finds a value after the name of the property: `limit: 5`, `limit=5`, `limit is 5`.
     fn named_value(&mut self, name: &str, property: &Value) -> Option<Value> {
-        let at = self.free().find_map(|(index, token)| {
+        let at = self.unused().find_map(|(index, token)| {
             let is_name = token.kind == TokenKind::Word && token.is(name);
             let joined = self
                 .tokens
@@ -99,18 +102,18 @@ impl Extraction<'_> {
         });
         if let Some(at) = at {
             let value = convert_token(property, &self.tokens[at + 2])?;
-            self.take([at, at + 1, at + 2]);
+            self.mark_used([at, at + 1, at + 2]);
             return Some(value);
         }
         // `limit=5` is one token, as a URL is.
-        let (index, value) = self.free().find_map(|(index, token)| {
+        let (index, value) = self.unused().find_map(|(index, token)| {
             let (key, value) = token.text.split_once(['=', ':'])?;
             let kind = if value.parse::<f64>().is_ok() { TokenKind::Number } else { TokenKind::Word };
             let value = Token { text: value.to_owned(), kind };
             (key.eq_ignore_ascii_case(name) && !value.text.is_empty())
                 .then_some((index, convert_token(property, &value)?))
         })?;
-        self.take([index]);
+        self.mark_used([index]);
         Some(value)
     }
 
@@ -121,17 +124,17 @@ impl Extraction<'_> {
         }
         if type_of(property) == Some("boolean") {
             let wanted = stems(name);
-            let index = self.free().find_map(|(index, token)| {
+            let index = self.unused().find_map(|(index, token)| {
                 token.stem().is_some_and(|stem| wanted.contains(&stem)).then_some(index)
             })?;
             let before = index.checked_sub(1).map(|before| &self.tokens[before]);
             let is_negated =
                 before.is_some_and(|before| ["no", "not", "without"].iter().any(|word| before.is(word)));
-            self.take([index]);
+            self.mark_used([index]);
             return Some(Value::Bool(!is_negated));
         }
         let values = allowed_strings(self.root, property);
-        let (index, value) = self.free().find_map(|(index, token)| {
+        let (index, value) = self.unused().find_map(|(index, token)| {
             let operation = operation(self.tokens, index);
             let matches = |value: &&String| {
                 token.is(value)
@@ -140,7 +143,7 @@ impl Extraction<'_> {
             };
             Some((index, values.iter().find(matches)?.clone()))
         })?;
-        self.take([index]);
+        self.mark_used([index]);
         Some(Value::String(value))
     }
 
@@ -153,13 +156,14 @@ impl Extraction<'_> {
                 return None;
             }
             let found: Vec<(usize, Value)> =
-                self.free().filter_map(|(index, token)| Some((index, number(token, item_type)?))).collect();
-            self.take(found.iter().map(|(index, _)| *index));
+                self.unused().filter_map(|(index, token)| Some((index, number(token, item_type)?))).collect();
+            self.mark_used(found.iter().map(|(index, _)| *index));
             let values: Vec<Value> = found.into_iter().map(|(_, value)| value).collect();
             return (!values.is_empty()).then_some(Value::Array(values));
         }
-        let (index, value) = self.free().find_map(|(index, token)| Some((index, number(token, wanted)?)))?;
-        self.take([index]);
+        let (index, value) =
+            self.unused().find_map(|(index, token)| Some((index, number(token, wanted)?)))?;
+        self.mark_used([index]);
         Some(value)
     }
 
@@ -175,7 +179,7 @@ impl Extraction<'_> {
                     return None;
                 }
                 let mut values = Vec::new();
-                while values.len() < 16
+                while values.len() < MAX_ARRAY_ITEMS
                     && let Some(text) = self.text(name, &items)
                 {
                     values.push(Value::String(text));
@@ -187,7 +191,7 @@ impl Extraction<'_> {
     }
 
     fn text(&mut self, name: &str, property: &Value) -> Option<String> {
-        let quoted = self.free().find(|(_, token)| token.kind == TokenKind::Quoted).map(|(index, _)| index);
+        let quoted = self.unused().find(|(_, token)| token.kind == TokenKind::Quoted).map(|(index, _)| index);
         let found = quoted
             .map(|index| vec![index])
             .or_else(|| self.formatted_value(name, property))
@@ -196,12 +200,12 @@ impl Extraction<'_> {
             .or_else(|| {
                 stems(name)
                     .iter()
-                    .any(|word| FREE_TEXT.contains(&word.as_str()))
+                    .any(|word| FREE_TEXT_PROPERTIES.contains(&word.as_str()))
                     .then(|| self.remaining_text())?
             })?;
         let words: Vec<&str> = found.iter().map(|index| self.tokens[*index].text.as_str()).collect();
         let text = words.join(" ");
-        self.take(found);
+        self.mark_used(found);
         Some(text)
     }
 
@@ -225,7 +229,7 @@ impl Extraction<'_> {
         } else {
             return None;
         };
-        let found = self.free().find(|(_, token)| token.kind == TokenKind::Word && has_format(&token.text));
+        let found = self.unused().find(|(_, token)| token.kind == TokenKind::Word && has_format(&token.text));
         found.map(|(index, _)| vec![index])
     }
 
@@ -271,8 +275,8 @@ impl Extraction<'_> {
     fn remaining_text(&self) -> Option<Vec<usize>> {
         let is_significant =
             |(_, token): &(usize, &Token)| token.kind != TokenKind::Punctuation && !is_stop_word(&token.text);
-        let (first, _) = self.free().find(is_significant)?;
-        Some(self.free().map(|(index, _)| index).filter(|index| *index >= first).collect())
+        let (first, _) = self.unused().find(is_significant)?;
+        Some(self.unused().map(|(index, _)| index).filter(|index| *index >= first).collect())
     }
 
     fn default_value(&mut self, _: &str, property: &Value) -> Option<Value> {
@@ -359,9 +363,9 @@ mod tests {
         let schema = json!({"type": "object", "properties": properties, "required": required,
             "$defs": {"Units": {"type": "string", "enum": ["celsius", "fahrenheit"]}}});
         let tokens = tokens(question);
-        let filled = extract_arguments(&schema, &tokens, &vec![false; tokens.len()]);
+        let extracted = extract_arguments(&schema, &tokens, &vec![false; tokens.len()]);
         assert_eq!(
-            (Value::Object(filled.arguments), filled.missing),
+            (Value::Object(extracted.arguments), extracted.missing),
             (expected, missing.iter().map(|name| (*name).to_owned()).collect())
         );
     }

@@ -25,6 +25,9 @@ const DESCRIPTION_WEIGHT: f64 = 1.0;
 /// The minimum score of a match.
 const MIN_SCORE: f64 = 2.0;
 
+/// The maximum number of tools that are tried for one clause.
+const MAX_TRIED_TOOLS: usize = 4;
+
 /// The maximum number of calls in one response.
 const MAX_CALLS: usize = 8;
 
@@ -35,7 +38,7 @@ pub(super) fn select_calls(tools: &[Tool], question: &str, choice: &ToolChoice) 
         ToolChoice::Tool(name) => tools.iter().filter(|tool| tool.name == *name).collect(),
         ToolChoice::Auto | ToolChoice::Required => tools.iter().collect(),
     };
-    let index = Index::new(&offered);
+    let index = TermIndex::new(&offered);
     let tokens = tokens(question);
     let mut selection = Selection::default();
     for clause in clauses(&tokens) {
@@ -56,12 +59,12 @@ pub(super) fn select_calls(tools: &[Tool], question: &str, choice: &ToolChoice) 
 }
 
 /// Selects the best tool for a clause, then the best one for the words that are left.
-fn select_for_clause(clause: &[Token], offered: &[&Tool], index: &Index, selection: &mut Selection) {
+fn select_for_clause(clause: &[Token], offered: &[&Tool], index: &TermIndex, selection: &mut Selection) {
     let mut used = vec![false; clause.len()];
     let mut tried = HashSet::new();
     let mut incomplete = None;
     let before = selection.calls.len();
-    while tried.len() < 4
+    while tried.len() < MAX_TRIED_TOOLS
         && let Some((best, score, matched)) = index.best(clause, &used, &tried)
         && score >= MIN_SCORE
     {
@@ -74,17 +77,17 @@ fn select_for_clause(clause: &[Token], offered: &[&Tool], index: &Index, selecti
                 && !index.tools[best].enum_values.contains(&stem(&clause[*at].text));
         }
         let schema = tool.input_schema.as_ref().unwrap_or(&Value::Null);
-        let filled = extract_arguments(schema, clause, &used_for_arguments);
-        if filled.missing.is_empty() {
-            for at in matched.into_iter().chain(filled.used) {
+        let extracted = extract_arguments(schema, clause, &used_for_arguments);
+        if extracted.missing.is_empty() {
+            for at in matched.into_iter().chain(extracted.used) {
                 used[at] = true;
             }
-            let call = (tool.name.clone(), filled.arguments);
+            let call = (tool.name.clone(), extracted.arguments);
             if !selection.calls.contains(&call) {
                 selection.calls.push(call);
             }
         } else if incomplete.is_none() {
-            incomplete = Some((tool.name.clone(), filled.missing));
+            incomplete = Some((tool.name.clone(), extracted.missing));
         }
     }
     if selection.calls.len() == before {
@@ -93,7 +96,7 @@ fn select_for_clause(clause: &[Token], offered: &[&Tool], index: &Index, selecti
 }
 
 /// The terms of all tools, and how many tools contain each term.
-struct Index {
+struct TermIndex {
     tools: Vec<ToolTerms>,
     tool_counts: HashMap<String, usize>,
 }
@@ -104,14 +107,14 @@ struct ToolTerms {
     enum_values: HashSet<String>,
 }
 
-impl Index {
-    fn new(tools: &[&Tool]) -> Index {
+impl TermIndex {
+    fn new(tools: &[&Tool]) -> TermIndex {
         let tools: Vec<ToolTerms> = tools.iter().map(|tool| ToolTerms::new(tool)).collect();
         let mut tool_counts = HashMap::new();
         for term in tools.iter().flat_map(|tool| tool.weights.keys()) {
             *tool_counts.entry(term.clone()).or_default() += 1;
         }
-        Index { tools, tool_counts }
+        TermIndex { tools, tool_counts }
     }
 
     /// Returns the best tool, its score, and the positions of the matching tokens.
