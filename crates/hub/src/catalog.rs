@@ -72,8 +72,8 @@ impl Catalog {
         self.tools.iter().find(|tool| tool.name == name)
     }
 
-    /// Checks arguments against the tool's schema, and repairs them where the schema makes the intent clear. Arguments with
-    /// a valid stamp were checked before, so they are returned unchanged.
+    /// Checks arguments against the tool's schema, and repairs them where the schema makes the intent clear.
+    /// Arguments with a valid stamp were checked before, so they are returned unchanged.
     pub(crate) fn check(
         &self,
         tool: &Tool,
