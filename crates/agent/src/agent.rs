@@ -68,6 +68,7 @@ impl BuildError {
 
 /// Builds an [`Agent`].
 #[derive(Default)]
+#[must_use]
 pub struct AgentBuilder {
     model: Option<Arc<dyn Model>>,
     toolboxes: Vec<(String, Arc<dyn Toolbox>)>,
@@ -152,7 +153,6 @@ impl AgentInner {
 
 impl AgentBuilder {
     /// The model that responds. Required.
-    #[must_use]
     pub fn model(mut self, model: Arc<dyn Model>) -> AgentBuilder {
         self.model = Some(model);
         self
@@ -160,122 +160,104 @@ impl AgentBuilder {
 
     /// Adds tools; may be called several times. If two toolboxes have a tool of the same name, both get a
     /// numbered prefix (`tools2_search`); [`AgentBuilder::tools_of`] sets a better one.
-    #[must_use]
     pub fn tools(self, tools: Arc<dyn Toolbox>) -> AgentBuilder {
         let label = format!("tools{}", self.toolboxes.len() + 1);
         self.tools_of(label, tools)
     }
 
     /// Adds tools, with a label that is the prefix of ambiguous names: `files_search`.
-    #[must_use]
     pub fn tools_of(mut self, label: impl Into<String>, tools: Arc<dyn Toolbox>) -> AgentBuilder {
         self.toolboxes.push((label.into(), tools));
         self
     }
 
     /// Replaces all settings, including those set before.
-    #[must_use]
     pub fn settings(mut self, settings: AgentSettings) -> AgentBuilder {
         self.settings = settings;
         self
     }
 
     /// The system prompt.
-    #[must_use]
     pub fn instructions(mut self, instructions: impl Into<String>) -> AgentBuilder {
         self.settings.instructions = Some(instructions.into());
         self
     }
 
     /// The maximum number of model requests per user message; 50 by default.
-    #[must_use]
     pub fn max_steps(mut self, steps: u32) -> AgentBuilder {
         self.settings.max_steps = steps;
         self
     }
 
     /// The maximum number of input and output tokens per user message; unlimited by default.
-    #[must_use]
     pub fn token_budget(mut self, tokens: u64) -> AgentBuilder {
         self.settings.token_budget = Some(tokens);
         self
     }
 
-    #[must_use]
     pub fn max_output_tokens(mut self, tokens: u64) -> AgentBuilder {
         self.settings.max_output_tokens = Some(tokens);
         self
     }
 
-    #[must_use]
     pub fn temperature(mut self, temperature: f64) -> AgentBuilder {
         self.settings.temperature = Some(temperature);
         self
     }
 
     /// Whether the first response to a user message must call tools.
-    #[must_use]
     pub fn tool_choice(mut self, choice: ToolChoice) -> AgentBuilder {
         self.settings.tool_choice = choice;
         self
     }
 
     /// Which calls need approval. By default, tools that only read or only add run, and all others need it.
-    #[must_use]
     pub fn approvals(mut self, policy: ApprovalPolicy) -> AgentBuilder {
         self.settings.approvals = policy;
         self
     }
 
     /// Decides about calls that need approval.
-    #[must_use]
     pub fn approver(mut self, approver: Arc<dyn Approver>) -> AgentBuilder {
         self.approver = Some(approver);
         self
     }
 
     /// How long to wait for the approver; after that, the call does not run. Unlimited by default.
-    #[must_use]
     pub fn approval_timeout(mut self, timeout: Duration) -> AgentBuilder {
         self.approval_timeout = Some(timeout);
         self
     }
 
     /// The handling of calls that need approval when there is no approver.
-    #[must_use]
     pub fn unattended(mut self, unattended: Unattended) -> AgentBuilder {
         self.unattended = unattended;
         self
     }
 
     /// Stores all messages. Each message is acknowledged by the store before the next step.
-    #[must_use]
     pub fn conversations(mut self, conversations: Arc<dyn Conversations>) -> AgentBuilder {
         self.conversations = Some(conversations);
         self
     }
 
-    #[must_use]
     pub fn search(mut self, search: SearchSettings) -> AgentBuilder {
         self.settings.search = search;
         self
     }
 
-    #[must_use]
     pub fn context(mut self, context: ContextSettings) -> AgentBuilder {
         self.settings.context = context;
         self
     }
 
     /// The maximum number of calls that run at the same time; 8 by default.
-    #[must_use]
     pub fn parallel_calls(mut self, calls: usize) -> AgentBuilder {
         self.parallel_calls = Some(calls);
         self
     }
 
     /// How long to wait for the result of a call; by default, the toolbox decides.
-    #[must_use]
     pub fn call_timeout(mut self, timeout: Duration) -> AgentBuilder {
         self.call_timeout = Some(timeout);
         self

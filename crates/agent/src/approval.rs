@@ -22,6 +22,7 @@ use toolwire_contract::{Glob, Tool, ToolCall};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[non_exhaustive]
+#[must_use]
 pub struct ApprovalPolicy {
     pub allow: Vec<String>,
     pub ask: Vec<String>,
@@ -103,28 +104,24 @@ impl ApprovalPolicy {
     }
 
     /// Allows the tools that match a pattern.
-    #[must_use]
     pub fn allow(mut self, pattern: impl Into<String>) -> ApprovalPolicy {
         self.allow.push(pattern.into());
         self
     }
 
     /// Requires approval for the tools that match a pattern.
-    #[must_use]
     pub fn ask(mut self, pattern: impl Into<String>) -> ApprovalPolicy {
         self.ask.push(pattern.into());
         self
     }
 
     /// Denies the tools that match a pattern.
-    #[must_use]
     pub fn deny(mut self, pattern: impl Into<String>) -> ApprovalPolicy {
         self.deny.push(pattern.into());
         self
     }
 
     /// Sets the rule for tools in no list.
-    #[must_use]
     pub fn otherwise(self, otherwise: DefaultRule) -> ApprovalPolicy {
         ApprovalPolicy { otherwise, ..self }
     }

@@ -17,6 +17,7 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 ///
 /// Arguments are passed as the model sent them, without validation against the schema. For typed arguments,
 /// generated schemas and validation, use a server of `toolwire-toolkit`, which is also a toolbox.
+#[must_use]
 pub struct Functions {
     tools: Arc<[Tool]>,
     functions: BTreeMap<String, Function>,
@@ -34,7 +35,6 @@ impl Functions {
     }
 
     /// Adds a function as a tool; it replaces a tool of the same name.
-    #[must_use]
     pub fn with<F, R>(mut self, tool: Tool, function: F) -> Functions
     where
         F: Fn(Map<String, Value>) -> R + Send + Sync + 'static,
@@ -51,7 +51,6 @@ impl Functions {
     }
 
     /// Sets the timeout of calls that have none of their own; 60 seconds by default.
-    #[must_use]
     pub fn timeout(self, timeout: Duration) -> Functions {
         Functions { timeout, ..self }
     }

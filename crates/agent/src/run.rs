@@ -46,7 +46,7 @@ use turn::Turn;
 /// messages of the user and of the assistant alternate; and no message is lost.
 ///
 /// A run can be saved at any point ([`Run::to_json`]) and continued in another process.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Run {
     settings: AgentSettings,
@@ -101,10 +101,11 @@ pub struct UnsavedMessage {
 #[error("not a saved run: {0}")]
 pub struct InvalidRun(#[from] serde_json::Error);
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 enum RunState {
     /// There is no message to respond to.
+    #[default]
     Idle,
     Working,
     Done(Ending),
@@ -113,23 +114,7 @@ enum RunState {
 impl Run {
     /// Creates a run without messages.
     pub fn new(settings: AgentSettings) -> Run {
-        Run {
-            settings,
-            history: Vec::new(),
-            state: RunState::Idle,
-            calls: Vec::new(),
-            turn: Turn::default(),
-            usage: Usage::default(),
-            always: Vec::new(),
-            offered_tools: OfferedTools::default(),
-            context_window: ContextWindow::default(),
-            conversation: None,
-            position: 0,
-            unsaved: Vec::new(),
-            catalog: Catalog::default(),
-            unavailable_servers: Vec::new(),
-            unreported_results: Vec::new(),
-        }
+        Run { settings, ..Run::default() }
     }
 
     /// Continues messages that are already stored. If they end in the middle of a step, so does the run:

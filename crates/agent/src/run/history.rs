@@ -176,8 +176,8 @@ mod tests {
 
     use super::*;
 
-    /// Reads messages in a short form: `[role, block, …]`. A block is a text or an object that maps `call`, `result` or
-    /// `unknown` (a result that says that the outcome is unknown) to an id.
+    /// Reads messages in a short form: `[role, block, …]`. A block is a text or an object that maps `call`,
+    /// `result` or `unknown` (a result that says that the outcome is unknown) to an id.
     fn messages(short: Value) -> Vec<Message> {
         let block = |block: &Value| {
             if let Some(text) = block.as_str() {
