@@ -362,7 +362,7 @@ fn with_nothing_configured_the_stand_in_makes_both_calls_in_one_step() {
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     assert!(outcome.stdout.contains("42") && outcome.stdout.contains("Paris"), "{}", outcome.stdout);
     assert!(
-        outcome.stderr.contains("no language model") && outcome.stderr.contains("demo server"),
+        outcome.stderr.contains("not a language model") && outcome.stderr.contains("demo server"),
         "{}",
         outcome.stderr
     );

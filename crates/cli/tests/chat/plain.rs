@@ -29,7 +29,7 @@ fn a_script_gets_the_answers_and_no_escape_codes() {
     assert_eq!(code, Some(0), "{stderr}");
     assert!(stdout.contains("42") && stdout.contains('5') && !stdout.contains('\u{1b}'), "{stdout}");
     assert!(!stdout.contains("called:") && !stderr.contains('\u{1b}'), "{stdout}{stderr}");
-    assert!(stderr.contains("is no language model") && stderr.contains("called: calculate("), "{stderr}");
+    assert!(stderr.contains("is not a language model") && stderr.contains("called: calculate("), "{stderr}");
     assert!(stdout.ends_with('\n'), "{stdout:?}");
 }
 
