@@ -51,14 +51,14 @@ impl Parameters {
             return Err(faults);
         }
         if let Some(second) = parameters.iter().filter(|one| one.kind == Kind::Context).nth(1) {
-            return Err(Error::new_spanned(&second.written, "there is only one context"));
+            return Err(Error::new_spanned(&second.written, "duplicate `&Context` parameter"));
         }
         let all = parameters.iter().find(|one| one.kind == Kind::All);
         let one = parameters.iter().find(|one| one.kind == Kind::One);
         if let (Some(all), Some(_)) = (all, one) {
             return Err(Error::new(
                 all.name.span(),
-                "`args` is the whole set of arguments and stands alone; to be one of several, it needs another name",
+                "`args` holds all arguments and must be the only one; rename it to add other arguments",
             ));
         }
         if let Some(fault) = parameters.iter().find_map(Parameter::misplaced) {
@@ -147,18 +147,18 @@ impl Parameter {
             FnArg::Receiver(receiver) => {
                 return Err(Error::new_spanned(
                     receiver,
-                    "a tool is a function on its own, without `self`; what tools share is the server's `state`, in `Context`",
+                    "a tool cannot take `self`; share data through the server's `state`, available in `Context`",
                 ));
             }
         };
         let Pat::Ident(pattern) = &*input.pat else {
             return Err(Error::new_spanned(
                 &input.pat,
-                "give the parameter a name, and take it apart in the body: the name is what the model sees",
+                "a parameter needs a name, because the model sees it; destructure the value in the body",
             ));
         };
         if let Some(by_reference) = &pattern.by_ref {
-            return Err(Error::new_spanned(by_reference, "a parameter is taken by value"));
+            return Err(Error::new_spanned(by_reference, "a parameter must be taken by value"));
         }
         let kind = kind_of(&pattern.ident, &input.ty)?;
         let mut default = None;
@@ -188,11 +188,14 @@ impl Parameter {
         if self.default.is_some() {
             return Some(Error::new(
                 self.name.span(),
-                "only a single argument has a default; in a struct, use `#[serde(default)]`",
+                "`default` is only allowed on a single argument; in a struct, use `#[serde(default)]`",
             ));
         }
         let attribute = self.attributes.iter().find(|attribute| is_for_field(attribute))?;
-        Some(Error::new_spanned(attribute, "this belongs to a single argument, or to a field of the struct"))
+        Some(Error::new_spanned(
+            attribute,
+            "this attribute is only allowed on a single argument or on a field of the struct",
+        ))
     }
 
     fn field(&self) -> TokenStream {
@@ -242,18 +245,19 @@ fn kind_of(name: &Ident, written: &Type) -> Result<Kind> {
     match written {
         Type::Reference(reference) if is_context(&reference.elem) => {
             if let Some(mutable) = &reference.mutability {
-                return Err(Error::new_spanned(mutable, "the context is taken as `&Context`"));
+                return Err(Error::new_spanned(mutable, "the context must be `&Context`"));
             }
             Ok(Kind::Context)
         }
         Type::Reference(_) => Err(Error::new_spanned(
             written,
-            "an argument is owned: use `String` for text, `Vec<T>` for a list; only the context is taken as `&Context`",
+            "an argument must be owned: use `String` for text, `Vec<T>` for a list; only `&Context` is a reference",
         )),
-        Type::ImplTrait(_) => {
-            Err(Error::new_spanned(written, "name the type of the argument: its schema is made from it"))
-        }
-        _ if is_context(written) => Err(Error::new_spanned(written, "the context is taken as `&Context`")),
+        Type::ImplTrait(_) => Err(Error::new_spanned(
+            written,
+            "an argument cannot be `impl Trait`: its schema is generated from its type",
+        )),
+        _ if is_context(written) => Err(Error::new_spanned(written, "the context must be `&Context`")),
         _ if name == ALL || name == "_args" => Ok(Kind::All),
         _ => Ok(Kind::One),
     }

@@ -34,7 +34,10 @@ impl Returns {
                 Some(inside) if is_reply(inside) => Kind::Reply,
                 Some(inside) => Kind::ResultOfValue(Box::new(inside.clone())),
                 None => {
-                    return Err(Error::new_spanned(&written, "say what the `Result` is of: `Result<T, E>`"));
+                    return Err(Error::new_spanned(
+                        &written,
+                        "write the types of the `Result`: `Result<T, E>`",
+                    ));
                 }
             },
             _ => Kind::Value,
@@ -42,12 +45,11 @@ impl Returns {
         match &written {
             Type::ImplTrait(_) => Err(Error::new_spanned(
                 &written,
-                "name the type that the tool returns: its schema is made from it",
+                "a tool cannot return `impl Trait`: its schema is generated from its type",
             )),
-            Type::Reference(_) => Err(Error::new_spanned(
-                &written,
-                "a tool returns what it owns: use an owned type, such as `String`",
-            )),
+            Type::Reference(_) => {
+                Err(Error::new_spanned(&written, "a tool must return an owned type, such as `String`"))
+            }
             _ => Ok(Returns { written, kind }),
         }
     }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 use toolwire_contract::{CallError, CallOptions, MissingServer, Progress, Tool, ToolResult, Toolbox};
 
-use crate::client::{Answer, Client, ClientError, Form, Level, NoClient};
+use crate::client::{Client, ClientError, Form, FormReply, Level, NoClient};
 use crate::context::Context;
 use crate::server::Server;
 
@@ -56,8 +56,8 @@ fn object(tool: &str, arguments: &Value) -> Result<Option<Map<String, Value>>, C
         Value::String(text) if text.trim().is_empty() => Ok(None),
         Value::String(text) => serde_json::from_str(text)
             .map(Some)
-            .map_err(|error| invalid(format!("they are no JSON object: {error}"))),
-        _ => Err(invalid("they must be an object".to_owned())),
+            .map_err(|error| invalid(format!("not a JSON object: {error}"))),
+        _ => Err(invalid("not a JSON object".to_owned())),
     }
 }
 
@@ -75,7 +75,7 @@ impl Client for Caller {
 
     fn log(&self, _: Level, _: &str, _: Value) {}
 
-    fn elicit<'a>(&'a self, form: Form) -> BoxFuture<'a, Result<Answer, ClientError>> {
+    fn elicit<'a>(&'a self, form: Form) -> BoxFuture<'a, Result<FormReply, ClientError>> {
         NoClient.elicit(form)
     }
 

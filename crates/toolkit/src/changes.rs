@@ -20,11 +20,11 @@ pub(crate) enum Change {
 }
 
 /// A client that is this far behind is told once that everything may have changed.
-const BACKLOG: usize = 256;
+const MAX_PENDING_CHANGES: usize = 256;
 
 impl Default for Changes {
     fn default() -> Changes {
-        Changes { sender: broadcast::Sender::new(BACKLOG) }
+        Changes { sender: broadcast::Sender::new(MAX_PENDING_CHANGES) }
     }
 }
 
@@ -35,29 +35,29 @@ impl Changes {
 
     /// The list of tools is another one.
     pub fn tools(&self) {
-        self.tell(Change::Tools);
+        self.send(Change::Tools);
     }
 
     /// The list of prompts is another one.
     pub fn prompts(&self) {
-        self.tell(Change::Prompts);
+        self.send(Change::Prompts);
     }
 
     /// The list of resources, or of their templates, is another one.
     pub fn resources(&self) {
-        self.tell(Change::Resources);
+        self.send(Change::Resources);
     }
 
     /// The contents of a resource changed: clients that subscribed to it are told.
     pub fn resource(&self, uri: impl Into<String>) {
-        self.tell(Change::Resource(uri.into()));
+        self.send(Change::Resource(uri.into()));
     }
 
     pub(crate) fn subscribe(&self) -> broadcast::Receiver<Change> {
         self.sender.subscribe()
     }
 
-    fn tell(&self, change: Change) {
+    fn send(&self, change: Change) {
         // Nobody listening is no fault.
         let _ = self.sender.send(change);
     }

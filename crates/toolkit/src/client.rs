@@ -20,11 +20,11 @@ pub trait Client: Send + Sync {
     fn log(&self, level: Level, logger: &str, data: Value);
 
     /// Asks the person in front of the client to fill in a form or to visit an address.
-    fn elicit<'a>(&'a self, form: Form) -> BoxFuture<'a, Result<Answer, ClientError>>;
+    fn elicit<'a>(&'a self, form: Form) -> BoxFuture<'a, Result<FormReply, ClientError>>;
 
     /// As [`Client::elicit`], with a word for the question instead of its number. It is what the client sees as the key of
     /// the question from 2026-07-28 on.
-    fn elicit_as<'a>(&'a self, key: &'a str, form: Form) -> BoxFuture<'a, Result<Answer, ClientError>> {
+    fn elicit_as<'a>(&'a self, key: &'a str, form: Form) -> BoxFuture<'a, Result<FormReply, ClientError>> {
         let _ = key;
         self.elicit(form)
     }
@@ -72,7 +72,7 @@ pub enum Form {
 
 /// What the person did.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Answer {
+pub enum FormReply {
     Accepted(Map<String, Value>),
     Declined,
     Cancelled,
@@ -81,14 +81,14 @@ pub enum Answer {
 /// Why the client could not be asked.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ClientError {
-    #[error("the client cannot do `{method}`")]
+    #[error("the client does not support `{method}`")]
     Unsupported { method: &'static str },
     #[error("the client refused `{method}`: {message}")]
     Refused { method: &'static str, message: String },
-    #[error("the client did not answer `{method}` within {after:?}")]
+    #[error("the client did not respond to `{method}` within {after:?}")]
     TimedOut { method: &'static str, after: Duration },
-    #[error("the client went away")]
-    Gone,
+    #[error("the client disconnected")]
+    Disconnected,
 }
 
 /// For calls that no client made: it hears nothing and answers nothing.
@@ -99,7 +99,7 @@ impl Client for NoClient {
 
     fn log(&self, _: Level, _: &str, _: Value) {}
 
-    fn elicit<'a>(&'a self, _: Form) -> BoxFuture<'a, Result<Answer, ClientError>> {
+    fn elicit<'a>(&'a self, _: Form) -> BoxFuture<'a, Result<FormReply, ClientError>> {
         Box::pin(async { Err(ClientError::Unsupported { method: "elicitation/create" }) })
     }
 

@@ -3,14 +3,14 @@
 use serde_json::Value;
 
 /// The first words of a tool that needs the user's word.
-const CONSENT: &str = "REQUIRES EXPLICIT USER INSTRUCTION";
+const CONSENT_NOTICE: &str = "REQUIRES EXPLICIT USER INSTRUCTION";
 
 /// The doc comment, with the marks of consent before it and the summary of the arguments after it.
 pub(crate) fn description(doc: &str, explicit: Option<&str>, schema: &Value) -> String {
     let mut parts = Vec::new();
     match (explicit, doc.trim()) {
-        (Some(_), "") => parts.push(format!("{CONSENT}.")),
-        (Some(_), doc) => parts.push(format!("{CONSENT}. {doc}")),
+        (Some(_), "") => parts.push(format!("{CONSENT_NOTICE}.")),
+        (Some(_), doc) => parts.push(format!("{CONSENT_NOTICE}. {doc}")),
         (None, "") => {}
         (None, doc) => parts.push(doc.to_owned()),
     }

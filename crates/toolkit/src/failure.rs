@@ -67,7 +67,7 @@ impl Failure {
 
     /// Something broke that is none of the agent's business.
     pub(crate) fn internal() -> Failure {
-        Failure::new(INTERNAL, "the tool failed on the inside; its log says why")
+        Failure::new(INTERNAL, "internal error in the tool; see its log")
     }
 
     /// Adds words for the user.
@@ -124,29 +124,37 @@ impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for Failure {
 /// The type and the words for errors whose kind says enough, and nothing of paths, hosts or queries.
 fn known_kind(error: &(dyn Error + 'static)) -> Option<(&'static str, &'static str)> {
     if error.is::<tokio::time::error::Elapsed>() {
-        return Some(("timeout", "something the tool waited for took too long"));
+        return Some(("timeout", "an operation of the tool timed out"));
     }
     if let Some(error) = error.downcast_ref::<crate::ClientError>() {
         return Some(match error {
             crate::ClientError::Unsupported { .. } => {
-                ("unsupported", "the client cannot do what the tool asks of it")
+                ("unsupported", "the client does not support the tool's request")
             }
-            crate::ClientError::Refused { .. } => ("refused", "the client refused what the tool asked of it"),
-            crate::ClientError::TimedOut { .. } => ("timeout", "the client took too long to answer the tool"),
-            crate::ClientError::Gone => ("cancelled", "the client went away"),
+            crate::ClientError::Refused { .. } => ("refused", "the client refused the tool's request"),
+            crate::ClientError::TimedOut { .. } => {
+                ("timeout", "the client did not respond to the tool in time")
+            }
+            crate::ClientError::Disconnected => ("cancelled", "the client disconnected"),
         });
     }
     Some(match error.downcast_ref::<io::Error>()?.kind() {
-        io::ErrorKind::NotFound => ("not_found", "something the tool needs is not there"),
-        io::ErrorKind::PermissionDenied => ("permission_denied", "the tool was denied something it needs"),
-        io::ErrorKind::AlreadyExists => ("already_exists", "what the tool would make is already there"),
-        io::ErrorKind::TimedOut => ("timeout", "something the tool waited for took too long"),
+        io::ErrorKind::NotFound => ("not_found", "a resource that the tool needs was not found"),
+        io::ErrorKind::PermissionDenied => {
+            ("permission_denied", "the tool has no permission for a resource it needs")
+        }
+        io::ErrorKind::AlreadyExists => {
+            ("already_exists", "the item that the tool would create already exists")
+        }
+        io::ErrorKind::TimedOut => ("timeout", "an operation of the tool timed out"),
         io::ErrorKind::ConnectionRefused
         | io::ErrorKind::ConnectionReset
         | io::ErrorKind::ConnectionAborted
         | io::ErrorKind::NotConnected
         | io::ErrorKind::HostUnreachable
-        | io::ErrorKind::NetworkUnreachable => ("unavailable", "something the tool needs cannot be reached"),
+        | io::ErrorKind::NetworkUnreachable => {
+            ("unavailable", "a service that the tool needs is unreachable")
+        }
         _ => return None,
     })
 }

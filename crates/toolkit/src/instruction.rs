@@ -18,7 +18,7 @@ impl Instruction {
     /// Show the answer and wait for the user.
     pub fn present_and_stop() -> Instruction {
         Instruction::from(
-            "Present this result to the user, then stop: call no other tool until the user answers.",
+            "Present this result to the user, then stop. Do not call another tool until the user replies.",
         )
     }
 
@@ -29,19 +29,17 @@ impl Instruction {
 
     /// Find something out from the user first.
     pub fn ask_for(what: impl fmt::Display) -> Instruction {
-        Instruction(format!("Ask the user for {what} before you go on; do not make it up."))
+        Instruction(format!("Ask the user for {what} before you continue. Do not invent it."))
     }
 
     /// Work in another mode from here on.
     pub fn switch_to(mode: Mode) -> Instruction {
-        Instruction(format!("Switch to {mode} mode before you go on."))
+        Instruction(format!("Switch to {mode} mode before you continue."))
     }
 
     /// Look, but do not touch.
     pub fn no_changes() -> Instruction {
-        Instruction::from(
-            "Make no changes, neither yourself nor with other tools, until the user asks for them.",
-        )
+        Instruction::from("Do not make changes, directly or with other tools, until the user asks for them.")
     }
 
     /// Get the user's word before anything is done.
@@ -60,7 +58,7 @@ impl Instruction {
     /// Trying again would not help.
     pub fn do_not_retry() -> Instruction {
         Instruction::from(
-            "Do not call the tool again: the answer would be the same. Tell the user what failed.",
+            "Do not call the tool again; the result would be the same. Tell the user what failed.",
         )
     }
 

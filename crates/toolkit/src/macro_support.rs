@@ -2,7 +2,7 @@
 
 pub use crate::check::read;
 pub use crate::declare::{Declaration, Hints};
-pub use crate::reply::{Answered, Reply};
+pub use crate::reply::{CompletedCall, Reply};
 pub use crate::schema::{Arguments, arguments};
 pub use futures_core::future::BoxFuture;
 pub use schemars;

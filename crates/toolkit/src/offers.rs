@@ -19,8 +19,8 @@ pub(crate) struct Offers {
     /// Given by the builder: then the lists of this server may change.
     pub(crate) changes: Option<Changes>,
     pub(crate) caching: Caching,
-    pub(crate) answer_within: Duration,
-    pub(crate) question_key: Option<Vec<u8>>,
+    pub(crate) reply_timeout: Duration,
+    pub(crate) request_state_key: Option<Vec<u8>>,
     pub(crate) tasks: TaskOptions,
 }
 
@@ -31,8 +31,8 @@ impl Default for Offers {
             prompts: Vec::new(),
             changes: None,
             caching: Caching::default(),
-            answer_within: Duration::from_secs(600),
-            question_key: None,
+            reply_timeout: Duration::from_secs(600),
+            request_state_key: None,
             tasks: TaskOptions::default(),
         }
     }
@@ -41,7 +41,7 @@ impl Default for Offers {
 /// How long clients of MCP 2026-07-28 may keep lists and resources, and for whom. Nothing is kept unless it is said.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Caching {
-    pub keep_for: Duration,
+    pub max_age: Duration,
     /// Whether what one client got may be handed to others.
     pub shared: bool,
 }
@@ -104,8 +104,8 @@ impl ServerBuilder {
 
     /// How long a question to the client may stay unanswered; ten minutes unless it is said.
     #[must_use]
-    pub fn answer_within(mut self, limit: Duration) -> ServerBuilder {
-        self.server.offers.answer_within = limit;
+    pub fn reply_timeout(mut self, limit: Duration) -> ServerBuilder {
+        self.server.offers.reply_timeout = limit;
         self
     }
 
@@ -116,10 +116,10 @@ impl ServerBuilder {
     ///
     /// When the key is shorter.
     #[must_use]
-    pub fn question_key(mut self, key: impl Into<Vec<u8>>) -> ServerBuilder {
+    pub fn request_state_key(mut self, key: impl Into<Vec<u8>>) -> ServerBuilder {
         let key = key.into();
-        assert!(key.len() >= 32, "the key has {} bytes, and needs 32", key.len());
-        self.server.offers.question_key = Some(key);
+        assert!(key.len() >= 32, "the key has {} bytes; at least 32 are required", key.len());
+        self.server.offers.request_state_key = Some(key);
         self
     }
 }

@@ -28,7 +28,7 @@ use crate::instruction::Instruction;
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
-#[must_use = "an outcome that is dropped tells nobody anything"]
+#[must_use = "an unused outcome is never reported"]
 pub struct Outcome<T> {
     pub success: bool,
     pub value: Option<T>,
@@ -204,13 +204,13 @@ impl<T: JsonSchema> JsonSchema for Outcome<T> {
         let mut schema = json_schema!({
             "type": "object",
             "properties": {
-                "success": {"type": "boolean", "description": "Whether the tool did what it was asked"},
+                "success": {"type": "boolean", "description": "Whether the call succeeded"},
                 "value": value,
                 "error": {"type": "string", "description": "What failed"},
-                "error_type": {"type": "string", "description": "The kind of failure, a word for programs"},
-                "message": {"type": "string", "description": "For the user"},
-                "instruction": {"type": "string", "description": "For the agent: what to do next"},
-                "data": {"type": "object", "description": "Facts for programs", "additionalProperties": true}
+                "error_type": {"type": "string", "description": "A machine-readable error code"},
+                "message": {"type": "string", "description": "A message for the user"},
+                "instruction": {"type": "string", "description": "What the agent should do next"},
+                "data": {"type": "object", "description": "Machine-readable details", "additionalProperties": true}
             },
             "required": ["success"],
             "additionalProperties": false

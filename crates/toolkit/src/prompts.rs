@@ -6,7 +6,7 @@ use toolwire_contract::{Content, Role};
 
 use crate::context::Context;
 use crate::offers::OfferError;
-use crate::resources::Completing;
+use crate::resources::CompletionRequest;
 
 /// A prompt as it is listed.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -28,7 +28,7 @@ pub struct PromptArgument {
 
 /// A prompt that is filled in.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Prompted {
+pub struct FilledPrompt {
     pub description: Option<String>,
     pub messages: Vec<PromptMessage>,
 }
@@ -45,10 +45,10 @@ pub trait PromptHandler: Send + Sync {
         &'a self,
         arguments: Map<String, Value>,
         context: &'a Context,
-    ) -> BoxFuture<'a, Result<Prompted, OfferError>>;
+    ) -> BoxFuture<'a, Result<FilledPrompt, OfferError>>;
 
     /// Values for an argument, best first.
-    fn complete<'a>(&'a self, completing: &'a Completing) -> BoxFuture<'a, Vec<String>> {
+    fn complete<'a>(&'a self, completing: &'a CompletionRequest) -> BoxFuture<'a, Vec<String>> {
         let _ = completing;
         Box::pin(async { Vec::new() })
     }
@@ -57,13 +57,13 @@ pub trait PromptHandler: Send + Sync {
 /// A plain function of the arguments is a prompt.
 impl<F> PromptHandler for F
 where
-    F: Fn(Map<String, Value>) -> Prompted + Send + Sync,
+    F: Fn(Map<String, Value>) -> FilledPrompt + Send + Sync,
 {
     fn get<'a>(
         &'a self,
         arguments: Map<String, Value>,
         _: &'a Context,
-    ) -> BoxFuture<'a, Result<Prompted, OfferError>> {
+    ) -> BoxFuture<'a, Result<FilledPrompt, OfferError>> {
         Box::pin(async move { Ok(self(arguments)) })
     }
 }
@@ -109,15 +109,15 @@ impl PromptArgument {
     }
 }
 
-impl Prompted {
+impl FilledPrompt {
     /// One message of the user.
-    pub fn user(content: Content) -> Prompted {
-        Prompted::default().and_user(content)
+    pub fn user(content: Content) -> FilledPrompt {
+        FilledPrompt::default().and_user(content)
     }
 
     /// With one more message of the user.
     #[must_use]
-    pub fn and_user(mut self, content: Content) -> Prompted {
+    pub fn and_user(mut self, content: Content) -> FilledPrompt {
         self.messages.push(PromptMessage { role: Role::User, content });
         self
     }

@@ -28,7 +28,11 @@ pub trait Resources: Send + Sync {
     ) -> BoxFuture<'a, Result<Option<Vec<ResourceContents>>, OfferError>>;
 
     /// Values for a variable of a template, best first.
-    fn complete<'a>(&'a self, template: &'a str, completing: &'a Completing) -> BoxFuture<'a, Vec<String>> {
+    fn complete<'a>(
+        &'a self,
+        template: &'a str,
+        completing: &'a CompletionRequest,
+    ) -> BoxFuture<'a, Vec<String>> {
         let _ = (template, completing);
         Box::pin(async { Vec::new() })
     }
@@ -49,7 +53,7 @@ pub struct ResourceTemplate {
 
 /// An argument that is being filled in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Completing {
+pub struct CompletionRequest {
     pub argument: String,
     /// What there is of it so far.
     pub value: String,

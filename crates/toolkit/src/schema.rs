@@ -26,7 +26,7 @@ pub struct Arguments {
     /// Other names of the fields, each with the field's own.
     pub(crate) aliases: Vec<(String, String)>,
     /// Fields that have a default which cannot be shown, as its type has no JSON.
-    pub(crate) unshown_defaults: Vec<String>,
+    pub(crate) hidden_defaults: Vec<String>,
 }
 
 /// The schema of a struct of arguments.
@@ -35,7 +35,7 @@ pub fn arguments<T: JsonSchema + DeserializeOwned>() -> Arguments {
     let mut schema = generate::<T>(settings);
     tidy::root(&mut schema);
     let aliases = aliases::aliases::<T>(&schema);
-    let unshown_defaults = tidy::unshown_defaults(&schema);
+    let hidden_defaults = tidy::hidden_defaults(&schema);
     tidy::arguments(&mut schema, true);
     let (mut served, mut checked) = (schema.clone(), schema);
     flatten::to_fields(&mut served);
@@ -43,7 +43,7 @@ pub fn arguments<T: JsonSchema + DeserializeOwned>() -> Arguments {
     limits::to_bounds(&mut checked);
     tidy::formats(&mut served);
     tidy::formats(&mut checked);
-    Arguments { served, checked, aliases, unshown_defaults }
+    Arguments { served, checked, aliases, hidden_defaults }
 }
 
 /// The schema of what a tool returns.

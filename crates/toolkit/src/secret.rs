@@ -30,14 +30,14 @@ impl<T> Secret<T> {
 
 impl<T> fmt::Debug for Secret<T> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(HIDDEN)
+        formatter.write_str(REDACTED)
     }
 }
 
 /// It is written as what hides it: a secret comes in and never goes out.
 impl<T> Serialize for Secret<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(HIDDEN)
+        serializer.serialize_str(REDACTED)
     }
 }
 
@@ -61,7 +61,7 @@ impl<T: JsonSchema> JsonSchema for Secret<T> {
     }
 }
 
-const HIDDEN: &str = "…";
+const REDACTED: &str = "…";
 
 /// Whether a schema has a secret anywhere.
 pub(crate) fn has_secrets(schema: &Value) -> bool {
@@ -82,13 +82,13 @@ pub(crate) fn redacted(arguments: &Value, schema: &Value) -> Value {
 pub(crate) struct Secrets(Vec<String>);
 
 /// What is shorter is found everywhere.
-const SHORTEST: usize = 4;
+const MIN_SECRET_CHARS: usize = 4;
 
 impl Secrets {
     pub(crate) fn of(arguments: &Value, schema: &Value) -> Secrets {
         let mut texts = Vec::new();
         gather(arguments, &redacted(arguments, schema), &mut texts);
-        texts.retain(|text| text.chars().count() >= SHORTEST);
+        texts.retain(|text| text.chars().count() >= MIN_SECRET_CHARS);
         // Of two that begin alike, the longer one is looked for first.
         texts.sort_by_key(|text| std::cmp::Reverse(text.len()));
         Secrets(texts)
@@ -96,7 +96,7 @@ impl Secrets {
 
     /// A text with each secret in it hidden: an error or a panic may quote what it was about.
     pub(crate) fn hide(&self, text: String) -> String {
-        self.0.iter().fold(text, |text, secret| text.replace(secret.as_str(), HIDDEN))
+        self.0.iter().fold(text, |text, secret| text.replace(secret.as_str(), REDACTED))
     }
 }
 
@@ -137,7 +137,7 @@ fn hide(value: &Value, schemas: &[&Value], root: &Value) -> Value {
         }
     }
     if all.is_empty() || all.iter().any(|schema| is_secret(schema)) {
-        return HIDDEN.into();
+        return REDACTED.into();
     }
     match value {
         Value::Object(fields) => {
@@ -177,7 +177,7 @@ fn hide(value: &Value, schemas: &[&Value], root: &Value) -> Value {
                 .into()
         }
         // Text where a structure with a secret in it was due may be that structure, as text.
-        _ if all.iter().any(|schema| has_secrets(schema)) => HIDDEN.into(),
+        _ if all.iter().any(|schema| has_secrets(schema)) => REDACTED.into(),
         plain => plain.clone(),
     }
 }

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use futures_core::future::BoxFuture;
 use serde_json::{Map, Value, json};
-use toolwire_contract::{CallError, CallOptions, Tool, ToolResult, Toolbox};
+use toolwire_contract::{CallError, CallOptions, Tool, ToolResult, Toolbox, nearest_names};
 
 use crate::check::Checker;
 use crate::context::{Context, States};
 use crate::declare::{BuildError, IntoTool, ToolFunction};
-use crate::guard::{Guarded, Runs};
+use crate::guard::{CheckedTool, ToolRunner};
 use crate::handler::{Handler, Registered};
 use crate::lint::{Lint, lint_tool};
 use crate::names;
@@ -133,7 +133,7 @@ impl Server {
                 .find(|toolbox| toolbox.tools().iter().any(|offered| offered.name == tool));
             let Some(holder) = holder else {
                 let tools = self.tools();
-                let nearest = names::nearest(tool, tools.iter().map(|tool| tool.name.as_str()));
+                let nearest = nearest_names(tool, tools.iter().map(|tool| tool.name.as_str()));
                 let nearest = nearest.into_iter().map(str::to_owned).collect();
                 let missing = self.toolboxes.iter().flat_map(|toolbox| toolbox.missing_servers()).collect();
                 return Err(CallError::UnknownTool { tool: tool.to_owned(), nearest, missing });
@@ -213,27 +213,27 @@ impl ServerBuilder {
                 Entry::Function(function) => {
                     let declaration = function.declaration();
                     let (tool, arguments) = declaration.tool(&prefix)?;
-                    let Arguments { checked, aliases, unshown_defaults, .. } = arguments;
+                    let Arguments { checked, aliases, hidden_defaults, .. } = arguments;
                     self.server.lints.extend(lint_tool(
                         &tool,
                         declaration.name,
                         declaration.description,
                         &checked,
-                        &unshown_defaults,
+                        &hidden_defaults,
                     ));
                     let checker = Checker::new(checked, aliases).map_err(|reason| {
                         BuildError::InvalidSchema { tool: declaration.name.to_owned(), reason }
                     })?;
                     let (explicit, task) = (declaration.explicit, declaration.task);
-                    let runs = Runs::Function { function, checker, explicit, task };
-                    guarded(tool, declaration.name.to_owned(), runs, &states)
+                    let runs = ToolRunner::Function { function, checker, explicit, task };
+                    checked_tool(tool, declaration.name.to_owned(), runs, &states)
                 }
                 Entry::Registered(registered) => {
                     let Registered { tool, plain_name, handler } = *registered;
                     let description = tool.description.clone().unwrap_or_default();
                     let arguments = tool.input_schema.clone().unwrap_or_default();
                     self.server.lints.extend(lint_tool(&tool, &plain_name, &description, &arguments, &[]));
-                    guarded(tool, plain_name, Runs::Handler(handler), &states)
+                    checked_tool(tool, plain_name, ToolRunner::Handler(handler), &states)
                 }
             };
             let name = &registered.tool.name;
@@ -272,11 +272,11 @@ impl ServerBuilder {
     }
 }
 
-fn guarded(mut tool: Tool, plain_name: String, runs: Runs, states: &Arc<States>) -> Registered {
+fn checked_tool(mut tool: Tool, plain_name: String, runs: ToolRunner, states: &Arc<States>) -> Registered {
     let schema = tool.input_schema.clone().unwrap_or_default();
     let has_secrets = has_secrets(&schema);
     let handler =
-        Guarded { plain_name: plain_name.clone(), schema, has_secrets, states: states.clone(), runs };
+        CheckedTool { plain_name: plain_name.clone(), schema, has_secrets, states: states.clone(), runs };
     if let Some(support) = handler.task_support() {
         tool.extra.insert("execution".to_owned(), json!({"taskSupport": support.word()}));
     }

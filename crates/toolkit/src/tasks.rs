@@ -41,20 +41,20 @@ pub struct TaskOptions {
     /// as it may be fetched.
     pub lifetime: Duration,
     /// How many there may be. Above that a call stays a call, or is refused where a task is required.
-    pub most: usize,
+    pub max_tasks: usize,
     /// How large all kept results may be together, as JSON. A result that has no room makes its task fail.
-    pub most_bytes: usize,
+    pub max_result_bytes: usize,
     /// How often clients should ask.
-    pub poll_every: Duration,
+    pub poll_interval: Duration,
 }
 
 impl Default for TaskOptions {
     fn default() -> TaskOptions {
         TaskOptions {
             lifetime: Duration::from_secs(30 * 60),
-            most: 1024,
-            most_bytes: 64 * 1024 * 1024,
-            poll_every: Duration::from_secs(1),
+            max_tasks: 1024,
+            max_result_bytes: 64 * 1024 * 1024,
+            poll_interval: Duration::from_secs(1),
         }
     }
 }

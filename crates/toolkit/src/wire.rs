@@ -12,7 +12,7 @@ use rmcp::model::{CallToolResult, ContentBlock, JsonObject, LoggingLevel};
 use serde_json::{Map, Value, json};
 use toolwire_contract::{CallError, Content, Tool, ToolResult};
 
-use crate::client::{Answer, Form, Level};
+use crate::client::{Form, FormReply, Level};
 use crate::offers::OfferError;
 use crate::schema::each;
 
@@ -154,15 +154,15 @@ pub(crate) fn form_out(form: Form) -> Value {
 }
 
 /// The result of `elicitation/create`; `None` when it is no such thing.
-pub(crate) fn answer_in(answer: &Value) -> Option<Answer> {
+pub(crate) fn form_reply(answer: &Value) -> Option<FormReply> {
     match answer.get("action")?.as_str()? {
         "accept" => match answer.get("content") {
-            None | Some(Value::Null) => Some(Answer::Accepted(Map::new())),
-            Some(Value::Object(content)) => Some(Answer::Accepted(content.clone())),
+            None | Some(Value::Null) => Some(FormReply::Accepted(Map::new())),
+            Some(Value::Object(content)) => Some(FormReply::Accepted(content.clone())),
             Some(_) => None,
         },
-        "decline" => Some(Answer::Declined),
-        "cancel" => Some(Answer::Cancelled),
+        "decline" => Some(FormReply::Declined),
+        "cancel" => Some(FormReply::Cancelled),
         _ => None,
     }
 }
@@ -209,10 +209,10 @@ mod tests {
 
     #[test]
     fn answers_are_read_or_not_there() {
-        assert_eq!(answer_in(&json!({"action": "accept"})), Some(Answer::Accepted(Map::new())));
-        assert_eq!(answer_in(&json!({"action": "decline", "content": 5})), Some(Answer::Declined));
+        assert_eq!(form_reply(&json!({"action": "accept"})), Some(FormReply::Accepted(Map::new())));
+        assert_eq!(form_reply(&json!({"action": "decline", "content": 5})), Some(FormReply::Declined));
         for wrong in [json!(12345), json!({"action": "accept", "content": 5}), json!({"action": "yes"})] {
-            assert_eq!(answer_in(&wrong), None, "{wrong}");
+            assert_eq!(form_reply(&wrong), None, "{wrong}");
         }
     }
 }

@@ -135,7 +135,7 @@ fn tag_schema(tag: &Field, alternatives: &[Value]) -> Value {
     let is_described = alternatives.iter().any(|alternative| alternative.get("description").is_some());
     let words = match is_described {
         true => words.collect::<Vec<_>>().join("\n"),
-        false => "Says which of the other arguments belong together".to_owned(),
+        false => "Selects which of the other arguments apply".to_owned(),
     };
     json!({"type": "string", "enum": names, "description": words})
 }
@@ -158,10 +158,13 @@ fn field_schema(field: &Field, tag: Option<&Field>, alternatives: usize) -> Valu
                     Some(format!("`{}`", tag.schemas.get(*place)?.get("const")?.as_str()?))
                 })
                 .collect();
-            let verb = if is_needed { "Needed when" } else { "Only when" };
+            let verb = if is_needed { "Required when" } else { "Only allowed when" };
             format!("{verb} `{}` is {}", tag.name, names.join(" or "))
         }
-        None => "One of several: not to be given with those of another kind".to_owned(),
+        None => {
+            "Belongs to one of several alternatives; do not combine it with arguments of another alternative"
+                .to_owned()
+        }
     };
     if let Some(fields) = schema.as_object_mut() {
         let description = match fields.get("description").and_then(Value::as_str) {

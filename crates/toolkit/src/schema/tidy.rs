@@ -84,13 +84,13 @@ pub(super) fn arguments(schema: &mut Value, is_whole: bool) {
 /// The fields that may be left out, though they are not optional, and whose default nobody sees: it has no JSON.
 ///
 /// A secret's default is not shown either, and on purpose.
-pub(super) fn unshown_defaults(schema: &Value) -> Vec<String> {
+pub(super) fn hidden_defaults(schema: &Value) -> Vec<String> {
     let mut found = Vec::new();
-    gather_unshown(schema, "", &mut found);
+    gather_hidden(schema, "", &mut found);
     found
 }
 
-fn gather_unshown(schema: &Value, path: &str, found: &mut Vec<String>) {
+fn gather_hidden(schema: &Value, path: &str, found: &mut Vec<String>) {
     let required: Vec<String> = schema.get("required").map(texts).unwrap_or_default();
     let properties = schema.get("properties").and_then(Value::as_object);
     for (name, property) in properties.into_iter().flatten() {
@@ -99,14 +99,14 @@ fn gather_unshown(schema: &Value, path: &str, found: &mut Vec<String>) {
         if !required.contains(name) && !is_shown && !allows_null(property) {
             found.push(path.clone());
         }
-        gather_unshown(property, &path, found);
+        gather_hidden(property, &path, found);
     }
     for key in ["items", "anyOf", "oneOf", "allOf"] {
         match schema.get(key) {
             Some(Value::Array(branches)) => {
-                branches.iter().for_each(|branch| gather_unshown(branch, path, found))
+                branches.iter().for_each(|branch| gather_hidden(branch, path, found))
             }
-            Some(inside) => gather_unshown(inside, path, found),
+            Some(inside) => gather_hidden(inside, path, found),
             None => (),
         }
     }

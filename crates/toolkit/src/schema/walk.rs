@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// Keywords that hold one schema.
-const ONE: [&str; 11] = [
+const SCHEMA_KEYWORDS: [&str; 11] = [
     "items",
     "additionalProperties",
     "unevaluatedProperties",
@@ -18,21 +18,22 @@ const ONE: [&str; 11] = [
 ];
 
 /// Keywords that hold a list of schemas.
-const LIST: [&str; 4] = ["anyOf", "oneOf", "allOf", "prefixItems"];
+const SCHEMA_LIST_KEYWORDS: [&str; 4] = ["anyOf", "oneOf", "allOf", "prefixItems"];
 
 /// Keywords that hold schemas by name.
-const NAMED: [&str; 5] = ["properties", "$defs", "definitions", "patternProperties", "dependentSchemas"];
+const SCHEMA_MAP_KEYWORDS: [&str; 5] =
+    ["properties", "$defs", "definitions", "patternProperties", "dependentSchemas"];
 
 /// The schemas directly inside a schema; a property that is called like a keyword is a property.
 pub(crate) fn subschemas(schema: &Value) -> Vec<&Value> {
     let Some(fields) = schema.as_object() else { return Vec::new() };
     let mut found = Vec::new();
     for (key, value) in fields {
-        if ONE.contains(&key.as_str()) {
+        if SCHEMA_KEYWORDS.contains(&key.as_str()) {
             found.push(value);
-        } else if LIST.contains(&key.as_str()) {
+        } else if SCHEMA_LIST_KEYWORDS.contains(&key.as_str()) {
             found.extend(value.as_array().into_iter().flatten());
-        } else if NAMED.contains(&key.as_str()) {
+        } else if SCHEMA_MAP_KEYWORDS.contains(&key.as_str()) {
             found.extend(value.as_object().into_iter().flat_map(|named| named.values()));
         }
     }
@@ -44,11 +45,11 @@ pub(super) fn subschemas_mut(schema: &mut Value) -> Vec<&mut Value> {
     let Some(fields) = schema.as_object_mut() else { return Vec::new() };
     let mut found = Vec::new();
     for (key, value) in fields {
-        if ONE.contains(&key.as_str()) {
+        if SCHEMA_KEYWORDS.contains(&key.as_str()) {
             found.push(value);
-        } else if LIST.contains(&key.as_str()) {
+        } else if SCHEMA_LIST_KEYWORDS.contains(&key.as_str()) {
             found.extend(value.as_array_mut().into_iter().flatten());
-        } else if NAMED.contains(&key.as_str()) {
+        } else if SCHEMA_MAP_KEYWORDS.contains(&key.as_str()) {
             found.extend(value.as_object_mut().into_iter().flat_map(|named| named.values_mut()));
         }
     }

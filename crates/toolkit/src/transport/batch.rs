@@ -1,4 +1,4 @@
-//! Batches: several messages in one array, and one array of their answers. MCP had them in one revision.
+//! Batches: several messages in one array, and one array of their responses. MCP had them in one revision.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ pub(super) const REVISION: &str = "2025-03-26";
 pub(super) const NO_INITIALIZE: &str = "`initialize` cannot be part of a batch";
 
 /// Longer ones are refused: each of their requests is answered at the same time.
-const LONGEST: usize = 256;
+const MAX_BATCH_MESSAGES: usize = 256;
 
 /// Whether the text can only be a batch.
 pub(super) fn is_batch(text: &[u8]) -> bool {
@@ -21,11 +21,11 @@ pub(super) fn is_batch(text: &[u8]) -> bool {
 /// The messages of a batch, each as its text; or why they cannot be taken.
 pub(super) fn pieces(text: &[u8]) -> Result<Vec<String>, String> {
     let pieces: Vec<Value> =
-        serde_json::from_slice(text).map_err(|error| format!("the batch cannot be read: {error}"))?;
+        serde_json::from_slice(text).map_err(|error| format!("invalid batch: {error}"))?;
     match pieces.len() {
         0 => Err("the batch is empty".to_owned()),
-        1..=LONGEST => Ok(pieces.iter().map(Value::to_string).collect()),
-        length => Err(format!("the batch has {length} messages, more than {LONGEST}")),
+        1..=MAX_BATCH_MESSAGES => Ok(pieces.iter().map(Value::to_string).collect()),
+        length => Err(format!("the batch has {length} messages; the limit is {MAX_BATCH_MESSAGES}")),
     }
 }
 
@@ -33,11 +33,11 @@ pub(super) fn pieces(text: &[u8]) -> Result<Vec<String>, String> {
 #[derive(Default)]
 pub(super) struct Batches(Vec<Batch>);
 
-/// One batch: the requests that wait for their answers, and those answers that are there.
+/// One batch: the requests that wait for their responses, and those responses that are there.
 #[derive(Default)]
 pub(super) struct Batch {
     pub(super) waiting: HashSet<RequestId>,
-    pub(super) answers: Vec<Value>,
+    pub(super) responses: Vec<Value>,
 }
 
 impl Batches {
@@ -53,9 +53,9 @@ impl Batches {
 
     /// Takes the answer to a request of a batch, or that there will be none; gives the answer to the whole batch when it was
     /// the last one.
-    pub(super) fn settle(&mut self, id: &RequestId, answer: Option<Value>) -> Option<Value> {
+    pub(super) fn resolve(&mut self, id: &RequestId, answer: Option<Value>) -> Option<Value> {
         let place = self.0.iter_mut().position(|batch| batch.waiting.remove(id))?;
-        self.0[place].answers.extend(answer);
+        self.0[place].responses.extend(answer);
         self.finished(place)
     }
 
@@ -63,7 +63,7 @@ impl Batches {
         if !self.0[place].waiting.is_empty() {
             return None;
         }
-        let answers = self.0.swap_remove(place).answers;
-        (!answers.is_empty()).then_some(Value::Array(answers))
+        let responses = self.0.swap_remove(place).responses;
+        (!responses.is_empty()).then_some(Value::Array(responses))
     }
 }

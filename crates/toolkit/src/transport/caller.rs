@@ -1,4 +1,4 @@
-//! The client at the other end of one call, in either era, and the desk at which the call is attended to.
+//! The client at the other end of one call, in either era, and the running at which the call is attended to.
 
 #![expect(deprecated, reason = "the SDK marks what MCP 2026-07-28 deprecates; older clients still use it")]
 
@@ -25,11 +25,11 @@ use toolwire_contract::Progress;
 use super::rounds::Rounds;
 use super::shared::Shared;
 use super::tasks::Task;
-use crate::client::{Answer, Client, ClientError, Form, Level};
+use crate::client::{Client, ClientError, Form, FormReply, Level};
 use crate::wire;
 
 /// How much progress and how many log messages of one call may wait for a slow client; more are dropped.
-const OUTBOX: usize = 256;
+const MAX_OUTBOX_MESSAGES: usize = 256;
 
 /// The client at the other end of one call. Most calls ask nothing of it, so nothing is worked out before it is needed.
 pub(super) struct Caller {
@@ -40,7 +40,7 @@ pub(super) struct Caller {
     /// Where questions end the call; `None` where they are requests.
     rounds: Option<Rounds>,
     lacking: Mutex<Option<ClientCapabilities>>,
-    answer_within: Duration,
+    reply_timeout: Duration,
     /// Where the call may become a task.
     detaching: Option<Detaching>,
 }
@@ -65,7 +65,7 @@ struct Outbox {
 impl Outbox {
     fn put(&self, message: ServerNotification) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        if waiting.len() < OUTBOX {
+        if waiting.len() < MAX_OUTBOX_MESSAGES {
             waiting.push_back(message);
             self.filled.notify_one();
         }
@@ -77,7 +77,7 @@ impl Outbox {
 }
 
 /// Where one call is attended to: what it sends leaves in order, and its end is noticed however it comes.
-pub(super) struct Desk {
+pub(super) struct RunningCall {
     caller: Arc<Caller>,
     /// Ours: the server will not wait any longer.
     abandoned: CancellationToken,
@@ -87,33 +87,33 @@ pub(super) struct Desk {
 }
 
 /// How a call ended.
-pub(super) enum End<T> {
+pub(super) enum CallEnd<T> {
     Done(T),
     /// With questions to the client.
-    Asked,
+    InputRequired,
     /// Not yet: it wants to go on as a task.
     Detaching,
-    GivenUp,
+    Cancelled,
     Panicked,
 }
 
-impl Desk {
+impl RunningCall {
     pub(super) fn new(
         context: &Arc<RequestContext<RoleServer>>,
         level: Option<Level>,
         rounds: Option<Rounds>,
         shared: &Shared,
-    ) -> Desk {
+    ) -> RunningCall {
         let caller = Caller {
             context: context.clone(),
             level,
             outbox: Outbox::default(),
             rounds,
             lacking: Mutex::default(),
-            answer_within: shared.server.offers.answer_within,
+            reply_timeout: shared.server.offers.reply_timeout,
             detaching: None,
         };
-        Desk {
+        RunningCall {
             caller: Arc::new(caller),
             abandoned: shared.abandoned.clone(),
             cancelled: CancellationToken::new(),
@@ -122,7 +122,7 @@ impl Desk {
     }
 
     /// For a call that may become a task.
-    pub(super) fn detachable(mut self) -> Desk {
+    pub(super) fn detachable(mut self) -> RunningCall {
         let caller = Arc::get_mut(&mut self.caller).expect("nobody was told of the caller yet");
         caller.detaching = Some(Detaching::default());
         self
@@ -156,7 +156,7 @@ impl Desk {
         self.caller.lacking()
     }
 
-    pub(super) async fn run<T>(&mut self, work: impl Future<Output = T>) -> End<T> {
+    pub(super) async fn run<T>(&mut self, work: impl Future<Output = T>) -> CallEnd<T> {
         let caller = self.caller.clone();
         let asked = async {
             match &caller.rounds {
@@ -177,20 +177,20 @@ impl Desk {
             // In this order: of questions asked at the same time, all are put before the call ends.
             tokio::select! {
                 biased;
-                () = caller.context.ct.cancelled() => break End::GivenUp,
-                () = self.abandoned.cancelled() => break End::GivenUp,
-                done = &mut work => break done.map_or(End::Panicked, End::Done),
-                () = &mut asked => break End::Asked,
-                () = &mut detaching => break End::Detaching,
+                () = caller.context.ct.cancelled() => break CallEnd::Cancelled,
+                () = self.abandoned.cancelled() => break CallEnd::Cancelled,
+                done = &mut work => break done.map_or(CallEnd::Panicked, CallEnd::Done),
+                () = &mut asked => break CallEnd::InputRequired,
+                () = &mut detaching => break CallEnd::Detaching,
                 () = caller.outbox.filled.notified() => {
                     if !caller.send_all().await {
-                        break End::GivenUp;
+                        break CallEnd::Cancelled;
                     }
                 }
             }
         };
         match end {
-            End::GivenUp => self.cancelled.cancel(),
+            CallEnd::Cancelled => self.cancelled.cancel(),
             _ => {
                 caller.send_all().await;
             }
@@ -208,7 +208,7 @@ impl Caller {
                 () = self.context.ct.cancelled() => return false,
                 sent = self.context.peer.send_notification(message) => {
                     if let Err(error) = sent {
-                        tracing::debug!(%error, "a notification did not leave");
+                        tracing::debug!(%error, "a notification was not sent");
                     }
                 }
             }
@@ -245,30 +245,30 @@ impl Caller {
         params: Value,
         read: impl Fn(&Value) -> Option<T>,
     ) -> Result<T, ClientError> {
-        let late = |_| ClientError::TimedOut { method, after: self.answer_within };
+        let late = |_| ClientError::TimedOut { method, after: self.reply_timeout };
         if let Some(task) = self.task() {
             let answer = task.questions.ask(key, method, &params, &read, || task.touch());
-            return tokio::time::timeout(self.answer_within, answer).await.map_err(late);
+            return tokio::time::timeout(self.reply_timeout, answer).await.map_err(late);
         }
         if let Some(rounds) = &self.rounds {
             return match rounds.ask(key, method, &params, &read) {
                 Some(answer) => Ok(answer),
-                // The desk ends the call now, and with it this wait.
+                // The running ends the call now, and with it this wait.
                 None => std::future::pending().await,
             };
         }
         let request = ServerRequest::CustomRequest(CustomRequest::new(method, Some(params)));
-        let answer = tokio::time::timeout(self.answer_within, self.context.peer.send_request(request))
+        let answer = tokio::time::timeout(self.reply_timeout, self.context.peer.send_request(request))
             .await
             .map_err(late)?
             .map_err(|error| match error {
                 ServiceError::McpError(error) => {
                     ClientError::Refused { method, message: error.message.into_owned() }
                 }
-                _ => ClientError::Gone,
+                _ => ClientError::Disconnected,
             })?;
         let answer = serde_json::to_value(answer).unwrap_or_default();
-        let unreadable = || ClientError::Refused { method, message: "the answer cannot be read".to_owned() };
+        let unreadable = || ClientError::Refused { method, message: "invalid response".to_owned() };
         read(&answer).ok_or_else(unreadable)
     }
 
@@ -277,7 +277,7 @@ impl Caller {
         ClientError::Unsupported { method }
     }
 
-    async fn elicit_keyed(&self, key: Option<&str>, form: Form) -> Result<Answer, ClientError> {
+    async fn elicit_keyed(&self, key: Option<&str>, form: Form) -> Result<FormReply, ClientError> {
         const METHOD: &str = "elicitation/create";
         let declared = self.capabilities().elicitation;
         let declared = declared.as_ref();
@@ -295,7 +295,7 @@ impl Caller {
             lacking.elicitation = Some(needed);
             return Err(self.unsupported(METHOD, lacking));
         }
-        self.ask(key, METHOD, wire::form_out(form), wire::answer_in).await
+        self.ask(key, METHOD, wire::form_out(form), wire::form_reply).await
     }
 }
 
@@ -306,7 +306,7 @@ impl Client for Caller {
                 Some(total) => format!("{} of {total}", progress.done),
                 None => progress.done.to_string(),
             };
-            task.say(progress.message.clone().unwrap_or_else(figures));
+            task.set_message(progress.message.clone().unwrap_or_else(figures));
             return;
         }
         let Some(token) = self.context.meta.get_progress_token() else { return };
@@ -326,11 +326,11 @@ impl Client for Caller {
         self.outbox.put(ServerNotification::from(LoggingMessageNotification::new(params)));
     }
 
-    fn elicit<'a>(&'a self, form: Form) -> BoxFuture<'a, Result<Answer, ClientError>> {
+    fn elicit<'a>(&'a self, form: Form) -> BoxFuture<'a, Result<FormReply, ClientError>> {
         Box::pin(self.elicit_keyed(None, form))
     }
 
-    fn elicit_as<'a>(&'a self, key: &'a str, form: Form) -> BoxFuture<'a, Result<Answer, ClientError>> {
+    fn elicit_as<'a>(&'a self, key: &'a str, form: Form) -> BoxFuture<'a, Result<FormReply, ClientError>> {
         Box::pin(self.elicit_keyed(Some(key), form))
     }
 

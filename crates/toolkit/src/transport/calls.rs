@@ -13,10 +13,10 @@ use rmcp::{ErrorData, RoleServer};
 use serde_json::{Map, Value};
 use toolwire_contract::{CallError, ToolResult};
 
-use super::caller::{Desk, End};
-use super::connection::{Bound, Connection, given_up, is_modern, panicked};
-use super::tasks::{NoTask, Task, Work};
-use super::veil::Veiled;
+use super::caller::{CallEnd, RunningCall};
+use super::connection::{Connection, RequestBinding, is_modern, panicked, request_cancelled};
+use super::redaction::OriginalArguments;
+use super::tasks::{Task, TaskRefusal, Work};
 use crate::tasks::{TaskStart, TaskSupport};
 use crate::wire::{self, Outgoing};
 
@@ -41,42 +41,43 @@ impl Connection {
             _ => None,
         };
         let CallToolRequestParams { name, arguments, input_responses, request_state, .. } = request;
-        let arguments = Veiled::of(&context).or(arguments);
+        let arguments = OriginalArguments::of(&context).or(arguments);
         // Kept for the questions: the tool takes the arguments themselves.
         let kept = is_modern(&context).then(|| arguments.clone()).flatten();
-        let bound = Bound { method: "tools/call", name: &name, arguments: kept.as_ref() };
+        let bound = RequestBinding { method: "tools/call", name: &name, arguments: kept.as_ref() };
         let Some(support) = support else {
             let context = Arc::new(context);
-            let mut desk = self.desk(&context, input_responses, request_state.as_deref(), &bound)?;
-            let ours = desk.context();
-            let end = desk.run(self.shared.server.call(&name, arguments, &ours)).await;
-            return self.answer_end(&context, &desk, &bound, end, |result| {
-                concluded(&name, result, desk.lacking(), desk.is_modern())
+            let mut running = self.start_call(&context, input_responses, request_state.as_deref(), &bound)?;
+            let ours = running.context();
+            let end = running.run(self.shared.server.call(&name, arguments, &ours)).await;
+            return self.respond_to_end(&context, &running, &bound, end, |result| {
+                final_result(&name, result, running.lacking(), running.is_modern())
             });
         };
         let of_request = context.clone();
         // The place among the requests stays with the request: a task may outlast it.
         context.extensions.clear();
         let context = Arc::new(context);
-        let desk = self.desk(&context, input_responses, request_state.as_deref(), &bound)?.detachable();
-        let work = self.work(&desk, &name, arguments);
-        self.call_with_task(&of_request, desk, &bound, work, support).await
+        let running =
+            self.start_call(&context, input_responses, request_state.as_deref(), &bound)?.detachable();
+        let work = self.work(&running, &name, arguments);
+        self.call_with_task(&of_request, running, &bound, work, support).await
     }
 
     /// A call that can go on without its request.
-    fn work(&self, desk: &Desk, name: &str, arguments: Option<Map<String, Value>>) -> Work {
-        let (shared, caller, ours) = (self.shared.clone(), desk.caller().clone(), desk.context());
+    fn work(&self, running: &RunningCall, name: &str, arguments: Option<Map<String, Value>>) -> Work {
+        let (shared, caller, ours) = (self.shared.clone(), running.caller().clone(), running.context());
         let name = name.to_owned();
         let counted = shared.answering.token();
         Box::pin(async move {
             let _counted = counted;
             let call = shared.server.call(&name, arguments, &ours);
             let result = AssertUnwindSafe(call).catch_unwind().await.map_err(|_| panicked())?;
-            let result = concluded(&name, result, caller.lacking(), true)?;
+            let result = final_result(&name, result, caller.lacking(), true)?;
             Ok(wire::result_in_task(match result.needs_input() {
-                true => {
-                    ToolResult::error(format!("the tool `{name}` asks in a way that a task has no place for"))
-                }
+                true => ToolResult::error(format!(
+                    "the tool `{name}` requests input in a way that tasks do not support"
+                )),
                 false => result,
             }))
         })
@@ -85,66 +86,66 @@ impl Connection {
     async fn call_with_task(
         &self,
         context: &RequestContext<RoleServer>,
-        mut desk: Desk,
-        bound: &Bound<'_>,
+        mut running: RunningCall,
+        bound: &RequestBinding<'_>,
         mut work: Work,
         support: TaskSupport,
     ) -> Result<CallToolResponse, ErrorData> {
         let mut is_time = support.start == TaskStart::AtOnce;
         loop {
             if is_time {
-                match self.shared.tasks.open(desk.cancelled()) {
+                match self.shared.tasks.open(running.cancelled()) {
                     Ok(task) => {
-                        desk.caller().decide(Some(task.clone()));
-                        self.answer(context, self.shared.tasks.created(&task));
-                        self.attend(task, work);
+                        running.caller().decide(Some(task.clone()));
+                        self.respond(context, self.shared.tasks.creation_response(&task));
+                        self.spawn_task(task, work);
                         return Ok(CallToolResult::default().into());
                     }
                     Err(reason) if support.is_required => {
-                        desk.cancelled().cancel();
-                        return Err(no_task(&reason));
+                        running.cancelled().cancel();
+                        return Err(task_refused(&reason));
                     }
-                    Err(_) => desk.caller().decide(None),
+                    Err(_) => running.caller().decide(None),
                 }
             }
-            match desk.run(work.as_mut()).await {
-                End::Detaching => is_time = true,
-                End::Done(result) => {
-                    self.answer(context, result?);
+            match running.run(work.as_mut()).await {
+                CallEnd::Detaching => is_time = true,
+                CallEnd::Done(result) => {
+                    self.respond(context, result?);
                     return Ok(CallToolResult::default().into());
                 }
-                End::Asked => {
-                    self.answer(context, self.questions(&desk, bound));
+                CallEnd::InputRequired => {
+                    self.respond(context, self.input_required(&running, bound));
                     return Ok(CallToolResult::default().into());
                 }
-                End::GivenUp => return Err(given_up()),
-                End::Panicked => return Err(panicked()),
+                CallEnd::Cancelled => return Err(request_cancelled()),
+                CallEnd::Panicked => return Err(panicked()),
             }
         }
     }
 
-    fn attend(&self, task: Arc<Task>, work: Work) {
+    fn spawn_task(&self, task: Arc<Task>, work: Work) {
         let shared = self.shared.clone();
-        tokio::spawn(async move { shared.tasks.attend(&task, work).await });
+        tokio::spawn(async move { shared.tasks.run(&task, work).await });
     }
 
-    fn answer_end(
+    fn respond_to_end(
         &self,
         context: &RequestContext<RoleServer>,
-        desk: &Desk,
-        bound: &Bound<'_>,
-        end: End<Result<ToolResult, CallError>>,
+        running: &RunningCall,
+        bound: &RequestBinding<'_>,
+        end: CallEnd<Result<ToolResult, CallError>>,
         conclude: impl FnOnce(Result<ToolResult, CallError>) -> Result<ToolResult, ErrorData>,
     ) -> Result<CallToolResponse, ErrorData> {
         let name = bound.name;
         let result = match end {
-            End::Done(result) => conclude(result)?,
-            End::Asked => {
-                self.answer(context, self.questions(desk, bound));
+            CallEnd::Done(result) => conclude(result)?,
+            CallEnd::InputRequired => {
+                self.respond(context, self.input_required(running, bound));
                 return Ok(CallToolResult::default().into());
             }
-            End::GivenUp | End::Detaching => return Err(given_up()),
-            End::Panicked => {
+            CallEnd::Cancelled | CallEnd::Detaching => return Err(request_cancelled()),
+            CallEnd::Panicked => {
                 tracing::error!(tool = %name, "the tool panicked");
                 ToolResult::error(format!("the tool `{name}` failed unexpectedly"))
             }
@@ -152,7 +153,7 @@ impl Connection {
         let typed = match wire::result_out(result) {
             Outgoing::Typed(typed) => typed,
             Outgoing::Raw(raw) => {
-                self.answer(context, raw);
+                self.respond(context, raw);
                 CallToolResult::default()
             }
         };
@@ -166,13 +167,13 @@ impl Connection {
         context: &RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
         let task = self.shared.tasks.find(id)?;
-        self.answer(context, self.shared.tasks.seen(&task));
+        self.respond(context, self.shared.tasks.status(&task));
         Ok(GetTaskResult::new(DetailedTask::new(rmcp::model::Task::default(), TaskPayload::Working)))
     }
 }
 
 /// What a call comes to, whether it is answered at once or later.
-fn concluded(
+fn final_result(
     name: &str,
     result: Result<ToolResult, CallError>,
     lacking: Option<ClientCapabilities>,
@@ -186,7 +187,7 @@ fn concluded(
         return Err(ErrorData::missing_required_client_capability(lacking));
     }
     Ok(match result.needs_input() && !is_modern {
-        true => ToolResult::error(format!("the tool `{name}` needs input that this client cannot give")),
+        true => ToolResult::error(format!("the tool `{name}` needs input that this client cannot provide")),
         false => result,
     })
 }
@@ -202,9 +203,9 @@ fn tasks_capability() -> ClientCapabilities {
     needed
 }
 
-fn no_task(reason: &NoTask) -> ErrorData {
+fn task_refused(reason: &TaskRefusal) -> ErrorData {
     match reason {
-        NoTask::Full => ErrorData::new(TOO_MANY_TASKS, "there are too many tasks already", None),
-        NoTask::NoRandomness => ErrorData::internal_error("the system gives no random bytes", None),
+        TaskRefusal::Full => ErrorData::new(TOO_MANY_TASKS, "too many tasks", None),
+        TaskRefusal::NoRandomness => ErrorData::internal_error("the system provides no random bytes", None),
     }
 }

@@ -28,11 +28,11 @@ use super::batch;
 use super::body::read_body;
 use super::connection::Connection;
 use super::envelope;
-use super::guarded::guarded;
-use super::raw::Answers;
+use super::raw_responses::RawResponses;
+use super::redaction::redact_secrets;
+use super::response_body::finish_response;
 use super::sessions::Sessions;
 use super::shared::Shared;
-use super::veil::veil;
 use crate::server::Server;
 
 /// How a server is served over HTTP. The default is for clients on the same machine.
@@ -45,16 +45,16 @@ pub struct HttpOptions {
     /// with 403. Requests that come from no page have no origin and need none.
     pub origins: Vec<String>,
     /// Larger bodies are refused with 413.
-    pub largest_body: usize,
+    pub max_body_bytes: usize,
     /// Slower ones are refused with 408; also how long a connection has to say what it wants.
-    pub read_within: Duration,
+    pub read_timeout: Duration,
     /// How many requests are answered at once; more are refused with 503.
-    pub most_requests: usize,
+    pub max_requests: usize,
     /// Whether clients before 2026-07-28 get a session. Without sessions each of their requests stands alone, so that it may
     /// reach any of several processes; they can then be asked nothing, and are told of no changes.
     pub sessions: bool,
     /// How many may wait for changes at the same time, and how many sessions there may be.
-    pub most_sessions: usize,
+    pub max_sessions: usize,
     /// A session in which nothing happens for this long ends, and with it whatever it was still waiting for.
     pub session_idle: Duration,
     /// How often a silent stream says that it is alive.
@@ -75,18 +75,18 @@ impl Default for HttpOptions {
             ]
             .map(str::to_owned)
             .to_vec(),
-            largest_body: 4 * 1024 * 1024,
-            read_within: Duration::from_secs(30),
-            most_requests: 1024,
+            max_body_bytes: 4 * 1024 * 1024,
+            read_timeout: Duration::from_secs(30),
+            max_requests: 1024,
             sessions: true,
-            most_sessions: 1024,
+            max_sessions: 1024,
             session_idle: Duration::from_secs(30 * 60),
             keep_alive: Duration::from_secs(15),
         }
     }
 }
 
-pub(super) type Answer = Response<BoxBody<Bytes, Infallible>>;
+pub(super) type HttpResponse = Response<BoxBody<Bytes, Infallible>>;
 
 /// A server as a `tower` service, to be mounted at a path. Clones are the same server.
 #[derive(Clone)]
@@ -95,9 +95,9 @@ pub struct HttpService {
 }
 
 struct Inner {
-    /// Answers with JSON where one message is all there is to say.
+    /// RawResponses with JSON where one message is all there is to say.
     sdk: StreamableHttpService<Connection, Sessions>,
-    /// Answers with a stream, for those who would rather have one.
+    /// RawResponses with a stream, for those who would rather have one.
     streaming: StreamableHttpService<Connection, Sessions>,
     sessions: Arc<Sessions>,
     /// Sessions that are being opened.
@@ -117,7 +117,7 @@ struct Inner {
 ///
 /// # Errors
 ///
-/// When the system gives no random bytes.
+/// When the system provides no random bytes.
 pub fn http_service(server: Server, options: HttpOptions) -> Result<HttpService, ServeError> {
     let shared = Shared::new(server)?;
     let ended = CancellationToken::new();
@@ -147,8 +147,8 @@ pub fn http_service(server: Server, options: HttpOptions) -> Result<HttpService,
         sessions,
         opening: AtomicUsize::new(0),
         shared,
-        requests: Arc::new(Semaphore::new(options.most_requests.min(Semaphore::MAX_PERMITS))),
-        listeners: Arc::new(Semaphore::new(options.most_sessions.min(Semaphore::MAX_PERMITS))),
+        requests: Arc::new(Semaphore::new(options.max_requests.min(Semaphore::MAX_PERMITS))),
+        listeners: Arc::new(Semaphore::new(options.max_sessions.min(Semaphore::MAX_PERMITS))),
         options,
         refusing: CancellationToken::new(),
         ended,
@@ -157,37 +157,37 @@ pub fn http_service(server: Server, options: HttpOptions) -> Result<HttpService,
 }
 
 impl HttpService {
-    /// Answers one request.
-    pub async fn answer<B>(&self, request: Request<B>) -> Answer
+    /// RawResponses one request.
+    pub async fn handle<B>(&self, request: Request<B>) -> HttpResponse
     where
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: std::fmt::Display,
     {
-        self.inner.answer(request).await
+        self.inner.handle(request).await
     }
 
-    /// Refuses new requests with 503, finishes those in flight, and ends all sessions. After `patience` what is still in
+    /// Refuses new requests with 503, finishes those in flight, and ends all sessions. After `grace_period` what is still in
     /// flight is cancelled.
-    pub async fn shutdown(&self, patience: Duration) {
+    pub async fn shutdown(&self, grace_period: Duration) {
         let inner = &self.inner;
         inner.refusing.cancel();
         inner.shared.closing.cancel();
-        let all = u32::try_from(inner.options.most_requests).unwrap_or(u32::MAX);
-        // Every permit is back when every answer has left.
+        let all = u32::try_from(inner.options.max_requests).unwrap_or(u32::MAX);
+        // Every permit is back when every response has left.
         let finished = async {
             let _ = inner.requests.acquire_many(all).await;
             // Tasks have no request any longer, and are calls in flight all the same.
             inner.shared.answering.close();
             inner.shared.answering.wait().await;
         };
-        let _ = tokio::time::timeout(patience, finished).await;
+        let _ = tokio::time::timeout(grace_period, finished).await;
         inner.shared.abandoned.cancel();
         inner.ended.cancel();
         inner.sessions.close_all().await;
     }
 
-    pub(super) fn read_within(&self) -> Duration {
-        self.inner.options.read_within
+    pub(super) fn read_timeout(&self) -> Duration {
+        self.inner.options.read_timeout
     }
 }
 
@@ -196,9 +196,9 @@ where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: std::fmt::Display,
 {
-    type Response = Answer;
+    type Response = HttpResponse;
     type Error = Infallible;
-    type Future = BoxFuture<'static, Result<Answer, Infallible>>;
+    type Future = BoxFuture<'static, Result<HttpResponse, Infallible>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
@@ -206,18 +206,18 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let inner = self.inner.clone();
-        Box::pin(async move { Ok(inner.answer(request).await) })
+        Box::pin(async move { Ok(inner.handle(request).await) })
     }
 }
 
 impl Inner {
-    async fn answer<B>(&self, request: Request<B>) -> Answer
+    async fn handle<B>(&self, request: Request<B>) -> HttpResponse
     where
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: std::fmt::Display,
     {
         if self.refusing.is_cancelled() {
-            return come_back("the server is shutting down");
+            return unavailable("the server is shutting down");
         }
         if request.method() != Method::POST {
             // A stream that waits for news, or the end of a session: neither has a body, and sessions are counted.
@@ -227,49 +227,49 @@ impl Inner {
         let listens = header_is(request.headers(), "mcp-method", "subscriptions/listen");
         let limit = if listens { &self.listeners } else { &self.requests };
         let Ok(permit) = limit.clone().try_acquire_owned() else {
-            return come_back("too many requests at once");
+            return unavailable("too many requests at once");
         };
         let opening = match self.options.sessions && opens_session(request.headers()) {
             true => match self.open().await {
                 Some(opening) => Some(opening),
-                None => return come_back("too many sessions"),
+                None => return unavailable("too many sessions"),
             },
             false => None,
         };
         let (parts, body) = request.into_parts();
-        let read = read_body(body, self.options.largest_body);
-        let body = match tokio::time::timeout(self.options.read_within, read).await {
+        let read = read_body(body, self.options.max_body_bytes);
+        let body = match tokio::time::timeout(self.options.read_timeout, read).await {
             Ok(Ok(body)) => body,
             Ok(Err(refusal)) => return refusal,
             Err(_) => return refusal(StatusCode::REQUEST_TIMEOUT, -32600, "the body did not arrive in time"),
         };
-        let answer = if has_batches(&parts.headers) && batch::is_batch(&body) {
-            self.answer_batch(parts, &body, permit).await
+        let response = if has_batches(&parts.headers) && batch::is_batch(&body) {
+            self.handle_batch(parts, &body, permit).await
         } else {
-            self.answer_message(parts, body, Arc::new(permit)).await
+            self.handle_message(parts, body, Arc::new(permit)).await
         };
         drop(opening);
-        answer
+        response
     }
 
-    async fn answer_message(
+    async fn handle_message(
         &self,
         mut parts: Parts,
         body: Bytes,
         permit: Arc<OwnedSemaphorePermit>,
-    ) -> Answer {
+    ) -> HttpResponse {
         // In a session a call goes on when its connection is lost: it keeps its place until it has ended.
         parts.extensions.insert(permit.clone());
         let says_json = parts
             .headers
             .get(header::CONTENT_TYPE)
             .is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
-        let answers = Answers::default();
-        parts.extensions.insert(answers.clone());
-        let seen = match veil(&self.shared.server, &body) {
-            Some((message, veiled)) => {
-                if let Some(veiled) = veiled {
-                    parts.extensions.insert(veiled);
+        let responses = RawResponses::default();
+        parts.extensions.insert(responses.clone());
+        let seen = match redact_secrets(&self.shared.server, &body) {
+            Some((message, original)) => {
+                if let Some(original) = original {
+                    parts.extensions.insert(original);
                 }
                 parts.headers.remove(header::CONTENT_LENGTH);
                 Bytes::from(message.to_string())
@@ -281,15 +281,20 @@ impl Inner {
         // The SDK's word for a body that is no message, where the header is as it should be.
         if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE && says_json {
             return match serde_json::from_slice::<Value>(&body) {
-                Ok(_) => refusal(StatusCode::BAD_REQUEST, -32600, "the body is no message of MCP"),
+                Ok(_) => refusal(StatusCode::BAD_REQUEST, -32600, "the body is not an MCP message"),
                 Err(_) => refusal(StatusCode::BAD_REQUEST, -32700, "the body is not JSON"),
             };
         }
-        guarded(response, answers, permit).await
+        finish_response(response, responses, permit).await
     }
 
-    /// Answers each request of a batch, all of them on one stream.
-    async fn answer_batch(&self, mut parts: Parts, body: &[u8], mut permit: OwnedSemaphorePermit) -> Answer {
+    /// RawResponses each request of a batch, all of them on one stream.
+    async fn handle_batch(
+        &self,
+        mut parts: Parts,
+        body: &[u8],
+        mut permit: OwnedSemaphorePermit,
+    ) -> HttpResponse {
         let pieces = match batch::pieces(body) {
             Ok(pieces) => pieces,
             Err(why) => return refusal(StatusCode::BAD_REQUEST, -32600, &why),
@@ -297,7 +302,7 @@ impl Inner {
         // Each of its requests takes a place of its own.
         match permit.semaphore().clone().try_acquire_many_owned(pieces.len() as u32 - 1) {
             Ok(others) => permit.merge(others),
-            Err(_) => return come_back("too many requests at once"),
+            Err(_) => return unavailable("too many requests at once"),
         }
         let permit = Arc::new(permit);
         parts.headers.remove(header::CONTENT_LENGTH);
@@ -306,21 +311,21 @@ impl Inner {
             .insert(header::ACCEPT, header::HeaderValue::from_static("text/event-stream, application/json"));
         let mut streams = Vec::new();
         for piece in pieces {
-            let answer = match serde_json::from_str::<ClientJsonRpcMessage>(&piece) {
+            let response = match serde_json::from_str::<ClientJsonRpcMessage>(&piece) {
                 Ok(JsonRpcMessage::Request(request))
                     if matches!(request.request, ClientRequest::InitializeRequest(_)) =>
                 {
                     event_of_refusal(&piece, batch::NO_INITIALIZE)
                 }
-                Err(_) => event_of_refusal(&piece, "it is no message of MCP"),
-                Ok(_) => self.answer_message(parts.clone(), piece.into(), permit.clone()).await,
+                Err(_) => event_of_refusal(&piece, "not an MCP message"),
+                Ok(_) => self.handle_message(parts.clone(), piece.into(), permit.clone()).await,
             };
             // What is refused is not the message but whoever sent it, so it is the same for all of them.
-            if !answer.status().is_success() {
-                return answer;
+            if !response.status().is_success() {
+                return response;
             }
-            if answer.status() == StatusCode::OK {
-                streams.push(BodyStream::new(answer.into_body()));
+            if response.status() == StatusCode::OK {
+                streams.push(BodyStream::new(response.into_body()));
             }
         }
         if streams.is_empty() {
@@ -335,7 +340,7 @@ impl Inner {
     async fn open(&self) -> Option<Opening<'_>> {
         let opening = Opening(&self.opening);
         let others = self.opening.fetch_add(1, Ordering::SeqCst);
-        (self.sessions.count().await + others < self.options.most_sessions).then_some(opening)
+        (self.sessions.count().await + others < self.options.max_sessions).then_some(opening)
     }
 }
 
@@ -373,29 +378,31 @@ fn header_is(headers: &HeaderMap, name: &str, value: &str) -> bool {
     headers.get(name).is_some_and(|found| found.as_bytes() == value.as_bytes())
 }
 
-fn come_back(why: &str) -> Answer {
-    let mut answer = refusal(StatusCode::SERVICE_UNAVAILABLE, -32000, why);
-    answer.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static("1"));
-    answer
+fn unavailable(why: &str) -> HttpResponse {
+    let mut response = refusal(StatusCode::SERVICE_UNAVAILABLE, -32000, why);
+    response.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static("1"));
+    response
 }
 
-pub(super) fn refusal(status: StatusCode, code: i64, message: &str) -> Answer {
+pub(super) fn refusal(status: StatusCode, code: i64, message: &str) -> HttpResponse {
     let body = json!({"jsonrpc": "2.0", "id": null, "error": {"code": code, "message": message}});
-    let mut answer = Response::new(Full::new(Bytes::from(body.to_string())).boxed());
-    *answer.status_mut() = status;
-    answer.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
-    answer
+    let mut response = Response::new(Full::new(Bytes::from(body.to_string())).boxed());
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
+    response
 }
 
-/// The refusal of one message of a batch, as an answer among those to the others.
-fn event_of_refusal(message: &str, why: &str) -> Answer {
+/// The refusal of one message of a batch, as an response among those to the others.
+fn event_of_refusal(message: &str, why: &str) -> HttpResponse {
     let body = envelope::refusal(message.as_bytes(), ErrorCode::INVALID_REQUEST, why);
     event_stream(Full::new(Bytes::from(format!("data: {body}\n\n"))).boxed())
 }
 
-fn event_stream(events: BoxBody<Bytes, Infallible>) -> Answer {
-    let mut answer = Response::new(events);
-    answer.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static("text/event-stream"));
-    answer.headers_mut().insert(header::CACHE_CONTROL, header::HeaderValue::from_static("no-cache"));
-    answer
+fn event_stream(events: BoxBody<Bytes, Infallible>) -> HttpResponse {
+    let mut response = Response::new(events);
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, header::HeaderValue::from_static("text/event-stream"));
+    response.headers_mut().insert(header::CACHE_CONTROL, header::HeaderValue::from_static("no-cache"));
+    response
 }

@@ -20,11 +20,11 @@ use tokio::sync::Mutex;
 
 use super::batch::{self, Batch, Batches};
 use super::envelope::refusal;
+use super::redaction::redact_secrets;
 use super::shared::Shared;
-use super::veil::veil;
 
 /// A longer line is refused; until its end is seen, it is passed over.
-pub(super) const LONGEST_LINE: usize = 16 * 1024 * 1024;
+pub(super) const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
@@ -39,7 +39,7 @@ pub(super) struct Lines<R, W> {
     /// Whether the client opened with the revision that has batches.
     has_batches: bool,
     batches: Arc<Lock<Batches>>,
-    /// Answers to lines that are no messages, and to batches that nothing is done for any longer.
+    /// RawResponses to lines that are no messages, and to batches that nothing is done for any longer.
     refusals: VecDeque<Value>,
     is_flushing: bool,
     output: Arc<Mutex<Option<Output<W>>>>,
@@ -78,7 +78,7 @@ impl<R: AsyncRead + Unpin, W> Lines<R, W> {
             }
             let end = available.iter().position(|byte| *byte == b'\n');
             let part = &available[..end.unwrap_or(available.len())];
-            let room = LONGEST_LINE - self.line.len();
+            let room = MAX_LINE_BYTES - self.line.len();
             self.is_too_long |= part.len() > room;
             self.line.extend_from_slice(&part[..part.len().min(room)]);
             let read = end.map_or(available.len(), |end| end + 1);
@@ -94,7 +94,7 @@ impl<R: AsyncRead + Unpin, W> Lines<R, W> {
         let line = std::mem::take(&mut self.line);
         let text = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&line).trim_ascii();
         if std::mem::take(&mut self.is_too_long) {
-            let why = format!("the message is longer than {LONGEST_LINE} bytes");
+            let why = format!("the message is longer than {MAX_LINE_BYTES} bytes");
             self.refusals.push_back(refusal(text, ErrorCode::PARSE_ERROR, &why));
         } else if self.has_batches && batch::is_batch(text) {
             self.take_batch(text);
@@ -123,7 +123,7 @@ impl<R: AsyncRead + Unpin, W> Lines<R, W> {
                 if let ClientNotification::CancelledNotification(given_up) = &notification.notification
                     && let Some(id) = &given_up.params.request_id
                 {
-                    self.refusals.extend(locked(&self.batches).settle(id, None));
+                    self.refusals.extend(locked(&self.batches).resolve(id, None));
                 }
             }
             _ => (),
@@ -147,7 +147,7 @@ impl<R: AsyncRead + Unpin, W> Lines<R, W> {
                 Ok(JsonRpcMessage::Request(request))
                     if matches!(request.request, ClientRequest::InitializeRequest(_)) =>
                 {
-                    batch.answers.push(refusal(text, ErrorCode::INVALID_REQUEST, batch::NO_INITIALIZE));
+                    batch.responses.push(refusal(text, ErrorCode::INVALID_REQUEST, batch::NO_INITIALIZE));
                 }
                 Ok(message) => {
                     if let JsonRpcMessage::Request(request) = &message {
@@ -155,7 +155,7 @@ impl<R: AsyncRead + Unpin, W> Lines<R, W> {
                     }
                     messages.push(message);
                 }
-                Err(refusal) => batch.answers.extend(refusal),
+                Err(refusal) => batch.responses.extend(refusal),
             }
         }
         self.refusals.extend(locked(&self.batches).open(batch));
@@ -178,26 +178,27 @@ fn answered(message: &ServerJsonRpcMessage) -> Option<&RequestId> {
 
 /// The message in a line; or the refusal of what is none, unless it wants no answer.
 fn message(text: &[u8], shared: &Shared) -> Result<ClientJsonRpcMessage, Option<Value>> {
-    let (read, veiled): (serde_json::Result<ClientJsonRpcMessage>, _) = match veil(&shared.server, text) {
-        Some((message, veiled)) => (serde_json::from_value(message), veiled),
-        None => (serde_json::from_slice(text), None),
-    };
+    let (read, original): (serde_json::Result<ClientJsonRpcMessage>, _) =
+        match redact_secrets(&shared.server, text) {
+            Some((message, original)) => (serde_json::from_value(message), original),
+            None => (serde_json::from_slice(text), None),
+        };
     match read {
         Ok(mut message) => {
-            if let (JsonRpcMessage::Request(request), Some(veiled)) = (&mut message, veiled) {
-                request.request.extensions_mut().insert(veiled);
+            if let (JsonRpcMessage::Request(request), Some(original)) = (&mut message, original) {
+                request.request.extensions_mut().insert(original);
             }
             Ok(message)
         }
         Err(_) => Err(match serde_json::from_slice::<Value>(text) {
             Ok(Value::Object(fields)) if fields.contains_key("method") && !fields.contains_key("id") => {
                 // A notification that nobody knows, as newer clients may send.
-                tracing::debug!("a notification was passed over");
+                tracing::debug!("ignored an unknown notification");
                 None
             }
-            Ok(_) => Some(refusal(text, ErrorCode::INVALID_REQUEST, "the line is no message of MCP")),
+            Ok(_) => Some(refusal(text, ErrorCode::INVALID_REQUEST, "the line is not an MCP message")),
             Err(error) => {
-                Some(refusal(text, ErrorCode::PARSE_ERROR, &format!("the line cannot be read: {error}")))
+                Some(refusal(text, ErrorCode::PARSE_ERROR, &format!("the line is not valid JSON: {error}")))
             }
         }),
     }
@@ -272,7 +273,7 @@ where
             if let Some(id) = answered(&message) {
                 let mut batches = locked(&batches);
                 if batches.has(id) {
-                    let Some(whole) = batches.settle(id, Some(serde_json::from_slice(&line)?)) else {
+                    let Some(whole) = batches.resolve(id, Some(serde_json::from_slice(&line)?)) else {
                         return Ok(());
                     };
                     line = serde_json::to_vec(&whole)?;
@@ -287,7 +288,7 @@ where
 
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
         self.next().await.unwrap_or_else(|error| {
-            tracing::error!(%error, "the stream broke off");
+            tracing::error!(%error, "the stream failed");
             None
         })
     }

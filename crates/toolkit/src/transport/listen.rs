@@ -27,7 +27,7 @@ use crate::server::Server;
 const PATH: &str = "/mcp";
 
 /// More connections than this wait to be accepted.
-const MOST_CONNECTIONS: usize = 4096;
+const MAX_CONNECTIONS: usize = 4096;
 
 /// A server that listens. It stops when this is dropped; [`HttpServer::shutdown`] also lets calls finish.
 pub struct HttpServer {
@@ -47,7 +47,7 @@ pub struct HttpServer {
 ///
 /// # Errors
 ///
-/// When the address cannot be listened on, or the system gives no random bytes.
+/// When the address cannot be listened on, or the system provides no random bytes.
 pub async fn serve_http(
     server: Server,
     address: SocketAddr,
@@ -86,12 +86,12 @@ impl HttpServer {
         format!("http://{address}{PATH}")
     }
 
-    /// Accepts nothing more, finishes the calls in flight, and ends. After `patience` they are cancelled.
-    pub async fn shutdown(mut self, patience: Duration) {
+    /// Accepts nothing more, finishes the calls in flight, and ends. After `grace_period` they are cancelled.
+    pub async fn shutdown(mut self, grace_period: Duration) {
         self.closing.cancel();
-        self.service.shutdown(patience).await;
+        self.service.shutdown(grace_period).await;
         self.connections.close();
-        // Answers have left by now, or their time is over: what is still open does not want to go.
+        // RawResponses have left by now, or their time is over: what is still open does not want to go.
         let _ = tokio::time::timeout(Duration::from_secs(1), self.connections.wait()).await;
         self.abandon.cancel();
         self.connections.wait().await;
@@ -113,7 +113,7 @@ async fn accept(
     closing: CancellationToken,
     abandon: CancellationToken,
 ) {
-    let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         let next = async {
             let place = room.clone().acquire_owned().await.ok()?;
@@ -138,7 +138,7 @@ async fn accept(
             }
             Err(error) => {
                 // Out of file descriptors, most likely: some come back in a while.
-                tracing::warn!(%error, "a connection was not accepted");
+                tracing::warn!(%error, "could not accept a connection");
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         }
@@ -147,19 +147,19 @@ async fn accept(
 
 async fn converse(stream: TcpStream, service: HttpService, closing: CancellationToken) {
     let _ = stream.set_nodelay(true);
-    let read_within = service.read_within();
+    let read_timeout = service.read_timeout();
     let answer = service_fn(move |request: Request<Incoming>| {
         let service = service.clone();
         async move {
             Ok::<_, Infallible>(match request.uri().path() {
-                PATH => service.answer(request).await,
+                PATH => service.handle(request).await,
                 _ => not_found(),
             })
         }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(read_within)
+        .header_read_timeout(read_timeout)
         .serve_connection(TokioIo::new(stream), answer);
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
@@ -170,12 +170,12 @@ async fn converse(stream: TcpStream, service: HttpService, closing: Cancellation
         }
     };
     if let Err(error) = ended {
-        tracing::debug!(%error, "a connection broke off");
+        tracing::debug!(%error, "a connection failed");
     }
 }
 
 fn not_found() -> Response<BoxBody<Bytes, Infallible>> {
-    let body = Full::new(Bytes::from(format!("MCP is spoken at {PATH}\n"))).boxed();
+    let body = Full::new(Bytes::from(format!("the MCP endpoint is {PATH}\n"))).boxed();
     let mut response = Response::new(body);
     *response.status_mut() = StatusCode::NOT_FOUND;
     response

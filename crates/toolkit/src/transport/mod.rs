@@ -9,13 +9,14 @@ mod caller;
 mod calls; // tools
 mod connection;
 mod envelope;
-mod guarded;
 mod handler;
 mod http;
 mod lines;
 mod listen;
 mod offered; // prompts, resources
-mod raw;
+mod raw_responses;
+mod redaction;
+mod response_body;
 mod rounds;
 mod sessions;
 mod shared;
@@ -23,7 +24,6 @@ mod stream;
 mod subscribed;
 mod task_questions;
 mod tasks;
-mod veil;
 
 use serde_json::Value;
 use toolwire_contract::{Content, ResourceLink};
@@ -35,9 +35,9 @@ pub use stream::{StreamServer, in_process, serve_stdio, serve_stream};
 /// Why a server cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    #[error("`{address}` cannot be listened on")]
+    #[error("cannot listen on `{address}`")]
     Listen { address: std::net::SocketAddr, source: std::io::Error },
-    #[error("the system gives no random bytes: {0}")]
+    #[error("the system provides no random bytes: {0}")]
     NoRandomness(String),
 }
 

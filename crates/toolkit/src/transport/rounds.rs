@@ -1,7 +1,7 @@
 //! Questions to clients that can only be asked by ending the call (MCP 2026-07-28).
 //!
 //! A tool that asks is dropped, the call ends with its questions, and the client makes the call again with the answers. The
-//! tool then runs anew, and each question it asks again finds its answer. Answers of earlier rounds travel in
+//! tool then runs anew, and each question it asks again finds its answer. RawResponses of earlier rounds travel in
 //! `requestState`, signed and bound to the request, since the client sends those of the last round only.
 
 use std::collections::BTreeMap;
@@ -15,20 +15,20 @@ use tokio::sync::Notify;
 /// The answers that came with a request, and the questions that it leads to.
 pub(super) struct Rounds {
     answers: BTreeMap<String, Value>,
-    asked: Mutex<Asked>,
+    asked: Mutex<RoundQuestions>,
     /// Told when a question has no answer yet.
     pub(super) open: Notify,
 }
 
 #[derive(Default)]
-struct Asked {
+struct RoundQuestions {
     count: usize,
     open: Map<String, Value>,
 }
 
 /// What was echoed is not what was handed out for this request.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct NotOurs;
+pub(super) struct InvalidState;
 
 impl Rounds {
     /// `request` is what the state was bound to: what is asked for, and with which arguments.
@@ -37,9 +37,9 @@ impl Rounds {
         state: Option<&str>,
         request: &[u8],
         signature: &RequestStateCodec,
-    ) -> Result<Rounds, NotOurs> {
+    ) -> Result<Rounds, InvalidState> {
         let earlier: BTreeMap<String, Value> = match state {
-            Some(state) => signature.open_json_with(state, request).map_err(|_| NotOurs)?,
+            Some(state) => signature.open_json_with(state, request).map_err(|_| InvalidState)?,
             None => BTreeMap::new(),
         };
         let answers = earlier.into_iter().chain(responses.unwrap_or_default()).collect();
@@ -75,13 +75,13 @@ impl Rounds {
         &self,
         request: &[u8],
         signature: &RequestStateCodec,
-        answer_within: Duration,
+        reply_timeout: Duration,
     ) -> Map<String, Value> {
         let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         // An answer that could not be read is asked for again, and so not kept.
         let answers: BTreeMap<&String, &Value> =
             self.answers.iter().filter(|(key, _)| !asked.open.contains_key(*key)).collect();
-        let options = SealOptions::new().associated_data(request).ttl(answer_within);
+        let options = SealOptions::new().associated_data(request).ttl(reply_timeout);
         let state = signature.seal_json_with(&answers, &options).unwrap_or_default();
         let mut result = Map::new();
         result.insert("resultType".to_owned(), json!("input_required"));

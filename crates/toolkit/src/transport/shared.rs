@@ -51,7 +51,7 @@ impl Shared {
                 }
             });
         }
-        let key = match &server.offers.question_key {
+        let key = match &server.offers.request_state_key {
             Some(key) => key.clone(),
             None => {
                 let mut key = vec![0; 32];

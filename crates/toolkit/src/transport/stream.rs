@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::ServeError;
 use super::connection::Connection;
 use super::lines::Lines;
-use super::raw::{Closing, Exchanging};
+use super::raw_responses::{Closing, RawResponseTransport};
 use super::shared::Shared;
 use crate::server::Server;
 
@@ -29,7 +29,7 @@ pub struct StreamServer {
 ///
 /// # Errors
 ///
-/// When the system gives no random bytes.
+/// When the system provides no random bytes.
 pub fn serve_stdio(server: Server) -> Result<StreamServer, ServeError> {
     let (input, output) = rmcp::transport::stdio_pipes();
     serve_stream(server, input, output)
@@ -39,11 +39,11 @@ pub fn serve_stdio(server: Server) -> Result<StreamServer, ServeError> {
 ///
 /// # Errors
 ///
-/// When the system gives no random bytes.
+/// When the system provides no random bytes.
 pub fn in_process(server: Server) -> Result<(DuplexStream, StreamServer), ServeError> {
     /// What may be under way before the writer waits for the reader.
-    const UNDER_WAY: usize = 64 * 1024;
-    let (theirs, ours) = tokio::io::duplex(UNDER_WAY);
+    const PIPE_BUFFER_BYTES: usize = 64 * 1024;
+    let (theirs, ours) = tokio::io::duplex(PIPE_BUFFER_BYTES);
     let (input, output) = tokio::io::split(ours);
     Ok((theirs, serve_stream(server, input, output)?))
 }
@@ -53,7 +53,7 @@ pub fn in_process(server: Server) -> Result<(DuplexStream, StreamServer), ServeE
 ///
 /// # Errors
 ///
-/// When the system gives no random bytes.
+/// When the system provides no random bytes.
 pub fn serve_stream(
     server: Server,
     input: impl AsyncRead + Send + Unpin + 'static,
@@ -62,7 +62,7 @@ pub fn serve_stream(
     let shared = Shared::new(server)?;
     let closing = Closing::default();
     let abandon = CancellationToken::new();
-    let transport = Exchanging::new(Lines::new(input, output, shared.clone()), closing.clone());
+    let transport = RawResponseTransport::new(Lines::new(input, output, shared.clone()), closing.clone());
     let connection = Connection::new(shared.clone());
     let given_up = abandon.clone();
     // With its only client, the tasks of a stream have nobody left to ask for them.
@@ -72,11 +72,11 @@ pub fn serve_stream(
         match serve_server_with_ct(connection, transport, given_up).await {
             Ok(running) => match running.waiting().await {
                 Ok(QuitReason::JoinError(error)) | Err(error) => {
-                    tracing::error!(%error, "the connection broke down");
+                    tracing::error!(%error, "the connection failed");
                 }
                 Ok(_) => (),
             },
-            Err(error) => tracing::debug!(%error, "the client left before it began"),
+            Err(error) => tracing::debug!(%error, "the client disconnected before initialization"),
         }
     });
     Ok(StreamServer { task, shared, closing, abandon })
@@ -88,12 +88,12 @@ impl StreamServer {
         let _ = (&mut self.task).await;
     }
 
-    /// Takes no more requests, finishes those in flight, and ends. After `patience` they are cancelled.
-    pub async fn shutdown(mut self, patience: Duration) {
+    /// Takes no more requests, finishes those in flight, and ends. After `grace_period` they are cancelled.
+    pub async fn shutdown(mut self, grace_period: Duration) {
         self.closing.requests.cancel();
         self.shared.closing.cancel();
         self.shared.answering.close();
-        let in_time = tokio::time::timeout(patience, self.shared.answering.wait()).await.is_ok();
+        let in_time = tokio::time::timeout(grace_period, self.shared.answering.wait()).await.is_ok();
         match in_time {
             true => self.closing.reading.cancel(),
             false => self.abandon.cancel(),

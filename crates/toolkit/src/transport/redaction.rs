@@ -1,6 +1,6 @@
 //! Keeps secret arguments from the SDK, which writes every message that it handles to the log.
 //!
-//! Below the SDK the arguments of a call are exchanged for what the log may see, and laid beside the message; the call takes
+//! Below the SDK the arguments of a call are replaced for what the log may see, and laid beside the message; the call takes
 //! them from there.
 
 use std::sync::Arc;
@@ -14,20 +14,21 @@ use crate::server::Server;
 
 /// The arguments of a call as they came. It has no `Debug`: nothing can show them by accident.
 #[derive(Clone)]
-pub(super) struct Veiled(Arc<Map<String, Value>>);
+pub(super) struct OriginalArguments(Arc<Map<String, Value>>);
 
-impl Veiled {
+impl OriginalArguments {
     /// What is laid beside a request, by its connection or by its own place.
     pub(super) fn of(context: &RequestContext<RoleServer>) -> Option<Map<String, Value>> {
         let parts = context.extensions.get::<http::request::Parts>();
-        let of_request = || parts.and_then(|parts| parts.extensions.get::<Veiled>());
-        let Veiled(arguments) = context.extensions.get::<Veiled>().or_else(of_request)?;
+        let of_request = || parts.and_then(|parts| parts.extensions.get::<OriginalArguments>());
+        let OriginalArguments(arguments) =
+            context.extensions.get::<OriginalArguments>().or_else(of_request)?;
         Some(Map::clone(arguments))
     }
 }
 
 /// A message whose secrets are hidden, and what they were; `None` when it may be seen as it is.
-pub(super) fn veil(server: &Server, message: &[u8]) -> Option<(Value, Option<Veiled>)> {
+pub(super) fn redact_secrets(server: &Server, message: &[u8]) -> Option<(Value, Option<OriginalArguments>)> {
     if !server.may_have_secrets() {
         return None;
     }
@@ -51,9 +52,9 @@ pub(super) fn veil(server: &Server, message: &[u8]) -> Option<(Value, Option<Vei
         // The secrets of a tool, perhaps, under a name that is not quite its own.
         None => Value::Object(Map::new()),
     };
-    let veiled = match std::mem::replace(arguments, seen) {
-        Value::Object(arguments) => Some(Veiled(Arc::new(arguments))),
+    let original = match std::mem::replace(arguments, seen) {
+        Value::Object(arguments) => Some(OriginalArguments(Arc::new(arguments))),
         _ => None,
     };
-    Some((message, veiled))
+    Some((message, original))
 }
