@@ -1,4 +1,4 @@
-//! A server as a toolbox: its tools called in process, with no transport between.
+//! Calls a server's tools in process, without a transport.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ impl Toolbox for Server {
                 options.check_permission(tool, listed)?;
             }
             let cancelled = CancellationToken::new();
-            // Tasks that the tool started hear of it when the call is dropped or late.
+            // Tasks that the tool spawned are notified when the call is dropped or times out.
             let _guard = cancelled.clone().drop_guard();
             let client = Caller { progress: options.progress };
             let context = Context::new("in-process", Arc::new(client), cancelled);
@@ -47,7 +47,7 @@ impl Toolbox for Server {
     }
 }
 
-/// Arguments as models send them: an object, the JSON text of one, or nothing.
+/// Returns the arguments of a call, which models send as an object, as JSON text, or not at all.
 fn object(tool: &str, arguments: &Value) -> Result<Option<Map<String, Value>>, CallError> {
     let invalid = |problem: String| CallError::InvalidArguments { tool: tool.to_owned(), problem };
     match arguments {
@@ -61,7 +61,7 @@ fn object(tool: &str, arguments: &Value) -> Result<Option<Map<String, Value>>, C
     }
 }
 
-/// Whoever calls in process: it may want to hear how far the call is, and nothing else.
+/// An in-process caller. It can receive progress and nothing else.
 struct Caller {
     progress: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
 }

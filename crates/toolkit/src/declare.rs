@@ -11,16 +11,16 @@ use crate::reply::CompletedCall;
 use crate::schema::Arguments;
 use crate::tasks::TaskSupport;
 
-/// A function that `#[tool]` made a tool of. The attribute implements it; a server's builder takes it.
+/// A function with `#[tool]`. The attribute implements this trait; a server's builder accepts it.
 pub trait ToolFunction: Send + Sync + 'static {
     fn declaration(&self) -> Declaration;
 
-    /// Runs the function. The arguments fit the schema of the declaration.
+    /// Runs the function. The arguments match the schema of the declaration.
     fn run<'a>(&'a self, arguments: Map<String, Value>, context: &'a Context)
     -> BoxFuture<'a, CompletedCall>;
 }
 
-/// What names a tool to a server's builder: the function that has `#[tool]`, or what it gives.
+/// Types that a server's builder accepts as a tool: a function with `#[tool]`, or the value it returns.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tool",
     label = "not a tool",
@@ -50,9 +50,9 @@ pub struct Declaration {
     pub title: Option<&'static str>,
     /// The doc comment.
     pub description: &'static str,
-    /// The tool's own prefix, which stands above the server's; empty for none.
+    /// The tool's own prefix, which overrides the server's; empty for no prefix.
     pub prefix: Option<&'static str>,
-    /// What `explicit_action` must say before the function runs.
+    /// The value of `explicit_action` that is required to run the function.
     pub explicit: Option<&'static str>,
     pub hints: Hints,
     /// Whether calls may become tasks.
@@ -61,7 +61,7 @@ pub struct Declaration {
     pub output: Option<Value>,
 }
 
-/// MCP's hints, where they are given.
+/// MCP's behaviour hints; `None` if not stated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hints {
     pub read_only: Option<bool>,
@@ -73,7 +73,7 @@ pub struct Hints {
 /// The argument that confirms an explicit action.
 pub(crate) const EXPLICIT_ACTION: &str = "explicit_action";
 
-/// Why a declaration is no tool.
+/// A set of tools that cannot be built into a server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
     #[error("duplicate tool name `{name}`")]
@@ -93,7 +93,7 @@ pub enum BuildError {
 }
 
 impl BuildError {
-    /// What to try next.
+    /// Returns a suggestion for fixing the error.
     pub fn hint(&self) -> String {
         match self {
             BuildError::DuplicateName { .. } => "rename one of them, or give it its own `prefix`".to_owned(),
@@ -120,7 +120,7 @@ impl BuildError {
 }
 
 impl Declaration {
-    /// The tool as it is listed under this prefix, and its arguments.
+    /// Returns the tool as it is listed with this prefix, and its arguments.
     pub(crate) fn tool(&self, prefix: &str) -> Result<(Tool, Arguments), BuildError> {
         let tool = self.name.to_owned();
         let name = names::served(self.prefix.unwrap_or(prefix), self.name);
@@ -131,7 +131,6 @@ impl Declaration {
             return Err(BuildError::NotAStruct { tool });
         }
         let mut arguments = self.arguments.clone();
-        // The summary is about what the function takes; what the constant means stands with the constant.
         if let Some(action) = self.explicit {
             let words = "Provide this only if the user has explicitly requested exactly this action";
             if !arguments.add_constant(EXPLICIT_ACTION, action, words) {
@@ -152,7 +151,7 @@ impl Declaration {
 
     fn annotations(&self) -> Option<Map<String, Value>> {
         let mut hints = self.hints;
-        // What needs the user's word changes something that matters, unless the tool says otherwise.
+        // An action that needs consent changes something important, unless the tool states otherwise.
         if self.explicit.is_some() && hints.read_only != Some(true) {
             hints.read_only = hints.read_only.or(Some(false));
             hints.destructive = hints.destructive.or(Some(true));

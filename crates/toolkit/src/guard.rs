@@ -1,4 +1,4 @@
-//! What every call goes through: it is run_logged, checked, and cannot take the server down.
+//! Runs tools: logs each call, validates its arguments, and catches panics.
 
 use std::any::Any;
 use std::future::{Future, poll_fn};
@@ -23,10 +23,10 @@ use crate::secret::{Secrets, redacted};
 use crate::tasks::TaskSupport;
 use crate::violation::Violation;
 
-/// A tool as it is called: whatever runs it, the rest is the same.
+/// A tool with logging, validation and panic handling.
 pub(crate) struct CheckedTool {
     pub(crate) plain_name: String,
-    /// Says which arguments are secret.
+    /// The input schema, which marks secret arguments.
     pub(crate) schema: Value,
     pub(crate) has_secrets: bool,
     pub(crate) states: Arc<States>,
@@ -45,7 +45,7 @@ pub(crate) enum ToolRunner {
 
 impl Handler for CheckedTool {
     fn run<'a>(&'a self, arguments: Map<String, Value>, context: &'a Context) -> BoxFuture<'a, ToolResult> {
-        // An error must show which call it belongs to, so the span is there at every level that shows errors.
+        // The span has level ERROR so that every logged error shows its call.
         let span = tracing::error_span!(
             "tool_call",
             tool = %self.plain_name,
@@ -124,7 +124,7 @@ impl CheckedTool {
     }
 }
 
-/// The arguments without the word of consent, and what is wrong with that.
+/// Removes `explicit_action` from the arguments. Returns the violation if it is missing or wrong.
 fn take_consent(
     mut arguments: Map<String, Value>,
     explicit: Option<&str>,
@@ -138,7 +138,8 @@ fn take_consent(
     (arguments, Some(Violation { field: EXPLICIT_ACTION.to_owned(), message: problem.to_owned() }))
 }
 
-/// The failure of a call without consent. What else is wrong is redact too, so that it is mended before the user is asked.
+/// Returns the failure of a call without consent. It also lists the other violations, so that they are fixed
+/// before the user is asked.
 fn consent_failure(tool: &str, consent: Violation, others: Vec<Violation>) -> Failure {
     let error = format!(
         "`{tool}` requires an explicit request from the user, but `{EXPLICIT_ACTION}` {}; nothing was done",
@@ -150,10 +151,10 @@ fn consent_failure(tool: &str, consent: Violation, others: Vec<Violation>) -> Fa
         .with_data("validation_errors", violations)
 }
 
-/// The outcome of a call that the client makes again with answers, in MCP's word.
+/// The outcome of a call that the client repeats with replies, as MCP names it.
 const INPUT_REQUIRED: &str = "input_required";
 
-/// A call that ends without an answer: its future was dropped, as it was given up or asked something.
+/// Logs the outcome of a call whose future was dropped, because it was cancelled or asked a question.
 struct UnfinishedCall<'a> {
     since: Instant,
     is_done: bool,
@@ -170,10 +171,11 @@ impl Drop for UnfinishedCall<'_> {
     }
 }
 
-/// The future's output, or what it panicked with.
+/// Returns the output of the future, or the payload of its panic.
 async fn catch_panic<T>(future: impl Future<Output = T>) -> Result<T, Box<dyn Any + Send>> {
     let mut future = Box::pin(future);
-    // A future that panicked is dropped unpolled, and the tool's own state is the tool's to keep whole.
+    // A future that panicked is not polled again. The tool is responsible for the consistency of its own
+    // state.
     poll_fn(move |task| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(task))) {
         Ok(poll) => poll.map(Ok),
         Err(panic) => std::task::Poll::Ready(Err(panic)),

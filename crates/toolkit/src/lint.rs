@@ -1,4 +1,4 @@
-//! What breaks the conventions without breaking the build.
+//! Lints: problems of tools that do not prevent building a server.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use crate::names;
 use crate::schema::{resolve, subschemas};
 use crate::server::Server;
 
-/// Something about a tool that its reader will stumble over.
+/// A problem of a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lint {
     /// The tool's name without prefix.
@@ -17,39 +17,40 @@ pub struct Lint {
     pub problem: LintProblem,
 }
 
-/// How a tool breaks the conventions.
+/// The kind of a lint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LintProblem {
     NoDescription,
-    /// An argument, or a field inside one, that nobody described.
+    /// An argument, or a field inside one, without a description.
     NoArgumentDescription {
         argument: String,
     },
     IllegalName {
         name: String,
     },
-    /// Some models take no more than 64 characters.
+    /// Some model APIs accept at most 64 characters.
     LongName {
         name: String,
     },
-    /// Some models take no more than 1024 characters.
+    /// Some model APIs accept at most 1024 characters.
     LongDescription {
         length: usize,
     },
-    /// It says that it destroys, and asks nobody first.
+    /// The tool is destructive but does not require an explicit action.
     DestructiveWithoutConsent,
-    /// It may be left out, and nobody is told what it is then: its type has no JSON.
+    /// An optional argument whose default is not in the schema, because its type cannot be serialized.
     HiddenDefault {
         argument: String,
     },
-    /// Some models cannot be told of it, or not exactly. Without a name, it is the arguments as a whole.
+    /// A schema that some model APIs cannot express exactly. `argument` is empty if it concerns the arguments
+    /// as a whole.
     NotPortable {
         argument: String,
         what: &'static str,
     },
 }
 
-/// Everything about the server's own tools that breaks the conventions. A test that finds none keeps it so:
+/// Returns the problems of the server's own tools. Use it in a test:
 ///
 /// ```
 /// # use toolwire_toolkit::{Server, lint, tool};
@@ -70,7 +71,7 @@ pub fn lint(server: &Server) -> Vec<Lint> {
 const MAX_NAME_CHARS: usize = 64;
 const MAX_DESCRIPTION_CHARS: usize = 1024;
 
-/// What is wrong with a tool; `doc` and `arguments` are what its author said, without what was generated.
+/// Returns the problems of a tool. `doc` and `arguments` are what the author wrote, without generated text.
 pub(crate) fn lint_tool(
     tool: &Tool,
     plain_name: &str,
@@ -115,11 +116,12 @@ pub(crate) fn lint_tool(
     problems.into_iter().map(|problem| Lint { tool: plain_name.to_owned(), problem }).collect()
 }
 
-/// Looks at the fields of an object, and at what they are made of.
+/// Checks the fields of an object and their schemas.
 fn fields(schema: &Value, root: &Value, path: &str, problems: &mut Vec<LintProblem>) {
     let hard = |what| LintProblem::NotPortable { argument: path.to_owned(), what };
     if schema.get("$ref").is_some() {
-        // Everything else is inlined; the fields of this one were looked at where it was met first.
+        // All other references are inlined. The fields of a recursive type were checked at its first
+        // occurrence.
         problems.push(hard("a recursive type"));
         return;
     }
@@ -135,7 +137,7 @@ fn fields(schema: &Value, root: &Value, path: &str, problems: &mut Vec<LintProbl
         let has_words = |schema: &Value| {
             schema.get("description").and_then(Value::as_str).is_some_and(|words| !words.trim().is_empty())
         };
-        // A tag or a constant explains itself.
+        // A tag or a constant needs no description.
         if !has_words(property) && !has_words(resolve(property, root)) && property.get("const").is_none() {
             problems.push(LintProblem::NoArgumentDescription { argument: argument.clone() });
         }

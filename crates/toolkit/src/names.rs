@@ -1,14 +1,14 @@
-//! The names that tools are served under.
+//! Names of served tools.
 
 /// The longest name that MCP allows.
 pub(crate) const MAX_MCP_NAME_CHARS: usize = 128;
 
-/// `{prefix}_{name}`; no prefix, no underscore.
+/// Returns `{prefix}_{name}`, or the name if the prefix is empty.
 pub(crate) fn served(prefix: &str, name: &str) -> String {
     if prefix.is_empty() { name.to_owned() } else { format!("{prefix}_{name}") }
 }
 
-/// Whether every model may see the name: letters, digits, `_` and `-`.
+/// Whether MCP and the model APIs accept the name: letters, digits, `_` and `-`.
 pub(crate) fn is_legal(name: &str) -> bool {
     !name.is_empty() && name.len() <= MAX_MCP_NAME_CHARS && name.bytes().all(is_legal_byte)
 }
@@ -17,7 +17,7 @@ fn is_legal_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'
 }
 
-/// A server's name as a prefix: what no name may contain becomes `_`, and not at the ends.
+/// Returns a server's name as a prefix: illegal characters become `_`, and `_` is trimmed from both ends.
 pub(crate) fn prefix_of(server: &str) -> String {
     let legal: String = server
         .chars()

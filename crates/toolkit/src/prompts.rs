@@ -1,4 +1,4 @@
-//! Prompts a server has ready for people to start from.
+//! Prompts of a server.
 
 use futures_core::future::BoxFuture;
 use serde_json::{Map, Value, json};
@@ -15,7 +15,7 @@ pub struct Prompt {
     pub title: Option<String>,
     pub description: Option<String>,
     pub arguments: Vec<PromptArgument>,
-    /// Everything else: `icons`, `_meta`.
+    /// All other fields: `icons`, `_meta`.
     pub extra: Map<String, Value>,
 }
 
@@ -26,7 +26,7 @@ pub struct PromptArgument {
     pub required: bool,
 }
 
-/// A prompt that is filled in.
+/// A prompt with its arguments filled in.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FilledPrompt {
     pub description: Option<String>,
@@ -39,7 +39,7 @@ pub struct PromptMessage {
     pub content: Content,
 }
 
-/// Fills in a prompt. The required arguments are there: that was checked.
+/// Fills in a prompt. The required arguments are present.
 pub trait PromptHandler: Send + Sync {
     fn get<'a>(
         &'a self,
@@ -47,14 +47,14 @@ pub trait PromptHandler: Send + Sync {
         context: &'a Context,
     ) -> BoxFuture<'a, Result<FilledPrompt, OfferError>>;
 
-    /// Values for an argument, best first.
+    /// Suggests values for an argument, best first.
     fn complete<'a>(&'a self, completing: &'a CompletionRequest) -> BoxFuture<'a, Vec<String>> {
         let _ = completing;
         Box::pin(async { Vec::new() })
     }
 }
 
-/// A plain function of the arguments is a prompt.
+/// A function from arguments to messages is a prompt handler.
 impl<F> PromptHandler for F
 where
     F: Fn(Map<String, Value>) -> FilledPrompt + Send + Sync,
@@ -73,7 +73,7 @@ impl Prompt {
         Prompt { name: name.into(), description: Some(description.into()), ..Prompt::default() }
     }
 
-    /// With one more argument that must be given.
+    /// Adds a required argument.
     #[must_use]
     pub fn with_argument(mut self, name: impl Into<String>, description: impl Into<String>) -> Prompt {
         self.arguments.push(PromptArgument {
@@ -110,12 +110,12 @@ impl PromptArgument {
 }
 
 impl FilledPrompt {
-    /// One message of the user.
+    /// Creates a prompt with one user message.
     pub fn user(content: Content) -> FilledPrompt {
         FilledPrompt::default().and_user(content)
     }
 
-    /// With one more message of the user.
+    /// Adds a user message.
     #[must_use]
     pub fn and_user(mut self, content: Content) -> FilledPrompt {
         self.messages.push(PromptMessage { role: Role::User, content });

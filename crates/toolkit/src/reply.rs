@@ -1,4 +1,4 @@
-//! What a tool's function may return, and what becomes of it on the wire.
+//! Conversion of the return value of a tool's function to a tool result.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -9,27 +9,27 @@ use crate::failure::{Cause, Failure, INTERNAL};
 use crate::outcome::Outcome;
 use crate::schema;
 
-/// What a tool's function may return: an [`Outcome`], a [`ToolResult`] as it is, or a `Result` of either. The attribute
-/// makes an `Outcome` of any other value.
+/// Types that a tool's function can return: an [`Outcome`], a [`ToolResult`], or a `Result` of either. The
+/// attribute wraps any other value in an `Outcome`.
 #[diagnostic::on_unimplemented(
     message = "a tool cannot return `{Self}`",
     label = "cannot be converted to a tool result",
     note = "the value of an `Outcome` must derive `serde::Serialize` and `schemars::JsonSchema`; an error must convert to `Failure`"
 )]
 pub trait Reply {
-    /// The schema of the structured content, if there is always some.
+    /// Returns the schema of the structured content, if every result has structured content.
     fn schema() -> Option<Value>;
 
     fn complete(self) -> CompletedCall;
 }
 
-/// The answer to a call, and what the log should know of it.
+/// The result of a call, with its failure for the log.
 pub struct CompletedCall {
     pub(crate) result: ToolResult,
     pub(crate) failure: Option<LoggedFailure>,
 }
 
-/// What the log should know of a failure.
+/// A failure as it is logged.
 pub(crate) struct LoggedFailure {
     pub(crate) error_type: String,
     pub(crate) error: String,
