@@ -1,10 +1,10 @@
-//! What stands in `#[tool(..)]`.
+//! Parses the options of `#[tool(..)]`.
 
 use syn::meta::ParseNestedMeta;
 use syn::parse::Parser;
 use syn::{Error, Expr, LitBool, LitStr, Result, Token, token};
 
-/// What `#[tool(..)]` says of a function.
+/// The options of `#[tool(..)]` on a function.
 #[derive(Default)]
 pub(crate) struct Attributes {
     pub(crate) name: Option<LitStr>,
@@ -18,7 +18,7 @@ pub(crate) struct Attributes {
     pub(crate) task: Option<Task>,
 }
 
-/// What `task(..)` says: that calls may become tasks, and how.
+/// The options of `task(..)`.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Task {
     pub(crate) is_required: bool,
@@ -127,13 +127,13 @@ fn set_task(slot: &mut Option<Task>, meta: &ParseNestedMeta<'_>) -> Result<()> {
     Ok(())
 }
 
-/// What `#[tool(..)]` says of a parameter.
+/// The default of a parameter.
 pub(crate) enum ParameterDefault {
     OfItsType,
     Given(Expr),
 }
 
-/// The default that an attribute of a parameter gives.
+/// Returns the default that an attribute of a parameter sets.
 pub(crate) fn parameter_default(attribute: &syn::Attribute) -> Result<Option<ParameterDefault>> {
     let mut default = None;
     attribute.parse_nested_meta(|meta| {

@@ -1,4 +1,4 @@
-//! Puts the tool together.
+//! Generates the code of a tool.
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{format_ident, quote, quote_spanned};
@@ -13,7 +13,7 @@ use crate::parameters::Parameters;
 use crate::returns::Returns;
 
 pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> Result<TokenStream> {
-    // What the item is stands after its attributes.
+    // The keyword of the item follows its attributes.
     let first_word = item.clone().into_iter().find(|token| matches!(token, TokenTree::Ident(_)));
     let function: ItemFn = match syn::parse2(item)? {
         Item::Fn(function) => function,
@@ -25,7 +25,7 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> Result<TokenS
     let returns = Returns::read(&function.sig.output)?;
 
     let (ident, visibility) = (&function.sig.ident, &function.vis);
-    // Of another name than the tool: a module may be called like the tool that it holds.
+    // The type has another name than the tool, because a module may have the name of its tool.
     let hidden = format_ident!("__tool_{}", ident.unraw());
     let (outer, inner): (Vec<&Attribute>, Vec<&Attribute>) = function
         .attrs
@@ -37,11 +37,11 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> Result<TokenS
     let declaration = declaration(ident, &attributes, &function.attrs, &returns);
     let (arguments, made) = parameters.arguments();
     let values = parameters.values();
-    // Where an error is about the function as a whole, its name is the token to point at.
+    // Errors about the whole function point at its name.
     let at_name = Span::call_site().located_at(ident.span());
     let reply = returns.reply(&quote_spanned!(at_name=> self.call(#values).await));
     let alias_check = returns.alias_check();
-    // The type of the arguments, where it is written.
+    // Errors about the arguments point at their type.
     let at_arguments = Span::call_site().located_at(parameters.arguments_span());
     let schema = quote_spanned!(at_arguments=> ::toolwire_toolkit::macro_support::arguments::<#arguments>());
     let read =
@@ -135,7 +135,7 @@ fn check_signature(signature: &Signature) -> Result<()> {
     Ok(())
 }
 
-/// The function itself, as `call`.
+/// Generates `call`, which runs the original function.
 fn call(
     function: &ItemFn,
     attributes: &[&Attribute],
@@ -221,7 +221,7 @@ fn option(value: Option<impl quote::ToTokens>) -> TokenStream {
     }
 }
 
-/// A procedural macro cannot warn by itself; what it marks as deprecated and then uses does.
+/// Generates warnings by using deprecated items, because a procedural macro cannot warn directly.
 fn warnings(ident: &Ident, written: &[Attribute], parameters: &Parameters) -> TokenStream {
     let mut warnings = TokenStream::new();
     let mut warn = |at: &Ident, note: String| {

@@ -1,7 +1,7 @@
-//! The other names that a struct's fields may be given under (`#[serde(alias = "..")]`), which schemas do not know.
+//! Finds the aliases of a struct's fields (`#[serde(alias = "..")]`), which its schema does not contain.
 //!
-//! Serde hands the names of all fields, aliases among them, to whoever reads the struct; and it complains of a field that comes
-//! twice by its own name. So each name that the schema does not know is offered twice.
+//! Serde passes the names of all fields, including aliases, to the deserializer, and a duplicate field is
+//! reported by its own name. So each name that is not in the schema is passed twice.
 
 use std::fmt;
 
@@ -11,8 +11,8 @@ use serde::de::{
 };
 use serde_json::Value;
 
-/// Each alias of the struct's fields, with the field's own name. Those of a struct with flattened parts are not found, and neither
-/// are those inside of a field.
+/// Returns each alias with the name of its field. Aliases of structs with flattened parts, and those inside
+/// of a field, are not found.
 pub(super) fn aliases<T: DeserializeOwned>(schema: &Value) -> Vec<(String, String)> {
     let Err(ProbeError::Fields(names)) = T::deserialize(Probe { names: &[], reports: true, depth: 0 }) else {
         return Vec::new();
@@ -30,8 +30,9 @@ pub(super) fn aliases<T: DeserializeOwned>(schema: &Value) -> Vec<(String, Strin
     found
 }
 
-/// The field whose names an alias stands among, where its value could not be tried: each field's names are in the order of the
-/// alphabet, its own among them, and the fields are in theirs. Where two could have it, neither has.
+/// Returns the field of an alias by its position, if its value could not be probed. The names of each field,
+/// including its own, are sorted, and fields are in order of declaration. Returns `None` if two fields are
+/// possible.
 fn neighbouring_field(
     names: &'static [&'static str],
     place: usize,
@@ -48,9 +49,9 @@ fn neighbouring_field(
 
 #[derive(Debug)]
 enum ProbeError {
-    /// Asked for first: the names of all fields.
+    /// The names of all fields.
     Fields(&'static [&'static str]),
-    /// A field, by its own name.
+    /// The own name of a duplicate field.
     DuplicateField(&'static str),
     Other,
 }
@@ -73,7 +74,7 @@ impl serde::de::Error for ProbeError {
     }
 }
 
-/// A struct with the fields of these names; inside of it, whatever is asked for.
+/// Deserializes a struct with fields of these names, and any value inside of it.
 #[derive(Clone, Copy)]
 struct Probe<'a> {
     names: &'a [&'a str],
@@ -81,7 +82,7 @@ struct Probe<'a> {
     depth: usize,
 }
 
-/// Types that contain themselves are not followed further.
+/// Limits the recursion into recursive types.
 const MAX_DEPTH: usize = 16;
 
 impl Probe<'_> {
@@ -143,7 +144,7 @@ impl<'de> Deserializer<'de> for Probe<'_> {
         _: &'static str,
         visitor: V,
     ) -> Result<V::Value, ProbeError> {
-        // A struct around the struct changes nothing.
+        // A newtype has the fields of the struct inside.
         visitor.visit_newtype_struct(Probe { depth: self.depth + 1, ..self })
     }
 
@@ -192,7 +193,7 @@ impl<'de> Deserializer<'de> for Probe<'_> {
     }
 }
 
-/// What is still to come of a list or of a struct.
+/// The remaining items of a list or names of a struct.
 struct ProbeItems<'a> {
     probe: Probe<'a>,
     names: &'a [&'a str],

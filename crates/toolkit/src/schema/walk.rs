@@ -1,8 +1,8 @@
-//! Where schemas stand inside a schema.
+//! Traversal of the schemas inside a schema.
 
 use serde_json::Value;
 
-/// Keywords that hold one schema.
+/// Keywords whose value is a schema.
 const SCHEMA_KEYWORDS: [&str; 11] = [
     "items",
     "additionalProperties",
@@ -17,14 +17,14 @@ const SCHEMA_KEYWORDS: [&str; 11] = [
     "contentSchema",
 ];
 
-/// Keywords that hold a list of schemas.
+/// Keywords whose value is a list of schemas.
 const SCHEMA_LIST_KEYWORDS: [&str; 4] = ["anyOf", "oneOf", "allOf", "prefixItems"];
 
-/// Keywords that hold schemas by name.
+/// Keywords whose value is a map of schemas.
 const SCHEMA_MAP_KEYWORDS: [&str; 5] =
     ["properties", "$defs", "definitions", "patternProperties", "dependentSchemas"];
 
-/// The schemas directly inside a schema; a property that is called like a keyword is a property.
+/// Returns the direct subschemas. A property with the name of a keyword is a property.
 pub(crate) fn subschemas(schema: &Value) -> Vec<&Value> {
     let Some(fields) = schema.as_object() else { return Vec::new() };
     let mut found = Vec::new();
@@ -40,7 +40,7 @@ pub(crate) fn subschemas(schema: &Value) -> Vec<&Value> {
     found
 }
 
-/// The schemas directly inside a schema, to be changed.
+/// Returns the direct subschemas for modification.
 pub(super) fn subschemas_mut(schema: &mut Value) -> Vec<&mut Value> {
     let Some(fields) = schema.as_object_mut() else { return Vec::new() };
     let mut found = Vec::new();
@@ -56,7 +56,7 @@ pub(super) fn subschemas_mut(schema: &mut Value) -> Vec<&mut Value> {
     found
 }
 
-/// Changes a schema and all schemas inside it, from the outside in.
+/// Applies a change to a schema and all its subschemas, outermost first.
 pub(crate) fn each(schema: &mut Value, change: &mut impl FnMut(&mut Value)) {
     change(schema);
     for inside in subschemas_mut(schema) {

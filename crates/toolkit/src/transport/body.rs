@@ -7,10 +7,10 @@ use http_body_util::BodyExt;
 
 use super::http::{HttpResponse, refusal};
 
-/// How much of a body that is refused anyway is read: a client that is still writing does not see the answer.
+/// How much of a rejected body is read. A client that is still writing would not see the response.
 const MAX_DRAINED_BYTES: u64 = 64 * 1024 * 1024;
 
-/// The whole body, or what to answer instead.
+/// Returns the complete body, or an error response.
 pub(super) async fn read_body<B>(body: B, largest: usize) -> Result<Bytes, HttpResponse>
 where
     B: Body<Data = Bytes>,
@@ -41,7 +41,7 @@ where
             (first, whole) = (Bytes::new(), BytesMut::new());
             continue;
         }
-        // Most bodies come in one piece, which is then not copied.
+        // Most bodies arrive in one piece, which is not copied.
         if first.is_empty() && whole.is_empty() {
             first = data;
         } else {

@@ -1,4 +1,4 @@
-//! The client at the other end of one call, in either era, and the running at which the call is attended to.
+//! The client of one call, for all protocol revisions, and the running call itself.
 
 #![expect(deprecated, reason = "the SDK marks what MCP 2026-07-28 deprecates; older clients still use it")]
 
@@ -28,34 +28,34 @@ use super::tasks::Task;
 use crate::client::{Client, ClientError, Form, FormReply, Level};
 use crate::wire;
 
-/// How much progress and how many log messages of one call may wait for a slow client; more are dropped.
+/// The maximum number of queued notifications of one call; further ones are dropped.
 const MAX_OUTBOX_MESSAGES: usize = 256;
 
-/// The client at the other end of one call. Most calls ask nothing of it, so nothing is worked out before it is needed.
+/// The client of one call. Everything is computed on demand, because most calls send nothing to the client.
 pub(super) struct Caller {
     context: Arc<RequestContext<RoleServer>>,
-    /// The least level the client wants to hear of.
+    /// The minimum log level that the client wants.
     level: Option<Level>,
     outbox: Outbox,
-    /// Where questions end the call; `None` where they are requests.
+    /// Set if questions end the call; `None` if they are requests.
     rounds: Option<Rounds>,
     lacking: Mutex<Option<ClientCapabilities>>,
     reply_timeout: Duration,
-    /// Where the call may become a task.
+    /// Set if the call may become a task.
     detaching: Option<Detaching>,
 }
 
-/// How a call becomes a task.
+/// The transition of a call to a task.
 #[derive(Default)]
 struct Detaching {
-    /// The tool says that it is time.
+    /// Notified when the tool requests the transition.
     wanted: Notify,
-    /// It was seen to, one way or the other.
+    /// Cancelled when the transition is accepted or refused.
     decided: CancellationToken,
     task: OnceLock<Arc<Task>>,
 }
 
-/// What waits to leave. A channel would set aside room for dozens of messages in each call.
+/// Queued notifications. A channel would allocate space for dozens of messages per call.
 #[derive(Default)]
 struct Outbox {
     waiting: Mutex<VecDeque<ServerNotification>>,
@@ -76,22 +76,22 @@ impl Outbox {
     }
 }
 
-/// Where one call is attended to: what it sends leaves in order, and its end is noticed however it comes.
+/// A running call. It sends notifications in order and detects every kind of end.
 pub(super) struct RunningCall {
     caller: Arc<Caller>,
-    /// Ours: the server will not wait any longer.
+    /// Cancelled when the server stops waiting for calls.
     abandoned: CancellationToken,
-    /// Ours to the tool. The SDK's own fires after each answer as well.
+    /// Passed to the tool. The token of the SDK is also cancelled after each response.
     cancelled: CancellationToken,
     _counted: TaskTrackerToken,
 }
 
-/// How a call ended.
+/// The end of a call.
 pub(super) enum CallEnd<T> {
     Done(T),
-    /// With questions to the client.
+    /// The call ended with questions to the client.
     InputRequired,
-    /// Not yet: it wants to go on as a task.
+    /// The call continues as a task.
     Detaching,
     Cancelled,
     Panicked,
@@ -121,7 +121,7 @@ impl RunningCall {
         }
     }
 
-    /// For a call that may become a task.
+    /// Allows the call to become a task.
     pub(super) fn detachable(mut self) -> RunningCall {
         let caller = Arc::get_mut(&mut self.caller).expect("nobody was told of the caller yet");
         caller.detaching = Some(Detaching::default());
@@ -132,7 +132,7 @@ impl RunningCall {
         &self.caller
     }
 
-    /// What tells the tool that nobody waits for it.
+    /// Returns the token that notifies the tool of cancellation.
     pub(super) fn cancelled(&self) -> CancellationToken {
         self.cancelled.clone()
     }
@@ -142,7 +142,7 @@ impl RunningCall {
         crate::Context::new(request, self.caller.clone(), self.cancelled.clone())
     }
 
-    /// Whether the request is of the era in which questions end the call.
+    /// Whether questions end the call (MCP 2026-07-28).
     pub(super) fn is_modern(&self) -> bool {
         self.caller.rounds.is_some()
     }
@@ -151,7 +151,7 @@ impl RunningCall {
         self.caller.rounds.as_ref()
     }
 
-    /// What the client would have to be capable of for the call to succeed.
+    /// Returns the client capabilities that the call needed but the client lacks.
     pub(super) fn lacking(&self) -> Option<ClientCapabilities> {
         self.caller.lacking()
     }
@@ -174,7 +174,7 @@ impl RunningCall {
         let mut work = std::pin::pin!(AssertUnwindSafe(work).catch_unwind());
         let mut asked = std::pin::pin!(asked);
         let end = loop {
-            // In this order: of questions asked at the same time, all are put before the call ends.
+            // The order matters: all questions asked at the same time are collected before the call ends.
             tokio::select! {
                 biased;
                 () = caller.context.ct.cancelled() => break CallEnd::Cancelled,
@@ -200,7 +200,7 @@ impl RunningCall {
 }
 
 impl Caller {
-    /// Sends what waits; `false` when the client no longer wants to hear.
+    /// Sends queued notifications. Returns `false` if the client cancelled the request.
     async fn send_all(&self) -> bool {
         while let Some(message) = self.outbox.take() {
             tokio::select! {
@@ -216,7 +216,7 @@ impl Caller {
         true
     }
 
-    /// Decides whether the call goes on as a task, and lets the tool go on.
+    /// Decides whether the call continues as a task, and resumes the tool.
     pub(super) fn decide(&self, task: Option<Arc<Task>>) {
         let Some(detaching) = &self.detaching else { return };
         if let Some(task) = task {
@@ -237,7 +237,7 @@ impl Caller {
         self.context.client_capabilities().unwrap_or_default()
     }
 
-    /// Puts a question: beside the task, by ending the call, or as a request of its own.
+    /// Asks the client: attached to the task, by ending the call, or as a request.
     async fn ask<T>(
         &self,
         key: Option<&str>,
@@ -253,7 +253,7 @@ impl Caller {
         if let Some(rounds) = &self.rounds {
             return match rounds.ask(key, method, &params, &read) {
                 Some(answer) => Ok(answer),
-                // The running ends the call now, and with it this wait.
+                // The running call ends now and drops this future.
                 None => std::future::pending().await,
             };
         }
@@ -282,7 +282,7 @@ impl Caller {
         let declared = self.capabilities().elicitation;
         let declared = declared.as_ref();
         let can = match &form {
-            // A client that says nothing more than `elicitation` means forms.
+            // `elicitation` without details means forms.
             Form::Fields { .. } => declared.is_some_and(|can| can.form.is_some() || can.url.is_none()),
             Form::Url { .. } => declared.is_some_and(|can| can.url.is_some()),
         };
@@ -317,7 +317,7 @@ impl Client for Caller {
     }
 
     fn log(&self, level: Level, logger: &str, data: Value) {
-        // Beside a task there is no place for log messages.
+        // Tasks have no log messages.
         if self.level.is_none_or(|least| level < least) || self.task().is_some() {
             return;
         }

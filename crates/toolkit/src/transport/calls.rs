@@ -1,4 +1,4 @@
-//! Calls of tools, and those that become tasks.
+//! Tool calls, including those that become tasks.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use super::tasks::{Task, TaskRefusal, Work};
 use crate::tasks::{TaskStart, TaskSupport};
 use crate::wire::{self, Outgoing};
 
-/// In the range that JSON-RPC leaves to servers.
+/// In the range that JSON-RPC reserves for servers.
 const TOO_MANY_TASKS: ErrorCode = ErrorCode(-32000);
 
 impl Connection {
@@ -42,7 +42,7 @@ impl Connection {
         };
         let CallToolRequestParams { name, arguments, input_responses, request_state, .. } = request;
         let arguments = OriginalArguments::of(&context).or(arguments);
-        // Kept for the questions: the tool takes the arguments themselves.
+        // Cloned to bind questions to the request, because the tool consumes the arguments.
         let kept = is_modern(&context).then(|| arguments.clone()).flatten();
         let bound = RequestBinding { method: "tools/call", name: &name, arguments: kept.as_ref() };
         let Some(support) = support else {
@@ -55,7 +55,7 @@ impl Connection {
             });
         };
         let of_request = context.clone();
-        // The place among the requests stays with the request: a task may outlast it.
+        // The permit stays with the request, because a task may outlive it.
         context.extensions.clear();
         let context = Arc::new(context);
         let running =
@@ -64,7 +64,7 @@ impl Connection {
         self.call_with_task(&of_request, running, &bound, work, support).await
     }
 
-    /// A call that can go on without its request.
+    /// Returns a call that can continue without its request.
     fn work(&self, running: &RunningCall, name: &str, arguments: Option<Map<String, Value>>) -> Work {
         let (shared, caller, ours) = (self.shared.clone(), running.caller().clone(), running.context());
         let name = name.to_owned();
@@ -160,7 +160,7 @@ impl Connection {
         Ok(typed.into())
     }
 
-    /// How a task is.
+    /// Responds with the status of a task.
     pub(super) fn task(
         &self,
         id: &str,
@@ -172,7 +172,7 @@ impl Connection {
     }
 }
 
-/// What a call comes to, whether it is answered at once or later.
+/// Returns the final result of a call, for a response or for a task.
 fn final_result(
     name: &str,
     result: Result<ToolResult, CallError>,
@@ -192,7 +192,7 @@ fn final_result(
     })
 }
 
-/// Tasks are an extension of the newer era; the tasks of 2025-11-25 were another thing.
+/// Tasks are an extension of MCP 2026-07-28; the tasks of 2025-11-25 are different.
 fn knows_tasks(context: &RequestContext<RoleServer>) -> bool {
     is_modern(context) && context.client_capabilities().is_some_and(|can| can.supports_tasks())
 }

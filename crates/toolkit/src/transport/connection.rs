@@ -1,4 +1,4 @@
-//! One connection: what its requests have in common.
+//! One connection: state shared by its requests.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,10 +22,10 @@ use crate::wire;
 /// One connection; over stateless HTTP, one request.
 pub(crate) struct Connection {
     pub(super) shared: Arc<Shared>,
-    /// The least level of log messages that the client wants, where it says so once for all.
+    /// The minimum log level, if the client sets it once for the connection.
     pub(super) level: Mutex<Level>,
     pub(super) subscribed: Subscribed,
-    /// Opened before a subscription is acknowledged, so that nothing is missed from then on.
+    /// Created before a subscription is acknowledged, so that no later change is missed.
     pub(super) opened: Mutex<VecDeque<broadcast::Receiver<Change>>>,
     pub(super) ended: CancellationToken,
     _ends: DropGuard,
@@ -44,7 +44,7 @@ impl Connection {
         }
     }
 
-    /// A running for a request that may lead to questions. `state` is bound to what `request` makes of it.
+    /// Starts a request that may lead to questions. `state` must have been issued for `request`.
     pub(super) fn start_call(
         &self,
         context: &Arc<RequestContext<RoleServer>>,
@@ -73,7 +73,8 @@ impl Connection {
         Ok(RunningCall::new(context, level, rounds, &self.shared))
     }
 
-    /// RawResponses with JSON as it is. What the SDK is given then never leaves.
+    /// Responds with raw JSON. The typed response that the SDK receives is a placeholder and is replaced
+    /// before sending.
     pub(super) fn respond(&self, context: &RequestContext<RoleServer>, mut answer: Map<String, Value>) {
         if is_modern(context) {
             answer.entry("resultType").or_insert_with(|| json!("complete"));
@@ -82,7 +83,7 @@ impl Connection {
         answers.put(context.id.clone(), answer);
     }
 
-    /// A list, or contents, that clients may keep for a while.
+    /// Responds with a list or with contents, which clients may cache.
     pub(super) fn respond_cacheable(&self, context: &RequestContext<RoleServer>, key: &str, value: Value) {
         let mut answer = Map::from_iter([(key.to_owned(), value)]);
         if is_modern(context) {
@@ -105,7 +106,7 @@ impl Connection {
     }
 }
 
-/// What a `requestState` belongs to.
+/// The request that a `requestState` is bound to.
 pub(super) struct RequestBinding<'a> {
     pub(super) method: &'static str,
     pub(super) name: &'a str,
@@ -114,14 +115,14 @@ pub(super) struct RequestBinding<'a> {
 
 impl RequestBinding<'_> {
     fn to_bytes(&self) -> Vec<u8> {
-        // The order of keys is not the client's promise.
+        // Clients may change the order of keys.
         let arguments: Option<BTreeMap<&String, &Value>> =
             self.arguments.map(|arguments| arguments.iter().collect());
         json!([self.method, self.name, arguments]).to_string().into_bytes()
     }
 }
 
-/// Whether the request is of the era without sessions and without requests to the client.
+/// Whether the revision has neither sessions nor requests to the client (2026-07-28 or later).
 pub(super) fn is_modern(context: &RequestContext<RoleServer>) -> bool {
     context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28)
 }
@@ -134,7 +135,7 @@ pub(super) fn panicked() -> ErrorData {
     ErrorData::internal_error("internal server error", None)
 }
 
-/// There is one page, and no cursor leads to another.
+/// Rejects a cursor: lists have one page.
 pub(super) fn reject_cursor(request: Option<PaginatedRequestParams>) -> Result<(), ErrorData> {
     match request.and_then(|request| request.cursor) {
         None => Ok(()),

@@ -1,4 +1,4 @@
-//! MCP's requests, each handed to where it is answered.
+//! Dispatches MCP's requests.
 
 #![expect(deprecated, reason = "the SDK marks what MCP 2026-07-28 deprecates; older clients still use it")]
 
@@ -20,7 +20,8 @@ use serde_json::Value;
 use super::connection::{Connection, is_modern, reject_cursor};
 use crate::wire;
 
-/// What is asked with parameters in every revision. A request of these that the SDK cannot read has the wrong ones.
+/// Methods that have parameters in every revision. If the SDK cannot parse such a request, its parameters are
+/// invalid.
 const WITH_PARAMETERS: [&str; 4] = ["tools/call", "prompts/get", "resources/read", "completion/complete"];
 
 impl ServerHandler for Connection {

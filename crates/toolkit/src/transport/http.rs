@@ -1,8 +1,8 @@
-//! Streamable HTTP as a service: sessions for older clients, single requests for newer ones, on one address.
+//! Streamable HTTP as a service on one URL: sessions for older clients, single requests for newer ones.
 //!
-//! The SDK tells the eras apart and checks hosts, origins and headers. Around it stands what a server in the open needs:
-//! bodies are read within a size and a time, there is a limit to what is answered at once, and what is over the limit is
-//! told to come back rather than kept waiting.
+//! The SDK distinguishes the revisions and checks hosts, origins and headers. This module adds limits for
+//! public servers: on the size of bodies, on the time to read them, and on concurrent requests. Requests over
+//! the limit are rejected with `Retry-After` instead of queued.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -35,29 +35,31 @@ use super::sessions::Sessions;
 use super::shared::Shared;
 use crate::server::Server;
 
-/// How a server is served over HTTP. The default is for clients on the same machine.
+/// Options of the HTTP transport. The defaults are for clients on the same machine.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct HttpOptions {
-    /// The hosts that requests may name, with or without a port; others are refused with 403. An empty list allows all.
+    /// The allowed `Host` values, with or without a port; others get 403. An empty list allows all.
     pub hosts: Vec<String>,
-    /// The web pages that may send requests, as `https://place.example:443` or with `:*` for any port; others are refused
-    /// with 403. Requests that come from no page have no origin and need none.
+    /// The allowed origins of web pages, such as `https://place.example:443`, or with `:*` for any port;
+    /// others get 403. Requests without an origin do not come from a web page and are allowed.
     pub origins: Vec<String>,
-    /// Larger bodies are refused with 413.
+    /// The maximum size of a body; larger ones get 413.
     pub max_body_bytes: usize,
-    /// Slower ones are refused with 408; also how long a connection has to say what it wants.
+    /// The time to read a body; slower requests get 408. It is also the time to read the headers of a
+    /// connection.
     pub read_timeout: Duration,
-    /// How many requests are answered at once; more are refused with 503.
+    /// The maximum number of concurrent requests; more get 503.
     pub max_requests: usize,
-    /// Whether clients before 2026-07-28 get a session. Without sessions each of their requests stands alone, so that it may
-    /// reach any of several processes; they can then be asked nothing, and are told of no changes.
+    /// Whether clients before 2026-07-28 get a session. Without sessions their requests are independent, so
+    /// that any of several processes can handle them. Such clients cannot be asked questions or notified of
+    /// changes.
     pub sessions: bool,
-    /// How many may wait for changes at the same time, and how many sessions there may be.
+    /// The maximum number of sessions, and of clients that listen for changes.
     pub max_sessions: usize,
-    /// A session in which nothing happens for this long ends, and with it whatever it was still waiting for.
+    /// A session ends after this time without activity, with everything it was waiting for.
     pub session_idle: Duration,
-    /// How often a silent stream says that it is alive.
+    /// The interval of keep-alive messages on an idle stream.
     pub keep_alive: Duration,
 }
 
@@ -88,19 +90,19 @@ impl Default for HttpOptions {
 
 pub(super) type HttpResponse = Response<BoxBody<Bytes, Infallible>>;
 
-/// A server as a `tower` service, to be mounted at a path. Clones are the same server.
+/// A server as a `tower` service, to be mounted at a path. Clones share the server.
 #[derive(Clone)]
 pub struct HttpService {
     inner: Arc<Inner>,
 }
 
 struct Inner {
-    /// RawResponses with JSON where one message is all there is to say.
+    /// Responds with JSON if the response is a single message.
     sdk: StreamableHttpService<Connection, Sessions>,
-    /// RawResponses with a stream, for those who would rather have one.
+    /// Responds with a stream, for clients that prefer one.
     streaming: StreamableHttpService<Connection, Sessions>,
     sessions: Arc<Sessions>,
-    /// Sessions that are being opened.
+    /// The number of sessions that are being opened.
     opening: AtomicUsize,
     shared: Arc<Shared>,
     options: HttpOptions,
@@ -109,15 +111,15 @@ struct Inner {
     refusing: CancellationToken,
     /// Ends all streams.
     ended: CancellationToken,
-    /// Ends tasks that nobody can ask for any longer.
+    /// Ends the tasks, which no client can reach any more.
     _tasks_end: DropGuard,
 }
 
-/// A server as a service, for an application that has an HTTP server already.
+/// Creates a service for an application that already has an HTTP server.
 ///
 /// # Errors
 ///
-/// When the system provides no random bytes.
+/// If the system provides no random bytes.
 pub fn http_service(server: Server, options: HttpOptions) -> Result<HttpService, ServeError> {
     let shared = Shared::new(server)?;
     let ended = CancellationToken::new();
@@ -128,7 +130,7 @@ pub fn http_service(server: Server, options: HttpOptions) -> Result<HttpService,
         .enforce_origin_validation()
         .with_legacy_session_mode(options.sessions)
         .with_sse_keep_alive(Some(options.keep_alive))
-        // The body that the SDK gets was read and measured here.
+        // The size of the body was checked before it reaches the SDK.
         .with_max_request_body_bytes(usize::MAX)
         .with_cancellation_token(ended.clone());
     let service = |with_json: bool| {
@@ -157,7 +159,7 @@ pub fn http_service(server: Server, options: HttpOptions) -> Result<HttpService,
 }
 
 impl HttpService {
-    /// RawResponses one request.
+    /// Handles one request.
     pub async fn handle<B>(&self, request: Request<B>) -> HttpResponse
     where
         B: Body<Data = Bytes> + Send + 'static,
@@ -166,17 +168,17 @@ impl HttpService {
         self.inner.handle(request).await
     }
 
-    /// Refuses new requests with 503, finishes those in flight, and ends all sessions. After `grace_period` what is still in
-    /// flight is cancelled.
+    /// Rejects new requests with 503, finishes running ones, and ends all sessions. Requests that run longer
+    /// than `grace_period` are cancelled.
     pub async fn shutdown(&self, grace_period: Duration) {
         let inner = &self.inner;
         inner.refusing.cancel();
         inner.shared.closing.cancel();
         let all = u32::try_from(inner.options.max_requests).unwrap_or(u32::MAX);
-        // Every permit is back when every response has left.
+        // All permits are available when all responses have been sent.
         let finished = async {
             let _ = inner.requests.acquire_many(all).await;
-            // Tasks have no request any longer, and are calls in flight all the same.
+            // Tasks have no request any more, but they are running calls too.
             inner.shared.answering.close();
             inner.shared.answering.wait().await;
         };
@@ -220,10 +222,10 @@ impl Inner {
             return unavailable("the server is shutting down");
         }
         if request.method() != Method::POST {
-            // A stream that waits for news, or the end of a session: neither has a body, and sessions are counted.
+            // A stream of changes, or the end of a session: neither has a body, and sessions are counted.
             return self.sdk.handle(request.map(|_| Full::<Bytes>::default())).await;
         }
-        // The SDK refuses a request whose header says another method than its body.
+        // The SDK rejects a request whose header names another method than its body.
         let listens = header_is(request.headers(), "mcp-method", "subscriptions/listen");
         let limit = if listens { &self.listeners } else { &self.requests };
         let Ok(permit) = limit.clone().try_acquire_owned() else {
@@ -258,7 +260,7 @@ impl Inner {
         body: Bytes,
         permit: Arc<OwnedSemaphorePermit>,
     ) -> HttpResponse {
-        // In a session a call goes on when its connection is lost: it keeps its place until it has ended.
+        // In a session a call continues when its connection is lost, so it holds the permit until it ends.
         parts.extensions.insert(permit.clone());
         let says_json = parts
             .headers
@@ -278,7 +280,7 @@ impl Inner {
         };
         let sdk = if prefers_stream(&parts.headers) { &self.streaming } else { &self.sdk };
         let response = sdk.handle(Request::from_parts(parts, Full::new(seen))).await;
-        // The SDK's word for a body that is no message, where the header is as it should be.
+        // The SDK responds with this status to a body that is not a message, even if the header is correct.
         if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE && says_json {
             return match serde_json::from_slice::<Value>(&body) {
                 Ok(_) => refusal(StatusCode::BAD_REQUEST, -32600, "the body is not an MCP message"),
@@ -288,7 +290,7 @@ impl Inner {
         finish_response(response, responses, permit).await
     }
 
-    /// RawResponses each request of a batch, all of them on one stream.
+    /// Handles each request of a batch, with all responses on one stream.
     async fn handle_batch(
         &self,
         mut parts: Parts,
@@ -299,7 +301,7 @@ impl Inner {
             Ok(pieces) => pieces,
             Err(why) => return refusal(StatusCode::BAD_REQUEST, -32600, &why),
         };
-        // Each of its requests takes a place of its own.
+        // Each request needs its own permit.
         match permit.semaphore().clone().try_acquire_many_owned(pieces.len() as u32 - 1) {
             Ok(others) => permit.merge(others),
             Err(_) => return unavailable("too many requests at once"),
@@ -320,7 +322,7 @@ impl Inner {
                 Err(_) => event_of_refusal(&piece, "not an MCP message"),
                 Ok(_) => self.handle_message(parts.clone(), piece.into(), permit.clone()).await,
             };
-            // What is refused is not the message but whoever sent it, so it is the same for all of them.
+            // Such an error concerns the client and not the message, so it is the same for all messages.
             if !response.status().is_success() {
                 return response;
             }
@@ -336,7 +338,7 @@ impl Inner {
         event_stream(StreamBody::new(futures::stream::select_all(streams)).boxed())
     }
 
-    /// Room for one more session, while it is opened; `None` when there is none.
+    /// Reserves a place for one more session while it is opened; `None` if the limit is reached.
     async fn open(&self) -> Option<Opening<'_>> {
         let opening = Opening(&self.opening);
         let others = self.opening.fetch_add(1, Ordering::SeqCst);
@@ -352,13 +354,13 @@ impl Drop for Opening<'_> {
     }
 }
 
-/// Whether only `initialize` can be meant: the client names no session, and no revision without them.
+/// Whether the request can only be `initialize`: it names no session, and no revision without sessions.
 fn opens_session(headers: &HeaderMap) -> bool {
     let revision = headers.get("mcp-protocol-version").and_then(|value| value.to_str().ok());
     !headers.contains_key("mcp-session-id") && revision.is_none_or(|revision| revision < "2026-07-28")
 }
 
-/// Whether a stream stands before JSON in what the client accepts. It has to accept both.
+/// Whether the client prefers a stream over JSON, by the order of its `Accept` header.
 fn prefers_stream(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let kinds =
@@ -368,7 +370,7 @@ fn prefers_stream(headers: &HeaderMap) -> bool {
     first == Some("text/event-stream")
 }
 
-/// Whether the client speaks the one revision that has batches. It had no header for it yet.
+/// Whether the client may use the only revision with batches, which did not yet have this header.
 fn has_batches(headers: &HeaderMap) -> bool {
     !headers.contains_key("mcp-protocol-version")
         || header_is(headers, "mcp-protocol-version", batch::REVISION)
@@ -392,7 +394,7 @@ pub(super) fn refusal(status: StatusCode, code: i64, message: &str) -> HttpRespo
     response
 }
 
-/// The refusal of one message of a batch, as an response among those to the others.
+/// Returns the error of one message of a batch as an event.
 fn event_of_refusal(message: &str, why: &str) -> HttpResponse {
     let body = envelope::refusal(message.as_bytes(), ErrorCode::INVALID_REQUEST, why);
     event_stream(Full::new(Bytes::from(format!("data: {body}\n\n"))).boxed())

@@ -1,7 +1,7 @@
-//! Messages as lines of a stream.
+//! A transport with one message per line.
 //!
-//! The SDK has such a transport too, but it drops lines that it cannot read, and the client waits in vain; and it writes them
-//! to the log, whatever is in them. Here each gets an answer, under its id where that can be found.
+//! The SDK's own transport drops lines that it cannot parse, so the client waits forever, and it logs their
+//! contents. Here each line gets a response, with its id if that can be found.
 
 use std::collections::VecDeque;
 use std::io;
@@ -23,7 +23,7 @@ use super::envelope::refusal;
 use super::redaction::redact_secrets;
 use super::shared::Shared;
 
-/// A longer line is refused; until its end is seen, it is passed over.
+/// Longer lines are rejected; the rest of the line is skipped.
 pub(super) const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
@@ -31,15 +31,15 @@ const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 /// A stream of lines, one message in each.
 pub(super) struct Lines<R, W> {
     input: BufReader<R>,
-    /// What has been read of the next line. It stays when a wait for the rest is given up.
+    /// The bytes of the next line so far. They are retained if reading is cancelled.
     line: Vec<u8>,
     is_too_long: bool,
-    /// What a batch holds beside the message that was taken from it.
+    /// The remaining messages of a batch.
     messages: VecDeque<ClientJsonRpcMessage>,
-    /// Whether the client opened with the revision that has batches.
+    /// Whether the client negotiated the revision with batches.
     has_batches: bool,
     batches: Arc<Lock<Batches>>,
-    /// RawResponses to lines that are no messages, and to batches that nothing is done for any longer.
+    /// Responses to invalid lines, and to batches that are already finished.
     refusals: VecDeque<Value>,
     is_flushing: bool,
     output: Arc<Mutex<Option<Output<W>>>>,
@@ -48,7 +48,7 @@ pub(super) struct Lines<R, W> {
 
 struct Output<W> {
     inner: W,
-    /// What has not left yet. It stays when a wait is given up, so that no line is cut.
+    /// Unsent bytes. They are retained if sending is cancelled, so that no line is truncated.
     waiting: BytesMut,
 }
 
@@ -69,7 +69,7 @@ impl<R: AsyncRead + Unpin, W> Lines<R, W> {
         }
     }
 
-    /// Reads until `line` is one line; `false` when there are no more.
+    /// Reads a line into `line`. Returns `false` at the end of the input.
     async fn read_line(&mut self) -> io::Result<bool> {
         loop {
             let available = self.input.fill_buf().await?;
@@ -89,7 +89,7 @@ impl<R: AsyncRead + Unpin, W> Lines<R, W> {
         }
     }
 
-    /// Takes the messages out of `line`, which is then empty for the next one; a line that holds none leaves a refusal.
+    /// Parses the messages in `line` and clears it. An invalid line produces an error response.
     fn take_messages(&mut self) {
         let line = std::mem::take(&mut self.line);
         let text = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&line).trim_ascii();
@@ -104,7 +104,7 @@ impl<R: AsyncRead + Unpin, W> Lines<R, W> {
                 Err(refusal) => self.refusals.extend(refusal),
             }
         }
-        // Its room is used again, unless it is unusually large.
+        // The buffer is reused, unless it is unusually large.
         if line.capacity() <= 64 * 1024 {
             self.line = line;
             self.line.clear();
@@ -118,7 +118,7 @@ impl<R: AsyncRead + Unpin, W> Lines<R, W> {
                     self.has_batches = opening.params.protocol_version.as_str() == batch::REVISION;
                 }
             }
-            // A request that is given up is not answered, and the others of its batch are not to wait for it.
+            // A cancelled request gets no response, so its batch must not wait for it.
             JsonRpcMessage::Notification(notification) => {
                 if let ClientNotification::CancelledNotification(given_up) = &notification.notification
                     && let Some(id) = &given_up.params.request_id
@@ -167,7 +167,7 @@ fn locked(batches: &Lock<Batches>) -> std::sync::MutexGuard<'_, Batches> {
     batches.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The request that a message answers.
+/// Returns the id of the request that a message responds to.
 fn answered(message: &ServerJsonRpcMessage) -> Option<&RequestId> {
     match message {
         JsonRpcMessage::Response(response) => Some(&response.id),
@@ -176,7 +176,7 @@ fn answered(message: &ServerJsonRpcMessage) -> Option<&RequestId> {
     }
 }
 
-/// The message in a line; or the refusal of what is none, unless it wants no answer.
+/// Parses a message. An invalid one produces an error response, unless it is a notification.
 fn message(text: &[u8], shared: &Shared) -> Result<ClientJsonRpcMessage, Option<Value>> {
     let (read, original): (serde_json::Result<ClientJsonRpcMessage>, _) =
         match redact_secrets(&shared.server, text) {
@@ -192,7 +192,7 @@ fn message(text: &[u8], shared: &Shared) -> Result<ClientJsonRpcMessage, Option<
         }
         Err(_) => Err(match serde_json::from_slice::<Value>(text) {
             Ok(Value::Object(fields)) if fields.contains_key("method") && !fields.contains_key("id") => {
-                // A notification that nobody knows, as newer clients may send.
+                // Newer clients may send unknown notifications.
                 tracing::debug!("ignored an unknown notification");
                 None
             }
@@ -225,7 +225,7 @@ where
     R: AsyncRead + Send + Unpin,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    /// Sends the refusals, also those whose sending was given up half-way.
+    /// Sends pending error responses, including those whose sending was interrupted.
     async fn refuse(&mut self) -> io::Result<()> {
         if self.refusals.is_empty() && !self.is_flushing {
             return Ok(());

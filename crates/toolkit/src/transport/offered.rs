@@ -1,4 +1,4 @@
-//! What is offered beside tools: prompts, resources, and what completes their arguments.
+//! Handles requests for prompts, resources and completions.
 
 use std::sync::Arc;
 
@@ -159,7 +159,7 @@ impl Connection {
         request: CompleteRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
-        /// MCP allows no more in one answer.
+        /// The maximum number of values in one response, by MCP.
         const MAX_COMPLETIONS: usize = 100;
         if self.shared.info.capabilities.completions.is_none() {
             return Err(ErrorData::method_not_found::<CompleteRequestMethod>());

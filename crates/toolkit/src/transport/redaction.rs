@@ -1,7 +1,7 @@
-//! Keeps secret arguments from the SDK, which writes every message that it handles to the log.
+//! Hides secret arguments from the SDK, which logs every message that it handles.
 //!
-//! Below the SDK the arguments of a call are replaced for what the log may see, and laid beside the message; the call takes
-//! them from there.
+//! Before the SDK sees a message, its arguments are replaced by redacted ones. The originals are attached to
+//! the message, and the call reads them from there.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use serde_json::{Map, Value};
 use crate::secret::{has_secrets, redacted};
 use crate::server::Server;
 
-/// The arguments of a call as they came. It has no `Debug`: nothing can show them by accident.
+/// The original arguments of a call. It has no `Debug`, so that they cannot be logged by accident.
 #[derive(Clone)]
 pub(super) struct OriginalArguments(Arc<Map<String, Value>>);
 
 impl OriginalArguments {
-    /// What is laid beside a request, by its connection or by its own place.
+    /// Returns the original arguments attached to a request, by its connection or by HTTP.
     pub(super) fn of(context: &RequestContext<RoleServer>) -> Option<Map<String, Value>> {
         let parts = context.extensions.get::<http::request::Parts>();
         let of_request = || parts.and_then(|parts| parts.extensions.get::<OriginalArguments>());
@@ -27,7 +27,7 @@ impl OriginalArguments {
     }
 }
 
-/// A message whose secrets are hidden, and what they were; `None` when it may be seen as it is.
+/// Returns a redacted message and the original arguments; `None` if nothing has to be redacted.
 pub(super) fn redact_secrets(server: &Server, message: &[u8]) -> Option<(Value, Option<OriginalArguments>)> {
     if !server.may_have_secrets() {
         return None;
@@ -37,7 +37,7 @@ pub(super) fn redact_secrets(server: &Server, message: &[u8]) -> Option<(Value, 
         return None;
     }
     let Some(params) = message.get_mut("params").and_then(Value::as_object_mut) else {
-        // No call that could be made; whatever stands there is not for the log.
+        // Not a valid call; its parameters must not be logged.
         message["params"] = Value::Null;
         return Some((message, None));
     };
@@ -49,7 +49,7 @@ pub(super) fn redact_secrets(server: &Server, message: &[u8]) -> Option<(Value, 
     let arguments = params.get_mut("arguments")?;
     let seen = match &schema {
         Some(schema) => redacted(arguments, schema),
-        // The secrets of a tool, perhaps, under a name that is not quite its own.
+        // The name may be a misspelling of a tool with secrets.
         None => Value::Object(Map::new()),
     };
     let original = match std::mem::replace(arguments, seen) {

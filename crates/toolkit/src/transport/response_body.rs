@@ -1,4 +1,4 @@
-//! What leaves over HTTP: the responses themselves in place of the SDK's stand-ins, counted until their last byte is gone.
+//! HTTP response bodies: inserts raw responses and counts a request until its last byte is sent.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -15,7 +15,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::http::HttpResponse;
 use super::raw_responses::RawResponses;
 
-/// The response with its responses replaced, and counted until its last byte has left.
+/// Inserts the raw responses and holds the permit until the last byte is sent.
 pub(super) async fn finish_response(
     response: HttpResponse,
     responses: RawResponses,
@@ -76,7 +76,7 @@ impl Body for CountedBody {
     }
 }
 
-/// The SDK writes one event per frame, and its data in one line.
+/// Replaces the placeholder in an event. The SDK writes one event per frame, with its data in one line.
 fn replace_in_event(responses: &RawResponses, event: Bytes) -> Bytes {
     const DATA: &[u8] = b"data: ";
     let mut replaced = Vec::new();

@@ -1,8 +1,9 @@
-//! Questions to clients that can only be asked by ending the call (MCP 2026-07-28).
+//! Questions that are asked by ending the call (MCP 2026-07-28).
 //!
-//! A tool that asks is dropped, the call ends with its questions, and the client makes the call again with the answers. The
-//! tool then runs anew, and each question it asks again finds its answer. RawResponses of earlier rounds travel in
-//! `requestState`, signed and bound to the request, since the client sends those of the last round only.
+//! The future of a tool that asks is dropped, the call ends with its questions, and the client repeats the
+//! call with the replies. The tool runs again, and each repeated question finds its reply. The client sends
+//! only the replies of the last round; those of earlier rounds are in `requestState`, signed and bound to the
+//! request.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -12,11 +13,11 @@ use rmcp::model::{RequestStateCodec, SealOptions};
 use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
 
-/// The answers that came with a request, and the questions that it leads to.
+/// The replies in a request, and the questions that it leads to.
 pub(super) struct Rounds {
     answers: BTreeMap<String, Value>,
     asked: Mutex<RoundQuestions>,
-    /// Told when a question has no answer yet.
+    /// Notified when a question has no reply yet.
     pub(super) open: Notify,
 }
 
@@ -26,12 +27,12 @@ struct RoundQuestions {
     open: Map<String, Value>,
 }
 
-/// What was echoed is not what was handed out for this request.
+/// The `requestState` was not issued for this request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct InvalidState;
 
 impl Rounds {
-    /// `request` is what the state was bound to: what is asked for, and with which arguments.
+    /// `request` identifies the request that the state is bound to, including its arguments.
     pub(super) fn new(
         responses: Option<BTreeMap<String, Value>>,
         state: Option<&str>,
@@ -46,7 +47,7 @@ impl Rounds {
         Ok(Rounds { answers, asked: Mutex::default(), open: Notify::new() })
     }
 
-    /// The answer to a question, if there is one that `read` can read; else the question is put.
+    /// Returns the reply to a question if `read` accepts it; otherwise records the question as open.
     pub(super) fn ask<T>(
         &self,
         key: Option<&str>,
@@ -65,12 +66,12 @@ impl Rounds {
         answer
     }
 
-    /// Whether a question has no answer yet.
+    /// Whether a question has no reply yet.
     pub(super) fn has_questions(&self) -> bool {
         !self.asked.lock().unwrap_or_else(PoisonError::into_inner).open.is_empty()
     }
 
-    /// The result that puts the open questions.
+    /// Returns the result with the open questions.
     pub(super) fn questions(
         &self,
         request: &[u8],
@@ -78,7 +79,7 @@ impl Rounds {
         reply_timeout: Duration,
     ) -> Map<String, Value> {
         let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        // An answer that could not be read is asked for again, and so not kept.
+        // An invalid reply is requested again, so it is not retained.
         let answers: BTreeMap<&String, &Value> =
             self.answers.iter().filter(|(key, _)| !asked.open.contains_key(*key)).collect();
         let options = SealOptions::new().associated_data(request).ttl(reply_timeout);

@@ -1,4 +1,5 @@
-//! The sessions of clients before 2026-07-28, with their answers replaced before they are kept for a client that comes back.
+//! Sessions of clients before 2026-07-28. Raw responses are inserted before the SDK stores messages for
+//! reconnecting clients.
 
 use std::sync::Arc;
 use std::time::Duration;

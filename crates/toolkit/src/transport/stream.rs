@@ -1,4 +1,4 @@
-//! Over a stream of lines: standard input and output, a pipe, or memory.
+//! Serving over a stream of lines: standard input and output, a pipe, or memory.
 
 use std::time::Duration;
 
@@ -14,18 +14,18 @@ use super::raw_responses::{Closing, RawResponseTransport};
 use super::shared::Shared;
 use crate::server::Server;
 
-/// A server on one stream. It ends when the stream does, and when this is dropped.
+/// A server on one stream. It stops at the end of the stream and when dropped.
 pub struct StreamServer {
     task: JoinHandle<()>,
     shared: std::sync::Arc<Shared>,
     closing: Closing,
-    /// Gives everything up.
+    /// Cancels everything.
     abandon: CancellationToken,
 }
 
-/// Serves on standard input and output. Nothing else may write there while it runs.
+/// Serves on standard input and output. Nothing else may use them meanwhile.
 ///
-/// When the client closes its end, calls in flight have some seconds to finish.
+/// When the client closes its input, running calls have a few seconds to finish.
 ///
 /// # Errors
 ///
@@ -35,21 +35,21 @@ pub fn serve_stdio(server: Server) -> Result<StreamServer, ServeError> {
     serve_stream(server, input, output)
 }
 
-/// Serves a client that is in the same process: the other end of what comes back is its transport.
+/// Serves a client in the same process. The returned stream is the client's transport.
 ///
 /// # Errors
 ///
 /// When the system provides no random bytes.
 pub fn in_process(server: Server) -> Result<(DuplexStream, StreamServer), ServeError> {
-    /// What may be under way before the writer waits for the reader.
+    /// The writer waits for the reader when the buffer is full.
     const PIPE_BUFFER_BYTES: usize = 64 * 1024;
     let (theirs, ours) = tokio::io::duplex(PIPE_BUFFER_BYTES);
     let (input, output) = tokio::io::split(ours);
     Ok((theirs, serve_stream(server, input, output)?))
 }
 
-/// Serves on any pair of streams, one message per line. A line that cannot be read, or is longer than 16 MiB, is refused, and the
-/// server goes on.
+/// Serves on any pair of streams, one message per line. An invalid line, or one longer than 16 MiB, gets an
+/// error response.
 ///
 /// # Errors
 ///
@@ -65,7 +65,7 @@ pub fn serve_stream(
     let transport = RawResponseTransport::new(Lines::new(input, output, shared.clone()), closing.clone());
     let connection = Connection::new(shared.clone());
     let given_up = abandon.clone();
-    // With its only client, the tasks of a stream have nobody left to ask for them.
+    // The stream has one client; without it, no one can reach the tasks.
     let tasks_end = shared.tasks.ended.clone().drop_guard();
     let task = tokio::spawn(async move {
         let _tasks_end = tasks_end;
@@ -83,12 +83,13 @@ pub fn serve_stream(
 }
 
 impl StreamServer {
-    /// Waits until the client has gone.
+    /// Waits until the client disconnects.
     pub async fn finished(mut self) {
         let _ = (&mut self.task).await;
     }
 
-    /// Takes no more requests, finishes those in flight, and ends. After `grace_period` they are cancelled.
+    /// Rejects new requests and finishes running ones. Requests that run longer than `grace_period` are
+    /// cancelled.
     pub async fn shutdown(mut self, grace_period: Duration) {
         self.closing.requests.cancel();
         self.shared.closing.cancel();

@@ -1,4 +1,4 @@
-//! Questions of a task: they stay open beside it until the client answers, and the tool waits meanwhile.
+//! Questions of a task. They stay open until the client replies, while the tool waits.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,13 +13,13 @@ pub(super) struct Questions(Mutex<QuestionState>);
 #[derive(Default)]
 struct QuestionState {
     count: usize,
-    /// Words that were keys once: no key comes twice in the life of a task.
+    /// Names that were used as keys; a key is unique within a task.
     used_keys: HashSet<String>,
     open: BTreeMap<String, (Value, oneshot::Sender<Value>)>,
 }
 
 impl Questions {
-    /// Those without answer, as MCP's `inputRequests`.
+    /// Returns the open questions as MCP's `inputRequests`.
     pub(super) fn open(&self) -> Map<String, Value> {
         self.asked().open.iter().map(|(key, (question, _))| (key.clone(), question.clone())).collect()
     }
@@ -28,13 +28,13 @@ impl Questions {
         let mut asked = self.asked();
         for (key, answer) in answers {
             if let Some((_, waiting)) = asked.open.remove(&key) {
-                // A tool that no longer waits has taken its question back.
+                // The receiver may be gone if the tool no longer waits; ignore the send error.
                 let _ = waiting.send(answer);
             }
         }
     }
 
-    /// Puts a question and waits for an answer that `read` can read; any other leaves it open.
+    /// Asks a question and waits for a reply that `read` accepts; other replies leave it open.
     pub(super) async fn ask<T>(
         &self,
         key: Option<&str>,
@@ -84,7 +84,7 @@ impl Questions {
     }
 }
 
-/// Takes a question back when nobody waits for its answer any longer.
+/// Removes a question when the tool stops waiting for the reply.
 struct OpenQuestion<'a> {
     questions: &'a Questions,
     key: String,

@@ -1,7 +1,7 @@
-//! The tasks of a served server: calls that go on after they were answered, and their results until they expire.
+//! The tasks of a server: running calls without a request, and their results until they expire.
 //!
-//! The id is all that a client needs to reach a task, and the newer era has no sessions to bind it to: it is as long as a key,
-//! and there is no list.
+//! The id alone gives access to a task, because MCP 2026-07-28 has no sessions. It is therefore as long as a
+//! key, and tasks cannot be listed.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -17,40 +17,40 @@ use tokio_util::sync::CancellationToken;
 use super::task_questions::Questions;
 use crate::tasks::TaskOptions;
 
-/// What a call comes to: a result as JSON, or an error of the protocol.
+/// The result of a call as JSON, or a protocol error.
 pub(super) type TaskOutcome = Result<Map<String, Value>, ErrorData>;
 
-/// A call under way, which can be moved from its request to a task.
+/// A running call that can be moved from its request to a task.
 pub(super) type Work = Pin<Box<dyn Future<Output = TaskOutcome> + Send>>;
 
-/// All tasks of a served server.
+/// All tasks of a server.
 pub(super) struct Tasks {
     options: TaskOptions,
     stored: Mutex<StoredTasks>,
-    /// Gives them all up.
+    /// Cancels all tasks.
     pub(super) ended: CancellationToken,
 }
 
 #[derive(Default)]
 struct StoredTasks {
     by_id: HashMap<String, Arc<Task>>,
-    /// Of all results together.
+    /// The size of all results together.
     bytes: usize,
 }
 
-/// Why there is no new task.
+/// The reason why no task was created.
 #[derive(Debug)]
 pub(super) enum TaskRefusal {
     Full,
     NoRandomness,
 }
 
-/// One call that goes on after it was answered.
+/// A call that continues after its first response.
 pub(super) struct Task {
     id: String,
     created_at: String,
     expires: Instant,
-    /// The same as the tool's.
+    /// The token of the tool.
     cancelled: CancellationToken,
     state: Mutex<TaskState>,
     pub(super) questions: Questions,
@@ -60,7 +60,7 @@ struct TaskState {
     phase: Phase,
     updated_at: String,
     message: Option<String>,
-    /// What is set aside for the result.
+    /// The bytes reserved for the result.
     bytes: usize,
 }
 
@@ -76,7 +76,7 @@ impl Tasks {
         Tasks { options, stored: Mutex::default(), ended }
     }
 
-    /// A new task, which can be found from now on. `cancelled` is what its tool listens to.
+    /// Creates a task. `cancelled` is the token of its tool.
     pub(super) fn open(&self, cancelled: CancellationToken) -> Result<Arc<Task>, TaskRefusal> {
         let mut key = [0_u8; 16];
         getrandom::fill(&mut key).map_err(|_| TaskRefusal::NoRandomness)?;
@@ -98,12 +98,12 @@ impl Tasks {
     }
 
     pub(super) fn find(&self, id: &str) -> Result<Arc<Task>, ErrorData> {
-        // What has expired is gone, even if it has not been cleared away yet.
+        // An expired task may not have been removed yet.
         let found = self.stored().by_id.get(id).filter(|task| Instant::now() < task.expires).cloned();
         found.ok_or_else(|| ErrorData::invalid_params("unknown or expired task", None))
     }
 
-    /// Sees to the work of a task, keeps what comes of it, and forgets the task when it expires.
+    /// Runs a task, stores its result, and removes the task when it expires.
     pub(super) async fn run(&self, task: &Task, mut work: Work) {
         let outcome = tokio::select! {
             biased;
@@ -116,7 +116,7 @@ impl Tasks {
             Some(outcome) => self.finish(task, outcome),
             None => task.cancel(),
         }
-        // What the tool holds is let go now, not when the task expires.
+        // Release the resources of the tool now, not when the task expires.
         drop(work);
         tokio::select! {
             () = tokio::time::sleep_until(task.expires) => (),
@@ -157,14 +157,14 @@ impl Tasks {
         has_room
     }
 
-    /// The answer to the call that became a task.
+    /// Returns the response to the call that became a task.
     pub(super) fn creation_response(&self, task: &Task) -> Map<String, Value> {
         let mut fields = self.fields(task, &task.state(), "working");
         fields.insert("resultType".to_owned(), json!("task"));
         fields
     }
 
-    /// How the task is.
+    /// Returns the status of a task.
     pub(super) fn status(&self, task: &Task) -> Map<String, Value> {
         let state = task.state();
         let open = task.questions.open();
@@ -202,39 +202,39 @@ impl Tasks {
     }
 }
 
-/// A lifetime that no clock can hold is a long one.
+/// Limits the lifetime, so that adding it cannot overflow.
 fn expires(lifetime: Duration) -> Instant {
     const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
     Instant::now() + lifetime.min(YEAR)
 }
 
 impl Task {
-    /// Gives the task up, unless it has ended.
+    /// Cancels the task, unless it has ended.
     pub(super) fn cancel(&self) {
         if self.end(Phase::Cancelled, 0) {
             self.cancelled.cancel();
         }
     }
 
-    /// What the task is at, in words.
+    /// Sets the status message.
     pub(super) fn set_message(&self, message: String) {
         let mut state = self.state();
         state.message = Some(message);
         state.updated_at = current_timestamp();
     }
 
-    /// Gives answers to the tool's questions. Those to none that is open are left aside.
+    /// Passes replies to the tool's questions. Replies without an open question are ignored.
     pub(super) fn answer(&self, answers: impl IntoIterator<Item = (String, Value)>) {
         self.questions.answer(answers);
         self.touch();
     }
 
-    /// Marks that something about the task has changed.
+    /// Updates the time of the last change.
     pub(super) fn touch(&self) {
         self.state().updated_at = current_timestamp();
     }
 
-    /// `false` when the task had ended before.
+    /// Ends the task. Returns `false` if it had already ended.
     fn end(&self, phase: Phase, bytes: usize) -> bool {
         let mut state = self.state();
         let is_first = matches!(state.phase, Phase::Working);
