@@ -1,10 +1,10 @@
-//! What stands in `#[tool(..)]`.
+//! Parses the options of `#[tool(..)]`.
 
 use syn::meta::ParseNestedMeta;
 use syn::parse::Parser;
 use syn::{Error, Expr, LitBool, LitStr, Result, Token, token};
 
-/// What `#[tool(..)]` says of a function.
+/// The options of `#[tool(..)]` on a function.
 #[derive(Default)]
 pub(crate) struct Attributes {
     pub(crate) name: Option<LitStr>,
@@ -18,14 +18,14 @@ pub(crate) struct Attributes {
     pub(crate) task: Option<Task>,
 }
 
-/// What `task(..)` says: that calls may become tasks, and how.
+/// The options of `task(..)`.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Task {
     pub(crate) is_required: bool,
     pub(crate) starts_when_told: bool,
 }
 
-const KNOWN: &str = "`name`, `prefix`, `title`, `explicit`, `read_only`, `destructive`, `idempotent`, `open_world` and `task`";
+const SUPPORTED: &str = "`name`, `prefix`, `title`, `explicit`, `read_only`, `destructive`, `idempotent`, `open_world` and `task`";
 
 impl Attributes {
     pub(crate) fn read(tokens: proc_macro2::TokenStream) -> Result<Attributes> {
@@ -64,14 +64,14 @@ impl Attributes {
             "idempotent" => set_flag(&mut self.idempotent, meta),
             "open_world" => set_flag(&mut self.open_world, meta),
             "task" => set_task(&mut self.task, meta),
-            _ => Err(meta.error(format!("`#[tool]` knows {KNOWN}"))),
+            _ => Err(meta.error(format!("unknown attribute; `#[tool]` supports {SUPPORTED}"))),
         }?;
         if name == "read_only" { self.check_hints(meta) } else { Ok(()) }
     }
 
     fn check_hints(&self, meta: &ParseNestedMeta<'_>) -> Result<()> {
         if self.read_only == Some(true) && self.destructive == Some(true) {
-            return Err(meta.error("a tool that only reads destroys nothing"));
+            return Err(meta.error("`read_only` and `destructive` contradict each other"));
         }
         Ok(())
     }
@@ -81,17 +81,17 @@ fn check_name(text: &LitStr, what: &str) -> Result<()> {
     let value = text.value();
     let is_legal = |character: char| character.is_ascii_alphanumeric() || "_-".contains(character);
     if value.is_empty() || !value.chars().all(is_legal) {
-        return Err(Error::new(text.span(), format!("{what} is made of letters, digits, `_` and `-`")));
+        return Err(Error::new(text.span(), format!("{what} must consist of letters, digits, `_` and `-`")));
     }
     Ok(())
 }
 
 fn set_text(slot: &mut Option<LitStr>, meta: &ParseNestedMeta<'_>) -> Result<LitStr> {
     if slot.is_some() {
-        return Err(meta.error("given twice"));
+        return Err(meta.error("duplicate attribute"));
     }
     if !meta.input.peek(Token![=]) {
-        return Err(meta.error("needs a text: `= \"..\"`"));
+        return Err(meta.error("expected a string: `= \"..\"`"));
     }
     let text: LitStr = meta.value()?.parse()?;
     *slot = Some(text.clone());
@@ -100,7 +100,7 @@ fn set_text(slot: &mut Option<LitStr>, meta: &ParseNestedMeta<'_>) -> Result<Lit
 
 fn set_flag(slot: &mut Option<bool>, meta: &ParseNestedMeta<'_>) -> Result<()> {
     if slot.is_some() {
-        return Err(meta.error("given twice"));
+        return Err(meta.error("duplicate attribute"));
     }
     *slot = Some(if meta.input.peek(Token![=]) { meta.value()?.parse::<LitBool>()?.value } else { true });
     Ok(())
@@ -108,7 +108,7 @@ fn set_flag(slot: &mut Option<bool>, meta: &ParseNestedMeta<'_>) -> Result<()> {
 
 fn set_task(slot: &mut Option<Task>, meta: &ParseNestedMeta<'_>) -> Result<()> {
     if slot.is_some() {
-        return Err(meta.error("given twice"));
+        return Err(meta.error("duplicate attribute"));
     }
     let mut task = Task::default();
     if meta.input.peek(token::Paren) {
@@ -118,7 +118,7 @@ fn set_task(slot: &mut Option<Task>, meta: &ParseNestedMeta<'_>) -> Result<()> {
             } else if inner.path.is_ident("when_told") {
                 task.starts_when_told = true;
             } else {
-                return Err(inner.error("`task` knows `required` and `when_told`"));
+                return Err(inner.error("unknown option; `task` supports `required` and `when_told`"));
             }
             Ok(())
         })?;
@@ -127,18 +127,20 @@ fn set_task(slot: &mut Option<Task>, meta: &ParseNestedMeta<'_>) -> Result<()> {
     Ok(())
 }
 
-/// What `#[tool(..)]` says of a parameter.
+/// The default of a parameter.
 pub(crate) enum ParameterDefault {
     OfItsType,
     Given(Expr),
 }
 
-/// The default that an attribute of a parameter gives.
+/// Returns the default that an attribute of a parameter sets.
 pub(crate) fn parameter_default(attribute: &syn::Attribute) -> Result<Option<ParameterDefault>> {
     let mut default = None;
     attribute.parse_nested_meta(|meta| {
         if !meta.path.is_ident("default") {
-            return Err(meta.error("on a parameter, `#[tool]` knows `default`; a secret is a `Secret<T>`"));
+            return Err(meta.error(
+                "on a parameter, `#[tool]` supports only `default`; for a secret, use the type `Secret<T>`",
+            ));
         }
         default = Some(if meta.input.peek(Token![=]) {
             ParameterDefault::Given(meta.value()?.parse()?)

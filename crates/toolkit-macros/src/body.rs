@@ -1,7 +1,8 @@
 //! Makes `?` work in a body that ends with an `Outcome`.
 //!
-//! The body becomes that of a function that returns a `Result` of the outcome: what it returns is wrapped in `Ok`, and `?` finds
-//! the error type it needs. Closures, async blocks and items inside have a `return` of their own and stay as they are.
+//! The body becomes that of a function that returns a `Result` of the outcome. Its return values are wrapped
+//! in `Ok`, and `?` finds the expected error type. Closures, async blocks and nested items have their own
+//! `return` and stay unchanged.
 
 use quote::quote_spanned;
 use syn::spanned::Spanned;
@@ -11,7 +12,7 @@ use syn::{
     Block, Expr, ExprAsync, ExprBreak, ExprClosure, ExprReturn, Item, Stmt, parse_quote, parse_quote_spanned,
 };
 
-/// Wraps everything that the body returns in `Ok`.
+/// Wraps all return values of the body in `Ok`.
 pub(crate) fn wrap_in_ok(body: &mut Block) {
     Returns.visit_block_mut(body);
     match body.stmts.last_mut() {
@@ -32,7 +33,7 @@ fn ok(expression: &Expr) -> Expr {
     Expr::Verbatim(wrapped)
 }
 
-/// Whether nothing comes after it, so that a wrapper would only be code that is never reached, and be warned of.
+/// Whether the expression never completes. Wrapping it would cause a warning about unreachable code.
 fn diverges(expression: &Expr) -> bool {
     match expression {
         Expr::Return(_) => true,
@@ -58,7 +59,7 @@ fn ends_elsewhere(block: &Block) -> bool {
     matches!(block.stmts.last(), Some(Stmt::Expr(last, _)) if diverges(last))
 }
 
-/// Whether there is a `break` somewhere, whichever loop it ends.
+/// Whether a `break` exists, of any loop.
 struct Breaks(bool);
 
 impl<'ast> Visit<'ast> for Breaks {

@@ -1,10 +1,10 @@
-//! Doc comments, as a model reads them.
+//! Doc comments as descriptions for models.
 
 use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{Attribute, Expr, ExprLit, Lit, Meta};
 
-/// The text of the doc comments, if there is any; an expression of type `&'static str`.
+/// Returns the text of the doc comments as an expression of type `&'static str`, if there are any.
 pub(crate) fn text(attributes: &[Attribute]) -> Option<TokenStream> {
     let expressions: Vec<&Expr> = attributes
         .iter()
@@ -20,7 +20,7 @@ pub(crate) fn text(attributes: &[Attribute]) -> Option<TokenStream> {
             let text = flowing(&lines.join("\n"));
             (!text.is_empty()).then(|| quote!(#text))
         }
-        // `#[doc = include_str!("..")]`: what it says is known only later.
+        // `#[doc = include_str!("..")]`: its text is not known to the macro.
         None => Some(quote!(::core::concat!(#(#expressions, "\n"),*))),
     }
 }
@@ -32,7 +32,7 @@ fn literal(expression: &Expr) -> Option<String> {
     }
 }
 
-/// The text without the line breaks that only the width of the source asked for.
+/// Joins lines that were only wrapped for the width of the source.
 fn flowing(text: &str) -> String {
     let mut flowing = String::new();
     let mut is_code = false;
@@ -57,7 +57,7 @@ fn flowing(text: &str) -> String {
     flowing.trim().to_owned()
 }
 
-/// Lists, tables and headings keep their lines.
+/// Whether the line must stay separate: it begins a list item, a table row, a heading or a quote.
 fn starts_a_line(line: &str) -> bool {
     let line = line.trim_start();
     let is_numbered =

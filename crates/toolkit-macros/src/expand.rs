@@ -1,4 +1,4 @@
-//! Puts the tool together.
+//! Generates the code of a tool.
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{format_ident, quote, quote_spanned};
@@ -13,11 +13,11 @@ use crate::parameters::Parameters;
 use crate::returns::Returns;
 
 pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> Result<TokenStream> {
-    // What the item is stands after its attributes.
+    // The keyword of the item follows its attributes.
     let first_word = item.clone().into_iter().find(|token| matches!(token, TokenTree::Ident(_)));
     let function: ItemFn = match syn::parse2(item)? {
         Item::Fn(function) => function,
-        _ => return Err(Error::new_spanned(first_word, "`#[tool]` stands on an `async fn`")),
+        _ => return Err(Error::new_spanned(first_word, "`#[tool]` must be on an `async fn`")),
     };
     let attributes = Attributes::read(attribute)?;
     check_signature(&function.sig)?;
@@ -25,7 +25,7 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> Result<TokenS
     let returns = Returns::read(&function.sig.output)?;
 
     let (ident, visibility) = (&function.sig.ident, &function.vis);
-    // Of another name than the tool: a module may be called like the tool that it holds.
+    // The type has another name than the tool, because a module may have the name of its tool.
     let hidden = format_ident!("__tool_{}", ident.unraw());
     let (outer, inner): (Vec<&Attribute>, Vec<&Attribute>) = function
         .attrs
@@ -37,11 +37,11 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> Result<TokenS
     let declaration = declaration(ident, &attributes, &function.attrs, &returns);
     let (arguments, made) = parameters.arguments();
     let values = parameters.values();
-    // Where an error is about the function as a whole, its name is the token to point at.
+    // Errors about the whole function point at its name.
     let at_name = Span::call_site().located_at(ident.span());
-    let answer = returns.reply(&quote_spanned!(at_name=> self.call(#values).await));
+    let reply = returns.reply(&quote_spanned!(at_name=> self.call(#values).await));
     let alias_check = returns.alias_check();
-    // The type of the arguments, where it is written.
+    // Errors about the arguments point at their type.
     let at_arguments = Span::call_site().located_at(parameters.arguments_span());
     let schema = quote_spanned!(at_arguments=> ::toolwire_toolkit::macro_support::arguments::<#arguments>());
     let read =
@@ -54,7 +54,7 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> Result<TokenS
                     return ::core::convert::From::<::toolwire_toolkit::Failure>::from(failure);
                 }
             };
-            ::toolwire_toolkit::Reply::answer(#answer)
+            ::toolwire_toolkit::Reply::complete(#reply)
         })
     };
     let warnings = warnings(ident, &function.attrs, &parameters);
@@ -96,7 +96,7 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> Result<TokenS
                         ::toolwire_toolkit::macro_support::Value,
                     >,
                     __context: &'a ::toolwire_toolkit::Context,
-                ) -> ::toolwire_toolkit::macro_support::BoxFuture<'a, ::toolwire_toolkit::Answered> {
+                ) -> ::toolwire_toolkit::macro_support::BoxFuture<'a, ::toolwire_toolkit::CompletedCall> {
                     #run
                 }
             }
@@ -109,33 +109,33 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> Result<TokenS
 
 fn check_signature(signature: &Signature) -> Result<()> {
     if signature.asyncness.is_none() {
-        return Err(Error::new(signature.fn_token.span, "a tool is an `async fn`"));
+        return Err(Error::new(signature.fn_token.span, "a tool must be an `async fn`"));
     }
     if let Some(token) = &signature.unsafety {
-        return Err(Error::new(token.span, "a tool cannot be `unsafe`: a model calls it"));
+        return Err(Error::new(token.span, "a tool cannot be `unsafe`, because a model calls it"));
     }
     if let Some(abi) = &signature.abi {
-        return Err(Error::new_spanned(abi, "a tool has no `extern`: it is called by name"));
+        return Err(Error::new_spanned(abi, "a tool cannot be `extern`"));
     }
     if !signature.generics.params.is_empty() {
         return Err(Error::new_spanned(
             &signature.generics,
-            "a tool cannot be generic: its schema is made from its types",
+            "a tool cannot be generic: its schema is generated from its types",
         ));
     }
     if let Some(clause) = &signature.generics.where_clause {
         return Err(Error::new_spanned(
             clause,
-            "a tool cannot be generic: its schema is made from its types",
+            "a tool cannot be generic: its schema is generated from its types",
         ));
     }
     if let Some(variadic) = &signature.variadic {
-        return Err(Error::new_spanned(variadic, "name every argument"));
+        return Err(Error::new_spanned(variadic, "a tool cannot be variadic: every argument needs a name"));
     }
     Ok(())
 }
 
-/// The function itself, as `call`.
+/// Generates `call`, which runs the original function.
 fn call(
     function: &ItemFn,
     attributes: &[&Attribute],
@@ -221,7 +221,7 @@ fn option(value: Option<impl quote::ToTokens>) -> TokenStream {
     }
 }
 
-/// A procedural macro cannot warn by itself; what it marks as deprecated and then uses does.
+/// Generates warnings by using deprecated items, because a procedural macro cannot warn directly.
 fn warnings(ident: &Ident, written: &[Attribute], parameters: &Parameters) -> TokenStream {
     let mut warnings = TokenStream::new();
     let mut warn = |at: &Ident, note: String| {
@@ -235,12 +235,12 @@ fn warnings(ident: &Ident, written: &[Attribute], parameters: &Parameters) -> To
         });
     };
     if docs::text(written).is_none() {
-        warn(ident, format!("the tool `{ident}` has no doc comment, which is what the model reads"));
+        warn(ident, format!("the tool `{ident}` has no doc comment; the model reads it as the description"));
     }
     for argument in parameters.undescribed() {
         warn(
             argument,
-            format!("the argument `{argument}` has no doc comment, which is what the model reads"),
+            format!("the argument `{argument}` has no doc comment; the model reads it as the description"),
         );
     }
     quote!(const _: () = { #warnings };)

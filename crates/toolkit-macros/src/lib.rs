@@ -1,4 +1,4 @@
-//! The `#[tool]` attribute of `toolwire-toolkit`, which has its documentation.
+//! The `#[tool]` attribute, documented in `toolwire-toolkit`.
 
 mod attributes;
 mod body;
@@ -9,39 +9,40 @@ mod returns;
 
 use proc_macro::TokenStream;
 
-/// Makes a tool of an `async fn`; a server's builder takes it by its name.
+/// Turns an `async fn` into a tool that can be passed to a server's builder by its name.
 ///
-/// The name then stands for a function that makes the tool, and the function that was written is the tool's `call`:
-/// `name().call(..)`, with the parameters it was written with. Variables and modules may be called like tools.
+/// The name becomes a function that returns the tool. The original function is the tool's method `call`, with
+/// the same parameters: `name().call(..)`. Variables and modules may have the names of tools.
 ///
 /// # Parameters
 ///
-/// - `cx: &Context`, anywhere or nowhere: what the tool knows of its call. It is never part of the schema.
-/// - One parameter named `args` is the whole set of arguments: a struct that derives `serde::Deserialize` and
+/// - `cx: &Context`, optional, at any position: information about the call. It is never part of the schema.
+/// - One parameter named `args` holds all arguments: a struct that derives `serde::Deserialize` and
 ///   `schemars::JsonSchema`, with a doc comment on each field.
-/// - Otherwise every parameter is one argument, described by its doc comment and without the `_` that its name may begin with. An `Option` may be left out;
-///   `#[tool(default = 10)]` gives a default, `#[tool(default)]` the one of the type. `#[serde(..)]` and `#[schemars(..)]` work
-///   as on a field.
+/// - Otherwise every parameter is one argument, described by its doc comment. A leading `_` is removed from
+///   its name. An `Option` can be omitted; `#[tool(default = 10)]` sets a default, `#[tool(default)]` uses
+///   that of the type. `#[serde(..)]` and `#[schemars(..)]` work as on a field.
 ///
-/// # What it says of the tool
+/// # Options
 ///
-/// | attribute | means |
+/// | option | meaning |
 /// |---|---|
-/// | `name = ".."` | another name than the function's |
-/// | `prefix = ".."` | another prefix than the server's; `""` for none |
-/// | `title = ".."` | a name for people |
-/// | `explicit = "ACTION"` | runs only when the argument `explicit_action` says so: what needs the user's own word |
-/// | `read_only`, `destructive`, `idempotent`, `open_world` | MCP's hints; `= false` denies one |
-/// | `task`, `task(required)`, `task(when_told)` | calls may become tasks, must, or do so where the function says it |
+/// | `name = ".."` | the name, if it differs from the function's |
+/// | `prefix = ".."` | the prefix, if it differs from the server's; `""` for none |
+/// | `title = ".."` | a display name |
+/// | `explicit = "ACTION"` | runs only if the argument `explicit_action` has this value; for actions that need the user's consent |
+/// | `read_only`, `destructive`, `idempotent`, `open_world` | MCP's behaviour hints; `= false` states the opposite |
+/// | `task`, `task(required)`, `task(when_told)` | calls may become tasks, must become tasks, or become tasks when the function requests it |
 ///
-/// # What it returns
+/// # Return type
 ///
-/// An `Outcome<T>`, in which `?` works on ordinary errors; a `ToolResult`, served as it is; any value that derives `Serialize` and
-/// `JsonSchema`, or nothing, served as `Outcome::ok`; or a `Result` of these. The attribute reads the type as it is written, so
-/// `Outcome` and `Result` must stand there by these names: another name for one of them does not compile.
+/// An `Outcome<T>`, in which `?` works on ordinary errors; a `ToolResult`, which is served unchanged; any
+/// value that derives `Serialize` and `JsonSchema`, or nothing, which is served as `Outcome::ok`; or a
+/// `Result` of these. The attribute reads the type as it is written, so an alias of `Outcome` or `Result`
+/// does not compile.
 ///
-/// In a function that returns an `Outcome<T>`, `return outcome` works too, but not inside of a macro such as `select!`: there,
-/// return a `Result<Outcome<T>, Failure>`.
+/// In a function that returns an `Outcome<T>`, `return outcome` works too, except inside a macro such as
+/// `select!`. Return a `Result<Outcome<T>, Failure>` there.
 #[proc_macro_attribute]
 pub fn tool(attribute: TokenStream, item: TokenStream) -> TokenStream {
     expand::expand(attribute.into(), item.into()).unwrap_or_else(|error| error.into_compile_error()).into()

@@ -1,4 +1,4 @@
-//! The parameters of a function: which is the context, and which are the arguments.
+//! The parameters of a function: the context and the arguments.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
@@ -10,7 +10,7 @@ use syn::{Attribute, Error, Expr, ExprLit, FnArg, Ident, Lit, LitStr, Pat, Resul
 use crate::attributes::{ParameterDefault, parameter_default};
 use crate::docs;
 
-/// The parameters of a tool's function, in their order.
+/// The parameters of a tool's function, in order.
 pub(crate) struct Parameters(Vec<Parameter>);
 
 struct Parameter {
@@ -25,13 +25,13 @@ struct Parameter {
 #[derive(PartialEq)]
 enum Kind {
     Context,
-    /// The whole set of arguments, as a struct.
+    /// All arguments, as a struct.
     All,
     /// One argument.
     One,
 }
 
-/// The name that makes a parameter the whole set of arguments.
+/// The name of a parameter that holds all arguments.
 const ALL: &str = "args";
 
 impl Parameters {
@@ -51,14 +51,14 @@ impl Parameters {
             return Err(faults);
         }
         if let Some(second) = parameters.iter().filter(|one| one.kind == Kind::Context).nth(1) {
-            return Err(Error::new_spanned(&second.written, "there is only one context"));
+            return Err(Error::new_spanned(&second.written, "duplicate `&Context` parameter"));
         }
         let all = parameters.iter().find(|one| one.kind == Kind::All);
         let one = parameters.iter().find(|one| one.kind == Kind::One);
         if let (Some(all), Some(_)) = (all, one) {
             return Err(Error::new(
                 all.name.span(),
-                "`args` is the whole set of arguments and stands alone; to be one of several, it needs another name",
+                "`args` holds all arguments and must be the only one; rename it to add other arguments",
             ));
         }
         if let Some(fault) = parameters.iter().find_map(Parameter::misplaced) {
@@ -67,13 +67,13 @@ impl Parameters {
         Ok(Parameters(parameters))
     }
 
-    /// The parameters, as the function is to be called.
+    /// Returns the parameters of `call`.
     pub(crate) fn signature(&self) -> TokenStream {
         let each = self.0.iter().map(|Parameter { name, written, .. }| quote!(#name: #written));
         quote!(#(#each),*)
     }
 
-    /// The parameters, as the body wants them.
+    /// Returns the parameters of the original function.
     pub(crate) fn inner_signature(&self) -> TokenStream {
         let each = self.0.iter().map(|Parameter { name, written, is_mutable, attributes, .. }| {
             let attributes = attributes.iter().filter(|attribute| !is_for_field(attribute));
@@ -88,7 +88,7 @@ impl Parameters {
         quote!(#(#names),*)
     }
 
-    /// The type that is read from the arguments of a call, and what must be written to have it.
+    /// Returns the type of the arguments, and the code that defines it.
     pub(crate) fn arguments(&self) -> (TokenStream, TokenStream) {
         if let Some(all) = self.0.iter().find(|one| one.kind == Kind::All) {
             let written = &all.written;
@@ -115,13 +115,13 @@ impl Parameters {
         (quote!(__Arguments), made)
     }
 
-    /// Where the arguments are written.
+    /// Returns the span of the arguments.
     pub(crate) fn arguments_span(&self) -> Span {
         let written = self.0.iter().find(|one| one.kind != Kind::Context);
         written.map_or_else(Span::call_site, |one| one.written.span())
     }
 
-    /// What the function is called with, when `arguments` and `context` are there.
+    /// Returns the values to pass to the function, from the generated variables.
     pub(crate) fn values(&self) -> TokenStream {
         let values = self.0.iter().map(|Parameter { name, kind, .. }| match kind {
             Kind::Context => quote!(__context),
@@ -131,7 +131,7 @@ impl Parameters {
         quote!(#(#values),*)
     }
 
-    /// The arguments that nobody described.
+    /// Returns the arguments without a doc comment.
     pub(crate) fn undescribed(&self) -> impl Iterator<Item = &Ident> {
         self.0
             .iter()
@@ -147,18 +147,18 @@ impl Parameter {
             FnArg::Receiver(receiver) => {
                 return Err(Error::new_spanned(
                     receiver,
-                    "a tool is a function on its own, without `self`; what tools share is the server's `state`, in `Context`",
+                    "a tool cannot take `self`; share data through the server's `state`, available in `Context`",
                 ));
             }
         };
         let Pat::Ident(pattern) = &*input.pat else {
             return Err(Error::new_spanned(
                 &input.pat,
-                "give the parameter a name, and take it apart in the body: the name is what the model sees",
+                "a parameter needs a name, because the model sees it; destructure the value in the body",
             ));
         };
         if let Some(by_reference) = &pattern.by_ref {
-            return Err(Error::new_spanned(by_reference, "a parameter is taken by value"));
+            return Err(Error::new_spanned(by_reference, "a parameter must be taken by value"));
         }
         let kind = kind_of(&pattern.ident, &input.ty)?;
         let mut default = None;
@@ -180,7 +180,7 @@ impl Parameter {
         })
     }
 
-    /// What only makes sense on one argument, on something else.
+    /// Returns an error if an option for single arguments is on another parameter.
     fn misplaced(&self) -> Option<Error> {
         if self.kind == Kind::One {
             return None;
@@ -188,11 +188,14 @@ impl Parameter {
         if self.default.is_some() {
             return Some(Error::new(
                 self.name.span(),
-                "only a single argument has a default; in a struct, use `#[serde(default)]`",
+                "`default` is only allowed on a single argument; in a struct, use `#[serde(default)]`",
             ));
         }
         let attribute = self.attributes.iter().find(|attribute| is_for_field(attribute))?;
-        Some(Error::new_spanned(attribute, "this belongs to a single argument, or to a field of the struct"))
+        Some(Error::new_spanned(
+            attribute,
+            "this attribute is only allowed on a single argument or on a field of the struct",
+        ))
     }
 
     fn field(&self) -> TokenStream {
@@ -210,7 +213,7 @@ impl Parameter {
         quote!(#(#attributes)* #rename #default #name: #written)
     }
 
-    /// In Rust, `_` at the beginning says that the variable is not used; to a model it says nothing.
+    /// Removes a leading `_`, which marks an unused variable in Rust and means nothing to a model.
     fn rename(&self) -> Option<TokenStream> {
         let plain = self.name.unraw().to_string();
         let served = plain.trim_start_matches('_');
@@ -242,18 +245,19 @@ fn kind_of(name: &Ident, written: &Type) -> Result<Kind> {
     match written {
         Type::Reference(reference) if is_context(&reference.elem) => {
             if let Some(mutable) = &reference.mutability {
-                return Err(Error::new_spanned(mutable, "the context is taken as `&Context`"));
+                return Err(Error::new_spanned(mutable, "the context must be `&Context`"));
             }
             Ok(Kind::Context)
         }
         Type::Reference(_) => Err(Error::new_spanned(
             written,
-            "an argument is owned: use `String` for text, `Vec<T>` for a list; only the context is taken as `&Context`",
+            "an argument must be owned: use `String` for text, `Vec<T>` for a list; only `&Context` is a reference",
         )),
-        Type::ImplTrait(_) => {
-            Err(Error::new_spanned(written, "name the type of the argument: its schema is made from it"))
-        }
-        _ if is_context(written) => Err(Error::new_spanned(written, "the context is taken as `&Context`")),
+        Type::ImplTrait(_) => Err(Error::new_spanned(
+            written,
+            "an argument cannot be `impl Trait`: its schema is generated from its type",
+        )),
+        _ if is_context(written) => Err(Error::new_spanned(written, "the context must be `&Context`")),
         _ if name == ALL || name == "_args" => Ok(Kind::All),
         _ => Ok(Kind::One),
     }
@@ -265,7 +269,7 @@ fn is_context(written: &Type) -> bool {
 
 fn says_rename(attribute: &Attribute) -> bool {
     let mut found = false;
-    // What it cannot read, serde will complain of.
+    // Serde reports invalid attributes.
     let _ = attribute.parse_nested_meta(|meta| {
         found |= meta.path.is_ident("rename");
         if meta.input.peek(Token![=]) {
@@ -278,7 +282,7 @@ fn says_rename(attribute: &Attribute) -> bool {
     found
 }
 
-/// Whether an attribute speaks of the argument, not of the variable.
+/// Whether an attribute belongs to the argument and not to the variable.
 fn is_for_field(attribute: &Attribute) -> bool {
     ["doc", "serde", "schemars"].iter().any(|name| attribute.path().is_ident(name))
 }

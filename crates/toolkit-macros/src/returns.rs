@@ -1,11 +1,11 @@
-//! What kind of answer a function gives, by the type as it is written.
+//! Classifies the return type of a function as it is written.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Error, GenericArgument, PathArguments, PathSegment, Result, ReturnType, Type, parse_quote};
 
-/// What a function returns.
+/// The return type of a function.
 pub(crate) struct Returns {
     pub(crate) written: Type,
     kind: Kind,
@@ -15,7 +15,7 @@ enum Kind {
     Outcome,
     /// A `ToolResult`, or a `Result` of that or of an `Outcome`.
     Reply,
-    /// Any other value, which is the value of an outcome.
+    /// Any other value, which is wrapped in an outcome.
     Value,
     /// A `Result` of any other value.
     ResultOfValue(Box<Type>),
@@ -34,7 +34,10 @@ impl Returns {
                 Some(inside) if is_reply(inside) => Kind::Reply,
                 Some(inside) => Kind::ResultOfValue(Box::new(inside.clone())),
                 None => {
-                    return Err(Error::new_spanned(&written, "say what the `Result` is of: `Result<T, E>`"));
+                    return Err(Error::new_spanned(
+                        &written,
+                        "write the types of the `Result`: `Result<T, E>`",
+                    ));
                 }
             },
             _ => Kind::Value,
@@ -42,12 +45,11 @@ impl Returns {
         match &written {
             Type::ImplTrait(_) => Err(Error::new_spanned(
                 &written,
-                "name the type that the tool returns: its schema is made from it",
+                "a tool cannot return `impl Trait`: its schema is generated from its type",
             )),
-            Type::Reference(_) => Err(Error::new_spanned(
-                &written,
-                "a tool returns what it owns: use an owned type, such as `String`",
-            )),
+            Type::Reference(_) => {
+                Err(Error::new_spanned(&written, "a tool must return an owned type, such as `String`"))
+            }
             _ => Ok(Returns { written, kind }),
         }
     }
@@ -56,7 +58,7 @@ impl Returns {
         matches!(self.kind, Kind::Outcome)
     }
 
-    /// The type that implements `Reply`.
+    /// Returns the type that implements `Reply`.
     pub(crate) fn reply_type(&self) -> TokenStream {
         let written = &self.written;
         match &self.kind {
@@ -68,7 +70,7 @@ impl Returns {
         }
     }
 
-    /// Fails to compile where a type that was taken for a plain value is another name of something else.
+    /// Generates code that does not compile if a plain value is an alias of a special type.
     pub(crate) fn alias_check(&self) -> TokenStream {
         let value = match &self.kind {
             Kind::Outcome | Kind::Reply => return TokenStream::new(),
@@ -82,9 +84,9 @@ impl Returns {
         }
     }
 
-    /// What was returned, as something that implements `Reply`.
+    /// Converts the return value to a type that implements `Reply`.
     pub(crate) fn reply(&self, returned: &TokenStream) -> TokenStream {
-        // What cannot be answered with is the type's fault, not the attribute's.
+        // Errors about the return value point at its type.
         let at_type = Span::call_site().located_at(self.written.span());
         match self.kind {
             Kind::Outcome | Kind::Reply => returned.clone(),

@@ -1,4 +1,4 @@
-//! A server as a toolbox: its tools called in process, with no transport between.
+//! Calls a server's tools in process, without a transport.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 use toolwire_contract::{CallError, CallOptions, MissingServer, Progress, Tool, ToolResult, Toolbox};
 
-use crate::client::{Answer, Client, ClientError, Form, Level, NoClient};
+use crate::client::{Client, ClientError, Form, FormReply, Level, NoClient};
 use crate::context::Context;
 use crate::server::Server;
 
@@ -34,7 +34,7 @@ impl Toolbox for Server {
                 options.check_permission(tool, listed)?;
             }
             let cancelled = CancellationToken::new();
-            // Tasks that the tool started hear of it when the call is dropped or late.
+            // Tasks that the tool spawned are notified when the call is dropped or times out.
             let _guard = cancelled.clone().drop_guard();
             let client = Caller { progress: options.progress };
             let context = Context::new("in-process", Arc::new(client), cancelled);
@@ -47,7 +47,7 @@ impl Toolbox for Server {
     }
 }
 
-/// Arguments as models send them: an object, the JSON text of one, or nothing.
+/// Returns the arguments of a call, which models send as an object, as JSON text, or not at all.
 fn object(tool: &str, arguments: &Value) -> Result<Option<Map<String, Value>>, CallError> {
     let invalid = |problem: String| CallError::InvalidArguments { tool: tool.to_owned(), problem };
     match arguments {
@@ -56,12 +56,12 @@ fn object(tool: &str, arguments: &Value) -> Result<Option<Map<String, Value>>, C
         Value::String(text) if text.trim().is_empty() => Ok(None),
         Value::String(text) => serde_json::from_str(text)
             .map(Some)
-            .map_err(|error| invalid(format!("they are no JSON object: {error}"))),
-        _ => Err(invalid("they must be an object".to_owned())),
+            .map_err(|error| invalid(format!("not a JSON object: {error}"))),
+        _ => Err(invalid("not a JSON object".to_owned())),
     }
 }
 
-/// Whoever calls in process: it may want to hear how far the call is, and nothing else.
+/// An in-process caller. It can receive progress and nothing else.
 struct Caller {
     progress: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
 }
@@ -75,7 +75,7 @@ impl Client for Caller {
 
     fn log(&self, _: Level, _: &str, _: Value) {}
 
-    fn elicit<'a>(&'a self, form: Form) -> BoxFuture<'a, Result<Answer, ClientError>> {
+    fn elicit<'a>(&'a self, form: Form) -> BoxFuture<'a, Result<FormReply, ClientError>> {
         NoClient.elicit(form)
     }
 

@@ -1,10 +1,10 @@
-//! News for clients: a list is another one now, a resource has other contents.
+//! Notifies clients that a list or a resource has changed.
 
 use tokio::sync::broadcast;
 
-/// Tells the clients of a server what changed. Clones tell the same clients.
+/// Notifies the clients of a server of changes. Clones notify the same clients.
 ///
-/// The builder takes it ([`crate::ServerBuilder::changes`]); tools and whatever else knows of a change keep a clone.
+/// Pass it to the builder ([`crate::ServerBuilder::changes`]) and clone it where changes are detected.
 #[derive(Clone)]
 pub struct Changes {
     sender: broadcast::Sender<Change>,
@@ -19,12 +19,12 @@ pub(crate) enum Change {
     Resource(String),
 }
 
-/// A client that is this far behind is told once that everything may have changed.
-const BACKLOG: usize = 256;
+/// A client that falls further behind is notified once that every list may have changed.
+const MAX_PENDING_CHANGES: usize = 256;
 
 impl Default for Changes {
     fn default() -> Changes {
-        Changes { sender: broadcast::Sender::new(BACKLOG) }
+        Changes { sender: broadcast::Sender::new(MAX_PENDING_CHANGES) }
     }
 }
 
@@ -33,32 +33,32 @@ impl Changes {
         Changes::default()
     }
 
-    /// The list of tools is another one.
+    /// Reports that the list of tools changed.
     pub fn tools(&self) {
-        self.tell(Change::Tools);
+        self.send(Change::Tools);
     }
 
-    /// The list of prompts is another one.
+    /// Reports that the list of prompts changed.
     pub fn prompts(&self) {
-        self.tell(Change::Prompts);
+        self.send(Change::Prompts);
     }
 
-    /// The list of resources, or of their templates, is another one.
+    /// Reports that the list of resources or of resource templates changed.
     pub fn resources(&self) {
-        self.tell(Change::Resources);
+        self.send(Change::Resources);
     }
 
-    /// The contents of a resource changed: clients that subscribed to it are told.
+    /// Reports that the contents of a resource changed, to the clients that subscribed to it.
     pub fn resource(&self, uri: impl Into<String>) {
-        self.tell(Change::Resource(uri.into()));
+        self.send(Change::Resource(uri.into()));
     }
 
     pub(crate) fn subscribe(&self) -> broadcast::Receiver<Change> {
         self.sender.subscribe()
     }
 
-    fn tell(&self, change: Change) {
-        // Nobody listening is no fault.
+    fn send(&self, change: Change) {
+        // There may be no receivers; ignore the send error.
         let _ = self.sender.send(change);
     }
 }

@@ -55,7 +55,7 @@ impl Checker {
 }
 
 /// Returns the failure that lists every violation.
-pub(crate) fn refused(violations: &[Violation]) -> Failure {
+pub(crate) fn validation_failure(violations: &[Violation]) -> Failure {
     let mut fields: Vec<String> =
         violations.iter().map(|violation| format!("`{}`", violation.field)).collect();
     fields.dedup();
@@ -85,7 +85,7 @@ pub fn read<T: DeserializeOwned>(arguments: Map<String, Value>) -> Result<T, Fai
                     path if path == "." => "arguments".to_owned(),
                     path => path,
                 };
-                refused(&[Violation { field, message: error.inner().to_string() }])
+                validation_failure(&[Violation { field, message: error.inner().to_string() }])
             },
         )
     })

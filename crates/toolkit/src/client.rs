@@ -1,4 +1,4 @@
-//! What a tool may ask of the client that called it.
+//! Requests that a tool can send to the client that called it.
 
 use std::time::Duration;
 
@@ -6,45 +6,47 @@ use futures_core::future::BoxFuture;
 use serde_json::{Map, Value};
 use toolwire_contract::Progress;
 
-/// The client at the other end of a call. Transports implement it; tools reach it through [`crate::Context`].
+/// The client that made a call. Transports implement it; tools reach it through [`crate::Context`].
 ///
-/// A question to the client ([`Client::elicit`], [`Client::sample`], [`Client::roots`]) is a request of its own up to MCP
-/// 2025-11-25. From 2026-07-28 on there are none: the call ends with the question, the client makes the call again with the
-/// answer, and **the tool runs from its beginning**, to get the answer where it asked. So what stands before a question runs
-/// once more for each answer: ask first, act afterwards, and ask the same questions in the same order each time.
+/// Up to MCP 2025-11-25, [`Client::elicit`], [`Client::sample`] and [`Client::roots`] are separate requests
+/// to the client. From 2026-07-28 on, the call ends with the question, the client repeats the call with the
+/// reply, and **the tool runs again from its beginning** until it reaches the question. Code before a
+/// question therefore runs once more for each reply: ask first, act afterwards, and ask the same questions in
+/// the same order each time.
 pub trait Client: Send + Sync {
-    /// Says how far the call is; nothing happens when the client did not ask to be told.
+    /// Reports progress. Does nothing if the client did not request progress.
     fn progress(&self, progress: Progress);
 
-    /// Sends a log message to the client, if it listens at that level.
+    /// Sends a log message to the client, if the client wants messages of that level.
     fn log(&self, level: Level, logger: &str, data: Value);
 
-    /// Asks the person in front of the client to fill in a form or to visit an address.
-    fn elicit<'a>(&'a self, form: Form) -> BoxFuture<'a, Result<Answer, ClientError>>;
+    /// Asks the user of the client to fill in a form or to visit a URL.
+    fn elicit<'a>(&'a self, form: Form) -> BoxFuture<'a, Result<FormReply, ClientError>>;
 
-    /// As [`Client::elicit`], with a word for the question instead of its number. It is what the client sees as the key of
-    /// the question from 2026-07-28 on.
-    fn elicit_as<'a>(&'a self, key: &'a str, form: Form) -> BoxFuture<'a, Result<Answer, ClientError>> {
+    /// Like [`Client::elicit`], with a key for the question instead of its number. From 2026-07-28 on, the
+    /// client sees this key.
+    fn elicit_as<'a>(&'a self, key: &'a str, form: Form) -> BoxFuture<'a, Result<FormReply, ClientError>> {
         let _ = key;
         self.elicit(form)
     }
 
-    /// Asks the client's model (`sampling/createMessage`): MCP's parameters in, MCP's result out.
+    /// Sends a request to the client's model (`sampling/createMessage`), with MCP's parameters and result.
     fn sample<'a>(&'a self, params: Map<String, Value>) -> BoxFuture<'a, Result<Value, ClientError>>;
 
-    /// From here on the call may go on as a task, for a tool that says [`crate::TaskStart::WhenTold`]: what it asks now, the client
-    /// finds beside the task, and nothing runs twice. Where the call is one already, or can be none, nothing happens.
+    /// Continues the call as a task, for a tool with [`crate::TaskStart::WhenTold`]. Later questions are
+    /// attached to the task, and no code runs twice. Does nothing if the call is already a task or cannot
+    /// become one.
     fn continue_as_task(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
 
-    /// Whether the call ends with questions that the client answers by calling again. It is what tells such an end from a call
-    /// that was given up.
+    /// Whether the call ends with questions that the client answers by calling again. This distinguishes such
+    /// an end from a cancelled call.
     fn ends_with_questions(&self) -> bool {
         false
     }
 
-    /// The folders the client works in, as MCP's `roots/list` answers.
+    /// Returns the folders the client works in: the result of `roots/list`.
     fn roots(&self) -> BoxFuture<'_, Result<Value, ClientError>>;
 }
 
@@ -61,37 +63,37 @@ pub enum Level {
     Emergency,
 }
 
-/// What a person is asked for.
+/// A request to the user.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Form {
     /// Fields to fill in, as MCP's `requestedSchema`.
     Fields { message: String, schema: Value },
-    /// An address to visit.
+    /// A URL to visit.
     Url { message: String, url: String, id: String },
 }
 
-/// What the person did.
+/// The reply of the user.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Answer {
+pub enum FormReply {
     Accepted(Map<String, Value>),
     Declined,
     Cancelled,
 }
 
-/// Why the client could not be asked.
+/// A failed request to the client.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ClientError {
-    #[error("the client cannot do `{method}`")]
+    #[error("the client does not support `{method}`")]
     Unsupported { method: &'static str },
     #[error("the client refused `{method}`: {message}")]
     Refused { method: &'static str, message: String },
-    #[error("the client did not answer `{method}` within {after:?}")]
+    #[error("the client did not respond to `{method}` within {after:?}")]
     TimedOut { method: &'static str, after: Duration },
-    #[error("the client went away")]
-    Gone,
+    #[error("the client disconnected")]
+    Disconnected,
 }
 
-/// For calls that no client made: it hears nothing and answers nothing.
+/// The client of a call without a client. It ignores notifications and supports no requests.
 pub struct NoClient;
 
 impl Client for NoClient {
@@ -99,7 +101,7 @@ impl Client for NoClient {
 
     fn log(&self, _: Level, _: &str, _: Value) {}
 
-    fn elicit<'a>(&'a self, _: Form) -> BoxFuture<'a, Result<Answer, ClientError>> {
+    fn elicit<'a>(&'a self, _: Form) -> BoxFuture<'a, Result<FormReply, ClientError>> {
         Box::pin(async { Err(ClientError::Unsupported { method: "elicitation/create" }) })
     }
 

@@ -7,23 +7,24 @@ use toolwire_contract::Tool;
 use crate::context::Context;
 use crate::describe::description;
 use crate::names;
-use crate::reply::Answered;
+use crate::reply::CompletedCall;
 use crate::schema::Arguments;
 use crate::tasks::TaskSupport;
 
-/// A function that `#[tool]` made a tool of. The attribute implements it; a server's builder takes it.
+/// A function with `#[tool]`. The attribute implements this trait; a server's builder accepts it.
 pub trait ToolFunction: Send + Sync + 'static {
     fn declaration(&self) -> Declaration;
 
-    /// Runs the function. The arguments fit the schema of the declaration.
-    fn run<'a>(&'a self, arguments: Map<String, Value>, context: &'a Context) -> BoxFuture<'a, Answered>;
+    /// Runs the function. The arguments match the schema of the declaration.
+    fn run<'a>(&'a self, arguments: Map<String, Value>, context: &'a Context)
+    -> BoxFuture<'a, CompletedCall>;
 }
 
-/// What names a tool to a server's builder: the function that has `#[tool]`, or what it gives.
+/// Types that a server's builder accepts as a tool: a function with `#[tool]`, or the value it returns.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tool",
     label = "not a tool",
-    note = "put `#[tool]` on the function and give its name"
+    note = "put `#[tool]` on the function and pass its name"
 )]
 pub trait IntoTool<Way> {
     fn into_tool(self) -> Box<dyn ToolFunction>;
@@ -49,9 +50,9 @@ pub struct Declaration {
     pub title: Option<&'static str>,
     /// The doc comment.
     pub description: &'static str,
-    /// The tool's own prefix, which stands above the server's; empty for none.
+    /// The tool's own prefix, which overrides the server's; empty for no prefix.
     pub prefix: Option<&'static str>,
-    /// What `explicit_action` must say before the function runs.
+    /// The value of `explicit_action` that is required to run the function.
     pub explicit: Option<&'static str>,
     pub hints: Hints,
     /// Whether calls may become tasks.
@@ -60,7 +61,7 @@ pub struct Declaration {
     pub output: Option<Value>,
 }
 
-/// MCP's hints, where they are given.
+/// MCP's behaviour hints; `None` if not stated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hints {
     pub read_only: Option<bool>,
@@ -72,54 +73,54 @@ pub struct Hints {
 /// The argument that confirms an explicit action.
 pub(crate) const EXPLICIT_ACTION: &str = "explicit_action";
 
-/// Why a declaration is no tool.
+/// A set of tools that cannot be built into a server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
-    #[error("two tools are served as `{name}`")]
+    #[error("duplicate tool name `{name}`")]
     DuplicateName { name: String },
-    #[error("the tool `{tool}` would be served as `{name}`, which is no legal name")]
+    #[error("invalid name `{name}` for the tool `{tool}`")]
     IllegalName { tool: String, name: String },
-    #[error("the prefix `{prefix}`, which {given_by} gives, cannot stand in a name")]
+    #[error("invalid prefix `{prefix}` from {given_by}")]
     IllegalPrefix { prefix: String, given_by: &'static str },
-    #[error("the variable `{variable}` is not text")]
+    #[error("the environment variable `{variable}` is not valid Unicode")]
     UnreadableVariable { variable: &'static str },
-    #[error("the arguments of the tool `{tool}` are no struct with named fields")]
+    #[error("the arguments of the tool `{tool}` are not a struct with named fields")]
     NotAStruct { tool: String },
-    #[error("the tool `{tool}` has an argument `explicit_action` of its own")]
+    #[error("the tool `{tool}` declares the reserved argument `explicit_action`")]
     ReservedArgument { tool: String },
-    #[error("the schema of the tool `{tool}` cannot be checked against: {reason}")]
+    #[error("invalid schema of the tool `{tool}`: {reason}")]
     InvalidSchema { tool: String, reason: String },
 }
 
 impl BuildError {
-    /// What to try next.
+    /// Returns a suggestion for fixing the error.
     pub fn hint(&self) -> String {
         match self {
-            BuildError::DuplicateName { .. } => "rename one, or give it a `prefix` of its own".to_owned(),
+            BuildError::DuplicateName { .. } => "rename one of them, or give it its own `prefix`".to_owned(),
             BuildError::IllegalName { .. } => {
-                format!("use letters, digits, `_` and `-`, at most {} in all", names::LONGEST)
+                format!("use at most {} letters, digits, `_` and `-`", names::MAX_MCP_NAME_CHARS)
             }
             BuildError::IllegalPrefix { given_by, .. } => {
-                format!("let {given_by} give letters, digits, `_` and `-`, or an empty text for no prefix")
+                format!("use letters, digits, `_` and `-` in {given_by}, or an empty string for no prefix")
             }
             BuildError::UnreadableVariable { variable } => {
                 format!("set `{variable}` to letters, digits, `_` and `-`")
             }
             BuildError::NotAStruct { .. } => {
-                "take a struct as `args`, or name the parameter otherwise".to_owned()
+                "use a struct as the type of `args`, or rename the parameter".to_owned()
             }
             BuildError::ReservedArgument { .. } => {
-                "rename the argument: `explicit` adds one of that name by itself".to_owned()
+                "rename the argument; `explicit` adds one with this name".to_owned()
             }
             BuildError::InvalidSchema { .. } => {
-                "look at what `#[schemars(..)]` says in the struct".to_owned()
+                "check the `#[schemars(..)]` attributes of the struct".to_owned()
             }
         }
     }
 }
 
 impl Declaration {
-    /// The tool as it is listed under this prefix, and its arguments.
+    /// Returns the tool as it is listed with this prefix, and its arguments.
     pub(crate) fn tool(&self, prefix: &str) -> Result<(Tool, Arguments), BuildError> {
         let tool = self.name.to_owned();
         let name = names::served(self.prefix.unwrap_or(prefix), self.name);
@@ -130,9 +131,8 @@ impl Declaration {
             return Err(BuildError::NotAStruct { tool });
         }
         let mut arguments = self.arguments.clone();
-        // The summary is about what the function takes; what the constant means stands with the constant.
         if let Some(action) = self.explicit {
-            let words = "Give it only when the user has explicitly asked for exactly this";
+            let words = "Provide this only if the user has explicitly requested exactly this action";
             if !arguments.add_constant(EXPLICIT_ACTION, action, words) {
                 return Err(BuildError::ReservedArgument { tool });
             }
@@ -151,7 +151,7 @@ impl Declaration {
 
     fn annotations(&self) -> Option<Map<String, Value>> {
         let mut hints = self.hints;
-        // What needs the user's word changes something that matters, unless the tool says otherwise.
+        // An action that needs consent changes something important, unless the tool states otherwise.
         if self.explicit.is_some() && hints.read_only != Some(true) {
             hints.read_only = hints.read_only.or(Some(false));
             hints.destructive = hints.destructive.or(Some(true));

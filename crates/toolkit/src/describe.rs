@@ -1,16 +1,16 @@
-//! The description that a model reads: the author's words, then what can be given.
+//! Builds the description that a model reads: the doc comment, then a summary of the arguments.
 
 use serde_json::Value;
 
-/// The first words of a tool that needs the user's word.
-const CONSENT: &str = "REQUIRES EXPLICIT USER INSTRUCTION";
+/// The start of the description of a tool that needs explicit consent.
+const CONSENT_NOTICE: &str = "REQUIRES EXPLICIT USER INSTRUCTION";
 
-/// The doc comment, with the marks of consent before it and the summary of the arguments after it.
+/// Returns the doc comment, preceded by the consent notice and followed by the summary of the arguments.
 pub(crate) fn description(doc: &str, explicit: Option<&str>, schema: &Value) -> String {
     let mut parts = Vec::new();
     match (explicit, doc.trim()) {
-        (Some(_), "") => parts.push(format!("{CONSENT}.")),
-        (Some(_), doc) => parts.push(format!("{CONSENT}. {doc}")),
+        (Some(_), "") => parts.push(format!("{CONSENT_NOTICE}.")),
+        (Some(_), doc) => parts.push(format!("{CONSENT_NOTICE}. {doc}")),
         (None, "") => {}
         (None, doc) => parts.push(doc.to_owned()),
     }
@@ -21,7 +21,7 @@ pub(crate) fn description(doc: &str, explicit: Option<&str>, schema: &Value) -> 
     parts.join("\n\n")
 }
 
-/// One line for each argument: name, type, whether it must be there, default, choices.
+/// Returns one line per argument: name, type, whether it is required, default, allowed values.
 fn summary(schema: &Value) -> String {
     let properties = schema.get("properties").and_then(Value::as_object);
     let required = schema.get("required").and_then(Value::as_array);

@@ -1,4 +1,4 @@
-//! Why a tool failed: what the agent may know, and what only the log may.
+//! Failures of tools: what the agent sees, and what is only logged.
 
 use std::error::Error;
 use std::fmt;
@@ -10,16 +10,16 @@ use serde_json::{Map, Value};
 
 use crate::instruction::Instruction;
 
-/// Why a tool failed.
+/// A failure of a tool.
 ///
-/// Every ordinary error becomes one by `?`, and then says only that something went wrong inside: the error itself goes to
-/// the log. What the agent should know is said on purpose, by [`Failure::new`] or [`OrFailure::or_failure`].
+/// `?` converts every ordinary error to a failure that reports only an internal error; the error itself is
+/// logged. [`Failure::new`] and [`OrFailure::or_failure`] set the text that the agent sees.
 ///
-/// It is no [`Error`] itself, as only so every error can become one.
+/// It does not implement [`Error`], because that would conflict with the conversion from every error.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failure(Box<Parts>);
 
-/// What an outcome says of a failure. In a box, so that a `Result` with a failure in it is no larger than one without.
+/// The fields of a failure. They are boxed to keep a `Result` with a failure small.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Parts {
     pub(crate) error_type: String,
@@ -30,18 +30,19 @@ pub(crate) struct Parts {
     pub(crate) cause: Cause,
 }
 
-/// The error behind a failure. It is for the log alone: it is not serialised, and does not count when outcomes are compared.
+/// The underlying error of a failure. It is only logged: it is not serialized and does not affect equality.
 #[derive(Clone, Default)]
 pub(crate) struct Cause(Option<Arc<dyn Error + Send + Sync>>);
 
-/// Says on purpose what a failed step means, so that the agent may read it.
+/// Converts an error or a missing value to a failure that the agent can read.
 pub trait OrFailure<T> {
-    /// The value, or a failure with this type and these words; an error that was there becomes its cause, for the log.
+    /// Returns the value, or a failure with this error type and text. An error becomes the cause, which is
+    /// logged.
     fn or_failure(self, error_type: impl Into<String>, error: impl Into<String>) -> Result<T, Failure>;
 }
 
 impl Failure {
-    /// A failure of a type, which is a word for programs (`not_found`), and in words for the agent.
+    /// Creates a failure with a machine-readable error type (`not_found`) and a text for the agent.
     pub fn new(error_type: impl Into<String>, error: impl Into<String>) -> Failure {
         Failure(Box::new(Parts {
             error_type: error_type.into(),
@@ -65,30 +66,30 @@ impl Failure {
         *self.0
     }
 
-    /// Something broke that is none of the agent's business.
+    /// Creates a failure whose details are not for the agent.
     pub(crate) fn internal() -> Failure {
-        Failure::new(INTERNAL, "the tool failed on the inside; its log says why")
+        Failure::new(INTERNAL, "internal error in the tool; see its log")
     }
 
-    /// Adds words for the user.
+    /// Adds a message for the user.
     pub fn with_message(mut self, message: impl Into<String>) -> Failure {
         self.0.message = Some(message.into());
         self
     }
 
-    /// Adds what the agent should do next.
+    /// Adds an instruction for the agent.
     pub fn with_instruction(mut self, instruction: impl Into<Instruction>) -> Failure {
         self.0.instruction = Some(instruction.into());
         self
     }
 
-    /// Adds a fact for programs. What has no JSON is left out.
+    /// Adds a machine-readable detail. A value that cannot be serialized is omitted.
     pub fn with_data(mut self, key: impl Into<String>, value: impl Serialize) -> Failure {
         insert_data(&mut self.0.data, key.into(), value);
         self
     }
 
-    /// The error behind it, for the log.
+    /// Sets the underlying error, for the log.
     pub fn caused_by(mut self, cause: impl Into<Box<dyn Error + Send + Sync>>) -> Failure {
         self.0.cause = Cause(Some(Arc::from(cause.into())));
         self
@@ -101,7 +102,7 @@ pub(crate) fn insert_data(data: &mut Option<Map<String, Value>>, key: String, va
     }
 }
 
-/// The type of failures nobody foresaw.
+/// The error type of unexpected failures.
 pub(crate) const INTERNAL: &str = "internal_error";
 
 impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for Failure {
@@ -121,32 +122,40 @@ impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for Failure {
     }
 }
 
-/// The type and the words for errors whose kind says enough, and nothing of paths, hosts or queries.
+/// Returns the error type and text for a known kind of error. The text reveals no paths, hosts or queries.
 fn known_kind(error: &(dyn Error + 'static)) -> Option<(&'static str, &'static str)> {
     if error.is::<tokio::time::error::Elapsed>() {
-        return Some(("timeout", "something the tool waited for took too long"));
+        return Some(("timeout", "an operation of the tool timed out"));
     }
     if let Some(error) = error.downcast_ref::<crate::ClientError>() {
         return Some(match error {
             crate::ClientError::Unsupported { .. } => {
-                ("unsupported", "the client cannot do what the tool asks of it")
+                ("unsupported", "the client does not support the tool's request")
             }
-            crate::ClientError::Refused { .. } => ("refused", "the client refused what the tool asked of it"),
-            crate::ClientError::TimedOut { .. } => ("timeout", "the client took too long to answer the tool"),
-            crate::ClientError::Gone => ("cancelled", "the client went away"),
+            crate::ClientError::Refused { .. } => ("refused", "the client refused the tool's request"),
+            crate::ClientError::TimedOut { .. } => {
+                ("timeout", "the client did not respond to the tool in time")
+            }
+            crate::ClientError::Disconnected => ("cancelled", "the client disconnected"),
         });
     }
     Some(match error.downcast_ref::<io::Error>()?.kind() {
-        io::ErrorKind::NotFound => ("not_found", "something the tool needs is not there"),
-        io::ErrorKind::PermissionDenied => ("permission_denied", "the tool was denied something it needs"),
-        io::ErrorKind::AlreadyExists => ("already_exists", "what the tool would make is already there"),
-        io::ErrorKind::TimedOut => ("timeout", "something the tool waited for took too long"),
+        io::ErrorKind::NotFound => ("not_found", "a resource that the tool needs was not found"),
+        io::ErrorKind::PermissionDenied => {
+            ("permission_denied", "the tool has no permission for a resource it needs")
+        }
+        io::ErrorKind::AlreadyExists => {
+            ("already_exists", "the item that the tool would create already exists")
+        }
+        io::ErrorKind::TimedOut => ("timeout", "an operation of the tool timed out"),
         io::ErrorKind::ConnectionRefused
         | io::ErrorKind::ConnectionReset
         | io::ErrorKind::ConnectionAborted
         | io::ErrorKind::NotConnected
         | io::ErrorKind::HostUnreachable
-        | io::ErrorKind::NetworkUnreachable => ("unavailable", "something the tool needs cannot be reached"),
+        | io::ErrorKind::NetworkUnreachable => {
+            ("unavailable", "a service that the tool needs is unreachable")
+        }
         _ => return None,
     })
 }
@@ -178,7 +187,7 @@ impl fmt::Debug for Cause {
     }
 }
 
-/// The error and each one behind it, from the outside in.
+/// Formats the error and its sources, outermost first.
 impl fmt::Display for Cause {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut next = self.0.as_deref().map(|error| error as &dyn Error);

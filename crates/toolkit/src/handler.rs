@@ -1,4 +1,4 @@
-//! A tool as a server holds it.
+//! Tools as a server stores them.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use toolwire_contract::{Tool, ToolResult};
 use crate::context::Context;
 use crate::tasks::TaskSupport;
 
-/// Runs a tool. What comes in was not checked yet; what comes out is the answer, good or bad.
+/// Runs a tool with unchecked arguments and returns its result, which may be an error.
 pub trait Handler: Send + Sync {
     fn run<'a>(&'a self, arguments: Map<String, Value>, context: &'a Context) -> BoxFuture<'a, ToolResult>;
 
@@ -19,7 +19,7 @@ pub trait Handler: Send + Sync {
     }
 }
 
-/// A tool that a server's builder named: its definition under the served name, and what runs it.
+/// A registered tool: its definition with the served name, and its handler.
 #[derive(Clone)]
 pub struct Registered {
     pub tool: Tool,

@@ -1,4 +1,4 @@
-//! What a tool tells the agent that reads its answer.
+//! Instructions from a tool to the agent that called it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,45 +6,43 @@ use std::fmt;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-/// What the agent should do next, in words it reads.
+/// An instruction to the agent: what to do next.
 ///
-/// The common ones have constructors, so that the same thing is said in the same words by every tool; free text works too:
-/// `"Show the table as it is.".into()`.
+/// Common instructions have constructors, so that all tools use the same text. Free text works too: `"Show
+/// the table as it is.".into()`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Instruction(String);
 
 impl Instruction {
-    /// Show the answer and wait for the user.
+    /// Present the result and wait for the user.
     pub fn present_and_stop() -> Instruction {
         Instruction::from(
-            "Present this result to the user, then stop: call no other tool until the user answers.",
+            "Present this result to the user, then stop. Do not call another tool until the user replies.",
         )
     }
 
-    /// Propose something, and leave the choice to the user.
+    /// Propose something and let the user decide.
     pub fn suggest(what: impl fmt::Display) -> Instruction {
         Instruction(format!("Suggest to the user: {what}. Do not do it unless the user agrees."))
     }
 
-    /// Find something out from the user first.
+    /// Ask the user for missing information first.
     pub fn ask_for(what: impl fmt::Display) -> Instruction {
-        Instruction(format!("Ask the user for {what} before you go on; do not make it up."))
+        Instruction(format!("Ask the user for {what} before you continue. Do not invent it."))
     }
 
-    /// Work in another mode from here on.
+    /// Switch to another mode.
     pub fn switch_to(mode: Mode) -> Instruction {
-        Instruction(format!("Switch to {mode} mode before you go on."))
+        Instruction(format!("Switch to {mode} mode before you continue."))
     }
 
-    /// Look, but do not touch.
+    /// Make no changes.
     pub fn no_changes() -> Instruction {
-        Instruction::from(
-            "Make no changes, neither yourself nor with other tools, until the user asks for them.",
-        )
+        Instruction::from("Do not make changes, directly or with other tools, until the user asks for them.")
     }
 
-    /// Get the user's word before anything is done.
+    /// Ask the user for consent first.
     pub fn require_consent() -> Instruction {
         Instruction::from(
             "Tell the user exactly what would be done and ask for explicit consent. Call the tool again only after \
@@ -52,19 +50,19 @@ impl Instruction {
         )
     }
 
-    /// Call the same tool again, with something changed.
+    /// Retry with something changed.
     pub fn retry_with(what: impl fmt::Display) -> Instruction {
         Instruction(format!("Call the tool again with {what}."))
     }
 
-    /// Trying again would not help.
+    /// Do not retry.
     pub fn do_not_retry() -> Instruction {
         Instruction::from(
-            "Do not call the tool again: the answer would be the same. Tell the user what failed.",
+            "Do not call the tool again; the result would be the same. Tell the user what failed.",
         )
     }
 
-    /// This instruction, and another one after it.
+    /// Appends another instruction.
     pub fn then(self, next: impl Into<Instruction>) -> Instruction {
         Instruction(format!("{self} {}", next.into()))
     }
@@ -106,14 +104,14 @@ impl JsonSchema for Instruction {
     }
 }
 
-/// How an agent works at the moment.
+/// A working mode of an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mode {
     Planning,
     Implementation,
     Review,
     Debugging,
-    /// A mode of the agent's own, by its name.
+    /// The name of another mode.
     Other(String),
 }
 

@@ -34,18 +34,18 @@ mod wire; // ours ⇄ the SDK's
 pub mod macro_support;
 
 pub use changes::Changes;
-pub use client::{Answer, Client, ClientError, Form, Level, NoClient};
+pub use client::{Client, ClientError, Form, FormReply, Level, NoClient};
 pub use context::Context;
 pub use declare::{BuildError, Declaration, Hints, IntoTool, ToolFunction};
 pub use failure::{Failure, OrFailure};
 pub use handler::{Handler, Registered};
 pub use instruction::{Instruction, Mode};
-pub use lint::{Breach, Lint, lint};
+pub use lint::{Lint, LintProblem, lint};
 pub use offers::{Caching, OfferError};
 pub use outcome::Outcome;
-pub use prompts::{Prompt, PromptArgument, PromptHandler, PromptMessage, Prompted};
-pub use reply::{Answered, Reply};
-pub use resources::{Completing, ResourceTemplate, Resources};
+pub use prompts::{FilledPrompt, Prompt, PromptArgument, PromptHandler, PromptMessage};
+pub use reply::{CompletedCall, Reply};
+pub use resources::{CompletionRequest, ResourceTemplate, Resources};
 pub use schema::Arguments;
 pub use secret::Secret;
 pub use server::{Server, ServerBuilder};

@@ -1,4 +1,4 @@
-//! What breaks the conventions without breaking the build.
+//! Lints: problems of tools that do not prevent building a server.
 
 use std::fmt;
 
@@ -9,47 +9,48 @@ use crate::names;
 use crate::schema::{resolve, subschemas};
 use crate::server::Server;
 
-/// Something about a tool that its reader will stumble over.
+/// A problem of a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lint {
     /// The tool's name without prefix.
     pub tool: String,
-    pub breach: Breach,
+    pub problem: LintProblem,
 }
 
-/// How a tool breaks the conventions.
+/// The kind of a lint.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Breach {
+pub enum LintProblem {
     NoDescription,
-    /// An argument, or a field inside one, that nobody described.
+    /// An argument, or a field inside one, without a description.
     NoArgumentDescription {
         argument: String,
     },
     IllegalName {
         name: String,
     },
-    /// Some models take no more than 64 characters.
+    /// Some model APIs accept at most 64 characters.
     LongName {
         name: String,
     },
-    /// Some models take no more than 1024 characters.
+    /// Some model APIs accept at most 1024 characters.
     LongDescription {
         length: usize,
     },
-    /// It says that it destroys, and asks nobody first.
+    /// The tool is destructive but does not require an explicit action.
     DestructiveWithoutConsent,
-    /// It may be left out, and nobody is told what it is then: its type has no JSON.
-    UnshownDefault {
+    /// An optional argument whose default is not in the schema, because its type cannot be serialized.
+    HiddenDefault {
         argument: String,
     },
-    /// Some models cannot be told of it, or not exactly. Without a name, it is the arguments as a whole.
-    HardToSay {
+    /// A schema that some model APIs cannot express exactly. `argument` is empty if it concerns the arguments
+    /// as a whole.
+    NotPortable {
         argument: String,
         what: &'static str,
     },
 }
 
-/// Everything about the server's own tools that breaks the conventions. A test that finds none keeps it so:
+/// Returns the problems of the server's own tools. Use it in a test:
 ///
 /// ```
 /// # use toolwire_toolkit::{Server, lint, tool};
@@ -67,67 +68,68 @@ pub fn lint(server: &Server) -> Vec<Lint> {
     server.lints.clone()
 }
 
-const LONGEST_NAME: usize = 64;
-const LONGEST_DESCRIPTION: usize = 1024;
+const MAX_NAME_CHARS: usize = 64;
+const MAX_DESCRIPTION_CHARS: usize = 1024;
 
-/// What is wrong with a tool; `doc` and `arguments` are what its author said, without what was generated.
+/// Returns the problems of a tool. `doc` and `arguments` are what the author wrote, without generated text.
 pub(crate) fn lint_tool(
     tool: &Tool,
     plain_name: &str,
     doc: &str,
     arguments: &Value,
-    unshown_defaults: &[String],
+    hidden_defaults: &[String],
 ) -> Vec<Lint> {
-    let mut breaches = Vec::new();
+    let mut problems = Vec::new();
     if doc.trim().is_empty() {
-        breaches.push(Breach::NoDescription);
+        problems.push(LintProblem::NoDescription);
     }
     if !names::is_legal(&tool.name) {
-        breaches.push(Breach::IllegalName { name: tool.name.clone() });
-    } else if tool.name.len() > LONGEST_NAME {
-        breaches.push(Breach::LongName { name: tool.name.clone() });
+        problems.push(LintProblem::IllegalName { name: tool.name.clone() });
+    } else if tool.name.len() > MAX_NAME_CHARS {
+        problems.push(LintProblem::LongName { name: tool.name.clone() });
     }
     let length = tool.description.as_deref().unwrap_or_default().chars().count();
-    if length > LONGEST_DESCRIPTION {
-        breaches.push(Breach::LongDescription { length });
+    if length > MAX_DESCRIPTION_CHARS {
+        problems.push(LintProblem::LongDescription { length });
     }
     let asks_first = tool
         .input_schema
         .as_ref()
         .is_some_and(|schema| schema.pointer("/properties/explicit_action/const").is_some());
-    let is_destructive =
-        tool.annotations.as_ref().and_then(|hints| hints.get("destructiveHint")) == Some(&true.into());
-    if is_destructive && !asks_first {
-        breaches.push(Breach::DestructiveWithoutConsent);
+    if tool.hints().destructive == Some(true) && !asks_first {
+        problems.push(LintProblem::DestructiveWithoutConsent);
     }
-    fields(arguments, arguments, "", &mut breaches);
-    for argument in unshown_defaults {
-        breaches.push(Breach::UnshownDefault { argument: argument.clone() });
+    fields(arguments, arguments, "", &mut problems);
+    for argument in hidden_defaults {
+        problems.push(LintProblem::HiddenDefault { argument: argument.clone() });
     }
     let served = tool.input_schema.as_ref();
     if served.is_some_and(|served| {
         served.get("properties").is_some()
             && ["oneOf", "anyOf", "allOf"].iter().any(|key| served.get(key).is_some())
     }) {
-        breaches
-            .push(Breach::HardToSay { argument: String::new(), what: "a choice between sets of arguments" });
+        problems.push(LintProblem::NotPortable {
+            argument: String::new(),
+            what: "a choice between sets of arguments",
+        });
     }
-    breaches.into_iter().map(|breach| Lint { tool: plain_name.to_owned(), breach }).collect()
+    problems.into_iter().map(|problem| Lint { tool: plain_name.to_owned(), problem }).collect()
 }
 
-/// Looks at the fields of an object, and at what they are made of.
-fn fields(schema: &Value, root: &Value, path: &str, breaches: &mut Vec<Breach>) {
-    let hard = |what| Breach::HardToSay { argument: path.to_owned(), what };
+/// Checks the fields of an object and their schemas.
+fn fields(schema: &Value, root: &Value, path: &str, problems: &mut Vec<LintProblem>) {
+    let hard = |what| LintProblem::NotPortable { argument: path.to_owned(), what };
     if schema.get("$ref").is_some() {
-        // Everything else is inlined; the fields of this one were looked at where it was met first.
-        breaches.push(hard("a type that contains itself"));
+        // All other references are inlined. The fields of a recursive type were checked at its first
+        // occurrence.
+        problems.push(hard("a recursive type"));
         return;
     }
     if schema.get("prefixItems").is_some() {
-        breaches.push(hard("a tuple"));
+        problems.push(hard("a tuple"));
     }
     if schema.get("additionalProperties").is_some_and(|others| *others != false) {
-        breaches.push(hard("a map"));
+        problems.push(hard("a map"));
     }
     let properties = schema.get("properties").and_then(Value::as_object);
     for (name, property) in properties.into_iter().flatten() {
@@ -135,18 +137,18 @@ fn fields(schema: &Value, root: &Value, path: &str, breaches: &mut Vec<Breach>) 
         let has_words = |schema: &Value| {
             schema.get("description").and_then(Value::as_str).is_some_and(|words| !words.trim().is_empty())
         };
-        // A tag or a constant explains itself.
+        // A tag or a constant needs no description.
         if !has_words(property) && !has_words(resolve(property, root)) && property.get("const").is_none() {
-            breaches.push(Breach::NoArgumentDescription { argument: argument.clone() });
+            problems.push(LintProblem::NoArgumentDescription { argument: argument.clone() });
         }
-        fields(property, root, &argument, breaches);
+        fields(property, root, &argument, problems);
     }
     let named: Vec<&Value> = properties.into_iter().flat_map(|properties| properties.values()).collect();
     for inside in subschemas(schema) {
         if !named.iter().any(|property| std::ptr::eq(*property, inside))
             && schema.get("$defs").is_none_or(|defs| !holds(defs, inside))
         {
-            fields(inside, root, path, breaches);
+            fields(inside, root, path, problems);
         }
     }
 }
@@ -159,52 +161,52 @@ fn holds(definitions: &Value, schema: &Value) -> bool {
 
 impl fmt::Display for Lint {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Lint { tool, breach } = self;
-        match breach {
-            Breach::NoDescription => {
-                write!(formatter, "the tool `{tool}` has no description: give it a doc comment")
+        let Lint { tool, problem } = self;
+        match problem {
+            LintProblem::NoDescription => {
+                write!(formatter, "the tool `{tool}` has no description; add a doc comment")
             }
-            Breach::NoArgumentDescription { argument } => {
+            LintProblem::NoArgumentDescription { argument } => {
                 write!(
                     formatter,
-                    "the argument `{argument}` of `{tool}` has no description: give it a doc comment"
+                    "the argument `{argument}` of `{tool}` has no description; add a doc comment"
                 )
             }
-            Breach::IllegalName { name } => {
-                write!(formatter, "the tool `{tool}` is served as `{name}`, which is no legal name")
+            LintProblem::IllegalName { name } => {
+                write!(formatter, "invalid name `{name}` for the tool `{tool}`")
             }
-            Breach::LongName { name } => {
+            LintProblem::LongName { name } => {
                 write!(
                     formatter,
-                    "the tool `{tool}` is served as `{name}`, longer than {LONGEST_NAME} characters"
+                    "the name `{name}` of the tool `{tool}` is longer than {MAX_NAME_CHARS} characters"
                 )
             }
-            Breach::LongDescription { length } => write!(
+            LintProblem::LongDescription { length } => write!(
                 formatter,
-                "the description of `{tool}` has {length} characters, more than {LONGEST_DESCRIPTION}"
+                "the description of `{tool}` has {length} characters; the limit is {MAX_DESCRIPTION_CHARS}"
             ),
-            Breach::DestructiveWithoutConsent => {
+            LintProblem::DestructiveWithoutConsent => {
                 write!(
                     formatter,
-                    "the tool `{tool}` destroys and asks nobody first: give it an `explicit` action"
+                    "the tool `{tool}` is destructive but does not require consent; add an `explicit` action"
                 )
             }
-            Breach::UnshownDefault { argument } => {
+            LintProblem::HiddenDefault { argument } => {
                 write!(
                     formatter,
-                    "the default of the argument `{argument}` of `{tool}` is not shown: let its type derive `Serialize`"
+                    "the default of the argument `{argument}` of `{tool}` is not in the schema; derive `Serialize` for its type"
                 )
             }
-            Breach::HardToSay { argument, what } if argument.is_empty() => {
+            LintProblem::NotPortable { argument, what } if argument.is_empty() => {
                 write!(
                     formatter,
-                    "the arguments of `{tool}` are {what}, which some models cannot be told exactly"
+                    "the arguments of `{tool}` are {what}, which some model APIs cannot express exactly"
                 )
             }
-            Breach::HardToSay { argument, what } => {
+            LintProblem::NotPortable { argument, what } => {
                 write!(
                     formatter,
-                    "the argument `{argument}` of `{tool}` is {what}, which some models cannot be told exactly"
+                    "the argument `{argument}` of `{tool}` is {what}, which some model APIs cannot express exactly"
                 )
             }
         }

@@ -1,16 +1,16 @@
-//! What the code that `#[tool]` writes needs to reach. No part of the API.
+//! Items used by the code that `#[tool]` generates. Not part of the API.
 
 pub use crate::check::read;
 pub use crate::declare::{Declaration, Hints};
-pub use crate::reply::{Answered, Reply};
+pub use crate::reply::{CompletedCall, Reply};
 pub use crate::schema::{Arguments, arguments};
 pub use futures_core::future::BoxFuture;
 pub use schemars;
 pub use serde;
 pub use serde_json::{Map, Value};
 
-/// Holds for types that the attribute was right to take for plain values. For another name of an `Outcome`, a `Result` or a
-/// `ToolResult` there are two ways in which it holds, and so it cannot be asked.
+/// Implemented once for plain values. For an alias of `Outcome`, `Result` or `ToolResult` there are two
+/// implementations, so that its use is ambiguous and does not compile.
 pub trait NoAliasOfOutcomeOrResult<Way> {
     fn check() {}
 }
@@ -20,7 +20,7 @@ impl<T: SpelledOut> NoAliasOfOutcomeOrResult<Alias> for T {}
 
 pub struct Alias;
 
-/// Types that the attribute must see by their own names.
+/// Types that must be written with their own names.
 pub trait SpelledOut {}
 
 impl<T> SpelledOut for crate::Outcome<T> {}

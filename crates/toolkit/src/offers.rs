@@ -1,4 +1,4 @@
-//! What a server offers beside tools, and how its builder is told.
+//! Prompts, resources and other offers of a server, and their builder methods.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,16 +11,16 @@ use crate::resources::{Fixed, Resources};
 use crate::server::ServerBuilder;
 use crate::tasks::TaskOptions;
 
-/// What a server offers beside tools.
+/// Everything that a server offers in addition to tools.
 #[derive(Clone)]
 pub(crate) struct Offers {
     pub(crate) resources: Vec<Arc<dyn Resources>>,
     pub(crate) prompts: Vec<(Prompt, Arc<dyn PromptHandler>)>,
-    /// Given by the builder: then the lists of this server may change.
+    /// Set if the lists of this server can change.
     pub(crate) changes: Option<Changes>,
     pub(crate) caching: Caching,
-    pub(crate) answer_within: Duration,
-    pub(crate) question_key: Option<Vec<u8>>,
+    pub(crate) reply_timeout: Duration,
+    pub(crate) request_state_key: Option<Vec<u8>>,
     pub(crate) tasks: TaskOptions,
 }
 
@@ -31,28 +31,29 @@ impl Default for Offers {
             prompts: Vec::new(),
             changes: None,
             caching: Caching::default(),
-            answer_within: Duration::from_secs(600),
-            question_key: None,
+            reply_timeout: Duration::from_secs(600),
+            request_state_key: None,
             tasks: TaskOptions::default(),
         }
     }
 }
 
-/// How long clients of MCP 2026-07-28 may keep lists and resources, and for whom. Nothing is kept unless it is said.
+/// How long clients of MCP 2026-07-28 may cache lists and resources, and for whom. By default nothing is
+/// cached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Caching {
-    pub keep_for: Duration,
-    /// Whether what one client got may be handed to others.
+    pub max_age: Duration,
+    /// Whether a cached response may be shared between clients.
     pub shared: bool,
 }
 
-/// Why a resource could not be read, or a prompt not be filled in. The text is for the client.
+/// A resource that could not be read, or a prompt that could not be filled in. The text is for the client.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OfferError {
-    /// The client must ask differently.
+    /// The request is invalid.
     #[error("{0}")]
     Refused(String),
-    /// It is not the client's fault.
+    /// The server failed.
     #[error("{0}")]
     Failed(String),
 }
@@ -64,14 +65,14 @@ impl From<crate::ClientError> for OfferError {
 }
 
 impl ServerBuilder {
-    /// Resources that are worked out when they are asked for. Of several, the first that knows an address answers.
+    /// Adds resources that are computed on request. The first provider that knows a URI is used.
     #[must_use]
     pub fn resources(mut self, resources: Arc<dyn Resources>) -> ServerBuilder {
         self.server.offers.resources.push(resources);
         self
     }
 
-    /// One resource that stays as it is.
+    /// Adds a resource with fixed contents.
     #[must_use]
     pub fn resource(self, link: ResourceLink, body: ResourceBody) -> ServerBuilder {
         let contents = vec![ResourceContents {
@@ -89,7 +90,7 @@ impl ServerBuilder {
         self
     }
 
-    /// Clients are told what these changes say. Without them, only the tools of toolboxes can change.
+    /// Notifies clients of these changes. Without it, only the tools of toolboxes can change.
     #[must_use]
     pub fn changes(mut self, changes: &Changes) -> ServerBuilder {
         self.server.offers.changes = Some(changes.clone());
@@ -102,24 +103,25 @@ impl ServerBuilder {
         self
     }
 
-    /// How long a question to the client may stay unanswered; ten minutes unless it is said.
+    /// Sets how long a tool waits for a reply of the client; ten minutes by default.
     #[must_use]
-    pub fn answer_within(mut self, limit: Duration) -> ServerBuilder {
-        self.server.offers.answer_within = limit;
+    pub fn reply_timeout(mut self, limit: Duration) -> ServerBuilder {
+        self.server.offers.reply_timeout = limit;
         self
     }
 
-    /// Signs what clients of MCP 2026-07-28 carry from one round of questions to the next. Servers that stand in for each
-    /// other need the same key, of 32 bytes or more; without one, each process makes its own.
+    /// Sets the key that signs the `requestState` which clients of MCP 2026-07-28 send back with their
+    /// replies. Servers behind a load balancer need the same key of at least 32 bytes. By default each
+    /// process generates its own.
     ///
     /// # Panics
     ///
-    /// When the key is shorter.
+    /// If the key is shorter than 32 bytes.
     #[must_use]
-    pub fn question_key(mut self, key: impl Into<Vec<u8>>) -> ServerBuilder {
+    pub fn request_state_key(mut self, key: impl Into<Vec<u8>>) -> ServerBuilder {
         let key = key.into();
-        assert!(key.len() >= 32, "the key has {} bytes, and needs 32", key.len());
-        self.server.offers.question_key = Some(key);
+        assert!(key.len() >= 32, "the key has {} bytes; at least 32 are required", key.len());
+        self.server.offers.request_state_key = Some(key);
         self
     }
 }

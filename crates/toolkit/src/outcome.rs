@@ -1,4 +1,4 @@
-//! What a tool says to the one who called it.
+//! The structured result of a tool.
 
 use std::borrow::Cow;
 
@@ -11,9 +11,10 @@ use serde_json::{Map, Value};
 use crate::failure::{Cause, Failure, Parts, insert_data};
 use crate::instruction::Instruction;
 
-/// What a tool says to the one who called it: a value or a failure, with words for the user and for the agent.
+/// The structured result of a tool: a value or a failure, with a message for the user and an instruction for
+/// the agent.
 ///
-/// As JSON it is one object; what is absent is left out, and so is a value that is `null`.
+/// It is serialized as one object, without absent fields and without a `null` value.
 ///
 /// ```
 /// use toolwire_toolkit::{Instruction, Outcome};
@@ -28,19 +29,19 @@ use crate::instruction::Instruction;
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
-#[must_use = "an outcome that is dropped tells nobody anything"]
+#[must_use = "an unused outcome is never reported"]
 pub struct Outcome<T> {
     pub success: bool,
     pub value: Option<T>,
-    /// What failed, in words for the agent.
+    /// What failed, for the agent.
     pub error: Option<String>,
-    /// A word for programs, such as `not_found`.
+    /// A machine-readable error code, such as `not_found`.
     pub error_type: Option<String>,
-    /// For the user.
+    /// A message for the user.
     pub message: Option<String>,
-    /// For the agent: what to do next.
+    /// What the agent should do next.
     pub instruction: Option<Instruction>,
-    /// Facts for programs.
+    /// Machine-readable details.
     pub data: Option<Map<String, Value>>,
     pub(crate) cause: Cause,
 }
@@ -63,19 +64,19 @@ impl<T> Outcome<T> {
         Failure::new(error_type, error).into()
     }
 
-    /// Adds words for the user.
+    /// Adds a message for the user.
     pub fn with_message(mut self, message: impl Into<String>) -> Outcome<T> {
         self.message = Some(message.into());
         self
     }
 
-    /// Adds what the agent should do next.
+    /// Adds an instruction for the agent.
     pub fn with_instruction(mut self, instruction: impl Into<Instruction>) -> Outcome<T> {
         self.instruction = Some(instruction.into());
         self
     }
 
-    /// Adds a fact for programs. What has no JSON is left out.
+    /// Adds a machine-readable detail. A value that cannot be serialized is omitted.
     pub fn with_data(mut self, key: impl Into<String>, value: impl Serialize) -> Outcome<T> {
         insert_data(&mut self.data, key.into(), value);
         self
@@ -96,7 +97,7 @@ impl<T> Outcome<T> {
 }
 
 impl Outcome<Value> {
-    /// As JSON, just as it is serialised, with nothing copied.
+    /// Returns the same JSON as serialization, without copying the value.
     pub(crate) fn into_json(self) -> Map<String, Value> {
         let mut fields = Map::new();
         fields.insert("success".to_owned(), self.success.into());
@@ -156,7 +157,7 @@ impl<T: Serialize> Serialize for Outcome<T> {
     }
 }
 
-/// The fields as they come: a value is read only when all of it is known.
+/// The serialized fields. The value is deserialized after all fields are known.
 #[derive(Deserialize)]
 struct Received {
     success: bool,
@@ -173,7 +174,7 @@ impl<'de, T: DeserializeOwned> Deserialize<'de> for Outcome<T> {
         let received = Received::deserialize(deserializer)?;
         let value = match received.value {
             Some(value) => Some(serde_json::from_value(value).map_err(D::Error::custom)?),
-            // A `null` was left out when it was written: `()` and `None` are such values.
+            // Serialization omits a `null` value, which `()` and `None` produce.
             None if received.success => serde_json::from_value(Value::Null).ok(),
             None => None,
         };
@@ -204,18 +205,18 @@ impl<T: JsonSchema> JsonSchema for Outcome<T> {
         let mut schema = json_schema!({
             "type": "object",
             "properties": {
-                "success": {"type": "boolean", "description": "Whether the tool did what it was asked"},
+                "success": {"type": "boolean", "description": "Whether the call succeeded"},
                 "value": value,
                 "error": {"type": "string", "description": "What failed"},
-                "error_type": {"type": "string", "description": "The kind of failure, a word for programs"},
-                "message": {"type": "string", "description": "For the user"},
-                "instruction": {"type": "string", "description": "For the agent: what to do next"},
-                "data": {"type": "object", "description": "Facts for programs", "additionalProperties": true}
+                "error_type": {"type": "string", "description": "A machine-readable error code"},
+                "message": {"type": "string", "description": "A message for the user"},
+                "instruction": {"type": "string", "description": "What the agent should do next"},
+                "data": {"type": "object", "description": "Machine-readable details", "additionalProperties": true}
             },
             "required": ["success"],
             "additionalProperties": false
         });
-        // What is always `null` is always left out.
+        // A value that is always `null` is never present.
         if value_is_null(&schema)
             && let Some(Value::Object(properties)) = schema.get_mut("properties")
         {

@@ -1,4 +1,4 @@
-//! Prompts a server has ready for people to start from.
+//! Prompts of a server.
 
 use futures_core::future::BoxFuture;
 use serde_json::{Map, Value, json};
@@ -6,7 +6,7 @@ use toolwire_contract::{Content, Role};
 
 use crate::context::Context;
 use crate::offers::OfferError;
-use crate::resources::Completing;
+use crate::resources::CompletionRequest;
 
 /// A prompt as it is listed.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -15,7 +15,7 @@ pub struct Prompt {
     pub title: Option<String>,
     pub description: Option<String>,
     pub arguments: Vec<PromptArgument>,
-    /// Everything else: `icons`, `_meta`.
+    /// All other fields: `icons`, `_meta`.
     pub extra: Map<String, Value>,
 }
 
@@ -26,9 +26,9 @@ pub struct PromptArgument {
     pub required: bool,
 }
 
-/// A prompt that is filled in.
+/// A prompt with its arguments filled in.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Prompted {
+pub struct FilledPrompt {
     pub description: Option<String>,
     pub messages: Vec<PromptMessage>,
 }
@@ -39,31 +39,31 @@ pub struct PromptMessage {
     pub content: Content,
 }
 
-/// Fills in a prompt. The required arguments are there: that was checked.
+/// Fills in a prompt. The required arguments are present.
 pub trait PromptHandler: Send + Sync {
     fn get<'a>(
         &'a self,
         arguments: Map<String, Value>,
         context: &'a Context,
-    ) -> BoxFuture<'a, Result<Prompted, OfferError>>;
+    ) -> BoxFuture<'a, Result<FilledPrompt, OfferError>>;
 
-    /// Values for an argument, best first.
-    fn complete<'a>(&'a self, completing: &'a Completing) -> BoxFuture<'a, Vec<String>> {
+    /// Suggests values for an argument, best first.
+    fn complete<'a>(&'a self, completing: &'a CompletionRequest) -> BoxFuture<'a, Vec<String>> {
         let _ = completing;
         Box::pin(async { Vec::new() })
     }
 }
 
-/// A plain function of the arguments is a prompt.
+/// A function from arguments to messages is a prompt handler.
 impl<F> PromptHandler for F
 where
-    F: Fn(Map<String, Value>) -> Prompted + Send + Sync,
+    F: Fn(Map<String, Value>) -> FilledPrompt + Send + Sync,
 {
     fn get<'a>(
         &'a self,
         arguments: Map<String, Value>,
         _: &'a Context,
-    ) -> BoxFuture<'a, Result<Prompted, OfferError>> {
+    ) -> BoxFuture<'a, Result<FilledPrompt, OfferError>> {
         Box::pin(async move { Ok(self(arguments)) })
     }
 }
@@ -73,7 +73,7 @@ impl Prompt {
         Prompt { name: name.into(), description: Some(description.into()), ..Prompt::default() }
     }
 
-    /// With one more argument that must be given.
+    /// Adds a required argument.
     #[must_use]
     pub fn with_argument(mut self, name: impl Into<String>, description: impl Into<String>) -> Prompt {
         self.arguments.push(PromptArgument {
@@ -109,15 +109,15 @@ impl PromptArgument {
     }
 }
 
-impl Prompted {
-    /// One message of the user.
-    pub fn user(content: Content) -> Prompted {
-        Prompted::default().and_user(content)
+impl FilledPrompt {
+    /// Creates a prompt with one user message.
+    pub fn user(content: Content) -> FilledPrompt {
+        FilledPrompt::default().and_user(content)
     }
 
-    /// With one more message of the user.
+    /// Adds a user message.
     #[must_use]
-    pub fn and_user(mut self, content: Content) -> Prompted {
+    pub fn and_user(mut self, content: Content) -> FilledPrompt {
         self.messages.push(PromptMessage { role: Role::User, content });
         self
     }

@@ -1,4 +1,4 @@
-//! What a tool's function may return, and what becomes of it on the wire.
+//! Conversion of the return value of a tool's function to a tool result.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -9,28 +9,28 @@ use crate::failure::{Cause, Failure, INTERNAL};
 use crate::outcome::Outcome;
 use crate::schema;
 
-/// What a tool's function may return: an [`Outcome`], a [`ToolResult`] as it is, or a `Result` of either. The attribute
-/// makes an `Outcome` of any other value.
+/// Types that a tool's function can return: an [`Outcome`], a [`ToolResult`], or a `Result` of either. The
+/// attribute wraps any other value in an `Outcome`.
 #[diagnostic::on_unimplemented(
     message = "a tool cannot return `{Self}`",
-    label = "this cannot be made into an answer",
-    note = "what an `Outcome` holds must derive `serde::Serialize` and `schemars::JsonSchema`; an error must be an ordinary one"
+    label = "cannot be converted to a tool result",
+    note = "the value of an `Outcome` must derive `serde::Serialize` and `schemars::JsonSchema`; an error must convert to `Failure`"
 )]
 pub trait Reply {
-    /// The schema of the structured content, if there is always some.
+    /// Returns the schema of the structured content, if every result has structured content.
     fn schema() -> Option<Value>;
 
-    fn answer(self) -> Answered;
+    fn complete(self) -> CompletedCall;
 }
 
-/// The answer to a call, and what the log should know of it.
-pub struct Answered {
+/// The result of a call, with its failure for the log.
+pub struct CompletedCall {
     pub(crate) result: ToolResult,
-    pub(crate) failed: Option<Failed>,
+    pub(crate) failure: Option<LoggedFailure>,
 }
 
-/// What the log should know of a failure.
-pub(crate) struct Failed {
+/// A failure as it is logged.
+pub(crate) struct LoggedFailure {
     pub(crate) error_type: String,
     pub(crate) error: String,
     pub(crate) cause: Cause,
@@ -41,12 +41,12 @@ impl<T: Serialize + JsonSchema> Reply for Outcome<T> {
         Some(schema::output::<Outcome<T>>())
     }
 
-    fn answer(self) -> Answered {
+    fn complete(self) -> CompletedCall {
         let value = match self.value.as_ref().map(serde_json::to_value).transpose() {
             Ok(value) => value,
             Err(error) => return Failure::internal().caused_by(error).into(),
         };
-        Answered::new(self.with_value(value))
+        CompletedCall::new(self.with_value(value))
     }
 }
 
@@ -55,19 +55,19 @@ impl Reply for ToolResult {
         None
     }
 
-    fn answer(self) -> Answered {
+    fn complete(self) -> CompletedCall {
         let text = || {
             self.blocks().iter().find_map(|block| match block {
                 toolwire_contract::Content::Text { text, .. } => Some(text.clone()),
                 _ => None,
             })
         };
-        let failed = self.is_error().then(|| Failed {
+        let failure = self.is_error().then(|| LoggedFailure {
             error_type: "error".to_owned(),
             error: text().unwrap_or_default(),
             cause: Cause::default(),
         });
-        Answered { result: self, failed }
+        CompletedCall { result: self, failure }
     }
 }
 
@@ -76,17 +76,17 @@ impl<R: Reply, E: Into<Failure>> Reply for Result<R, E> {
         R::schema()
     }
 
-    fn answer(self) -> Answered {
+    fn complete(self) -> CompletedCall {
         match self {
-            Ok(reply) => reply.answer(),
+            Ok(reply) => reply.complete(),
             Err(error) => error.into().into(),
         }
     }
 }
 
-impl Answered {
-    fn new(outcome: Outcome<Value>) -> Answered {
-        let failed = outcome.is_failure().then(|| Failed {
+impl CompletedCall {
+    fn new(outcome: Outcome<Value>) -> CompletedCall {
+        let failure = outcome.is_failure().then(|| LoggedFailure {
             error_type: outcome.error_type.clone().unwrap_or_else(|| INTERNAL.to_owned()),
             error: outcome.error.clone().unwrap_or_default(),
             cause: outcome.cause.clone(),
@@ -94,13 +94,13 @@ impl Answered {
         let structured = Value::Object(outcome.into_json());
         let text = ToolResult::text(structured.to_string());
         let result =
-            ToolResult { is_error: Some(failed.is_some()), structured_content: Some(structured), ..text };
-        Answered { result, failed }
+            ToolResult { is_error: Some(failure.is_some()), structured_content: Some(structured), ..text };
+        CompletedCall { result, failure }
     }
 }
 
-impl From<Failure> for Answered {
-    fn from(failure: Failure) -> Answered {
-        Answered::new(Outcome::from(failure))
+impl From<Failure> for CompletedCall {
+    fn from(failure: Failure) -> CompletedCall {
+        CompletedCall::new(Outcome::from(failure))
     }
 }

@@ -11,7 +11,7 @@ use crate::offers::OfferError;
 
 /// Resources a server lets clients read.
 pub trait Resources: Send + Sync {
-    /// Those that are listed, always in the same order.
+    /// Returns the listed resources, always in the same order.
     fn list(&self) -> Vec<ResourceLink> {
         Vec::new()
     }
@@ -20,40 +20,44 @@ pub trait Resources: Send + Sync {
         Vec::new()
     }
 
-    /// Reads what `uri` names; `None` when it is none of these resources.
+    /// Reads a resource; returns `None` if this provider does not have it.
     fn read<'a>(
         &'a self,
         uri: &'a str,
         context: &'a Context,
     ) -> BoxFuture<'a, Result<Option<Vec<ResourceContents>>, OfferError>>;
 
-    /// Values for a variable of a template, best first.
-    fn complete<'a>(&'a self, template: &'a str, completing: &'a Completing) -> BoxFuture<'a, Vec<String>> {
+    /// Suggests values for a variable of a template, best first.
+    fn complete<'a>(
+        &'a self,
+        template: &'a str,
+        completing: &'a CompletionRequest,
+    ) -> BoxFuture<'a, Vec<String>> {
         let _ = (template, completing);
         Box::pin(async { Vec::new() })
     }
 }
 
-/// Resources that differ in parts of their address.
+/// A template for the URIs of similar resources.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ResourceTemplate {
-    /// As RFC 6570 has it: `log://{day}`.
+    /// A template of RFC 6570: `log://{day}`.
     pub uri_template: String,
     pub name: String,
     pub title: Option<String>,
     pub description: Option<String>,
     pub mime_type: Option<String>,
-    /// Everything else: `icons`, `annotations`, `_meta`.
+    /// All other fields: `icons`, `annotations`, `_meta`.
     pub extra: Map<String, Value>,
 }
 
-/// An argument that is being filled in.
+/// A request to complete an argument.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Completing {
+pub struct CompletionRequest {
     pub argument: String,
-    /// What there is of it so far.
+    /// The text typed so far.
     pub value: String,
-    /// The arguments that are already filled in.
+    /// The other arguments that are already filled in.
     pub others: BTreeMap<String, String>,
 }
 
@@ -72,7 +76,7 @@ impl ResourceTemplate {
     }
 }
 
-/// One resource that stays as it is.
+/// A resource with fixed contents.
 pub(crate) struct Fixed {
     pub(crate) link: ResourceLink,
     pub(crate) contents: Vec<ResourceContents>,

@@ -1,8 +1,8 @@
-//! The schemas of arguments and outcomes, made from Rust's types.
+//! JSON schemas of arguments and outcomes, generated from Rust types.
 //!
-//! What is **served** says kinds, names and choices, in the words that every dialect has; limits (`minimum`, `pattern`, …),
-//! which many dialects cannot say, are words in the description. What is **checked** has them all: the server refuses what
-//! does not keep to them (ADR 0008).
+//! The **served** schema has types, names and choices, which every dialect supports. Limits (`minimum`,
+//! `pattern`, …), which many dialects do not support, are described in text. The **checked** schema has all
+//! limits; the server rejects arguments that violate them (ADR 0008).
 
 mod aliases;
 mod flatten;
@@ -18,24 +18,24 @@ use serde_json::{Map, Value};
 pub(crate) use toolwire_validation::resolve;
 pub(crate) use walk::{each, subschemas};
 
-/// A tool's arguments, as they are served and as they are checked.
+/// The schemas of a tool's arguments.
 #[derive(Clone, Debug)]
 pub struct Arguments {
     pub(crate) served: Value,
     pub(crate) checked: Value,
-    /// Other names of the fields, each with the field's own.
+    /// Pairs of an alias and the name of its field.
     pub(crate) aliases: Vec<(String, String)>,
-    /// Fields that have a default which cannot be shown, as its type has no JSON.
-    pub(crate) unshown_defaults: Vec<String>,
+    /// Fields with a default that is not in the schema, because its type cannot be serialized.
+    pub(crate) hidden_defaults: Vec<String>,
 }
 
-/// The schema of a struct of arguments.
+/// Generates the schemas of a struct of arguments.
 pub fn arguments<T: JsonSchema + DeserializeOwned>() -> Arguments {
     let settings = SchemaSettings::draft2020_12().for_deserialize();
     let mut schema = generate::<T>(settings);
     tidy::root(&mut schema);
     let aliases = aliases::aliases::<T>(&schema);
-    let unshown_defaults = tidy::unshown_defaults(&schema);
+    let hidden_defaults = tidy::hidden_defaults(&schema);
     tidy::arguments(&mut schema, true);
     let (mut served, mut checked) = (schema.clone(), schema);
     flatten::to_fields(&mut served);
@@ -43,10 +43,10 @@ pub fn arguments<T: JsonSchema + DeserializeOwned>() -> Arguments {
     limits::to_bounds(&mut checked);
     tidy::formats(&mut served);
     tidy::formats(&mut checked);
-    Arguments { served, checked, aliases, unshown_defaults }
+    Arguments { served, checked, aliases, hidden_defaults }
 }
 
-/// The schema of what a tool returns.
+/// Generates the schema of a tool's result.
 pub(crate) fn output<T: JsonSchema>() -> Value {
     let mut schema = generate::<T>(SchemaSettings::draft2020_12().for_serialize());
     tidy::root(&mut schema);
@@ -63,7 +63,7 @@ fn generate<T: JsonSchema>(settings: SchemaSettings) -> Value {
 }
 
 impl Arguments {
-    /// Adds an argument that must be there and can only be `constant`; `false` when there is one of that name.
+    /// Adds a required constant argument. Returns `false` if an argument with this name exists.
     pub(crate) fn add_constant(&mut self, name: &str, constant: &str, description: &str) -> bool {
         let property = serde_json::json!({"type": "string", "const": constant, "description": description});
         let Some(fields) = self.served.as_object_mut() else { return false };

@@ -1,4 +1,4 @@
-//! Arguments that must not be seen.
+//! Secret arguments and their redaction.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,10 +9,10 @@ use serde_json::{Map, Value};
 
 use crate::schema::{resolve, subschemas};
 
-/// An argument that must not be seen: a password, a token. It works as a field of a struct and as a parameter.
+/// A secret argument, such as a password or a token. It works as a field of a struct and as a parameter.
 ///
-/// Its schema is that of what it holds, with JSON Schema's `writeOnly`, and that word is what keeps it out of the log; a field
-/// of a type that cannot be wrapped may say it itself: `#[schemars(extend("writeOnly" = true))]`.
+/// Its schema is that of the inner type with `writeOnly`, which marks it for redaction in the log. A field of
+/// a type that cannot be wrapped can set it directly: `#[schemars(extend("writeOnly" = true))]`.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct Secret<T>(T);
@@ -22,7 +22,7 @@ impl<T> Secret<T> {
         Secret(value)
     }
 
-    /// What is inside. From here on it is the caller's to keep.
+    /// Returns the value. The caller must keep it out of logs and results.
     pub fn reveal(&self) -> &T {
         &self.0
     }
@@ -30,14 +30,14 @@ impl<T> Secret<T> {
 
 impl<T> fmt::Debug for Secret<T> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(HIDDEN)
+        formatter.write_str(REDACTED)
     }
 }
 
-/// It is written as what hides it: a secret comes in and never goes out.
+/// A secret is always serialized as redacted.
 impl<T> Serialize for Secret<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(HIDDEN)
+        serializer.serialize_str(REDACTED)
     }
 }
 
@@ -61,9 +61,9 @@ impl<T: JsonSchema> JsonSchema for Secret<T> {
     }
 }
 
-const HIDDEN: &str = "…";
+const REDACTED: &str = "…";
 
-/// Whether a schema has a secret anywhere.
+/// Whether a schema contains a secret.
 pub(crate) fn has_secrets(schema: &Value) -> bool {
     is_secret(schema) || subschemas(schema).into_iter().any(has_secrets)
 }
@@ -72,35 +72,35 @@ fn is_secret(schema: &Value) -> bool {
     schema.get("writeOnly").is_some_and(|flag| flag == true)
 }
 
-/// Arguments for the log: what the schema calls secret is hidden, and so is, where there are secrets, all that the schema
-/// does not know, as it may be a secret under a wrong name or in a wrong place.
+/// Returns the arguments for the log. Secrets are redacted. If the schema has secrets, unknown values are
+/// redacted too, because they may be secrets under a wrong name or in a wrong place.
 pub(crate) fn redacted(arguments: &Value, schema: &Value) -> Value {
     if has_secrets(schema) { hide(arguments, &[schema], schema) } else { arguments.clone() }
 }
 
-/// The secrets of one call, to be kept out of what else is said of it.
+/// The secrets of one call, to be redacted in other texts about it.
 pub(crate) struct Secrets(Vec<String>);
 
-/// What is shorter is found everywhere.
-const SHORTEST: usize = 4;
+/// Shorter texts would match too often.
+const MIN_SECRET_CHARS: usize = 4;
 
 impl Secrets {
     pub(crate) fn of(arguments: &Value, schema: &Value) -> Secrets {
         let mut texts = Vec::new();
         gather(arguments, &redacted(arguments, schema), &mut texts);
-        texts.retain(|text| text.chars().count() >= SHORTEST);
-        // Of two that begin alike, the longer one is looked for first.
+        texts.retain(|text| text.chars().count() >= MIN_SECRET_CHARS);
+        // Longer secrets come first, because a shorter one may be a prefix of a longer one.
         texts.sort_by_key(|text| std::cmp::Reverse(text.len()));
         Secrets(texts)
     }
 
-    /// A text with each secret in it hidden: an error or a panic may quote what it was about.
+    /// Redacts the secrets in a text: an error or a panic may quote its input.
     pub(crate) fn hide(&self, text: String) -> String {
-        self.0.iter().fold(text, |text, secret| text.replace(secret.as_str(), HIDDEN))
+        self.0.iter().fold(text, |text, secret| text.replace(secret.as_str(), REDACTED))
     }
 }
 
-/// The texts that are not shown.
+/// Collects the texts that are redacted in `shown`.
 fn gather(value: &Value, shown: &Value, texts: &mut Vec<String>) {
     match (value, shown) {
         (Value::Object(fields), Value::Object(others)) => {
@@ -122,7 +122,7 @@ fn gather(value: &Value, shown: &Value, texts: &mut Vec<String>) {
     }
 }
 
-/// Hides parts of a value that `schemas` all speak of.
+/// Redacts a value to which all of `schemas` apply.
 fn hide(value: &Value, schemas: &[&Value], root: &Value) -> Value {
     let mut all: Vec<&Value> = Vec::new();
     let mut waiting: Vec<&Value> = schemas.to_vec();
@@ -137,7 +137,7 @@ fn hide(value: &Value, schemas: &[&Value], root: &Value) -> Value {
         }
     }
     if all.is_empty() || all.iter().any(|schema| is_secret(schema)) {
-        return HIDDEN.into();
+        return REDACTED.into();
     }
     match value {
         Value::Object(fields) => {
@@ -176,8 +176,8 @@ fn hide(value: &Value, schemas: &[&Value], root: &Value) -> Value {
                 .collect::<Vec<_>>()
                 .into()
         }
-        // Text where a structure with a secret in it was due may be that structure, as text.
-        _ if all.iter().any(|schema| has_secrets(schema)) => HIDDEN.into(),
+        // A string in place of a structure that contains a secret may be that structure as JSON text.
+        _ if all.iter().any(|schema| has_secrets(schema)) => REDACTED.into(),
         plain => plain.clone(),
     }
 }

@@ -1,4 +1,4 @@
-//! A set of tools that can be served.
+//! Servers and their builder.
 
 use std::any::TypeId;
 use std::collections::{HashMap, HashSet};
@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use futures_core::future::BoxFuture;
 use serde_json::{Map, Value, json};
-use toolwire_contract::{CallError, CallOptions, Tool, ToolResult, Toolbox};
+use toolwire_contract::{CallError, CallOptions, Tool, ToolResult, Toolbox, nearest_names};
 
 use crate::check::Checker;
 use crate::context::{Context, States};
 use crate::declare::{BuildError, IntoTool, ToolFunction};
-use crate::guard::{Guarded, Runs};
+use crate::guard::{CheckedTool, ToolRunner};
 use crate::handler::{Handler, Registered};
 use crate::lint::{Lint, lint_tool};
 use crate::names;
@@ -20,41 +20,41 @@ use crate::schema::Arguments;
 use crate::secret::has_secrets;
 use crate::tasks::TaskSupport;
 
-/// A set of tools that can be served: the builder names them, nothing else adds any.
+/// A set of tools that can be served. Only the builder adds tools.
 ///
-/// Copies are the same tools with the same state, so one server can be served in several ways at once.
+/// Clones share tools and state, so one server can be served over several transports at once.
 #[derive(Clone)]
 pub struct Server {
     pub name: String,
     pub version: String,
-    /// For the model, about the server as a whole.
+    /// Instructions for the model about the whole server.
     pub instructions: Option<String>,
     tools: Arc<[Tool]>,
     registered: Vec<Registered>,
     has_secrets: bool,
     pub(crate) toolboxes: Vec<Arc<dyn Toolbox>>,
     pub(crate) lints: Vec<Lint>,
-    /// What is served beside tools.
+    /// Prompts, resources and their options.
     pub(crate) offers: Offers,
 }
 
-/// Puts a [`Server`] together.
+/// Builds a [`Server`].
 pub struct ServerBuilder {
     pub(crate) server: Server,
     entries: Vec<Entry>,
     states: States,
     prefix: Option<String>,
-    /// Stands for the variables of the process.
+    /// Replaces the environment variables of the process.
     environment: Option<HashMap<String, String>>,
 }
 
-/// What the builder was given, in its order.
+/// A tool that was passed to the builder.
 enum Entry {
     Function(Box<dyn ToolFunction>),
     Registered(Box<Registered>),
 }
 
-/// The variable whose prefix stands above the builder's.
+/// The environment variable that overrides the builder's prefix.
 const PREFIX_VARIABLE: &str = "MCP_TOOL_PREFIX";
 
 impl Server {
@@ -78,13 +78,13 @@ impl Server {
         }
     }
 
-    /// What the builder named: each tool under its served name, with the schema of its arguments and what runs it.
+    /// Returns the registered tools with their served names, schemas and handlers.
     pub fn registered(&self) -> &[Registered] {
         &self.registered
     }
 
-    /// All tools: those of the builder first, then those of each toolbox. Of two with one name the first is offered, as it is the
-    /// one that a call reaches.
+    /// Returns all tools: those of the builder, then those of each toolbox. If two have the same name, the
+    /// first is listed and called.
     pub fn tools(&self) -> Arc<[Tool]> {
         if self.toolboxes.is_empty() {
             return self.tools.clone();
@@ -95,17 +95,17 @@ impl Server {
         all.filter(|tool| names.insert(tool.name.clone())).collect()
     }
 
-    /// Whether calls of a tool may become tasks. Those of toolboxes do not: they are not ours to hold on to.
+    /// Whether calls of a tool may become tasks. Tools of toolboxes do not support tasks.
     pub(crate) fn task_support(&self, tool: &str) -> Option<TaskSupport> {
         self.registered.iter().find(|each| each.tool.name == tool)?.handler.task_support()
     }
 
-    /// Whether there may be arguments that must not be seen. What toolboxes have is known only when one looks.
+    /// Whether a tool may have secret arguments. The tools of toolboxes can change, so they may.
     pub(crate) fn may_have_secrets(&self) -> bool {
         self.has_secrets || !self.toolboxes.is_empty()
     }
 
-    /// What the arguments of a tool look like, if there is such a tool.
+    /// Returns the input schema of a tool, if the tool exists.
     pub(crate) fn input_schema(&self, tool: &str) -> Option<Value> {
         let among = |tools: &[Tool]| {
             let found = tools.iter().find(|each| each.name == tool)?;
@@ -115,7 +115,7 @@ impl Server {
         among(&self.tools).or_else(others)
     }
 
-    /// Calls a tool by the name it is served under.
+    /// Calls a tool by its served name.
     pub fn call<'a>(
         &'a self,
         tool: &'a str,
@@ -133,7 +133,7 @@ impl Server {
                 .find(|toolbox| toolbox.tools().iter().any(|offered| offered.name == tool));
             let Some(holder) = holder else {
                 let tools = self.tools();
-                let nearest = names::nearest(tool, tools.iter().map(|tool| tool.name.as_str()));
+                let nearest = nearest_names(tool, tools.iter().map(|tool| tool.name.as_str()));
                 let nearest = nearest.into_iter().map(str::to_owned).collect();
                 let missing = self.toolboxes.iter().flat_map(|toolbox| toolbox.missing_servers()).collect();
                 return Err(CallError::UnknownTool { tool: tool.to_owned(), nearest, missing });
@@ -149,50 +149,50 @@ impl Server {
 }
 
 impl ServerBuilder {
-    /// A function that has `#[tool]`, by its name.
+    /// Adds a function with `#[tool]`, by its name.
     pub fn tool<Way>(mut self, tool: impl IntoTool<Way>) -> ServerBuilder {
         self.entries.push(Entry::Function(tool.into_tool()));
         self
     }
 
-    /// A tool that is already put together; its name is served as it is.
+    /// Adds a registered tool; its name is served unchanged.
     pub fn register(mut self, registered: Registered) -> ServerBuilder {
         self.entries.push(Entry::Registered(Box::new(registered)));
         self
     }
 
-    /// All tools of a toolbox, under the names it gives them.
+    /// Adds all tools of a toolbox, with unchanged names.
     pub fn toolbox(mut self, toolbox: Arc<dyn Toolbox>) -> ServerBuilder {
         self.server.toolboxes.push(toolbox);
         self
     }
 
-    /// What the server's own version is; `env!("CARGO_PKG_VERSION")` is usually right.
+    /// Sets the version of the server; usually `env!("CARGO_PKG_VERSION")`.
     pub fn version(mut self, version: impl Into<String>) -> ServerBuilder {
         self.server.version = version.into();
         self
     }
 
-    /// Words for the model, about the server as a whole.
+    /// Sets instructions for the model about the whole server.
     pub fn instructions(mut self, instructions: impl Into<String>) -> ServerBuilder {
         self.server.instructions = Some(instructions.into());
         self
     }
 
-    /// Something that all tools share, one of each type: [`Context::state`] gives it back.
+    /// Adds state that all tools share, one value per type; see [`Context::state`].
     pub fn state<T: Send + Sync + 'static>(mut self, state: T) -> ServerBuilder {
         self.states.insert(TypeId::of::<T>(), Arc::new(state));
         self
     }
 
-    /// What stands before the tools' names, unless `MCP_TOOL_PREFIX` or a tool says otherwise; empty for nothing. Without
-    /// it, it is the server's name.
+    /// Sets the prefix of the tools' names; empty for no prefix. `MCP_TOOL_PREFIX` and a tool's own prefix
+    /// override it. The default is the server's name.
     pub fn prefix(mut self, prefix: impl Into<String>) -> ServerBuilder {
         self.prefix = Some(prefix.into());
         self
     }
 
-    /// Variables to use instead of those of the process.
+    /// Sets variables to use instead of the environment of the process.
     pub fn environment<K: Into<String>, V: Into<String>>(
         mut self,
         variables: impl IntoIterator<Item = (K, V)>,
@@ -202,9 +202,9 @@ impl ServerBuilder {
         self
     }
 
-    /// The server; or why these tools do not make one.
+    /// Builds the server.
     ///
-    /// Here, and nowhere else, a variable of the process is read: `MCP_TOOL_PREFIX` (ADR 0008).
+    /// This is the only place that reads an environment variable: `MCP_TOOL_PREFIX` (ADR 0008).
     pub fn build(mut self) -> Result<Server, BuildError> {
         let prefix = self.served_prefix()?;
         let states = Arc::new(self.states);
@@ -213,27 +213,27 @@ impl ServerBuilder {
                 Entry::Function(function) => {
                     let declaration = function.declaration();
                     let (tool, arguments) = declaration.tool(&prefix)?;
-                    let Arguments { checked, aliases, unshown_defaults, .. } = arguments;
+                    let Arguments { checked, aliases, hidden_defaults, .. } = arguments;
                     self.server.lints.extend(lint_tool(
                         &tool,
                         declaration.name,
                         declaration.description,
                         &checked,
-                        &unshown_defaults,
+                        &hidden_defaults,
                     ));
                     let checker = Checker::new(checked, aliases).map_err(|reason| {
                         BuildError::InvalidSchema { tool: declaration.name.to_owned(), reason }
                     })?;
                     let (explicit, task) = (declaration.explicit, declaration.task);
-                    let runs = Runs::Function { function, checker, explicit, task };
-                    guarded(tool, declaration.name.to_owned(), runs, &states)
+                    let runs = ToolRunner::Function { function, checker, explicit, task };
+                    checked_tool(tool, declaration.name.to_owned(), runs, &states)
                 }
                 Entry::Registered(registered) => {
                     let Registered { tool, plain_name, handler } = *registered;
                     let description = tool.description.clone().unwrap_or_default();
                     let arguments = tool.input_schema.clone().unwrap_or_default();
                     self.server.lints.extend(lint_tool(&tool, &plain_name, &description, &arguments, &[]));
-                    guarded(tool, plain_name, Runs::Handler(handler), &states)
+                    checked_tool(tool, plain_name, ToolRunner::Handler(handler), &states)
                 }
             };
             let name = &registered.tool.name;
@@ -272,11 +272,11 @@ impl ServerBuilder {
     }
 }
 
-fn guarded(mut tool: Tool, plain_name: String, runs: Runs, states: &Arc<States>) -> Registered {
+fn checked_tool(mut tool: Tool, plain_name: String, runs: ToolRunner, states: &Arc<States>) -> Registered {
     let schema = tool.input_schema.clone().unwrap_or_default();
     let has_secrets = has_secrets(&schema);
     let handler =
-        Guarded { plain_name: plain_name.clone(), schema, has_secrets, states: states.clone(), runs };
+        CheckedTool { plain_name: plain_name.clone(), schema, has_secrets, states: states.clone(), runs };
     if let Some(support) = handler.task_support() {
         tool.extra.insert("execution".to_owned(), json!({"taskSupport": support.word()}));
     }

@@ -1,16 +1,16 @@
-//! Calls that go on after they were answered: what a tool and a server say about them.
+//! Options for tasks: calls that continue after the first response.
 
 use std::time::Duration;
 
 use crate::server::ServerBuilder;
 
-/// That calls of a tool may become tasks (MCP's extension `io.modelcontextprotocol/tasks`): the client gets the id of a task
-/// at once, asks how it is when it likes, answers the tool's questions there, and may cancel it.
+/// Lets calls of a tool become tasks (MCP's extension `io.modelcontextprotocol/tasks`). The client receives a
+/// task id, polls the status, replies to the tool's questions there, and can cancel the task.
 ///
-/// Only clients that know the extension get tasks; for others the call is a call.
+/// Only clients that support the extension get tasks; other clients make ordinary calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TaskSupport {
-    /// Clients that know no tasks are refused.
+    /// Reject clients that do not support tasks.
     pub is_required: bool,
     pub start: TaskStart,
 }
@@ -21,46 +21,46 @@ pub enum TaskStart {
     /// Before the tool runs.
     #[default]
     AtOnce,
-    /// When the tool says so with [`crate::Client::continue_as_task`]. What it asks before that ends the call with the
-    /// question; if it ends before that, the call has an ordinary answer.
+    /// When the tool calls [`crate::Client::continue_as_task`]. A question before that ends the call with the
+    /// question. A tool that finishes before that returns an ordinary result.
     WhenTold,
 }
 
 impl TaskSupport {
-    /// As MCP names it in a tool's `execution`.
+    /// Returns the value of `taskSupport` in a tool's `execution`.
     pub(crate) fn word(self) -> &'static str {
         if self.is_required { "required" } else { "optional" }
     }
 }
 
-/// How many tasks a server keeps, and for how long. Finished ones count: their results wait to be fetched.
+/// Limits for the tasks of a server. Finished tasks count until they expire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TaskOptions {
-    /// How long a task lives from its creation on. What still runs then is cancelled, and a result is kept until then, as often
-    /// as it may be fetched.
+    /// How long a task exists after its creation. A task that is still running then is cancelled; a result
+    /// can be fetched repeatedly until then.
     pub lifetime: Duration,
-    /// How many there may be. Above that a call stays a call, or is refused where a task is required.
-    pub most: usize,
-    /// How large all kept results may be together, as JSON. A result that has no room makes its task fail.
-    pub most_bytes: usize,
-    /// How often clients should ask.
-    pub poll_every: Duration,
+    /// The maximum number of tasks. Above it a call stays a call, or is rejected if a task is required.
+    pub max_tasks: usize,
+    /// The maximum size of all stored results together, as JSON. A task whose result exceeds it fails.
+    pub max_result_bytes: usize,
+    /// How often clients should poll.
+    pub poll_interval: Duration,
 }
 
 impl Default for TaskOptions {
     fn default() -> TaskOptions {
         TaskOptions {
             lifetime: Duration::from_secs(30 * 60),
-            most: 1024,
-            most_bytes: 64 * 1024 * 1024,
-            poll_every: Duration::from_secs(1),
+            max_tasks: 1024,
+            max_result_bytes: 64 * 1024 * 1024,
+            poll_interval: Duration::from_secs(1),
         }
     }
 }
 
 impl ServerBuilder {
-    /// How many tasks are kept, and for how long. Which tools may become tasks is said by each.
+    /// Sets the limits for tasks. Each tool states whether it supports tasks.
     #[must_use]
     pub fn tasks(mut self, options: TaskOptions) -> ServerBuilder {
         self.server.offers.tasks = options;

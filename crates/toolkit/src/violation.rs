@@ -7,7 +7,7 @@ use serde::Serialize;
 /// One invalid field of the arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Violation {
-    /// The place as it is written in code: `filters[0].name`.
+    /// The path in code notation: `filters[0].name`.
     pub(crate) field: String,
     pub(crate) message: String,
 }

@@ -1,7 +1,8 @@
-//! Ours ⇄ the SDK's.
+//! Conversions between our types and those of the MCP SDK.
 //!
-//! Only what the SDK must look at is turned into its types. The rest travels as the JSON it is ([`crate::transport`]'s
-//! `raw`), since those types have no place for fields and kinds of content that they do not know.
+//! Only values that the SDK must inspect are converted. All others are sent as raw JSON
+//! ([`crate::transport`]'s `raw_responses`), because the SDK's types drop unknown fields and kinds of
+//! content.
 
 #![expect(deprecated, reason = "the SDK marks what MCP 2026-07-28 deprecates; older clients still use it")]
 
@@ -12,11 +13,11 @@ use rmcp::model::{CallToolResult, ContentBlock, JsonObject, LoggingLevel};
 use serde_json::{Map, Value, json};
 use toolwire_contract::{CallError, Content, Tool, ToolResult};
 
-use crate::client::{Answer, Form, Level};
+use crate::client::{Form, FormReply, Level};
 use crate::offers::OfferError;
 use crate::schema::each;
 
-/// How a result leaves: in the SDK's type when nothing in it would be lost there, else as the JSON it is.
+/// A result to send: in the SDK's type if that loses nothing, else as raw JSON.
 #[derive(Debug)]
 pub(crate) enum Outgoing {
     Typed(CallToolResult),
@@ -36,7 +37,7 @@ pub(crate) fn result_out(result: ToolResult) -> Outgoing {
     Outgoing::Typed(typed)
 }
 
-/// A result as it stands in a task: what the call would have been answered with.
+/// Returns the result of a task: the response that the call would have had.
 pub(crate) fn result_in_task(result: ToolResult) -> Map<String, Value> {
     let mut fields = raw_result(result);
     fields.entry("resultType").or_insert_with(|| json!("complete"));
@@ -61,7 +62,7 @@ fn typed_block(block: Content) -> Option<ContentBlock> {
     }
 }
 
-/// A result as JSON, with the `content` that MCP asks for.
+/// Returns a result as JSON, with the `content` that MCP requires.
 fn raw_result(mut result: ToolResult) -> Map<String, Value> {
     if !result.needs_input() {
         result.content.get_or_insert_default();
@@ -72,10 +73,10 @@ fn raw_result(mut result: ToolResult) -> Map<String, Value> {
     }
 }
 
-/// What the SDK compares the `Mcp-Param-…` headers of a call with.
+/// Returns the tool that the SDK compares with the `Mcp-Param-…` headers of a call.
 pub(crate) fn typed_tool(tool: &Tool) -> rmcp::model::Tool {
     let mut schema = tool.input_schema.clone().unwrap_or_default();
-    // The SDK does not get to see secrets, so it has nothing to compare their headers with.
+    // The SDK does not see secrets, so it cannot compare their headers.
     each(&mut schema, &mut |schema| {
         if let Some(fields) =
             schema.as_object_mut().filter(|fields| fields.get("writeOnly") == Some(&true.into()))
@@ -87,7 +88,7 @@ pub(crate) fn typed_tool(tool: &Tool) -> rmcp::model::Tool {
     rmcp::model::Tool::new(tool.name.clone(), "", Arc::<JsonObject>::new(schema.unwrap_or_default()))
 }
 
-/// A tool as it is listed. MCP asks for an object as input schema, whatever a toolbox has.
+/// Returns a tool as it is listed. MCP requires an object as input schema; a toolbox may have another.
 pub(crate) fn listed_tool(tool: &Tool) -> Value {
     let mut tool = tool.clone();
     if !tool.input_schema.as_ref().is_some_and(Value::is_object) {
@@ -96,7 +97,7 @@ pub(crate) fn listed_tool(tool: &Tool) -> Value {
     Value::from(tool)
 }
 
-/// How a call that could not be made is answered: unknown tools are the protocol's business, all else the model's.
+/// Converts a failed call: an unknown tool is a protocol error, all others are results for the model.
 pub(crate) fn call_error(error: &CallError) -> Result<ToolResult, ErrorData> {
     match error {
         CallError::UnknownTool { tool, missing, .. } => {
@@ -142,10 +143,10 @@ pub(crate) const fn level_in(level: LoggingLevel) -> Level {
     }
 }
 
-/// The parameters of `elicitation/create`.
+/// Returns the parameters of `elicitation/create`.
 pub(crate) fn form_out(form: Form) -> Value {
     match form {
-        // Clients before 2025-11-25 know no `mode`, and without one it is a form.
+        // Clients before 2025-11-25 do not know `mode`; without it the request is a form.
         Form::Fields { message, schema } => json!({"message": message, "requestedSchema": schema}),
         Form::Url { message, url, id } => {
             json!({"mode": "url", "message": message, "url": url, "elicitationId": id})
@@ -153,16 +154,16 @@ pub(crate) fn form_out(form: Form) -> Value {
     }
 }
 
-/// The result of `elicitation/create`; `None` when it is no such thing.
-pub(crate) fn answer_in(answer: &Value) -> Option<Answer> {
+/// Parses the result of `elicitation/create`; `None` if it is invalid.
+pub(crate) fn form_reply(answer: &Value) -> Option<FormReply> {
     match answer.get("action")?.as_str()? {
         "accept" => match answer.get("content") {
-            None | Some(Value::Null) => Some(Answer::Accepted(Map::new())),
-            Some(Value::Object(content)) => Some(Answer::Accepted(content.clone())),
+            None | Some(Value::Null) => Some(FormReply::Accepted(Map::new())),
+            Some(Value::Object(content)) => Some(FormReply::Accepted(content.clone())),
             Some(_) => None,
         },
-        "decline" => Some(Answer::Declined),
-        "cancel" => Some(Answer::Cancelled),
+        "decline" => Some(FormReply::Declined),
+        "cancel" => Some(FormReply::Cancelled),
         _ => None,
     }
 }
@@ -209,10 +210,10 @@ mod tests {
 
     #[test]
     fn answers_are_read_or_not_there() {
-        assert_eq!(answer_in(&json!({"action": "accept"})), Some(Answer::Accepted(Map::new())));
-        assert_eq!(answer_in(&json!({"action": "decline", "content": 5})), Some(Answer::Declined));
+        assert_eq!(form_reply(&json!({"action": "accept"})), Some(FormReply::Accepted(Map::new())));
+        assert_eq!(form_reply(&json!({"action": "decline", "content": 5})), Some(FormReply::Declined));
         for wrong in [json!(12345), json!({"action": "accept", "content": 5}), json!({"action": "yes"})] {
-            assert_eq!(answer_in(&wrong), None, "{wrong}");
+            assert_eq!(form_reply(&wrong), None, "{wrong}");
         }
     }
 }

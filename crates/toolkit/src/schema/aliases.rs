@@ -1,7 +1,7 @@
-//! The other names that a struct's fields may be given under (`#[serde(alias = "..")]`), which schemas do not know.
+//! Finds the aliases of a struct's fields (`#[serde(alias = "..")]`), which its schema does not contain.
 //!
-//! Serde hands the names of all fields, aliases among them, to whoever reads the struct; and it complains of a field that comes
-//! twice by its own name. So each name that the schema does not know is offered twice.
+//! Serde passes the names of all fields, including aliases, to the deserializer, and a duplicate field is
+//! reported by its own name. So each name that is not in the schema is passed twice.
 
 use std::fmt;
 
@@ -11,18 +11,18 @@ use serde::de::{
 };
 use serde_json::Value;
 
-/// Each alias of the struct's fields, with the field's own name. Those of a struct with flattened parts are not found, and neither
-/// are those inside of a field.
+/// Returns each alias with the name of its field. Aliases of structs with flattened parts, and those inside
+/// of a field, are not found.
 pub(super) fn aliases<T: DeserializeOwned>(schema: &Value) -> Vec<(String, String)> {
-    let Err(Trouble::Fields(names)) = T::deserialize(Offer { names: &[], reports: true, depth: 0 }) else {
+    let Err(ProbeError::Fields(names)) = T::deserialize(Probe { names: &[], reports: true, depth: 0 }) else {
         return Vec::new();
     };
     let is_known = |name: &str| schema.get("properties").is_some_and(|known| known.get(name).is_some());
     let mut found = Vec::new();
     for (place, alias) in names.iter().enumerate().filter(|(_, name)| !is_known(name)) {
-        let own = match T::deserialize(Offer { names: &[*alias, *alias], reports: false, depth: 0 }) {
-            Err(Trouble::Twice(name)) => Some(name),
-            _ => beside(names, place, is_known),
+        let own = match T::deserialize(Probe { names: &[*alias, *alias], reports: false, depth: 0 }) {
+            Err(ProbeError::DuplicateField(name)) => Some(name),
+            _ => neighbouring_field(names, place, is_known),
         };
         let own = own.filter(|name| is_known(name));
         found.extend(own.map(|name| ((*alias).to_owned(), name.to_owned())));
@@ -30,9 +30,10 @@ pub(super) fn aliases<T: DeserializeOwned>(schema: &Value) -> Vec<(String, Strin
     found
 }
 
-/// The field whose names an alias stands among, where its value could not be tried: each field's names are in the order of the
-/// alphabet, its own among them, and the fields are in theirs. Where two could have it, neither has.
-fn beside(
+/// Returns the field of an alias by its position, if its value could not be probed. The names of each field,
+/// including its own, are sorted, and fields are in order of declaration. Returns `None` if two fields are
+/// possible.
+fn neighbouring_field(
     names: &'static [&'static str],
     place: usize,
     is_known: impl Fn(&str) -> bool,
@@ -47,64 +48,64 @@ fn beside(
 }
 
 #[derive(Debug)]
-enum Trouble {
-    /// Asked for first: the names of all fields.
+enum ProbeError {
+    /// The names of all fields.
     Fields(&'static [&'static str]),
-    /// A field, by its own name.
-    Twice(&'static str),
+    /// The own name of a duplicate field.
+    DuplicateField(&'static str),
     Other,
 }
 
-impl fmt::Display for Trouble {
+impl fmt::Display for ProbeError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("a value that was only tried")
+        formatter.write_str("a probe value")
     }
 }
 
-impl std::error::Error for Trouble {}
+impl std::error::Error for ProbeError {}
 
-impl serde::de::Error for Trouble {
-    fn custom<T: fmt::Display>(_: T) -> Trouble {
-        Trouble::Other
+impl serde::de::Error for ProbeError {
+    fn custom<T: fmt::Display>(_: T) -> ProbeError {
+        ProbeError::Other
     }
 
-    fn duplicate_field(field: &'static str) -> Trouble {
-        Trouble::Twice(field)
+    fn duplicate_field(field: &'static str) -> ProbeError {
+        ProbeError::DuplicateField(field)
     }
 }
 
-/// A struct with the fields of these names; inside of it, whatever is asked for.
+/// Deserializes a struct with fields of these names, and any value inside of it.
 #[derive(Clone, Copy)]
-struct Offer<'a> {
+struct Probe<'a> {
     names: &'a [&'a str],
     reports: bool,
     depth: usize,
 }
 
-/// Types that contain themselves are not followed further.
-const DEEPEST: usize = 16;
+/// Limits the recursion into recursive types.
+const MAX_DEPTH: usize = 16;
 
-impl Offer<'_> {
-    fn inside(self) -> Result<Offer<'static>, Trouble> {
-        match self.depth < DEEPEST {
-            true => Ok(Offer { names: &[], reports: false, depth: self.depth + 1 }),
-            false => Err(Trouble::Other),
+impl Probe<'_> {
+    fn inside(self) -> Result<Probe<'static>, ProbeError> {
+        match self.depth < MAX_DEPTH {
+            true => Ok(Probe { names: &[], reports: false, depth: self.depth + 1 }),
+            false => Err(ProbeError::Other),
         }
     }
 }
 
-macro_rules! give {
+macro_rules! visit_with {
     ($($method:ident => $visit:ident($($value:expr)?)),* $(,)?) => {
-        $(fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Trouble> {
+        $(fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ProbeError> {
             visitor.$visit($($value)?)
         })*
     };
 }
 
-impl<'de> Deserializer<'de> for Offer<'_> {
-    type Error = Trouble;
+impl<'de> Deserializer<'de> for Probe<'_> {
+    type Error = ProbeError;
 
-    give! {
+    visit_with! {
         deserialize_any => visit_unit(),
         deserialize_ignored_any => visit_unit(),
         deserialize_unit => visit_unit(),
@@ -134,7 +135,7 @@ impl<'de> Deserializer<'de> for Offer<'_> {
         self,
         _: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Trouble> {
+    ) -> Result<V::Value, ProbeError> {
         visitor.visit_unit()
     }
 
@@ -142,17 +143,17 @@ impl<'de> Deserializer<'de> for Offer<'_> {
         self,
         _: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Trouble> {
-        // A struct around the struct changes nothing.
-        visitor.visit_newtype_struct(Offer { depth: self.depth + 1, ..self })
+    ) -> Result<V::Value, ProbeError> {
+        // A newtype has the fields of the struct inside.
+        visitor.visit_newtype_struct(Probe { depth: self.depth + 1, ..self })
     }
 
-    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Trouble> {
-        visitor.visit_seq(Rest { offer: self.inside()?, names: &[], left: 0 })
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ProbeError> {
+        visitor.visit_seq(ProbeItems { probe: self.inside()?, names: &[], left: 0 })
     }
 
-    fn deserialize_tuple<V: Visitor<'de>>(self, length: usize, visitor: V) -> Result<V::Value, Trouble> {
-        visitor.visit_seq(Rest { offer: self.inside()?, names: &[], left: length })
+    fn deserialize_tuple<V: Visitor<'de>>(self, length: usize, visitor: V) -> Result<V::Value, ProbeError> {
+        visitor.visit_seq(ProbeItems { probe: self.inside()?, names: &[], left: length })
     }
 
     fn deserialize_tuple_struct<V: Visitor<'de>>(
@@ -160,12 +161,12 @@ impl<'de> Deserializer<'de> for Offer<'_> {
         _: &'static str,
         length: usize,
         visitor: V,
-    ) -> Result<V::Value, Trouble> {
+    ) -> Result<V::Value, ProbeError> {
         self.deserialize_tuple(length, visitor)
     }
 
-    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Trouble> {
-        visitor.visit_map(Rest { offer: self.inside()?, names: &[], left: 0 })
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ProbeError> {
+        visitor.visit_map(ProbeItems { probe: self.inside()?, names: &[], left: 0 })
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
@@ -173,12 +174,12 @@ impl<'de> Deserializer<'de> for Offer<'_> {
         _: &'static str,
         fields: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Trouble> {
+    ) -> Result<V::Value, ProbeError> {
         if self.reports {
-            return Err(Trouble::Fields(fields));
+            return Err(ProbeError::Fields(fields));
         }
         let names = if self.names.is_empty() { fields } else { self.names };
-        visitor.visit_map(Rest { offer: self.inside()?, names, left: 0 })
+        visitor.visit_map(ProbeItems { probe: self.inside()?, names, left: 0 })
     }
 
     fn deserialize_enum<V: Visitor<'de>>(
@@ -186,37 +187,40 @@ impl<'de> Deserializer<'de> for Offer<'_> {
         _: &'static str,
         variants: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Trouble> {
-        let variant = variants.first().ok_or(Trouble::Other)?;
-        visitor.visit_enum(Variant { variant, offer: self.inside()? })
+    ) -> Result<V::Value, ProbeError> {
+        let variant = variants.first().ok_or(ProbeError::Other)?;
+        visitor.visit_enum(Variant { variant, probe: self.inside()? })
     }
 }
 
-/// What is still to come of a list or of a struct.
-struct Rest<'a> {
-    offer: Offer<'a>,
+/// The remaining items of a list or names of a struct.
+struct ProbeItems<'a> {
+    probe: Probe<'a>,
     names: &'a [&'a str],
     left: usize,
 }
 
-impl<'de> SeqAccess<'de> for Rest<'_> {
-    type Error = Trouble;
+impl<'de> SeqAccess<'de> for ProbeItems<'_> {
+    type Error = ProbeError;
 
-    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Trouble> {
+    fn next_element_seed<T: DeserializeSeed<'de>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, ProbeError> {
         match self.left.checked_sub(1) {
             Some(left) => {
                 self.left = left;
-                seed.deserialize(self.offer).map(Some)
+                seed.deserialize(self.probe).map(Some)
             }
             None => Ok(None),
         }
     }
 }
 
-impl<'de> MapAccess<'de> for Rest<'_> {
-    type Error = Trouble;
+impl<'de> MapAccess<'de> for ProbeItems<'_> {
+    type Error = ProbeError;
 
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Trouble> {
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, ProbeError> {
         match self.names.split_first() {
             Some((name, others)) => {
                 self.names = others;
@@ -226,45 +230,45 @@ impl<'de> MapAccess<'de> for Rest<'_> {
         }
     }
 
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Trouble> {
-        seed.deserialize(self.offer)
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, ProbeError> {
+        seed.deserialize(self.probe)
     }
 }
 
 struct Variant<'a> {
     variant: &'static str,
-    offer: Offer<'a>,
+    probe: Probe<'a>,
 }
 
 impl<'de> EnumAccess<'de> for Variant<'_> {
-    type Error = Trouble;
+    type Error = ProbeError;
     type Variant = Self;
 
-    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Self), Trouble> {
+    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Self), ProbeError> {
         Ok((seed.deserialize(self.variant.into_deserializer())?, self))
     }
 }
 
 impl<'de> VariantAccess<'de> for Variant<'_> {
-    type Error = Trouble;
+    type Error = ProbeError;
 
-    fn unit_variant(self) -> Result<(), Trouble> {
+    fn unit_variant(self) -> Result<(), ProbeError> {
         Ok(())
     }
 
-    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Trouble> {
-        seed.deserialize(self.offer)
+    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, ProbeError> {
+        seed.deserialize(self.probe)
     }
 
-    fn tuple_variant<V: Visitor<'de>>(self, length: usize, visitor: V) -> Result<V::Value, Trouble> {
-        self.offer.deserialize_tuple(length, visitor)
+    fn tuple_variant<V: Visitor<'de>>(self, length: usize, visitor: V) -> Result<V::Value, ProbeError> {
+        self.probe.deserialize_tuple(length, visitor)
     }
 
     fn struct_variant<V: Visitor<'de>>(
         self,
         fields: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Trouble> {
-        self.offer.deserialize_struct("", fields, visitor)
+    ) -> Result<V::Value, ProbeError> {
+        self.probe.deserialize_struct("", fields, visitor)
     }
 }

@@ -1,13 +1,14 @@
-//! Alternatives that were flattened into an object, said as plain fields.
+//! Flattens alternatives of an object into plain fields.
 //!
-//! A flattened enum makes an object of fixed fields and a choice between further ones, which no dialect can say. What is served
-//! has all fields side by side, and words for which go together; what is checked keeps the choice.
+//! A flattened enum produces an object with fixed fields and a choice between further ones, which no dialect
+//! supports. The served schema has all fields side by side and describes in text which belong together. The
+//! checked schema keeps the choice.
 
 use serde_json::{Map, Value, json};
 
 use super::walk::each;
 
-/// Takes the alternatives of objects apart, wherever all of them are objects too.
+/// Flattens the alternatives of objects, if all alternatives are objects.
 pub(super) fn to_fields(schema: &mut Value) {
     each(schema, &mut |schema| {
         let Some(object) = schema.as_object_mut() else { return };
@@ -21,7 +22,7 @@ pub(super) fn to_fields(schema: &mut Value) {
     });
 }
 
-/// The choices between sets of fields: each a list of alternatives.
+/// Removes and returns the choices between sets of fields; each is a list of alternatives.
 fn take_choices(object: &mut Map<String, Value>) -> Vec<Vec<Value>> {
     let mut choices = Vec::new();
     for key in ["oneOf", "anyOf"] {
@@ -59,9 +60,9 @@ fn is_choice(alternatives: &Value) -> bool {
 /// A field of some of the alternatives.
 struct Field {
     name: String,
-    /// What it is in each, all different.
+    /// The distinct schemas of the field.
     schemas: Vec<Value>,
-    /// The alternatives that have it, and whether they need it.
+    /// The indices of the alternatives that have the field, and whether they require it.
     places: Vec<(usize, bool)>,
 }
 
@@ -122,7 +123,7 @@ fn list(value: Option<&Value>) -> Vec<Value> {
     value.and_then(Value::as_array).cloned().unwrap_or_default()
 }
 
-/// The field that tells the alternatives apart, with what was said of each.
+/// Returns the schema of the tag field, with the descriptions of the alternatives.
 fn tag_schema(tag: &Field, alternatives: &[Value]) -> Value {
     let names: Vec<&Value> = tag.schemas.iter().filter_map(|schema| schema.get("const")).collect();
     let words = names.iter().zip(alternatives).map(|(name, alternative)| {
@@ -135,7 +136,7 @@ fn tag_schema(tag: &Field, alternatives: &[Value]) -> Value {
     let is_described = alternatives.iter().any(|alternative| alternative.get("description").is_some());
     let words = match is_described {
         true => words.collect::<Vec<_>>().join("\n"),
-        false => "Says which of the other arguments belong together".to_owned(),
+        false => "Selects which of the other arguments apply".to_owned(),
     };
     json!({"type": "string", "enum": names, "description": words})
 }
@@ -158,10 +159,13 @@ fn field_schema(field: &Field, tag: Option<&Field>, alternatives: usize) -> Valu
                     Some(format!("`{}`", tag.schemas.get(*place)?.get("const")?.as_str()?))
                 })
                 .collect();
-            let verb = if is_needed { "Needed when" } else { "Only when" };
+            let verb = if is_needed { "Required when" } else { "Only allowed when" };
             format!("{verb} `{}` is {}", tag.name, names.join(" or "))
         }
-        None => "One of several: not to be given with those of another kind".to_owned(),
+        None => {
+            "Belongs to one of several alternatives; do not combine it with arguments of another alternative"
+                .to_owned()
+        }
     };
     if let Some(fields) = schema.as_object_mut() {
         let description = match fields.get("description").and_then(Value::as_str) {

@@ -1,14 +1,14 @@
-//! Limits on values: words where a schema is read, keywords where it is checked.
+//! Limits on values: text in the served schema, keywords in the checked schema.
 
 use serde_json::{Map, Value};
 
 use super::walk::each;
 
-/// Moves limits into the description.
+/// Moves limits into the descriptions.
 pub(super) fn to_words(schema: &mut Value) {
     each(schema, &mut |schema| {
         let Some(fields) = schema.as_object_mut() else { return };
-        // Positions of a tuple need their number.
+        // A tuple needs its number of items.
         if fields.contains_key("prefixItems") {
             return;
         }
@@ -51,7 +51,7 @@ const LIMITS: [(&str, Say); 12] = [
     ("minProperties", |limit| format!("at least {}", counted(limit, "entry"))),
 ];
 
-/// A number of things, in words.
+/// Returns a number with its noun.
 pub(crate) fn counted(number: &Value, thing: &str) -> String {
     match (number.as_u64(), thing) {
         (Some(1), _) => format!("1 {thing}"),
@@ -60,7 +60,8 @@ pub(crate) fn counted(number: &Value, thing: &str) -> String {
     }
 }
 
-/// Adds what Rust's type means to what is checked: the range of its integers, and that an object in parts is closed too.
+/// Adds limits of the Rust types to the checked schema: the ranges of integers, and that composed objects
+/// allow no other properties.
 pub(super) fn to_bounds(schema: &mut Value) {
     each(schema, &mut |schema| {
         let Some(fields) = schema.as_object_mut() else { return };
@@ -94,7 +95,7 @@ fn range(format: &str) -> Option<(Value, Value)> {
         "uint32" => (0.into(), u32::MAX.into()),
         "uint64" => (0.into(), u64::MAX.into()),
         "uint" => (0.into(), usize::MAX.into()),
-        // Beyond these, a float would be infinite.
+        // Larger values would become infinite floats.
         "float" => (f32::MIN.into(), f32::MAX.into()),
         "double" => (f64::MIN.into(), f64::MAX.into()),
         _ => return None,

@@ -1,11 +1,11 @@
-//! Takes out of a generated schema what only Rust needs, and says the rest the way most readers know it.
+//! Removes Rust-specific parts from a generated schema and normalizes the rest.
 
 use serde_json::{Map, Value};
 
 use super::walk::{each, subschemas_mut};
 use crate::check::{allows_null, normalize};
 
-/// Takes out the names of Rust's types: the tool has a name and a description of its own.
+/// Removes the names of Rust types; the tool has its own name and description.
 pub(super) fn root(schema: &mut Value) {
     if let Some(fields) = schema.as_object_mut() {
         for key in ["$schema", "title", "description"] {
@@ -14,7 +14,7 @@ pub(super) fn root(schema: &mut Value) {
     }
 }
 
-/// Takes out the formats of numbers, which are Rust's and no standard's.
+/// Removes the formats of numbers, which are specific to Rust.
 pub(super) fn formats(schema: &mut Value) {
     each(schema, &mut |schema| {
         let Some(fields) = schema.as_object_mut() else { return };
@@ -29,9 +29,9 @@ pub(super) fn formats(schema: &mut Value) {
     });
 }
 
-/// Optional fields may be left out instead of being `null`, choices are an `enum`, and objects are closed.
+/// Removes `null` from optional fields, converts choices to `enum`, and closes objects.
 ///
-/// A schema that is only a part of what is said of an object (`is_whole` is false) is not the one to close it.
+/// A schema that describes only a part of an object (`is_whole` is false) does not close it.
 pub(super) fn arguments(schema: &mut Value, is_whole: bool) {
     choices(schema);
     let Some(fields) = schema.as_object_mut() else { return };
@@ -70,27 +70,27 @@ pub(super) fn arguments(schema: &mut Value, is_whole: bool) {
     }
     let Some(fields) = schema.as_object_mut() else { return };
     fields.extend(composed);
-    // The default of a secret would be shown as what hides it.
+    // The default of a secret would be serialized as redacted.
     if fields.get("writeOnly").is_some_and(|flag| flag == true) {
         fields.shift_remove("default");
     }
-    // A default is an example of what may be given, so it has to fit.
+    // Models use the default as an example, so it must match the schema.
     if let Some(mut default) = fields.get("default").cloned() {
         normalize(&mut default, schema, schema);
         schema["default"] = default;
     }
 }
 
-/// The fields that may be left out, though they are not optional, and whose default nobody sees: it has no JSON.
+/// Returns the fields with a default that is not in the schema, because its type cannot be serialized.
 ///
-/// A secret's default is not shown either, and on purpose.
-pub(super) fn unshown_defaults(schema: &Value) -> Vec<String> {
+/// The default of a secret is omitted on purpose.
+pub(super) fn hidden_defaults(schema: &Value) -> Vec<String> {
     let mut found = Vec::new();
-    gather_unshown(schema, "", &mut found);
+    gather_hidden(schema, "", &mut found);
     found
 }
 
-fn gather_unshown(schema: &Value, path: &str, found: &mut Vec<String>) {
+fn gather_hidden(schema: &Value, path: &str, found: &mut Vec<String>) {
     let required: Vec<String> = schema.get("required").map(texts).unwrap_or_default();
     let properties = schema.get("properties").and_then(Value::as_object);
     for (name, property) in properties.into_iter().flatten() {
@@ -99,14 +99,14 @@ fn gather_unshown(schema: &Value, path: &str, found: &mut Vec<String>) {
         if !required.contains(name) && !is_shown && !allows_null(property) {
             found.push(path.clone());
         }
-        gather_unshown(property, &path, found);
+        gather_hidden(property, &path, found);
     }
     for key in ["items", "anyOf", "oneOf", "allOf"] {
         match schema.get(key) {
             Some(Value::Array(branches)) => {
-                branches.iter().for_each(|branch| gather_unshown(branch, path, found))
+                branches.iter().for_each(|branch| gather_hidden(branch, path, found))
             }
-            Some(inside) => gather_unshown(inside, path, found),
+            Some(inside) => gather_hidden(inside, path, found),
             None => (),
         }
     }
@@ -116,7 +116,7 @@ fn texts(list: &Value) -> Vec<String> {
     list.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// Takes the `null` out of what may be left out anyway.
+/// Removes `null` from the schema of a field that can be omitted.
 fn without_null(schema: &mut Value) {
     let Some(fields) = schema.as_object_mut() else { return };
     if let Some(Value::Array(kinds)) = fields.get_mut("type")
@@ -146,14 +146,15 @@ fn without_null(schema: &mut Value) {
             let only = only.clone();
             fields.shift_remove(key);
             for (key, value) in only {
-                // The field's own words stand nearer than its type's.
+                // The field's own description takes precedence over that of its type.
                 fields.entry(key).or_insert(value);
             }
         }
     }
 }
 
-/// Alternatives that are each one text become an `enum`; what was said of each goes into the description.
+/// Converts alternatives that are constant strings to an `enum`, and moves their descriptions into the
+/// description of the field.
 fn choices(schema: &mut Value) {
     let Some(fields) = schema.as_object_mut() else { return };
     for key in ["oneOf", "anyOf"] {
@@ -175,7 +176,7 @@ fn choices(schema: &mut Value) {
     }
 }
 
-/// The texts that an alternative allows, if it allows nothing else.
+/// Returns the strings that an alternative allows, if it allows nothing else.
 fn choice(branch: &Value) -> Option<(Vec<Value>, Option<&str>)> {
     let fields = branch.as_object()?;
     if !fields.keys().all(|key| ["type", "const", "enum", "description"].contains(&key.as_str())) {

@@ -1,47 +1,47 @@
-//! Batches: several messages in one array, and one array of their answers. MCP had them in one revision.
+//! Batches: several messages in one array, with one array of responses. Only one MCP revision has them.
 
 use std::collections::HashSet;
 
 use rmcp::model::RequestId;
 use serde_json::Value;
 
-/// The one revision that has them.
+/// The only revision with batches.
 pub(super) const REVISION: &str = "2025-03-26";
 
 pub(super) const NO_INITIALIZE: &str = "`initialize` cannot be part of a batch";
 
-/// Longer ones are refused: each of their requests is answered at the same time.
-const LONGEST: usize = 256;
+/// Longer batches are rejected, because all requests of a batch run at the same time.
+const MAX_BATCH_MESSAGES: usize = 256;
 
-/// Whether the text can only be a batch.
+/// Whether the text is a JSON array.
 pub(super) fn is_batch(text: &[u8]) -> bool {
     text.trim_ascii_start().starts_with(b"[")
 }
 
-/// The messages of a batch, each as its text; or why they cannot be taken.
+/// Returns the JSON text of each message, or why the batch is rejected.
 pub(super) fn pieces(text: &[u8]) -> Result<Vec<String>, String> {
     let pieces: Vec<Value> =
-        serde_json::from_slice(text).map_err(|error| format!("the batch cannot be read: {error}"))?;
+        serde_json::from_slice(text).map_err(|error| format!("invalid batch: {error}"))?;
     match pieces.len() {
         0 => Err("the batch is empty".to_owned()),
-        1..=LONGEST => Ok(pieces.iter().map(Value::to_string).collect()),
-        length => Err(format!("the batch has {length} messages, more than {LONGEST}")),
+        1..=MAX_BATCH_MESSAGES => Ok(pieces.iter().map(Value::to_string).collect()),
+        length => Err(format!("the batch has {length} messages; the limit is {MAX_BATCH_MESSAGES}")),
     }
 }
 
-/// The batches of one connection that are not answered yet.
+/// The unfinished batches of one connection.
 #[derive(Default)]
 pub(super) struct Batches(Vec<Batch>);
 
-/// One batch: the requests that wait for their answers, and those answers that are there.
+/// A batch: the ids of pending requests, and the responses so far.
 #[derive(Default)]
 pub(super) struct Batch {
     pub(super) waiting: HashSet<RequestId>,
-    pub(super) answers: Vec<Value>,
+    pub(super) responses: Vec<Value>,
 }
 
 impl Batches {
-    /// Keeps a batch until it is answered; gives its answer if that is so already and there is any.
+    /// Adds a batch. Returns its responses if it is already finished and has any.
     pub(super) fn open(&mut self, batch: Batch) -> Option<Value> {
         self.0.push(batch);
         self.finished(self.0.len() - 1)
@@ -51,11 +51,11 @@ impl Batches {
         self.0.iter().any(|batch| batch.waiting.contains(id))
     }
 
-    /// Takes the answer to a request of a batch, or that there will be none; gives the answer to the whole batch when it was
-    /// the last one.
-    pub(super) fn settle(&mut self, id: &RequestId, answer: Option<Value>) -> Option<Value> {
+    /// Records the response to a request of a batch, or that there is none. Returns the responses of the
+    /// batch if this was the last.
+    pub(super) fn resolve(&mut self, id: &RequestId, answer: Option<Value>) -> Option<Value> {
         let place = self.0.iter_mut().position(|batch| batch.waiting.remove(id))?;
-        self.0[place].answers.extend(answer);
+        self.0[place].responses.extend(answer);
         self.finished(place)
     }
 
@@ -63,7 +63,7 @@ impl Batches {
         if !self.0[place].waiting.is_empty() {
             return None;
         }
-        let answers = self.0.swap_remove(place).answers;
-        (!answers.is_empty()).then_some(Value::Array(answers))
+        let responses = self.0.swap_remove(place).responses;
+        (!responses.is_empty()).then_some(Value::Array(responses))
     }
 }

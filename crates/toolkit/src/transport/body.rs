@@ -5,13 +5,13 @@ use http::StatusCode;
 use http_body::Body;
 use http_body_util::BodyExt;
 
-use super::http::{Answer, refusal};
+use super::http::{HttpResponse, refusal};
 
-/// How much of a body that is refused anyway is read: a client that is still writing does not see the answer.
-const DRAINED: u64 = 64 * 1024 * 1024;
+/// How much of a rejected body is read. A client that is still writing would not see the response.
+const MAX_DRAINED_BYTES: u64 = 64 * 1024 * 1024;
 
-/// The whole body, or what to answer instead.
-pub(super) async fn read_body<B>(body: B, largest: usize) -> Result<Bytes, Answer>
+/// Returns the complete body, or an error response.
+pub(super) async fn read_body<B>(body: B, largest: usize) -> Result<Bytes, HttpResponse>
 where
     B: Body<Data = Bytes>,
     B::Error: std::fmt::Display,
@@ -20,7 +20,7 @@ where
         let text = format!("the body is larger than {largest} bytes");
         refusal(StatusCode::PAYLOAD_TOO_LARGE, -32600, &text)
     };
-    if body.size_hint().lower() > DRAINED.max(largest as u64) {
+    if body.size_hint().lower() > MAX_DRAINED_BYTES.max(largest as u64) {
         return Err(too_large());
     }
     let mut body = std::pin::pin!(body);
@@ -29,19 +29,19 @@ where
     let mut whole = BytesMut::new();
     while let Some(frame) = body.as_mut().frame().await {
         let frame = frame.map_err(|error| {
-            let text = format!("the body broke off: {error}");
+            let text = format!("the body ended early: {error}");
             refusal(StatusCode::BAD_REQUEST, -32600, &text)
         })?;
         let Ok(data) = frame.into_data() else { continue };
         length += data.len() as u64;
         if length > largest as u64 {
-            if length > DRAINED.max(largest as u64) {
+            if length > MAX_DRAINED_BYTES.max(largest as u64) {
                 return Err(too_large());
             }
             (first, whole) = (Bytes::new(), BytesMut::new());
             continue;
         }
-        // Most bodies come in one piece, which is then not copied.
+        // Most bodies arrive in one piece, which is not copied.
         if first.is_empty() && whole.is_empty() {
             first = data;
         } else {

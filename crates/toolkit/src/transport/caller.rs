@@ -1,4 +1,4 @@
-//! The client at the other end of one call, in either era, and the desk at which the call is attended to.
+//! The client of one call, for all protocol revisions, and the running call itself.
 
 #![expect(deprecated, reason = "the SDK marks what MCP 2026-07-28 deprecates; older clients still use it")]
 
@@ -25,37 +25,37 @@ use toolwire_contract::Progress;
 use super::rounds::Rounds;
 use super::shared::Shared;
 use super::tasks::Task;
-use crate::client::{Answer, Client, ClientError, Form, Level};
+use crate::client::{Client, ClientError, Form, FormReply, Level};
 use crate::wire;
 
-/// How much progress and how many log messages of one call may wait for a slow client; more are dropped.
-const OUTBOX: usize = 256;
+/// The maximum number of queued notifications of one call; further ones are dropped.
+const MAX_OUTBOX_MESSAGES: usize = 256;
 
-/// The client at the other end of one call. Most calls ask nothing of it, so nothing is worked out before it is needed.
+/// The client of one call. Everything is computed on demand, because most calls send nothing to the client.
 pub(super) struct Caller {
     context: Arc<RequestContext<RoleServer>>,
-    /// The least level the client wants to hear of.
+    /// The minimum log level that the client wants.
     level: Option<Level>,
     outbox: Outbox,
-    /// Where questions end the call; `None` where they are requests.
+    /// Set if questions end the call; `None` if they are requests.
     rounds: Option<Rounds>,
     lacking: Mutex<Option<ClientCapabilities>>,
-    answer_within: Duration,
-    /// Where the call may become a task.
+    reply_timeout: Duration,
+    /// Set if the call may become a task.
     detaching: Option<Detaching>,
 }
 
-/// How a call becomes a task.
+/// The transition of a call to a task.
 #[derive(Default)]
 struct Detaching {
-    /// The tool says that it is time.
+    /// Notified when the tool requests the transition.
     wanted: Notify,
-    /// It was seen to, one way or the other.
+    /// Cancelled when the transition is accepted or refused.
     decided: CancellationToken,
     task: OnceLock<Arc<Task>>,
 }
 
-/// What waits to leave. A channel would set aside room for dozens of messages in each call.
+/// Queued notifications. A channel would allocate space for dozens of messages per call.
 #[derive(Default)]
 struct Outbox {
     waiting: Mutex<VecDeque<ServerNotification>>,
@@ -65,7 +65,7 @@ struct Outbox {
 impl Outbox {
     fn put(&self, message: ServerNotification) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        if waiting.len() < OUTBOX {
+        if waiting.len() < MAX_OUTBOX_MESSAGES {
             waiting.push_back(message);
             self.filled.notify_one();
         }
@@ -76,44 +76,44 @@ impl Outbox {
     }
 }
 
-/// Where one call is attended to: what it sends leaves in order, and its end is noticed however it comes.
-pub(super) struct Desk {
+/// A running call. It sends notifications in order and detects every kind of end.
+pub(super) struct RunningCall {
     caller: Arc<Caller>,
-    /// Ours: the server will not wait any longer.
+    /// Cancelled when the server stops waiting for calls.
     abandoned: CancellationToken,
-    /// Ours to the tool. The SDK's own fires after each answer as well.
+    /// Passed to the tool. The token of the SDK is also cancelled after each response.
     cancelled: CancellationToken,
     _counted: TaskTrackerToken,
 }
 
-/// How a call ended.
-pub(super) enum End<T> {
+/// The end of a call.
+pub(super) enum CallEnd<T> {
     Done(T),
-    /// With questions to the client.
-    Asked,
-    /// Not yet: it wants to go on as a task.
+    /// The call ended with questions to the client.
+    InputRequired,
+    /// The call continues as a task.
     Detaching,
-    GivenUp,
+    Cancelled,
     Panicked,
 }
 
-impl Desk {
+impl RunningCall {
     pub(super) fn new(
         context: &Arc<RequestContext<RoleServer>>,
         level: Option<Level>,
         rounds: Option<Rounds>,
         shared: &Shared,
-    ) -> Desk {
+    ) -> RunningCall {
         let caller = Caller {
             context: context.clone(),
             level,
             outbox: Outbox::default(),
             rounds,
             lacking: Mutex::default(),
-            answer_within: shared.server.offers.answer_within,
+            reply_timeout: shared.server.offers.reply_timeout,
             detaching: None,
         };
-        Desk {
+        RunningCall {
             caller: Arc::new(caller),
             abandoned: shared.abandoned.clone(),
             cancelled: CancellationToken::new(),
@@ -121,8 +121,8 @@ impl Desk {
         }
     }
 
-    /// For a call that may become a task.
-    pub(super) fn detachable(mut self) -> Desk {
+    /// Allows the call to become a task.
+    pub(super) fn detachable(mut self) -> RunningCall {
         let caller = Arc::get_mut(&mut self.caller).expect("nobody was told of the caller yet");
         caller.detaching = Some(Detaching::default());
         self
@@ -132,7 +132,7 @@ impl Desk {
         &self.caller
     }
 
-    /// What tells the tool that nobody waits for it.
+    /// Returns the token that notifies the tool of cancellation.
     pub(super) fn cancelled(&self) -> CancellationToken {
         self.cancelled.clone()
     }
@@ -142,7 +142,7 @@ impl Desk {
         crate::Context::new(request, self.caller.clone(), self.cancelled.clone())
     }
 
-    /// Whether the request is of the era in which questions end the call.
+    /// Whether questions end the call (MCP 2026-07-28).
     pub(super) fn is_modern(&self) -> bool {
         self.caller.rounds.is_some()
     }
@@ -151,12 +151,12 @@ impl Desk {
         self.caller.rounds.as_ref()
     }
 
-    /// What the client would have to be capable of for the call to succeed.
+    /// Returns the client capabilities that the call needed but the client lacks.
     pub(super) fn lacking(&self) -> Option<ClientCapabilities> {
         self.caller.lacking()
     }
 
-    pub(super) async fn run<T>(&mut self, work: impl Future<Output = T>) -> End<T> {
+    pub(super) async fn run<T>(&mut self, work: impl Future<Output = T>) -> CallEnd<T> {
         let caller = self.caller.clone();
         let asked = async {
             match &caller.rounds {
@@ -174,23 +174,23 @@ impl Desk {
         let mut work = std::pin::pin!(AssertUnwindSafe(work).catch_unwind());
         let mut asked = std::pin::pin!(asked);
         let end = loop {
-            // In this order: of questions asked at the same time, all are put before the call ends.
+            // The order matters: all questions asked at the same time are collected before the call ends.
             tokio::select! {
                 biased;
-                () = caller.context.ct.cancelled() => break End::GivenUp,
-                () = self.abandoned.cancelled() => break End::GivenUp,
-                done = &mut work => break done.map_or(End::Panicked, End::Done),
-                () = &mut asked => break End::Asked,
-                () = &mut detaching => break End::Detaching,
+                () = caller.context.ct.cancelled() => break CallEnd::Cancelled,
+                () = self.abandoned.cancelled() => break CallEnd::Cancelled,
+                done = &mut work => break done.map_or(CallEnd::Panicked, CallEnd::Done),
+                () = &mut asked => break CallEnd::InputRequired,
+                () = &mut detaching => break CallEnd::Detaching,
                 () = caller.outbox.filled.notified() => {
                     if !caller.send_all().await {
-                        break End::GivenUp;
+                        break CallEnd::Cancelled;
                     }
                 }
             }
         };
         match end {
-            End::GivenUp => self.cancelled.cancel(),
+            CallEnd::Cancelled => self.cancelled.cancel(),
             _ => {
                 caller.send_all().await;
             }
@@ -200,7 +200,7 @@ impl Desk {
 }
 
 impl Caller {
-    /// Sends what waits; `false` when the client no longer wants to hear.
+    /// Sends queued notifications. Returns `false` if the client cancelled the request.
     async fn send_all(&self) -> bool {
         while let Some(message) = self.outbox.take() {
             tokio::select! {
@@ -208,7 +208,7 @@ impl Caller {
                 () = self.context.ct.cancelled() => return false,
                 sent = self.context.peer.send_notification(message) => {
                     if let Err(error) = sent {
-                        tracing::debug!(%error, "a notification did not leave");
+                        tracing::debug!(%error, "a notification was not sent");
                     }
                 }
             }
@@ -216,7 +216,7 @@ impl Caller {
         true
     }
 
-    /// Decides whether the call goes on as a task, and lets the tool go on.
+    /// Decides whether the call continues as a task, and resumes the tool.
     pub(super) fn decide(&self, task: Option<Arc<Task>>) {
         let Some(detaching) = &self.detaching else { return };
         if let Some(task) = task {
@@ -237,7 +237,7 @@ impl Caller {
         self.context.client_capabilities().unwrap_or_default()
     }
 
-    /// Puts a question: beside the task, by ending the call, or as a request of its own.
+    /// Asks the client: attached to the task, by ending the call, or as a request.
     async fn ask<T>(
         &self,
         key: Option<&str>,
@@ -245,30 +245,30 @@ impl Caller {
         params: Value,
         read: impl Fn(&Value) -> Option<T>,
     ) -> Result<T, ClientError> {
-        let late = |_| ClientError::TimedOut { method, after: self.answer_within };
+        let late = |_| ClientError::TimedOut { method, after: self.reply_timeout };
         if let Some(task) = self.task() {
             let answer = task.questions.ask(key, method, &params, &read, || task.touch());
-            return tokio::time::timeout(self.answer_within, answer).await.map_err(late);
+            return tokio::time::timeout(self.reply_timeout, answer).await.map_err(late);
         }
         if let Some(rounds) = &self.rounds {
             return match rounds.ask(key, method, &params, &read) {
                 Some(answer) => Ok(answer),
-                // The desk ends the call now, and with it this wait.
+                // The running call ends now and drops this future.
                 None => std::future::pending().await,
             };
         }
         let request = ServerRequest::CustomRequest(CustomRequest::new(method, Some(params)));
-        let answer = tokio::time::timeout(self.answer_within, self.context.peer.send_request(request))
+        let answer = tokio::time::timeout(self.reply_timeout, self.context.peer.send_request(request))
             .await
             .map_err(late)?
             .map_err(|error| match error {
                 ServiceError::McpError(error) => {
                     ClientError::Refused { method, message: error.message.into_owned() }
                 }
-                _ => ClientError::Gone,
+                _ => ClientError::Disconnected,
             })?;
         let answer = serde_json::to_value(answer).unwrap_or_default();
-        let unreadable = || ClientError::Refused { method, message: "the answer cannot be read".to_owned() };
+        let unreadable = || ClientError::Refused { method, message: "invalid response".to_owned() };
         read(&answer).ok_or_else(unreadable)
     }
 
@@ -277,12 +277,12 @@ impl Caller {
         ClientError::Unsupported { method }
     }
 
-    async fn elicit_keyed(&self, key: Option<&str>, form: Form) -> Result<Answer, ClientError> {
+    async fn elicit_keyed(&self, key: Option<&str>, form: Form) -> Result<FormReply, ClientError> {
         const METHOD: &str = "elicitation/create";
         let declared = self.capabilities().elicitation;
         let declared = declared.as_ref();
         let can = match &form {
-            // A client that says nothing more than `elicitation` means forms.
+            // `elicitation` without details means forms.
             Form::Fields { .. } => declared.is_some_and(|can| can.form.is_some() || can.url.is_none()),
             Form::Url { .. } => declared.is_some_and(|can| can.url.is_some()),
         };
@@ -295,7 +295,7 @@ impl Caller {
             lacking.elicitation = Some(needed);
             return Err(self.unsupported(METHOD, lacking));
         }
-        self.ask(key, METHOD, wire::form_out(form), wire::answer_in).await
+        self.ask(key, METHOD, wire::form_out(form), wire::form_reply).await
     }
 }
 
@@ -306,7 +306,7 @@ impl Client for Caller {
                 Some(total) => format!("{} of {total}", progress.done),
                 None => progress.done.to_string(),
             };
-            task.say(progress.message.clone().unwrap_or_else(figures));
+            task.set_message(progress.message.clone().unwrap_or_else(figures));
             return;
         }
         let Some(token) = self.context.meta.get_progress_token() else { return };
@@ -317,7 +317,7 @@ impl Client for Caller {
     }
 
     fn log(&self, level: Level, logger: &str, data: Value) {
-        // Beside a task there is no place for log messages.
+        // Tasks have no log messages.
         if self.level.is_none_or(|least| level < least) || self.task().is_some() {
             return;
         }
@@ -326,11 +326,11 @@ impl Client for Caller {
         self.outbox.put(ServerNotification::from(LoggingMessageNotification::new(params)));
     }
 
-    fn elicit<'a>(&'a self, form: Form) -> BoxFuture<'a, Result<Answer, ClientError>> {
+    fn elicit<'a>(&'a self, form: Form) -> BoxFuture<'a, Result<FormReply, ClientError>> {
         Box::pin(self.elicit_keyed(None, form))
     }
 
-    fn elicit_as<'a>(&'a self, key: &'a str, form: Form) -> BoxFuture<'a, Result<Answer, ClientError>> {
+    fn elicit_as<'a>(&'a self, key: &'a str, form: Form) -> BoxFuture<'a, Result<FormReply, ClientError>> {
         Box::pin(self.elicit_keyed(Some(key), form))
     }
 

@@ -1,4 +1,4 @@
-//! Calls of tools, and those that become tasks.
+//! Tool calls, including those that become tasks.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use rmcp::{ErrorData, RoleServer};
 use serde_json::{Map, Value};
 use toolwire_contract::{CallError, ToolResult};
 
-use super::caller::{Desk, End};
-use super::connection::{Bound, Connection, given_up, is_modern, panicked};
-use super::tasks::{NoTask, Task, Work};
-use super::veil::Veiled;
+use super::caller::{CallEnd, RunningCall};
+use super::connection::{Connection, RequestBinding, is_modern, panicked, request_cancelled};
+use super::redaction::OriginalArguments;
+use super::tasks::{Task, TaskRefusal, Work};
 use crate::tasks::{TaskStart, TaskSupport};
 use crate::wire::{self, Outgoing};
 
-/// In the range that JSON-RPC leaves to servers.
+/// In the range that JSON-RPC reserves for servers.
 const TOO_MANY_TASKS: ErrorCode = ErrorCode(-32000);
 
 impl Connection {
@@ -41,42 +41,43 @@ impl Connection {
             _ => None,
         };
         let CallToolRequestParams { name, arguments, input_responses, request_state, .. } = request;
-        let arguments = Veiled::of(&context).or(arguments);
-        // Kept for the questions: the tool takes the arguments themselves.
+        let arguments = OriginalArguments::of(&context).or(arguments);
+        // Cloned to bind questions to the request, because the tool consumes the arguments.
         let kept = is_modern(&context).then(|| arguments.clone()).flatten();
-        let bound = Bound { method: "tools/call", name: &name, arguments: kept.as_ref() };
+        let bound = RequestBinding { method: "tools/call", name: &name, arguments: kept.as_ref() };
         let Some(support) = support else {
             let context = Arc::new(context);
-            let mut desk = self.desk(&context, input_responses, request_state.as_deref(), &bound)?;
-            let ours = desk.context();
-            let end = desk.run(self.shared.server.call(&name, arguments, &ours)).await;
-            return self.answer_end(&context, &desk, &bound, end, |result| {
-                concluded(&name, result, desk.lacking(), desk.is_modern())
+            let mut running = self.start_call(&context, input_responses, request_state.as_deref(), &bound)?;
+            let ours = running.context();
+            let end = running.run(self.shared.server.call(&name, arguments, &ours)).await;
+            return self.respond_to_end(&context, &running, &bound, end, |result| {
+                final_result(&name, result, running.lacking(), running.is_modern())
             });
         };
         let of_request = context.clone();
-        // The place among the requests stays with the request: a task may outlast it.
+        // The permit stays with the request, because a task may outlive it.
         context.extensions.clear();
         let context = Arc::new(context);
-        let desk = self.desk(&context, input_responses, request_state.as_deref(), &bound)?.detachable();
-        let work = self.work(&desk, &name, arguments);
-        self.call_with_task(&of_request, desk, &bound, work, support).await
+        let running =
+            self.start_call(&context, input_responses, request_state.as_deref(), &bound)?.detachable();
+        let work = self.work(&running, &name, arguments);
+        self.call_with_task(&of_request, running, &bound, work, support).await
     }
 
-    /// A call that can go on without its request.
-    fn work(&self, desk: &Desk, name: &str, arguments: Option<Map<String, Value>>) -> Work {
-        let (shared, caller, ours) = (self.shared.clone(), desk.caller().clone(), desk.context());
+    /// Returns a call that can continue without its request.
+    fn work(&self, running: &RunningCall, name: &str, arguments: Option<Map<String, Value>>) -> Work {
+        let (shared, caller, ours) = (self.shared.clone(), running.caller().clone(), running.context());
         let name = name.to_owned();
         let counted = shared.answering.token();
         Box::pin(async move {
             let _counted = counted;
             let call = shared.server.call(&name, arguments, &ours);
             let result = AssertUnwindSafe(call).catch_unwind().await.map_err(|_| panicked())?;
-            let result = concluded(&name, result, caller.lacking(), true)?;
+            let result = final_result(&name, result, caller.lacking(), true)?;
             Ok(wire::result_in_task(match result.needs_input() {
-                true => {
-                    ToolResult::error(format!("the tool `{name}` asks in a way that a task has no place for"))
-                }
+                true => ToolResult::error(format!(
+                    "the tool `{name}` requests input in a way that tasks do not support"
+                )),
                 false => result,
             }))
         })
@@ -85,66 +86,66 @@ impl Connection {
     async fn call_with_task(
         &self,
         context: &RequestContext<RoleServer>,
-        mut desk: Desk,
-        bound: &Bound<'_>,
+        mut running: RunningCall,
+        bound: &RequestBinding<'_>,
         mut work: Work,
         support: TaskSupport,
     ) -> Result<CallToolResponse, ErrorData> {
         let mut is_time = support.start == TaskStart::AtOnce;
         loop {
             if is_time {
-                match self.shared.tasks.open(desk.cancelled()) {
+                match self.shared.tasks.open(running.cancelled()) {
                     Ok(task) => {
-                        desk.caller().decide(Some(task.clone()));
-                        self.answer(context, self.shared.tasks.created(&task));
-                        self.attend(task, work);
+                        running.caller().decide(Some(task.clone()));
+                        self.respond(context, self.shared.tasks.creation_response(&task));
+                        self.spawn_task(task, work);
                         return Ok(CallToolResult::default().into());
                     }
                     Err(reason) if support.is_required => {
-                        desk.cancelled().cancel();
-                        return Err(no_task(&reason));
+                        running.cancelled().cancel();
+                        return Err(task_refused(&reason));
                     }
-                    Err(_) => desk.caller().decide(None),
+                    Err(_) => running.caller().decide(None),
                 }
             }
-            match desk.run(work.as_mut()).await {
-                End::Detaching => is_time = true,
-                End::Done(result) => {
-                    self.answer(context, result?);
+            match running.run(work.as_mut()).await {
+                CallEnd::Detaching => is_time = true,
+                CallEnd::Done(result) => {
+                    self.respond(context, result?);
                     return Ok(CallToolResult::default().into());
                 }
-                End::Asked => {
-                    self.answer(context, self.questions(&desk, bound));
+                CallEnd::InputRequired => {
+                    self.respond(context, self.input_required(&running, bound));
                     return Ok(CallToolResult::default().into());
                 }
-                End::GivenUp => return Err(given_up()),
-                End::Panicked => return Err(panicked()),
+                CallEnd::Cancelled => return Err(request_cancelled()),
+                CallEnd::Panicked => return Err(panicked()),
             }
         }
     }
 
-    fn attend(&self, task: Arc<Task>, work: Work) {
+    fn spawn_task(&self, task: Arc<Task>, work: Work) {
         let shared = self.shared.clone();
-        tokio::spawn(async move { shared.tasks.attend(&task, work).await });
+        tokio::spawn(async move { shared.tasks.run(&task, work).await });
     }
 
-    fn answer_end(
+    fn respond_to_end(
         &self,
         context: &RequestContext<RoleServer>,
-        desk: &Desk,
-        bound: &Bound<'_>,
-        end: End<Result<ToolResult, CallError>>,
+        running: &RunningCall,
+        bound: &RequestBinding<'_>,
+        end: CallEnd<Result<ToolResult, CallError>>,
         conclude: impl FnOnce(Result<ToolResult, CallError>) -> Result<ToolResult, ErrorData>,
     ) -> Result<CallToolResponse, ErrorData> {
         let name = bound.name;
         let result = match end {
-            End::Done(result) => conclude(result)?,
-            End::Asked => {
-                self.answer(context, self.questions(desk, bound));
+            CallEnd::Done(result) => conclude(result)?,
+            CallEnd::InputRequired => {
+                self.respond(context, self.input_required(running, bound));
                 return Ok(CallToolResult::default().into());
             }
-            End::GivenUp | End::Detaching => return Err(given_up()),
-            End::Panicked => {
+            CallEnd::Cancelled | CallEnd::Detaching => return Err(request_cancelled()),
+            CallEnd::Panicked => {
                 tracing::error!(tool = %name, "the tool panicked");
                 ToolResult::error(format!("the tool `{name}` failed unexpectedly"))
             }
@@ -152,27 +153,27 @@ impl Connection {
         let typed = match wire::result_out(result) {
             Outgoing::Typed(typed) => typed,
             Outgoing::Raw(raw) => {
-                self.answer(context, raw);
+                self.respond(context, raw);
                 CallToolResult::default()
             }
         };
         Ok(typed.into())
     }
 
-    /// How a task is.
+    /// Responds with the status of a task.
     pub(super) fn task(
         &self,
         id: &str,
         context: &RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
         let task = self.shared.tasks.find(id)?;
-        self.answer(context, self.shared.tasks.seen(&task));
+        self.respond(context, self.shared.tasks.status(&task));
         Ok(GetTaskResult::new(DetailedTask::new(rmcp::model::Task::default(), TaskPayload::Working)))
     }
 }
 
-/// What a call comes to, whether it is answered at once or later.
-fn concluded(
+/// Returns the final result of a call, for a response or for a task.
+fn final_result(
     name: &str,
     result: Result<ToolResult, CallError>,
     lacking: Option<ClientCapabilities>,
@@ -186,12 +187,12 @@ fn concluded(
         return Err(ErrorData::missing_required_client_capability(lacking));
     }
     Ok(match result.needs_input() && !is_modern {
-        true => ToolResult::error(format!("the tool `{name}` needs input that this client cannot give")),
+        true => ToolResult::error(format!("the tool `{name}` needs input that this client cannot provide")),
         false => result,
     })
 }
 
-/// Tasks are an extension of the newer era; the tasks of 2025-11-25 were another thing.
+/// Tasks are an extension of MCP 2026-07-28; the tasks of 2025-11-25 are different.
 fn knows_tasks(context: &RequestContext<RoleServer>) -> bool {
     is_modern(context) && context.client_capabilities().is_some_and(|can| can.supports_tasks())
 }
@@ -202,9 +203,9 @@ fn tasks_capability() -> ClientCapabilities {
     needed
 }
 
-fn no_task(reason: &NoTask) -> ErrorData {
+fn task_refused(reason: &TaskRefusal) -> ErrorData {
     match reason {
-        NoTask::Full => ErrorData::new(TOO_MANY_TASKS, "there are too many tasks already", None),
-        NoTask::NoRandomness => ErrorData::internal_error("the system gives no random bytes", None),
+        TaskRefusal::Full => ErrorData::new(TOO_MANY_TASKS, "too many tasks", None),
+        TaskRefusal::NoRandomness => ErrorData::internal_error("the system provides no random bytes", None),
     }
 }

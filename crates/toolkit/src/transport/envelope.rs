@@ -1,4 +1,4 @@
-//! The id of a request that cannot be read: its refusal should reach the one who waits for it.
+//! Finds the id of an unreadable request, so that the error reaches the waiting caller.
 
 use std::fmt;
 
@@ -7,14 +7,14 @@ use serde::Deserializer;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Value, json};
 
-/// The id of the request, as far as the text can be read; `Null` when there is none.
+/// Returns the id of the request as far as the text can be parsed; `Null` if there is none.
 ///
-/// What stands beside it is passed over without being looked at, so that it may be too deep, or no text. An answer has an id too,
-/// which is one of ours: a refusal must not come under it.
+/// Other fields are skipped without parsing, so they may be nested too deeply or have invalid text. A
+/// response has an id too, but that id is ours: an error must not be sent for it.
 pub(super) fn id_of(text: &[u8]) -> Value {
     let mut found = Found::default();
     let mut reader = serde_json::Deserializer::from_slice(text);
-    // It ends with an error more often than not; what was found until then counts.
+    // Parsing often fails; the fields found before the error are used.
     let _ = Envelope(&mut found).deserialize(&mut reader);
     match found {
         Found { id: Some(id @ (Value::String(_) | Value::Number(_))), is_request: true } => id,
@@ -22,7 +22,7 @@ pub(super) fn id_of(text: &[u8]) -> Value {
     }
 }
 
-/// The answer to a message that is none, under the id of its request where that can be found.
+/// Returns the error response to an invalid message, with the id of its request if it can be found.
 pub(super) fn refusal(text: &[u8], code: ErrorCode, message: &str) -> Value {
     tracing::debug!(code = code.0, "a message was refused");
     json!({"jsonrpc": "2.0", "id": id_of(text), "error": {"code": code.0, "message": message}})

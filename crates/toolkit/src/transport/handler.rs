@@ -1,4 +1,4 @@
-//! MCP's requests, each handed to where it is answered.
+//! Dispatches MCP's requests.
 
 #![expect(deprecated, reason = "the SDK marks what MCP 2026-07-28 deprecates; older clients still use it")]
 
@@ -17,10 +17,11 @@ use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer};
 use serde_json::Value;
 
-use super::connection::{Connection, is_modern, only_page};
+use super::connection::{Connection, is_modern, reject_cursor};
 use crate::wire;
 
-/// What is asked with parameters in every revision. A request of these that the SDK cannot read has the wrong ones.
+/// Methods that have parameters in every revision. If the SDK cannot parse such a request, its parameters are
+/// invalid.
 const WITH_PARAMETERS: [&str; 4] = ["tools/call", "prompts/get", "resources/read", "completion/complete"];
 
 impl ServerHandler for Connection {
@@ -31,7 +32,7 @@ impl ServerHandler for Connection {
     ) -> Result<CustomResult, ErrorData> {
         let method = request.method;
         if WITH_PARAMETERS.contains(&method.as_str()) {
-            let words = format!("the parameters of `{method}` are not of the form that MCP gives them");
+            let words = format!("invalid parameters for `{method}`");
             return Err(ErrorData::invalid_params(words, None));
         }
         Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method, None))
@@ -42,7 +43,7 @@ impl ServerHandler for Connection {
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
-        self.hand_on_changes(context.peer);
+        self.forward_changes(context.peer);
     }
 
     async fn set_level(
@@ -65,9 +66,9 @@ impl ServerHandler for Connection {
         if self.shared.info.capabilities.tools.is_none() {
             return Err(ErrorData::method_not_found::<ListToolsRequestMethod>());
         }
-        only_page(request)?;
+        reject_cursor(request)?;
         let tools = self.shared.server.tools().iter().map(wire::listed_tool).collect();
-        self.keepable(&context, "tools", Value::Array(tools));
+        self.respond_cacheable(&context, "tools", Value::Array(tools));
         Ok(ListToolsResult::default())
     }
 
@@ -182,6 +183,6 @@ impl ServerHandler for Connection {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        self.tell_changes(context).await
+        self.send_changes(context).await
     }
 }

@@ -1,8 +1,8 @@
-//! Streamable HTTP as a service: sessions for older clients, single requests for newer ones, on one address.
+//! Streamable HTTP as a service on one URL: sessions for older clients, single requests for newer ones.
 //!
-//! The SDK tells the eras apart and checks hosts, origins and headers. Around it stands what a server in the open needs:
-//! bodies are read within a size and a time, there is a limit to what is answered at once, and what is over the limit is
-//! told to come back rather than kept waiting.
+//! The SDK distinguishes the revisions and checks hosts, origins and headers. This module adds limits for
+//! public servers: on the size of bodies, on the time to read them, and on concurrent requests. Requests over
+//! the limit are rejected with `Retry-After` instead of queued.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -28,36 +28,38 @@ use super::batch;
 use super::body::read_body;
 use super::connection::Connection;
 use super::envelope;
-use super::guarded::guarded;
-use super::raw::Answers;
+use super::raw_responses::RawResponses;
+use super::redaction::redact_secrets;
+use super::response_body::finish_response;
 use super::sessions::Sessions;
 use super::shared::Shared;
-use super::veil::veil;
 use crate::server::Server;
 
-/// How a server is served over HTTP. The default is for clients on the same machine.
+/// Options of the HTTP transport. The defaults are for clients on the same machine.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct HttpOptions {
-    /// The hosts that requests may name, with or without a port; others are refused with 403. An empty list allows all.
+    /// The allowed `Host` values, with or without a port; others get 403. An empty list allows all.
     pub hosts: Vec<String>,
-    /// The web pages that may send requests, as `https://place.example:443` or with `:*` for any port; others are refused
-    /// with 403. Requests that come from no page have no origin and need none.
+    /// The allowed origins of web pages, such as `https://place.example:443`, or with `:*` for any port;
+    /// others get 403. Requests without an origin do not come from a web page and are allowed.
     pub origins: Vec<String>,
-    /// Larger bodies are refused with 413.
-    pub largest_body: usize,
-    /// Slower ones are refused with 408; also how long a connection has to say what it wants.
-    pub read_within: Duration,
-    /// How many requests are answered at once; more are refused with 503.
-    pub most_requests: usize,
-    /// Whether clients before 2026-07-28 get a session. Without sessions each of their requests stands alone, so that it may
-    /// reach any of several processes; they can then be asked nothing, and are told of no changes.
+    /// The maximum size of a body; larger ones get 413.
+    pub max_body_bytes: usize,
+    /// The time to read a body; slower requests get 408. It is also the time to read the headers of a
+    /// connection.
+    pub read_timeout: Duration,
+    /// The maximum number of concurrent requests; more get 503.
+    pub max_requests: usize,
+    /// Whether clients before 2026-07-28 get a session. Without sessions their requests are independent, so
+    /// that any of several processes can handle them. Such clients cannot be asked questions or notified of
+    /// changes.
     pub sessions: bool,
-    /// How many may wait for changes at the same time, and how many sessions there may be.
-    pub most_sessions: usize,
-    /// A session in which nothing happens for this long ends, and with it whatever it was still waiting for.
+    /// The maximum number of sessions, and of clients that listen for changes.
+    pub max_sessions: usize,
+    /// A session ends after this time without activity, with everything it was waiting for.
     pub session_idle: Duration,
-    /// How often a silent stream says that it is alive.
+    /// The interval of keep-alive messages on an idle stream.
     pub keep_alive: Duration,
 }
 
@@ -75,32 +77,32 @@ impl Default for HttpOptions {
             ]
             .map(str::to_owned)
             .to_vec(),
-            largest_body: 4 * 1024 * 1024,
-            read_within: Duration::from_secs(30),
-            most_requests: 1024,
+            max_body_bytes: 4 * 1024 * 1024,
+            read_timeout: Duration::from_secs(30),
+            max_requests: 1024,
             sessions: true,
-            most_sessions: 1024,
+            max_sessions: 1024,
             session_idle: Duration::from_secs(30 * 60),
             keep_alive: Duration::from_secs(15),
         }
     }
 }
 
-pub(super) type Answer = Response<BoxBody<Bytes, Infallible>>;
+pub(super) type HttpResponse = Response<BoxBody<Bytes, Infallible>>;
 
-/// A server as a `tower` service, to be mounted at a path. Clones are the same server.
+/// A server as a `tower` service, to be mounted at a path. Clones share the server.
 #[derive(Clone)]
 pub struct HttpService {
     inner: Arc<Inner>,
 }
 
 struct Inner {
-    /// Answers with JSON where one message is all there is to say.
+    /// Responds with JSON if the response is a single message.
     sdk: StreamableHttpService<Connection, Sessions>,
-    /// Answers with a stream, for those who would rather have one.
+    /// Responds with a stream, for clients that prefer one.
     streaming: StreamableHttpService<Connection, Sessions>,
     sessions: Arc<Sessions>,
-    /// Sessions that are being opened.
+    /// The number of sessions that are being opened.
     opening: AtomicUsize,
     shared: Arc<Shared>,
     options: HttpOptions,
@@ -109,15 +111,15 @@ struct Inner {
     refusing: CancellationToken,
     /// Ends all streams.
     ended: CancellationToken,
-    /// Ends tasks that nobody can ask for any longer.
+    /// Ends the tasks, which no client can reach any more.
     _tasks_end: DropGuard,
 }
 
-/// A server as a service, for an application that has an HTTP server already.
+/// Creates a service for an application that already has an HTTP server.
 ///
 /// # Errors
 ///
-/// When the system gives no random bytes.
+/// If the system provides no random bytes.
 pub fn http_service(server: Server, options: HttpOptions) -> Result<HttpService, ServeError> {
     let shared = Shared::new(server)?;
     let ended = CancellationToken::new();
@@ -128,7 +130,7 @@ pub fn http_service(server: Server, options: HttpOptions) -> Result<HttpService,
         .enforce_origin_validation()
         .with_legacy_session_mode(options.sessions)
         .with_sse_keep_alive(Some(options.keep_alive))
-        // The body that the SDK gets was read and measured here.
+        // The size of the body was checked before it reaches the SDK.
         .with_max_request_body_bytes(usize::MAX)
         .with_cancellation_token(ended.clone());
     let service = |with_json: bool| {
@@ -147,8 +149,8 @@ pub fn http_service(server: Server, options: HttpOptions) -> Result<HttpService,
         sessions,
         opening: AtomicUsize::new(0),
         shared,
-        requests: Arc::new(Semaphore::new(options.most_requests.min(Semaphore::MAX_PERMITS))),
-        listeners: Arc::new(Semaphore::new(options.most_sessions.min(Semaphore::MAX_PERMITS))),
+        requests: Arc::new(Semaphore::new(options.max_requests.min(Semaphore::MAX_PERMITS))),
+        listeners: Arc::new(Semaphore::new(options.max_sessions.min(Semaphore::MAX_PERMITS))),
         options,
         refusing: CancellationToken::new(),
         ended,
@@ -157,37 +159,37 @@ pub fn http_service(server: Server, options: HttpOptions) -> Result<HttpService,
 }
 
 impl HttpService {
-    /// Answers one request.
-    pub async fn answer<B>(&self, request: Request<B>) -> Answer
+    /// Handles one request.
+    pub async fn handle<B>(&self, request: Request<B>) -> HttpResponse
     where
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: std::fmt::Display,
     {
-        self.inner.answer(request).await
+        self.inner.handle(request).await
     }
 
-    /// Refuses new requests with 503, finishes those in flight, and ends all sessions. After `patience` what is still in
-    /// flight is cancelled.
-    pub async fn shutdown(&self, patience: Duration) {
+    /// Rejects new requests with 503, finishes running ones, and ends all sessions. Requests that run longer
+    /// than `grace_period` are cancelled.
+    pub async fn shutdown(&self, grace_period: Duration) {
         let inner = &self.inner;
         inner.refusing.cancel();
         inner.shared.closing.cancel();
-        let all = u32::try_from(inner.options.most_requests).unwrap_or(u32::MAX);
-        // Every permit is back when every answer has left.
+        let all = u32::try_from(inner.options.max_requests).unwrap_or(u32::MAX);
+        // All permits are available when all responses have been sent.
         let finished = async {
             let _ = inner.requests.acquire_many(all).await;
-            // Tasks have no request any longer, and are calls in flight all the same.
+            // Tasks have no request any more, but they are running calls too.
             inner.shared.answering.close();
             inner.shared.answering.wait().await;
         };
-        let _ = tokio::time::timeout(patience, finished).await;
+        let _ = tokio::time::timeout(grace_period, finished).await;
         inner.shared.abandoned.cancel();
         inner.ended.cancel();
         inner.sessions.close_all().await;
     }
 
-    pub(super) fn read_within(&self) -> Duration {
-        self.inner.options.read_within
+    pub(super) fn read_timeout(&self) -> Duration {
+        self.inner.options.read_timeout
     }
 }
 
@@ -196,9 +198,9 @@ where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: std::fmt::Display,
 {
-    type Response = Answer;
+    type Response = HttpResponse;
     type Error = Infallible;
-    type Future = BoxFuture<'static, Result<Answer, Infallible>>;
+    type Future = BoxFuture<'static, Result<HttpResponse, Infallible>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
@@ -206,70 +208,70 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let inner = self.inner.clone();
-        Box::pin(async move { Ok(inner.answer(request).await) })
+        Box::pin(async move { Ok(inner.handle(request).await) })
     }
 }
 
 impl Inner {
-    async fn answer<B>(&self, request: Request<B>) -> Answer
+    async fn handle<B>(&self, request: Request<B>) -> HttpResponse
     where
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: std::fmt::Display,
     {
         if self.refusing.is_cancelled() {
-            return come_back("the server is shutting down");
+            return unavailable("the server is shutting down");
         }
         if request.method() != Method::POST {
-            // A stream that waits for news, or the end of a session: neither has a body, and sessions are counted.
+            // A stream of changes, or the end of a session: neither has a body, and sessions are counted.
             return self.sdk.handle(request.map(|_| Full::<Bytes>::default())).await;
         }
-        // The SDK refuses a request whose header says another method than its body.
+        // The SDK rejects a request whose header names another method than its body.
         let listens = header_is(request.headers(), "mcp-method", "subscriptions/listen");
         let limit = if listens { &self.listeners } else { &self.requests };
         let Ok(permit) = limit.clone().try_acquire_owned() else {
-            return come_back("too many requests at once");
+            return unavailable("too many requests at once");
         };
         let opening = match self.options.sessions && opens_session(request.headers()) {
             true => match self.open().await {
                 Some(opening) => Some(opening),
-                None => return come_back("too many sessions"),
+                None => return unavailable("too many sessions"),
             },
             false => None,
         };
         let (parts, body) = request.into_parts();
-        let read = read_body(body, self.options.largest_body);
-        let body = match tokio::time::timeout(self.options.read_within, read).await {
+        let read = read_body(body, self.options.max_body_bytes);
+        let body = match tokio::time::timeout(self.options.read_timeout, read).await {
             Ok(Ok(body)) => body,
             Ok(Err(refusal)) => return refusal,
             Err(_) => return refusal(StatusCode::REQUEST_TIMEOUT, -32600, "the body did not arrive in time"),
         };
-        let answer = if has_batches(&parts.headers) && batch::is_batch(&body) {
-            self.answer_batch(parts, &body, permit).await
+        let response = if has_batches(&parts.headers) && batch::is_batch(&body) {
+            self.handle_batch(parts, &body, permit).await
         } else {
-            self.answer_message(parts, body, Arc::new(permit)).await
+            self.handle_message(parts, body, Arc::new(permit)).await
         };
         drop(opening);
-        answer
+        response
     }
 
-    async fn answer_message(
+    async fn handle_message(
         &self,
         mut parts: Parts,
         body: Bytes,
         permit: Arc<OwnedSemaphorePermit>,
-    ) -> Answer {
-        // In a session a call goes on when its connection is lost: it keeps its place until it has ended.
+    ) -> HttpResponse {
+        // In a session a call continues when its connection is lost, so it holds the permit until it ends.
         parts.extensions.insert(permit.clone());
         let says_json = parts
             .headers
             .get(header::CONTENT_TYPE)
             .is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
-        let answers = Answers::default();
-        parts.extensions.insert(answers.clone());
-        let seen = match veil(&self.shared.server, &body) {
-            Some((message, veiled)) => {
-                if let Some(veiled) = veiled {
-                    parts.extensions.insert(veiled);
+        let responses = RawResponses::default();
+        parts.extensions.insert(responses.clone());
+        let seen = match redact_secrets(&self.shared.server, &body) {
+            Some((message, original)) => {
+                if let Some(original) = original {
+                    parts.extensions.insert(original);
                 }
                 parts.headers.remove(header::CONTENT_LENGTH);
                 Bytes::from(message.to_string())
@@ -278,26 +280,31 @@ impl Inner {
         };
         let sdk = if prefers_stream(&parts.headers) { &self.streaming } else { &self.sdk };
         let response = sdk.handle(Request::from_parts(parts, Full::new(seen))).await;
-        // The SDK's word for a body that is no message, where the header is as it should be.
+        // The SDK responds with this status to a body that is not a message, even if the header is correct.
         if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE && says_json {
             return match serde_json::from_slice::<Value>(&body) {
-                Ok(_) => refusal(StatusCode::BAD_REQUEST, -32600, "the body is no message of MCP"),
+                Ok(_) => refusal(StatusCode::BAD_REQUEST, -32600, "the body is not an MCP message"),
                 Err(_) => refusal(StatusCode::BAD_REQUEST, -32700, "the body is not JSON"),
             };
         }
-        guarded(response, answers, permit).await
+        finish_response(response, responses, permit).await
     }
 
-    /// Answers each request of a batch, all of them on one stream.
-    async fn answer_batch(&self, mut parts: Parts, body: &[u8], mut permit: OwnedSemaphorePermit) -> Answer {
+    /// Handles each request of a batch, with all responses on one stream.
+    async fn handle_batch(
+        &self,
+        mut parts: Parts,
+        body: &[u8],
+        mut permit: OwnedSemaphorePermit,
+    ) -> HttpResponse {
         let pieces = match batch::pieces(body) {
             Ok(pieces) => pieces,
             Err(why) => return refusal(StatusCode::BAD_REQUEST, -32600, &why),
         };
-        // Each of its requests takes a place of its own.
+        // Each request needs its own permit.
         match permit.semaphore().clone().try_acquire_many_owned(pieces.len() as u32 - 1) {
             Ok(others) => permit.merge(others),
-            Err(_) => return come_back("too many requests at once"),
+            Err(_) => return unavailable("too many requests at once"),
         }
         let permit = Arc::new(permit);
         parts.headers.remove(header::CONTENT_LENGTH);
@@ -306,21 +313,21 @@ impl Inner {
             .insert(header::ACCEPT, header::HeaderValue::from_static("text/event-stream, application/json"));
         let mut streams = Vec::new();
         for piece in pieces {
-            let answer = match serde_json::from_str::<ClientJsonRpcMessage>(&piece) {
+            let response = match serde_json::from_str::<ClientJsonRpcMessage>(&piece) {
                 Ok(JsonRpcMessage::Request(request))
                     if matches!(request.request, ClientRequest::InitializeRequest(_)) =>
                 {
                     event_of_refusal(&piece, batch::NO_INITIALIZE)
                 }
-                Err(_) => event_of_refusal(&piece, "it is no message of MCP"),
-                Ok(_) => self.answer_message(parts.clone(), piece.into(), permit.clone()).await,
+                Err(_) => event_of_refusal(&piece, "not an MCP message"),
+                Ok(_) => self.handle_message(parts.clone(), piece.into(), permit.clone()).await,
             };
-            // What is refused is not the message but whoever sent it, so it is the same for all of them.
-            if !answer.status().is_success() {
-                return answer;
+            // Such an error concerns the client and not the message, so it is the same for all messages.
+            if !response.status().is_success() {
+                return response;
             }
-            if answer.status() == StatusCode::OK {
-                streams.push(BodyStream::new(answer.into_body()));
+            if response.status() == StatusCode::OK {
+                streams.push(BodyStream::new(response.into_body()));
             }
         }
         if streams.is_empty() {
@@ -331,11 +338,11 @@ impl Inner {
         event_stream(StreamBody::new(futures::stream::select_all(streams)).boxed())
     }
 
-    /// Room for one more session, while it is opened; `None` when there is none.
+    /// Reserves a place for one more session while it is opened; `None` if the limit is reached.
     async fn open(&self) -> Option<Opening<'_>> {
         let opening = Opening(&self.opening);
         let others = self.opening.fetch_add(1, Ordering::SeqCst);
-        (self.sessions.count().await + others < self.options.most_sessions).then_some(opening)
+        (self.sessions.count().await + others < self.options.max_sessions).then_some(opening)
     }
 }
 
@@ -347,13 +354,13 @@ impl Drop for Opening<'_> {
     }
 }
 
-/// Whether only `initialize` can be meant: the client names no session, and no revision without them.
+/// Whether the request can only be `initialize`: it names no session, and no revision without sessions.
 fn opens_session(headers: &HeaderMap) -> bool {
     let revision = headers.get("mcp-protocol-version").and_then(|value| value.to_str().ok());
     !headers.contains_key("mcp-session-id") && revision.is_none_or(|revision| revision < "2026-07-28")
 }
 
-/// Whether a stream stands before JSON in what the client accepts. It has to accept both.
+/// Whether the client prefers a stream over JSON, by the order of its `Accept` header.
 fn prefers_stream(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let kinds =
@@ -363,7 +370,7 @@ fn prefers_stream(headers: &HeaderMap) -> bool {
     first == Some("text/event-stream")
 }
 
-/// Whether the client speaks the one revision that has batches. It had no header for it yet.
+/// Whether the client may use the only revision with batches, which did not yet have this header.
 fn has_batches(headers: &HeaderMap) -> bool {
     !headers.contains_key("mcp-protocol-version")
         || header_is(headers, "mcp-protocol-version", batch::REVISION)
@@ -373,29 +380,31 @@ fn header_is(headers: &HeaderMap, name: &str, value: &str) -> bool {
     headers.get(name).is_some_and(|found| found.as_bytes() == value.as_bytes())
 }
 
-fn come_back(why: &str) -> Answer {
-    let mut answer = refusal(StatusCode::SERVICE_UNAVAILABLE, -32000, why);
-    answer.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static("1"));
-    answer
+fn unavailable(why: &str) -> HttpResponse {
+    let mut response = refusal(StatusCode::SERVICE_UNAVAILABLE, -32000, why);
+    response.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static("1"));
+    response
 }
 
-pub(super) fn refusal(status: StatusCode, code: i64, message: &str) -> Answer {
+pub(super) fn refusal(status: StatusCode, code: i64, message: &str) -> HttpResponse {
     let body = json!({"jsonrpc": "2.0", "id": null, "error": {"code": code, "message": message}});
-    let mut answer = Response::new(Full::new(Bytes::from(body.to_string())).boxed());
-    *answer.status_mut() = status;
-    answer.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
-    answer
+    let mut response = Response::new(Full::new(Bytes::from(body.to_string())).boxed());
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
+    response
 }
 
-/// The refusal of one message of a batch, as an answer among those to the others.
-fn event_of_refusal(message: &str, why: &str) -> Answer {
+/// Returns the error of one message of a batch as an event.
+fn event_of_refusal(message: &str, why: &str) -> HttpResponse {
     let body = envelope::refusal(message.as_bytes(), ErrorCode::INVALID_REQUEST, why);
     event_stream(Full::new(Bytes::from(format!("data: {body}\n\n"))).boxed())
 }
 
-fn event_stream(events: BoxBody<Bytes, Infallible>) -> Answer {
-    let mut answer = Response::new(events);
-    answer.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static("text/event-stream"));
-    answer.headers_mut().insert(header::CACHE_CONTROL, header::HeaderValue::from_static("no-cache"));
-    answer
+fn event_stream(events: BoxBody<Bytes, Infallible>) -> HttpResponse {
+    let mut response = Response::new(events);
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, header::HeaderValue::from_static("text/event-stream"));
+    response.headers_mut().insert(header::CACHE_CONTROL, header::HeaderValue::from_static("no-cache"));
+    response
 }

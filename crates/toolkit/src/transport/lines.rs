@@ -1,7 +1,7 @@
-//! Messages as lines of a stream.
+//! A transport with one message per line.
 //!
-//! The SDK has such a transport too, but it drops lines that it cannot read, and the client waits in vain; and it writes them
-//! to the log, whatever is in them. Here each gets an answer, under its id where that can be found.
+//! The SDK's own transport drops lines that it cannot parse, so the client waits forever, and it logs their
+//! contents. Here each line gets a response, with its id if that can be found.
 
 use std::collections::VecDeque;
 use std::io;
@@ -20,26 +20,26 @@ use tokio::sync::Mutex;
 
 use super::batch::{self, Batch, Batches};
 use super::envelope::refusal;
+use super::redaction::redact_secrets;
 use super::shared::Shared;
-use super::veil::veil;
 
-/// A longer line is refused; until its end is seen, it is passed over.
-pub(super) const LONGEST_LINE: usize = 16 * 1024 * 1024;
+/// Longer lines are rejected; the rest of the line is skipped.
+pub(super) const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// A stream of lines, one message in each.
 pub(super) struct Lines<R, W> {
     input: BufReader<R>,
-    /// What has been read of the next line. It stays when a wait for the rest is given up.
+    /// The bytes of the next line so far. They are retained if reading is cancelled.
     line: Vec<u8>,
     is_too_long: bool,
-    /// What a batch holds beside the message that was taken from it.
+    /// The remaining messages of a batch.
     messages: VecDeque<ClientJsonRpcMessage>,
-    /// Whether the client opened with the revision that has batches.
+    /// Whether the client negotiated the revision with batches.
     has_batches: bool,
     batches: Arc<Lock<Batches>>,
-    /// Answers to lines that are no messages, and to batches that nothing is done for any longer.
+    /// Responses to invalid lines, and to batches that are already finished.
     refusals: VecDeque<Value>,
     is_flushing: bool,
     output: Arc<Mutex<Option<Output<W>>>>,
@@ -48,7 +48,7 @@ pub(super) struct Lines<R, W> {
 
 struct Output<W> {
     inner: W,
-    /// What has not left yet. It stays when a wait is given up, so that no line is cut.
+    /// Unsent bytes. They are retained if sending is cancelled, so that no line is truncated.
     waiting: BytesMut,
 }
 
@@ -69,7 +69,7 @@ impl<R: AsyncRead + Unpin, W> Lines<R, W> {
         }
     }
 
-    /// Reads until `line` is one line; `false` when there are no more.
+    /// Reads a line into `line`. Returns `false` at the end of the input.
     async fn read_line(&mut self) -> io::Result<bool> {
         loop {
             let available = self.input.fill_buf().await?;
@@ -78,7 +78,7 @@ impl<R: AsyncRead + Unpin, W> Lines<R, W> {
             }
             let end = available.iter().position(|byte| *byte == b'\n');
             let part = &available[..end.unwrap_or(available.len())];
-            let room = LONGEST_LINE - self.line.len();
+            let room = MAX_LINE_BYTES - self.line.len();
             self.is_too_long |= part.len() > room;
             self.line.extend_from_slice(&part[..part.len().min(room)]);
             let read = end.map_or(available.len(), |end| end + 1);
@@ -89,12 +89,12 @@ impl<R: AsyncRead + Unpin, W> Lines<R, W> {
         }
     }
 
-    /// Takes the messages out of `line`, which is then empty for the next one; a line that holds none leaves a refusal.
+    /// Parses the messages in `line` and clears it. An invalid line produces an error response.
     fn take_messages(&mut self) {
         let line = std::mem::take(&mut self.line);
         let text = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&line).trim_ascii();
         if std::mem::take(&mut self.is_too_long) {
-            let why = format!("the message is longer than {LONGEST_LINE} bytes");
+            let why = format!("the message is longer than {MAX_LINE_BYTES} bytes");
             self.refusals.push_back(refusal(text, ErrorCode::PARSE_ERROR, &why));
         } else if self.has_batches && batch::is_batch(text) {
             self.take_batch(text);
@@ -104,7 +104,7 @@ impl<R: AsyncRead + Unpin, W> Lines<R, W> {
                 Err(refusal) => self.refusals.extend(refusal),
             }
         }
-        // Its room is used again, unless it is unusually large.
+        // The buffer is reused, unless it is unusually large.
         if line.capacity() <= 64 * 1024 {
             self.line = line;
             self.line.clear();
@@ -118,12 +118,12 @@ impl<R: AsyncRead + Unpin, W> Lines<R, W> {
                     self.has_batches = opening.params.protocol_version.as_str() == batch::REVISION;
                 }
             }
-            // A request that is given up is not answered, and the others of its batch are not to wait for it.
+            // A cancelled request gets no response, so its batch must not wait for it.
             JsonRpcMessage::Notification(notification) => {
                 if let ClientNotification::CancelledNotification(given_up) = &notification.notification
                     && let Some(id) = &given_up.params.request_id
                 {
-                    self.refusals.extend(locked(&self.batches).settle(id, None));
+                    self.refusals.extend(locked(&self.batches).resolve(id, None));
                 }
             }
             _ => (),
@@ -147,7 +147,7 @@ impl<R: AsyncRead + Unpin, W> Lines<R, W> {
                 Ok(JsonRpcMessage::Request(request))
                     if matches!(request.request, ClientRequest::InitializeRequest(_)) =>
                 {
-                    batch.answers.push(refusal(text, ErrorCode::INVALID_REQUEST, batch::NO_INITIALIZE));
+                    batch.responses.push(refusal(text, ErrorCode::INVALID_REQUEST, batch::NO_INITIALIZE));
                 }
                 Ok(message) => {
                     if let JsonRpcMessage::Request(request) = &message {
@@ -155,7 +155,7 @@ impl<R: AsyncRead + Unpin, W> Lines<R, W> {
                     }
                     messages.push(message);
                 }
-                Err(refusal) => batch.answers.extend(refusal),
+                Err(refusal) => batch.responses.extend(refusal),
             }
         }
         self.refusals.extend(locked(&self.batches).open(batch));
@@ -167,7 +167,7 @@ fn locked(batches: &Lock<Batches>) -> std::sync::MutexGuard<'_, Batches> {
     batches.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The request that a message answers.
+/// Returns the id of the request that a message responds to.
 fn answered(message: &ServerJsonRpcMessage) -> Option<&RequestId> {
     match message {
         JsonRpcMessage::Response(response) => Some(&response.id),
@@ -176,28 +176,29 @@ fn answered(message: &ServerJsonRpcMessage) -> Option<&RequestId> {
     }
 }
 
-/// The message in a line; or the refusal of what is none, unless it wants no answer.
+/// Parses a message. An invalid one produces an error response, unless it is a notification.
 fn message(text: &[u8], shared: &Shared) -> Result<ClientJsonRpcMessage, Option<Value>> {
-    let (read, veiled): (serde_json::Result<ClientJsonRpcMessage>, _) = match veil(&shared.server, text) {
-        Some((message, veiled)) => (serde_json::from_value(message), veiled),
-        None => (serde_json::from_slice(text), None),
-    };
+    let (read, original): (serde_json::Result<ClientJsonRpcMessage>, _) =
+        match redact_secrets(&shared.server, text) {
+            Some((message, original)) => (serde_json::from_value(message), original),
+            None => (serde_json::from_slice(text), None),
+        };
     match read {
         Ok(mut message) => {
-            if let (JsonRpcMessage::Request(request), Some(veiled)) = (&mut message, veiled) {
-                request.request.extensions_mut().insert(veiled);
+            if let (JsonRpcMessage::Request(request), Some(original)) = (&mut message, original) {
+                request.request.extensions_mut().insert(original);
             }
             Ok(message)
         }
         Err(_) => Err(match serde_json::from_slice::<Value>(text) {
             Ok(Value::Object(fields)) if fields.contains_key("method") && !fields.contains_key("id") => {
-                // A notification that nobody knows, as newer clients may send.
-                tracing::debug!("a notification was passed over");
+                // Newer clients may send unknown notifications.
+                tracing::debug!("ignored an unknown notification");
                 None
             }
-            Ok(_) => Some(refusal(text, ErrorCode::INVALID_REQUEST, "the line is no message of MCP")),
+            Ok(_) => Some(refusal(text, ErrorCode::INVALID_REQUEST, "the line is not an MCP message")),
             Err(error) => {
-                Some(refusal(text, ErrorCode::PARSE_ERROR, &format!("the line cannot be read: {error}")))
+                Some(refusal(text, ErrorCode::PARSE_ERROR, &format!("the line is not valid JSON: {error}")))
             }
         }),
     }
@@ -224,7 +225,7 @@ where
     R: AsyncRead + Send + Unpin,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    /// Sends the refusals, also those whose sending was given up half-way.
+    /// Sends pending error responses, including those whose sending was interrupted.
     async fn refuse(&mut self) -> io::Result<()> {
         if self.refusals.is_empty() && !self.is_flushing {
             return Ok(());
@@ -272,7 +273,7 @@ where
             if let Some(id) = answered(&message) {
                 let mut batches = locked(&batches);
                 if batches.has(id) {
-                    let Some(whole) = batches.settle(id, Some(serde_json::from_slice(&line)?)) else {
+                    let Some(whole) = batches.resolve(id, Some(serde_json::from_slice(&line)?)) else {
                         return Ok(());
                     };
                     line = serde_json::to_vec(&whole)?;
@@ -287,7 +288,7 @@ where
 
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
         self.next().await.unwrap_or_else(|error| {
-            tracing::error!(%error, "the stream broke off");
+            tracing::error!(%error, "the stream failed");
             None
         })
     }

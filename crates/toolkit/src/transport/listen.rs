@@ -1,4 +1,4 @@
-//! An HTTP server of our own, for servers that are nothing but MCP.
+//! A standalone HTTP server for MCP.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -23,31 +23,31 @@ use super::ServeError;
 use super::http::{HttpOptions, HttpService, http_service};
 use crate::server::Server;
 
-/// Where MCP is spoken.
+/// The path of the MCP endpoint.
 const PATH: &str = "/mcp";
 
-/// More connections than this wait to be accepted.
-const MOST_CONNECTIONS: usize = 4096;
+/// Further connections wait to be accepted.
+const MAX_CONNECTIONS: usize = 4096;
 
-/// A server that listens. It stops when this is dropped; [`HttpServer::shutdown`] also lets calls finish.
+/// A listening server. It stops when dropped; [`HttpServer::shutdown`] also finishes running calls.
 pub struct HttpServer {
     address: SocketAddr,
     service: HttpService,
-    /// Accepts no more connections, and ends those that are idle.
+    /// Stops accepting connections and closes idle ones.
     closing: CancellationToken,
     abandon: CancellationToken,
     connections: TaskTracker,
     accepting: JoinHandle<()>,
 }
 
-/// Serves streamable HTTP at `/mcp` of an address; port 0 takes a free one.
+/// Serves streamable HTTP at `/mcp`; port 0 selects a free port.
 ///
-/// Hosts and origins are checked ([`HttpOptions`]): by default only clients of the same machine get an answer, even when
-/// the address can be reached from elsewhere.
+/// Hosts and origins are checked ([`HttpOptions`]): by default only clients on the same machine are accepted,
+/// even if the address is reachable from elsewhere.
 ///
 /// # Errors
 ///
-/// When the address cannot be listened on, or the system gives no random bytes.
+/// If the address cannot be listened on, or the system provides no random bytes.
 pub async fn serve_http(
     server: Server,
     address: SocketAddr,
@@ -74,10 +74,10 @@ impl HttpServer {
         self.address
     }
 
-    /// What clients of the same machine are given.
+    /// Returns the URL for clients on the same machine.
     pub fn url(&self) -> String {
         let mut address = self.address;
-        // Every address of the machine is none that one could name.
+        // An unspecified address cannot be used in a URL.
         match address.ip() {
             IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
             IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
@@ -86,12 +86,13 @@ impl HttpServer {
         format!("http://{address}{PATH}")
     }
 
-    /// Accepts nothing more, finishes the calls in flight, and ends. After `patience` they are cancelled.
-    pub async fn shutdown(mut self, patience: Duration) {
+    /// Stops accepting connections and finishes running calls. Calls that run longer than `grace_period` are
+    /// cancelled.
+    pub async fn shutdown(mut self, grace_period: Duration) {
         self.closing.cancel();
-        self.service.shutdown(patience).await;
+        self.service.shutdown(grace_period).await;
         self.connections.close();
-        // Answers have left by now, or their time is over: what is still open does not want to go.
+        // All responses have been sent or have timed out; close the remaining connections.
         let _ = tokio::time::timeout(Duration::from_secs(1), self.connections.wait()).await;
         self.abandon.cancel();
         self.connections.wait().await;
@@ -113,7 +114,7 @@ async fn accept(
     closing: CancellationToken,
     abandon: CancellationToken,
 ) {
-    let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         let next = async {
             let place = room.clone().acquire_owned().await.ok()?;
@@ -137,8 +138,8 @@ async fn accept(
                 });
             }
             Err(error) => {
-                // Out of file descriptors, most likely: some come back in a while.
-                tracing::warn!(%error, "a connection was not accepted");
+                // Probably out of file descriptors; wait until some are released.
+                tracing::warn!(%error, "could not accept a connection");
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         }
@@ -147,19 +148,19 @@ async fn accept(
 
 async fn converse(stream: TcpStream, service: HttpService, closing: CancellationToken) {
     let _ = stream.set_nodelay(true);
-    let read_within = service.read_within();
+    let read_timeout = service.read_timeout();
     let answer = service_fn(move |request: Request<Incoming>| {
         let service = service.clone();
         async move {
             Ok::<_, Infallible>(match request.uri().path() {
-                PATH => service.answer(request).await,
+                PATH => service.handle(request).await,
                 _ => not_found(),
             })
         }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(read_within)
+        .header_read_timeout(read_timeout)
         .serve_connection(TokioIo::new(stream), answer);
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
@@ -170,12 +171,12 @@ async fn converse(stream: TcpStream, service: HttpService, closing: Cancellation
         }
     };
     if let Err(error) = ended {
-        tracing::debug!(%error, "a connection broke off");
+        tracing::debug!(%error, "a connection failed");
     }
 }
 
 fn not_found() -> Response<BoxBody<Bytes, Infallible>> {
-    let body = Full::new(Bytes::from(format!("MCP is spoken at {PATH}\n"))).boxed();
+    let body = Full::new(Bytes::from(format!("the MCP endpoint is {PATH}\n"))).boxed();
     let mut response = Response::new(body);
     *response.status_mut() = StatusCode::NOT_FOUND;
     response

@@ -1,7 +1,7 @@
 //! Serving a [`crate::Server`] over MCP: standard input and output, any stream, streamable HTTP.
 //!
-//! The SDK reads and writes messages and tells the revisions apart; `handler` answers them. Every revision from
-//! 2024-11-05 to 2026-07-28 is spoken on each transport.
+//! The SDK reads and writes messages and distinguishes the revisions; `handler` handles the requests. Every
+//! transport supports all revisions from 2024-11-05 to 2026-07-28.
 
 mod batch;
 mod body;
@@ -9,13 +9,14 @@ mod caller;
 mod calls; // tools
 mod connection;
 mod envelope;
-mod guarded;
 mod handler;
 mod http;
 mod lines;
 mod listen;
 mod offered; // prompts, resources
-mod raw;
+mod raw_responses;
+mod redaction;
+mod response_body;
 mod rounds;
 mod sessions;
 mod shared;
@@ -23,7 +24,6 @@ mod stream;
 mod subscribed;
 mod task_questions;
 mod tasks;
-mod veil;
 
 use serde_json::Value;
 use toolwire_contract::{Content, ResourceLink};
@@ -32,16 +32,16 @@ pub use http::{HttpOptions, HttpService, http_service};
 pub use listen::{HttpServer, serve_http};
 pub use stream::{StreamServer, in_process, serve_stdio, serve_stream};
 
-/// Why a server cannot be served.
+/// An error that prevents serving.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    #[error("`{address}` cannot be listened on")]
+    #[error("cannot listen on `{address}`")]
     Listen { address: std::net::SocketAddr, source: std::io::Error },
-    #[error("the system gives no random bytes: {0}")]
+    #[error("the system provides no random bytes: {0}")]
     NoRandomness(String),
 }
 
-/// A resource as it is listed: a link without the `type` that it has as content.
+/// Returns a resource as it is listed: a link without the `type` of content.
 fn listed_resource(link: ResourceLink) -> Value {
     let mut value = Value::from(Content::ResourceLink(link));
     if let Some(fields) = value.as_object_mut() {

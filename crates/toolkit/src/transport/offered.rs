@@ -1,4 +1,4 @@
-//! What is offered beside tools: prompts, resources, and what completes their arguments.
+//! Handles requests for prompts, resources and completions.
 
 use std::sync::Arc;
 
@@ -13,9 +13,9 @@ use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
 use serde_json::{Map, Value, json};
 
-use super::caller::End;
-use super::connection::{Bound, Connection, given_up, is_modern, only_page, panicked};
-use crate::resources::Completing;
+use super::caller::CallEnd;
+use super::connection::{Connection, RequestBinding, is_modern, panicked, reject_cursor, request_cancelled};
+use crate::resources::CompletionRequest;
 use crate::wire;
 
 impl Connection {
@@ -27,9 +27,9 @@ impl Connection {
         if self.shared.info.capabilities.prompts.is_none() {
             return Err(ErrorData::method_not_found::<ListPromptsRequestMethod>());
         }
-        only_page(request)?;
+        reject_cursor(request)?;
         let prompts = self.shared.server.offers.prompts.iter().map(|(prompt, _)| prompt.to_json()).collect();
-        self.keepable(&context, "prompts", Value::Array(prompts));
+        self.respond_cacheable(&context, "prompts", Value::Array(prompts));
         Ok(ListPromptsResult::default())
     }
 
@@ -55,26 +55,26 @@ impl Connection {
             .map(|argument| format!("`{}`", argument.name))
             .collect();
         if !missing.is_empty() {
-            let text = format!("the prompt `{name}` needs {}", missing.join(" and "));
+            let text = format!("the prompt `{name}` requires {}", missing.join(" and "));
             return Err(ErrorData::invalid_params(text, None));
         }
-        let bound = Bound { method: "prompts/get", name: &name, arguments: arguments.as_ref() };
-        let mut desk = self.desk(&context, input_responses, request_state.as_deref(), &bound)?;
-        let ours = desk.context();
-        let answer = match desk.run(handler.get(given, &ours)).await {
-            End::Done(Ok(prompted)) => prompted.into_json(),
-            End::Done(Err(error)) => {
-                let lacking = desk.lacking().filter(|_| is_modern(&context));
+        let bound = RequestBinding { method: "prompts/get", name: &name, arguments: arguments.as_ref() };
+        let mut running = self.start_call(&context, input_responses, request_state.as_deref(), &bound)?;
+        let ours = running.context();
+        let answer = match running.run(handler.get(given, &ours)).await {
+            CallEnd::Done(Ok(prompted)) => prompted.into_json(),
+            CallEnd::Done(Err(error)) => {
+                let lacking = running.lacking().filter(|_| is_modern(&context));
                 return Err(lacking.map_or_else(
                     || wire::offer_error(error),
                     ErrorData::missing_required_client_capability,
                 ));
             }
-            End::Asked => self.questions(&desk, &bound),
-            End::GivenUp | End::Detaching => return Err(given_up()),
-            End::Panicked => return Err(panicked()),
+            CallEnd::InputRequired => self.input_required(&running, &bound),
+            CallEnd::Cancelled | CallEnd::Detaching => return Err(request_cancelled()),
+            CallEnd::Panicked => return Err(panicked()),
         };
-        self.answer(&context, answer);
+        self.respond(&context, answer);
         Ok(GetPromptResult::new(Vec::new()).into())
     }
 
@@ -86,10 +86,10 @@ impl Connection {
         if self.shared.info.capabilities.resources.is_none() {
             return Err(ErrorData::method_not_found::<ListResourcesRequestMethod>());
         }
-        only_page(request)?;
+        reject_cursor(request)?;
         let all = self.shared.server.offers.resources.iter().flat_map(|resources| resources.list());
         let listed = all.map(super::listed_resource).collect();
-        self.keepable(&context, "resources", Value::Array(listed));
+        self.respond_cacheable(&context, "resources", Value::Array(listed));
         Ok(ListResourcesResult::default())
     }
 
@@ -101,10 +101,10 @@ impl Connection {
         if self.shared.info.capabilities.resources.is_none() {
             return Err(ErrorData::method_not_found::<ListResourceTemplatesRequestMethod>());
         }
-        only_page(request)?;
+        reject_cursor(request)?;
         let all = self.shared.server.offers.resources.iter().flat_map(|resources| resources.templates());
         let listed = all.map(|template| template.to_json()).collect();
-        self.keepable(&context, "resourceTemplates", Value::Array(listed));
+        self.respond_cacheable(&context, "resourceTemplates", Value::Array(listed));
         Ok(ListResourceTemplatesResult::default())
     }
 
@@ -118,9 +118,9 @@ impl Connection {
             return Err(ErrorData::method_not_found::<ReadResourceRequestMethod>());
         }
         let ReadResourceRequestParams { uri, input_responses, request_state, .. } = request;
-        let bound = Bound { method: "resources/read", name: &uri, arguments: None };
-        let mut desk = self.desk(&context, input_responses, request_state.as_deref(), &bound)?;
-        let ours = desk.context();
+        let bound = RequestBinding { method: "resources/read", name: &uri, arguments: None };
+        let mut running = self.start_call(&context, input_responses, request_state.as_deref(), &bound)?;
+        let ours = running.context();
         let read = async {
             for resources in &self.shared.server.offers.resources {
                 if let Some(contents) = resources.read(&uri, &ours).await? {
@@ -129,27 +129,27 @@ impl Connection {
             }
             Ok(None)
         };
-        match desk.run(read).await {
-            End::Done(Ok(Some(contents))) => {
+        match running.run(read).await {
+            CallEnd::Done(Ok(Some(contents))) => {
                 let contents = contents.into_iter().map(Value::from).collect();
-                self.keepable(&context, "contents", Value::Array(contents));
+                self.respond_cacheable(&context, "contents", Value::Array(contents));
             }
-            End::Done(Ok(None)) => {
+            CallEnd::Done(Ok(None)) => {
                 let about = Some(json!({"uri": uri}));
                 return Err(ErrorData::new(ErrorCode::RESOURCE_NOT_FOUND, "resource not found", about));
             }
-            End::Done(Err(error)) => {
-                let lacking = desk.lacking().filter(|_| is_modern(&context));
+            CallEnd::Done(Err(error)) => {
+                let lacking = running.lacking().filter(|_| is_modern(&context));
                 return Err(lacking.map_or_else(
                     || wire::offer_error(error),
                     ErrorData::missing_required_client_capability,
                 ));
             }
-            End::Asked => {
-                self.answer(&context, self.questions(&desk, &bound));
+            CallEnd::InputRequired => {
+                self.respond(&context, self.input_required(&running, &bound));
             }
-            End::GivenUp | End::Detaching => return Err(given_up()),
-            End::Panicked => return Err(panicked()),
+            CallEnd::Cancelled | CallEnd::Detaching => return Err(request_cancelled()),
+            CallEnd::Panicked => return Err(panicked()),
         }
         Ok(ReadResourceResult::new(Vec::new()).into())
     }
@@ -159,13 +159,13 @@ impl Connection {
         request: CompleteRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
-        /// MCP allows no more in one answer.
-        const MOST: usize = 100;
+        /// The maximum number of values in one response, by MCP.
+        const MAX_COMPLETIONS: usize = 100;
         if self.shared.info.capabilities.completions.is_none() {
             return Err(ErrorData::method_not_found::<CompleteRequestMethod>());
         }
         let others = request.context.and_then(|context| context.arguments).unwrap_or_default();
-        let completing = Completing {
+        let completing = CompletionRequest {
             argument: request.argument.name,
             value: request.argument.value,
             others: others.into_iter().collect(),
@@ -189,12 +189,12 @@ impl Connection {
                 };
                 resources.complete(&reference.uri, &completing).await
             }
-            _ => return Err(ErrorData::invalid_params("`ref` is of a kind that is not known here", None)),
+            _ => return Err(ErrorData::invalid_params("unknown kind of `ref`", None)),
         };
         let total = values.len();
-        values.truncate(MOST);
-        let completion = json!({"values": values, "total": total, "hasMore": total > MOST});
-        self.answer(&context, Map::from_iter([("completion".to_owned(), completion)]));
+        values.truncate(MAX_COMPLETIONS);
+        let completion = json!({"values": values, "total": total, "hasMore": total > MAX_COMPLETIONS});
+        self.respond(&context, Map::from_iter([("completion".to_owned(), completion)]));
         Ok(CompleteResult::default())
     }
 }

@@ -1,8 +1,9 @@
-//! Questions to clients that can only be asked by ending the call (MCP 2026-07-28).
+//! Questions that are asked by ending the call (MCP 2026-07-28).
 //!
-//! A tool that asks is dropped, the call ends with its questions, and the client makes the call again with the answers. The
-//! tool then runs anew, and each question it asks again finds its answer. Answers of earlier rounds travel in
-//! `requestState`, signed and bound to the request, since the client sends those of the last round only.
+//! The future of a tool that asks is dropped, the call ends with its questions, and the client repeats the
+//! call with the replies. The tool runs again, and each repeated question finds its reply. The client sends
+//! only the replies of the last round; those of earlier rounds are in `requestState`, signed and bound to the
+//! request.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -12,41 +13,41 @@ use rmcp::model::{RequestStateCodec, SealOptions};
 use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
 
-/// The answers that came with a request, and the questions that it leads to.
+/// The replies in a request, and the questions that it leads to.
 pub(super) struct Rounds {
     answers: BTreeMap<String, Value>,
-    asked: Mutex<Asked>,
-    /// Told when a question has no answer yet.
+    asked: Mutex<RoundQuestions>,
+    /// Notified when a question has no reply yet.
     pub(super) open: Notify,
 }
 
 #[derive(Default)]
-struct Asked {
+struct RoundQuestions {
     count: usize,
     open: Map<String, Value>,
 }
 
-/// What was echoed is not what was handed out for this request.
+/// The `requestState` was not issued for this request.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct NotOurs;
+pub(super) struct InvalidState;
 
 impl Rounds {
-    /// `request` is what the state was bound to: what is asked for, and with which arguments.
+    /// `request` identifies the request that the state is bound to, including its arguments.
     pub(super) fn new(
         responses: Option<BTreeMap<String, Value>>,
         state: Option<&str>,
         request: &[u8],
         signature: &RequestStateCodec,
-    ) -> Result<Rounds, NotOurs> {
+    ) -> Result<Rounds, InvalidState> {
         let earlier: BTreeMap<String, Value> = match state {
-            Some(state) => signature.open_json_with(state, request).map_err(|_| NotOurs)?,
+            Some(state) => signature.open_json_with(state, request).map_err(|_| InvalidState)?,
             None => BTreeMap::new(),
         };
         let answers = earlier.into_iter().chain(responses.unwrap_or_default()).collect();
         Ok(Rounds { answers, asked: Mutex::default(), open: Notify::new() })
     }
 
-    /// The answer to a question, if there is one that `read` can read; else the question is put.
+    /// Returns the reply to a question if `read` accepts it; otherwise records the question as open.
     pub(super) fn ask<T>(
         &self,
         key: Option<&str>,
@@ -65,23 +66,23 @@ impl Rounds {
         answer
     }
 
-    /// Whether a question has no answer yet.
+    /// Whether a question has no reply yet.
     pub(super) fn has_questions(&self) -> bool {
         !self.asked.lock().unwrap_or_else(PoisonError::into_inner).open.is_empty()
     }
 
-    /// The result that puts the open questions.
+    /// Returns the result with the open questions.
     pub(super) fn questions(
         &self,
         request: &[u8],
         signature: &RequestStateCodec,
-        answer_within: Duration,
+        reply_timeout: Duration,
     ) -> Map<String, Value> {
         let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        // An answer that could not be read is asked for again, and so not kept.
+        // An invalid reply is requested again, so it is not retained.
         let answers: BTreeMap<&String, &Value> =
             self.answers.iter().filter(|(key, _)| !asked.open.contains_key(*key)).collect();
-        let options = SealOptions::new().associated_data(request).ttl(answer_within);
+        let options = SealOptions::new().associated_data(request).ttl(reply_timeout);
         let state = signature.seal_json_with(&answers, &options).unwrap_or_default();
         let mut result = Map::new();
         result.insert("resultType".to_owned(), json!("input_required"));

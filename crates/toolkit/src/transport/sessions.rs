@@ -1,4 +1,5 @@
-//! The sessions of clients before 2026-07-28, with their answers exchanged before they are kept for a client that comes back.
+//! Sessions of clients before 2026-07-28. Raw responses are inserted before the SDK stores messages for
+//! reconnecting clients.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use rmcp::transport::streamable_http_server::session::local::{
 };
 use rmcp::transport::streamable_http_server::session::{ServerSseMessage, SessionId, SessionManager};
 
-use super::raw::{Closing, Exchanging};
+use super::raw_responses::{Closing, RawResponseTransport};
 
 pub(super) struct Sessions(LocalSessionManager);
 
@@ -38,11 +39,11 @@ impl Sessions {
 
 impl SessionManager for Sessions {
     type Error = LocalSessionManagerError;
-    type Transport = Exchanging<WorkerTransport<LocalSessionWorker>>;
+    type Transport = RawResponseTransport<WorkerTransport<LocalSessionWorker>>;
 
     async fn create_session(&self) -> Result<(SessionId, Self::Transport), Self::Error> {
         let (id, transport) = self.0.create_session().await?;
-        Ok((id, Exchanging::new(transport, Closing::default())))
+        Ok((id, RawResponseTransport::new(transport, Closing::default())))
     }
 
     async fn initialize_session(

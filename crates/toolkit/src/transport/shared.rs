@@ -22,18 +22,18 @@ use crate::wire;
 pub(crate) struct Shared {
     pub(super) server: Server,
     pub(super) info: ServerConfig,
-    /// The builder's tools, as the SDK compares them with headers.
+    /// The tools that the SDK compares with request headers.
     pub(super) typed_tools: HashMap<String, rmcp::model::Tool>,
     pub(super) signature: RequestStateCodec,
     pub(super) changes: Changes,
     pub(super) tasks: Tasks,
-    /// Counts what is being answered.
+    /// Counts running calls.
     pub(super) answering: TaskTracker,
-    /// Ends what would not end by itself: the streams of those who wait for changes.
+    /// Ends the streams of clients that listen for changes.
     pub(super) closing: CancellationToken,
-    /// Gives up what is still being answered.
+    /// Cancels running calls.
     pub(super) abandoned: CancellationToken,
-    /// Hand the changes of toolboxes on; they end with this.
+    /// Forward the changes of toolboxes; aborted on drop.
     _forwarding: JoinSet<()>,
 }
 
@@ -51,7 +51,7 @@ impl Shared {
                 }
             });
         }
-        let key = match &server.offers.question_key {
+        let key = match &server.offers.request_state_key {
             Some(key) => key.clone(),
             None => {
                 let mut key = vec![0; 32];
@@ -111,7 +111,7 @@ fn info(server: &Server, tools_change: bool) -> ServerConfig {
     }
     let mut info = ServerConfig::new(capabilities)
         .with_server_info(Implementation::new(server.name.clone(), server.version.clone()))
-        // The newest with a handshake: what a client gets that asks for one nobody knows.
+        // The newest revision with a handshake, offered to clients that request an unknown one.
         .with_protocol_version(ProtocolVersion::V_2025_11_25);
     info.instructions = server.instructions.clone();
     info

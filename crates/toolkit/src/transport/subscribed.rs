@@ -1,4 +1,4 @@
-//! Who is told of which changes.
+//! Change notifications and subscriptions.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,16 +14,16 @@ use tokio::sync::broadcast::{self, error::RecvError};
 use super::connection::Connection;
 use crate::changes::Change;
 
-/// So many subscriptions can be between acknowledgement and start.
-const OPENED: usize = 16;
+/// The maximum number of subscriptions between acknowledgement and start.
+const MAX_PENDING_SUBSCRIPTIONS: usize = 16;
 
-/// How many resources one client may subscribe to.
-const SUBSCRIPTIONS: usize = 1024;
+/// The maximum number of resources that one client can subscribe to.
+const MAX_SUBSCRIPTIONS: usize = 1024;
 
 pub(super) type Subscribed = Arc<Mutex<HashSet<String>>>;
 
 impl Connection {
-    pub(super) fn hand_on_changes(&self, peer: Peer<RoleServer>) {
+    pub(super) fn forward_changes(&self, peer: Peer<RoleServer>) {
         let mut changes = self.shared.changes.subscribe();
         let ended = self.ended.clone();
         let subscribed = self.subscribed.clone();
@@ -48,7 +48,7 @@ impl Connection {
                         _ => Ok(()),
                     };
                     if let Err(error) = sent {
-                        tracing::debug!(%error, "a change was not handed on");
+                        tracing::debug!(%error, "a change notification was not sent");
                     }
                 }
             }
@@ -61,8 +61,8 @@ impl Connection {
             return Err(ErrorData::method_not_found::<SubscribeRequestMethod>());
         }
         let mut subscribed = self.subscribed.lock().unwrap_or_else(PoisonError::into_inner);
-        if subscribed.len() >= SUBSCRIPTIONS {
-            let text = format!("there are {SUBSCRIPTIONS} subscriptions already");
+        if subscribed.len() >= MAX_SUBSCRIPTIONS {
+            let text = format!("too many subscriptions; the limit is {MAX_SUBSCRIPTIONS}");
             return Err(ErrorData::invalid_request(text, None));
         }
         subscribed.insert(request.uri);
@@ -85,14 +85,14 @@ impl Connection {
             return None;
         }
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        if opened.len() < OPENED {
+        if opened.len() < MAX_PENDING_SUBSCRIPTIONS {
             opened.push_back(self.shared.changes.subscribe());
         }
-        // The SDK cuts it down to what the server says it can tell.
+        // The SDK restricts the filter to the capabilities of the server.
         Some(requested.clone())
     }
 
-    pub(super) async fn tell_changes(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+    pub(super) async fn send_changes(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
         let mut changes = opened.unwrap_or_else(|| self.shared.changes.subscribe());
         loop {
@@ -104,7 +104,7 @@ impl Connection {
             let Some(news) = news else { return Ok(()) };
             for change in news {
                 let sink = context.sink();
-                // What the client did not ask for is refused by the sink, and that is well.
+                // The sink rejects notifications that the client did not request; ignore the error.
                 let _ = match change {
                     Change::Tools => sink.notify_tool_list_changed().await,
                     Change::Prompts => sink.notify_prompt_list_changed().await,
@@ -120,7 +120,7 @@ fn is_in(subscribed: &Subscribed, uri: &str) -> bool {
     subscribed.lock().unwrap_or_else(PoisonError::into_inner).contains(uri)
 }
 
-/// The next changes; `None` when there will be no more.
+/// Returns the next changes; `None` at the end.
 async fn next(changes: &mut broadcast::Receiver<Change>) -> Option<Vec<Change>> {
     match changes.recv().await {
         Ok(change) => Some(vec![change]),

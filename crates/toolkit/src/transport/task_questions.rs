@@ -1,4 +1,4 @@
-//! Questions of a task: they stay open beside it until the client answers, and the tool waits meanwhile.
+//! Questions of a task. They stay open until the client replies, while the tool waits.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,18 +8,18 @@ use tokio::sync::oneshot;
 
 /// The questions of one task.
 #[derive(Default)]
-pub(super) struct Questions(Mutex<Asked>);
+pub(super) struct Questions(Mutex<QuestionState>);
 
 #[derive(Default)]
-struct Asked {
+struct QuestionState {
     count: usize,
-    /// Words that were keys once: no key comes twice in the life of a task.
-    words: HashSet<String>,
+    /// Names that were used as keys; a key is unique within a task.
+    used_keys: HashSet<String>,
     open: BTreeMap<String, (Value, oneshot::Sender<Value>)>,
 }
 
 impl Questions {
-    /// Those without answer, as MCP's `inputRequests`.
+    /// Returns the open questions as MCP's `inputRequests`.
     pub(super) fn open(&self) -> Map<String, Value> {
         self.asked().open.iter().map(|(key, (question, _))| (key.clone(), question.clone())).collect()
     }
@@ -28,69 +28,69 @@ impl Questions {
         let mut asked = self.asked();
         for (key, answer) in answers {
             if let Some((_, waiting)) = asked.open.remove(&key) {
-                // A tool that no longer waits has taken its question back.
+                // The receiver may be gone if the tool no longer waits; ignore the send error.
                 let _ = waiting.send(answer);
             }
         }
     }
 
-    /// Puts a question and waits for an answer that `read` can read; any other leaves it open.
+    /// Asks a question and waits for a reply that `read` accepts; other replies leave it open.
     pub(super) async fn ask<T>(
         &self,
         key: Option<&str>,
         method: &str,
         params: &Value,
         read: impl Fn(&Value) -> Option<T>,
-        told: impl FnOnce(),
+        on_asked: impl FnOnce(),
     ) -> T {
-        let open = Open { questions: self, key: self.new_key(key) };
-        let mut told = Some(told);
+        let open = OpenQuestion { questions: self, key: self.new_key(key) };
+        let mut on_asked = Some(on_asked);
         loop {
             let (waiting, answer) = oneshot::channel();
             let question = json!({"method": method, "params": params});
             self.asked().open.insert(open.key.clone(), (question, waiting));
-            if let Some(told) = told.take() {
-                told();
+            if let Some(on_asked) = on_asked.take() {
+                on_asked();
             }
             match answer.await.ok().as_ref().and_then(&read) {
                 Some(answer) => return answer,
-                None => tracing::debug!(key = %open.key, "the answer cannot be read"),
+                None => tracing::debug!(key = %open.key, "invalid response"),
             }
         }
     }
 
-    fn new_key(&self, word: Option<&str>) -> String {
+    fn new_key(&self, name: Option<&str>) -> String {
         let mut asked = self.asked();
-        if let Some(word) = word
-            && !asked.open.contains_key(word)
-            && asked.words.insert(word.to_owned())
+        if let Some(name) = name
+            && !asked.open.contains_key(name)
+            && asked.used_keys.insert(name.to_owned())
         {
-            return word.to_owned();
+            return name.to_owned();
         }
         loop {
             asked.count += 1;
-            let key = match word {
-                Some(word) => format!("{word}-{}", asked.count),
+            let key = match name {
+                Some(name) => format!("{name}-{}", asked.count),
                 None => asked.count.to_string(),
             };
-            if !asked.words.contains(&key) && !asked.open.contains_key(&key) {
+            if !asked.used_keys.contains(&key) && !asked.open.contains_key(&key) {
                 return key;
             }
         }
     }
 
-    fn asked(&self) -> MutexGuard<'_, Asked> {
+    fn asked(&self) -> MutexGuard<'_, QuestionState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Takes a question back when nobody waits for its answer any longer.
-struct Open<'a> {
+/// Removes a question when the tool stops waiting for the reply.
+struct OpenQuestion<'a> {
     questions: &'a Questions,
     key: String,
 }
 
-impl Drop for Open<'_> {
+impl Drop for OpenQuestion<'_> {
     fn drop(&mut self) {
         self.questions.asked().open.remove(&self.key);
     }

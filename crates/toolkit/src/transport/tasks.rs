@@ -1,7 +1,7 @@
-//! The tasks of a served server: calls that go on after they were answered, and their results until they expire.
+//! The tasks of a server: running calls without a request, and their results until they expire.
 //!
-//! The id is all that a client needs to reach a task, and the newer era has no sessions to bind it to: it is as long as a key,
-//! and there is no list.
+//! The id alone gives access to a task, because MCP 2026-07-28 has no sessions. It is therefore as long as a
+//! key, and tasks cannot be listed.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -17,50 +17,50 @@ use tokio_util::sync::CancellationToken;
 use super::task_questions::Questions;
 use crate::tasks::TaskOptions;
 
-/// What a call comes to: a result as JSON, or an error of the protocol.
-pub(super) type Ending = Result<Map<String, Value>, ErrorData>;
+/// The result of a call as JSON, or a protocol error.
+pub(super) type TaskOutcome = Result<Map<String, Value>, ErrorData>;
 
-/// A call under way, which can be moved from its request to a task.
-pub(super) type Work = Pin<Box<dyn Future<Output = Ending> + Send>>;
+/// A running call that can be moved from its request to a task.
+pub(super) type Work = Pin<Box<dyn Future<Output = TaskOutcome> + Send>>;
 
-/// All tasks of a served server.
+/// All tasks of a server.
 pub(super) struct Tasks {
     options: TaskOptions,
-    kept: Mutex<Kept>,
-    /// Gives them all up.
+    stored: Mutex<StoredTasks>,
+    /// Cancels all tasks.
     pub(super) ended: CancellationToken,
 }
 
 #[derive(Default)]
-struct Kept {
+struct StoredTasks {
     by_id: HashMap<String, Arc<Task>>,
-    /// Of all results together.
+    /// The size of all results together.
     bytes: usize,
 }
 
-/// Why there is no new task.
+/// The reason why no task was created.
 #[derive(Debug)]
-pub(super) enum NoTask {
+pub(super) enum TaskRefusal {
     Full,
     NoRandomness,
 }
 
-/// One call that goes on after it was answered.
+/// A call that continues after its first response.
 pub(super) struct Task {
     id: String,
     created_at: String,
     expires: Instant,
-    /// The same as the tool's.
+    /// The token of the tool.
     cancelled: CancellationToken,
-    state: Mutex<State>,
+    state: Mutex<TaskState>,
     pub(super) questions: Questions,
 }
 
-struct State {
+struct TaskState {
     phase: Phase,
     updated_at: String,
     message: Option<String>,
-    /// What is set aside for the result.
+    /// The bytes reserved for the result.
     bytes: usize,
 }
 
@@ -73,97 +73,99 @@ enum Phase {
 
 impl Tasks {
     pub(super) fn new(options: TaskOptions, ended: CancellationToken) -> Tasks {
-        Tasks { options, kept: Mutex::default(), ended }
+        Tasks { options, stored: Mutex::default(), ended }
     }
 
-    /// A new task, which can be found from now on. `cancelled` is what its tool listens to.
-    pub(super) fn open(&self, cancelled: CancellationToken) -> Result<Arc<Task>, NoTask> {
+    /// Creates a task. `cancelled` is the token of its tool.
+    pub(super) fn open(&self, cancelled: CancellationToken) -> Result<Arc<Task>, TaskRefusal> {
         let mut key = [0_u8; 16];
-        getrandom::fill(&mut key).map_err(|_| NoTask::NoRandomness)?;
+        getrandom::fill(&mut key).map_err(|_| TaskRefusal::NoRandomness)?;
         let now = current_timestamp();
         let task = Arc::new(Task {
             id: format!("{:032x}", u128::from_be_bytes(key)),
             created_at: now.clone(),
             expires: expires(self.options.lifetime),
             cancelled,
-            state: Mutex::new(State { phase: Phase::Working, updated_at: now, message: None, bytes: 0 }),
+            state: Mutex::new(TaskState { phase: Phase::Working, updated_at: now, message: None, bytes: 0 }),
             questions: Questions::default(),
         });
-        let mut kept = self.kept();
-        if kept.by_id.len() >= self.options.most || self.ended.is_cancelled() {
-            return Err(NoTask::Full);
+        let mut stored = self.stored();
+        if stored.by_id.len() >= self.options.max_tasks || self.ended.is_cancelled() {
+            return Err(TaskRefusal::Full);
         }
-        kept.by_id.insert(task.id.clone(), task.clone());
+        stored.by_id.insert(task.id.clone(), task.clone());
         Ok(task)
     }
 
     pub(super) fn find(&self, id: &str) -> Result<Arc<Task>, ErrorData> {
-        // What has expired is gone, even if it has not been cleared away yet.
-        let found = self.kept().by_id.get(id).filter(|task| Instant::now() < task.expires).cloned();
-        found.ok_or_else(|| ErrorData::invalid_params("there is no such task, or no longer", None))
+        // An expired task may not have been removed yet.
+        let found = self.stored().by_id.get(id).filter(|task| Instant::now() < task.expires).cloned();
+        found.ok_or_else(|| ErrorData::invalid_params("unknown or expired task", None))
     }
 
-    /// Sees to the work of a task, keeps what comes of it, and forgets the task when it expires.
-    pub(super) async fn attend(&self, task: &Task, mut work: Work) {
-        let ending = tokio::select! {
+    /// Runs a task, stores its result, and removes the task when it expires.
+    pub(super) async fn run(&self, task: &Task, mut work: Work) {
+        let outcome = tokio::select! {
             biased;
             () = task.cancelled.cancelled() => None,
             () = self.ended.cancelled() => None,
             () = tokio::time::sleep_until(task.expires) => None,
-            ending = &mut work => Some(ending),
+            outcome = &mut work => Some(outcome),
         };
-        match ending {
-            Some(ending) => self.settle(task, ending),
+        match outcome {
+            Some(outcome) => self.finish(task, outcome),
             None => task.cancel(),
         }
-        // What the tool holds is let go now, not when the task expires.
+        // Release the resources of the tool now, not when the task expires.
         drop(work);
         tokio::select! {
             () = tokio::time::sleep_until(task.expires) => (),
             () = self.ended.cancelled() => (),
         }
-        let mut kept = self.kept();
-        kept.by_id.remove(&task.id);
-        kept.bytes -= task.state().bytes;
+        let mut stored = self.stored();
+        stored.by_id.remove(&task.id);
+        stored.bytes -= task.state().bytes;
     }
 
-    fn settle(&self, task: &Task, ending: Ending) {
-        let (phase, bytes) = match ending {
+    fn finish(&self, task: &Task, outcome: TaskOutcome) {
+        let (phase, bytes) = match outcome {
             Err(error) => (Phase::Failed(error), 0),
             Ok(result) => {
                 let bytes = serde_json::to_vec(&result).map_or(0, |text| text.len());
-                match self.set_aside(bytes) {
+                match self.reserve_bytes(bytes) {
                     true => (Phase::Completed(result), bytes),
                     false => {
-                        let text = format!("the result has {bytes} bytes, for which there is no room");
+                        let text = format!(
+                            "the result has {bytes} bytes, which exceeds the space left for task results"
+                        );
                         (Phase::Failed(ErrorData::internal_error(text, None)), 0)
                     }
                 }
             }
         };
         if !task.end(phase, bytes) {
-            self.kept().bytes -= bytes;
+            self.stored().bytes -= bytes;
         }
     }
 
-    fn set_aside(&self, bytes: usize) -> bool {
-        let mut kept = self.kept();
-        let has_room = bytes <= self.options.most_bytes.saturating_sub(kept.bytes);
+    fn reserve_bytes(&self, bytes: usize) -> bool {
+        let mut stored = self.stored();
+        let has_room = bytes <= self.options.max_result_bytes.saturating_sub(stored.bytes);
         if has_room {
-            kept.bytes += bytes;
+            stored.bytes += bytes;
         }
         has_room
     }
 
-    /// The answer to the call that became a task.
-    pub(super) fn created(&self, task: &Task) -> Map<String, Value> {
+    /// Returns the response to the call that became a task.
+    pub(super) fn creation_response(&self, task: &Task) -> Map<String, Value> {
         let mut fields = self.fields(task, &task.state(), "working");
         fields.insert("resultType".to_owned(), json!("task"));
         fields
     }
 
-    /// How the task is.
-    pub(super) fn seen(&self, task: &Task) -> Map<String, Value> {
+    /// Returns the status of a task.
+    pub(super) fn status(&self, task: &Task) -> Map<String, Value> {
         let state = task.state();
         let open = task.questions.open();
         let (status, detail) = match &state.phase {
@@ -180,7 +182,7 @@ impl Tasks {
         fields
     }
 
-    fn fields(&self, task: &Task, state: &State, status: &str) -> Map<String, Value> {
+    fn fields(&self, task: &Task, state: &TaskState, status: &str) -> Map<String, Value> {
         let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let mut fields = Map::new();
         fields.insert("taskId".to_owned(), json!(task.id));
@@ -191,48 +193,48 @@ impl Tasks {
         fields.insert("createdAt".to_owned(), json!(task.created_at));
         fields.insert("lastUpdatedAt".to_owned(), json!(state.updated_at));
         fields.insert("ttlMs".to_owned(), json!(milliseconds(self.options.lifetime)));
-        fields.insert("pollIntervalMs".to_owned(), json!(milliseconds(self.options.poll_every).max(1)));
+        fields.insert("pollIntervalMs".to_owned(), json!(milliseconds(self.options.poll_interval).max(1)));
         fields
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn stored(&self) -> MutexGuard<'_, StoredTasks> {
+        self.stored.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A lifetime that no clock can hold is a long one.
+/// Limits the lifetime, so that adding it cannot overflow.
 fn expires(lifetime: Duration) -> Instant {
     const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
     Instant::now() + lifetime.min(YEAR)
 }
 
 impl Task {
-    /// Gives the task up, unless it has ended.
+    /// Cancels the task, unless it has ended.
     pub(super) fn cancel(&self) {
         if self.end(Phase::Cancelled, 0) {
             self.cancelled.cancel();
         }
     }
 
-    /// What the task is at, in words.
-    pub(super) fn say(&self, message: String) {
+    /// Sets the status message.
+    pub(super) fn set_message(&self, message: String) {
         let mut state = self.state();
         state.message = Some(message);
         state.updated_at = current_timestamp();
     }
 
-    /// Gives answers to the tool's questions. Those to none that is open are left aside.
+    /// Passes replies to the tool's questions. Replies without an open question are ignored.
     pub(super) fn answer(&self, answers: impl IntoIterator<Item = (String, Value)>) {
         self.questions.answer(answers);
         self.touch();
     }
 
-    /// Marks that something about the task has changed.
+    /// Updates the time of the last change.
     pub(super) fn touch(&self) {
         self.state().updated_at = current_timestamp();
     }
 
-    /// `false` when the task had ended before.
+    /// Ends the task. Returns `false` if it had already ended.
     fn end(&self, phase: Phase, bytes: usize) -> bool {
         let mut state = self.state();
         let is_first = matches!(state.phase, Phase::Working);
@@ -244,7 +246,7 @@ impl Task {
         is_first
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, TaskState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -538,9 +538,9 @@ fn a_flattened_enum_is_served_as_plain_fields() {
             "properties": {
                 "thing": {"description": "What", "type": "string"},
                 "kind": {"type": "string", "enum": ["shelf", "box"], "description": "`shelf`: On a shelf\n`box`: In a box"},
-                "height": {"description": "How high. Needed when `kind` is `shelf`. At least 0", "type": "integer"},
-                "number": {"description": "Which one. Only when `kind` is `shelf`. At least 0, at most 255", "type": "integer"},
-                "colour": {"description": "Its colour. Needed when `kind` is `box`", "type": "string"}
+                "height": {"description": "How high. Required when `kind` is `shelf`. At least 0", "type": "integer"},
+                "number": {"description": "Which one. Only allowed when `kind` is `shelf`. At least 0, at most 255", "type": "integer"},
+                "colour": {"description": "Its colour. Required when `kind` is `box`", "type": "string"}
             },
             "required": ["thing", "kind"],
             "additionalProperties": false

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use toolwire_contract::Tool;
 use toolwire_dialect::{Dialect, Options, Status, Toolset};
-use toolwire_toolkit::{Breach, Secret, lint, tool};
+use toolwire_toolkit::{LintProblem, Secret, lint, tool};
 
 use crate::support::{list, plain};
 
@@ -243,15 +243,15 @@ fn what_some_models_cannot_be_told_is_a_lint() {
     let server = plain().tool(hard).tool(open).build().unwrap();
     let hard: Vec<(String, &str)> = lint(&server)
         .into_iter()
-        .filter_map(|lint| match lint.breach {
-            Breach::HardToSay { argument, what } => Some((argument, what)),
+        .filter_map(|lint| match lint.problem {
+            LintProblem::NotPortable { argument, what } => Some((argument, what)),
             _ => None,
         })
         .collect();
     let expected = [
         ("map", "a map"),
         ("tuple", "a tuple"),
-        ("tree.branches", "a type that contains itself"),
+        ("tree.branches", "a recursive type"),
         ("unknown", "a map"),
         ("", "a map"),
     ];

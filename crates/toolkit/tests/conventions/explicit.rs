@@ -56,8 +56,7 @@ fn check_refused(arguments: Value, problem: &str, others: &[(&str, &str)]) {
     let expected = json!({
         "success": false,
         "error": format!(
-            "`delete` runs only when the user has explicitly asked for it, and `explicit_action`, which says so, {problem}; \
-             nothing was done"
+            "`delete` requires an explicit request from the user, but `explicit_action` {problem}; nothing was done"
         ),
         "error_type": "explicit_action_required",
         "instruction": Instruction::require_consent(),
@@ -82,7 +81,7 @@ fn without_the_word_nothing_runs() {
         json!(null),
         json!(["DELETE_DOCUMENT"]),
     ] {
-        check_refused(json!({"name": "a", "explicit_action": wrong}), "names another action", &[]);
+        check_refused(json!({"name": "a", "explicit_action": wrong}), "has the wrong value", &[]);
     }
 }
 
@@ -91,7 +90,7 @@ fn what_else_is_wrong_is_said_with_it() {
     check_refused(json!({}), "is missing", &[("name", r#"missing required property "name""#)]);
     check_refused(
         json!({"name": 1, "nam": "a", "explicit_action": "DELETE"}),
-        "names another action",
+        "has the wrong value",
         &[
             ("name", "must be a string, not a number"),
             ("nam", r#"unknown property "nam"; did you mean "name"?"#),
@@ -121,7 +120,7 @@ fn the_schema_asks_for_the_constant() {
                 "explicit_action": {
                     "type": "string",
                     "const": "DELETE_DOCUMENT",
-                    "description": "Give it only when the user has explicitly asked for exactly this"
+                    "description": "Provide this only if the user has explicitly requested exactly this action"
                 }
             },
             "required": ["name", "explicit_action"],

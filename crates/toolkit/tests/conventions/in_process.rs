@@ -44,7 +44,7 @@ fn check(arguments: Value, expected: Result<Value, CallError>) {
 fn arguments_come_as_models_send_them() {
     check(json!({"text": "a"}), Ok(json!({"success": true, "value": "a"})));
     check(json!("{\"text\": \"a\"}"), Ok(json!({"success": true, "value": "a"})));
-    let problem = "they must be an object".to_owned();
+    let problem = "not a JSON object".to_owned();
     check(json!(["a"]), Err(CallError::InvalidArguments { tool: "echo".into(), problem }));
 }
 

@@ -96,14 +96,14 @@ fn what_breaks_the_conventions_is_found() {
     assert_eq!(
         found,
         [
-            "the tool `silent` has no description: give it a doc comment".to_owned(),
-            "the argument `number` of `silent` has no description: give it a doc comment".to_owned(),
-            "the argument `name` of `undescribed` has no description: give it a doc comment".to_owned(),
-            "the argument `parts.size` of `undescribed` has no description: give it a doc comment".to_owned(),
-            "the default of the argument `kind` of `hidden` is not shown: let its type derive `Serialize`"
+            "the tool `silent` has no description; add a doc comment".to_owned(),
+            "the argument `number` of `silent` has no description; add a doc comment".to_owned(),
+            "the argument `name` of `undescribed` has no description; add a doc comment".to_owned(),
+            "the argument `parts.size` of `undescribed` has no description; add a doc comment".to_owned(),
+            "the default of the argument `kind` of `hidden` is not in the schema; derive `Serialize` for its type"
                 .to_owned(),
-            "the tool `destroy` destroys and asks nobody first: give it an `explicit` action".to_owned(),
-            format!("the tool `{long}` is served as `{long}`, longer than 64 characters"),
+            "the tool `destroy` is destructive but does not require consent; add an `explicit` action".to_owned(),
+            format!("the name `{long}` of the tool `{long}` is longer than 64 characters"),
         ]
     );
 }

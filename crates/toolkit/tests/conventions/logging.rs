@@ -153,7 +153,7 @@ fn a_failure_is_an_error_with_its_cause() {
         "docs_login",
         json!({"account": "a", "password": "wrong"}),
         &[
-            "ERROR failed error_type=internal_error error=the tool failed on the inside; its log says why \
+            "ERROR failed error_type=internal_error error=internal error in the tool; see its log \
          cause=invalid digit found in string",
             "span tool=login request_id=… outcome=internal_error",
         ],
@@ -172,7 +172,7 @@ fn a_failure_is_an_error_with_its_cause() {
         "docs_explode",
         json!({"words": "bang"}),
         &[
-            "ERROR failed error_type=internal_error error=the tool failed on the inside; its log says why \
+            "ERROR failed error_type=internal_error error=internal error in the tool; see its log \
          cause=panicked: boom: bang",
             "DEBUG outcome outcome=internal_error duration=…",
             "span tool=explode request_id=… outcome=internal_error",

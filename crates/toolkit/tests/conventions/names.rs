@@ -73,7 +73,7 @@ fn two_tools_of_one_name_make_no_server() {
         .err()
         .unwrap();
     assert_eq!(error, BuildError::DuplicateName { name: "a_plain_one".into() });
-    assert_eq!(error.to_string(), "two tools are served as `a_plain_one`");
+    assert_eq!(error.to_string(), "duplicate tool name `a_plain_one`");
 }
 
 #[test]
@@ -85,11 +85,8 @@ fn an_illegal_name_makes_no_server() {
         .build()
         .err()
         .unwrap();
-    assert_eq!(
-        error.to_string(),
-        format!("the tool `plain_one` would be served as `{long}_plain_one`, which is no legal name")
-    );
-    assert_eq!(error.hint(), "use letters, digits, `_` and `-`, at most 128 in all");
+    assert_eq!(error.to_string(), format!("invalid name `{long}_plain_one` for the tool `plain_one`"));
+    assert_eq!(error.hint(), "use at most 128 letters, digits, `_` and `-`");
 }
 
 #[test]
@@ -101,15 +98,15 @@ fn an_illegal_prefix_is_traced_to_where_it_came_from() {
     assert_eq!(
         error(Server::builder("a").prefix("b").environment([("MCP_TOOL_PREFIX", "a b")])),
         [
-            "the prefix `a b`, which the variable `MCP_TOOL_PREFIX` gives, cannot stand in a name",
-            "let the variable `MCP_TOOL_PREFIX` give letters, digits, `_` and `-`, or an empty text for no prefix",
+            "invalid prefix `a b` from the variable `MCP_TOOL_PREFIX`",
+            "use letters, digits, `_` and `-` in the variable `MCP_TOOL_PREFIX`, or an empty string for no prefix",
         ]
     );
     assert_eq!(
         error(Server::builder("a").prefix("b.c").environment::<&str, &str>([])),
         [
-            "the prefix `b.c`, which the server's builder gives, cannot stand in a name",
-            "let the server's builder give letters, digits, `_` and `-`, or an empty text for no prefix",
+            "invalid prefix `b.c` from the server's builder",
+            "use letters, digits, `_` and `-` in the server's builder, or an empty string for no prefix",
         ]
     );
 }

@@ -74,7 +74,7 @@ fn all_fields_are_written_in_their_order() {
             "error": "it was changed meanwhile",
             "error_type": "conflict",
             "message": "Somebody else was faster.",
-            "instruction": "Ask the user for which version to keep before you go on; do not make it up. Make no changes, neither \
+            "instruction": "Ask the user for which version to keep before you continue. Do not invent it. Make no changes, neither \
                             yourself nor with other tools, until the user asks for them.",
             "data": {"version": 3}
         }),
@@ -155,7 +155,7 @@ async fn fail(
     Outcome::ok(1)
 }
 
-/// Answer with a result of a value.
+/// FormReply with a result of a value.
 #[tool]
 async fn fallible(
     /// Whether to
@@ -167,7 +167,7 @@ async fn fallible(
     Ok(Document { title: "a".into(), size: Some(1) })
 }
 
-/// Answer with a result of an outcome.
+/// FormReply with a result of an outcome.
 #[tool]
 async fn both(
     /// Whether to
@@ -177,24 +177,24 @@ async fn both(
     Ok(Outcome::ok(()).with_message("done"))
 }
 
-/// Answer with a value.
+/// FormReply with a value.
 #[tool]
 async fn value(mut args: Document, _cx: &Context) -> Document {
     args.title.push('!');
     args
 }
 
-/// Answer with nothing.
+/// FormReply with nothing.
 #[tool]
 async fn nothing() {}
 
-/// Answer with a picture.
+/// FormReply with a picture.
 #[tool]
 async fn picture() -> ToolResult {
     ToolResult { content: Some(vec![Content::image("AAAA", "image/png")]), ..ToolResult::default() }
 }
 
-/// Answer with what JSON cannot say.
+/// FormReply with what JSON cannot say.
 #[tool]
 async fn unsayable() -> BTreeMap<Unsayable, u8> {
     BTreeMap::from([(Unsayable, 1)])
@@ -225,15 +225,15 @@ fn check_failure(way: &str, error_type: &str, error: &str) {
     assert!(!text.contains("hunter2") && !text.contains("secret"), "{text}");
 }
 
-const INSIDE: &str = "the tool failed on the inside; its log says why";
+const INSIDE: &str = "internal error in the tool; see its log";
 
 #[test]
 fn ordinary_errors_become_failures_that_leak_nothing() {
     check_failure("closure", "internal_error", INSIDE);
-    check_failure("missing", "not_found", "something the tool needs is not there");
+    check_failure("missing", "not_found", "a resource that the tool needs was not found");
     check_failure("parse", "internal_error", INSIDE);
     check_failure("boxed", "internal_error", INSIDE);
-    check_failure("anyhow", "timeout", "something the tool waited for took too long");
+    check_failure("anyhow", "timeout", "an operation of the tool timed out");
     check_failure("text", "internal_error", INSIDE);
     check_failure("panic", "internal_error", INSIDE);
 }

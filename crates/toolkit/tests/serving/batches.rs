@@ -39,7 +39,7 @@ async fn a_batch_on_a_stream_is_answered_with_one() {
     assert_eq!(client.next().await["error"]["message"], "the batch is empty");
     client.send(json!(vec![initialized(); 1000])).await;
     let refused = client.next().await["error"]["message"].clone();
-    assert_eq!(refused, "the batch has 1000 messages, more than 256");
+    assert_eq!(refused, "the batch has 1000 messages; the limit is 256");
     assert_eq!(client.ask(echo(4, "c")).await["result"]["content"][0]["text"], "c");
 }
 
@@ -93,7 +93,7 @@ async fn a_batch_over_http_is_answered_on_one_stream() {
 #[tokio::test]
 async fn a_batch_takes_as_many_places_as_it_has_messages() {
     let mut options = HttpOptions::default();
-    options.most_requests = 2;
+    options.max_requests = 2;
     let http = Http::serve(fixture::server(), options).await;
     let session = session_of(&answered(http.post(&initialize("2025-03-26"))).await);
     let post = |batch: &Value| http.post(batch).header("mcp-session-id", &session);

@@ -58,7 +58,7 @@ async fn allowed_pages_and_hosts_are_the_ones_that_are_named() {
 #[tokio::test]
 async fn bodies_that_are_too_large_are_refused() {
     let mut options = HttpOptions::default();
-    options.largest_body = 1000;
+    options.max_body_bytes = 1000;
     let http = Http::serve(fixture::server(), options).await;
     let large = json!({"name": "echo", "arguments": {"text": "a".repeat(1000)}});
     let refused = answered(http.modern("tools/call", large.clone())).await;
@@ -110,8 +110,8 @@ async fn sessions_that_are_not_there_are_not_found() {
 #[tokio::test]
 async fn half_a_request_does_not_hold_the_server() {
     let mut options = HttpOptions::default();
-    options.read_within = Duration::from_millis(300);
-    options.most_requests = 1;
+    options.read_timeout = Duration::from_millis(300);
+    options.max_requests = 1;
     let http = Http::serve(fixture::server(), options).await;
     let head = "POST /mcp HTTP/1.1\r\nhost: localhost\r\naccept: application/json, text/event-stream\r\n";
     let half_a_body = format!("{head}content-type: application/json\r\ncontent-length: 100\r\n\r\n{{\"json");
@@ -137,7 +137,7 @@ async fn a_client_that_vanishes_cancels_its_call() {
 async fn in_a_session_a_lost_connection_cancels_nothing_and_a_word_does() {
     let mut waiting = Waiting::new();
     let mut options = HttpOptions::default();
-    options.most_requests = 2;
+    options.max_requests = 2;
     let http = Http::serve(waiting.server(), options).await;
     let session = session_of(&http.open().await);
     let call = request(1, "tools/call", json!({"name": "wait"}));
@@ -164,7 +164,7 @@ async fn in_a_session_a_lost_connection_cancels_nothing_and_a_word_does() {
 #[tokio::test]
 async fn a_body_that_is_too_large_is_read_to_its_end_before_it_is_refused() {
     let mut options = HttpOptions::default();
-    options.largest_body = 1024;
+    options.max_body_bytes = 1024;
     let http = Http::serve(fixture::server(), options).await;
     let large = "x".repeat(8 * 1024 * 1024);
     let announced = answered(http.post(&json!(null)).body(large.clone())).await;

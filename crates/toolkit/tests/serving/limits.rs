@@ -12,7 +12,7 @@ use crate::support::{Http, Waiting, answered, request, session_of, soon};
 #[tokio::test]
 async fn what_is_over_the_limit_is_told_to_come_back() {
     let mut options = HttpOptions::default();
-    options.most_requests = 1;
+    options.max_requests = 1;
     let mut waiting = Waiting::new();
     let http = Http::serve(waiting.server(), options).await;
     let first = tokio::spawn(http.call("wait").send());
@@ -30,7 +30,7 @@ async fn what_is_over_the_limit_is_told_to_come_back() {
 #[tokio::test]
 async fn there_are_only_so_many_sessions() {
     let mut options = HttpOptions::default();
-    options.most_sessions = 1;
+    options.max_sessions = 1;
     let http = Http::serve(fixture::server(), options).await;
     let first = http.open().await;
     assert_eq!(first.status, 200);

@@ -10,7 +10,7 @@ async fn serve() -> Http {
     let mut options = HttpOptions::default();
     options.sessions = false;
     // Nobody opens one, so there need be no room for any.
-    options.most_sessions = 0;
+    options.max_sessions = 0;
     Http::serve(fixture::server(), options).await
 }
 

@@ -83,7 +83,7 @@ async fn unknown_things_are_refused_and_named() {
     let argument = client.ask(request(3, "prompts/get", json!({"name": "test_prompt_with_arguments"}))).await;
     assert_eq!(
         argument["error"]["message"],
-        "the prompt `test_prompt_with_arguments` needs `arg1` and `arg2`"
+        "the prompt `test_prompt_with_arguments` requires `arg1` and `arg2`"
     );
     let resource = client.ask(request(4, "resources/read", json!({"uri": "none://"}))).await;
     assert_eq!(resource["error"]["code"], -32002);
@@ -206,7 +206,7 @@ async fn questions_are_requests_in_the_older_era() {
     assert_eq!(answer["result"]["content"][0]["text"], "Hello, Oslo!");
     // This client says nothing of a model.
     let answer = client.ask(call(2, "test_missing_capability")).await;
-    let expected = "the client cannot do `sampling/createMessage`";
+    let expected = "the client does not support `sampling/createMessage`";
     assert_eq!(answer["result"]["content"][0]["text"], expected);
 }
 

@@ -83,7 +83,7 @@ pub(crate) struct Http {
     pub(crate) client: reqwest::Client,
 }
 
-pub(crate) struct Answered {
+pub(crate) struct CompletedCall {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
     /// The last message, however it came.
@@ -122,7 +122,7 @@ impl Http {
     }
 
     /// Opens a session of the older era.
-    pub(crate) async fn open(&self) -> Answered {
+    pub(crate) async fn open(&self) -> CompletedCall {
         answered(self.post(&initialize("2025-11-25"))).await
     }
 
@@ -131,7 +131,7 @@ impl Http {
     }
 }
 
-pub(crate) async fn answered(request: reqwest::RequestBuilder) -> Answered {
+pub(crate) async fn answered(request: reqwest::RequestBuilder) -> CompletedCall {
     let response = soon(request.send()).await.unwrap();
     let (status, headers) = (response.status().as_u16(), response.headers().clone());
     let text = soon(response.text()).await.unwrap();
@@ -141,10 +141,10 @@ pub(crate) async fn answered(request: reqwest::RequestBuilder) -> Answered {
         false => text.as_str(),
     };
     let body = serde_json::from_str(last).unwrap_or_else(|_| Value::String(text.clone()));
-    Answered { status, headers, body }
+    CompletedCall { status, headers, body }
 }
 
-pub(crate) fn session_of(answered: &Answered) -> String {
+pub(crate) fn session_of(answered: &CompletedCall) -> String {
     answered.headers["mcp-session-id"].to_str().unwrap().to_owned()
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::{Notify, mpsc};
 use toolwire_contract::{Progress, Tool, ToolResult};
 use toolwire_toolkit::{
-    Answer, Context, Form, Handler, HttpOptions, Outcome, Registered, Server, TaskOptions, TaskStart,
+    Context, Form, FormReply, Handler, HttpOptions, Outcome, Registered, Server, TaskOptions, TaskStart,
     TaskSupport, in_process, tool,
 };
 
@@ -146,7 +146,7 @@ async fn choose(cx: &Context) -> Outcome<String> {
     let mut chosen = Vec::new();
     for _ in 0..2 {
         let form = Form::Fields { message: "Which colour?".to_owned(), schema: schema.clone() };
-        if let Answer::Accepted(fields) = cx.client.elicit_as("colour", form).await? {
+        if let FormReply::Accepted(fields) = cx.client.elicit_as("colour", form).await? {
             chosen.push(fields["colour"].as_str().unwrap_or_default().to_owned());
         }
     }
@@ -190,7 +190,7 @@ async fn cancelling_drops_the_future_of_the_tool() {
 async fn a_task_expires_whether_it_runs_or_has_ended() {
     let mut options = TaskOptions::default();
     options.lifetime = Duration::from_secs(1);
-    options.most = 1;
+    options.max_tasks = 1;
     let mut tested = Tested::serve(AT_ONCE, options, HttpOptions::default()).await;
     let running = tested.start().await;
     tested.hear("started").await;
@@ -217,7 +217,7 @@ async fn a_task_expires_whether_it_runs_or_has_ended() {
 #[tokio::test]
 async fn above_the_cap_a_call_stays_a_call_or_is_refused() {
     let mut options = TaskOptions::default();
-    options.most = 1;
+    options.max_tasks = 1;
     let mut tested = Tested::serve(AT_ONCE, options, HttpOptions::default()).await;
     let first = tested.start().await;
     tested.hear("started").await;
@@ -237,7 +237,7 @@ async fn above_the_cap_a_call_stays_a_call_or_is_refused() {
 #[tokio::test]
 async fn a_result_without_room_makes_the_task_fail() {
     let mut options = TaskOptions::default();
-    options.most_bytes = 10;
+    options.max_result_bytes = 10;
     let tested = Tested::serve(AT_ONCE, options, HttpOptions::default()).await;
     tested.may_end.notify_one();
     let id = tested.start().await;
@@ -272,7 +272,7 @@ async fn questions_wait_beside_the_task_under_keys_of_their_own() {
 #[tokio::test]
 async fn a_task_takes_no_place_among_the_requests() {
     let mut options = HttpOptions::default();
-    options.most_requests = 1;
+    options.max_requests = 1;
     for start in [TaskStart::AtOnce, TaskStart::WhenTold] {
         let support = TaskSupport { is_required: true, start };
         let mut tested = Tested::serve(support, TaskOptions::default(), options.clone()).await;

@@ -1,7 +1,8 @@
-//! Answers as the JSON they are, put in below the SDK's types.
+//! Raw JSON responses, inserted below the SDK's types.
 //!
-//! The handler gives the SDK a stand-in and lays the answer itself under the id of the request. Where messages leave,
-//! the stand-in is exchanged for it: on streams and in sessions by [`Exchanging`], in single HTTP answers by `http`.
+//! The handler returns a placeholder to the SDK and stores the real response under the id of the request. The
+//! placeholder is replaced when the message is sent: on streams and in sessions by [`RawResponseTransport`],
+//! in single HTTP responses by `response_body`.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,22 +17,22 @@ use rmcp::{ErrorData, RoleServer};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-/// In the range that JSON-RPC leaves to servers.
+/// In the range that JSON-RPC reserves for servers.
 const SHUTTING_DOWN: ErrorCode = ErrorCode(-32000);
 
-/// The answers of one connection that wait to leave.
+/// The unsent responses of one connection.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Answers(Arc<Mutex<HashMap<RequestId, Value>>>);
+pub(super) struct RawResponses(Arc<Mutex<HashMap<RequestId, Value>>>);
 
-impl Answers {
-    /// Where the answer to a request is laid: by the connection, or by its own place.
-    pub(super) fn of(context: &RequestContext<RoleServer>) -> Option<&Answers> {
+impl RawResponses {
+    /// Returns the store for the response to a request: that of the connection, or that of the HTTP request.
+    pub(super) fn of(context: &RequestContext<RoleServer>) -> Option<&RawResponses> {
         let parts = context.extensions.get::<http::request::Parts>();
-        let of_request = || parts.and_then(|parts| parts.extensions.get::<Answers>());
-        context.extensions.get::<Answers>().or_else(of_request)
+        let of_request = || parts.and_then(|parts| parts.extensions.get::<RawResponses>());
+        context.extensions.get::<RawResponses>().or_else(of_request)
     }
 
-    pub(super) fn lay(&self, id: RequestId, answer: Map<String, Value>) {
+    pub(super) fn put(&self, id: RequestId, answer: Map<String, Value>) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id, Value::Object(answer));
     }
 
@@ -43,8 +44,8 @@ impl Answers {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
-    /// Exchanges the stand-in in a message that is JSON text already; `None` when there is nothing to exchange.
-    pub(super) fn exchange_in_text(&self, message: &[u8]) -> Option<Vec<u8>> {
+    /// Replaces the placeholder in a serialized message; `None` if there is nothing to replace.
+    pub(super) fn replace_in_text(&self, message: &[u8]) -> Option<Vec<u8>> {
         let mut message: Map<String, Value> = serde_json::from_slice(message).ok()?;
         let id: RequestId = serde_json::from_value(message.get("id")?.clone()).ok()?;
         let result = message.get_mut("result")?;
@@ -53,30 +54,30 @@ impl Answers {
     }
 }
 
-/// How a transport is closed: step by step.
+/// The steps of closing a transport.
 #[derive(Clone, Default)]
 pub(super) struct Closing {
-    /// Refuses new requests. Answers to our questions still come in, so that calls in flight can finish.
+    /// Rejects new requests. Replies to our questions are still accepted, so that running calls can finish.
     pub(super) requests: CancellationToken,
-    /// Ends the reading; what is being answered still leaves.
+    /// Stops reading; pending responses are still sent.
     pub(super) reading: CancellationToken,
 }
 
-/// A transport that exchanges stand-ins for answers, and that can be closed from outside.
-pub(super) struct Exchanging<T> {
+/// A transport that replaces placeholders by raw responses and can be closed from outside.
+pub(super) struct RawResponseTransport<T> {
     inner: T,
-    answers: Answers,
+    responses: RawResponses,
     closing: Closing,
     is_opened: bool,
 }
 
-impl<T> Exchanging<T> {
-    pub(super) fn new(inner: T, closing: Closing) -> Exchanging<T> {
-        Exchanging { inner, answers: Answers::default(), closing, is_opened: false }
+impl<T> RawResponseTransport<T> {
+    pub(super) fn new(inner: T, closing: Closing) -> RawResponseTransport<T> {
+        RawResponseTransport { inner, responses: RawResponses::default(), closing, is_opened: false }
     }
 }
 
-impl<T: Transport<RoleServer>> Transport<RoleServer> for Exchanging<T> {
+impl<T: Transport<RoleServer>> Transport<RoleServer> for RawResponseTransport<T> {
     type Error = T::Error;
 
     fn send(
@@ -84,7 +85,7 @@ impl<T: Transport<RoleServer>> Transport<RoleServer> for Exchanging<T> {
         mut message: ServerJsonRpcMessage,
     ) -> impl Future<Output = Result<(), T::Error>> + Send + 'static {
         if let JsonRpcMessage::Response(response) = &mut message
-            && let Some(answer) = self.answers.take(&response.id)
+            && let Some(answer) = self.responses.take(&response.id)
         {
             response.result = ServerResult::CustomResult(CustomResult::new(answer));
         }
@@ -107,10 +108,10 @@ impl<T: Transport<RoleServer>> Transport<RoleServer> for Exchanging<T> {
                 }
                 JsonRpcMessage::Request(request) => {
                     self.is_opened = true;
-                    request.request.extensions_mut().insert(self.answers.clone());
+                    request.request.extensions_mut().insert(self.responses.clone());
                     return Some(message);
                 }
-                // The SDK gives a connection up that begins with anything but a request.
+                // The SDK closes a connection that does not begin with a request.
                 _ if !self.is_opened => (),
                 _ => return Some(message),
             }

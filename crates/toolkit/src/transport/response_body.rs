@@ -1,4 +1,4 @@
-//! What leaves over HTTP: the answers themselves in place of the SDK's stand-ins, counted until their last byte is gone.
+//! HTTP response bodies: inserts raw responses and counts a request until its last byte is sent.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -12,36 +12,40 @@ use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::http::Answer;
-use super::raw::Answers;
+use super::http::HttpResponse;
+use super::raw_responses::RawResponses;
 
-/// The response with its answers exchanged, and counted until its last byte has left.
-pub(super) async fn guarded(response: Answer, answers: Answers, permit: Arc<OwnedSemaphorePermit>) -> Answer {
+/// Inserts the raw responses and holds the permit until the last byte is sent.
+pub(super) async fn finish_response(
+    response: HttpResponse,
+    responses: RawResponses,
+    permit: Arc<OwnedSemaphorePermit>,
+) -> HttpResponse {
     let (mut parts, body) = response.into_parts();
     let is_stream = parts
         .headers
         .get(header::CONTENT_TYPE)
         .is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
-    let inner = if is_stream || answers.is_empty() {
+    let inner = if is_stream || responses.is_empty() {
         body
     } else {
         let Ok(whole) = body.collect().await;
         let whole = whole.to_bytes();
-        let exchanged = answers.exchange_in_text(&whole).map_or(whole, Bytes::from);
+        let replaced = responses.replace_in_text(&whole).map_or(whole, Bytes::from);
         parts.headers.remove(header::CONTENT_LENGTH);
-        Full::new(exchanged).boxed()
+        Full::new(replaced).boxed()
     };
-    let answers = is_stream.then_some(answers);
-    Response::from_parts(parts, Guarded { inner, answers, _permit: permit }.boxed())
+    let responses = is_stream.then_some(responses);
+    Response::from_parts(parts, CountedBody { inner, responses, _permit: permit }.boxed())
 }
 
-struct Guarded {
+struct CountedBody {
     inner: BoxBody<Bytes, Infallible>,
-    answers: Option<Answers>,
+    responses: Option<RawResponses>,
     _permit: Arc<OwnedSemaphorePermit>,
 }
 
-impl Body for Guarded {
+impl Body for CountedBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -50,13 +54,13 @@ impl Body for Guarded {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let polled = Pin::new(&mut self.inner).poll_frame(context);
-        let Some(answers) = self.answers.as_ref().filter(|answers| !answers.is_empty()) else {
+        let Some(responses) = self.responses.as_ref().filter(|responses| !responses.is_empty()) else {
             return polled;
         };
         polled.map(|frame| {
             frame.map(|Ok(frame)| {
                 Ok(match frame.into_data() {
-                    Ok(data) => Frame::data(exchange_in_event(answers, data)),
+                    Ok(data) => Frame::data(replace_in_event(responses, data)),
                     Err(other) => other,
                 })
             })
@@ -72,20 +76,20 @@ impl Body for Guarded {
     }
 }
 
-/// The SDK writes one event per frame, and its data in one line.
-fn exchange_in_event(answers: &Answers, event: Bytes) -> Bytes {
+/// Replaces the placeholder in an event. The SDK writes one event per frame, with its data in one line.
+fn replace_in_event(responses: &RawResponses, event: Bytes) -> Bytes {
     const DATA: &[u8] = b"data: ";
-    let mut exchanged = Vec::new();
+    let mut replaced = Vec::new();
     for line in event.split_inclusive(|byte| *byte == b'\n') {
-        let found = line.strip_prefix(DATA).and_then(|data| answers.exchange_in_text(data));
+        let found = line.strip_prefix(DATA).and_then(|data| responses.replace_in_text(data));
         match found {
             Some(data) => {
-                exchanged.extend_from_slice(DATA);
-                exchanged.extend_from_slice(&data);
-                exchanged.push(b'\n');
+                replaced.extend_from_slice(DATA);
+                replaced.extend_from_slice(&data);
+                replaced.push(b'\n');
             }
-            None => exchanged.extend_from_slice(line),
+            None => replaced.extend_from_slice(line),
         }
     }
-    Bytes::from(exchanged)
+    Bytes::from(replaced)
 }
