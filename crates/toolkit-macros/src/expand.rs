@@ -144,7 +144,7 @@ fn call(
 ) -> TokenStream {
     let (visibility, written) = (&function.vis, &returns.written);
     let inner_signature = parameters.inner_signature();
-    let doc = "The function that the tool runs, without its checks and its log.";
+    let doc = "Runs the function directly, without validation and logging.";
     if !returns.is_outcome() {
         let body = &function.block;
         return quote! {

@@ -1,4 +1,4 @@
-//! What a running tool knows of its call.
+//! The context of a tool call.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;

@@ -115,7 +115,7 @@ impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for Failure {
             next = here.source();
         }
         let failure = match known {
-            Some((error_type, words)) => Failure::new(error_type, words),
+            Some((error_type, text)) => Failure::new(error_type, text),
             None => Failure::internal(),
         };
         failure.caused_by(error)

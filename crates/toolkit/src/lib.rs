@@ -20,7 +20,7 @@ mod as_toolbox;
 mod changes;
 mod client;
 mod context;
-mod guard; // what every call goes through
+mod guard; // logging, validation and panic handling of calls
 mod handler;
 mod offers;
 mod prompts;
@@ -28,7 +28,7 @@ mod resources;
 mod server;
 mod tasks;
 mod transport;
-mod wire; // ours ⇄ the SDK's
+mod wire; // conversions to and from the SDK's types
 
 #[doc(hidden)]
 pub mod macro_support;

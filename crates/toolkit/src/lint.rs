@@ -134,11 +134,14 @@ fn fields(schema: &Value, root: &Value, path: &str, problems: &mut Vec<LintProbl
     let properties = schema.get("properties").and_then(Value::as_object);
     for (name, property) in properties.into_iter().flatten() {
         let argument = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-        let has_words = |schema: &Value| {
-            schema.get("description").and_then(Value::as_str).is_some_and(|words| !words.trim().is_empty())
+        let has_description = |schema: &Value| {
+            schema.get("description").and_then(Value::as_str).is_some_and(|text| !text.trim().is_empty())
         };
         // A tag or a constant needs no description.
-        if !has_words(property) && !has_words(resolve(property, root)) && property.get("const").is_none() {
+        if !has_description(property)
+            && !has_description(resolve(property, root))
+            && property.get("const").is_none()
+        {
             problems.push(LintProblem::NoArgumentDescription { argument: argument.clone() });
         }
         fields(property, root, &argument, problems);

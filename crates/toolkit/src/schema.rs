@@ -38,9 +38,9 @@ pub fn arguments<T: JsonSchema + DeserializeOwned>() -> Arguments {
     let hidden_defaults = tidy::hidden_defaults(&schema);
     tidy::arguments(&mut schema, true);
     let (mut served, mut checked) = (schema.clone(), schema);
-    flatten::to_fields(&mut served);
-    limits::to_words(&mut served);
-    limits::to_bounds(&mut checked);
+    flatten::flatten_alternatives(&mut served);
+    limits::describe_limits(&mut served);
+    limits::add_bounds(&mut checked);
     tidy::formats(&mut served);
     tidy::formats(&mut checked);
     Arguments { served, checked, aliases, hidden_defaults }

@@ -1,6 +1,6 @@
 //! Violations of a tool's schema, as clients read them.
 //!
-//! Their messages never quote what was sent: it may be secret, and the model knows it.
+//! Their messages never quote the value, because it may be secret.
 
 use serde::Serialize;
 

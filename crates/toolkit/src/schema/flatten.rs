@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::walk::each;
 
 /// Flattens the alternatives of objects, if all alternatives are objects.
-pub(super) fn to_fields(schema: &mut Value) {
+pub(super) fn flatten_alternatives(schema: &mut Value) {
     each(schema, &mut |schema| {
         let Some(object) = schema.as_object_mut() else { return };
         if object.get("type").is_none_or(|kind| kind != "object") {
@@ -17,7 +17,7 @@ pub(super) fn to_fields(schema: &mut Value) {
         }
         let choices = take_choices(object);
         for choice in choices {
-            spread(object, &choice);
+            flatten_choice(object, &choice);
         }
     });
 }
@@ -66,7 +66,7 @@ struct Field {
     places: Vec<(usize, bool)>,
 }
 
-fn spread(object: &mut Map<String, Value>, alternatives: &[Value]) {
+fn flatten_choice(object: &mut Map<String, Value>, alternatives: &[Value]) {
     let mut fields: Vec<Field> = Vec::new();
     for (place, alternative) in alternatives.iter().enumerate() {
         let properties = alternative.get("properties").and_then(Value::as_object);
@@ -126,19 +126,19 @@ fn list(value: Option<&Value>) -> Vec<Value> {
 /// Returns the schema of the tag field, with the descriptions of the alternatives.
 fn tag_schema(tag: &Field, alternatives: &[Value]) -> Value {
     let names: Vec<&Value> = tag.schemas.iter().filter_map(|schema| schema.get("const")).collect();
-    let words = names.iter().zip(alternatives).map(|(name, alternative)| {
+    let text = names.iter().zip(alternatives).map(|(name, alternative)| {
         let name = name.as_str().unwrap_or_default();
         match alternative.get("description").and_then(Value::as_str) {
-            Some(words) => format!("`{name}`: {}", words.trim_end_matches('.')),
+            Some(text) => format!("`{name}`: {}", text.trim_end_matches('.')),
             None => format!("`{name}`"),
         }
     });
     let is_described = alternatives.iter().any(|alternative| alternative.get("description").is_some());
-    let words = match is_described {
-        true => words.collect::<Vec<_>>().join("\n"),
+    let text = match is_described {
+        true => text.collect::<Vec<_>>().join("\n"),
         false => "Selects which of the other arguments apply".to_owned(),
     };
-    json!({"type": "string", "enum": names, "description": words})
+    json!({"type": "string", "enum": names, "description": text})
 }
 
 fn field_schema(field: &Field, tag: Option<&Field>, alternatives: usize) -> Value {
@@ -150,7 +150,7 @@ fn field_schema(field: &Field, tag: Option<&Field>, alternatives: usize) -> Valu
         return schema;
     }
     let is_needed = field.places.iter().all(|(_, needed)| *needed);
-    let words = match tag {
+    let text = match tag {
         Some(tag) => {
             let names: Vec<String> = field
                 .places
@@ -169,8 +169,8 @@ fn field_schema(field: &Field, tag: Option<&Field>, alternatives: usize) -> Valu
     };
     if let Some(fields) = schema.as_object_mut() {
         let description = match fields.get("description").and_then(Value::as_str) {
-            Some(own) => format!("{}. {words}", own.trim_end().trim_end_matches('.')),
-            None => words,
+            Some(own) => format!("{}. {text}", own.trim_end().trim_end_matches('.')),
+            None => text,
         };
         fields.insert("description".to_owned(), description.into());
     }

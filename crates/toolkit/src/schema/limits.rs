@@ -5,24 +5,24 @@ use serde_json::{Map, Value};
 use super::walk::each;
 
 /// Moves limits into the descriptions.
-pub(super) fn to_words(schema: &mut Value) {
+pub(super) fn describe_limits(schema: &mut Value) {
     each(schema, &mut |schema| {
         let Some(fields) = schema.as_object_mut() else { return };
         // A tuple needs its number of items.
         if fields.contains_key("prefixItems") {
             return;
         }
-        let words: Vec<String> = LIMITS
+        let texts: Vec<String> = LIMITS
             .iter()
-            .filter_map(|(keyword, say)| {
+            .filter_map(|(keyword, describe)| {
                 let limit = fields.shift_remove(*keyword)?;
-                (limit != false).then(|| say(&limit))
+                (limit != false).then(|| describe(&limit))
             })
             .collect();
-        if words.is_empty() {
+        if texts.is_empty() {
             return;
         }
-        let mut sentence = words.join(", ");
+        let mut sentence = texts.join(", ");
         if let Some(first) = sentence.get(..1).map(str::to_uppercase) {
             sentence.replace_range(..1, &first);
         }
@@ -34,9 +34,9 @@ pub(super) fn to_words(schema: &mut Value) {
     });
 }
 
-type Say = fn(&Value) -> String;
+type DescribeLimit = fn(&Value) -> String;
 
-const LIMITS: [(&str, Say); 12] = [
+const LIMITS: [(&str, DescribeLimit); 12] = [
     ("minimum", |limit| format!("at least {limit}")),
     ("exclusiveMinimum", |limit| format!("more than {limit}")),
     ("maximum", |limit| format!("at most {limit}")),
@@ -62,7 +62,7 @@ pub(crate) fn counted(number: &Value, thing: &str) -> String {
 
 /// Adds limits of the Rust types to the checked schema: the ranges of integers, and that composed objects
 /// allow no other properties.
-pub(super) fn to_bounds(schema: &mut Value) {
+pub(super) fn add_bounds(schema: &mut Value) {
     each(schema, &mut |schema| {
         let Some(fields) = schema.as_object_mut() else { return };
         if let Some((least, most)) = fields.get("format").and_then(Value::as_str).and_then(range) {
@@ -71,13 +71,13 @@ pub(super) fn to_bounds(schema: &mut Value) {
         }
         let is_in_parts = fields.contains_key("properties")
             && ["allOf", "anyOf", "oneOf"].iter().any(|key| fields.contains_key(*key));
-        if is_in_parts && is_silent(fields) {
+        if is_in_parts && allows_other_properties_by_default(fields) {
             fields.insert("unevaluatedProperties".to_owned(), false.into());
         }
     });
 }
 
-fn is_silent(fields: &Map<String, Value>) -> bool {
+fn allows_other_properties_by_default(fields: &Map<String, Value>) -> bool {
     !["additionalProperties", "unevaluatedProperties", "patternProperties"]
         .iter()
         .any(|key| fields.contains_key(*key))

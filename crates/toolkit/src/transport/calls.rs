@@ -48,8 +48,8 @@ impl Connection {
         let Some(support) = support else {
             let context = Arc::new(context);
             let mut running = self.start_call(&context, input_responses, request_state.as_deref(), &bound)?;
-            let ours = running.context();
-            let end = running.run(self.shared.server.call(&name, arguments, &ours)).await;
+            let tool_context = running.context();
+            let end = running.run(self.shared.server.call(&name, arguments, &tool_context)).await;
             return self.respond_to_end(&context, &running, &bound, end, |result| {
                 final_result(&name, result, running.lacking(), running.is_modern())
             });
@@ -66,12 +66,13 @@ impl Connection {
 
     /// Returns a call that can continue without its request.
     fn work(&self, running: &RunningCall, name: &str, arguments: Option<Map<String, Value>>) -> Work {
-        let (shared, caller, ours) = (self.shared.clone(), running.caller().clone(), running.context());
+        let (shared, caller, tool_context) =
+            (self.shared.clone(), running.caller().clone(), running.context());
         let name = name.to_owned();
         let counted = shared.answering.token();
         Box::pin(async move {
             let _counted = counted;
-            let call = shared.server.call(&name, arguments, &ours);
+            let call = shared.server.call(&name, arguments, &tool_context);
             let result = AssertUnwindSafe(call).catch_unwind().await.map_err(|_| panicked())?;
             let result = final_result(&name, result, caller.lacking(), true)?;
             Ok(wire::result_in_task(match result.needs_input() {

@@ -32,8 +32,8 @@ impl ServerHandler for Connection {
     ) -> Result<CustomResult, ErrorData> {
         let method = request.method;
         if WITH_PARAMETERS.contains(&method.as_str()) {
-            let words = format!("invalid parameters for `{method}`");
-            return Err(ErrorData::invalid_params(words, None));
+            let message = format!("invalid parameters for `{method}`");
+            return Err(ErrorData::invalid_params(message, None));
         }
         Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method, None))
     }

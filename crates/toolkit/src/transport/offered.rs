@@ -60,8 +60,8 @@ impl Connection {
         }
         let bound = RequestBinding { method: "prompts/get", name: &name, arguments: arguments.as_ref() };
         let mut running = self.start_call(&context, input_responses, request_state.as_deref(), &bound)?;
-        let ours = running.context();
-        let answer = match running.run(handler.get(given, &ours)).await {
+        let tool_context = running.context();
+        let answer = match running.run(handler.get(given, &tool_context)).await {
             CallEnd::Done(Ok(prompted)) => prompted.into_json(),
             CallEnd::Done(Err(error)) => {
                 let lacking = running.lacking().filter(|_| is_modern(&context));
@@ -120,10 +120,10 @@ impl Connection {
         let ReadResourceRequestParams { uri, input_responses, request_state, .. } = request;
         let bound = RequestBinding { method: "resources/read", name: &uri, arguments: None };
         let mut running = self.start_call(&context, input_responses, request_state.as_deref(), &bound)?;
-        let ours = running.context();
+        let tool_context = running.context();
         let read = async {
             for resources in &self.shared.server.offers.resources {
-                if let Some(contents) = resources.read(&uri, &ours).await? {
+                if let Some(contents) = resources.read(&uri, &tool_context).await? {
                     return Ok(Some(contents));
                 }
             }

@@ -1,4 +1,4 @@
-//! What all connections of a served server share.
+//! State shared by all connections of a server.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::changes::Changes;
 use crate::server::Server;
 use crate::wire;
 
-/// What all connections of a served server share.
+/// State shared by all connections of a server.
 pub(crate) struct Shared {
     pub(super) server: Server,
     pub(super) info: ServerConfig,
