@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_are_summed_up_after_the_author_s_words() {
+    fn arguments_are_summarized_after_the_doc_comment() {
         let schema = json!({
             "type": "object",
             "properties": {

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_hidden_wherever_they_stand() {
+    fn secrets_are_redacted_at_any_depth() {
         check(
             json!({"user": "u", "token": "t", "rest": {"a": 1}}),
             json!({"user": "u", "token": "…", "rest": {"a": 1}}),
@@ -220,13 +220,13 @@ mod tests {
     }
 
     #[test]
-    fn what_the_schema_does_not_know_is_hidden_with_them() {
+    fn unknown_values_are_redacted() {
         check(json!({"tokn": "t", "user": ["u"]}), json!({"tokn": "…", "user": ["…"]}));
         check(json!({"login": "{\"password\":\"p\"}"}), json!({"login": "…"}));
     }
 
     #[test]
-    fn a_text_that_quotes_a_secret_hides_it() {
+    fn secrets_are_redacted_in_texts() {
         let schema = json!({"type": "object", "properties": {
             "user": {"type": "string"},
             "key": {"type": "object", "writeOnly": true},
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_never_written() {
+    fn a_secret_is_never_serialized() {
         let secret = Secret::new("hunter2");
         assert_eq!(format!("{secret:?}"), "…");
         assert_eq!(json!(secret), json!("…"));

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_loses_nothing_takes_the_type() {
+    fn only_lossless_results_are_typed() {
         let text = json!({"type": "text", "text": "a"});
         let image = json!({"type": "image", "data": "AA==", "mimeType": "image/png"});
         check(json!({"content": [text, image]}), true);
@@ -203,13 +203,13 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_that_is_no_object_is_listed_as_one() {
+    fn a_schema_that_is_not_an_object_is_listed_as_one() {
         let tool = Tool { name: "f".into(), input_schema: Some(json!(true)), ..Tool::default() };
         assert_eq!(listed_tool(&tool), json!({"name": "f", "inputSchema": {"type": "object"}}));
     }
 
     #[test]
-    fn answers_are_read_or_not_there() {
+    fn form_replies_are_parsed_or_rejected() {
         assert_eq!(form_reply(&json!({"action": "accept"})), Some(FormReply::Accepted(Map::new())));
         assert_eq!(form_reply(&json!({"action": "decline", "content": 5})), Some(FormReply::Declined));
         for wrong in [json!(12345), json!({"action": "accept", "content": 5}), json!({"action": "yes"})] {

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_is_found_beside_what_cannot_be_read() {
+    fn an_id_is_found_in_an_invalid_message() {
         check(br#"{"id":7,"method":"m","params":"\ud800"}"#, json!(7));
         check(b"{\"method\":\"m\",\"params\":\"\xff\",\"id\":\"a\"}", json!("a"));
         let deep = format!(r#"{{"params":{}{},"method":"m","id":7}}"#, "[".repeat(300), "]".repeat(300));
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_has_none() {
+    fn only_requests_have_an_id() {
         for text in ["", "nonsense", "[1]", r#"{"id":7,"result":"\ud800"}"#, r#"{"id":[7],"method":"m"}"#] {
             check(text.as_bytes(), Value::Null);
         }

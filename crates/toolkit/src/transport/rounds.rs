@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn the_second_round_knows_the_answers_of_both() {
+    fn later_rounds_know_all_replies() {
         let first = Rounds::new(None, None, b"a", &signature()).expect("there is no state");
         assert_eq!(first.ask(None, "m", &json!({}), text), None);
         let result = first.questions(b"a", &signature(), WEEK);
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_cannot_be_read_is_asked_for_again() {
+    fn an_invalid_reply_is_requested_again() {
         let given = BTreeMap::from([("1".to_owned(), json!(5))]);
         let rounds = Rounds::new(Some(given), None, b"a", &signature()).expect("there is no state");
         assert_eq!(rounds.ask(None, "m", &json!({}), text), None);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn state_of_others_is_refused() {
+    fn foreign_state_is_rejected() {
         let rounds = Rounds::new(None, None, b"a", &signature()).expect("there is no state");
         let result = rounds.questions(b"a", &signature(), WEEK);
         let state = result["requestState"].as_str().expect("state is text");

@@ -31,7 +31,7 @@ async fn shift(
 async fn look() {}
 
 #[test]
-fn a_description_is_the_author_s_words_and_the_arguments() {
+fn a_description_has_the_doc_comment_and_the_arguments() {
     let tools = list(&plain().tool(shift).tool(look).build().unwrap());
     assert_eq!(
         tools[0].description.as_deref().unwrap(),

@@ -239,7 +239,7 @@ fn every_definition_is_exact_or_rewritten_in_every_dialect() {
 }
 
 #[test]
-fn what_some_models_cannot_be_told_is_a_lint() {
+fn a_schema_that_some_models_cannot_express_is_a_lint() {
     let server = plain().tool(hard).tool(open).build().unwrap();
     let hard: Vec<(String, &str)> = lint(&server)
         .into_iter()

@@ -71,7 +71,7 @@ fn check_refused(arguments: Value, problem: &str, others: &[(&str, &str)]) {
 }
 
 #[test]
-fn without_the_word_nothing_runs() {
+fn a_call_without_consent_does_not_run() {
     check_refused(json!({"name": "a"}), "is missing", &[]);
     for wrong in [
         json!("delete_document"),
@@ -86,7 +86,7 @@ fn without_the_word_nothing_runs() {
 }
 
 #[test]
-fn what_else_is_wrong_is_said_with_it() {
+fn other_violations_are_reported_with_missing_consent() {
     check_refused(json!({}), "is missing", &[("name", r#"missing required property "name""#)]);
     check_refused(
         json!({"name": 1, "nam": "a", "explicit_action": "DELETE"}),
@@ -99,7 +99,7 @@ fn what_else_is_wrong_is_said_with_it() {
 }
 
 #[test]
-fn with_the_word_it_runs_and_its_arguments_are_checked() {
+fn a_call_with_consent_is_validated_and_runs() {
     let runs = Runs::default();
     let server = server(&runs);
     let given = |name: Value| json!({"name": name, "explicit_action": "DELETE_DOCUMENT"});
@@ -109,7 +109,7 @@ fn with_the_word_it_runs_and_its_arguments_are_checked() {
 }
 
 #[test]
-fn the_schema_asks_for_the_constant() {
+fn the_schema_requires_the_constant() {
     let tools = list(&server(&Runs::default()));
     assert_eq!(
         tools[0].input_schema.clone().unwrap(),
@@ -130,7 +130,7 @@ fn the_schema_asks_for_the_constant() {
 }
 
 #[test]
-fn annotations_follow_and_can_be_given() {
+fn annotations_are_derived_and_can_be_overridden() {
     let annotations: Vec<(String, Value)> = list(&server(&Runs::default()))
         .into_iter()
         .map(|tool| (tool.name, json!(tool.annotations)))
@@ -149,7 +149,7 @@ fn annotations_follow_and_can_be_given() {
 }
 
 #[test]
-fn the_word_cannot_be_an_argument_of_the_tool_s_own() {
+fn explicit_action_is_a_reserved_argument() {
     let error = plain().tool(reserved).build().err().unwrap();
     assert_eq!(error, BuildError::ReservedArgument { tool: "reserved".into() });
 }

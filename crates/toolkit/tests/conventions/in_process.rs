@@ -49,7 +49,7 @@ fn arguments_come_as_models_send_them() {
 }
 
 #[test]
-fn progress_is_passed_on() {
+fn progress_is_forwarded() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let sink = seen.clone();
     let options = CallOptions {
@@ -62,7 +62,7 @@ fn progress_is_passed_on() {
 }
 
 #[test]
-fn a_late_call_is_cancelled() {
+fn a_call_that_times_out_is_cancelled() {
     let heard = Heard::default();
     let server = plain().state(heard.clone()).tool(wait).build().unwrap();
     let limit = Duration::from_millis(1);

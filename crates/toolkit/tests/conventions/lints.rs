@@ -81,7 +81,7 @@ async fn kept(
 async fn a_tool_whose_name_is_longer_than_what_some_of_the_models_can_take() {}
 
 #[test]
-fn what_breaks_the_conventions_is_found() {
+fn all_problems_are_reported() {
     let server = plain()
         .tool(silent::silent)
         .tool(undescribed)

@@ -181,7 +181,7 @@ fn a_failure_is_an_error_with_its_cause() {
 }
 
 #[test]
-fn secrets_are_in_no_line() {
+fn secrets_are_not_logged() {
     let lines = logged(Level::TRACE, "docs_login", json!({"account": "a", "password": "hunter2"}));
     assert_eq!(lines[0], r#"TRACE called arguments={"account":"a","password":"…"}"#);
     let attempts = [
@@ -198,7 +198,7 @@ fn secrets_are_in_no_line() {
 }
 
 #[test]
-fn a_call_that_is_given_up_says_so() {
+fn a_cancelled_call_is_logged_as_cancelled() {
     check(
         Level::DEBUG,
         "docs_wait",
@@ -217,7 +217,7 @@ async fn ask(cx: &Context) -> Outcome<()> {
 
 /// In 2026-07-28 a question ends the call, which is no cancellation.
 #[test]
-fn a_call_that_asks_says_so() {
+fn a_call_with_questions_is_logged_as_input_required() {
     let server = Server::builder("docs").environment::<&str, &str>([]).tool(ask).build().unwrap();
     let log = Log { level: Level::DEBUG, lines: Arc::default() };
     let lines = log.lines.clone();

@@ -38,7 +38,7 @@ fn check(server: &str, variable: Option<&str>, builder: Option<&str>, expected: 
 }
 
 #[test]
-fn the_variable_stands_above_the_builder_and_the_builder_above_the_name() {
+fn the_variable_overrides_the_builder_and_the_builder_overrides_the_name() {
     let own = "own_own_one";
     let bare = "bare_one";
     check("docs", None, None, ["docs_plain_one", own, bare, "docs_renamed"]);
@@ -64,7 +64,7 @@ fn a_server_s_name_is_made_a_legal_prefix() {
 }
 
 #[test]
-fn two_tools_of_one_name_make_no_server() {
+fn duplicate_tool_names_are_rejected() {
     let error = Server::builder("a")
         .environment::<&str, &str>([])
         .tool(plain_one)
@@ -77,7 +77,7 @@ fn two_tools_of_one_name_make_no_server() {
 }
 
 #[test]
-fn an_illegal_name_makes_no_server() {
+fn an_illegal_name_is_rejected() {
     let long = "a".repeat(120);
     let error = Server::builder("a")
         .environment([("MCP_TOOL_PREFIX", long.as_str())])
@@ -112,7 +112,7 @@ fn an_illegal_prefix_is_traced_to_where_it_came_from() {
 }
 
 #[test]
-fn a_wrong_name_is_answered_with_the_nearest() {
+fn an_unknown_name_gets_suggestions() {
     let server = Server::builder("docs")
         .environment::<&str, &str>([])
         .tool(plain_one)

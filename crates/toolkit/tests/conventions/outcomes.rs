@@ -86,7 +86,7 @@ fn all_fields_are_written_in_their_order() {
 }
 
 #[test]
-fn the_common_instructions_have_words() {
+fn common_instructions_have_fixed_texts() {
     let words = [
         (Instruction::present_and_stop(), "Present this result"),
         (Instruction::suggest("a shorter title"), "Suggest to the user: a shorter title."),
@@ -239,7 +239,7 @@ fn ordinary_errors_become_failures_that_leak_nothing() {
 }
 
 #[test]
-fn what_is_said_on_purpose_is_said() {
+fn explicit_failures_are_reported() {
     check_failure("said", "no_number", "`x` is no number");
     check_failure("none", "nothing", "there is none");
     assert_eq!(
@@ -262,7 +262,7 @@ fn a_panic_is_one_failed_call() {
 }
 
 #[test]
-fn functions_may_return_other_things() {
+fn functions_can_return_other_types() {
     let server = server();
     let document = json!({"success": true, "value": {"title": "a", "size": 1}});
     assert_eq!(said(&server, "fallible", json!({"fail": false})), document);
@@ -280,7 +280,7 @@ fn functions_may_return_other_things() {
 }
 
 #[test]
-fn what_has_no_json_is_a_failure() {
+fn a_value_that_cannot_be_serialized_is_a_failure() {
     let server = plain().tool(unsayable).build().unwrap();
     assert_eq!(said(&server, "unsayable", json!({}))["error"], INSIDE);
 }
@@ -319,7 +319,7 @@ fn the_output_schema_is_generated_and_holds() {
 }
 
 #[test]
-fn the_function_stays_within_reach() {
+fn the_function_can_be_called_directly() {
     let outcome = crate::support::runtime().block_on(fail().call("early".to_owned()));
     assert_eq!(outcome, Outcome::ok(9));
     let document = Document { title: "c".into(), size: None };

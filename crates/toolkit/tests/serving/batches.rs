@@ -20,7 +20,7 @@ fn by_id(mut answers: Vec<Value>) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_batch_on_a_stream_is_answered_with_one() {
+async fn a_batch_on_a_stream_gets_a_batch_of_responses() {
     let (stream, _server) = in_process(fixture::server()).unwrap();
     let mut client = Lines::new(stream);
     client.open("2025-03-26").await;
@@ -44,7 +44,7 @@ async fn a_batch_on_a_stream_is_answered_with_one() {
 }
 
 #[tokio::test]
-async fn the_others_of_a_batch_do_not_wait_for_what_is_given_up() {
+async fn a_batch_does_not_wait_for_cancelled_requests() {
     let mut waiting = Waiting::new();
     let (stream, _server) = in_process(waiting.server()).unwrap();
     let mut client = Lines::new(stream);
@@ -63,7 +63,7 @@ async fn the_others_of_a_batch_do_not_wait_for_what_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_batch_over_http_is_answered_on_one_stream() {
+async fn a_batch_over_http_gets_one_stream_of_responses() {
     let http = Http::serve(fixture::server(), HttpOptions::default()).await;
     let session = session_of(&answered(http.post(&initialize("2025-03-26"))).await);
     let post = |batch: &Value| http.post(batch).header("mcp-session-id", &session);
@@ -91,7 +91,7 @@ async fn a_batch_over_http_is_answered_on_one_stream() {
 }
 
 #[tokio::test]
-async fn a_batch_takes_as_many_places_as_it_has_messages() {
+async fn each_message_of_a_batch_counts_as_a_request() {
     let mut options = HttpOptions::default();
     options.max_requests = 2;
     let http = Http::serve(fixture::server(), options).await;
@@ -103,7 +103,7 @@ async fn a_batch_takes_as_many_places_as_it_has_messages() {
 }
 
 #[tokio::test]
-async fn later_revisions_refuse_batches() {
+async fn later_revisions_reject_batches() {
     let (stream, _server) = in_process(fixture::server()).unwrap();
     let mut client = Lines::new(stream);
     client.open("2025-06-18").await;

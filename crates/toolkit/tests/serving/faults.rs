@@ -26,7 +26,7 @@ async fn raw(http: &Http, bytes: &str) -> String {
 }
 
 #[tokio::test]
-async fn strange_hosts_and_pages_are_refused() {
+async fn unknown_hosts_and_origins_are_rejected() {
     let http = Http::serve(fixture::server(), HttpOptions::default()).await;
     let list = || http.modern("tools/list", json!({}));
     for origin in ["http://evil.example", "https://localhost.evil.example", "null", "nonsense"] {
@@ -42,7 +42,7 @@ async fn strange_hosts_and_pages_are_refused() {
 }
 
 #[tokio::test]
-async fn allowed_pages_and_hosts_are_the_ones_that_are_named() {
+async fn listed_hosts_and_origins_are_allowed() {
     let mut options = HttpOptions::default();
     options.hosts = vec!["tools.example".to_owned()];
     options.origins = vec!["https://page.example:443".to_owned()];
@@ -56,7 +56,7 @@ async fn allowed_pages_and_hosts_are_the_ones_that_are_named() {
 }
 
 #[tokio::test]
-async fn bodies_that_are_too_large_are_refused() {
+async fn bodies_that_are_too_large_are_rejected() {
     let mut options = HttpOptions::default();
     options.max_body_bytes = 1000;
     let http = Http::serve(fixture::server(), options).await;
@@ -74,7 +74,7 @@ async fn bodies_that_are_too_large_are_refused() {
 }
 
 #[tokio::test]
-async fn garbage_is_answered_with_what_is_wrong() {
+async fn invalid_bodies_get_an_error() {
     let http = Http::serve(fixture::server(), HttpOptions::default()).await;
     for (body, code) in
         [("{\"half\":", -32700), ("", -32700), ("[]", -32600), ("{\"a\":1}", -32600), ("7", -32600)]
@@ -95,7 +95,7 @@ async fn garbage_is_answered_with_what_is_wrong() {
 }
 
 #[tokio::test]
-async fn sessions_that_are_not_there_are_not_found() {
+async fn unknown_sessions_are_not_found() {
     let http = Http::serve(fixture::server(), HttpOptions::default()).await;
     let ping = request(1, "ping", json!({}));
     assert_eq!(answered(http.in_session("nobody", &ping)).await.status, 404);
@@ -108,7 +108,7 @@ async fn sessions_that_are_not_there_are_not_found() {
 }
 
 #[tokio::test]
-async fn half_a_request_does_not_hold_the_server() {
+async fn an_incomplete_request_does_not_block_the_server() {
     let mut options = HttpOptions::default();
     options.read_timeout = Duration::from_millis(300);
     options.max_requests = 1;
@@ -124,7 +124,7 @@ async fn half_a_request_does_not_hold_the_server() {
 }
 
 #[tokio::test]
-async fn a_client_that_vanishes_cancels_its_call() {
+async fn a_disconnected_client_cancels_its_call() {
     let mut waiting = Waiting::new();
     let http = Http::serve(waiting.server(), HttpOptions::default()).await;
     let call = tokio::spawn(http.call("wait").send());
@@ -134,7 +134,7 @@ async fn a_client_that_vanishes_cancels_its_call() {
 }
 
 #[tokio::test]
-async fn in_a_session_a_lost_connection_cancels_nothing_and_a_word_does() {
+async fn in_a_session_only_a_cancellation_cancels_a_call() {
     let mut waiting = Waiting::new();
     let mut options = HttpOptions::default();
     options.max_requests = 2;
@@ -162,7 +162,7 @@ async fn in_a_session_a_lost_connection_cancels_nothing_and_a_word_does() {
 
 /// The client is still writing when the answer is known, and must get to see it.
 #[tokio::test]
-async fn a_body_that_is_too_large_is_read_to_its_end_before_it_is_refused() {
+async fn a_body_that_is_too_large_is_read_before_it_is_rejected() {
     let mut options = HttpOptions::default();
     options.max_body_bytes = 1024;
     let http = Http::serve(fixture::server(), options).await;

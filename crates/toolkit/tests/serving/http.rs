@@ -7,7 +7,7 @@ use crate::fixture;
 use crate::support::{Http, Waiting, answered, modern, request, session_of, soon};
 
 #[tokio::test]
-async fn both_eras_are_answered_at_one_address() {
+async fn older_and_newer_revisions_share_one_url() {
     let http = Http::serve(fixture::server(), HttpOptions::default()).await;
     let params = json!({"name": "echo", "arguments": {"text": "a"}});
     let newer = answered(http.modern("tools/call", params.clone())).await;
@@ -21,7 +21,7 @@ async fn both_eras_are_answered_at_one_address() {
 }
 
 #[tokio::test]
-async fn what_the_sdk_has_no_name_for_arrives_whole() {
+async fn fields_unknown_to_the_sdk_arrive_unchanged() {
     let http = Http::serve(fixture::server(), HttpOptions::default()).await;
     let session = session_of(&http.open().await);
     let video = json!([{"type": "video", "data": "AA==", "frames": 12345678901234567890_u64}]);
@@ -60,7 +60,7 @@ async fn questions_come_after_progress_on_one_stream() {
 
 /// A client that lost the stream and comes back in time gets the answer, and the whole of it.
 #[tokio::test]
-async fn a_stream_that_was_lost_is_taken_up_again() {
+async fn a_lost_stream_is_resumed() {
     let mut waiting = Waiting::new();
     let http = Http::serve(waiting.server(), HttpOptions::default()).await;
     let session = session_of(&http.open().await);
@@ -102,7 +102,7 @@ async fn a_server_is_mounted_in_an_application() {
 
 /// Where a client would rather have a stream, it gets one, though one message is all there is.
 #[tokio::test]
-async fn what_the_client_names_first_is_what_it_gets() {
+async fn the_order_of_the_accept_header_decides() {
     let http = Http::serve(fixture::server(), HttpOptions::default()).await;
     for (accepted, expected) in [
         ("application/json, text/event-stream", "application/json"),
@@ -118,7 +118,7 @@ async fn what_the_client_names_first_is_what_it_gets() {
 
 /// All addresses of the machine are no address that a client could name.
 #[tokio::test]
-async fn the_url_of_every_address_is_one_that_is_answered() {
+async fn the_url_works_for_every_listening_address() {
     let served =
         toolwire_toolkit::serve_http(fixture::server(), ([0, 0, 0, 0], 0).into(), HttpOptions::default());
     let http = Http { server: served.await.unwrap(), client: reqwest::Client::new() };

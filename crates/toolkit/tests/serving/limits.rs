@@ -10,7 +10,7 @@ use crate::fixture;
 use crate::support::{Http, Waiting, answered, request, session_of, soon};
 
 #[tokio::test]
-async fn what_is_over_the_limit_is_told_to_come_back() {
+async fn requests_over_the_limit_get_retry_after() {
     let mut options = HttpOptions::default();
     options.max_requests = 1;
     let mut waiting = Waiting::new();
@@ -28,7 +28,7 @@ async fn what_is_over_the_limit_is_told_to_come_back() {
 }
 
 #[tokio::test]
-async fn there_are_only_so_many_sessions() {
+async fn the_number_of_sessions_is_limited() {
     let mut options = HttpOptions::default();
     options.max_sessions = 1;
     let http = Http::serve(fixture::server(), options).await;
@@ -42,7 +42,7 @@ async fn there_are_only_so_many_sessions() {
 }
 
 #[tokio::test]
-async fn a_session_nobody_uses_ends() {
+async fn an_idle_session_ends() {
     let mut options = HttpOptions::default();
     options.session_idle = Duration::from_millis(50);
     let http = Http::serve(fixture::server(), options).await;
@@ -62,7 +62,7 @@ async fn a_session_nobody_uses_ends() {
 }
 
 #[tokio::test]
-async fn calls_at_once_are_all_answered() {
+async fn concurrent_calls_all_get_responses() {
     let http = Http::serve(fixture::server(), HttpOptions::default()).await;
     let calls = (0..200).map(|number| {
         let text = format!("call {number}");
@@ -120,7 +120,7 @@ async fn shutting_down_finishes_calls_in_flight() {
 }
 
 #[tokio::test]
-async fn patience_has_an_end() {
+async fn the_grace_period_ends() {
     let mut waiting = Waiting::new();
     let http = Http::serve(waiting.server(), HttpOptions::default()).await;
     let call = tokio::spawn(http.call("wait").send());

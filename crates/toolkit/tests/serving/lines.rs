@@ -31,7 +31,7 @@ fn call(text: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_line_that_cannot_be_read_is_answered_under_its_id() {
+async fn an_invalid_line_gets_an_error_with_its_id() {
     check(call(r#""\ud800""#).as_bytes(), json!(7), -32700).await;
     let deep = format!("{}{}", "[".repeat(300), "]".repeat(300));
     check(call(&deep).as_bytes(), json!(7), -32700).await;
@@ -44,7 +44,7 @@ async fn a_line_that_cannot_be_read_is_answered_under_its_id() {
 }
 
 #[tokio::test]
-async fn a_line_without_an_id_is_answered_under_none() {
+async fn an_invalid_line_without_an_id_gets_an_error_without_id() {
     check(b"hello", Value::Null, -32700).await;
     check(b"[1,2]", Value::Null, -32600).await;
     check(br#"{"id":{},"method":"ping","jsonrpc":"2.0"}"#, Value::Null, -32600).await;
@@ -52,13 +52,13 @@ async fn a_line_without_an_id_is_answered_under_none() {
 }
 
 #[tokio::test]
-async fn a_line_that_is_too_long_is_passed_over() {
+async fn a_line_that_is_too_long_is_skipped() {
     let long = call(&format!("\"{}\"", "x".repeat(16 * 1024 * 1024)));
     check(long.as_bytes(), json!(7), -32700).await;
 }
 
 #[tokio::test]
-async fn a_notification_that_nobody_knows_is_not_answered() {
+async fn an_unknown_notification_gets_no_response() {
     let (stream, _server) = in_process(fixture::server()).unwrap();
     let mut lines = Lines::new(stream);
     lines.open("2025-11-25").await;
@@ -70,7 +70,7 @@ async fn a_notification_that_nobody_knows_is_not_answered() {
 
 /// A last line whose end was never sent is a message all the same.
 #[tokio::test]
-async fn the_last_line_needs_no_end() {
+async fn the_last_line_needs_no_line_break() {
     let (stream, _server) = in_process(fixture::server()).unwrap();
     let mut lines = Lines::new(stream);
     let echo = request(1, "tools/call", modern(json!({"name": "echo", "arguments": {"text": "here"}})));

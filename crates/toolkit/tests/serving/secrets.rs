@@ -109,7 +109,7 @@ fn check(lines: &[String]) {
 }
 
 #[test]
-fn secrets_are_in_no_line_over_a_stream() {
+fn secrets_are_not_logged_over_a_stream() {
     for is_modern in [false, true] {
         check(&logged(async move {
             let (stream, _server) = in_process(server()).unwrap();
@@ -133,7 +133,7 @@ fn secrets_are_in_no_line_over_a_stream() {
 }
 
 #[test]
-fn secrets_are_in_no_line_over_http() {
+fn secrets_are_not_logged_over_http() {
     check(&logged(async {
         let http = Http::serve(server(), HttpOptions::default()).await;
         let session = session_of(&http.open().await);

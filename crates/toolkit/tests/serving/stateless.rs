@@ -15,7 +15,7 @@ async fn serve() -> Http {
 }
 
 #[tokio::test]
-async fn an_older_client_is_answered_without_a_session() {
+async fn an_older_client_works_without_a_session() {
     let http = serve().await;
     let opened = http.open().await;
     assert_eq!((opened.status, &opened.body["result"]["protocolVersion"]), (200, &json!("2025-11-25")));
@@ -36,7 +36,7 @@ async fn an_older_client_is_answered_without_a_session() {
 }
 
 #[tokio::test]
-async fn a_tool_that_asks_is_told_that_it_cannot() {
+async fn a_tool_cannot_ask_a_stateless_client() {
     let http = serve().await;
     let call =
         request(1, "tools/call", json!({"name": "test_elicitation", "arguments": {"message": "Who?"}}));

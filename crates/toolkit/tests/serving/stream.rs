@@ -20,7 +20,7 @@ fn call(id: u64, tool: &str) -> Value {
 }
 
 #[tokio::test]
-async fn every_revision_is_spoken() {
+async fn every_revision_is_supported() {
     for revision in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
         let (stream, _server) = in_process(fixture::server()).unwrap();
         let mut client = Lines::new(stream);
@@ -38,14 +38,14 @@ async fn every_revision_is_spoken() {
 }
 
 #[tokio::test]
-async fn a_revision_nobody_knows_gets_the_newest_with_a_handshake() {
+async fn an_unknown_revision_gets_the_newest_with_a_handshake() {
     let (stream, _server) = in_process(fixture::server()).unwrap();
     let answer = Lines::new(stream).open("2031-01-01").await;
     assert_eq!(answer["result"]["protocolVersion"], "2025-11-25");
 }
 
 #[tokio::test]
-async fn what_the_sdk_has_no_name_for_arrives_whole() {
+async fn fields_unknown_to_the_sdk_arrive_unchanged() {
     let (stream, _server) = in_process(fixture::server()).unwrap();
     let mut client = Lines::new(stream);
     client.open("2025-11-25").await;
@@ -71,7 +71,7 @@ async fn a_tool_that_panics_is_one_failed_call() {
 }
 
 #[tokio::test]
-async fn unknown_things_are_refused_and_named() {
+async fn unknown_names_are_rejected_and_quoted() {
     let (stream, _server) = in_process(fixture::server()).unwrap();
     let mut client = Lines::new(stream);
     client.open("2025-11-25").await;
@@ -92,7 +92,7 @@ async fn unknown_things_are_refused_and_named() {
 }
 
 #[tokio::test]
-async fn parameters_of_another_form_are_called_that() {
+async fn invalid_parameters_are_reported() {
     let (stream, _server) = in_process(fixture::server()).unwrap();
     let mut client = Lines::new(stream);
     client.open("2025-11-25").await;
@@ -124,7 +124,7 @@ async fn garbage_and_early_notifications_do_not_end_a_server() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_given_up_is_cancelled_and_not_answered() {
+async fn a_cancelled_call_gets_no_response() {
     let mut waiting = Waiting::new();
     let (stream, _server) = in_process(waiting.server()).unwrap();
     let mut client = Lines::new(stream);
@@ -141,7 +141,7 @@ async fn a_call_that_is_given_up_is_cancelled_and_not_answered() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_answered_is_not_cancelled() {
+async fn a_finished_call_is_not_cancelled() {
     let mut waiting = Waiting::new();
     let (stream, server) = in_process(waiting.server()).unwrap();
     let mut client = Lines::new(stream);
@@ -155,7 +155,7 @@ async fn a_call_that_is_answered_is_not_cancelled() {
 }
 
 #[tokio::test]
-async fn shutting_down_finishes_calls_in_flight_and_takes_no_more() {
+async fn shutting_down_finishes_calls_in_flight_and_accepts_no_more() {
     let mut waiting = Waiting::new();
     let (stream, server) = in_process(waiting.server()).unwrap();
     let mut client = Lines::new(stream);
@@ -182,7 +182,7 @@ async fn shutting_down_finishes_calls_in_flight_and_takes_no_more() {
 }
 
 #[tokio::test]
-async fn patience_has_an_end() {
+async fn the_grace_period_ends() {
     let mut waiting = Waiting::new();
     let (stream, server) = in_process(waiting.server()).unwrap();
     let mut client = Lines::new(stream);
@@ -194,7 +194,7 @@ async fn patience_has_an_end() {
 }
 
 #[tokio::test]
-async fn questions_are_requests_in_the_older_era() {
+async fn questions_are_requests_in_older_revisions() {
     let (stream, _server) = in_process(fixture::server()).unwrap();
     let mut client = Lines::new(stream);
     client.open("2025-06-18").await;
@@ -230,7 +230,7 @@ async fn state_belongs_to_one_request() {
 }
 
 #[tokio::test]
-async fn log_messages_keep_to_the_level() {
+async fn log_messages_respect_the_level() {
     let (stream, _server) = in_process(fixture::server()).unwrap();
     let mut client = Lines::new(stream);
     client.open("2025-11-25").await;
@@ -241,7 +241,7 @@ async fn log_messages_keep_to_the_level() {
 }
 
 #[tokio::test]
-async fn subscribers_hear_of_a_resource_and_others_do_not() {
+async fn only_subscribers_are_notified_of_a_resource() {
     let changes = Changes::new();
     let server = Server::builder("changing")
         .changes(&changes)
@@ -289,7 +289,7 @@ impl Toolbox for Changing {
 }
 
 #[tokio::test]
-async fn of_two_tools_with_one_name_the_first_is_offered_and_called() {
+async fn the_first_of_two_tools_with_one_name_is_listed_and_called() {
     let toolbox = || Arc::new(Changing { news: Mutex::default() });
     let server = Server::builder("two").toolbox(toolbox()).toolbox(toolbox()).build().unwrap();
     let names: Vec<String> = server.tools().iter().map(|tool| tool.name.clone()).collect();
@@ -313,7 +313,7 @@ async fn a_toolbox_is_served_with_its_changes() {
 }
 
 #[tokio::test]
-async fn a_listener_of_the_newer_era_hears_of_changes() {
+async fn a_listener_of_the_newest_revision_is_notified_of_changes() {
     let changes = Changes::new();
     let server = Server::builder("changing")
         .register(fixture::echo())

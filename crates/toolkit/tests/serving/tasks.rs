@@ -154,7 +154,7 @@ async fn choose(cx: &Context) -> Outcome<String> {
 }
 
 #[tokio::test]
-async fn a_result_is_there_again_and_again_and_whole() {
+async fn a_result_can_be_fetched_repeatedly() {
     let mut tested = Tested::plainly().await;
     let id = tested.start().await;
     tested.hear("started").await;
@@ -215,7 +215,7 @@ async fn a_task_expires_whether_it_runs_or_has_ended() {
 }
 
 #[tokio::test]
-async fn above_the_cap_a_call_stays_a_call_or_is_refused() {
+async fn above_the_limit_a_call_stays_a_call_or_is_rejected() {
     let mut options = TaskOptions::default();
     options.max_tasks = 1;
     let mut tested = Tested::serve(AT_ONCE, options, HttpOptions::default()).await;
@@ -235,7 +235,7 @@ async fn above_the_cap_a_call_stays_a_call_or_is_refused() {
 }
 
 #[tokio::test]
-async fn a_result_without_room_makes_the_task_fail() {
+async fn a_result_over_the_size_limit_fails_the_task() {
     let mut options = TaskOptions::default();
     options.max_result_bytes = 10;
     let tested = Tested::serve(AT_ONCE, options, HttpOptions::default()).await;
@@ -246,7 +246,7 @@ async fn a_result_without_room_makes_the_task_fail() {
 }
 
 #[tokio::test]
-async fn questions_wait_beside_the_task_under_keys_of_their_own() {
+async fn questions_of_a_task_have_unique_keys() {
     let tested = Tested::plainly().await;
     let id = id_of(&tested.ask("tools/call", json!({"name": "choose", "arguments": {}})).await);
     let asked = tested.until(&id, "input_required").await;
@@ -270,7 +270,7 @@ async fn questions_wait_beside_the_task_under_keys_of_their_own() {
 }
 
 #[tokio::test]
-async fn a_task_takes_no_place_among_the_requests() {
+async fn a_task_does_not_count_as_a_request() {
     let mut options = HttpOptions::default();
     options.max_requests = 1;
     for start in [TaskStart::AtOnce, TaskStart::WhenTold] {
@@ -286,7 +286,7 @@ async fn a_task_takes_no_place_among_the_requests() {
 }
 
 #[tokio::test]
-async fn shutting_down_lets_tasks_finish_and_then_gives_them_up() {
+async fn shutting_down_lets_tasks_finish_and_then_cancels_them() {
     for is_patient in [true, false] {
         let mut tested = Tested::plainly().await;
         tested.start().await;
@@ -333,7 +333,7 @@ async fn the_tasks_of_a_stream_are_its_own_and_end_with_it() {
 }
 
 #[tokio::test]
-async fn definitions_say_which_tools_may_become_tasks() {
+async fn definitions_state_which_tools_may_become_tasks() {
     let tested = Tested::plainly().await;
     let listed = answered(tested.http.modern("tools/list", json!({}))).await.body;
     let support = |place: usize| listed["result"]["tools"][place]["execution"]["taskSupport"].clone();
