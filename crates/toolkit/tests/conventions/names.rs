@@ -122,7 +122,7 @@ fn an_unknown_name_gets_suggestions() {
     let error = try_call(&server, "plain_one", json!({})).unwrap_err();
     assert!(error.to_lowercase().contains("did you mean `docs_plain_one`?"), "{error}");
     let error = try_call(&server, "zzz", json!({})).unwrap_err();
-    assert!(error.to_lowercase().contains("use one of the tools that are listed"), "{error}");
+    assert!(error.to_lowercase().contains("use one of the listed tools"), "{error}");
 }
 
 /// Run by the next test, in a process that has the variable.
