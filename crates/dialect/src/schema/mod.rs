@@ -159,11 +159,11 @@ fn convert_with<'a>(
         normalized = context.normalize(current, &Place::ROOT);
     }
     let mut document = None;
-    let mut never = NodeSet::default();
+    let mut unsatisfiable_nodes = NodeSet::default();
     if context.has_refs || context.may_be_unsatisfiable {
         let found = Document::new(normalized, arena)?;
-        never = satisfiable::unsatisfiable_schemas(&found);
-        if never.contains(&node_id(normalized)) {
+        unsatisfiable_nodes = satisfiable::unsatisfiable_schemas(&found);
+        if unsatisfiable_nodes.contains(&node_id(normalized)) {
             return Err(unsatisfiable().into());
         }
         document = Some(found);
@@ -177,7 +177,7 @@ fn convert_with<'a>(
     }
     let mut cleaned = normalized;
     if profile.cleans_up {
-        cleaned = context.clean_up_root(normalized, &never);
+        cleaned = context.clean_up_root(normalized, &unsatisfiable_nodes);
         if document.is_some() && !is_same_node(cleaned, normalized) {
             document = Some(Document::new(cleaned, arena)?);
         }
@@ -189,7 +189,8 @@ fn convert_with<'a>(
     let Some(grammar) = profile.grammar else {
         return Ok(context.pass_through(root, fixed, normalized, document.as_ref()));
     };
-    let lowered = lower::lower(&mut context, grammar, fixed, normalized, document.as_ref(), never);
+    let lowered =
+        lower::lower(&mut context, grammar, fixed, normalized, document.as_ref(), unsatisfiable_nodes);
     let lowered = lowered.map_err(|error| match error {
         LowerError::Unsatisfiable => unsatisfiable().into(),
         LowerError::Inexpressible(reason) => ConvertError::Inexpressible(reason),

@@ -90,7 +90,7 @@ impl<'a> Lowering<'_, 'a, '_> {
                     self.record(here, keyword, Effect::Rewritten, detail);
                     continue;
                 }
-                Err(stop) => return Err(stop),
+                Err(error) => return Err(error),
             };
             if self.is_openapi_null(one.node) {
                 null = true;
