@@ -268,7 +268,7 @@ fn a_tool_that_may_change_things_does_not_run_unless_it_is_allowed() {
     );
     let outcome = world.ask(&["Wait."], b"");
     let words = [
-        "note: `wait` is not run: it does not declare whether it changes or deletes data",
+        "note: `wait` was not run: it does not declare whether it changes or deletes data",
         "hint: `--allow wait` lets it run",
     ];
     assert!(words.iter().all(|words| outcome.stderr.contains(words)), "{}", outcome.stderr);
@@ -389,7 +389,7 @@ fn wrong_usage_is_told_with_what_to_write() {
             "unknown provider `opnai`",
             "did you mean `openai/gpt-5.2`?",
         ),
-        (vec!["Hi", "--model", "openai/gpt-5.2"], "needs a key", "OPENAI_API_KEY"),
+        (vec!["Hi", "--model", "openai/gpt-5.2"], "no API key is set", "OPENAI_API_KEY"),
         (vec!["  "], "the question is empty", "toolwire ask"),
         (vec!["Hi", "--resume", "last"], "is not a conversation id", ""),
     ] {

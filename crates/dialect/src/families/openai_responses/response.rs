@@ -269,7 +269,7 @@ impl ResponsesReader {
             let index = index as u64;
             let is_complete = self.items.get(&index).is_some_and(|known| known.is_complete);
             // If calls were streamed, they are known, perhaps under other indexes.
-            if !is_complete && !(has_calls && call_kind(&item)?.is_some()) {
+            if !(is_complete || has_calls && call_kind(&item)?.is_some()) {
                 self.read_item(index, &item, true, response)?;
             }
         }
