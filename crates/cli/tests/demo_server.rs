@@ -131,7 +131,7 @@ fn an_address_that_is_none_is_wrong_usage() {
     let (code, _, stderr) = run(&mut toolwire(&empty("address"), &["demo-server", "--http", "nowhere"]));
     assert_eq!(code, 2);
     assert!(
-        stderr.contains("`nowhere` is no address to listen on") && stderr.contains("127.0.0.1:8788"),
+        stderr.contains("`nowhere` is not a valid address to listen on") && stderr.contains("127.0.0.1:8788"),
         "{stderr}"
     );
 }

@@ -78,7 +78,7 @@ fn the_tools_of_a_server_that_works_are_listed_beside_one_that_does_not() {
 
     let outcome = folder.run(&["tools", "--server", "god"], "");
     assert_eq!(outcome.code, 2);
-    assert!(outcome.stderr.contains("configured are `good`, `bad`"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("configured servers: `good`, `bad`"), "{}", outcome.stderr);
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn a_call_answers_with_text_or_says_what_was_wrong() {
     }
     let outcome = folder.run(&["call", "wait", r#"{"milliseconds": 60000}"#, "--timeout", "200ms"], "");
     assert_eq!(outcome.code, 1);
-    assert!(outcome.stderr.contains("did not answer `wait` within 200ms"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("did not respond to `wait` within 200ms"), "{}", outcome.stderr);
 }
 
 #[test]

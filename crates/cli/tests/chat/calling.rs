@@ -78,7 +78,7 @@ fn what_was_typed_before_a_question_is_no_answer_to_it() {
     scripted.wait_until(gate.reached());
     terminal.enter("y");
     gate.open();
-    let screen = terminal.wait("the question", |screen| screen.trim_end().ends_with("n no, and why:"));
+    let screen = terminal.wait("the question", |screen| screen.trim_end().ends_with("n no, with a reason:"));
     assert!(!screen.contains("✓ calculate"), "{screen}");
     terminal.enter("n");
     terminal.wait_for("✗ calculate");

@@ -170,7 +170,7 @@ fn a_conversation_is_saved_as_a_file_that_people_read() {
     terminal.wait_for("saved as notes.md");
     terminal.wait_for_prompt();
     terminal.enter("/save notes.md");
-    terminal.wait_for("`notes.md` is already there");
+    terminal.wait_for("`notes.md` already exists");
     let text = std::fs::read_to_string(home.path().join("notes.md")).unwrap();
     assert!(text.starts_with("# What is 20 + 22?\n\n## You\n\nWhat is 20 + 22?\n"), "{text}");
     assert!(text.contains("> called `calculate` (") && text.contains("42"), "{text}");
@@ -182,7 +182,7 @@ fn what_is_not_kept_is_still_saved() {
     home.write("notes.txt", "This is no database, and it is not written over.");
     home.write("config.json", r#"{"toolwire": {"store": "notes.txt"}}"#);
     let terminal = Terminal::start(&home, &["config.json"], &[]);
-    terminal.wait_for("the conversation is not kept");
+    terminal.wait_for("the conversation is not stored");
     terminal.wait_for_prompt();
     terminal.enter("/save");
     terminal.wait_for("the conversation is empty");

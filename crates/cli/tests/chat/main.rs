@@ -84,7 +84,7 @@ fn ctrl_c_clears_the_line_and_twice_leaves() {
     terminal.wait_for("Ctrl-C again exits");
     terminal.wait_for_prompt();
     terminal.enter("/usage");
-    terminal.wait_for("tokens out");
+    terminal.wait_for("output tokens");
     terminal.wait_for_prompt();
     terminal.send(CTRL_C);
     terminal.wait("second remark", |screen| times(screen, "Ctrl-C again exits") == 2);
@@ -109,7 +109,7 @@ fn commands_models_and_tools_are_completed() {
     terminal.send(TAB);
     terminal.wait_for("> /approve calculate");
     terminal.send(ENTER);
-    terminal.wait_for("`calculate` runs without asking");
+    terminal.wait_for("`calculate` runs without approval");
     terminal.wait_for_prompt();
     terminal.send("/model anth");
     terminal.send(TAB);
@@ -124,7 +124,7 @@ fn wrong_commands_are_told_with_the_nearest_one() {
     terminal.wait_for("did you mean `/model`?");
     terminal.wait_for_prompt();
     terminal.enter("/resume 99");
-    terminal.wait_for("there is no conversation `99`");
+    terminal.wait_for("unknown conversation `99`");
     terminal.wait_for_prompt();
     terminal.enter("/model nowhere/at-all");
     terminal.wait_for("unknown provider `nowhere`");
