@@ -300,7 +300,7 @@ fn a_tool_that_cannot_be_offered_is_named_and_the_exit_code_says_so() {
     for arguments in [&["tools"][..], &["tools", "--json"], &["tools", "--as", "gemini"]] {
         let outcome = folder.run(arguments, "");
         assert_eq!(outcome.code, 1, "{arguments:?}");
-        let start = "warning: tool `lost` of server `odd` is kept back: ";
+        let start = "warning: tool `lost` of server `odd` was skipped: ";
         assert!(outcome.stderr.starts_with(start), "{arguments:?}: {}", outcome.stderr);
         assert!(outcome.stdout.contains("good") && outcome.stderr.lines().count() == 1, "{}", outcome.stderr);
     }

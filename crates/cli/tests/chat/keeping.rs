@@ -216,7 +216,7 @@ fn a_conversation_that_vanished_is_saved_and_kept_anew() {
     terminal.wait_for_prompt();
     redis.command(&["FLUSHALL"]);
     terminal.enter("/save kept.md");
-    terminal.wait_for("as it is known here");
+    terminal.wait_for("from memory, because the store failed");
     terminal.wait_for_prompt();
     terminal.enter("second");
     terminal.wait_for("`/retry` sends the message again");
@@ -283,6 +283,6 @@ fn what_is_not_kept_can_be_taken_back_as_it_was() {
     terminal.enter("/retry");
     terminal.wait_for("At last.");
     let told = scripted.last_request()["messages"].to_string();
-    assert!(!told.contains("not known") && told.contains("expression"), "{told}");
+    assert!(!told.contains("unknown") && told.contains("expression"), "{told}");
     assert_eq!(scripted.said(), ["What is 1 + 1?", "And now?"]);
 }
