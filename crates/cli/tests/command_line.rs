@@ -3,14 +3,25 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use assert_cmd::Command;
+
+/// Empty at the start of each run: definitions pinned by an earlier build would cause warnings.
+static DATA_FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("command-line-data");
+    let _ = fs::remove_dir_all(&folder);
+    folder
+});
 
 fn toolwire() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_toolwire"));
     // No configuration of whoever runs the tests.
-    command.env("XDG_CONFIG_HOME", "/config").env_remove("TOOLWIRE_CONFIG");
+    command
+        .env("XDG_CONFIG_HOME", "/config")
+        .env("XDG_DATA_HOME", &*DATA_FOLDER)
+        .env_remove("TOOLWIRE_CONFIG");
     command.env_remove("COLUMNS").env("NO_COLOR", "1");
     command
 }

@@ -100,7 +100,7 @@ fn more_tools_than_one_request_takes_are_told() {
     let numbered = |number: usize| WEATHER.replacen("get_weather", &format!("get_weather_{number}"), 1);
     let tools = format!("[{}]", (0..129).map(numbered).collect::<Vec<_>>().join(","));
     let outcome = convert(&["--to", "openai"], &tools);
-    let expected = "warning: 129 tools, but one request to `openai` takes 128: choose which to send\n";
+    let expected = "warning: 129 tools, but one request to `openai` accepts 128; select the ones to send\n";
     assert_eq!((outcome.code, outcome.stderr.as_str()), (0, expected));
     assert_eq!(convert(&["--to", "anthropic"], &tools).stderr, "");
 }

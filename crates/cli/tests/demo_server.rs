@@ -113,7 +113,7 @@ fn over_http_it_serves_until_it_is_told_to_stop() {
     let mut server = serving.stderr(Stdio::piped()).spawn().unwrap();
     let mut said = String::new();
     BufReader::new(server.stderr.take().unwrap()).read_line(&mut said).unwrap();
-    let url = said.split_whitespace().find(|word| word.starts_with("http://")).unwrap().trim_end_matches(',');
+    let url = said.split_whitespace().find(|word| word.starts_with("http://")).unwrap().trim_end_matches(';');
     let config = folder.join("http.json");
     fs::write(&config, json!({"mcpServers": {"far": {"url": url}}}).to_string()).unwrap();
     let call = json!({"operator": "multiply", "argument1": 6, "argument2": 7}).to_string();

@@ -312,8 +312,10 @@ fn what_the_configuration_admits_is_counted_and_what_is_odd_is_told() {
     odd["tools"] = json!({"allow": ["read_*", "wrote_*"]});
     let folder = Folder::new("odd", json!({"files": odd}));
     folder.list("tools.json", &[tool("read_file", "A"), tool("write_file", "B"), tool("read_file", "C")]);
-    let words =
-        ["tool `read_file` is listed more than once", "`wrote_*` in `tools.allow` or `tools.deny` fits none"];
+    let words = [
+        "tool `read_file` is listed more than once",
+        "`wrote_*` in `tools.allow` or `tools.deny` matches none",
+    ];
     let outcome = folder.run(&["tools"], "");
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     assert!(words.iter().all(|words| outcome.stderr.contains(words)), "{}", outcome.stderr);
