@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
-use toolwire_contract::{CallOptions, Tool, Toolbox};
+use toolwire_contract::{CallOptions, SchemaFingerprint, Tool, Toolbox, ValidationStamp};
 use toolwire_hub::auth::{AuthConfig, GrantKind};
 use toolwire_hub::{
     Browser, Config, ElicitKind, ElicitReply, ElicitRequest, Host, HttpKind, Hub, HubOptions, Secret,
@@ -101,26 +101,34 @@ async fn run_flow(flow: Flow, hub: &Hub, context: &Value) -> Outcome<()> {
         Flow::ListTools => Ok(()),
         Flow::CallTools | Flow::SignIn | Flow::SignInAsClient | Flow::SignInRegistered => {
             for tool in &tools {
-                call(hub, &tool.name, Value::Object(example(&schema(tool)))).await?;
+                let arguments = Value::Object(example(&schema(tool)));
+                call(hub, &tool.name, &arguments, CallOptions::default()).await?;
             }
             Ok(())
         }
         Flow::CallFromContext => {
             for planned in context["toolCalls"].as_array().ok_or("the context has no calls")? {
-                let name = planned["name"].as_str().ok_or("a call has no name")?;
-                call(hub, name, planned["arguments"].clone()).await?;
+                let tool = tools.iter().find(|tool| planned["name"] == tool.name.as_str());
+                let tool = tool.ok_or("a call names an unknown tool")?;
+                let arguments = planned["arguments"].as_object().ok_or("a call has no arguments")?;
+                // Some arguments do not match the schema, so the hub must not validate them.
+                let validation = ValidationStamp::new(SchemaFingerprint::of(&schema(tool)), arguments);
+                let options = CallOptions { validation: Some(validation), ..CallOptions::default() };
+                call(hub, &tool.name, &planned["arguments"], options).await?;
             }
             Ok(())
         }
         Flow::GiveInput => {
-            let calls = tools.iter().map(|tool| call(hub, &tool.name, json!({})));
+            let arguments = json!({});
+            let calls = tools.iter().map(|tool| call(hub, &tool.name, &arguments, CallOptions::default()));
             futures::future::try_join_all(calls).await?;
             Ok(())
         }
         Flow::EchoSchema => {
             let tool = tools.iter().find(|tool| tool.name == "json_schema_2020_12_tool");
             let tool = tool.ok_or("the tool whose schema to echo is missing")?;
-            call(hub, "json_schema_echo", json!({"schema": schema(tool)})).await
+            let arguments = json!({"schema": schema(tool)});
+            call(hub, "json_schema_echo", &arguments, CallOptions::default()).await
         }
         Flow::Skip(reason) => Err(reason.into()),
     }
@@ -130,8 +138,8 @@ fn schema(tool: &Tool) -> Value {
     tool.input_schema.clone().unwrap_or_default()
 }
 
-async fn call(hub: &Hub, name: &str, arguments: Value) -> Outcome<()> {
-    let result = hub.call(name, &arguments, CallOptions::default()).await?;
+async fn call(hub: &Hub, name: &str, arguments: &Value, options: CallOptions) -> Outcome<()> {
+    let result = hub.call(name, arguments, options).await?;
     match result.is_error() {
         true => Err(format!("`{name}` failed: {}", Value::from(result)).into()),
         false => Ok(()),

@@ -94,7 +94,7 @@ const SCENARIOS: &[Scenario] = &[
     scenario(
         "http-custom-headers",
         Flow::CallFromContext,
-        "arguments processes_with_variable `x-mcp-header` are also sent as `Mcp-Param-…`, in Base64 if they are not plain ASCII; null and unmarked ones are not",
+        "arguments marked `x-mcp-header` are also sent as `Mcp-Param-…`, in Base64 if they are not plain ASCII; null and unmarked ones are not",
     ),
     scenario(
         "http-invalid-tool-headers",
