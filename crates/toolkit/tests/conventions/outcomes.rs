@@ -94,7 +94,7 @@ fn common_instructions_have_fixed_texts() {
         (Instruction::switch_to(Mode::Planning), "Switch to planning mode"),
         (Instruction::switch_to(Mode::Implementation), "Switch to implementation mode"),
         (Instruction::switch_to(Mode::Other("drafting".into())), "Switch to drafting mode"),
-        (Instruction::no_changes(), "Make no changes"),
+        (Instruction::no_changes(), "Do not make changes"),
         (
             Instruction::require_consent(),
             "Tell the user exactly what would be done and ask for explicit consent",
