@@ -74,8 +74,8 @@ fn all_fields_are_written_in_their_order() {
             "error": "it was changed meanwhile",
             "error_type": "conflict",
             "message": "Somebody else was faster.",
-            "instruction": "Ask the user for which version to keep before you continue. Do not invent it. Make no changes, neither \
-                            yourself nor with other tools, until the user asks for them.",
+            "instruction": "Ask the user for which version to keep before you continue. Do not invent it. Do not make \
+                            changes, directly or with other tools, until the user asks for them.",
             "data": {"version": 3}
         }),
     );
