@@ -1,7 +1,7 @@
 //! `toolwire decode` and `toolwire encode`: calls in, calls out, one line each.
 //!
-//! A line that cannot be answered with a call is answered with an error, so that line N of the output always belongs
-//! to line N of the input, and a program on the other end of the pipe never waits in vain.
+//! A line that cannot be answered with a call is answered with an error, so that line N of the output always
+//! belongs to line N of the input, and a program on the other end of the pipe never waits in vain.
 
 use std::io::{self, BufRead, Write};
 use std::path::{Path, PathBuf};

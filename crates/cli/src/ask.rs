@@ -28,15 +28,16 @@ use report::Progress;
 
 /// Ask a model one question, with the tools of the configured servers
 ///
-/// The answer goes to standard output; which tools are called goes to standard error when that is a terminal. What comes on
-/// standard input is attached to the question.
+/// The answer goes to standard output; which tools are called goes to standard error when that is a terminal.
+/// What comes on standard input is attached to the question.
 #[derive(Args)]
 #[command(after_long_help = include_str!("help/ask.txt"))]
 pub(crate) struct AskArgs {
     /// The question; `-` reads it from standard input
     #[arg(value_name = "PROMPT")]
     prompt: String,
-    /// The model to ask, such as openai/…, anthropic/… or ollama/…; otherwise `toolwire.model` of the configuration, or `demo`
+    /// The model to ask, such as openai/…, anthropic/… or ollama/…; otherwise `toolwire.model` of the
+    /// configuration, or `demo`
     #[arg(short, long, value_name = "M")]
     model: Option<String>,
     /// Print the whole run as JSON: the answer, how it ended, the messages with every call, what it cost

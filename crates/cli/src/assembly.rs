@@ -12,12 +12,14 @@ use crate::servers::Found;
 use crate::settings::Settings;
 use crate::shown::shown;
 
-/// The models that can be asked: those of the configuration and those of the providers, with the environment's keys.
+/// The models that can be asked: those of the configuration and those of the providers, with the
+/// environment's keys.
 pub(crate) fn models(settings: &Settings) -> Result<Models, Failure> {
     Models::new(settings.models.endpoints.clone(), |name| std::env::var(name).ok()).map_err(unusable)
 }
 
-/// The name of the model to ask: what the command line says, else the configuration; else the stand-in, which is told.
+/// The name of the model to ask: what the command line says, else the configuration; else the stand-in, which
+/// is told.
 pub(crate) fn choose<'a>(asked: Option<&'a str>, settings: &'a Settings) -> &'a str {
     match asked.or(settings.model.as_deref()) {
         Some(name) => name,

@@ -21,8 +21,8 @@ use crate::tools;
 
 /// Call one tool
 ///
-/// The text of its answer goes to standard output. The exit code is 1 when the tool says that it failed, or when it could
-/// not be asked.
+/// The text of its answer goes to standard output. The exit code is 1 when the tool says that it failed, or
+/// when it could not be asked.
 #[derive(Args)]
 #[command(after_long_help = include_str!("help/call.txt"))]
 pub(crate) struct CallArgs {

@@ -24,8 +24,9 @@ use survey::Survey;
 
 /// Show which tools survive which dialects
 ///
-/// A table of tools and dialects, and below it the reasons: each place that is said in other words, loses something, or
-/// cannot be said at all. The exit code is 1 when a tool is refused in a dialect that was asked for.
+/// A table of tools and dialects, and below it the reasons: each place that is said in other words, loses
+/// something, or cannot be said at all. The exit code is 1 when a tool is refused in a dialect that was asked
+/// for.
 #[derive(Args)]
 #[command(after_long_help = include_str!("help/check.txt"))]
 pub(crate) struct CheckArgs {

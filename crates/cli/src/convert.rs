@@ -16,9 +16,9 @@ use crate::source::Source;
 
 /// Convert tool definitions
 ///
-/// Reads one tool, an array of tools, `{"tools":[…]}` or a `tools/list` response, and prints what belongs into the
-/// request's `tools` field, in input order. One bare tool in: its one definition out. A tool that cannot be said
-/// honestly in the dialect is left out and named on standard error, and the exit code is 1.
+/// Reads one tool, an array of tools, `{"tools":[…]}` or a `tools/list` response, and prints what belongs
+/// into the request's `tools` field, in input order. One bare tool in: its one definition out. A tool that
+/// cannot be said honestly in the dialect is left out and named on standard error, and the exit code is 1.
 #[derive(Args)]
 #[command(after_long_help = include_str!("help/convert.txt"))]
 pub(crate) struct ConvertArgs {
@@ -33,13 +33,14 @@ pub(crate) struct ConvertArgs {
     from: Dialect,
     /// What becomes of `default`
     ///
-    /// Not given: kept for dialects whose models profit from it (`anthropic`, `bedrock`, `mcp`), dropped for the others.
+    /// Not given: kept for dialects whose models profit from it (`anthropic`, `bedrock`, `mcp`), dropped for
+    /// the others.
     #[arg(long, value_name = "WAY", value_enum)]
     defaults: Option<WayOfDefaults>,
     /// Keep tools strict by reshaping what a strict dialect cannot say
     ///
-    /// Maps become lists of key/value entries, free-form values JSON text, and tuples objects; `toolwire decode
-    /// --reshape` undoes it. Without it such a tool goes out non-strict, alone, with `strict: false`.
+    /// Maps become lists of key/value entries, free-form values JSON text, and tuples objects; `toolwire
+    /// decode --reshape` undoes it. Without it such a tool goes out non-strict, alone, with `strict: false`.
     #[arg(long)]
     reshape: bool,
     /// Write the report to FILE; `-` prints it instead of the definitions
@@ -138,7 +139,8 @@ pub(crate) fn json(value: &(impl Serialize + ?Sized), compact: bool) -> String {
     text
 }
 
-/// A person who sees only definitions would not learn that some say less than their tools. Scripts ask for the report.
+/// A person who sees only definitions would not learn that some say less than their tools. Scripts ask for
+/// the report.
 fn tell_of_losses(reports: &[Report]) {
     use std::io::IsTerminal;
 

@@ -28,8 +28,8 @@ const NAME: Style = Style::new().bold();
 
 /// Check the configuration, the servers and their tools, and the model
 ///
-/// Says what is wrong and how to mend it. The configured model is asked for one word. The exit code is 1 when something is
-/// wrong.
+/// Says what is wrong and how to mend it. The configured model is asked for one word. The exit code is 1 when
+/// something is wrong.
 #[derive(Args)]
 #[command(after_long_help = include_str!("help/doctor.txt"))]
 pub(crate) struct DoctorArgs {
@@ -140,7 +140,8 @@ fn tell_server(text: &mut String, server: &ServerStatus) -> usize {
     wrong
 }
 
-/// Tools that are not what they were when they were first seen or last accepted; how many are still to be accepted.
+/// Tools that are not what they were when they were first seen or last accepted; how many are still to be
+/// accepted.
 fn tell_changes(text: &mut String, server: &ServerStatus, accept: bool) -> usize {
     let changes = tools::changes(server);
     for change in &changes {

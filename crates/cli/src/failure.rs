@@ -72,7 +72,8 @@ impl Failure {
     }
 }
 
-/// Prints to standard error, coloured only where that is wanted. A closed standard error leaves nobody to tell.
+/// Prints to standard error, coloured only where that is wanted. A closed standard error leaves nobody to
+/// tell.
 pub(crate) fn say(text: &str) {
     let _ = screen::tell(text.as_bytes());
 }

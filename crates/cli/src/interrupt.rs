@@ -6,8 +6,8 @@ use std::sync::{Arc, LazyLock};
 /// Whether an interrupt ends the process by itself.
 static AT_ONCE: LazyLock<Arc<AtomicBool>> = LazyLock::new(|| Arc::new(AtomicBool::new(true)));
 
-/// From here on, an interrupt ends the process with 130: scripts that look at the exit code itself should not see a death
-/// by signal that only a shell translates.
+/// From here on, an interrupt ends the process with 130: scripts that look at the exit code itself should not
+/// see a death by signal that only a shell translates.
 pub(crate) fn ends_the_process() {
     // Where no handler can be set, the system's own way of ending the process is good enough.
     let _ =

@@ -9,8 +9,8 @@ use tracing_subscriber::util::SubscriberInitExt;
 use crate::failure::{HINT, NOTE, say};
 use crate::screen;
 
-/// What is told when nothing is asked for. The SDK tells of every connection it opens, and how the servers are, each command
-/// says in its own words.
+/// What is told when nothing is asked for. The SDK tells of every connection it opens, and how the servers
+/// are, each command says in its own words.
 const USUAL: &str = "warn,rmcp=off,toolwire::hub::status=off";
 
 /// Begins to tell what happens, as `TOOLWIRE_LOG` asks: `debug`, or `toolwire_toolkit=trace,warn`.

@@ -36,8 +36,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Every MCP tool, callable from every LLM API.
 ///
-/// Toolwire converts MCP tool definitions to the formats of OpenAI, Anthropic, Gemini, Bedrock and others, reports each
-/// change, and converts the model's arguments back.
+/// Toolwire converts MCP tool definitions to the formats of OpenAI, Anthropic, Gemini, Bedrock and others,
+/// reports each change, and converts the model's arguments back.
 #[derive(Parser)]
 #[command(
     name = "toolwire",
@@ -47,7 +47,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
     after_long_help = include_str!("help/toolwire.txt")
 )]
 struct CommandLine {
-    /// The servers' configuration; otherwise $TOOLWIRE_CONFIG, ./mcp.json, ./.mcp.json, the user's own, or the demo server
+    /// The servers' configuration; otherwise $TOOLWIRE_CONFIG, ./mcp.json, ./.mcp.json, the user's own, or
+    /// the demo server
     #[arg(short, long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(subcommand)]
@@ -59,15 +60,16 @@ enum Command {
     Convert(convert::ConvertArgs),
     /// Convert a model's arguments to the tool's own
     ///
-    /// Reads lines of `{"name","arguments"}` on standard input, names as the model sees them, and prints one line
-    /// for each: `{"name","arguments"}` for MCP, with `"repairs"` if arguments were repaired, or
+    /// Reads lines of `{"name","arguments"}` on standard input, names as the model sees them, and prints one
+    /// line for each: `{"name","arguments"}` for MCP, with `"repairs"` if arguments were repaired, or
     /// `{"error":{"code","message"}}`.
     #[command(after_long_help = include_str!("help/decode.txt"))]
     Decode(arguments::LinesArgs),
     /// Convert a tool's own arguments to what a model would have sent
     ///
-    /// Reads lines of `{"name","arguments"}` on standard input, with MCP names and arguments, and prints one line for
-    /// each: `{"name","arguments"}` as a model of the dialect would write them, or `{"error":{"code","message"}}`.
+    /// Reads lines of `{"name","arguments"}` on standard input, with MCP names and arguments, and prints one
+    /// line for each: `{"name","arguments"}` as a model of the dialect would write them, or
+    /// `{"error":{"code","message"}}`.
     #[command(after_long_help = include_str!("help/encode.txt"))]
     Encode(arguments::LinesArgs),
     Check(check::CheckArgs),

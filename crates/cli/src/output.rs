@@ -14,7 +14,8 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).or_else(unless_nobody_reads)
 }
 
-/// Writes what a server said to standard output: as it is for a program, and so that it cannot steer a terminal.
+/// Writes what a server said to standard output: as it is for a program, and so that it cannot steer a
+/// terminal.
 pub(crate) fn print_of_strangers(text: &str) -> Result<(), Failure> {
     if io::stdout().is_terminal() { print(&shown_lines(text)) } else { print(text) }
 }
@@ -36,8 +37,8 @@ pub(crate) fn unless_nobody_reads(error: io::Error) -> Result<(), Failure> {
 /// Puts `text` at `path` so that a reader finds the old content or the new, never a part.
 pub(crate) fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
     let outcome = match fs::metadata(path) {
-        // A device, a pipe or a shell's `>(…)` cannot be replaced, only written to. `/dev/stderr` may lead to a file,
-        // which others go on writing to.
+        // A device, a pipe or a shell's `>(…)` cannot be replaced, only written to. `/dev/stderr` may lead to
+        // a file, which others go on writing to.
         Ok(metadata) if path.starts_with("/dev") || !(metadata.is_file() || metadata.is_dir()) => {
             OpenOptions::new().append(true).open(path).and_then(|mut file| file.write_all(text.as_bytes()))
         }

@@ -17,7 +17,8 @@ pub(crate) fn release() {
     *LINES.lock().unwrap_or_else(PoisonError::into_inner) = None;
 }
 
-/// Prints to standard error, coloured only where that is wanted. What is printed stays: no line is drawn over it.
+/// Prints to standard error, coloured only where that is wanted. What is printed stays: no line is drawn over
+/// it.
 pub(crate) fn tell(text: &[u8]) -> io::Result<()> {
     apart(|| anstream::stderr().lock().write_all(text))
 }

@@ -23,7 +23,8 @@ pub(crate) struct Found {
     /// Where it stands: the file, or what stands for one.
     pub(crate) place: String,
     pub(crate) config: Config,
-    /// The one server that is asked for. The others stay configured, so that its tools are called what they always are.
+    /// The one server that is asked for. The others stay configured, so that its tools are called what they
+    /// always are.
     only: Option<ServerName>,
 }
 
@@ -129,8 +130,8 @@ impl Found {
 
     /// Runs `work` on a hub that is about to connect to the servers, and ends them when it is done.
     ///
-    /// An interrupt drops the work, which cancels the calls that it waits for, and ends the servers too; the next one does
-    /// not wait for them.
+    /// An interrupt drops the work, which cancels the calls that it waits for, and ends the servers too; the
+    /// next one does not wait for them.
     pub(crate) fn with_hub<T>(
         &self,
         work: impl AsyncFnOnce(&Hub) -> Result<T, Failure>,

@@ -28,8 +28,8 @@ const QUIET: Style = AnsiColor::BrightBlack.on_default();
 
 /// List the tools of the configured servers
 ///
-/// Connects to all servers at once. One that fails is named with its reason, a tool that cannot be offered with its own, and
-/// the exit code is 1.
+/// Connects to all servers at once. One that fails is named with its reason, a tool that cannot be offered
+/// with its own, and the exit code is 1.
 #[derive(Args)]
 #[command(after_long_help = include_str!("help/tools.txt"))]
 pub(crate) struct ToolsArgs {
@@ -135,7 +135,8 @@ pub(crate) fn oddities(server: &ServerStatus) -> Vec<String> {
     doubled.chain(idle).collect()
 }
 
-/// Each tool whose definition is not the one that was first seen, on standard error, until somebody accepts it.
+/// Each tool whose definition is not the one that was first seen, on standard error, until somebody accepts
+/// it.
 pub(crate) fn tell_of_changes(status: &[ServerStatus]) {
     let mut any = false;
     for server in status {

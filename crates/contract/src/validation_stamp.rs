@@ -16,9 +16,9 @@ impl SchemaFingerprint {
 
 /// States that arguments were validated against a schema.
 ///
-/// It holds for exactly these arguments and this schema. A toolbox compares it with the stamp of the arguments
-/// that it received and of the schema that its tool has now: if one of them changed, the stamps differ and the
-/// arguments must be validated again.
+/// It holds for exactly these arguments and this schema. A toolbox compares it with the stamp of the
+/// arguments that it received and of the schema that its tool has now: if one of them changed, the stamps
+/// differ and the arguments must be validated again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ValidationStamp(u64);
 

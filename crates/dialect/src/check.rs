@@ -8,9 +8,9 @@ use crate::{Dialect, Options, Refusal, schema};
 
 /// Checks whether a tool's definition can be converted at all.
 ///
-/// It runs only the steps that can refuse a tool: reading the schema, normalizing it and following its references. No
-/// definition is written. Plain `openai` has the fewest restrictions, so no dialect accepts what is refused here.
-/// A dialect with a smaller schema language may still refuse a tool that passes.
+/// It runs only the steps that can refuse a tool: reading the schema, normalizing it and following its
+/// references. No definition is written. Plain `openai` has the fewest restrictions, so no dialect accepts
+/// what is refused here. A dialect with a smaller schema language may still refuse a tool that passes.
 ///
 /// ```
 /// use serde_json::json;

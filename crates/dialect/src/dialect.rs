@@ -150,7 +150,8 @@ impl Dialect {
         }
     }
 
-    /// Returns the maximum number of tools in one request, if a limit is known. The API rejects requests beyond it.
+    /// Returns the maximum number of tools in one request, if a limit is known. The API rejects requests
+    /// beyond it.
     pub const fn max_tools(self) -> Option<usize> {
         match self {
             Dialect::OpenAi

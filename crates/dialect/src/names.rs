@@ -1,8 +1,8 @@
 //! Tool names and property keys that every API accepts.
 //!
-//! A rewritten name never depends on the order of the list: valid names stay as they are, and an invalid one gets a
-//! suffix that is a hash of the server and the original name. Old conversations and prompt caches therefore stay valid
-//! when tools are added or removed. Names are mapped back by lookup only.
+//! A rewritten name never depends on the order of the list: valid names stay as they are, and an invalid one
+//! gets a suffix that is a hash of the server and the original name. Old conversations and prompt caches
+//! therefore stay valid when tools are added or removed. Names are mapped back by lookup only.
 
 use std::collections::HashSet;
 
@@ -32,11 +32,12 @@ pub fn is_valid_tool_name(name: &str) -> bool {
     is_valid(name, MAX_NAME_LEN, false)
 }
 
-/// Returns `name` itself if every dialect accepts it, else a similar valid name that ends in a hash of `server` and
-/// `name`.
+/// Returns `name` itself if every dialect accepts it, else a similar valid name that ends in a hash of
+/// `server` and `name`.
 ///
-/// The result depends on nothing else, so a tool keeps its name when other tools are added or removed. Two tools get the
-/// same name only if their hashes collide; a caller that lists tools of several servers must check for that.
+/// The result depends on nothing else, so a tool keeps its name when other tools are added or removed. Two
+/// tools get the same name only if their hashes collide; a caller that lists tools of several servers must
+/// check for that.
 ///
 /// ```
 /// use toolwire_dialect::to_valid_tool_name;
@@ -51,7 +52,8 @@ pub fn to_valid_tool_name(name: &str, server: &str) -> String {
     disambiguated_tool_name(name, server, name, 0)
 }
 
-/// Returns a valid name that starts with `stem` and always ends in a hash, here of `server`, `tool` and `salt`.
+/// Returns a valid name that starts with `stem` and always ends in a hash, here of `server`, `tool` and
+/// `salt`.
 ///
 /// Use it for a valid name that another tool already has.
 ///
@@ -66,7 +68,8 @@ pub fn disambiguated_tool_name(stem: &str, server: &str, tool: &str, salt: u32) 
     hashed_name(&sanitized_name(stem), server, tool, MAX_NAME_LEN, salt)
 }
 
-/// Returns the name that the model sees for each tool, or `None` for a tool whose name appears earlier in the list.
+/// Returns the name that the model sees for each tool, or `None` for a tool whose name appears earlier in the
+/// list.
 pub(crate) fn wire_names(names: &[&str], server: Option<&str>, profile: &Profile) -> Vec<Option<String>> {
     let is_valid = |name: &str| is_valid(name, profile.name_limit, profile.any_first);
     let mut distinct: HashSet<&str> = HashSet::with_capacity(names.len());
@@ -74,8 +77,8 @@ pub(crate) fn wire_names(names: &[&str], server: Option<&str>, profile: &Profile
     if profile.name_limit == usize::MAX || distinct.iter().all(|name| is_valid(name)) {
         return names.iter().zip(is_first).map(|(name, first)| first.then(|| (*name).to_owned())).collect();
     }
-    // Valid names are reserved before anything is rewritten. Some gateways ignore case, so rewritten names must differ
-    // from them in more than case.
+    // Valid names are reserved before anything is rewritten. Some gateways ignore case, so rewritten names
+    // must differ from them in more than case.
     let mut taken: HashSet<String> =
         distinct.iter().filter(|name| is_valid(name)).map(|name| name.to_ascii_lowercase()).collect();
     let mut invalid: Vec<&str> = distinct.into_iter().filter(|name| !is_valid(name)).collect();
@@ -107,7 +110,8 @@ pub(crate) fn wire_names(names: &[&str], server: Option<&str>, profile: &Profile
 
 /// Returns the key that the model sees for each property of one object.
 ///
-/// An `open` object accepts additional keys, so its renamed keys always carry a hash to make a collision unlikely.
+/// An `open` object accepts additional keys, so its renamed keys always carry a hash to make a collision
+/// unlikely.
 pub(crate) fn wire_keys(own: &[&str], rule: RestrictedKeys, open: bool) -> Vec<String> {
     let is_valid = |key: &str| match rule {
         RestrictedKeys::None => true,
@@ -172,7 +176,8 @@ fn sanitize(name: &str, also: impl Fn(u8) -> bool) -> String {
         .collect()
 }
 
-/// Returns `sanitized`, shortened and with a hash of its origin, so that it differs from all names in `taken`.
+/// Returns `sanitized`, shortened and with a hash of its origin, so that it differs from all names in
+/// `taken`.
 fn unique_hashed_name(
     sanitized: &str,
     server: &str,

@@ -12,11 +12,11 @@
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     pub defaults: Defaults,
-    /// Keep more tools strict by asking the model for another shape: maps become lists of entries, free-form values
-    /// become JSON text and tuples become objects. Arguments are converted back.
+    /// Keep more tools strict by asking the model for another shape: maps become lists of entries, free-form
+    /// values become JSON text and tuples become objects. Arguments are converted back.
     pub reshape: bool,
-    /// The server the tools come from. Its name is part of the hash in rewritten tool names, so that they differ
-    /// between servers.
+    /// The server the tools come from. Its name is part of the hash in rewritten tool names, so that they
+    /// differ between servers.
     pub server: Option<String>,
     pub layout: Layout,
 }
@@ -43,7 +43,8 @@ impl Options {
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Defaults {
-    /// Decide for each dialect: drop defaults that the API ignores or rejects, keep those that help the model.
+    /// Decide for each dialect: drop defaults that the API ignores or rejects, keep those that help the
+    /// model.
     #[default]
     PerDialect,
     /// Remove defaults and report each removal.

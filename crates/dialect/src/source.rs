@@ -1,6 +1,7 @@
 //! Reads tools from JSON text or from [`Tool`] values.
 //!
-//! The text is one tool, an array of tools, `{"tools":[…]}` or a `tools/list` response, in MCP's form or a dialect's.
+//! The text is one tool, an array of tools, `{"tools":[…]}` or a `tools/list` response, in MCP's form or a
+//! dialect's.
 
 use bumpalo::Bump;
 use serde_json::Value;

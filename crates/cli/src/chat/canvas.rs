@@ -1,7 +1,7 @@
 //! The lower end of the terminal: lines that stay, and below them lines that may still be drawn anew.
 //!
-//! Only what is known to be on the screen is ever overwritten. What a resize or the height of the screen puts out of reach
-//! stays as it is, and the caller is told how far that goes.
+//! Only what is known to be on the screen is ever overwritten. What a resize or the height of the screen puts
+//! out of reach stays as it is, and the caller is told how far that goes.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -44,7 +44,8 @@ impl<W: Write> Canvas<W> {
         Canvas { out, size, live: Vec::new(), is_below: true }
     }
 
-    /// How wide a line may be. The last column stays free: terminals differ in what they do when it is written to.
+    /// How wide a line may be. The last column stays free: terminals differ in what they do when it is
+    /// written to.
     pub(crate) fn columns(&self) -> usize {
         self.size.columns.saturating_sub(1).max(1)
     }
@@ -54,8 +55,8 @@ impl<W: Write> Canvas<W> {
         self.size.rows.saturating_sub(1).max(1)
     }
 
-    /// Takes a new size. Live lines that the terminal has broken can no longer be counted on: they stay as they are, and
-    /// the place in the source up to which they reach is given.
+    /// Takes a new size. Live lines that the terminal has broken can no longer be counted on: they stay as
+    /// they are, and the place in the source up to which they reach is given.
     pub(crate) fn resize(&mut self, size: Size) -> io::Result<Option<usize>> {
         self.size = size;
         if self.live.iter().all(|row| row.width <= size.columns) {
@@ -66,8 +67,8 @@ impl<W: Write> Canvas<W> {
         Ok(end)
     }
 
-    /// Draws `settled`, which stays, and `open`, which takes the place of the live lines. Gives the place in the source up
-    /// to which lines are out of reach now, if some are.
+    /// Draws `settled`, which stays, and `open`, which takes the place of the live lines. Gives the place in
+    /// the source up to which lines are out of reach now, if some are.
     pub(crate) fn draw(&mut self, settled: &[Line], open: &[Line]) -> io::Result<Option<usize>> {
         let rows: Vec<Row> = settled.iter().chain(open).map(Row::from).collect();
         let same = rows.iter().zip(&self.live).take_while(|(new, old)| new.text == old.text).count();

@@ -42,7 +42,8 @@ impl Interrupts {
     }
 }
 
-/// Waits until the process is told to end, by a signal or because its terminal is gone; and says the exit code for it.
+/// Waits until the process is told to end, by a signal or because its terminal is gone; and says the exit
+/// code for it.
 #[cfg(unix)]
 pub(crate) fn told_to_end() -> io::Result<impl Future<Output = u8>> {
     use tokio::signal::unix::{SignalKind, signal};

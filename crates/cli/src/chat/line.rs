@@ -9,8 +9,8 @@ use unicode_width::UnicodeWidthChar;
 
 use crate::shown::{shown, width};
 
-/// How many columns `text` may take. Terminals disagree about joined emoji: this is the most that any of them uses, so
-/// that a line never runs over.
+/// How many columns `text` may take. Terminals disagree about joined emoji: this is the most that any of them
+/// uses, so that a line never runs over.
 pub(crate) fn columns(text: &str) -> usize {
     if text.is_ascii() {
         return text.len();
@@ -37,7 +37,8 @@ pub(crate) struct Line {
 impl Span {
     /// Text of a stranger, made fit for the terminal.
     pub(crate) fn new(text: &str, style: Style, source: Range<usize>) -> Span {
-        // Where a character is replaced by a longer one, the text no longer has the source's length and counts as one piece.
+        // Where a character is replaced by a longer one, the text no longer has the source's length and
+        // counts as one piece.
         let text = shown(&text.replace('\t', "    "));
         Span { text, style, source }
     }
@@ -116,7 +117,8 @@ pub(crate) struct Margin {
     pub(crate) rest: Vec<Span>,
 }
 
-/// Breaks spans into lines of at most `columns`, at spaces where there are any. A newline in a span ends a line.
+/// Breaks spans into lines of at most `columns`, at spaces where there are any. A newline in a span ends a
+/// line.
 pub(crate) fn wrap(spans: &[Span], margin: &Margin, columns: usize) -> Vec<Line> {
     let mut wrapping = Wrapping::new(margin, columns);
     for span in spans {

@@ -68,15 +68,16 @@ type Unkept = (String, Option<String>);
 
 /// Chat with a model in the terminal, with the tools of the configured servers
 ///
-/// Answers are shown as they come, and so is every call of a tool. Calls that may change something are asked about first.
-/// Conversations are kept, and `/resume` continues one.
+/// Answers are shown as they come, and so is every call of a tool. Calls that may change something are asked
+/// about first. Conversations are kept, and `/resume` continues one.
 #[derive(Args)]
 #[command(after_long_help = include_str!("../help/chat.txt"))]
 pub(crate) struct ChatArgs {
     /// The configuration, as with `--config`; may be left out
     #[arg(value_name = "CONFIG")]
     first: Option<String>,
-    /// The model that answers, such as openai/…, anthropic/… or ollama/…; otherwise `toolwire.model` of the configuration, or `demo`
+    /// The model that answers, such as openai/…, anthropic/… or ollama/…; otherwise `toolwire.model` of the
+    /// configuration, or `demo`
     #[arg(value_name = "MODEL")]
     second: Option<String>,
 }

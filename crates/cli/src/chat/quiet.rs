@@ -1,5 +1,5 @@
-//! The terminal while an answer comes: what is typed is not shown, and waits for the next prompt. And the terminal as it
-//! was found, for whoever has it next.
+//! The terminal while an answer comes: what is typed is not shown, and waits for the next prompt. And the
+//! terminal as it was found, for whoever has it next.
 
 /// How the terminal takes what is typed.
 pub(crate) struct Modes {
@@ -75,7 +75,8 @@ impl Quiet {
 
             let mut quiet = modes.clone();
             quiet.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON);
-            // Ctrl-C would throw away what was typed, and what we have written and the terminal has not shown yet.
+            // Ctrl-C would throw away what was typed, and what we have written and the terminal has not shown
+            // yet.
             quiet.local_modes.insert(LocalModes::NOFLSH);
             Modes { modes: Some(quiet) }.restore();
         }

@@ -109,8 +109,8 @@ impl Session {
         Ok(conversation)
     }
 
-    /// Keeps all that was said here as a conversation of its own: the one it was kept in has gone, or has gone on without
-    /// this one.
+    /// Keeps all that was said here as a conversation of its own: the one it was kept in has gone, or has
+    /// gone on without this one.
     pub(crate) async fn keep_anew(&mut self) -> Result<(), StoreError> {
         if let Some((id, position)) = self.run.stored_in() {
             match self.store.fork(id, position).await {
@@ -135,11 +135,12 @@ impl Session {
         Ok(())
     }
 
-    /// Takes the last message of the person and everything after it back, and gives it. What was kept stays as it is: the
-    /// conversation goes on as a fork of it.
+    /// Takes the last message of the person and everything after it back, and gives it. What was kept stays
+    /// as it is: the conversation goes on as a fork of it.
     pub(crate) async fn undo(&mut self) -> Result<Message, ChangeError> {
         let spent = self.usage();
-        // What could not be kept when it was said is kept now, so that the last message is the last one that was said.
+        // What could not be kept when it was said is kept now, so that the last message is the last one that
+        // was said.
         match self.agent.persist(&mut self.run).await {
             Err(StoreError::Conflict { .. } | StoreError::UnknownConversation { .. }) => {
                 self.keep_anew().await?;

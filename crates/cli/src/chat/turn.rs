@@ -244,8 +244,8 @@ impl Chat {
         }
     }
 
-    /// Waits for servers that are still connecting; a message sent before they are there would not know their tools.
-    /// `false` when the person would rather not send it.
+    /// Waits for servers that are still connecting; a message sent before they are there would not know their
+    /// tools. `false` when the person would rather not send it.
     pub(crate) async fn wait_for_servers(&mut self) -> io::Result<bool> {
         let connecting = |chat: &Chat| -> Vec<String> {
             let servers = chat.session.hub.status().into_iter();

@@ -16,7 +16,8 @@ use crate::shown::{cut, shown};
 
 /// Not more often than this is text drawn anew while it comes.
 const DRAWING: Duration = Duration::from_millis(25);
-/// Nor sooner than after this many times what the last drawing took: a long paragraph is laid out anew each time.
+/// Nor sooner than after this many times what the last drawing took: a long paragraph is laid out anew each
+/// time.
 const REST: u32 = 4;
 
 /// An answer on a terminal, or as plain text.

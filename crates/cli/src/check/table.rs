@@ -1,7 +1,8 @@
 //! The table of tools and dialects.
 //!
-//! Names of dialects stand above their columns when there is room. When there is not, each has a step of a staircase,
-//! which needs two columns a dialect; and where even that is too wide, the dialects go into several tables.
+//! Names of dialects stand above their columns when there is room. When there is not, each has a step of a
+//! staircase, which needs two columns a dialect; and where even that is too wide, the dialects go into
+//! several tables.
 
 use std::fmt::Write as _;
 
@@ -46,8 +47,8 @@ pub(super) fn render(survey: &Survey, columns: usize) -> String {
     text
 }
 
-/// How many dialects fit side by side as a staircase, and how wide the tools' column is then. Cutting names a little is
-/// better than a second table; cutting them to stumps is not.
+/// How many dialects fit side by side as a staircase, and how wide the tools' column is then. Cutting names a
+/// little is better than a second table; cutting them to stumps is not.
 fn steps(dialects: &[Dialect], widest: usize, columns: usize) -> (usize, usize) {
     let room_right = |count: usize| {
         let ends =

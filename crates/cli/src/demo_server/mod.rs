@@ -18,8 +18,8 @@ use crate::source::in_words;
 
 /// Serve two small tools over MCP, to try things out with
 ///
-/// `get_weather` answers with made-up data, always the same for a place, and says so; `calculate` works out a sum. Without
-/// options it speaks on standard input and output, as programs start it.
+/// `get_weather` answers with made-up data, always the same for a place, and says so; `calculate` works out a
+/// sum. Without options it speaks on standard input and output, as programs start it.
 #[derive(Args)]
 #[command(after_long_help = include_str!("../help/demo-server.txt"))]
 pub(crate) struct DemoServerArgs {
@@ -98,7 +98,8 @@ fn not_served(error: toolwire_toolkit::ServeError) -> Failure {
     failure.with_hint("`--http 127.0.0.1:0` uses any free port")
 }
 
-/// SIGTERM: whoever started it wants it to end in good order. (SIGINT ends the process at once, as everywhere.)
+/// SIGTERM: whoever started it wants it to end in good order. (SIGINT ends the process at once, as
+/// everywhere.)
 async fn stopped() {
     #[cfg(unix)]
     {

@@ -1,4 +1,5 @@
-//! Finds the tool that an error message is about, and the location in its schema. Each API has its own notation.
+//! Finds the tool that an error message is about, and the location in its schema. Each API has its own
+//! notation.
 
 use serde_json::Value;
 
@@ -119,7 +120,8 @@ fn steps(path: &str) -> Vec<String> {
         .collect()
 }
 
-/// Replaces the indexes of properties by their names: protobuf writes `properties[2].value` for the third property.
+/// Replaces the indexes of properties by their names: protobuf writes `properties[2].value` for the third
+/// property.
 fn with_property_names(steps: Vec<String>, schema: Option<&Value>) -> Vec<String> {
     let mut named: Vec<String> = Vec::with_capacity(steps.len());
     let mut current = schema;

@@ -53,8 +53,8 @@ pub(super) enum Problem {
 
 use Problem as P;
 
-/// Text fragments, in lower case, that all occur in the message of a problem. The first row that matches wins, so more
-/// specific rows come first.
+/// Text fragments, in lower case, that all occur in the message of a problem. The first row that matches
+/// wins, so more specific rows come first.
 const SIGNATURES: &[(&[&str], Problem)] = &[
     // Names and numbers of tools.
     (&["name", "string does not match pattern"], P::ToolNameCharacters),

@@ -1,7 +1,7 @@
 //! The engine's JSON tree: small copyable nodes in an arena that borrow from the text they were read from.
 //!
-//! Numbers keep their digits, objects keep their order and strings keep their escapes. A subtree that does not change is
-//! shared instead of cloned, and is written back by copying slices (ADR 0003).
+//! Numbers keep their digits, objects keep their order and strings keep their escapes. A subtree that does
+//! not change is shared instead of cloned, and is written back by copying slices (ADR 0003).
 
 mod key_index;
 mod number;
@@ -30,9 +30,11 @@ pub(crate) enum Node<'a> {
     Bool(bool),
     /// The digits as they were written.
     Number(&'a str),
-    /// A decoded string. If it borrows from the text it was read from, it contains nothing that needs escaping.
+    /// A decoded string. If it borrows from the text it was read from, it contains nothing that needs
+    /// escaping.
     Text(&'a str),
-    /// An undecoded string: the text between the quotes. It contains at least one escape, and all are well formed.
+    /// An undecoded string: the text between the quotes. It contains at least one escape, and all are well
+    /// formed.
     Escaped(&'a str),
     List(&'a [Node<'a>]),
     Object(Object<'a>),

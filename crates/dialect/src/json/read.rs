@@ -1,7 +1,8 @@
 //! The JSON reader.
 //!
-//! It is strict RFC 8259 with two leniencies that real tools need: a byte order mark is skipped, and an unpaired
-//! surrogate escape is read as U+FFFD. For a duplicate key the last value is used, at the position of the first.
+//! It is strict RFC 8259 with two leniencies that real tools need: a byte order mark is skipped, and an
+//! unpaired surrogate escape is read as U+FFFD. For a duplicate key the last value is used, at the position
+//! of the first.
 
 use std::collections::HashMap;
 
@@ -10,7 +11,8 @@ use bumpalo::Bump;
 use super::strings::{find_special, hex, unescape};
 use super::{Member, Node};
 
-/// The maximum nesting depth of arrays and objects in one tool. It bounds the stack, because the engine recurses.
+/// The maximum nesting depth of arrays and objects in one tool. It bounds the stack, because the engine
+/// recurses.
 pub(crate) const MAX_DEPTH: usize = 512;
 
 /// The largest number of keys for which a linear search for duplicates is faster than a hash table.

@@ -4,8 +4,8 @@ use bumpalo::Bump;
 
 /// Returns the first index at or after `start` of a quote, a backslash, a control character or the end.
 ///
-/// It looks at eight bytes at a time, because most strings are short. In a long string, such as a description, it
-/// continues with larger blocks that the compiler vectorizes.
+/// It looks at eight bytes at a time, because most strings are short. In a long string, such as a
+/// description, it continues with larger blocks that the compiler vectorizes.
 pub(super) fn find_special(bytes: &[u8], start: usize) -> usize {
     const LONG_STRING: usize = 24;
     const BLOCK: usize = 32;

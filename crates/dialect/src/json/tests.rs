@@ -1,4 +1,5 @@
-//! Compares the reader and the writer with `serde_json`: both must accept the same texts and read the same values.
+//! Compares the reader and the writer with `serde_json`: both must accept the same texts and read the same
+//! values.
 
 use bumpalo::Bump;
 use proptest::prelude::*;

@@ -23,8 +23,8 @@ impl JsonWriter {
         JsonWriter { out, layout, depth: 0, has_element: false, source: "".as_bytes().as_ptr_range() }
     }
 
-    /// Writes strings that borrow from `source` without checking them for escapes: the reader borrows only strings that
-    /// need none, and places the others in the arena.
+    /// Writes strings that borrow from `source` without checking them for escapes: the reader borrows only
+    /// strings that need none, and places the others in the arena.
     pub(crate) fn reading_from(self, source: &str) -> JsonWriter {
         JsonWriter { source: source.as_bytes().as_ptr_range(), ..self }
     }

@@ -119,7 +119,8 @@ impl Assembly<'_> {
         Block::Call { id, call: ToolCall { name, arguments, extra: meta.into_iter().collect(), validation } }
     }
 
-    /// Returns the tool's own arguments as far as they can be read, the problem with them, and the stamp of valid ones.
+    /// Returns the tool's own arguments as far as they can be read, the problem with them, and the stamp of
+    /// valid ones.
     fn decode(
         &self,
         received: &ReceivedCall,

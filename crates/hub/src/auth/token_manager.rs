@@ -172,7 +172,8 @@ impl TokenManager {
         }
     }
 
-    /// Returns the grant if it was issued to this client, and adds the configured secret, which is not stored.
+    /// Returns the grant if it was issued to this client, and adds the configured secret, which is not
+    /// stored.
     fn usable(&self, mut grant: Grant) -> Option<Grant> {
         let config = &self.server.config;
         let is_same_client = match &config.client_id {

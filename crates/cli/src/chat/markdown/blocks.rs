@@ -12,8 +12,8 @@ pub(super) fn options() -> Options {
 /// Stands for a bracket that must not begin the definition of a link. No text has it: it could not be shown.
 const BRACKET: char = '\u{1}';
 
-/// The text, made so that the parser finds no definitions of links: they would vanish, and with them the addresses that
-/// whoever reads the answer may want. Every place in it is the same as before.
+/// The text, made so that the parser finds no definitions of links: they would vanish, and with them the
+/// addresses that whoever reads the answer may want. Every place in it is the same as before.
 pub(super) fn prepared(text: &str) -> Cow<'_, str> {
     if !text.contains("]:") {
         return Cow::Borrowed(text);
@@ -55,7 +55,8 @@ pub(super) fn of(text: &str) -> Vec<Range<usize>> {
     starts.into_iter().zip(ends).map(|(start, end)| start..end).collect()
 }
 
-/// The blocks that nothing to come can change: those that another one follows, which shows in the whole lines.
+/// The blocks that nothing to come can change: those that another one follows, which shows in the whole
+/// lines.
 pub(super) fn closed(text: &str) -> Vec<Range<usize>> {
     let whole = text.rfind('\n').map_or(0, |place| place + 1);
     let mut blocks = of(&text[..whole]);

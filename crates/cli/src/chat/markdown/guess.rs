@@ -1,7 +1,7 @@
 //! What an unfinished block will probably become.
 //!
-//! Only what is shown while the text still grows is guessed at: a marker that is not closed yet is closed, and one of
-//! which only the beginning is there is held back, so that the text does not jump.
+//! Only what is shown while the text still grows is guessed at: a marker that is not closed yet is closed,
+//! and one of which only the beginning is there is held back, so that the text does not jump.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,8 @@ pub(super) fn completed(text: &str) -> Cow<'_, str> {
     let line_start = text.rfind('\n').map_or(0, |place| place + 1);
     let in_fence = open_fence(text);
     let last = &text[line_start..];
-    // After a fence, a rule or a list may begin, or a paragraph turn into a heading: wait for the next character.
+    // After a fence, a rule or a list may begin, or a paragraph turn into a heading: wait for the next
+    // character.
     if line_start > 0 && !in_fence && is_marker_alone(last) {
         return Cow::Borrowed(&text[..line_start]);
     }

@@ -325,7 +325,8 @@ impl Layout {
         }
     }
 
-    /// The margin of the next lines. A bullet is used once. Of more than half the width only the innermost part is left.
+    /// The margin of the next lines. A bullet is used once. Of more than half the width only the innermost
+    /// part is left.
     fn margin(&mut self) -> Margin {
         let begin = self.first_level();
         let mut margin = Margin::default();

@@ -1,8 +1,8 @@
 //! Markdown that arrives in pieces, as lines for the terminal.
 //!
-//! A block is *open* while the text to come may still change it: its lines are given anew each time. A block that another
-//! one follows is settled, and is given once. What is settled depends on the text alone and never on how it was cut into
-//! pieces.
+//! A block is *open* while the text to come may still change it: its lines are given anew each time. A block
+//! that another one follows is settled, and is given once. What is settled depends on the text alone and
+//! never on how it was cut into pieces.
 
 mod blocks;
 mod guess;
