@@ -6,6 +6,7 @@ pub mod conformance;
 pub mod provider;
 
 mod installed_servers;
+mod log;
 mod misbehaving_server;
 mod ports;
 mod processes;
@@ -14,6 +15,7 @@ mod running_server;
 mod scripted_model;
 
 pub use installed_servers::{InstalledServers, ServerCommand};
+pub use log::with_subscriber;
 pub use misbehaving_server::{misbehaving_server, start_misbehaving_http};
 pub use processes::{Process, open_file_count, peak_bytes, processes_with_variable, resident_bytes};
 pub use redis::{RedisCluster, RedisServer};

@@ -38,7 +38,7 @@ fn no_key_is_in_a_log_an_error_or_a_debug_text() {
     let log = Log::default();
     let subscriber = tracing_subscriber::registry().with(log.clone());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    tracing::subscriber::with_default(subscriber, || {
+    toolwire_testkit::with_subscriber(subscriber, || {
         runtime.block_on(async {
             for api in Api::ALL {
                 let echo = json!({"error": {"message": format!("the key {API_KEY} has no credit"), "code": API_KEY}});

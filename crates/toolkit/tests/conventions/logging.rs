@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -87,12 +88,16 @@ fn logged_over(way: Way, level: Level, tool: &str, arguments: Value) -> Vec<Stri
     let has_line = |start: &'static str| {
         let lines = lines.clone();
         async move {
-            while !lines.lock().unwrap().iter().any(|line| line.starts_with(start)) {
-                tokio::task::yield_now().await;
-            }
+            let found = async {
+                while !lines.lock().unwrap().iter().any(|line| line.starts_with(start)) {
+                    tokio::task::yield_now().await;
+                }
+            };
+            let found = tokio::time::timeout(Duration::from_secs(60), found).await;
+            assert!(found.is_ok(), "no line starts with {start:?}: {:#?}", lines.lock().unwrap());
         }
     };
-    tracing::subscriber::with_default(tracing_subscriber::registry().with(log), || {
+    toolwire_testkit::with_subscriber(tracing_subscriber::registry().with(log), || {
         // Everything runs on this thread, so everything is logged here.
         runtime().block_on(async {
             let client = Client::at(&server(), way).await;
@@ -221,7 +226,7 @@ fn a_call_with_questions_is_logged_as_input_required() {
     let server = Server::builder("docs").environment::<&str, &str>([]).tool(ask).build().unwrap();
     let log = Log { level: Level::DEBUG, lines: Arc::default() };
     let lines = log.lines.clone();
-    tracing::subscriber::with_default(tracing_subscriber::registry().with(log), || {
+    toolwire_testkit::with_subscriber(tracing_subscriber::registry().with(log), || {
         runtime().block_on(async {
             let (stream, _server) = in_process(server).unwrap();
             let (input, mut output) = tokio::io::split(stream);

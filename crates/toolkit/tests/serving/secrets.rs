@@ -90,7 +90,7 @@ fn calls() -> Vec<(Value, Value)> {
 fn logged(work: impl Future<Output = ()>) -> Vec<String> {
     let log = Log::default();
     let lines = log.0.clone();
-    tracing::subscriber::with_default(tracing_subscriber::registry().with(log), || {
+    toolwire_testkit::with_subscriber(tracing_subscriber::registry().with(log), || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(work);
     });
