@@ -12,11 +12,11 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use toolwire_dialect::{ArgumentError, Dialect, Options, Repair, Toolset, Violation};
 
+use crate::command_error::CommandError;
 use crate::convert::forms_of;
 use crate::dialect_name;
-use crate::failure::Failure;
 use crate::output;
-use crate::refused::{self, Weight};
+use crate::refusals::{self, Severity};
 use crate::source::{Source, in_words, tell_what_is_awaited};
 
 #[derive(Args)]
@@ -40,25 +40,25 @@ pub(crate) enum Direction {
     Encode,
 }
 
-pub(crate) fn run(direction: Direction, args: &LinesArgs) -> Result<ExitCode, Failure> {
+pub(crate) fn run(direction: Direction, args: &LinesArgs) -> Result<ExitCode, CommandError> {
     if args.tools == Path::new("-") {
-        return Err(Failure::usage("`--tools` cannot be standard input, which is used for the calls")
+        return Err(CommandError::usage("`--tools` cannot be standard input, which is used for the calls")
             .with_hint("pass the tools as a file"));
     }
     let tools = Source::new(Some(&args.tools)).read("tools as JSON")?;
     let options = Options::default().with_reshape(args.reshape);
     let toolset = Toolset::from_json(&tools.text, args.dialect, &options)
         .map_err(|error| tools.fault(&error, &forms_of(Dialect::Mcp)))?;
-    refused::tell(toolset.reports(), Weight::Warning, "calls to it return an error");
+    refusals::print(toolset.reports(), Severity::Warning, "calls to it return an error");
 
     tell_what_is_awaited("calls, one {\"name\":…,\"arguments\":…} a line,");
     let mut input = io::stdin().lock();
     let mut line = Vec::new();
     loop {
         line.clear();
-        let count = input
-            .read_until(b'\n', &mut line)
-            .map_err(|error| Failure::work(format!("cannot read standard input: {}", in_words(&error))))?;
+        let count = input.read_until(b'\n', &mut line).map_err(|error| {
+            CommandError::work(format!("cannot read standard input: {}", in_words(&error)))
+        })?;
         if count == 0 {
             return Ok(ExitCode::SUCCESS);
         }

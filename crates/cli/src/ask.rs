@@ -16,13 +16,13 @@ use toolwire_contract::{Block, Content, ConversationId, Message, Role, StopReaso
 use toolwire_hub::Hub;
 
 use crate::assembly;
-use crate::failure::{Failure, REFUSED, say};
+use crate::command_error::{CommandError, REFUSED, print_stderr};
 use crate::interrupt;
 use crate::output;
 use crate::servers;
 use crate::settings;
-use crate::shown::shown;
 use crate::storage;
+use crate::terminal_text::sanitize;
 use crate::tools::tell_of_failed;
 use report::Progress;
 
@@ -54,7 +54,7 @@ pub(crate) struct AskArgs {
     resume: Option<ConversationId>,
 }
 
-pub(crate) fn run(args: &AskArgs, config: Option<&Path>) -> Result<ExitCode, Failure> {
+pub(crate) fn run(args: &AskArgs, config: Option<&Path>) -> Result<ExitCode, CommandError> {
     let message = question(args)?;
     let found = servers::find(config)?;
     let mut settings = settings::read(found.config.toolwire.as_ref(), &found.place)?;
@@ -67,10 +67,9 @@ pub(crate) fn run(args: &AskArgs, config: Option<&Path>) -> Result<ExitCode, Fai
             agent = agent.conversations(storage::open(&settings.store).await?);
         }
         let hub = Arc::new(assembly::hub(&found));
-        let agent = agent
-            .tools(hub.clone())
-            .build()
-            .map_err(|error| Failure::usage(format!("`toolwire.agent`: {error}")).with_hint(error.hint()))?;
+        let agent = agent.tools(hub.clone()).build().map_err(|error| {
+            CommandError::usage(format!("`toolwire.agent`: {error}")).with_hint(error.hint())
+        })?;
         let interrupted = pin!(interrupt::awaited());
         let outcome = ask(args, &agent, &hub, message, interrupted).await;
         servers::close(&hub).await;
@@ -84,7 +83,7 @@ async fn ask(
     hub: &Hub,
     message: Message,
     mut interrupted: Pin<&mut impl Future<Output = ()>>,
-) -> Result<ExitCode, Failure> {
+) -> Result<ExitCode, CommandError> {
     let ready = async {
         servers::settled(hub).await;
         tell_of_failed(&hub.status());
@@ -95,14 +94,14 @@ async fn ask(
     };
     let mut run = tokio::select! {
         run = ready => run?,
-        () = &mut interrupted => return Err(Failure::interrupted()),
+        () = &mut interrupted => return Err(CommandError::interrupted()),
     };
     run.say_message(message);
     let finished = drive(args, agent, run, interrupted).await?;
     conclude(args, agent, &finished.0, &finished.1)
 }
 
-fn question(args: &AskArgs) -> Result<Message, Failure> {
+fn question(args: &AskArgs) -> Result<Message, CommandError> {
     let mut blocks = Vec::new();
     if args.prompt != "-" {
         blocks.push(Block::Content(Content::text(args.prompt.clone())));
@@ -115,7 +114,7 @@ fn question(args: &AskArgs) -> Result<Message, Failure> {
         _ => true,
     });
     if !says_something {
-        return Err(Failure::usage("the question is empty").with_hint(
+        return Err(CommandError::usage("the question is empty").with_hint(
             "write it in quotes: toolwire ask \"What is the weather in Paris?\", or use - and pipe it in",
         ));
     }
@@ -128,7 +127,7 @@ async fn drive(
     agent: &Agent,
     run: Run,
     mut interrupted: Pin<&mut impl Future<Output = ()>>,
-) -> Result<(FinishedRun, Progress), Failure> {
+) -> Result<(FinishedRun, Progress), CommandError> {
     let mut running = agent.drive(run);
     let stop = running.cancellation_token();
     let mut progress = Progress::new(args.json);
@@ -140,7 +139,7 @@ async fn drive(
                     return Ok((*finished, progress));
                 }
                 Some(event) => progress.tell(&event)?,
-                None => return Err(Failure::work("the run ended without an outcome")),
+                None => return Err(CommandError::work("the run ended without an outcome")),
             },
             () = &mut interrupted, if !stop.is_cancelled() => stop.cancel(),
         }
@@ -153,10 +152,10 @@ fn conclude(
     agent: &Agent,
     finished: &FinishedRun,
     progress: &Progress,
-) -> Result<ExitCode, Failure> {
+) -> Result<ExitCode, CommandError> {
     let outcome = &finished.outcome;
     if let Some((id, _)) = finished.run.stored_in() {
-        say(&format!("conversation {id}\n"));
+        print_stderr(&format!("conversation {id}\n"));
     }
     if args.json {
         output::print_of_strangers(&report::as_json(agent.model().name(), finished))?;
@@ -165,26 +164,26 @@ fn conclude(
         output::print(&if text.ends_with('\n') { text.clone() } else { format!("{text}\n") })?;
     }
     match &outcome.ending {
-        Ending::Finished if outcome.stop == Some(StopReason::Refusal) => Err(Failure::work(REFUSED)),
+        Ending::Finished if outcome.stop == Some(StopReason::Refusal) => Err(CommandError::work(REFUSED)),
         Ending::Finished => Ok(ExitCode::SUCCESS),
-        Ending::Cancelled => Err(Failure::interrupted()),
+        Ending::Cancelled => Err(CommandError::interrupted()),
         Ending::Stopped(limit @ RunLimit::EmptyResponses) => {
-            Err(Failure::work(limit.to_string()).with_hint("retry, or use another model"))
+            Err(CommandError::work(limit.to_string()).with_hint("retry, or use another model"))
         }
-        Ending::Stopped(limit) => Err(Failure::work(format!("the response is incomplete: {limit}"))
+        Ending::Stopped(limit) => Err(CommandError::work(format!("the response is incomplete: {limit}"))
             .with_hint("`toolwire.agent` in the configuration sets the limits")),
         Ending::NeedsApproval(calls) => {
-            let names: Vec<String> = calls.iter().map(|call| format!("`{}`", shown(&call.name))).collect();
-            Err(Failure::work(format!("{} must be allowed first", names.join(", ")))
+            let names: Vec<String> = calls.iter().map(|call| format!("`{}`", sanitize(&call.name))).collect();
+            Err(CommandError::work(format!("{} must be allowed first", names.join(", ")))
                 .with_hint("`--allow TOOL` lets it run"))
         }
         Ending::Failed(failure) => {
-            let told = Failure::work(shown(&failure.message));
+            let told = CommandError::work(sanitize(&failure.message));
             Err(match &failure.hint {
-                Some(hint) => told.with_hint(shown(hint)),
+                Some(hint) => told.with_hint(sanitize(hint)),
                 None => told,
             })
         }
-        _ => Err(Failure::work("the run ended for an unknown reason")),
+        _ => Err(CommandError::work("the run ended for an unknown reason")),
     }
 }

@@ -7,14 +7,14 @@ use toolwire_contract::Model;
 use toolwire_hub::{Hub, ResultBudget};
 use toolwire_llm::{Demo, EndpointError, Models};
 
-use crate::failure::{Failure, HINT, NOTE, say};
+use crate::command_error::{CommandError, HINT, NOTE, print_stderr};
 use crate::servers::Found;
 use crate::settings::Settings;
-use crate::shown::shown;
+use crate::terminal_text::sanitize;
 
 /// The models that can be asked: those of the configuration and those of the providers, with the
 /// environment's keys.
-pub(crate) fn models(settings: &Settings) -> Result<Models, Failure> {
+pub(crate) fn models(settings: &Settings) -> Result<Models, CommandError> {
     Models::new(settings.models.endpoints.clone(), |name| std::env::var(name).ok()).map_err(unusable)
 }
 
@@ -31,13 +31,13 @@ pub(crate) fn choose<'a>(asked: Option<&'a str>, settings: &'a Settings) -> &'a 
 }
 
 /// The model of this name, ready to be asked.
-pub(crate) fn model(models: &Models, name: &str) -> Result<Arc<dyn Model>, Failure> {
+pub(crate) fn model(models: &Models, name: &str) -> Result<Arc<dyn Model>, CommandError> {
     models.model(name).map_err(unusable)
 }
 
 /// Says plainly what answers, and how to have a real model.
 fn tell_of_demo() {
-    say(&format!(
+    print_stderr(&format!(
         "{NOTE}note:{NOTE:#} no model is configured; using `demo`, which selects tools by matching words and is not a language model\n\
          {HINT}hint:{HINT:#} for a real model, set its API key and pass its name: OPENAI_API_KEY and openai/…, ANTHROPIC_API_KEY and anthropic/…, \
          GEMINI_API_KEY and gemini/…; ollama/… needs no key\n",
@@ -54,6 +54,6 @@ pub(crate) fn hub(found: &Found) -> Hub {
     Hub::start(&found.config, found.options().with_result_budget(Some(ResultBudget::default())))
 }
 
-fn unusable(error: EndpointError) -> Failure {
-    Failure::usage(shown(&error.to_string())).with_hint(shown(&error.hint()))
+fn unusable(error: EndpointError) -> CommandError {
+    CommandError::usage(sanitize(&error.to_string())).with_hint(sanitize(&error.hint()))
 }

@@ -11,12 +11,12 @@ use serde_json::Value;
 use toolwire_contract::{CallOptions, Content, ResourceBody, ToolResult, Toolbox, parse_duration};
 use toolwire_hub::Hub;
 
+use crate::command_error::{CommandError, NOTE, print_stderr};
 use crate::convert::json;
-use crate::failure::{Failure, NOTE, say};
 use crate::output;
 use crate::servers;
-use crate::shown::shown;
 use crate::source::in_words;
+use crate::terminal_text::sanitize;
 use crate::tools;
 
 /// Call one tool
@@ -48,20 +48,23 @@ fn time(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "expected a duration of at most a day, such as 30s, 500ms or 2m".to_owned())
 }
 
-pub(crate) fn run(args: &CallArgs, config: Option<&Path>) -> Result<ExitCode, Failure> {
+pub(crate) fn run(args: &CallArgs, config: Option<&Path>) -> Result<ExitCode, CommandError> {
     let arguments = arguments(args)?;
     let found = servers::find(config)?.only(args.server.as_deref())?;
     found.with_hub(async |hub| ask(args, hub, &arguments).await)
 }
 
 /// The arguments as text: what is wrong with them, the tool's own schema says best.
-fn arguments(args: &CallArgs) -> Result<Value, Failure> {
+fn arguments(args: &CallArgs) -> Result<Value, CommandError> {
     let text = match args.arguments.as_deref() {
         None => return Ok(Value::Null),
         Some("-") => {
             let mut text = String::new();
             io::stdin().read_to_string(&mut text).map_err(|error| {
-                Failure::usage(format!("cannot read the arguments from standard input: {}", in_words(&error)))
+                CommandError::usage(format!(
+                    "cannot read the arguments from standard input: {}",
+                    in_words(&error)
+                ))
             })?;
             text
         }
@@ -72,14 +75,14 @@ fn arguments(args: &CallArgs) -> Result<Value, Failure> {
     }
     match serde_json::from_str::<Value>(&text) {
         Ok(value @ (Value::Object(_) | Value::Null)) => Ok(value),
-        Ok(_) => Err(Failure::usage("the arguments must be a JSON object")
+        Ok(_) => Err(CommandError::usage("the arguments must be a JSON object")
             .with_hint("write them as '{\"key\": \"value\"}', or use - and pipe them in")),
-        Err(error) => Err(Failure::usage(format!("the arguments are not JSON: {error}"))
+        Err(error) => Err(CommandError::usage(format!("the arguments are not JSON: {error}"))
             .with_hint("write them as '{\"key\": \"value\"}', in single quotes, or use - and pipe them in")),
     }
 }
 
-async fn ask(args: &CallArgs, hub: &Hub, arguments: &Value) -> Result<ExitCode, Failure> {
+async fn ask(args: &CallArgs, hub: &Hub, arguments: &Value) -> Result<ExitCode, CommandError> {
     let mut tool = args.tool.clone();
     if let Some(server) = &args.server {
         hub.settled().await;
@@ -90,8 +93,8 @@ async fn ask(args: &CallArgs, hub: &Hub, arguments: &Value) -> Result<ExitCode, 
             Arc::new(|progress: toolwire_contract::Progress| {
                 let total = progress.total.map_or_else(String::new, |total| format!(" of {total}"));
                 let message =
-                    progress.message.map_or_else(String::new, |message| format!("  {}", shown(&message)));
-                say(&format!("{NOTE}{}{total}{NOTE:#}{message}\n", progress.done));
+                    progress.message.map_or_else(String::new, |message| format!("  {}", sanitize(&message)));
+                print_stderr(&format!("{NOTE}{}{total}{NOTE:#}{message}\n", progress.done));
             })
         });
     let options = CallOptions { timeout: args.timeout, progress, ..CallOptions::default() };
@@ -104,9 +107,9 @@ async fn ask(args: &CallArgs, hub: &Hub, arguments: &Value) -> Result<ExitCode, 
             Ok(if result.is_error() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
         }
         Err(error) => {
-            let failure = Failure::work(shown(&error.to_string()));
+            let failure = CommandError::work(sanitize(&error.to_string()));
             Err(match error.hint() {
-                Some(hint) => failure.with_hint(shown(&hint)),
+                Some(hint) => failure.with_hint(sanitize(&hint)),
                 None => failure,
             })
         }

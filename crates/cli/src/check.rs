@@ -13,9 +13,9 @@ use clap::Args;
 use toolwire_contract::Toolbox;
 use toolwire_dialect::{Dialect, Options, Status};
 
+use crate::command_error::CommandError;
 use crate::convert::{forms_of, json};
 use crate::dialect_name;
-use crate::failure::Failure;
 use crate::output;
 use crate::servers;
 use crate::source::Source;
@@ -44,7 +44,7 @@ pub(crate) struct CheckArgs {
     json: bool,
 }
 
-pub(crate) fn run(args: &CheckArgs, config: Option<&Path>) -> Result<ExitCode, Failure> {
+pub(crate) fn run(args: &CheckArgs, config: Option<&Path>) -> Result<ExitCode, CommandError> {
     let options = Options::default().with_reshape(args.reshape);
     let dialects = asked_for(&args.dialects);
     let survey = match args.file.as_deref() {
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &CheckArgs, config: Option<&Path>) -> Result<ExitCode, F
         None => {
             let tools = of_servers(config)?;
             Survey::new(&tools, dialects, &options).map_err(|error| {
-                Failure::work(format!("the tools of the servers cannot be parsed: {error}"))
+                CommandError::work(format!("the tools of the servers cannot be parsed: {error}"))
             })?
         }
     };
@@ -135,7 +135,7 @@ const fn style(status: Status) -> Style {
 mod tests;
 
 /// The tools of the configured servers, as a list.
-fn of_servers(config: Option<&Path>) -> Result<String, Failure> {
+fn of_servers(config: Option<&Path>) -> Result<String, CommandError> {
     let found = servers::find(config)?;
     found.with_hub(async |hub| {
         servers::settled(hub).await;

@@ -7,12 +7,12 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use toolwire_dialect::{Defaults, Dialect, Layout, Options, Report, Status, convert};
 
+use crate::command_error::{CommandError, NOTE, print_stderr};
 use crate::dialect_name;
-use crate::failure::{Failure, NOTE, say};
 use crate::output;
-use crate::refused::{self, Weight};
-use crate::shown::shown;
+use crate::refusals::{self, Severity};
 use crate::source::Source;
+use crate::terminal_text::sanitize;
 
 /// Convert tool definitions
 ///
@@ -61,7 +61,7 @@ enum WayOfDefaults {
     Keep,
 }
 
-pub(crate) fn run(args: &ConvertArgs) -> Result<ExitCode, Failure> {
+pub(crate) fn run(args: &ConvertArgs) -> Result<ExitCode, CommandError> {
     let defaults = match args.defaults {
         None => Defaults::PerDialect,
         Some(WayOfDefaults::Drop) => Defaults::Drop,
@@ -104,7 +104,7 @@ fn tell_of_more_pages(text: &str) {
     let cursor = |value: &serde_json::Value| value.get("nextCursor").is_some_and(|cursor| !cursor.is_null());
     let value: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
     if cursor(&value) || value.get("result").is_some_and(cursor) {
-        say(&format!(
+        print_stderr(&format!(
             "{NOTE}warning:{NOTE:#} the list has a `nextCursor`: these are not all of the server's tools\n"
         ));
     }
@@ -114,7 +114,7 @@ fn tell_of_more_pages(text: &str) {
 fn tell_of_too_many(reports: &[Report], to: Dialect) {
     let count = reports.iter().filter(|report| report.status != Status::Refused).count();
     if let Some(most) = to.max_tools().filter(|most| count > *most) {
-        say(&format!(
+        print_stderr(&format!(
             "{NOTE}warning:{NOTE:#} {count} tools, but one request to `{to}` accepts {most}; select the ones to send\n"
         ));
     }
@@ -151,9 +151,9 @@ fn tell_of_losses(reports: &[Report]) {
             1 => String::new(),
             many => format!(" and {} more", many - 1),
         };
-        say(&format!(
+        print_stderr(&format!(
             "{NOTE}note:{NOTE:#} `{}`{and_others} is lossy in `{}`; `--report -` lists each place\n",
-            shown(&first.tool),
+            sanitize(&first.tool),
             first.dialect
         ));
     }
@@ -163,11 +163,11 @@ fn verdict(reports: &[Report], args: &ConvertArgs) -> ExitCode {
     let file = args.file.as_deref().filter(|path| *path != Path::new("-") && args.from == Dialect::Mcp);
     let hint = match file {
         Some(path) => {
-            format!("`toolwire check {}` shows which dialects accept it", shown(&path.to_string_lossy()))
+            format!("`toolwire check {}` shows which dialects accept it", sanitize(&path.to_string_lossy()))
         }
         None => "`--report -` prints the reasons as JSON; the other tools were converted".to_owned(),
     };
-    match refused::tell(reports, Weight::Error, &hint) {
+    match refusals::print(reports, Severity::Error, &hint) {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
     }

@@ -12,12 +12,12 @@ use clap::Args;
 use toolwire_dialect::{Dialect, Options, Status};
 use toolwire_hub::{Hub, ServerStatus};
 
-use crate::failure::Failure;
+use crate::command_error::CommandError;
 use crate::output;
 use crate::servers::{self, trouble};
 use crate::settings;
-use crate::shown::{counted, shown};
 use crate::source::in_words;
+use crate::terminal_text::{counted, sanitize};
 use crate::tools;
 
 const GOOD: Style = AnsiColor::Green.on_default().bold();
@@ -38,7 +38,7 @@ pub(crate) struct DoctorArgs {
     accept: bool,
 }
 
-pub(crate) fn run(args: &DoctorArgs, config: Option<&Path>) -> Result<ExitCode, Failure> {
+pub(crate) fn run(args: &DoctorArgs, config: Option<&Path>) -> Result<ExitCode, CommandError> {
     let found = servers::find(config)?;
     let settings = settings::read(found.config.toolwire.as_ref(), &found.place)?;
     found.with_hub(async |hub| {
@@ -61,8 +61,9 @@ pub(crate) fn run(args: &DoctorArgs, config: Option<&Path>) -> Result<ExitCode, 
             wrong += tell_changes(&mut text, server, args.accept);
         }
         if args.accept {
-            hub.accept_changes()
-                .map_err(|error| Failure::work(format!("cannot accept the changes: {}", in_words(&error))))?;
+            hub.accept_changes().map_err(|error| {
+                CommandError::work(format!("cannot accept the changes: {}", in_words(&error)))
+            })?;
         }
         wrong += tell_schemas(&mut text, hub);
         wrong += endpoint::tell_model(&mut text, &settings).await?;
@@ -74,7 +75,7 @@ pub(crate) fn run(args: &DoctorArgs, config: Option<&Path>) -> Result<ExitCode, 
 
 /// One server; how many things are wrong with it.
 fn tell_server(text: &mut String, server: &ServerStatus) -> usize {
-    let name = shown(&server.name);
+    let name = sanitize(&server.name);
     let mut wrong = 0;
     match trouble(server) {
         None => {
@@ -92,15 +93,15 @@ fn tell_server(text: &mut String, server: &ServerStatus) -> usize {
                 "{GOOD}✓{GOOD:#} {NAME}{name}{NAME:#}  {QUIET}{}{}, MCP {}{}{QUIET:#}",
                 counted(server.tool_count, "tool"),
                 if server.denied > 0 { format!(" ({} denied)", server.denied) } else { String::new() },
-                shown(protocol),
-                shown(&version)
+                sanitize(protocol),
+                sanitize(&version)
             );
         }
         Some(reason) => {
             wrong += 1;
-            let _ = writeln!(text, "{BAD}✗{BAD:#} {NAME}{name}{NAME:#}  {}", shown(&reason));
+            let _ = writeln!(text, "{BAD}✗{BAD:#} {NAME}{name}{NAME:#}  {}", sanitize(&reason));
             if let Some(hint) = &server.hint {
-                let _ = writeln!(text, "    {}", shown(hint));
+                let _ = writeln!(text, "    {}", sanitize(hint));
             }
         }
     }
@@ -109,17 +110,17 @@ fn tell_server(text: &mut String, server: &ServerStatus) -> usize {
         let _ = writeln!(
             text,
             "  {ODD}!{ODD:#} tool `{}` was skipped: {}",
-            shown(&tool.name),
-            shown(&tool.reason)
+            sanitize(&tool.name),
+            sanitize(&tool.reason)
         );
     }
     if let Some(cut) = &server.incomplete {
         wrong += 1;
-        let _ = writeln!(text, "  {ODD}!{ODD:#} {}", shown(cut));
+        let _ = writeln!(text, "  {ODD}!{ODD:#} {}", sanitize(cut));
     }
     for oddity in tools::oddities(server) {
         wrong += 1;
-        let _ = writeln!(text, "  {ODD}!{ODD:#} {}", shown(&oddity));
+        let _ = writeln!(text, "  {ODD}!{ODD:#} {}", sanitize(&oddity));
     }
     if server.ignored_output.unreadable > 0 {
         let last = server.ignored_output.last_unreadable.as_deref().unwrap_or_default();
@@ -128,13 +129,13 @@ fn tell_server(text: &mut String, server: &ServerStatus) -> usize {
             "  {ODD}!{ODD:#} {} on stdout that {} no message; the last: {}",
             counted(usize::try_from(server.ignored_output.unreadable).unwrap_or(usize::MAX), "line"),
             if server.ignored_output.unreadable == 1 { "is" } else { "are" },
-            shown(last)
+            sanitize(last)
         );
         let _ = writeln!(text, "    logs belong on stderr; please report this to the author of the server");
     }
     if trouble(server).is_some() {
         for line in server.stderr.iter().rev().take(10).rev() {
-            let _ = writeln!(text, "    {QUIET}stderr: {}{QUIET:#}", shown(line));
+            let _ = writeln!(text, "    {QUIET}stderr: {}{QUIET:#}", sanitize(line));
         }
     }
     wrong
@@ -146,7 +147,7 @@ fn tell_changes(text: &mut String, server: &ServerStatus, accept: bool) -> usize
     let changes = tools::changes(server);
     for change in &changes {
         let accepted = if accept { "; accepted" } else { "" };
-        let _ = writeln!(text, "  {ODD}!{ODD:#} {}{accepted}", shown(change));
+        let _ = writeln!(text, "  {ODD}!{ODD:#} {}{accepted}", sanitize(change));
     }
     if accept || changes.is_empty() {
         return 0;
@@ -176,7 +177,7 @@ fn tell_schemas(text: &mut String, hub: &Hub) -> usize {
         let _ = writeln!(
             text,
             "{ODD}!{ODD:#} tool `{}` is refused for {}  {QUIET}`toolwire check` shows the reason{QUIET:#}",
-            shown(tool),
+            sanitize(tool),
             dialects.join(", ")
         );
     }

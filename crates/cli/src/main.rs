@@ -6,21 +6,21 @@ mod assembly;
 mod call;
 mod chat;
 mod check;
+mod command_error;
 mod convert;
 mod demo_server;
 mod dialect_name;
 mod doctor;
-mod failure;
 mod interrupt;
 mod log;
 mod output;
-mod refused;
-mod screen;
+mod refusals;
 mod servers;
 mod settings;
-mod shown;
 mod source;
+mod stderr;
 mod storage;
+mod terminal_text;
 mod tools;
 
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use arguments::Direction;
-use failure::Failure;
+use command_error::CommandError;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -100,5 +100,5 @@ fn main() -> ExitCode {
         Command::Doctor(args) => doctor::run(&args, config),
         Command::DemoServer(args) => demo_server::run(&args),
     };
-    outcome.unwrap_or_else(|failure: Failure| failure.tell())
+    outcome.unwrap_or_else(|error: CommandError| error.print())
 }

@@ -4,38 +4,38 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
-use crate::failure::Failure;
-use crate::shown::{shown, shown_lines};
+use crate::command_error::CommandError;
 use crate::source::in_words;
+use crate::terminal_text::{sanitize, sanitize_lines};
 
 /// Writes all of `text` to standard output.
-pub(crate) fn print(text: &str) -> Result<(), Failure> {
+pub(crate) fn print(text: &str) -> Result<(), CommandError> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).or_else(unless_nobody_reads)
 }
 
 /// Writes what a server said to standard output: as it is for a program, and so that it cannot steer a
 /// terminal.
-pub(crate) fn print_of_strangers(text: &str) -> Result<(), Failure> {
-    if io::stdout().is_terminal() { print(&shown_lines(text)) } else { print(text) }
+pub(crate) fn print_of_strangers(text: &str) -> Result<(), CommandError> {
+    if io::stdout().is_terminal() { print(&sanitize_lines(text)) } else { print(text) }
 }
 
 /// Writes all of `text` to standard output, with its colours only where they are wanted.
-pub(crate) fn print_styled(text: &str) -> Result<(), Failure> {
+pub(crate) fn print_styled(text: &str) -> Result<(), CommandError> {
     let mut stdout = anstream::stdout().lock();
     stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).or_else(unless_nobody_reads)
 }
 
 /// A reader that left (`toolwire … | head -1`) has what it wanted.
-pub(crate) fn unless_nobody_reads(error: io::Error) -> Result<(), Failure> {
+pub(crate) fn unless_nobody_reads(error: io::Error) -> Result<(), CommandError> {
     if error.kind() == io::ErrorKind::BrokenPipe {
         return Ok(());
     }
-    Err(Failure::work(format!("cannot write to standard output: {}", in_words(&error))))
+    Err(CommandError::work(format!("cannot write to standard output: {}", in_words(&error))))
 }
 
 /// Puts `text` at `path` so that a reader finds the old content or the new, never a part.
-pub(crate) fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
+pub(crate) fn write_file(path: &Path, text: &str) -> Result<(), CommandError> {
     let outcome = match fs::metadata(path) {
         // A device, a pipe or a shell's `>(…)` cannot be replaced, only written to. `/dev/stderr` may lead to
         // a file, which others go on writing to.
@@ -46,8 +46,12 @@ pub(crate) fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
         Err(_) => replace(path, text, None),
     };
     outcome.map_err(|error| {
-        Failure::work(format!("cannot write `{}`: {}", shown(&path.to_string_lossy()), in_words(&error)))
-            .with_hint("choose a file in an existing, writable folder")
+        CommandError::work(format!(
+            "cannot write `{}`: {}",
+            sanitize(&path.to_string_lossy()),
+            in_words(&error)
+        ))
+        .with_hint("choose a file in an existing, writable folder")
     })
 }
 

@@ -10,13 +10,13 @@ use futures::future::BoxFuture;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use toolwire_hub::{Browser, Config, Hub, HubOptions, Phase, ServerName, ServerStatus};
 
+use crate::command_error::{CommandError, HINT, NOTE, print_stderr};
 use crate::demo_server;
-use crate::failure::{Failure, HINT, NOTE, say};
 use crate::interrupt;
 use crate::log;
-use crate::screen;
-use crate::shown::{counted, shown, width};
 use crate::source::in_words;
+use crate::stderr;
+use crate::terminal_text::{counted, sanitize, width};
 
 /// A configuration that was found.
 pub(crate) struct Found {
@@ -29,7 +29,7 @@ pub(crate) struct Found {
 }
 
 /// Finds and reads the configuration; what it warns of is told.
-pub(crate) fn find(flag: Option<&Path>) -> Result<Found, Failure> {
+pub(crate) fn find(flag: Option<&Path>) -> Result<Found, CommandError> {
     let variable = std::env::var_os("TOOLWIRE_CONFIG").map(PathBuf::from);
     let folder = user_folder();
     let candidates = Config::candidates(flag, variable.as_deref(), folder.as_deref());
@@ -38,8 +38,8 @@ pub(crate) fn find(flag: Option<&Path>) -> Result<Found, Failure> {
             Ok(text) => return read(&candidate.path, &text),
             Err(error) if error.kind() == io::ErrorKind::NotFound && !candidate.must_exist => {}
             Err(error) => {
-                let file = shown(&candidate.path.to_string_lossy());
-                return Err(Failure::usage(format!("cannot read `{file}`: {}", in_words(&error)))
+                let file = sanitize(&candidate.path.to_string_lossy());
+                return Err(CommandError::usage(format!("cannot read `{file}`: {}", in_words(&error)))
                     .with_hint("use `--config FILE` for another configuration"));
             }
         }
@@ -50,35 +50,35 @@ pub(crate) fn find(flag: Option<&Path>) -> Result<Found, Failure> {
 }
 
 /// What is used when nothing is configured.
-fn demo(no_places: &str) -> Result<Found, Failure> {
+fn demo(no_places: &str) -> Result<Found, CommandError> {
     let config = demo_server::as_configuration().map_err(|error| {
-        Failure::work(format!("cannot find the path of this program: {}", in_words(&error)))
+        CommandError::work(format!("cannot find the path of this program: {}", in_words(&error)))
     })?;
-    say(&format!(
+    print_stderr(&format!(
         "{NOTE}note:{NOTE:#} no servers are configured (found no {no_places}); using the demo server\n\
          {HINT}hint:{HINT:#} write an mcp.json such as {{\"mcpServers\": {{\"time\": {{\"command\": \"uvx\", \"args\": [\"mcp-server-time\"]}}}}}}\n",
     ));
     Ok(Found { place: "none: the demo server".to_owned(), config, only: None })
 }
 
-fn read(file: &Path, text: &str) -> Result<Found, Failure> {
+fn read(file: &Path, text: &str) -> Result<Found, CommandError> {
     let variables = |name: &str| std::env::var(name).ok();
     let (config, warnings) = Config::parse(text, file, &variables).map_err(|error| {
         let hint = error.hint();
-        let failure = Failure::usage(shown(&error.to_string()));
+        let failure = CommandError::usage(sanitize(&error.to_string()));
         match hint {
-            Some(hint) => failure.with_hint(shown(&hint)),
+            Some(hint) => failure.with_hint(sanitize(&hint)),
             None => failure,
         }
     })?;
     for warning in warnings {
         let words = warning.to_string();
-        say(&format!("{NOTE}warning:{NOTE:#} {}\n", shown(&words)));
+        print_stderr(&format!("{NOTE}warning:{NOTE:#} {}\n", sanitize(&words)));
         if let Some(hint) = warning.hint() {
-            say(&format!("{HINT}hint:{HINT:#} {}\n", shown(&hint)));
+            print_stderr(&format!("{HINT}hint:{HINT:#} {}\n", sanitize(&hint)));
         }
     }
-    Ok(Found { place: shown(&file.to_string_lossy()), config, only: None })
+    Ok(Found { place: sanitize(&file.to_string_lossy()), config, only: None })
 }
 
 /// Where this user's configuration of Toolwire lives.
@@ -102,16 +102,20 @@ fn folder_of(variable: &str, on_windows: &str, at_home: &str) -> Option<PathBuf>
 
 impl Found {
     /// Connects to no server but the one that is asked for.
-    pub(crate) fn only(mut self, server: Option<&str>) -> Result<Found, Failure> {
+    pub(crate) fn only(mut self, server: Option<&str>) -> Result<Found, CommandError> {
         let Some(name) = server else { return Ok(self) };
         let Some(one) = self.config.server(name) else {
             let known: Vec<String> =
                 self.config.servers.iter().map(|server| format!("`{}`", server.name)).collect();
-            return Err(Failure::usage(format!("unknown server `{}` in {}", shown(name), self.place))
-                .with_hint(format!("configured servers: {}", known.join(", "))));
+            return Err(CommandError::usage(format!(
+                "unknown server `{}` in {}",
+                sanitize(name),
+                self.place
+            ))
+            .with_hint(format!("configured servers: {}", known.join(", "))));
         };
         if one.disabled {
-            return Err(Failure::usage(format!("server `{name}` is disabled in {}", self.place))
+            return Err(CommandError::usage(format!("server `{name}` is disabled in {}", self.place))
                 .with_hint("remove `disabled` there"));
         }
         self.only = Some(one.name.clone());
@@ -134,8 +138,8 @@ impl Found {
     /// next one does not wait for them.
     pub(crate) fn with_hub<T>(
         &self,
-        work: impl AsyncFnOnce(&Hub) -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
+        work: impl AsyncFnOnce(&Hub) -> Result<T, CommandError>,
+    ) -> Result<T, CommandError> {
         run(async {
             let interrupted = interrupt::awaited();
             let hub = Hub::start(&self.config, self.options());
@@ -150,7 +154,7 @@ impl Found {
                 }
                 None => {
                     close(&hub).await;
-                    Err(Failure::interrupted())
+                    Err(CommandError::interrupted())
                 }
             }
         })
@@ -181,20 +185,21 @@ struct AtTerminal;
 
 impl Browser for AtTerminal {
     fn open<'a>(&'a self, server: &'a str, url: &'a str) -> BoxFuture<'a, io::Result<()>> {
-        say(&format!(
+        print_stderr(&format!(
             "{NOTE}login:{NOTE:#} server `{}` requires a login. Open this page in a browser:\n  {}\n",
-            shown(server),
-            shown(url)
+            sanitize(server),
+            sanitize(url)
         ));
         Box::pin(std::future::ready(Ok(())))
     }
 }
 
 /// Runs `work` to its end.
-pub(crate) fn run<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+pub(crate) fn run<T>(work: impl Future<Output = Result<T, CommandError>>) -> Result<T, CommandError> {
     log::begin();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::work(format!("cannot start: {}", in_words(&error))))?;
+    let runtime =
+        runtime.map_err(|error| CommandError::work(format!("cannot start: {}", in_words(&error))))?;
     runtime.block_on(work)
 }
 
@@ -214,15 +219,15 @@ impl Lines {
 
     fn on(target: ProgressDrawTarget, servers: &[ServerStatus]) -> Lines {
         let all = MultiProgress::with_draw_target(target);
-        screen::share(&all);
-        let width = servers.iter().map(|server| width(&shown(&server.name))).max().unwrap_or(0).min(32);
+        stderr::share(&all);
+        let width = servers.iter().map(|server| width(&sanitize(&server.name))).max().unwrap_or(0).min(32);
         let bars = servers
             .iter()
             .map(|server| {
                 let style = ProgressStyle::with_template(&format!("{{spinner}} {{prefix:{width}}} {{msg}}"));
                 let bar = ProgressBar::new_spinner();
                 bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
-                let bar = all.add(bar).with_prefix(shown(&server.name)).with_message("connecting");
+                let bar = all.add(bar).with_prefix(sanitize(&server.name)).with_message("connecting");
                 bar.enable_steady_tick(Duration::from_millis(100));
                 bar
             })
@@ -247,7 +252,7 @@ impl Lines {
                 Phase::Connecting => {}
                 Phase::Ready => bar.finish_with_message(counted(server.tool_count, "tool")),
                 Phase::Recovering { reason } | Phase::Down { reason } => {
-                    bar.abandon_with_message(shown(reason))
+                    bar.abandon_with_message(sanitize(reason))
                 }
                 Phase::Stopped => bar.abandon_with_message("stopped"),
                 _ => {}
@@ -266,7 +271,7 @@ impl Lines {
 
 impl Drop for Lines {
     fn drop(&mut self) {
-        screen::release();
+        stderr::release();
     }
 }
 

@@ -4,9 +4,9 @@ use serde::Deserialize;
 use serde_json::Value;
 use toolwire_llm::EndpointConfigs;
 
-use crate::failure::{Failure, HINT, NOTE, say};
-use crate::shown::shown;
+use crate::command_error::{CommandError, HINT, NOTE, print_stderr};
 use crate::storage::StoreSettings;
+use crate::terminal_text::sanitize;
 
 /// What the key `toolwire` says.
 #[derive(Clone, Debug, Default)]
@@ -32,7 +32,7 @@ struct Keys {
 }
 
 /// Reads the key `toolwire` of the configuration at `place`; a key that nothing knows is warned of by name.
-pub(crate) fn read(value: Option<&Value>, place: &str) -> Result<Settings, Failure> {
+pub(crate) fn read(value: Option<&Value>, place: &str) -> Result<Settings, CommandError> {
     let Some(value) = value.filter(|value| !value.is_null()) else { return Ok(Settings::default()) };
     let mut unknown = Vec::new();
     let mut track = serde_path_to_error::Track::new();
@@ -41,20 +41,22 @@ pub(crate) fn read(value: Option<&Value>, place: &str) -> Result<Settings, Failu
     let keys = Keys::deserialize(serde_ignored::Deserializer::new(tracked, &mut note)).map_err(|error| {
         let way = track.path().to_string();
         let way = if way == "." { String::new() } else { format!(".{way}") };
-        Failure::usage(format!("{place}: `toolwire{way}`: {}", shown(&error.to_string())))
+        CommandError::usage(format!("{place}: `toolwire{way}`: {}", sanitize(&error.to_string())))
             .with_hint("`docs/guide/models.md` describes the keys")
     })?;
     let models = match &keys.models {
         Value::Null => EndpointConfigs::default(),
         models => EndpointConfigs::read(models).map_err(|error| {
             let words = format!("{place}: `toolwire.models.{}`: {}", error.path, error.problem);
-            Failure::usage(shown(&words)).with_hint(error.hint())
+            CommandError::usage(sanitize(&words)).with_hint(error.hint())
         })?,
     };
     unknown.extend(models.unknown_keys.iter().map(|key| format!("models.{key}")));
     for key in unknown {
-        say(&format!("{NOTE}warning:{NOTE:#} {place}: unknown key `toolwire.{}`\n", shown(&key)));
-        say(&format!("{HINT}hint:{HINT:#} the key is ignored; `docs/guide/models.md` lists the keys\n"));
+        print_stderr(&format!("{NOTE}warning:{NOTE:#} {place}: unknown key `toolwire.{}`\n", sanitize(&key)));
+        print_stderr(&format!(
+            "{HINT}hint:{HINT:#} the key is ignored; `docs/guide/models.md` lists the keys\n"
+        ));
     }
     Ok(Settings { model: keys.model, models, store: keys.store, agent: keys.agent })
 }

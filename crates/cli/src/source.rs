@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use toolwire_dialect::ReadError;
 
-use crate::failure::{Failure, say};
-use crate::shown::{shown, width};
+use crate::command_error::{CommandError, print_stderr};
+use crate::terminal_text::{sanitize, width};
 
 /// A file, or standard input.
 pub(crate) enum Source {
@@ -34,12 +34,12 @@ impl Source {
     pub(crate) fn label(&self) -> String {
         match self {
             Source::Stdin => "standard input".to_owned(),
-            Source::File(path) => format!("`{}`", shown(&path.to_string_lossy())),
+            Source::File(path) => format!("`{}`", sanitize(&path.to_string_lossy())),
         }
     }
 
     /// Reads everything. At a terminal, a person is told that `awaited` is expected.
-    pub(crate) fn read(&self, awaited: &str) -> Result<Input, Failure> {
+    pub(crate) fn read(&self, awaited: &str) -> Result<Input, CommandError> {
         let label = self.label();
         let bytes = match self {
             Source::File(path) => fs::read(path),
@@ -62,8 +62,8 @@ impl Source {
 
 impl Input {
     /// What is wrong with this text, with the place drawn.
-    pub(crate) fn fault(&self, error: &ReadError, hint: &str) -> Failure {
-        Failure::usage(format!("cannot read {}: {error}", self.label))
+    pub(crate) fn fault(&self, error: &ReadError, hint: &str) -> CommandError {
+        CommandError::usage(format!("cannot read {}: {error}", self.label))
             .with_excerpt(excerpt(&self.text, error.line, error.column))
             .with_hint(hint)
     }
@@ -73,18 +73,18 @@ impl Input {
 pub(crate) fn tell_what_is_awaited(awaited: &str) {
     if io::stdin().is_terminal() {
         let end = if cfg!(windows) { "Ctrl-Z and Enter" } else { "Ctrl-D" };
-        say(&format!("waiting for {awaited} on standard input; end with {end}\n"));
+        print_stderr(&format!("waiting for {awaited} on standard input; end with {end}\n"));
     }
 }
 
-fn unreadable(label: &str, error: &io::Error) -> Failure {
+fn unreadable(label: &str, error: &io::Error) -> CommandError {
     let hint = match error.kind() {
         io::ErrorKind::NotFound => "check the path, or use `-` for standard input",
         io::ErrorKind::PermissionDenied => "check the permissions of the file",
         io::ErrorKind::IsADirectory => "choose a file in it",
         _ => "check the path",
     };
-    Failure::usage(format!("cannot read {label}: {}", in_words(error))).with_hint(hint)
+    CommandError::usage(format!("cannot read {label}: {}", in_words(error))).with_hint(hint)
 }
 
 /// The system's message without its number.
@@ -95,12 +95,12 @@ pub(crate) fn in_words(error: &io::Error) -> String {
     characters.next().map(|first| first.to_lowercase().chain(characters).collect()).unwrap_or_default()
 }
 
-fn not_utf8(label: &str, bytes: &[u8]) -> Failure {
+fn not_utf8(label: &str, bytes: &[u8]) -> CommandError {
     let offset = std::str::from_utf8(bytes).err().map_or(0, |error| error.valid_up_to());
     let line = bytes[..offset].iter().filter(|byte| **byte == b'\n').count() + 1;
     let line_start = bytes[..offset].iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
     let column = String::from_utf8_lossy(&bytes[line_start..offset]).chars().count() + 1;
-    let failure = Failure::usage(format!(
+    let failure = CommandError::usage(format!(
         "cannot read {label}: not UTF-8 at line {line}, column {column} (byte {offset} is 0x{:02X})",
         bytes.get(offset).copied().unwrap_or_default()
     ));
@@ -123,7 +123,7 @@ fn excerpt(text: &str, line: usize, column: usize) -> Option<String> {
     let lead: String = content.chars().skip(skipped).take(before - skipped).collect();
     let rest: String = content.chars().skip(before).take(AFTER).collect();
     let (lead, rest) =
-        (shown(&lead.replace('\t', " ")), shown(rest.replace('\t', " ").trim_end_matches('\r')));
+        (sanitize(&lead.replace('\t', " ")), sanitize(rest.replace('\t', " ").trim_end_matches('\r')));
     if lead.trim().is_empty() && rest.trim().is_empty() {
         return None;
     }

@@ -11,9 +11,9 @@ use serde::{Deserialize, Deserializer};
 use toolwire_contract::{Conversations, StoreError, parse_duration};
 use toolwire_store::{Redis, RedisOptions, Sqlite, SqliteOptions};
 
-use crate::failure::Failure;
+use crate::command_error::CommandError;
 use crate::servers::data_folder;
-use crate::shown::shown;
+use crate::terminal_text::sanitize;
 
 /// The key `toolwire.store`: the path of a file, the address of a Redis, or an object.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -79,11 +79,11 @@ impl<'de> Visitor<'de> for StoreVisitor {
 }
 
 /// Opens the store; one that cannot be opened is told with what to try.
-pub(crate) async fn open(settings: &StoreSettings) -> Result<Arc<dyn Conversations>, Failure> {
+pub(crate) async fn open(settings: &StoreSettings) -> Result<Arc<dyn Conversations>, CommandError> {
     match settings {
         StoreSettings::Usual => {
             let folder = data_folder().ok_or_else(|| {
-                Failure::work("no folder for conversations: neither XDG_DATA_HOME nor HOME is set")
+                CommandError::work("no folder for conversations: neither XDG_DATA_HOME nor HOME is set")
                     .with_hint("set one of them, or configure a file as `toolwire.store`")
             })?;
             open_file(folder.join("conversations.db")).await
@@ -114,7 +114,7 @@ fn is_redis(place: &str) -> bool {
 }
 
 /// A time that may be longer than a call's: days are written as `"30d"`.
-fn kept_for(time: &Time) -> Result<Duration, Failure> {
+fn kept_for(time: &Time) -> Result<Duration, CommandError> {
     let text = match time {
         Time::Seconds(seconds) => return Ok(Duration::from_secs(u64::from(*seconds))),
         Time::Text(text) => text,
@@ -123,12 +123,15 @@ fn kept_for(time: &Time) -> Result<Duration, Failure> {
     days.map(|days| Duration::from_secs(u64::from(days) * 24 * 60 * 60))
         .or_else(|| parse_duration(text))
         .ok_or_else(|| {
-            Failure::usage(format!("`toolwire.store.timeToLive`: `{}` is not a duration", shown(text)))
-                .with_hint("write seconds, \"12h\" or \"30d\"")
+            CommandError::usage(format!(
+                "`toolwire.store.timeToLive`: `{}` is not a duration",
+                sanitize(text)
+            ))
+            .with_hint("write seconds, \"12h\" or \"30d\"")
         })
 }
 
-async fn open_file(path: PathBuf) -> Result<Arc<dyn Conversations>, Failure> {
+async fn open_file(path: PathBuf) -> Result<Arc<dyn Conversations>, CommandError> {
     if let Some(folder) = path.parent() {
         // What is wrong with the folder, opening the file tells.
         let _ = std::fs::create_dir_all(folder);
@@ -137,7 +140,10 @@ async fn open_file(path: PathBuf) -> Result<Arc<dyn Conversations>, Failure> {
     Ok(Arc::new(store))
 }
 
-async fn connect(addresses: &Addresses, options: RedisOptions) -> Result<Arc<dyn Conversations>, Failure> {
+async fn connect(
+    addresses: &Addresses,
+    options: RedisOptions,
+) -> Result<Arc<dyn Conversations>, CommandError> {
     let store = match addresses {
         Addresses::One(address) => Redis::connect(address, options).await,
         Addresses::Cluster(addresses) => {
@@ -149,13 +155,13 @@ async fn connect(addresses: &Addresses, options: RedisOptions) -> Result<Arc<dyn
 }
 
 /// What a store says, as the failure of a command.
-pub(crate) fn failure(error: StoreError) -> Failure {
-    let failure = Failure::work(shown(&error.to_string()));
+pub(crate) fn failure(error: StoreError) -> CommandError {
+    let failure = CommandError::work(sanitize(&error.to_string()));
     if matches!(error, StoreError::UnknownConversation { .. }) {
         return failure.with_hint("`/resume` in `toolwire chat` lists the conversations");
     }
     match error.hint() {
-        Some(hint) => failure.with_hint(shown(hint)),
+        Some(hint) => failure.with_hint(sanitize(hint)),
         None => failure,
     }
 }

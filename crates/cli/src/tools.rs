@@ -13,13 +13,13 @@ use toolwire_hub::pins::{DefinitionPart, DriftKind};
 use toolwire_hub::{Hub, ServerStatus};
 
 use crate::check;
+use crate::command_error::{CommandError, ERROR, HINT, NOTE, print_stderr};
 use crate::convert::json as to_json;
 use crate::dialect_name;
-use crate::failure::{ERROR, Failure, HINT, NOTE, say};
 use crate::output;
-use crate::refused::{self, Weight};
+use crate::refusals::{self, Severity};
 use crate::servers::{self, trouble};
-use crate::shown::{counted, cut, shown};
+use crate::terminal_text::{counted, sanitize, truncate};
 
 const NAME: Style = Style::new().bold();
 /// Longer names have a line of their own.
@@ -44,7 +44,7 @@ pub(crate) struct ToolsArgs {
     json: bool,
 }
 
-pub(crate) fn run(args: &ToolsArgs, config: Option<&Path>) -> Result<ExitCode, Failure> {
+pub(crate) fn run(args: &ToolsArgs, config: Option<&Path>) -> Result<ExitCode, CommandError> {
     let found = servers::find(config)?.only(args.server.as_deref())?;
     found.with_hub(async |hub| {
         servers::settled(hub).await;
@@ -57,12 +57,12 @@ pub(crate) fn run(args: &ToolsArgs, config: Option<&Path>) -> Result<ExitCode, F
 }
 
 /// How many tools the dialect that was asked for refuses.
-fn show(args: &ToolsArgs, hub: &Hub, status: &[ServerStatus]) -> Result<usize, Failure> {
+fn show(args: &ToolsArgs, hub: &Hub, status: &[ServerStatus]) -> Result<usize, CommandError> {
     tell_of_failed(status);
     if let Some(dialect) = args.dialect {
         let toolset = hub.get_tools(dialect, &Options::default());
         let hint = "`toolwire check` shows which dialects accept them";
-        let refused = refused::tell(toolset.reports(), Weight::Error, hint);
+        let refused = refusals::print(toolset.reports(), Severity::Error, hint);
         output::print_of_strangers(&to_json(&toolset.request_tools(), false))?;
         return Ok(refused);
     }
@@ -94,31 +94,39 @@ fn as_json(hub: &Hub, server: &ServerStatus) -> Value {
 pub(crate) fn tell_of_failed(status: &[ServerStatus]) {
     for server in status {
         if let Some(reason) = trouble(server) {
-            say(&format!(
+            print_stderr(&format!(
                 "{ERROR}error:{ERROR:#} server `{}` failed: {}\n",
-                shown(&server.name),
-                shown(&reason)
+                sanitize(&server.name),
+                sanitize(&reason)
             ));
             for line in server.stderr.iter().rev().take(3).rev() {
-                say(&format!("  {QUIET}{}{QUIET:#}\n", shown(line)));
+                print_stderr(&format!("  {QUIET}{}{QUIET:#}\n", sanitize(line)));
             }
             if let Some(hint) = &server.hint {
-                say(&format!("{HINT}hint:{HINT:#} {}\n", shown(hint)));
+                print_stderr(&format!("{HINT}hint:{HINT:#} {}\n", sanitize(hint)));
             }
         }
         for tool in &server.quarantined {
-            say(&format!(
+            print_stderr(&format!(
                 "{NOTE}warning:{NOTE:#} tool `{}` of server `{}` was skipped: {}\n",
-                shown(&tool.name),
-                shown(&server.name),
-                shown(&tool.reason)
+                sanitize(&tool.name),
+                sanitize(&server.name),
+                sanitize(&tool.reason)
             ));
         }
         if let Some(cut) = &server.incomplete {
-            say(&format!("{NOTE}warning:{NOTE:#} server `{}`: {}\n", shown(&server.name), shown(cut)));
+            print_stderr(&format!(
+                "{NOTE}warning:{NOTE:#} server `{}`: {}\n",
+                sanitize(&server.name),
+                sanitize(cut)
+            ));
         }
         for oddity in oddities(server) {
-            say(&format!("{NOTE}warning:{NOTE:#} server `{}`: {}\n", shown(&server.name), shown(&oddity)));
+            print_stderr(&format!(
+                "{NOTE}warning:{NOTE:#} server `{}`: {}\n",
+                sanitize(&server.name),
+                sanitize(&oddity)
+            ));
         }
     }
     tell_of_changes(status);
@@ -142,11 +150,15 @@ pub(crate) fn tell_of_changes(status: &[ServerStatus]) {
     for server in status {
         for change in changes(server) {
             any = true;
-            say(&format!("{NOTE}warning:{NOTE:#} server `{}`: {}\n", shown(&server.name), shown(&change)));
+            print_stderr(&format!(
+                "{NOTE}warning:{NOTE:#} server `{}`: {}\n",
+                sanitize(&server.name),
+                sanitize(&change)
+            ));
         }
     }
     if any {
-        say(&format!("{HINT}hint:{HINT:#} {ACCEPT}\n"));
+        print_stderr(&format!("{HINT}hint:{HINT:#} {ACCEPT}\n"));
     }
 }
 
@@ -186,10 +198,12 @@ fn page(hub: &Hub, status: &[ServerStatus], width: usize) -> String {
     let total = hub.tools().len();
     for server in status.iter().filter(|server| trouble(server).is_none()) {
         let tools = hub.tools_of(&server.name).unwrap_or_default();
-        let about =
-            server.info.as_ref().map_or_else(String::new, |info| format!(", MCP {}", shown(&info.protocol)));
+        let about = server
+            .info
+            .as_ref()
+            .map_or_else(String::new, |info| format!(", MCP {}", sanitize(&info.protocol)));
         let count = counted(tools.len(), "tool");
-        let _ = writeln!(text, "{NAME}{}{NAME:#}  {QUIET}{count}{about}{QUIET:#}", shown(&server.name));
+        let _ = writeln!(text, "{NAME}{}{NAME:#}  {QUIET}{count}{about}{QUIET:#}", sanitize(&server.name));
         let longest = tools.iter().map(|tool| tool.name.len()).max().unwrap_or(0).min(LONGEST_NAME);
         for tool in &tools {
             let room = width.saturating_sub(longest + 5).max(20);
@@ -213,5 +227,5 @@ fn page(hub: &Hub, status: &[ServerStatus], width: usize) -> String {
 fn summary(tool: &Tool, room: usize) -> String {
     let words = tool.description.as_deref().or(tool.title.as_deref()).unwrap_or_default();
     let line = words.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
-    cut(&shown(line), room)
+    truncate(&sanitize(line), room)
 }

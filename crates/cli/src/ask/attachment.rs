@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use toolwire_contract::Content;
 
-use crate::failure::{Failure, HINT, NOTE, say};
+use crate::command_error::{CommandError, HINT, NOTE, print_stderr};
 use crate::source::in_words;
 
 /// More is not a part of a question: no model has room for it.
@@ -19,11 +19,11 @@ const MOST: u64 = 32 * 1024 * 1024;
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Reads `input` to its end; nothing, or only white space, attaches nothing.
-pub(super) fn read(input: impl Read) -> Result<Option<Content>, Failure> {
+pub(super) fn read(input: impl Read) -> Result<Option<Content>, CommandError> {
     let (done, waiting) = mpsc::channel::<()>();
     let told = thread::spawn(move || {
         if waiting.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
-            say(&format!(
+            print_stderr(&format!(
                 "{NOTE}note:{NOTE:#} waiting for the end of standard input, which is attached to the question\n\
                  {HINT}hint:{HINT:#} `< /dev/null` attaches nothing\n"
             ));
@@ -37,16 +37,16 @@ pub(super) fn read(input: impl Read) -> Result<Option<Content>, Failure> {
     match read {
         // A closed standard input attaches nothing.
         Err(error) if error.raw_os_error() == Some(9) => Ok(None),
-        Err(error) => Err(Failure::usage(format!("cannot read standard input: {}", in_words(&error)))),
+        Err(error) => Err(CommandError::usage(format!("cannot read standard input: {}", in_words(&error)))),
         Ok(_) if bytes.len() as u64 > MOST => {
-            Err(Failure::usage("standard input is too large to be attached: more than 32 MiB")
+            Err(CommandError::usage("standard input is too large to be attached: more than 32 MiB")
                 .with_hint("save it to a file and let a tool read it"))
         }
         Ok(_) => content(bytes),
     }
 }
 
-fn content(bytes: Vec<u8>) -> Result<Option<Content>, Failure> {
+fn content(bytes: Vec<u8>) -> Result<Option<Content>, CommandError> {
     if let Some(mime_type) = image_type(&bytes) {
         return Ok(Some(Content::image(STANDARD.encode(&bytes), mime_type)));
     }
@@ -55,7 +55,7 @@ fn content(bytes: Vec<u8>) -> Result<Option<Content>, Failure> {
         Ok(text) => Ok(Some(Content::text(text.strip_prefix('\u{feff}').unwrap_or(&text)))),
         Err(error) => {
             let place = error.utf8_error().valid_up_to();
-            Err(Failure::usage(format!(
+            Err(CommandError::usage(format!(
                 "standard input is neither UTF-8 text (invalid byte at {place}) nor an image"
             ))
             .with_hint("attach text, or a PNG, JPEG, GIF or WebP image"))

@@ -7,10 +7,10 @@ use serde_json::{Map, Value, json};
 use toolwire_agent::{AgentEvent, Ending, FinishedRun};
 use toolwire_contract::{Content, ToolResult};
 
+use crate::command_error::{CommandError, ERROR, HINT, NOTE, print_stderr};
 use crate::convert::json as to_json;
-use crate::failure::{ERROR, Failure, HINT, NOTE, say};
 use crate::output::unless_nobody_reads;
-use crate::shown::{cut, shown, shown_lines};
+use crate::terminal_text::{sanitize, sanitize_lines, truncate};
 
 const GOOD: Style = AnsiColor::Green.on_default().bold();
 const NAME: Style = Style::new().bold();
@@ -40,28 +40,28 @@ impl Progress {
         self.has_shown
     }
 
-    pub(super) fn tell(&mut self, event: &AgentEvent) -> Result<(), Failure> {
+    pub(super) fn tell(&mut self, event: &AgentEvent) -> Result<(), CommandError> {
         match event {
             AgentEvent::Text(text) if self.streams => {
                 self.has_shown = true;
                 self.is_in_line = !text.ends_with('\n');
-                let safe = shown_lines(text);
+                let safe = sanitize_lines(text);
                 let mut stdout = io::stdout().lock();
                 stdout.write_all(safe.as_bytes()).and_then(|()| stdout.flush()).or_else(unless_nobody_reads)
             }
             AgentEvent::ApprovalNeeded(call) => {
                 self.end()?;
-                let name = shown(&call.name);
-                say(&format!("{NOTE}note:{NOTE:#} `{name}` was not run: {}\n", shown(&call.why)));
-                say(&format!("{HINT}hint:{HINT:#} `--allow {name}` lets it run\n"));
+                let name = sanitize(&call.name);
+                print_stderr(&format!("{NOTE}note:{NOTE:#} `{name}` was not run: {}\n", sanitize(&call.why)));
+                print_stderr(&format!("{HINT}hint:{HINT:#} `--allow {name}` lets it run\n"));
                 Ok(())
             }
             AgentEvent::CallStarted { name, arguments, .. } if self.tells_calls => {
                 self.end()?;
-                let arguments = cut(&shown(&Value::Object(arguments.clone()).to_string()), 80);
-                say(&format!(
+                let arguments = truncate(&sanitize(&Value::Object(arguments.clone()).to_string()), 80);
+                print_stderr(&format!(
                     "{QUIET}→{QUIET:#} {NAME}{}{NAME:#} {QUIET}{arguments}{QUIET:#}\n",
-                    shown(name)
+                    sanitize(name)
                 ));
                 Ok(())
             }
@@ -73,8 +73,11 @@ impl Progress {
                     format!("{GOOD}✓{GOOD:#}")
                 };
                 let took = elapsed.map(|elapsed| format!(" {} ms", elapsed.as_millis())).unwrap_or_default();
-                let text = cut(&shown(&in_short(result)), 80);
-                say(&format!("{mark} {NAME}{}{NAME:#}{QUIET}{took}{QUIET:#} {text}\n", shown(name)));
+                let text = truncate(&sanitize(&in_short(result)), 80);
+                print_stderr(&format!(
+                    "{mark} {NAME}{}{NAME:#}{QUIET}{took}{QUIET:#} {text}\n",
+                    sanitize(name)
+                ));
                 Ok(())
             }
             _ => Ok(()),
@@ -82,7 +85,7 @@ impl Progress {
     }
 
     /// Ends the line that is being written.
-    pub(super) fn end(&mut self) -> Result<(), Failure> {
+    pub(super) fn end(&mut self) -> Result<(), CommandError> {
         if std::mem::take(&mut self.is_in_line) {
             let mut stdout = io::stdout().lock();
             stdout.write_all(b"\n").and_then(|()| stdout.flush()).or_else(unless_nobody_reads)?;

@@ -3,22 +3,22 @@
 use toolwire_agent::{Decision, PendingCall};
 
 use super::calls::short_arguments;
-use crate::shown::shown;
+use crate::terminal_text::sanitize;
 
 /// The question on the line of the prompt.
 pub(crate) const PROMPT: &str = "run it? y once · a always for this tool · n no, with a reason: ";
 
 /// What is asked, in words.
 pub(crate) fn question(call: &PendingCall) -> String {
-    let title = if call.title == call.name { String::new() } else { format!(" ({})", shown(&call.title)) };
-    format!("`{}`{title} needs your approval: {}", shown(&call.name), shown(&call.why))
+    let title = if call.title == call.name { String::new() } else { format!(" ({})", sanitize(&call.title)) };
+    format!("`{}`{title} needs your approval: {}", sanitize(&call.name), sanitize(&call.why))
 }
 
 /// The arguments, whole: who decides must see what will be done.
 pub(crate) fn arguments(call: &PendingCall) -> Vec<String> {
     let short = short_arguments(&call.arguments);
     let text = serde_json::to_string_pretty(&call.arguments).unwrap_or(short);
-    text.lines().map(shown).collect()
+    text.lines().map(sanitize).collect()
 }
 
 /// What was decided, if it can be told from what was typed.

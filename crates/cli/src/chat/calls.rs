@@ -8,7 +8,7 @@ use toolwire_contract::{Content, Progress, ResourceBody, ToolResult};
 
 use super::line::{Line, Margin, Span, wrap};
 use super::markdown::QUIET;
-use crate::shown::{cut, shown, width};
+use crate::terminal_text::{sanitize, truncate, width};
 
 const DONE: Style = AnsiColor::Green.on_default();
 const FAILED: Style = AnsiColor::Red.on_default();
@@ -43,7 +43,7 @@ impl Calls {
     pub(crate) fn began(&mut self, id: &str, name: &str, now: Instant) {
         if self.find(id).is_none() {
             let state = State::Running { progress: None };
-            let (id, name) = (id.to_owned(), shown(name));
+            let (id, name) = (id.to_owned(), sanitize(name));
             self.0.push(Call { id, name, arguments: None, began: now, state });
         }
     }
@@ -93,7 +93,7 @@ impl Calls {
         let mark = if *is_error { "failed:" } else { "called:" };
         let time = elapsed.map_or_else(String::new, |elapsed| format!(" {}", short_time(elapsed)));
         let arguments = call.arguments.as_deref().unwrap_or("");
-        Some(format!("{mark} {}({}){time} → {}", call.name, cut(arguments, 200), cut(result, 400)))
+        Some(format!("{mark} {}({}){time} → {}", call.name, truncate(arguments, 200), truncate(result, 400)))
     }
 
     fn find(&mut self, id: &str) -> Option<&mut Call> {
@@ -112,7 +112,7 @@ impl Call {
             State::Done { is_error: true, elapsed, .. } => ("✗", FAILED, *elapsed),
         };
         let mut spans =
-            vec![Span::ours(format!("{mark} "), style), Span::ours(cut(&self.name, columns / 2), NAME)];
+            vec![Span::ours(format!("{mark} "), style), Span::ours(truncate(&self.name, columns / 2), NAME)];
         let time = time.map_or_else(String::new, |time| format!("  {}", short_time(time)));
         let tail = match &self.state {
             State::Running { progress } => progress.as_ref().map(|progress| (format!("  {progress}"), QUIET)),
@@ -124,12 +124,12 @@ impl Call {
         // The result gets at least a third of what is left.
         let tail_width = tail.as_ref().map_or(0, |(text, _)| width(text)).min(room / 3);
         let arguments = self.arguments.as_ref().map_or_else(|| "(…)".to_owned(), |text| format!("({text})"));
-        let arguments = cut(&arguments, room.saturating_sub(tail_width));
+        let arguments = truncate(&arguments, room.saturating_sub(tail_width));
         let room = room.saturating_sub(width(&arguments));
         spans.push(Span::ours(arguments, Style::new()));
         spans.push(Span::ours(time, QUIET));
         if let Some((text, style)) = tail {
-            spans.push(Span::ours(cut(&text, room), style));
+            spans.push(Span::ours(truncate(&text, room), style));
         }
         let mut lines = vec![fitted(spans, columns)];
         if let State::Done { result, is_error: true, .. } = &self.state {
@@ -144,7 +144,7 @@ fn fitted(spans: Vec<Span>, columns: usize) -> Line {
     let mut room = columns;
     let mut line = Line::default();
     for span in spans {
-        let text = cut(&span.text, room);
+        let text = truncate(&span.text, room);
         room = room.saturating_sub(width(&text));
         line.spans.push(Span { text, ..span });
         if room == 0 {
@@ -183,7 +183,7 @@ pub(crate) fn short_time(time: Duration) -> String {
 pub(crate) fn short_arguments(arguments: &Map<String, Value>) -> String {
     let pairs: Vec<String> =
         arguments.iter().map(|(name, value)| format!("{}: {}", name, short_value(value))).collect();
-    shown(&pairs.join(", "))
+    sanitize(&pairs.join(", "))
 }
 
 /// Long texts are cut, so that the arguments behind them are seen too.
@@ -228,12 +228,12 @@ fn short_block(content: &Content) -> String {
     match content {
         Content::Text { text, .. } => in_one_line(text),
         Content::Image { mime_type, .. } | Content::Audio { mime_type, .. } => {
-            format!("[{}]", shown(mime_type))
+            format!("[{}]", sanitize(mime_type))
         }
-        Content::ResourceLink(link) => format!("[{}]", shown(&link.uri)),
+        Content::ResourceLink(link) => format!("[{}]", sanitize(&link.uri)),
         Content::Resource { resource, .. } => match &resource.body {
             ResourceBody::Text(text) => in_one_line(text),
-            ResourceBody::Blob(_) => format!("[{}]", shown(&resource.uri)),
+            ResourceBody::Blob(_) => format!("[{}]", sanitize(&resource.uri)),
         },
         Content::Other(value) => in_one_line(&value.to_string()),
     }
@@ -244,7 +244,7 @@ fn in_one_line(text: &str) -> String {
     const MOST: usize = 2_000;
     let words: Vec<&str> = text.split_whitespace().take(MOST).collect();
     let text = words.join(" ");
-    shown(&text.chars().take(MOST).collect::<String>())
+    sanitize(&text.chars().take(MOST).collect::<String>())
 }
 
 #[cfg(test)]

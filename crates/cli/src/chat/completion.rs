@@ -11,7 +11,7 @@ use rustyline::{Context, Helper};
 
 use super::command::ENTRIES;
 use super::markdown::{QUIET, open_fence};
-use crate::shown::{cut, shown};
+use crate::terminal_text::{sanitize, truncate};
 
 /// The names that can be completed; they change while a line is typed.
 #[derive(Clone, Debug, Default)]
@@ -49,7 +49,7 @@ impl Completer for Assistant {
 fn completions(names: &Names, typed: &str) -> (usize, Vec<Pair>) {
     let start = typed.rfind(char::is_whitespace).map_or(0, |space| space + 1);
     let word = &typed[start..];
-    let same = |name: &String| Pair { display: shown(name), replacement: name.clone() };
+    let same = |name: &String| Pair { display: sanitize(name), replacement: name.clone() };
     let begins = |name: &&String| name.starts_with(word);
     let candidates = match typed.strip_prefix('/') {
         Some(command) if start == 0 => ENTRIES
@@ -72,7 +72,7 @@ fn completions(names: &Names, typed: &str) -> (usize, Vec<Pair>) {
                 .iter()
                 .filter(|(id, _)| id.starts_with(word))
                 .map(|(id, title)| Pair {
-                    display: format!("{id}  {}", cut(&shown(title), 40)),
+                    display: format!("{id}  {}", truncate(&sanitize(title), 40)),
                     replacement: id.clone(),
                 })
                 .collect(),
@@ -99,7 +99,7 @@ fn files(typed: &str) -> Vec<Pair> {
             let name = entry.file_name().into_string().ok().filter(|name| name.starts_with(begin))?;
             let slash = if entry.path().is_dir() { "/" } else { "" };
             let before = &typed[..typed.len() - begin.len()];
-            Some(Pair { display: shown(&name), replacement: format!("{before}{name}{slash}") })
+            Some(Pair { display: sanitize(&name), replacement: format!("{before}{name}{slash}") })
         })
         .filter(|pair| begin.starts_with('.') || !pair.display.starts_with('.'))
         .collect();

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::shown::shown;
+use crate::terminal_text::sanitize;
 
 /// One field of a form.
 #[derive(Clone, Debug, PartialEq)]
@@ -103,10 +103,10 @@ fn titled(property: &Value, key: &str) -> Option<Vec<(String, String)>> {
 impl Field {
     /// What the field is about, for the lines above the prompt.
     pub(crate) fn about(&self) -> Vec<String> {
-        let mut lines: Vec<String> = self.description.iter().map(|text| shown(text)).collect();
+        let mut lines: Vec<String> = self.description.iter().map(|text| sanitize(text)).collect();
         if let Kind::Choice(choices) | Kind::Choices(choices) = &self.kind {
             let numbered = choices.iter().enumerate();
-            lines.extend(numbered.map(|(index, (_, name))| format!("  {}. {}", index + 1, shown(name))));
+            lines.extend(numbered.map(|(index, (_, name))| format!("  {}. {}", index + 1, sanitize(name))));
         }
         lines
     }
@@ -120,12 +120,12 @@ impl Field {
             Kind::Text { .. } => "",
         };
         let unless = match (&self.default, self.is_required) {
-            (Some(Value::String(text)), _) => format!(" [{}]", shown(text)),
+            (Some(Value::String(text)), _) => format!(" [{}]", sanitize(text)),
             (Some(value), _) => format!(" [{value}]"),
             (None, false) => " [nothing]".to_owned(),
             (None, true) => String::new(),
         };
-        format!("{}{form}{unless}: ", shown(&self.title))
+        format!("{}{form}{unless}: ", sanitize(&self.title))
     }
 
     /// The value that was typed; nothing where the field is left out; or what is wrong with it.

@@ -7,7 +7,7 @@ use anstyle::Style;
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthChar;
 
-use crate::shown::{shown, width};
+use crate::terminal_text::{sanitize, width};
 
 /// How many columns `text` may take. Terminals disagree about joined emoji: this is the most that any of them
 /// uses, so that a line never runs over.
@@ -39,7 +39,7 @@ impl Span {
     pub(crate) fn new(text: &str, style: Style, source: Range<usize>) -> Span {
         // Where a character is replaced by a longer one, the text no longer has the source's length and
         // counts as one piece.
-        let text = shown(&text.replace('\t', "    "));
+        let text = sanitize(&text.replace('\t', "    "));
         Span { text, style, source }
     }
 

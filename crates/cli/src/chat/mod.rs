@@ -36,13 +36,13 @@ use toolwire_hub::{ElicitReply, Hub, Phase, ResultBudget};
 use toolwire_store::InMemory;
 
 use crate::assembly;
-use crate::failure::{ERROR, Failure, NOTE};
+use crate::command_error::{CommandError, ERROR, NOTE};
 use crate::output::{self, unless_nobody_reads};
 use crate::servers::{self, Found};
 use crate::settings::{self, Settings};
-use crate::shown::{counted, shown};
 use crate::source::in_words;
 use crate::storage;
+use crate::terminal_text::{counted, sanitize};
 use command::Typed;
 use completion::{Names, SharedNames};
 use editor::{Line, Purpose};
@@ -98,7 +98,7 @@ pub(crate) struct Chat {
     has_failed: bool,
 }
 
-pub(crate) fn run(args: &ChatArgs, config: Option<&Path>) -> Result<ExitCode, Failure> {
+pub(crate) fn run(args: &ChatArgs, config: Option<&Path>) -> Result<ExitCode, CommandError> {
     let (config, model) = places(args, config)?;
     let found = servers::find(config.as_deref())?;
     let settings = settings::read(found.config.toolwire.as_ref(), &found.place)?;
@@ -106,7 +106,7 @@ pub(crate) fn run(args: &ChatArgs, config: Option<&Path>) -> Result<ExitCode, Fa
     let model = assembly::model(&models, assembly::choose(model.as_deref(), &settings))?;
     servers::run(async {
         let deaf =
-            |error: io::Error| Failure::work(format!("cannot listen for signals: {}", in_words(&error)));
+            |error: io::Error| CommandError::work(format!("cannot listen for signals: {}", in_words(&error)));
         let interrupts = Interrupts::begin().map_err(deaf)?;
         let told_to_end = interrupts::told_to_end().map_err(deaf)?;
         let terminal = Modes::now();
@@ -137,10 +137,10 @@ pub(crate) fn run(args: &ChatArgs, config: Option<&Path>) -> Result<ExitCode, Fa
 }
 
 /// Which of the words is the configuration and which the model. A lone word that is no file names the model.
-fn places(args: &ChatArgs, config: Option<&Path>) -> Result<(Option<PathBuf>, Option<String>), Failure> {
+fn places(args: &ChatArgs, config: Option<&Path>) -> Result<(Option<PathBuf>, Option<String>), CommandError> {
     let is_file = |word: &str| word.ends_with(".json") || Path::new(word).is_file();
     match (config, &args.first, &args.second) {
-        (Some(_), Some(_), Some(_)) => Err(Failure::usage("the configuration is given twice")
+        (Some(_), Some(_), Some(_)) => Err(CommandError::usage("the configuration is given twice")
             .with_hint("use either `--config FILE` or the file before the model")),
         (Some(config), model, None) => Ok((Some(config.to_owned()), model.clone())),
         (None, Some(file), Some(model)) => Ok((Some(PathBuf::from(file)), Some(model.clone()))),
@@ -154,7 +154,7 @@ fn places(args: &ChatArgs, config: Option<&Path>) -> Result<(Option<PathBuf>, Op
 async fn open_store(settings: &Settings) -> (Arc<dyn Conversations>, Option<Unkept>) {
     match storage::open(&settings.store).await {
         Ok(store) => (store, None),
-        Err(failure) => (Arc::new(InMemory::new()), Some(failure.into_words())),
+        Err(failure) => (Arc::new(InMemory::new()), Some(failure.into_parts())),
     }
 }
 
@@ -169,7 +169,7 @@ impl Chat {
         session: Session,
         interrupts: Interrupts,
         questions: mpsc::Receiver<Question>,
-    ) -> Result<Chat, Failure> {
+    ) -> Result<Chat, CommandError> {
         let is_dumb = std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
         let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let is_styled = io::stdout().is_terminal() && !no_colour && !is_dumb;
@@ -182,24 +182,24 @@ impl Chat {
         let mut chat =
             Chat { session, view, input, interrupts, questions, names, listed, told, has_failed: false };
         if let Some(remark) = remark {
-            chat.view.say("note:", NOTE, &remark).or_else(unless_nobody_reads)?;
+            chat.view.note("note:", NOTE, &remark).or_else(unless_nobody_reads)?;
         }
         Ok(chat)
     }
 
     /// Says where one is.
-    fn begin(&mut self, unkept: Option<Unkept>) -> Result<(), Failure> {
+    fn begin(&mut self, unkept: Option<Unkept>) -> Result<(), CommandError> {
         if let Some((problem, hint)) = unkept {
             let words = format!("the conversation is not stored: {problem}");
-            self.view.say("warning:", NOTE, &words).or_else(unless_nobody_reads)?;
+            self.view.note("warning:", NOTE, &words).or_else(unless_nobody_reads)?;
             if let Some(hint) = hint {
                 self.view.hint(&hint).or_else(unless_nobody_reads)?;
             }
         }
         if self.input.is_terminal() {
             let servers: Vec<String> =
-                self.session.hub.status().iter().map(|server| shown(&server.name)).collect();
-            let model = shown(self.session.model_name());
+                self.session.hub.status().iter().map(|server| sanitize(&server.name)).collect();
+            let model = sanitize(self.session.model_name());
             let servers = match servers.len() {
                 0 => "no servers".to_owned(),
                 1 => format!("server {}", servers[0]),
@@ -214,7 +214,7 @@ impl Chat {
     }
 
     /// Message by message, until the person leaves.
-    async fn converse(&mut self) -> Result<ExitCode, Failure> {
+    async fn converse(&mut self) -> Result<ExitCode, CommandError> {
         let mut was_interrupted = false;
         loop {
             let text = match self.read_message().await? {
@@ -230,7 +230,9 @@ impl Chat {
                     self.print(&format!("{QUIET}Ctrl-C again exits{QUIET:#}\n"))?;
                     continue;
                 }
-                Line::Failed(problem) => return Err(Failure::work(format!("cannot read a line: {problem}"))),
+                Line::Failed(problem) => {
+                    return Err(CommandError::work(format!("cannot read a line: {problem}")));
+                }
             };
             was_interrupted = false;
             self.view.begin();
@@ -241,7 +243,7 @@ impl Chat {
                     Next::Prompt
                 }
                 Typed::Command(command) => self.perform(command).await?,
-                Typed::Message(text) => self.say(text).await?,
+                Typed::Message(text) => self.send(text).await?,
             };
             let after = match next {
                 Next::Prompt => After::Prompt,
@@ -266,7 +268,7 @@ impl Chat {
     }
 
     /// Tells the run what the person said.
-    async fn say(&mut self, text: String) -> Result<Next, Failure> {
+    async fn send(&mut self, text: String) -> Result<Next, CommandError> {
         if !self.wait_for_servers().await.or_else(|error| unless_nobody_reads(error).map(|()| false))? {
             return Ok(Next::Prompt);
         }
@@ -275,7 +277,7 @@ impl Chat {
     }
 
     /// Shows the prompt and waits for a message; what happens with the servers meanwhile is told above it.
-    async fn read_message(&mut self) -> Result<Line, Failure> {
+    async fn read_message(&mut self) -> Result<Line, CommandError> {
         self.look_around().await;
         if self.input.is_terminal() {
             let session = &self.session;
@@ -306,7 +308,7 @@ impl Chat {
                 Some(Question { server, reply, .. }) = self.questions.recv() => {
                     // Nobody expects a question at the prompt, and the next line is not its answer.
                     let _ = reply.send(ElicitReply::Decline);
-                    let text = format!("server `{}` asked a question outside of a response: declined", shown(&server));
+                    let text = format!("server `{}` asked a question outside of a response: declined", sanitize(&server));
                     vec![format!("{NOTE}note:{NOTE:#} {text}")]
                 }
                 () = tokio::time::sleep(LOOKING) => {
@@ -328,14 +330,14 @@ impl Chat {
             if before.as_ref().unwrap_or(&Phase::Connecting) == &server.phase {
                 continue;
             }
-            let name = shown(&server.name);
+            let name = sanitize(&server.name);
             match &server.phase {
                 Phase::Ready => {
                     let tools = counted(server.tool_count, "tool");
                     changes.push(ServerChange::Ready(format!("{name} is ready: {tools}")));
                 }
                 Phase::Recovering { reason } | Phase::Down { reason } => {
-                    changes.push(ServerChange::Failed { name, reason: shown(reason) });
+                    changes.push(ServerChange::Failed { name, reason: sanitize(reason) });
                 }
                 _ => {}
             }
@@ -350,7 +352,7 @@ impl Chat {
                 continue;
             }
             let plain = anstream::adapter::strip_str(&change.to_string()).to_string();
-            self.view.say("note:", NOTE, &plain)?;
+            self.view.note("note:", NOTE, &plain)?;
         }
         Ok(())
     }
@@ -389,7 +391,7 @@ impl Chat {
     }
 
     /// The words of a command: a result, so they go to standard output.
-    fn print(&mut self, text: &str) -> Result<(), Failure> {
+    fn print(&mut self, text: &str) -> Result<(), CommandError> {
         self.view.settle().or_else(unless_nobody_reads)?;
         output::print_styled(text)?;
         self.view.printed();

@@ -13,10 +13,10 @@ use super::markdown::QUIET;
 use super::session::{ChangeError, text_of};
 use super::status;
 use super::transcript;
-use crate::failure::{ERROR, Failure, HINT, NOTE};
+use crate::command_error::{CommandError, ERROR, HINT, NOTE};
 use crate::output::{self, unless_nobody_reads};
 use crate::servers::trouble;
-use crate::shown::{counted, cut, padded, shown, width};
+use crate::terminal_text::{counted, padded, sanitize, truncate, width};
 
 /// How many conversations are listed.
 const LISTED: usize = 15;
@@ -41,16 +41,16 @@ fn trouble_with(problem: impl Into<String>, hint: impl Into<String>) -> Trouble 
     Trouble { problem: problem.into(), hint: Some(hint.into()) }
 }
 
-impl From<Failure> for Trouble {
-    fn from(failure: Failure) -> Trouble {
-        let (problem, hint) = failure.into_words();
+impl From<CommandError> for Trouble {
+    fn from(failure: CommandError) -> Trouble {
+        let (problem, hint) = failure.into_parts();
         Trouble { problem, hint }
     }
 }
 
 impl Chat {
     /// Carries a command out; what goes wrong is told and ends nothing.
-    pub(crate) async fn perform(&mut self, command: Command) -> Result<Next, Failure> {
+    pub(crate) async fn perform(&mut self, command: Command) -> Result<Next, CommandError> {
         // A script does not see servers come, so what is said about tools waits for them.
         let is_about_tools = matches!(command, Command::Tools(_) | Command::Approve(Some(_)));
         if is_about_tools && !self.input.is_terminal() {
@@ -86,17 +86,17 @@ impl Chat {
         Ok(Next::Prompt)
     }
 
-    pub(crate) fn tell_trouble(&mut self, problem: &str, hint: Option<&str>) -> Result<(), Failure> {
-        let mut text = format!("{ERROR}error:{ERROR:#} {}\n", shown(problem));
+    pub(crate) fn tell_trouble(&mut self, problem: &str, hint: Option<&str>) -> Result<(), CommandError> {
+        let mut text = format!("{ERROR}error:{ERROR:#} {}\n", sanitize(problem));
         if let Some(hint) = hint {
-            let _ = writeln!(text, "{HINT}hint:{HINT:#} {}", shown(hint));
+            let _ = writeln!(text, "{HINT}hint:{HINT:#} {}", sanitize(hint));
         }
         if self.input.is_terminal() {
             return self.print(&text);
         }
         // A script reads answers and results, and nothing else, from standard output.
         self.view.settle().or_else(unless_nobody_reads)?;
-        crate::failure::say(&text);
+        crate::command_error::print_stderr(&text);
         Ok(())
     }
 
@@ -118,17 +118,17 @@ impl Chat {
             });
         }
         let columns = super::view::terminal_size().columns;
-        let wide = found.iter().map(|tool| width(&shown(&tool.name))).max().unwrap_or(0).min(columns / 2);
+        let wide = found.iter().map(|tool| width(&sanitize(&tool.name))).max().unwrap_or(0).min(columns / 2);
         let mut text = String::new();
         for tool in &found {
-            let name = padded(&cut(&shown(&tool.name), wide), wide);
+            let name = padded(&truncate(&sanitize(&tool.name), wide), wide);
             let description = tool.description.as_deref().or(tool.title.as_deref()).unwrap_or_default();
             let line = description.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-            let line = cut(&shown(line.trim()), columns.saturating_sub(wide + 3));
+            let line = truncate(&sanitize(line.trim()), columns.saturating_sub(wide + 3));
             let _ = writeln!(text, "{BOLD}{name}{BOLD:#}  {QUIET}{line}{QUIET:#}");
         }
         for missing in self.session.hub.missing_servers() {
-            let _ = writeln!(text, "{NOTE}note:{NOTE:#} {}", shown(&missing.to_string()));
+            let _ = writeln!(text, "{NOTE}note:{NOTE:#} {}", sanitize(&missing.to_string()));
         }
         Ok(text)
     }
@@ -136,22 +136,22 @@ impl Chat {
     fn servers(&self) -> String {
         let mut text = String::new();
         for server in self.session.hub.status() {
-            let name = shown(&server.name);
+            let name = sanitize(&server.name);
             let _ = match trouble(&server) {
                 None => writeln!(text, "{BOLD}{name}{BOLD:#}  ready, {}", counted(server.tool_count, "tool")),
-                Some(reason) => writeln!(text, "{BOLD}{name}{BOLD:#}  {ERROR}{}{ERROR:#}", shown(&reason)),
+                Some(reason) => writeln!(text, "{BOLD}{name}{BOLD:#}  {ERROR}{}{ERROR:#}", sanitize(&reason)),
             };
             for said in server.stderr.iter().rev().take(3).rev().filter(|_| trouble(&server).is_some()) {
-                let _ = writeln!(text, "  {QUIET}{}{QUIET:#}", shown(said));
+                let _ = writeln!(text, "  {QUIET}{}{QUIET:#}", sanitize(said));
             }
         }
         if text.is_empty() { "no servers are configured\n".to_owned() } else { text }
     }
 
     fn models(&self) -> String {
-        let mut text = format!("{BOLD}{}{BOLD:#} answers\n", shown(self.session.model_name()));
+        let mut text = format!("{BOLD}{}{BOLD:#} answers\n", sanitize(self.session.model_name()));
         let configured: Vec<String> =
-            self.session.models.configured().map(|name| format!("`{}`", shown(name))).collect();
+            self.session.models.configured().map(|name| format!("`{}`", sanitize(name))).collect();
         if !configured.is_empty() {
             let _ = writeln!(text, "configured: {}", configured.join(", "));
         }
@@ -161,7 +161,7 @@ impl Chat {
 
     fn switch_model(&mut self, name: &str) -> Result<String, Trouble> {
         self.session.ask_model(name)?;
-        Ok(format!("{BOLD}{}{BOLD:#} is used from now on\n", shown(self.session.model_name())))
+        Ok(format!("{BOLD}{}{BOLD:#} is used from now on\n", sanitize(self.session.model_name())))
     }
 
     fn approvals(&self) -> String {
@@ -182,7 +182,7 @@ impl Chat {
         ];
         for (what, patterns) in lists.into_iter().filter(|(_, patterns)| !patterns.is_empty()) {
             let patterns: Vec<String> =
-                patterns.iter().map(|pattern| format!("`{}`", shown(pattern))).collect();
+                patterns.iter().map(|pattern| format!("`{}`", sanitize(pattern))).collect();
             let _ = writeln!(text, "  {what}: {}", patterns.join(", "));
         }
         if text.lines().count() == 1 {
@@ -204,7 +204,7 @@ impl Chat {
         self.session.approve(pattern)?;
         Ok(format!(
             "`{}` runs without approval in this chat, unless the configuration denies it or requires approval\n",
-            shown(pattern)
+            sanitize(pattern)
         ))
     }
 
@@ -217,7 +217,7 @@ impl Chat {
     async fn undo(&mut self) -> Result<String, Trouble> {
         let message = self.session.undo().await.map_err(|error| change_trouble(&error))?;
         let line = text_of(&message).lines().next().unwrap_or_default().to_owned();
-        Ok(format!("removed: {QUIET}{}{QUIET:#}\n", cut(&shown(&line), 60)))
+        Ok(format!("removed: {QUIET}{}{QUIET:#}\n", truncate(&sanitize(&line), 60)))
     }
 
     async fn save(&mut self, file: Option<&str>) -> Result<String, Trouble> {
@@ -232,12 +232,12 @@ impl Chat {
         let is_json = file.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
         let text = if is_json { transcript.to_json() } else { transcript::in_markdown(&transcript) };
         output::write_file(file, &text)?;
-        let mut told = format!("saved as {}\n", shown(&file.display().to_string()));
+        let mut told = format!("saved as {}\n", sanitize(&file.display().to_string()));
         if let Some(error) = unkept {
             let _ = writeln!(
                 told,
                 "{NOTE}note:{NOTE:#} from memory, because the store failed: {}",
-                shown(&error.to_string())
+                sanitize(&error.to_string())
             );
         }
         Ok(told)
@@ -264,7 +264,7 @@ impl Chat {
                 text,
                 "{BOLD}{:>3}{BOLD:#}  {}  {QUIET}{about}{QUIET:#}",
                 index + 1,
-                cut(&shown(title), room)
+                truncate(&sanitize(title), room)
             );
         }
         let _ = writeln!(text, "{QUIET}`/resume NUMBER` continues one{QUIET:#}");
@@ -280,7 +280,7 @@ impl Chat {
     async fn resume(&mut self, which: &str) -> Result<String, Trouble> {
         let id = self.find_kept(which).await?;
         let conversation = self.session.resume(&id).await.map_err(|error| store_trouble(&error))?;
-        let title = shown(conversation.title.as_deref().unwrap_or("(no title)"));
+        let title = sanitize(conversation.title.as_deref().unwrap_or("(no title)"));
         let mut text = format!("{BOLD}{title}{BOLD:#}\n");
         let messages = self.session.run.messages();
         let last = |role: Role| {
@@ -288,12 +288,12 @@ impl Chat {
         };
         for (mark, message) in [("> ", last(Role::User)), ("", last(Role::Assistant))] {
             for line in message.map(|message| text_of(message)).unwrap_or_default().lines().take(8) {
-                let _ = writeln!(text, "{QUIET}{mark}{}{QUIET:#}", shown(line));
+                let _ = writeln!(text, "{QUIET}{mark}{}{QUIET:#}", sanitize(line));
             }
         }
         if !self.session.run.is_done() {
             let mut calls: Vec<String> =
-                self.session.run.interrupted_calls().map(|name| format!("`{}`", shown(name))).collect();
+                self.session.run.interrupted_calls().map(|name| format!("`{}`", sanitize(name))).collect();
             calls.dedup();
             let _ = if calls.is_empty() {
                 writeln!(

@@ -12,7 +12,7 @@ use toolwire_hub::Hub;
 use toolwire_llm::Models;
 
 use crate::assembly;
-use crate::failure::Failure;
+use crate::command_error::CommandError;
 use crate::settings::Settings;
 
 pub(crate) struct Session {
@@ -52,7 +52,7 @@ impl Session {
         model: Arc<dyn Model>,
         hub: Arc<Hub>,
         store: Arc<dyn Conversations>,
-    ) -> Result<Session, Failure> {
+    ) -> Result<Session, CommandError> {
         let agent = build(model, &hub, &settings, &store)?;
         let run = agent.new_run();
         Ok(Session { settings, models, hub, store, agent, run, before: Usage::default() })
@@ -76,14 +76,14 @@ impl Session {
     }
 
     /// Another model is used from now on.
-    pub(crate) fn ask_model(&mut self, name: &str) -> Result<(), Failure> {
+    pub(crate) fn ask_model(&mut self, name: &str) -> Result<(), CommandError> {
         let model = assembly::model(&self.models, name)?;
         self.agent = build(model, &self.hub, &self.settings, &self.store)?;
         Ok(())
     }
 
     /// Lets a tool, or all tools that fit a pattern, run without asking.
-    pub(crate) fn approve(&mut self, pattern: &str) -> Result<(), Failure> {
+    pub(crate) fn approve(&mut self, pattern: &str) -> Result<(), CommandError> {
         let approvals = &mut self.settings.agent.approvals;
         if !approvals.allow.iter().any(|allowed| allowed == pattern) {
             approvals.allow.push(pattern.to_owned());
@@ -206,13 +206,13 @@ fn build(
     hub: &Arc<Hub>,
     settings: &Settings,
     store: &Arc<dyn Conversations>,
-) -> Result<Agent, Failure> {
+) -> Result<Agent, CommandError> {
     assembly::agent(model, settings)
         .tools(hub.clone())
         .unattended(Unattended::Pause)
         .conversations(store.clone())
         .build()
-        .map_err(|error| Failure::usage(format!("`toolwire.agent`: {error}")).with_hint(error.hint()))
+        .map_err(|error| CommandError::usage(format!("`toolwire.agent`: {error}")).with_hint(error.hint()))
 }
 
 fn last_said(entries: &[Entry]) -> Option<&Entry> {

@@ -3,11 +3,11 @@
 use toolwire_agent::ContextUse;
 use toolwire_contract::Usage;
 
-use crate::shown::shown;
+use crate::terminal_text::sanitize;
 
 /// `demo · 1.2k tokens · 3% of 128k · $0.0123`
 pub(crate) fn line(model: &str, usage: &Usage, context: ContextUse) -> String {
-    let mut parts = vec![shown(model)];
+    let mut parts = vec![sanitize(model)];
     let tokens = usage.input_tokens.saturating_add(usage.output_tokens);
     if tokens > 0 {
         parts.push(format!("{} tokens", short_number(tokens)));
@@ -27,7 +27,7 @@ pub(crate) fn line(model: &str, usage: &Usage, context: ContextUse) -> String {
 /// All there is to know, a line each.
 pub(crate) fn table(model: &str, usage: &Usage, context: ContextUse) -> Vec<(&'static str, String)> {
     let mut rows = vec![
-        ("model", shown(model)),
+        ("model", sanitize(model)),
         ("input tokens", usage.input_tokens.to_string()),
         ("  cached", usage.cached_tokens.to_string()),
         ("output tokens", usage.output_tokens.to_string()),

@@ -17,8 +17,8 @@ use super::form;
 use super::person::Question;
 use super::quiet::Quiet;
 use super::view::View;
-use crate::failure::{ERROR, NOTE, REFUSED};
-use crate::shown::shown;
+use crate::command_error::{ERROR, NOTE, REFUSED};
+use crate::terminal_text::sanitize;
 
 /// How often the spinner turns.
 const TURN: Duration = Duration::from_millis(80);
@@ -50,17 +50,17 @@ impl Chat {
             self.has_failed = is_refused || !outcome.is_finished();
             let after = if outcome.ending == Ending::Cancelled { After::Stopped } else { After::Prompt };
             match outcome.ending {
-                Ending::Finished if is_refused => self.view.say("refused:", NOTE, REFUSED)?,
+                Ending::Finished if is_refused => self.view.note("refused:", NOTE, REFUSED)?,
                 Ending::Finished => {}
-                Ending::Cancelled => self.view.say("stopped", NOTE, "· Ctrl-C again exits")?,
+                Ending::Cancelled => self.view.note("stopped", NOTE, "· Ctrl-C again exits")?,
                 Ending::Stopped(limit) => {
-                    self.view.say("stopped:", NOTE, &limit.to_string())?;
+                    self.view.note("stopped:", NOTE, &limit.to_string())?;
                     self.view.hint(
                         "type a message to continue; `toolwire.agent` in the configuration sets the limits",
                     )?;
                 }
                 Ending::Failed(failure) if is_about_place(&failure) => {
-                    self.view.say("error:", ERROR, &failure.message)?;
+                    self.view.note("error:", ERROR, &failure.message)?;
                     match self.session.keep_anew().await {
                         Ok(()) => self.view.hint(
                             "this conversation is now stored separately with all its messages; `/retry` sends the message again",
@@ -71,7 +71,7 @@ impl Chat {
                     }
                 }
                 Ending::Failed(failure) => {
-                    self.view.say("error:", ERROR, &failure.message)?;
+                    self.view.note("error:", ERROR, &failure.message)?;
                     match &failure.hint {
                         Some(hint) => self.view.hint(hint)?,
                         None => self.view.hint("`/retry` sends the message again")?,
@@ -88,7 +88,7 @@ impl Chat {
                     }
                     continue;
                 }
-                _ => self.view.say("stopped:", NOTE, "the run ended for an unknown reason")?,
+                _ => self.view.note("stopped:", NOTE, "the run ended for an unknown reason")?,
             }
             return Ok(after);
         }
@@ -138,11 +138,11 @@ impl Chat {
     /// Asks whether a call may run; nothing when the person would rather stop.
     async fn review(&mut self, call: &PendingCall) -> io::Result<Option<Decision>> {
         if !self.input.is_terminal() {
-            self.view.say("denied:", NOTE, &approval::question(call))?;
+            self.view.note("denied:", NOTE, &approval::question(call))?;
             self.view.hint(&format!("allow it in the configuration: \"toolwire\": {{\"agent\": {{\"approvals\": {{\"allow\": [\"{}\"]}}}}}}", call.name))?;
             return Ok(Some(Decision::unattended(call)));
         }
-        self.view.say("approve:", NOTE, &approval::question(call))?;
+        self.view.note("approve:", NOTE, &approval::question(call))?;
         self.view.lines(&approval::arguments(call))?;
         self.input.put_aside();
         loop {
@@ -192,8 +192,8 @@ impl Chat {
         server: &str,
         request: &toolwire_hub::ElicitRequest,
     ) -> io::Result<ElicitReply> {
-        let words = format!("server `{}` asks: {}", shown(server), request.message);
-        self.view.say("question:", NOTE, &words)?;
+        let words = format!("server `{}` asks: {}", sanitize(server), request.message);
+        self.view.note("question:", NOTE, &words)?;
         if !self.input.is_terminal() {
             self.view.hint("no interactive terminal: declined")?;
             return Ok(ElicitReply::Decline);
@@ -201,7 +201,7 @@ impl Chat {
         self.input.put_aside();
         match &request.kind {
             ElicitKind::Url { url, .. } => {
-                self.view.lines(&[format!("  {}", shown(url))])?;
+                self.view.lines(&[format!("  {}", sanitize(url))])?;
                 let agreed = self.question("open this page yourself; done? y or n: ").await;
                 Ok(match agreed.as_deref().map(str::trim) {
                     Some("y" | "yes") => ElicitReply::Accept(None),
@@ -251,7 +251,7 @@ impl Chat {
             let servers = chat.session.hub.status().into_iter();
             servers
                 .filter(|server| server.phase == Phase::Connecting)
-                .map(|server| shown(&server.name))
+                .map(|server| sanitize(&server.name))
                 .collect()
         };
         if connecting(self).is_empty() {
@@ -271,13 +271,13 @@ impl Chat {
                     if outcome.is_err() {
                         let names = connecting(self).join(", ");
                         let words = format!("continuing without {names}: still connecting after {PATIENCE:?}");
-                        self.view.say("note:", NOTE, &words)?;
+                        self.view.note("note:", NOTE, &words)?;
                     }
                     break true;
                 }
                 () = self.interrupts.next() => {
                     self.view.settle()?;
-                    self.view.say("stopped:", NOTE, "the message was not sent")?;
+                    self.view.note("stopped:", NOTE, "the message was not sent")?;
                     break false;
                 }
                 _ = turns.tick() => {

@@ -11,8 +11,8 @@ use super::calls::{Calls, frame, short_time};
 use super::canvas::{Canvas, Size};
 use super::line::{Line, Margin, Span, chop, wrap};
 use super::markdown::{Kind, Markdown, QUIET};
-use crate::failure::HINT;
-use crate::shown::{cut, shown};
+use crate::command_error::HINT;
+use crate::terminal_text::{sanitize, truncate};
 
 /// Not more often than this is text drawn anew while it comes.
 const DRAWING: Duration = Duration::from_millis(25);
@@ -169,7 +169,7 @@ impl View {
         match self {
             View::Terminal(drawn) => {
                 drawn.begin_section()?;
-                let line = Line::ours(cut(line, drawn.canvas.columns()), QUIET);
+                let line = Line::ours(truncate(line, drawn.canvas.columns()), QUIET);
                 drawn.canvas.draw(&[line], &[]).map(drop)
             }
             View::Plain(plain) => {
@@ -183,7 +183,7 @@ impl View {
     pub(crate) fn hint(&mut self, text: &str) -> io::Result<()> {
         match self {
             View::Terminal(drawn) => drawn.below("hint:", HINT, text),
-            View::Plain(_) => self.say("hint:", HINT, text),
+            View::Plain(_) => self.note("hint:", HINT, text),
         }
     }
 
@@ -192,20 +192,20 @@ impl View {
         for line in lines {
             match self {
                 View::Terminal(drawn) => drawn.verbatim(line)?,
-                View::Plain(_) => self.say("", QUIET, line)?,
+                View::Plain(_) => self.note("", QUIET, line)?,
             }
         }
         Ok(())
     }
 
     /// A remark of our own on a line of its own, below what is shown.
-    pub(crate) fn say(&mut self, label: &str, style: Style, text: &str) -> io::Result<()> {
+    pub(crate) fn note(&mut self, label: &str, style: Style, text: &str) -> io::Result<()> {
         match self {
-            View::Terminal(drawn) => drawn.say(label, style, text),
+            View::Terminal(drawn) => drawn.note(label, style, text),
             View::Plain(plain) => {
                 plain.end_line()?;
                 let space = if label.is_empty() { "" } else { " " };
-                let lines: Vec<String> = text.lines().map(shown).collect();
+                let lines: Vec<String> = text.lines().map(sanitize).collect();
                 writeln!(io::stderr(), "{label}{space}{}", lines.join("\n"))
             }
         }
@@ -302,7 +302,7 @@ impl<W: Write> Drawn<W> {
             Showing::Waiting { what, since } => {
                 let elapsed = now.saturating_duration_since(*since);
                 let text = format!("{} {what}  {}", frame(elapsed), short_time(elapsed));
-                let line = Line::ours(cut(&text, columns), QUIET);
+                let line = Line::ours(truncate(&text, columns), QUIET);
                 self.canvas.draw(&[], &[line]).map(drop)
             }
             Showing::Text(markdown) | Showing::Thinking(markdown) => {
@@ -362,7 +362,7 @@ impl<W: Write> Drawn<W> {
         self.canvas.rest()
     }
 
-    fn say(&mut self, label: &str, style: Style, text: &str) -> io::Result<()> {
+    fn note(&mut self, label: &str, style: Style, text: &str) -> io::Result<()> {
         self.begin_section()?;
         self.below(label, style, text)
     }
@@ -370,7 +370,8 @@ impl<W: Write> Drawn<W> {
     /// A line as it is, with all its spaces, below what was said.
     fn verbatim(&mut self, text: &str) -> io::Result<()> {
         self.settle()?;
-        let lines = chop(&Span::ours(shown(text), Style::new()), &Margin::default(), self.canvas.columns());
+        let lines =
+            chop(&Span::ours(sanitize(text), Style::new()), &Margin::default(), self.canvas.columns());
         self.canvas.draw(&lines, &[])?;
         self.needs_gap = true;
         Ok(())
@@ -388,7 +389,7 @@ impl<W: Write> Drawn<W> {
             if index > 0 {
                 spans.push(Span::ours("\n", Style::new()));
             }
-            spans.push(Span::ours(shown(line), Style::new()));
+            spans.push(Span::ours(sanitize(line), Style::new()));
         }
         let lines = wrap(&spans, &Margin::default(), columns);
         self.canvas.draw(&lines, &[])?;
@@ -425,7 +426,7 @@ impl Plain {
 /// One line, or a part of it up to a tab, which are left as they are.
 fn disarmed(piece: &str) -> String {
     match piece.strip_suffix(['\n', '\t']) {
-        Some(text) => format!("{}{}", shown(text.trim_end_matches('\r')), &piece[piece.len() - 1..]),
-        None => shown(piece),
+        Some(text) => format!("{}{}", sanitize(text.trim_end_matches('\r')), &piece[piece.len() - 1..]),
+        None => sanitize(piece),
     }
 }

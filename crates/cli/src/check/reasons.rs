@@ -7,7 +7,7 @@ use toolwire_dialect::{Change, Dialect, Effect, Refusal, Report, Status};
 use super::survey::Survey;
 use super::table::tool_name;
 use super::{BOLD, DIM, style, symbol};
-use crate::shown::{cut, padded, shown, width, wrapped};
+use crate::terminal_text::{padded, sanitize, truncate, width, wrapped};
 
 /// More places than this, and a reader wants `--json`.
 const PLACES: usize = 8;
@@ -32,7 +32,7 @@ pub(super) fn render(survey: &Survey, columns: usize) -> String {
     for row in survey.by_tool() {
         let groups = grouped(&row);
         if !groups.is_empty() {
-            let _ = write!(text, "\n{BOLD}{}{BOLD:#}\n", cut(&tool_name(&row), columns));
+            let _ = write!(text, "\n{BOLD}{}{BOLD:#}\n", truncate(&tool_name(&row), columns));
         }
         for group in groups {
             for line in wrapped(&these(&group.dialects, &survey.dialects), columns.saturating_sub(2)) {
@@ -81,8 +81,10 @@ fn reasons(report: &Report) -> Vec<Reason<'_>> {
 
 fn places(text: &mut String, reasons: &[Reason<'_>], columns: usize) {
     let shown_reasons = if reasons.len() > PLACES + 1 { &reasons[..PLACES] } else { reasons };
-    let pointers: Vec<String> =
-        shown_reasons.iter().map(|reason| cut(&reason.place(), WIDEST_POINTER.min(columns / 2))).collect();
+    let pointers: Vec<String> = shown_reasons
+        .iter()
+        .map(|reason| truncate(&reason.place(), WIDEST_POINTER.min(columns / 2)))
+        .collect();
     let pointer_width = pointers.iter().map(|pointer| width(pointer)).max().unwrap_or(0);
     for (reason, pointer) in shown_reasons.iter().zip(&pointers) {
         let (symbol, style) = (symbol(reason.status()), style(reason.status()));
@@ -130,17 +132,17 @@ impl Reason<'_> {
             Reason::Renamed(_) => return "(name)".to_owned(),
             Reason::Changed(change) => change.pointer.as_str(),
         };
-        if pointer.is_empty() { "(root)".to_owned() } else { shown(pointer) }
+        if pointer.is_empty() { "(root)".to_owned() } else { sanitize(pointer) }
     }
 
     fn words(self) -> String {
         match self {
-            Reason::Refused(Some(refusal)) => format!("refused: {}", shown(&refusal.message)),
+            Reason::Refused(Some(refusal)) => format!("refused: {}", sanitize(&refusal.message)),
             Reason::Refused(None) => "refused".to_owned(),
-            Reason::Renamed(name) => format!("the model sees `{}`", shown(name)),
+            Reason::Renamed(name) => format!("the model sees `{}`", sanitize(name)),
             Reason::Changed(change) => {
                 let effect = change.effect.name();
-                let (keyword, detail) = (shown(&change.keyword), shown(&change.detail));
+                let (keyword, detail) = (sanitize(&change.keyword), sanitize(&change.detail));
                 // A detail such as `default 10` already names its keyword.
                 match detail.strip_prefix(keyword.as_str()) {
                     _ if detail.is_empty() => format!("{effect}: {keyword}"),

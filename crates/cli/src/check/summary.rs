@@ -6,7 +6,7 @@ use toolwire_dialect::Status;
 
 use super::survey::Survey;
 use super::{BOLD, DIM, STATUSES, style, symbol};
-use crate::shown::padded;
+use crate::terminal_text::padded;
 
 const WIDEST_BAR: usize = 24;
 const COUNT: usize = 10;

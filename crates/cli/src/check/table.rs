@@ -10,7 +10,7 @@ use toolwire_dialect::{Dialect, Report};
 
 use super::survey::Survey;
 use super::{BOLD, DIM, STATUSES, style, symbol};
-use crate::shown::{cut, padded, shown, width};
+use crate::terminal_text::{padded, sanitize, truncate, width};
 
 const WIDEST_TOOL: usize = 40;
 const NARROWEST_TOOL: usize = 12;
@@ -77,7 +77,7 @@ fn body<'a, Row: AsRef<[&'a Report]>>(
     widths: &[usize],
 ) {
     for (name, row) in names.iter().zip(rows) {
-        let mut line = padded(&cut(name, tool_width), tool_width);
+        let mut line = padded(&truncate(name, tool_width), tool_width);
         let mut pending = 0;
         for (report, width) in row.as_ref().iter().zip(widths) {
             let left = (width - 1) / 2;
@@ -120,6 +120,6 @@ fn headline(survey: &Survey, columns: usize) -> String {
 pub(super) fn tool_name(row: &[&Report]) -> String {
     match row.first().map(|report| report.tool.as_str()) {
         None | Some("") => "(no name)".to_owned(),
-        Some(name) => shown(name),
+        Some(name) => sanitize(name),
     }
 }

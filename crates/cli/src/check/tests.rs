@@ -72,7 +72,7 @@ fn few_tools(dialects: Vec<Dialect>) -> Survey {
 fn plain(survey: &Survey, columns: usize) -> String {
     let text = strip_str(&page(survey, columns)).to_string();
     for line in text.lines() {
-        assert!(crate::shown::width(line) <= columns, "`{line}` is wider than {columns}");
+        assert!(crate::terminal_text::width(line) <= columns, "`{line}` is wider than {columns}");
     }
     text
 }

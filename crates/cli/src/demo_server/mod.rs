@@ -12,7 +12,7 @@ use clap::Args;
 use toolwire_hub::{Config, Secret, ServerConfig, ServerName, Transport};
 use toolwire_toolkit::{HttpOptions, Server, serve_http, serve_stdio};
 
-use crate::failure::{Failure, say};
+use crate::command_error::{CommandError, print_stderr};
 use crate::servers;
 use crate::source::in_words;
 
@@ -31,7 +31,7 @@ pub(crate) struct DemoServerArgs {
 /// Calls in flight have this long when the server is told to stop.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-pub(crate) fn run(args: &DemoServerArgs) -> Result<ExitCode, Failure> {
+pub(crate) fn run(args: &DemoServerArgs) -> Result<ExitCode, CommandError> {
     let address = args.http.as_deref().map(address).transpose()?;
     let server = server()?;
     servers::run(async {
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &DemoServerArgs) -> Result<ExitCode, Failure> {
             Some(address) => {
                 let running =
                     serve_http(server, address, HttpOptions::default()).await.map_err(not_served)?;
-                say(&format!("serving on {}; press Ctrl-C to stop\n", running.url()));
+                print_stderr(&format!("serving on {}; press Ctrl-C to stop\n", running.url()));
                 stopped().await;
                 running.shutdown(PATIENCE).await;
             }
@@ -68,7 +68,7 @@ pub(crate) fn as_configuration() -> io::Result<Config> {
     Ok(Config { servers: vec![ServerConfig::new(name, transport)], toolwire: None })
 }
 
-fn server() -> Result<Server, Failure> {
+fn server() -> Result<Server, CommandError> {
     // The names of the tools are plain: they are the first ones that anybody sees.
     let server = Server::builder("toolwire-demo")
         .version(env!("CARGO_PKG_VERSION"))
@@ -79,22 +79,22 @@ fn server() -> Result<Server, Failure> {
         .build();
     server.map_err(|error| {
         let hint = error.hint();
-        Failure::usage(error.to_string()).with_hint(hint)
+        CommandError::usage(error.to_string()).with_hint(hint)
     })
 }
 
-fn address(text: &str) -> Result<SocketAddr, Failure> {
+fn address(text: &str) -> Result<SocketAddr, CommandError> {
     let unusable = |why: String| {
-        Failure::usage(format!("`{text}` is not a valid address to listen on: {why}"))
+        CommandError::usage(format!("`{text}` is not a valid address to listen on: {why}"))
             .with_hint("use a host and a port, such as 127.0.0.1:8788")
     };
     let mut found = text.to_socket_addrs().map_err(|error| unusable(in_words(&error)))?;
     found.next().ok_or_else(|| unusable("it resolves to no address".to_owned()))
 }
 
-fn not_served(error: toolwire_toolkit::ServeError) -> Failure {
+fn not_served(error: toolwire_toolkit::ServeError) -> CommandError {
     let why = error.source().map(|source| format!(": {source}")).unwrap_or_default();
-    let failure = Failure::work(format!("{error}{why}"));
+    let failure = CommandError::work(format!("{error}{why}"));
     failure.with_hint("`--http 127.0.0.1:0` uses any free port")
 }
 

@@ -8,15 +8,15 @@ use toolwire_llm::collect;
 
 use super::{BAD, GOOD, NAME, QUIET};
 use crate::assembly;
-use crate::failure::Failure;
+use crate::command_error::CommandError;
 use crate::settings::Settings;
-use crate::shown::shown;
+use crate::terminal_text::sanitize;
 
 /// A person waits no longer for a word.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Asks the configured model for a word; how many things are wrong with it.
-pub(super) async fn tell_model(text: &mut String, settings: &Settings) -> Result<usize, Failure> {
+pub(super) async fn tell_model(text: &mut String, settings: &Settings) -> Result<usize, CommandError> {
     let Some(name) = &settings.model else {
         let _ = writeln!(
             text,
@@ -31,7 +31,7 @@ pub(super) async fn tell_model(text: &mut String, settings: &Settings) -> Result
         ..ModelRequest::default()
     };
     let started = Instant::now();
-    let name = shown(name);
+    let name = sanitize(name);
     let (problem, hint) = match tokio::time::timeout(PATIENCE, collect(model.ask(request))).await {
         Ok(Ok(_)) => {
             let took = started.elapsed().as_secs_f64();
@@ -41,9 +41,9 @@ pub(super) async fn tell_model(text: &mut String, settings: &Settings) -> Result
         Ok(Err(error)) => (error.to_string(), error.hint().map(str::to_owned)),
         Err(_) => (format!("`{name}` did not respond within {PATIENCE:?}"), None),
     };
-    let _ = writeln!(text, "{BAD}✗{BAD:#} model {NAME}{name}{NAME:#}  {}", shown(&problem));
+    let _ = writeln!(text, "{BAD}✗{BAD:#} model {NAME}{name}{NAME:#}  {}", sanitize(&problem));
     if let Some(hint) = hint {
-        let _ = writeln!(text, "    {}", shown(&hint));
+        let _ = writeln!(text, "    {}", sanitize(&hint));
     }
     Ok(1)
 }

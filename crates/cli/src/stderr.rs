@@ -1,43 +1,42 @@
-//! Standard error, which lines that are redrawn share with everything else that is told.
+//! Standard error, shared between lines that are redrawn and everything else that is printed.
 
 use std::io::{self, Write};
 use std::sync::{Mutex, PoisonError};
 
 use indicatif::MultiProgress;
 
-/// The lines that are redrawn at the moment.
-static LINES: Mutex<Option<MultiProgress>> = Mutex::new(None);
+/// The lines that are being redrawn.
+static LIVE_LINES: Mutex<Option<MultiProgress>> = Mutex::new(None);
 
-/// Has `lines` make room for what is told, until [`release`].
+/// Makes `lines` give way to printed text, until [`release`].
 pub(crate) fn share(lines: &MultiProgress) {
-    *LINES.lock().unwrap_or_else(PoisonError::into_inner) = Some(lines.clone());
+    *LIVE_LINES.lock().unwrap_or_else(PoisonError::into_inner) = Some(lines.clone());
 }
 
 pub(crate) fn release() {
-    *LINES.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    *LIVE_LINES.lock().unwrap_or_else(PoisonError::into_inner) = None;
 }
 
-/// Prints to standard error, coloured only where that is wanted. What is printed stays: no line is drawn over
-/// it.
-pub(crate) fn tell(text: &[u8]) -> io::Result<()> {
-    apart(|| anstream::stderr().lock().write_all(text))
+/// Prints to standard error, with colours only where they are wanted. No live line is drawn over the text.
+pub(crate) fn print(text: &[u8]) -> io::Result<()> {
+    without_live_lines(|| anstream::stderr().lock().write_all(text))
 }
 
-/// Runs `write` while no line is drawn.
-fn apart<T>(write: impl FnOnce() -> T) -> T {
-    let lines = LINES.lock().unwrap_or_else(PoisonError::into_inner).clone();
+/// Runs `write` while no live line is drawn.
+fn without_live_lines<T>(write: impl FnOnce() -> T) -> T {
+    let lines = LIVE_LINES.lock().unwrap_or_else(PoisonError::into_inner).clone();
     match lines {
         Some(lines) => lines.suspend(write),
         None => write(),
     }
 }
 
-/// The same for those who write.
+/// [`print`] as a writer.
 pub(crate) struct Stderr;
 
 impl Write for Stderr {
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-        tell(text).map(|()| text.len())
+        print(text).map(|()| text.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -106,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_is_not_drawn_over() {
+    fn printed_text_is_not_drawn_over() {
         let terminal = Terminal::default();
         let target = ProgressDrawTarget::term_like(Box::new(terminal.clone()));
         let lines = MultiProgress::with_draw_target(target);
@@ -114,7 +113,7 @@ mod tests {
         let style = ProgressStyle::with_template("{msg}").expect("it is valid");
         let line = lines.add(ProgressBar::new_spinner().with_style(style).with_message("connecting"));
         line.tick();
-        apart(|| terminal.write_line("open https://example.com/").expect("it is memory"));
+        without_live_lines(|| terminal.write_line("open https://example.com/").expect("it is memory"));
         line.set_message("still connecting");
         line.tick();
         release();

@@ -1,30 +1,30 @@
-//! What went wrong, told as a person wants to read it: the error, the place, the next thing to try.
+//! Errors of commands as printed on standard error: the message, the place in the input, a hint.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
 
-use crate::screen;
+use crate::stderr;
 
 pub(crate) const ERROR: Style = AnsiColor::Red.on_default().bold();
 pub(crate) const HINT: Style = AnsiColor::Cyan.on_default().bold();
 pub(crate) const NOTE: Style = AnsiColor::Yellow.on_default().bold();
 
-/// What is said of an answer that is none.
+/// The message for a response that was refused or filtered.
 pub(crate) const REFUSED: &str =
     "the model refused to answer, or a content filter of its provider blocked the response";
 
-/// Why a command could not do its work.
+/// An error that ends a command, with its exit code.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub(crate) struct CommandError {
     exit: u8,
     message: String,
     excerpt: Option<String>,
     hint: Option<String>,
 }
 
-impl Failure {
+impl CommandError {
     /// The command line, or something it names, cannot be used: exit code 2.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self { exit: 2, message: message.into(), excerpt: None, hint: None }
@@ -35,28 +35,28 @@ impl Failure {
         Self { exit: 1, ..Self::usage(message) }
     }
 
-    /// A person ended it, and knows: exit code 130, and no words.
+    /// The user interrupted the command: exit code 130 and no message.
     pub(crate) fn interrupted() -> Self {
         Self { exit: 130, ..Self::usage("") }
     }
 
-    /// The place in the input, drawn.
+    /// Adds the place in the input, as drawn lines.
     pub(crate) fn with_excerpt(self, excerpt: Option<String>) -> Self {
         Self { excerpt, ..self }
     }
 
-    /// The next thing to try, in one line.
+    /// Adds the next thing to try, in one line.
     pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
     }
 
-    /// What failed, and the next thing to try: for a command within which it is no end.
-    pub(crate) fn into_words(self) -> (String, Option<String>) {
+    /// The message and the hint, for chat commands, which report an error and go on.
+    pub(crate) fn into_parts(self) -> (String, Option<String>) {
         (self.message, self.hint)
     }
 
-    /// Prints the failure to standard error and gives the exit code.
-    pub(crate) fn tell(&self) -> ExitCode {
+    /// Prints the error to standard error and returns the exit code.
+    pub(crate) fn print(&self) -> ExitCode {
         if self.message.is_empty() {
             return ExitCode::from(self.exit);
         }
@@ -67,13 +67,13 @@ impl Failure {
         if let Some(hint) = &self.hint {
             let _ = writeln!(text, "{HINT}hint:{HINT:#} {hint}");
         }
-        say(&text);
+        print_stderr(&text);
         ExitCode::from(self.exit)
     }
 }
 
-/// Prints to standard error, coloured only where that is wanted. A closed standard error leaves nobody to
-/// tell.
-pub(crate) fn say(text: &str) {
-    let _ = screen::tell(text.as_bytes());
+/// Prints to standard error, with colours only where they are wanted. Errors are ignored: standard error may
+/// be closed.
+pub(crate) fn print_stderr(text: &str) {
+    let _ = stderr::print(text.as_bytes());
 }
