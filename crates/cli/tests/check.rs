@@ -1,4 +1,4 @@
-//! `toolwire check` as a user runs it.
+//! `toolwire check`.
 
 #![allow(clippy::unwrap_used)]
 
@@ -22,7 +22,7 @@ fn check(arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn a_refused_tool_is_seen_and_the_exit_code_says_so() {
+fn a_refused_tool_is_shown_and_sets_the_exit_code() {
     let output = check(&["--for", "openai,anthropic"]);
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
@@ -34,7 +34,7 @@ fn a_refused_tool_is_seen_and_the_exit_code_says_so() {
 }
 
 #[test]
-fn a_pipe_gets_no_colour() {
+fn piped_output_has_no_colours() {
     let page = String::from_utf8(check(&[]).stdout).unwrap();
     assert!(page.starts_with("5 tools in 17 dialects "), "{page:?}");
     assert!(!page.contains('\u{1b}'), "{page:?}");
@@ -51,7 +51,7 @@ fn every_dialect_but_mcp_is_checked() {
 }
 
 #[test]
-fn tools_that_all_survive_exit_with_0() {
+fn convertible_tools_exit_with_0() {
     let output = Command::new(env!("CARGO_BIN_EXE_toolwire"))
         .args(["check", "-"])
         .write_stdin(r#"{"name": "ping", "inputSchema": {"type": "object", "properties": {}}}"#)

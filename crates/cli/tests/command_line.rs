@@ -1,4 +1,4 @@
-//! What does not need a conversion: help, usage, input that cannot be read, output that cannot be written.
+//! Help texts, usage errors and unreadable input.
 
 #![allow(clippy::unwrap_used)]
 
@@ -17,7 +17,7 @@ static DATA_FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
 
 fn toolwire() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_toolwire"));
-    // No configuration of whoever runs the tests.
+    // Ignore the configuration of the user who runs the tests.
     command
         .env("XDG_CONFIG_HOME", "/config")
         .env("XDG_DATA_HOME", &*DATA_FOLDER)
@@ -26,14 +26,14 @@ fn toolwire() -> Command {
     command
 }
 
-/// A file with this content, in a folder that tests may fill.
+/// Writes a file to the folder of these tests and returns its path.
 fn file(name: &str, content: &[u8]) -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     fs::write(&path, content).unwrap();
     path
 }
 
-/// Runs, and gives the exit code and both outputs as one text to compare.
+/// Runs `toolwire` and returns the exit code and both outputs as one text.
 #[track_caller]
 fn run(arguments: &[&str], stdin: &[u8]) -> String {
     let output = toolwire().args(arguments).write_stdin(stdin).output().unwrap();
@@ -44,12 +44,12 @@ fn run(arguments: &[&str], stdin: &[u8]) -> String {
 }
 
 #[test]
-fn the_short_help_names_the_commands() {
+fn short_help_lists_the_commands() {
     insta::assert_snapshot!(run(&["-h"], b""));
 }
 
 #[test]
-fn the_long_help_teaches() {
+fn long_help_matches_its_snapshots() {
     insta::assert_snapshot!("help_toolwire", run(&["--help"], b""));
     for command in ["convert", "decode", "encode", "check"] {
         insta::assert_snapshot!(format!("help_{command}"), run(&[command, "--help"], b""));
@@ -57,7 +57,7 @@ fn the_long_help_teaches() {
 }
 
 #[test]
-fn without_a_command_the_help_is_shown_and_the_usage_is_wrong() {
+fn a_missing_command_is_a_usage_error_with_help() {
     let output = toolwire().output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(output.stdout, b"");
@@ -65,43 +65,43 @@ fn without_a_command_the_help_is_shown_and_the_usage_is_wrong() {
 }
 
 #[test]
-fn a_misspelt_dialect_gets_near_names() {
+fn a_misspelled_dialect_gets_suggestions() {
     insta::assert_snapshot!(run(&["convert", "--to", "opnai-strict"], b"[]"));
 }
 
 #[test]
-fn definitions_of_some_dialects_cannot_be_read_back() {
+fn definitions_of_some_dialects_cannot_be_input() {
     insta::assert_snapshot!(run(&["convert", "--to", "openai", "--from", "openai-strict"], b"[]"));
 }
 
 #[test]
-fn a_command_says_what_it_needs() {
+fn a_missing_option_is_a_usage_error() {
     insta::assert_snapshot!(run(&["decode", "--dialect", "openai"], b""));
 }
 
 #[test]
-fn check_without_a_file_says_where_servers_come_from() {
+fn check_without_a_file_uses_the_demo_server() {
     insta::assert_snapshot!(run(&["check", "--for", "openai"], b"[]"));
 }
 
 #[test]
-fn a_file_that_is_not_there_is_named() {
+fn a_missing_file_is_reported() {
     insta::assert_snapshot!(run(&["convert", "no/such/tools.json", "--to", "openai"], b""));
 }
 
 #[test]
-fn a_folder_is_no_file() {
+fn a_folder_is_rejected() {
     insta::assert_snapshot!(run(&["check", env!("CARGO_TARGET_TMPDIR")], b""));
 }
 
 #[test]
-fn text_that_is_not_utf8_is_refused_with_the_place() {
+fn invalid_utf8_is_reported_with_its_position() {
     let path = file("latin1.json", b"[\n  {\"name\": \"caf\xe9\"}\n]");
     insta::assert_snapshot!(run(&["convert", path.to_str().unwrap(), "--to", "openai"], b""));
 }
 
 #[test]
-fn utf16_is_recognised() {
+fn utf16_is_recognized() {
     insta::assert_snapshot!(run(&["convert", "--to", "openai"], b"\xff\xfe[\0]\0"));
 }
 

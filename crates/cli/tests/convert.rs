@@ -1,4 +1,4 @@
-//! `toolwire convert` as a user runs it.
+//! `toolwire convert`.
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 const WEATHER: &str = include_str!("../../../examples/weather.json");
 
-/// One tool that every dialect takes, one that none does, and another that all do.
+/// Three tools; the second one has an unresolvable reference, so every dialect refuses it.
 const ONE_IS_BROKEN: &str = r##"{"tools": [
     {"name": "first", "inputSchema": {"type": "object", "properties": {"a": {"type": "string"}}}},
     {"name": "broken", "inputSchema": {"type": "object", "properties": {"b": {"$ref": "#/$defs/Gone"}}}},
@@ -46,7 +46,7 @@ fn convert(arguments: &[&str], stdin: &str) -> Outcome {
     }
 }
 
-/// A folder of this test's own, empty.
+/// Creates an empty folder for a test.
 fn folder(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = fs::remove_dir_all(&path);
@@ -79,7 +79,7 @@ fn weather_report() -> Value {
 }
 
 #[test]
-fn one_tool_in_is_one_definition_out() {
+fn a_single_tool_gives_a_single_definition() {
     for arguments in [&["--to", "openai"][..], &["-", "--to", "openai"]] {
         let outcome = convert(arguments, WEATHER);
         assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""));
@@ -88,7 +88,7 @@ fn one_tool_in_is_one_definition_out() {
 }
 
 #[test]
-fn a_page_of_a_longer_list_is_said_to_be_one() {
+fn an_incomplete_list_gives_a_warning() {
     let page = format!(r#"{{"result": {{"tools": [{WEATHER}], "nextCursor": "x"}}}}"#);
     let outcome = convert(&["--to", "openai"], &page);
     let expected = "warning: the list has a `nextCursor`: these are not all of the server's tools\n";
@@ -96,7 +96,7 @@ fn a_page_of_a_longer_list_is_said_to_be_one() {
 }
 
 #[test]
-fn more_tools_than_one_request_takes_are_told() {
+fn more_tools_than_one_request_accepts_give_a_warning() {
     let numbered = |number: usize| WEATHER.replacen("get_weather", &format!("get_weather_{number}"), 1);
     let tools = format!("[{}]", (0..129).map(numbered).collect::<Vec<_>>().join(","));
     let outcome = convert(&["--to", "openai"], &tools);
@@ -106,7 +106,7 @@ fn more_tools_than_one_request_takes_are_told() {
 }
 
 #[test]
-fn what_holds_no_tools_is_unreadable() {
+fn input_without_tools_is_rejected() {
     for (text, message) in [
         (r#"{"tools": {}}"#, "`tools` is not an array"),
         ("{}", "expected a tool, found an empty object"),
@@ -121,7 +121,7 @@ fn what_holds_no_tools_is_unreadable() {
 }
 
 #[test]
-fn every_form_of_a_list_becomes_an_array() {
+fn every_form_of_a_list_gives_an_array() {
     let forms = [
         format!("[{WEATHER}]"),
         format!(r#"{{"tools": [{WEATHER}]}}"#),
@@ -136,25 +136,25 @@ fn every_form_of_a_list_becomes_an_array() {
 }
 
 #[test]
-fn no_tools_in_are_no_tools_out() {
+fn an_empty_list_gives_an_empty_array() {
     let outcome = convert(&["--to", "openai"], "[]");
     assert_eq!((outcome.code, outcome.stdout.as_str(), outcome.stderr.as_str()), (0, "[]\n", ""));
 }
 
 #[test]
-fn compact_has_no_white_space_and_one_line() {
+fn compact_output_is_one_line() {
     let outcome = convert(&["--to", "openai", "--compact"], WEATHER);
     assert_eq!(outcome.stdout, format!("{}\n", weather_for_openai()));
 }
 
 #[test]
-fn the_ordinary_layout_is_for_people() {
+fn the_default_output_is_indented() {
     let outcome = convert(&["--to", "openai"], WEATHER);
     assert_eq!(outcome.stdout, format!("{}\n", serde_json::to_string_pretty(&weather_for_openai()).unwrap()));
 }
 
 #[test]
-fn a_strict_definition_is_closed_and_requires_every_key() {
+fn a_strict_definition_requires_every_property_and_allows_no_others() {
     let definition = convert(&["--to", "openai-strict"], WEATHER).json();
     let function = &definition["function"];
     assert_eq!(function["strict"], json!(true));
@@ -173,7 +173,7 @@ fn defaults_can_be_kept_or_described() {
 }
 
 #[test]
-fn a_report_on_stdout_takes_the_place_of_the_definitions() {
+fn a_report_on_stdout_replaces_the_definitions() {
     let outcome = convert(&["--to", "openai", "--report", "-"], WEATHER);
     assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""));
     assert_eq!(outcome.json(), weather_report());
@@ -184,10 +184,10 @@ fn a_report_on_stdout_takes_the_place_of_the_definitions() {
 }
 
 #[test]
-fn a_report_in_a_file_comes_beside_the_definitions() {
+fn a_report_can_be_written_to_a_file() {
     let folder = folder("report_in_a_file");
     let path = folder.join("report.json");
-    fs::write(&path, "what was there before").unwrap();
+    fs::write(&path, "old content").unwrap();
     let outcome = convert(&["--to", "openai", "--report", path.to_str().unwrap()], WEATHER);
     assert_eq!(outcome.json(), weather_for_openai());
     assert_eq!(serde_json::from_slice::<Value>(&fs::read(&path).unwrap()).unwrap(), weather_report());
@@ -215,7 +215,7 @@ fn a_report_to_a_stream_does_not_replace_the_file_behind_it() {
 }
 
 #[test]
-fn a_report_that_cannot_be_written_means_no_output_at_all() {
+fn nothing_is_printed_if_the_report_cannot_be_written() {
     let folder = folder("report_nowhere");
     let path = folder.join("missing").join("report.json");
     let outcome = convert(&["--to", "openai", "--report", path.to_str().unwrap()], WEATHER);
@@ -225,7 +225,7 @@ fn a_report_that_cannot_be_written_means_no_output_at_all() {
 }
 
 #[test]
-fn a_refused_tool_is_left_out_and_named() {
+fn a_refused_tool_is_omitted_and_reported() {
     let outcome = convert(&["--to", "openai"], ONE_IS_BROKEN);
     assert_eq!(outcome.code, 1);
     let definitions = outcome.json();
@@ -249,7 +249,7 @@ fn a_refused_tool_is_in_the_report_with_its_reason() {
 }
 
 #[test]
-fn one_refused_tool_alone_prints_nothing() {
+fn a_single_refused_tool_prints_nothing() {
     let tool = r##"{"name": "broken", "inputSchema": {"type": "object", "properties": {"b": {"$ref": "#/$defs/Gone"}}}}"##;
     let outcome = convert(&["--to", "openai"], tool);
     assert_eq!((outcome.code, outcome.stdout.as_str()), (1, ""));
@@ -263,25 +263,25 @@ fn one_refused_tool_alone_prints_nothing() {
 #[test]
 fn definitions_can_be_read_back() {
     for dialect in ["openai", "responses", "anthropic", "gemini", "bedrock", "mcp"] {
-        let there = convert(&["--to", dialect, "--defaults", "keep"], &format!("[{WEATHER}]"));
-        assert_eq!(there.code, 0, "{}", there.stderr);
-        let back = convert(&["--from", dialect, "--to", "openai"], &there.stdout);
+        let converted = convert(&["--to", dialect, "--defaults", "keep"], &format!("[{WEATHER}]"));
+        assert_eq!(converted.code, 0, "{}", converted.stderr);
+        let back = convert(&["--from", dialect, "--to", "openai"], &converted.stdout);
         assert_eq!(back.json(), json!([weather_for_openai()]), "{dialect}");
     }
 }
 
 #[track_caller]
-fn check_unreadable(input: &str, place: &str) {
+fn check_unreadable(input: &str, position: &str) {
     let outcome = convert(&["--to", "openai"], input);
     assert_eq!((outcome.code, outcome.stdout.as_str()), (2, ""));
     let first = outcome.stderr.lines().next().unwrap();
     assert!(first.starts_with("error: cannot read standard input: "), "{first}");
-    assert!(first.ends_with(place), "{first}");
+    assert!(first.ends_with(position), "{first}");
     assert!(outcome.stderr.contains("\nhint: "), "{}", outcome.stderr);
 }
 
 #[test]
-fn input_that_is_not_json_is_refused_with_the_place() {
+fn invalid_json_is_reported_with_its_position() {
     check_unreadable("[\n  {\"name\" 1}\n]", "at line 2, column 11");
     check_unreadable("[{\"name\": \"天気\" 1}]", "at line 1, column 16");
     check_unreadable("", "at line 1, column 1");
@@ -290,13 +290,13 @@ fn input_that_is_not_json_is_refused_with_the_place() {
 
 #[cfg(unix)]
 #[test]
-fn a_reader_that_leaves_is_no_fault() {
+fn a_closed_output_pipe_is_not_an_error() {
     use std::process::{Command, Stdio};
 
-    // Enough definitions to fill any pipe, and nobody to read them.
+    // Enough definitions to fill any pipe.
     let numbered = |number: usize| WEATHER.replacen("get_weather", &format!("get_weather_{number}"), 1);
     let tools = format!("[{}]", (0..2000).map(numbered).collect::<Vec<_>>().join(","));
-    let path = folder("reader_that_leaves").join("tools.json");
+    let path = folder("closed_output_pipe").join("tools.json");
     fs::write(&path, tools).unwrap();
     let mut child = Command::new(env!("CARGO_BIN_EXE_toolwire"))
         .args(["convert", path.to_str().unwrap(), "--to", "mistral"])

@@ -1,4 +1,4 @@
-//! The demo server: what there is when nothing is configured, and `demo-server` by itself.
+//! The demo server, as the default without configuration and as the command `demo-server`.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,8 +9,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-/// A folder without a configuration, in which commands are run.
-fn empty(name: &str) -> PathBuf {
+/// Creates a folder without a configuration; commands run in it.
+fn empty_folder(name: &str) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("demo").join(name);
     fs::create_dir_all(&folder).unwrap();
     folder
@@ -29,7 +29,7 @@ fn toolwire(folder: &PathBuf, arguments: &[&str]) -> Command {
     command
 }
 
-/// The exit code, standard output and standard error.
+/// Runs the command and returns the exit code, standard output and standard error.
 fn run(command: &mut Command) -> (i32, String, String) {
     let output = command.output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
@@ -43,8 +43,8 @@ fn names(listed: &str) -> Vec<String> {
 }
 
 #[test]
-fn it_is_there_when_nothing_is_configured_and_that_is_said() {
-    let folder = empty("nothing");
+fn the_demo_server_is_used_and_announced_without_configuration() {
+    let folder = empty_folder("nothing");
     let (code, stdout, stderr) = run(&mut toolwire(&folder, &["tools", "--json"]));
     assert_eq!((code, names(&stdout)), (0, vec!["calculate".to_owned(), "get_weather".to_owned()]));
     assert!(
@@ -54,8 +54,8 @@ fn it_is_there_when_nothing_is_configured_and_that_is_said() {
 }
 
 #[test]
-fn its_tools_answer() {
-    let folder = empty("answers");
+fn the_demo_tools_return_results() {
+    let folder = empty_folder("results");
     for (tool, arguments, code, value) in [
         (
             "calculate",
@@ -88,8 +88,8 @@ fn its_tools_answer() {
 }
 
 #[test]
-fn what_we_write_ourselves_converts_cleanly() {
-    let (code, stdout, _) = run(&mut toolwire(&empty("clean"), &["check", "--json"]));
+fn the_demo_tools_convert_without_loss() {
+    let (code, stdout, _) = run(&mut toolwire(&empty_folder("clean"), &["check", "--json"]));
     let reports: Value = serde_json::from_str(&stdout).unwrap();
     let reports = reports.as_array().unwrap();
     assert_eq!((code, reports.len()), (0, 2 * 17));
@@ -99,23 +99,23 @@ fn what_we_write_ourselves_converts_cleanly() {
 }
 
 #[test]
-fn a_prefix_from_the_environment_stands_before_its_names() {
-    let mut listing = toolwire(&empty("prefix"), &["tools", "--json"]);
+fn tool_names_get_the_prefix_from_the_environment() {
+    let mut listing = toolwire(&empty_folder("prefix"), &["tools", "--json"]);
     let (_, stdout, _) = run(listing.env("MCP_TOOL_PREFIX", "try"));
     assert_eq!(names(&stdout), ["try_calculate", "try_get_weather"]);
 }
 
 #[cfg(unix)]
 #[test]
-fn over_http_it_serves_until_it_is_told_to_stop() {
-    let folder = empty("http");
+fn the_demo_server_serves_http_until_it_gets_a_signal() {
+    let folder = empty_folder("http");
     let mut serving = toolwire(&folder, &["demo-server", "--http", "127.0.0.1:0"]);
     let mut server = serving.stderr(Stdio::piped()).spawn().unwrap();
-    let mut said = String::new();
-    BufReader::new(server.stderr.take().unwrap()).read_line(&mut said).unwrap();
-    let url = said.split_whitespace().find(|word| word.starts_with("http://")).unwrap().trim_end_matches(';');
+    let mut line = String::new();
+    BufReader::new(server.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    let url = line.split_whitespace().find(|word| word.starts_with("http://")).unwrap().trim_end_matches(';');
     let config = folder.join("http.json");
-    fs::write(&config, json!({"mcpServers": {"far": {"url": url}}}).to_string()).unwrap();
+    fs::write(&config, json!({"mcpServers": {"remote": {"url": url}}}).to_string()).unwrap();
     let call = json!({"operator": "multiply", "argument1": 6, "argument2": 7}).to_string();
     let (code, stdout, stderr) =
         run(&mut toolwire(&folder, &["-c", config.to_str().unwrap(), "call", "calculate", &call]));
@@ -127,8 +127,9 @@ fn over_http_it_serves_until_it_is_told_to_stop() {
 }
 
 #[test]
-fn an_address_that_is_none_is_wrong_usage() {
-    let (code, _, stderr) = run(&mut toolwire(&empty("address"), &["demo-server", "--http", "nowhere"]));
+fn an_invalid_address_is_a_usage_error() {
+    let (code, _, stderr) =
+        run(&mut toolwire(&empty_folder("address"), &["demo-server", "--http", "nowhere"]));
     assert_eq!(code, 2);
     assert!(
         stderr.contains("`nowhere` is not a valid address to listen on") && stderr.contains("127.0.0.1:8788"),

@@ -1,9 +1,9 @@
-//! Every command shown in the README, the guides and `--help` is run, and its output compared with what is shown.
+//! Runs every command in the README, the guides and `--help`, and compares the output with the page.
 //!
-//! A command is a line that starts with `$ `; its output follows until the next command or the end of the fence, in the
-//! help texts until the title of the next command or text that is not indented. JSON is compared as a value, so that
-//! the page may lay it out for readers. With `TOOLWIRE_BLESS=1` the pages are rewritten to what the commands print now:
-//! read the difference before committing it.
+//! A command is a line that starts with `$ `. Its output follows until the next command or the end of the
+//! fence; in help texts, until the title of the next command or text that is not indented. JSON is compared
+//! as a value, so pages may format it for readers. `TOOLWIRE_BLESS=1` rewrites the pages with the current
+//! output; review the difference before committing it.
 
 #![cfg(unix)]
 
@@ -14,17 +14,17 @@ use std::process::Command;
 use serde_json::Value;
 
 #[test]
-fn the_readme_shows_what_happens() {
+fn the_readme_shows_the_current_output() {
     check(&["README.md"]);
 }
 
 #[test]
-fn the_guides_show_what_happens() {
+fn the_guides_show_the_current_output() {
     check(&["docs/guide/convert.md", "docs/guide/check.md", "docs/guide/decode-encode.md"]);
 }
 
 #[test]
-fn the_help_shows_what_happens() {
+fn the_help_shows_the_current_output() {
     check(&[
         "crates/cli/src/help/convert.txt",
         "crates/cli/src/help/decode.txt",
@@ -33,33 +33,33 @@ fn the_help_shows_what_happens() {
     ]);
 }
 
-/// A command of a page, and the lines shown as its output.
+/// A command of a page, and the lines of its output.
 struct Example {
     command: String,
     indent: String,
-    /// Positions in the page's lines: the first shown line, and the one after the last.
+    /// The range of the output in the lines of the page, without `to`.
     from: usize,
     to: usize,
 }
 
 #[track_caller]
 fn check(pages: &[&str]) {
-    let mut faults = Vec::new();
+    let mut differences = Vec::new();
     for page in pages {
         let path = root().join(page);
-        let text = fs::read_to_string(&path).expect("the page is there");
+        let text = fs::read_to_string(&path).expect("the page exists");
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
         let examples = examples(&lines, page.ends_with(".md"));
         assert!(!examples.is_empty(), "{page} shows no command");
         let folder = folder_for(page);
-        // From the last to the first, so that a rewritten output does not move those still to come.
         let outputs: Vec<String> = examples.iter().map(|example| run(&example.command, &folder)).collect();
+        // From the last to the first, because rewriting an output moves the lines after it.
         for (example, output) in examples.iter().zip(outputs).rev() {
-            let shown: Vec<&str> = lines[example.from..example.to]
+            let documented: Vec<&str> = lines[example.from..example.to]
                 .iter()
                 .map(|line| line.strip_prefix(example.indent.as_str()).unwrap_or(line))
                 .collect();
-            if same(&shown.join("\n"), output.trim_end()) {
+            if is_same(&documented.join("\n"), output.trim_end()) {
                 continue;
             }
             if std::env::var_os("TOOLWIRE_BLESS").is_some() {
@@ -69,11 +69,11 @@ fn check(pages: &[&str]) {
                 });
                 lines.splice(example.from..example.to, indented);
             } else {
-                faults.push(format!(
-                    "{page}, line {}: $ {}\n--- shown\n{}\n--- printed\n{output}",
+                differences.push(format!(
+                    "{page}, line {}: $ {}\n--- documented\n{}\n--- printed\n{output}",
                     example.from,
                     example.command,
-                    shown.join("\n")
+                    documented.join("\n")
                 ));
             }
         }
@@ -82,49 +82,49 @@ fn check(pages: &[&str]) {
             fs::write(&path, rewritten).expect("the page can be written");
         }
     }
-    assert!(faults.is_empty(), "{}", faults.join("\n\n"));
+    assert!(differences.is_empty(), "{}", differences.join("\n\n"));
 }
 
-/// The commands of a page; in Markdown only those in a fence for a terminal.
-fn examples(lines: &[String], markdown: bool) -> Vec<Example> {
-    let mut found = Vec::new();
-    let mut in_terminal = !markdown;
+/// Finds the commands of a page; in Markdown only those in `console` fences.
+fn examples(lines: &[String], is_markdown: bool) -> Vec<Example> {
+    let mut examples = Vec::new();
+    let mut in_terminal = !is_markdown;
     let mut number = 0;
     while number < lines.len() {
         let line = &lines[number];
         number += 1;
-        if markdown && line.starts_with("```") {
+        if is_markdown && line.starts_with("```") {
             in_terminal = line == "```console";
         }
         let Some(command) = line.trim_start().strip_prefix("$ ").filter(|_| in_terminal) else { continue };
         let indent = line[..line.len() - line.trim_start().len()].to_owned();
         let from = number;
         let is_command = |line: &String| line.trim_start().starts_with("$ ");
-        let ends = |at: usize| match &lines[at..] {
+        let is_end = |at: usize| match &lines[at..] {
             [line, ..] if is_command(line) => true,
-            [line, ..] if markdown => line == "```",
+            [line, ..] if is_markdown => line == "```",
             [line, title, rest @ ..] => {
                 line.is_empty() && (!title.starts_with(' ') || rest.first().is_some_and(is_command))
             }
             _ => false,
         };
-        while number < lines.len() && !ends(number) {
+        while number < lines.len() && !is_end(number) {
             number += 1;
         }
-        found.push(Example { command: command.to_owned(), indent, from, to: number });
+        examples.push(Example { command: command.to_owned(), indent, from, to: number });
     }
-    found
+    examples
 }
 
-/// Equal as JSON, or equal as text.
-fn same(shown: &str, printed: &str) -> bool {
-    match (serde_json::from_str::<Value>(shown), serde_json::from_str::<Value>(printed)) {
-        (Ok(shown), Ok(printed)) => shown == printed,
-        _ => shown == printed,
+/// Whether both are equal as JSON or as text.
+fn is_same(documented: &str, printed: &str) -> bool {
+    match (serde_json::from_str::<Value>(documented), serde_json::from_str::<Value>(printed)) {
+        (Ok(documented), Ok(printed)) => documented == printed,
+        _ => documented == printed,
     }
 }
 
-/// What a shell prints for the command, both streams together as a terminal shows them.
+/// Runs the command in a shell and returns standard output and standard error together, as on a terminal.
 fn run(command: &str, folder: &Path) -> String {
     let command = command.replace("cargo run --release -p toolwire --", "toolwire");
     let binary = Path::new(env!("CARGO_BIN_EXE_toolwire"));
@@ -137,16 +137,16 @@ fn run(command: &str, folder: &Path) -> String {
         .env("NO_COLOR", "1")
         .env_remove("COLUMNS")
         .output()
-        .expect("a shell is there");
+        .expect("a shell exists");
     String::from_utf8(output.stdout).expect("the output is UTF-8")
 }
 
-/// A fresh folder with the examples, where commands may also write.
+/// Creates a folder with a copy of the examples; commands may write to it.
 fn folder_for(page: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(page.replace(['/', '.'], "-"));
     let _ = fs::remove_dir_all(&folder);
-    fs::create_dir_all(folder.join("examples")).expect("the folder can be made");
-    for entry in fs::read_dir(root().join("examples")).expect("the examples are there") {
+    fs::create_dir_all(folder.join("examples")).expect("the folder can be created");
+    for entry in fs::read_dir(root().join("examples")).expect("the examples exist") {
         let path = entry.expect("the examples can be listed").path();
         fs::copy(&path, folder.join("examples").join(path.file_name().expect("a file has a name")))
             .expect("an example can be copied");

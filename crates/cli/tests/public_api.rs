@@ -1,4 +1,4 @@
-//! The public API of each library crate, compared with the committed snapshot `crates/<crate>/public-api.txt`.
+//! Compares the public API of each library crate with its snapshot, `crates/<crate>/public-api.txt`.
 //!
 //! A change of the API shows up in review as a change of the snapshot. To accept it, run
 //! `TOOLWIRE_BLESS=1 cargo test -p toolwire --test public_api`.
@@ -11,8 +11,8 @@ use public_api::Builder;
 
 const CRATES: [&str; 8] = ["agent", "contract", "dialect", "hub", "llm", "store", "toolkit", "validation"];
 
-/// Rustdoc's JSON format and its rendering of types depend on the compiler, so snapshots are compared only with the
-/// version that wrote them.
+/// The compiler version that wrote the snapshots. Others are skipped, because rustdoc's JSON format and its
+/// rendering of types depend on it.
 const SNAPSHOT_RUSTC: &str = "rustc 1.95.";
 
 #[test]
@@ -63,8 +63,8 @@ fn rustdoc_json(root: &Path) -> PathBuf {
             .args(["doc", "--quiet", "--locked", "--workspace", "--no-deps", "--target-dir"])
             .arg(&target)
             .env("RUSTDOCFLAGS", "-Zunstable-options --output-format=json --cap-lints=allow")
-            // The wrapper allows the unstable option for rustdoc alone: set for all of Cargo, the variable would
-            // recompile every dependency whose build script reads it.
+            // The wrapper allows the unstable option only for rustdoc. Set for all of Cargo, the variable
+            // would recompile every dependency whose build script reads it.
             .env("RUSTDOC", root.join("scripts/rustdoc-json").canonicalize().expect("the wrapper exists")),
     );
     target.join("doc")

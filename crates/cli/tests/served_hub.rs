@@ -1,4 +1,4 @@
-//! A hub as a server's toolbox: the tools of a real server, two hops away, as if they were the server's own.
+//! A server that serves the tools of a hub together with its own.
 
 #![allow(clippy::unwrap_used)]
 
@@ -25,17 +25,17 @@ async fn hub() -> Arc<Hub> {
     Arc::new(Hub::connect(&config, HubOptions::default()).await)
 }
 
-/// A client that speaks MCP by hand.
+/// A minimal MCP client that sends JSON lines.
 struct Client {
     lines: Lines<BufReader<ReadHalf<DuplexStream>>>,
     output: WriteHalf<DuplexStream>,
 }
 
 impl Client {
-    async fn ask(&mut self, method: &str, mut params: Value) -> Value {
+    async fn request(&mut self, method: &str, mut params: Value) -> Value {
         params["_meta"] = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-            "io.modelcontextprotocol/clientInfo": {"name": "by-hand", "version": "1"},
+            "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
             "io.modelcontextprotocol/clientCapabilities": {},
         });
         let request = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
@@ -59,7 +59,7 @@ async fn a_hub_is_served_as_a_toolbox() {
     let (input, output) = split(stream);
     let mut client = Client { lines: BufReader::new(input).lines(), output };
 
-    let listed = client.ask("tools/list", json!({})).await;
+    let listed = client.request("tools/list", json!({})).await;
     let names: Vec<&str> =
         listed["tools"].as_array().unwrap().iter().filter_map(|tool| tool["name"].as_str()).collect();
     let expected: Vec<String> = ["all_hello".to_owned()]
@@ -70,26 +70,28 @@ async fn a_hub_is_served_as_a_toolbox() {
     assert!(names.contains(&"calculate"), "{names:?}");
 
     let arguments = json!({"operator": "multiply", "argument1": 6, "argument2": 7});
-    let sum = client.ask("tools/call", json!({"name": "calculate", "arguments": arguments})).await;
+    let product = client.request("tools/call", json!({"name": "calculate", "arguments": arguments})).await;
     let value = json!({"expression": "6 * 7", "result": 42});
-    assert_eq!(sum["structuredContent"], json!({"success": true, "value": value}));
-    let wrong =
-        client.ask("tools/call", json!({"name": "calculate", "arguments": {"operator": "multiply"}})).await;
-    // The hub rejects it before the server is called.
-    let said = wrong["content"][0]["text"].as_str().unwrap_or_default();
-    assert!(wrong["isError"] == true && said.contains("\"argument1\""), "{wrong}");
-    let own = client.ask("tools/call", json!({"name": "all_hello", "arguments": {}})).await;
+    assert_eq!(product["structuredContent"], json!({"success": true, "value": value}));
+    let rejected = client
+        .request("tools/call", json!({"name": "calculate", "arguments": {"operator": "multiply"}}))
+        .await;
+    // The hub rejects the call before it reaches the server.
+    let message = rejected["content"][0]["text"].as_str().unwrap_or_default();
+    assert!(rejected["isError"] == true && message.contains("\"argument1\""), "{rejected}");
+    let own = client.request("tools/call", json!({"name": "all_hello", "arguments": {}})).await;
     assert_eq!(own["structuredContent"]["value"], "hello");
 
-    // The same server over HTTP, for another hub: the tools are the same.
+    // A second hub that connects to this server over HTTP sees the same tools.
     let http = serve_http(server, ([127, 0, 0, 1], 0).into(), HttpOptions::default()).await.unwrap();
     let text = json!({"mcpServers": {"all": {"url": http.url()}}}).to_string();
     let (config, _) = Config::parse(&text, Path::new("mcp.json"), &|_| None).unwrap();
     let second = Hub::connect(&config, HubOptions::default()).await;
-    let again: Vec<String> = second.tools().iter().map(|tool| tool.name.clone()).collect();
-    assert_eq!(again, expected);
-    let sum = second.call("calculate", &arguments, toolwire_contract::CallOptions::default()).await.unwrap();
-    assert!(!sum.is_error(), "{sum:?}");
+    let names: Vec<String> = second.tools().iter().map(|tool| tool.name.clone()).collect();
+    assert_eq!(names, expected);
+    let product =
+        second.call("calculate", &arguments, toolwire_contract::CallOptions::default()).await.unwrap();
+    assert!(!product.is_error(), "{product:?}");
 
     second.close().await;
     http.shutdown(std::time::Duration::from_secs(5)).await;

@@ -1,4 +1,4 @@
-//! `tools`, `call`, `doctor` and `check` on configured servers, as a person runs them.
+//! `tools`, `call`, `doctor` and `check` on configured servers.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,8 +11,8 @@ use assert_cmd::Command;
 use serde_json::{Value, json};
 use toolwire_testkit::misbehaving_server;
 
-/// Long enough for a busy machine; nothing waits for it that goes well.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Long enough for a busy machine; a passing test never waits this long.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 struct Outcome {
     code: i32,
@@ -20,13 +20,13 @@ struct Outcome {
     stderr: String,
 }
 
-/// A folder with an `mcp.json`, in which commands are run.
+/// A folder with an `mcp.json`; commands run in it.
 struct Folder(PathBuf);
 
 impl Folder {
     fn new(name: &str, servers: Value) -> Folder {
         let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("servers").join(name);
-        // What an earlier run kept there is none of this one's business.
+        // Remove data of earlier runs.
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join("mcp.json"), json!({"mcpServers": servers}).to_string()).unwrap();
@@ -60,7 +60,7 @@ fn server(arguments: &[&str]) -> Value {
 }
 
 #[test]
-fn the_tools_of_a_server_that_works_are_listed_beside_one_that_does_not() {
+fn a_failed_server_does_not_hide_the_tools_of_others() {
     let folder = Folder::new("listed", json!({"good": server(&[]), "bad": {"command": "no-such-command"}}));
     let outcome = folder.run(&["tools", "--json"], "");
     assert_eq!(outcome.code, 1);
@@ -82,7 +82,7 @@ fn the_tools_of_a_server_that_works_are_listed_beside_one_that_does_not() {
 }
 
 #[test]
-fn a_call_answers_with_text_or_says_what_was_wrong() {
+fn a_call_prints_the_result_or_an_error() {
     let folder = Folder::new("called", json!({"good": server(&[])}));
     let outcome = folder.run(&["call", "echo", r#"{"text": "hello"}"#], "");
     assert_eq!((outcome.code, outcome.stdout.as_str()), (0, "hello\n"), "{}", outcome.stderr);
@@ -113,14 +113,14 @@ fn a_call_answers_with_text_or_says_what_was_wrong() {
 }
 
 #[test]
-fn the_doctor_names_what_is_wrong_and_what_to_do() {
+fn doctor_reports_problems() {
     let folder = Folder::new(
         "examined",
         json!({"good": server(&[]), "dead": server(&["--behaviour", "exits-at-once"]), "loud": server(&["--behaviour", "garbage"])}),
     );
     let outcome = folder.run(&["doctor"], "");
     assert_eq!(outcome.code, 1, "{}", outcome.stderr);
-    for words in [
+    for expected in [
         "✓ good",
         "✗ dead",
         "exited with code 3",
@@ -128,16 +128,16 @@ fn the_doctor_names_what_is_wrong_and_what_to_do() {
         "lines on stdout that are no message;",
         "1 problem found",
     ] {
-        assert!(outcome.stdout.contains(words), "`{words}` is not in\n{}", outcome.stdout);
+        assert!(outcome.stdout.contains(expected), "`{expected}` is not in\n{}", outcome.stdout);
     }
-    let well = Folder::new("well", json!({"good": server(&[])}));
-    let outcome = well.run(&["doctor"], "");
+    let healthy = Folder::new("well", json!({"good": server(&[])}));
+    let outcome = healthy.run(&["doctor"], "");
     assert_eq!(outcome.code, 0, "{}", outcome.stdout);
     assert!(outcome.stdout.contains("no problems found"));
 }
 
 #[test]
-fn the_tools_of_servers_are_checked_like_those_of_a_file() {
+fn check_reads_the_tools_of_configured_servers() {
     let folder = Folder::new("checked", json!({"good": server(&[])}));
     let outcome = folder.run(&["check", "--for", "openai,gemini"], "");
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
@@ -145,7 +145,7 @@ fn the_tools_of_servers_are_checked_like_those_of_a_file() {
 }
 
 #[test]
-fn a_configuration_that_cannot_be_used_is_named_with_its_place() {
+fn an_invalid_configuration_is_reported_with_its_file() {
     let folder = Folder::new("broken", json!({"one": {"comand": "x"}}));
     let outcome = folder.run(&["tools"], "");
     assert_eq!((outcome.code, outcome.stdout.as_str()), (2, ""));
@@ -164,9 +164,9 @@ fn an_interrupted_call_is_cancelled_before_its_server_is_closed() {
     let notes = || fs::read_to_string(folder.0.join("notes")).unwrap_or_default();
     let mut child =
         folder.command(&["call", "never"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while notes() != "called\n" {
-        assert!(Instant::now() < deadline && child.try_wait().unwrap().is_none(), "it was not called");
+        assert!(Instant::now() < deadline && child.try_wait().unwrap().is_none(), "the tool was not called");
         std::thread::sleep(Duration::from_millis(10));
     }
     interrupt(child.id());
@@ -183,19 +183,22 @@ fn a_second_interrupt_does_not_wait_for_servers() {
         json!({"slow": {"command": "/bin/sh", "args": ["-c", "trap '' TERM; touch begun; while :; do sleep 1; done"]}}),
     );
     let mut child = folder.command(&["tools"]).stderr(Stdio::null()).spawn().unwrap();
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !folder.0.join("begun").exists() {
-        assert!(Instant::now() < deadline && child.try_wait().unwrap().is_none(), "it was not started");
+        assert!(
+            Instant::now() < deadline && child.try_wait().unwrap().is_none(),
+            "the server was not started"
+        );
         std::thread::sleep(Duration::from_millis(10));
     }
     let first = Instant::now();
-    // The server takes four seconds to be ended, so the process is there for more than one.
+    // Ending the server takes four seconds, so the process is still running at the second interrupt.
     while child.try_wait().unwrap().is_none() {
         interrupt(child.id());
         std::thread::sleep(Duration::from_millis(50));
     }
     assert_eq!(child.wait().unwrap().code(), Some(130));
-    assert!(first.elapsed() < Duration::from_secs(4), "it waited {:?}", first.elapsed());
+    assert!(first.elapsed() < Duration::from_secs(4), "exited only after {:?}", first.elapsed());
 }
 
 fn interrupt(process: u32) {
@@ -203,8 +206,8 @@ fn interrupt(process: u32) {
     assert!(status.success());
 }
 
-/// A server whose tools stand in a file of the folder.
-fn listing(file: &str) -> Value {
+/// A server that lists the tools in a file of the folder.
+fn listing_server(file: &str) -> Value {
     server(&["--behaviour", "lists-file", "--file", file])
 }
 
@@ -217,7 +220,7 @@ impl Folder {
         fs::write(self.0.join(file), Value::from(tools).to_string()).unwrap();
     }
 
-    /// The names under which a command lists tools.
+    /// Returns the names that `tools` lists.
     fn names(&self, arguments: &[&str]) -> Vec<String> {
         let outcome = self.run(&[&["tools", "--json"], arguments].concat(), "");
         let listed: Value = serde_json::from_str(&outcome.stdout).unwrap();
@@ -227,15 +230,15 @@ impl Folder {
 }
 
 #[test]
-fn a_definition_that_changed_is_told_of_until_it_is_accepted() {
-    let folder = Folder::new("changed", json!({"sums": listing("tools.json")}));
-    let told = "warning: server `sums`: tool `add` changed since it was reviewed: its description changed\n\
-                hint: review it with `toolwire tools --json`, then accept it with `toolwire doctor --accept`\n";
+fn a_changed_definition_is_reported_until_it_is_accepted() {
+    let folder = Folder::new("changed", json!({"sums": listing_server("tools.json")}));
+    let warning = "warning: server `sums`: tool `add` changed since it was reviewed: its description changed\n\
+                   hint: review it with `toolwire tools --json`, then accept it with `toolwire doctor --accept`\n";
     folder.list("tools.json", &[tool("add", "Adds two numbers"), tool("zero", "Is nothing")]);
     let outcome = folder.run(&["tools"], "");
     assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""));
 
-    // Gone, then back as another: as good as swapped.
+    // A tool that is removed and later added with another definition has changed, too.
     folder.list("tools.json", &[tool("zero", "Is nothing")]);
     let outcome = folder.run(&["tools"], "");
     assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""));
@@ -243,7 +246,7 @@ fn a_definition_that_changed_is_told_of_until_it_is_accepted() {
     for _ in 0..2 {
         for arguments in [&["tools"][..], &["tools", "--json"], &["call", "zero"]] {
             let outcome = folder.run(arguments, "");
-            assert_eq!((outcome.code, outcome.stderr.as_str()), (0, told), "{arguments:?}");
+            assert_eq!((outcome.code, outcome.stderr.as_str()), (0, warning), "{arguments:?}");
         }
         let outcome = folder.run(&["doctor"], "");
         assert_eq!(outcome.code, 1, "{}", outcome.stdout);
@@ -261,19 +264,23 @@ fn a_definition_that_changed_is_told_of_until_it_is_accepted() {
 }
 
 #[test]
-fn another_program_under_the_same_name_is_compared_with_itself_alone() {
-    let folder = Folder::new("replaced", json!({"sums": listing("one.json")}));
+fn a_server_with_another_command_is_not_compared_with_the_old_one() {
+    let folder = Folder::new("replaced", json!({"sums": listing_server("one.json")}));
     folder.list("one.json", &[tool("add", "Adds two numbers")]);
     folder.list("other.json", &[tool("add", "Adds three numbers")]);
     assert_eq!(folder.run(&["tools"], "").stderr, "");
-    fs::write(folder.0.join("mcp.json"), json!({"mcpServers": {"sums": listing("other.json")}}).to_string())
-        .unwrap();
+    fs::write(
+        folder.0.join("mcp.json"),
+        json!({"mcpServers": {"sums": listing_server("other.json")}}).to_string(),
+    )
+    .unwrap();
     assert_eq!(folder.run(&["tools"], "").stderr, "");
 }
 
 #[test]
-fn the_names_of_one_server_are_those_it_has_among_all() {
-    let folder = Folder::new("one-of-two", json!({"a": listing("a.json"), "b": listing("b.json")}));
+fn tool_names_do_not_depend_on_the_server_option() {
+    let folder =
+        Folder::new("one-of-two", json!({"a": listing_server("a.json"), "b": listing_server("b.json")}));
     folder.list("a.json", &[tool("search", "Of a"), tool("only_a", "Of a")]);
     folder.list("b.json", &[tool("search", "Of b")]);
     assert_eq!(folder.names(&[]), ["only_a", "a_search", "b_search"]);
@@ -284,7 +291,7 @@ fn the_names_of_one_server_are_those_it_has_among_all() {
 }
 
 #[test]
-fn who_comes_first_does_not_decide_which_tool_is_called() {
+fn an_ambiguous_name_is_rejected_in_any_start_order() {
     let late = server(&["--behaviour", "starts-late", "--delay", "500"]);
     let folder = Folder::new("contested", json!({"early": server(&[]), "late": late}));
     let outcome = folder.run(&["call", "echo", r#"{"text": "hello"}"#], "");
@@ -293,8 +300,8 @@ fn who_comes_first_does_not_decide_which_tool_is_called() {
 }
 
 #[test]
-fn a_tool_that_cannot_be_offered_is_named_and_the_exit_code_says_so() {
-    let folder = Folder::new("kept-back", json!({"odd": listing("tools.json")}));
+fn a_skipped_tool_is_reported_and_sets_the_exit_code() {
+    let folder = Folder::new("skipped", json!({"odd": listing_server("tools.json")}));
     let schema = json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/A"}}});
     folder.list("tools.json", &[tool("good", "Is fine"), json!({"name": "lost", "inputSchema": schema})]);
     for arguments in [&["tools"][..], &["tools", "--json"], &["tools", "--as", "gemini"]] {
@@ -307,28 +314,28 @@ fn a_tool_that_cannot_be_offered_is_named_and_the_exit_code_says_so() {
 }
 
 #[test]
-fn what_the_configuration_admits_is_counted_and_what_is_odd_is_told() {
-    let mut odd = listing("tools.json");
-    odd["tools"] = json!({"allow": ["read_*", "wrote_*"]});
-    let folder = Folder::new("odd", json!({"files": odd}));
+fn duplicate_tools_and_unmatched_patterns_are_reported() {
+    let mut server = listing_server("tools.json");
+    server["tools"] = json!({"allow": ["read_*", "wrote_*"]});
+    let folder = Folder::new("odd", json!({"files": server}));
     folder.list("tools.json", &[tool("read_file", "A"), tool("write_file", "B"), tool("read_file", "C")]);
-    let words = [
+    let warnings = [
         "tool `read_file` is listed more than once",
         "`wrote_*` in `tools.allow` or `tools.deny` matches none",
     ];
     let outcome = folder.run(&["tools"], "");
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
-    assert!(words.iter().all(|words| outcome.stderr.contains(words)), "{}", outcome.stderr);
+    assert!(warnings.iter().all(|warning| outcome.stderr.contains(warning)), "{}", outcome.stderr);
     let outcome = folder.run(&["doctor"], "");
     assert_eq!(outcome.code, 1, "{}", outcome.stdout);
-    assert!(words.iter().all(|words| outcome.stdout.contains(words)), "{}", outcome.stdout);
+    assert!(warnings.iter().all(|warning| outcome.stdout.contains(warning)), "{}", outcome.stdout);
     assert!(outcome.stdout.contains("✓ files  1 tool (1 denied), MCP"), "{}", outcome.stdout);
     assert!(outcome.stdout.contains("mcp.json, 1 server\n"), "{}", outcome.stdout);
 }
 
 #[test]
-fn a_failure_is_told_once_and_with_what_to_try() {
-    let folder = Folder::new("told-once", json!({"bad": {"command": "no-such-command"}}));
+fn a_failure_is_reported_once_with_a_hint() {
+    let folder = Folder::new("reported-once", json!({"bad": {"command": "no-such-command"}}));
     let outcome = folder.run(&["tools"], "");
     let lines: Vec<&str> = outcome.stderr.lines().collect();
     let [error, hint] = &lines[..] else { panic!("{}", outcome.stderr) };
@@ -340,8 +347,8 @@ fn a_failure_is_told_once_and_with_what_to_try() {
 }
 
 #[test]
-fn a_long_name_keeps_the_summaries_in_their_column() {
-    let folder = Folder::new("long-names", json!({"s": listing("tools.json")}));
+fn summaries_stay_aligned_next_to_a_long_name() {
+    let folder = Folder::new("long-names", json!({"s": listing_server("tools.json")}));
     let long = "a_name_that_is_longer_than_most_of_the_names_that_one_sees";
     folder.list("tools.json", &[tool(long, "Is long"), tool("short", "Is short")]);
     let page = folder.run(&["tools"], "").stdout;
@@ -352,12 +359,12 @@ fn a_long_name_keeps_the_summaries_in_their_column() {
 }
 
 #[test]
-fn what_a_tool_says_cannot_steer_a_terminal_and_reaches_a_program_as_it_is() {
-    let folder = Folder::new("steering", json!({"good": server(&[])}));
+fn control_characters_are_replaced_only_on_a_terminal() {
+    let folder = Folder::new("control-characters", json!({"good": server(&[])}));
     let arguments = r#"{"text": "a\u001b[2Jb"}"#;
     let outcome = folder.run(&["call", "echo", arguments], "");
     assert_eq!((outcome.code, outcome.stdout.as_str()), (0, "a\u{1b}[2Jb\n"), "{}", outcome.stderr);
-    // `script` runs it at a terminal.
+    // `script` runs the command on a terminal.
     let program = env!("CARGO_BIN_EXE_toolwire");
     let output = std::process::Command::new("script")
         .args(["-qec", &format!("{program} call echo '{arguments}'"), "/dev/null"])
@@ -370,21 +377,20 @@ fn what_a_tool_says_cannot_steer_a_terminal_and_reaches_a_program_as_it_is() {
     assert_eq!(String::from_utf8_lossy(&output.stdout).replace('\r', ""), "a\u{fffd}[2Jb\n");
 }
 
-/// What a server logs is for whoever asks to see it, under the server's name.
 #[test]
-fn the_log_of_a_server_is_told_to_who_wants_it() {
+fn log_messages_of_a_server_can_be_shown() {
     let folder = Folder::new(
         "log",
         json!({"talker": server(&["--behaviour", "floods-notifications", "--count", "10"])}),
     );
-    let run = |wanted: &str| {
+    let run = |filter: &str| {
         let mut command = folder.command(&["call", "echo", r#"{"text": "x"}"#]);
-        let output = command.env("TOOLWIRE_LOG", wanted).output().unwrap();
+        let output = command.env("TOOLWIRE_LOG", filter).output().unwrap();
         assert!(output.status.success());
         String::from_utf8(output.stderr).unwrap()
     };
-    let told = run("toolwire::server=info");
+    let log = run("toolwire::server=info");
     let line = r#"INFO toolwire::server: one of many log lines server="talker" logger="flood""#;
-    assert_eq!(told.lines().filter(|told| told.ends_with(line)).count(), 8, "{told}");
+    assert_eq!(log.lines().filter(|logged| logged.ends_with(line)).count(), 8, "{log}");
     assert_eq!(run("warn"), "");
 }

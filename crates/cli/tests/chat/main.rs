@@ -1,50 +1,60 @@
-//! `toolwire chat` as a person has it: typed at under a pseudo-terminal, its screen read.
+//! `toolwire chat` under a pseudo-terminal: tests type keys and read the screen.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
 
-mod answering;
-mod calling;
-mod connecting;
-mod keeping;
-mod plain;
-mod scripted;
+mod connection_status;
+mod conversations;
+mod non_interactive;
+mod responses;
+mod scripted_model;
 mod terminal;
+mod tool_calls;
 
 use std::os::unix::fs::PermissionsExt;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use toolwire_testkit::misbehaving_server;
 use toolwire_testkit::provider::ModelOutput;
 
-use scripted::Scripted;
+use scripted_model::ScriptedModel;
 use terminal::{ALT_ENTER, CTRL_C, CTRL_D, ENTER, Home, TAB, Terminal, UP};
 
-/// How often the text is on the screen.
-fn times(screen: &str, text: &str) -> usize {
+/// Counts the occurrences of the text on the screen.
+fn count(screen: &str, text: &str) -> usize {
     screen.matches(text).count()
 }
 
+/// Starts a chat with the demo model and waits for its prompt.
 fn demo(home: &Home) -> Terminal {
     let terminal = Terminal::start(home, &[], &[]);
     terminal.wait_for_prompt();
     terminal
 }
 
-/// A server of the kind that does something wrong.
-fn misbehaving(behaviour: &str, toolwire: serde_json::Value) -> String {
-    let command = misbehaving_server();
-    json!({"mcpServers": {"odd": {"command": command, "args": ["--behaviour", behaviour]}}, "toolwire": toolwire}).to_string()
+/// A configuration with one server that misbehaves in the given way.
+fn misbehaving(behaviour: &str, toolwire: Value) -> Value {
+    let server = json!({"command": misbehaving_server(), "args": ["--behaviour", behaviour]});
+    json!({"mcpServers": {"odd": server}, "toolwire": toolwire})
 }
 
-const ALLOWED: &str = r#"{"agent": {"approvals": {"otherwise": "allow"}}}"#;
+/// The value of `mcpServers` for the demo server.
+fn demo_server() -> Value {
+    json!({"demo": {"command": env!("CARGO_BIN_EXE_toolwire"), "args": ["demo-server"]}})
+}
 
-fn allowed() -> serde_json::Value {
-    serde_json::from_str(ALLOWED).unwrap()
+/// Settings that allow every call without approval.
+fn allow_all() -> Value {
+    json!({"agent": {"approvals": {"otherwise": "allow"}}})
+}
+
+/// Settings that require approval for every call.
+fn approve_all() -> Value {
+    json!({"agent": {"approvals": {"otherwise": "ask"}}})
 }
 
 #[test]
-fn with_nothing_configured_the_stand_in_answers_and_says_what_it_is() {
+fn without_configuration_the_demo_model_responds_and_is_announced() {
     let home = Home::new();
     let mut terminal = demo(&home);
     let screen = terminal.screen();
@@ -54,7 +64,7 @@ fn with_nothing_configured_the_stand_in_answers_and_says_what_it_is() {
         "{screen}"
     );
     terminal.enter("What is the weather in Paris, and what is 25 + 17?");
-    terminal.wait("both calls", |screen| {
+    terminal.wait_until("both calls", |screen| {
         screen.contains("✓ get_weather(location: \"Paris\")")
             && screen.contains("✓ calculate(")
             && screen.contains("42")
@@ -65,7 +75,7 @@ fn with_nothing_configured_the_stand_in_answers_and_says_what_it_is() {
 }
 
 #[test]
-fn every_way_out_leads_out() {
+fn every_exit_command_exits() {
     for (keys, code) in [("exit\r", 0), ("quit\r", 0), ("/exit\r", 0), (CTRL_D, 0)] {
         let home = Home::new();
         let mut terminal = demo(&home);
@@ -75,7 +85,7 @@ fn every_way_out_leads_out() {
 }
 
 #[test]
-fn ctrl_c_clears_the_line_and_twice_leaves() {
+fn ctrl_c_clears_the_line_and_exits_when_repeated() {
     let home = Home::new();
     let mut terminal = demo(&home);
     terminal.send("never sent");
@@ -87,7 +97,7 @@ fn ctrl_c_clears_the_line_and_twice_leaves() {
     terminal.wait_for("output tokens");
     terminal.wait_for_prompt();
     terminal.send(CTRL_C);
-    terminal.wait("second remark", |screen| times(screen, "Ctrl-C again exits") == 2);
+    terminal.wait_until("a second hint", |screen| count(screen, "Ctrl-C again exits") == 2);
     terminal.wait_for_prompt();
     terminal.send(CTRL_C);
     assert_eq!(terminal.wait_for_end(), Some(130));
@@ -103,7 +113,9 @@ fn commands_models_and_tools_are_completed() {
     terminal.send("weather");
     terminal.wait_for("> /tools weather");
     terminal.send(ENTER);
-    terminal.wait("the one tool", |screen| screen.contains("get_weather") && !screen.contains("calculate"));
+    terminal.wait_until("only the matching tool", |screen| {
+        screen.contains("get_weather") && !screen.contains("calculate")
+    });
     terminal.wait_for_prompt();
     terminal.send("/approve calc");
     terminal.send(TAB);
@@ -117,7 +129,7 @@ fn commands_models_and_tools_are_completed() {
 }
 
 #[test]
-fn wrong_commands_are_told_with_the_nearest_one() {
+fn wrong_commands_are_reported_with_suggestions() {
     let home = Home::new();
     let terminal = demo(&home);
     terminal.enter("/modle");
@@ -137,7 +149,7 @@ fn wrong_commands_are_told_with_the_nearest_one() {
 }
 
 #[test]
-fn what_was_typed_is_remembered_for_its_owner_alone() {
+fn the_history_is_stored_readable_only_by_its_owner() {
     let home = Home::new();
     let mut terminal = demo(&home);
     terminal.enter("What is 2 + 2?");
@@ -155,14 +167,9 @@ fn what_was_typed_is_remembered_for_its_owner_alone() {
 
 #[test]
 fn a_message_may_have_several_lines() {
-    let scripted = Scripted::new([
-        ModelOutput::text("first"),
-        ModelOutput::text("second"),
-        ModelOutput::text("third"),
-        ModelOutput::text("fourth"),
-    ]);
+    let model = ScriptedModel::new(["first", "second", "third", "fourth"].map(ModelOutput::text));
     let home = Home::new();
-    let terminal = scripted.chat(&home);
+    let terminal = model.chat(&home);
     terminal.enter("one \\");
     terminal.enter("two");
     terminal.wait_for("first");
@@ -181,5 +188,5 @@ fn a_message_may_have_several_lines() {
     terminal.wait_for("six");
     terminal.send(ENTER);
     terminal.wait_for("fourth");
-    assert_eq!(scripted.said(), ["one \ntwo", "three\nfour", "```\ncode\n```", "five\nsix"]);
+    assert_eq!(model.user_messages(), ["one \ntwo", "three\nfour", "```\ncode\n```", "five\nsix"]);
 }

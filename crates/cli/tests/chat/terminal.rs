@@ -1,18 +1,18 @@
-//! `toolwire chat` under a real pseudo-terminal, with a screen that can be read.
+//! Runs `toolwire` under a real pseudo-terminal and reads its screen.
 
 use std::io::{Read, Write};
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::Child;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use pty_process::Size;
 use pty_process::blocking::{Command, Pty, open};
 
-/// How long a screen is waited for before the test fails. A loaded machine may need long; nothing is measured by it.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Maximum time to wait for a screen; generous, because the machine may be busy.
+const SCREEN_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) const ENTER: &str = "\r";
 pub(crate) const ALT_ENTER: &str = "\x1b\r";
@@ -21,7 +21,7 @@ pub(crate) const UP: &str = "\x1b[A";
 pub(crate) const CTRL_C: &str = "\x03";
 pub(crate) const CTRL_D: &str = "\x04";
 
-/// A folder of its own for each test: what is kept, what is configured.
+/// A separate folder for each test, with its configuration and stored data.
 pub(crate) struct Home(tempfile::TempDir);
 
 impl Home {
@@ -40,24 +40,29 @@ impl Home {
     pub(crate) fn write(&self, name: &str, text: &str) {
         std::fs::write(self.path().join(name), text).unwrap();
     }
+
+    /// Writes `mcp.json`.
+    pub(crate) fn configure(&self, config: serde_json::Value) {
+        self.write("mcp.json", &config.to_string());
+    }
 }
 
-/// What the terminal shows, and whether the program has ended.
-struct Shown {
+/// The emulated screen, and whether the program has ended.
+struct ScreenState {
     parser: vt100::Parser,
     has_ended: bool,
-    /// Everything that was written, for the message of a failure.
+    /// The number of bytes written so far, for failure messages.
     bytes: usize,
 }
 
-/// A chat on a terminal.
+/// A program on a terminal.
 pub(crate) struct Terminal {
     pty: Arc<Pty>,
-    shown: Arc<(Mutex<Shown>, Condvar)>,
+    screen: Arc<(Mutex<ScreenState>, Condvar)>,
     child: Child,
-    /// How the terminal took keys before the program had it.
-    before: String,
-    reading: Option<JoinHandle<()>>,
+    /// The terminal modes before the program started.
+    initial_modes: String,
+    reader: Option<JoinHandle<()>>,
 }
 
 fn modes(pty: &Pty) -> String {
@@ -70,16 +75,16 @@ fn size(number: u16) -> NonZero<u16> {
 }
 
 impl Terminal {
-    /// `toolwire chat` in this folder, with these variables.
+    /// Starts `toolwire chat` in this folder with these environment variables.
     pub(crate) fn start(home: &Home, arguments: &[&str], variables: &[(&str, &str)]) -> Terminal {
         Terminal::run(home, &[&["chat"], arguments].concat(), variables)
     }
 
-    /// `toolwire` with these arguments.
+    /// Starts `toolwire` with these arguments.
     pub(crate) fn run(home: &Home, arguments: &[&str], variables: &[(&str, &str)]) -> Terminal {
         let (pty, pts) = open().unwrap();
         pty.resize(Size::new(24, 80)).unwrap();
-        let before = modes(&pty);
+        let initial_modes = modes(&pty);
         let mut command = Command::new(env!("CARGO_BIN_EXE_toolwire"))
             .args(arguments)
             .current_dir(home.path())
@@ -94,13 +99,14 @@ impl Terminal {
         }
         let child = command.envs(variables.iter().copied()).spawn(pts).unwrap();
         let parser = vt100::Parser::new(size(24), size(80), 500);
-        let shown = Arc::new((Mutex::new(Shown { parser, has_ended: false, bytes: 0 }), Condvar::new()));
+        let screen =
+            Arc::new((Mutex::new(ScreenState { parser, has_ended: false, bytes: 0 }), Condvar::new()));
         let pty = Arc::new(pty);
-        let reading = thread::spawn({
-            let (pty, shown) = (pty.clone(), shown.clone());
-            move || read(&pty, &shown)
+        let reader = thread::spawn({
+            let (pty, screen) = (pty.clone(), screen.clone());
+            move || read(&pty, &screen)
         });
-        Terminal { pty, shown, child, before, reading: Some(reading) }
+        Terminal { pty, screen, child, initial_modes, reader: Some(reader) }
     }
 
     pub(crate) fn send(&self, keys: &str) {
@@ -119,82 +125,84 @@ impl Terminal {
         assert!(kill.success());
     }
 
-    /// How the terminal takes keys: line by line or one by one, shown or not.
+    /// Returns the terminal modes, such as echo and canonical input, as text.
     pub(crate) fn modes(&self) -> String {
         modes(&self.pty)
     }
 
-    pub(crate) fn modes_before(&self) -> String {
-        self.before.clone()
+    pub(crate) fn initial_modes(&self) -> String {
+        self.initial_modes.clone()
+    }
+
+    fn state(&self) -> MutexGuard<'_, ScreenState> {
+        self.screen.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn resize(&self, rows: u16, columns: u16) {
-        self.shown
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .parser
-            .screen_mut()
-            .set_size(size(rows), size(columns));
+        self.state().parser.screen_mut().set_size(size(rows), size(columns));
         self.pty.resize(Size::new(rows, columns)).unwrap();
     }
 
-    /// The screen as text, with what has scrolled out of it above.
+    /// Returns the scrollback and the screen as text.
     pub(crate) fn screen(&self) -> String {
-        text(&mut self.shown.0.lock().unwrap_or_else(PoisonError::into_inner).parser)
+        text(&mut self.state().parser)
     }
 
-    /// Whether the text, which must be on the screen, is written dimly.
+    /// Whether the text, which must begin a line of the screen, is dimmed.
     #[track_caller]
     pub(crate) fn is_dim(&self, text: &str) -> bool {
-        let shown = self.shown.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let screen = shown.parser.screen();
+        let state = self.state();
+        let screen = state.parser.screen();
         let (_, columns) = screen.size();
         let rows: Vec<String> = screen.rows(0, columns.get()).collect();
-        let row = rows.iter().position(|row| row.starts_with(text)).expect("it begins a line of the screen");
+        let row = rows.iter().position(|row| row.starts_with(text)).expect("the text begins a line");
         screen.cell(u16::try_from(row).unwrap(), 0).is_some_and(vt100::Cell::dim)
     }
 
-    /// Waits until the screen is as wanted, and gives it.
+    /// Waits until the condition holds for the screen, and returns the screen.
     #[track_caller]
-    pub(crate) fn wait(&self, what: &str, is_so: impl Fn(&str) -> bool) -> String {
-        let deadline = Instant::now() + PATIENCE;
-        let mut shown = self.shown.0.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn wait_until(&self, expected: &str, condition: impl Fn(&str) -> bool) -> String {
+        let deadline = Instant::now() + SCREEN_TIMEOUT;
+        let mut state = self.state();
         loop {
-            let screen = text(&mut shown.parser);
-            if is_so(&screen) {
+            let screen = text(&mut state.parser);
+            if condition(&screen) {
                 return screen;
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            assert!(!shown.has_ended, "the program ended before {what}:\n{screen}");
-            assert!(!left.is_zero(), "no {what} after {PATIENCE:?} and {} bytes:\n{screen}", shown.bytes);
-            shown = self.shown.1.wait_timeout(shown, left).unwrap_or_else(PoisonError::into_inner).0;
+            assert!(!state.has_ended, "the program ended before {expected}:\n{screen}");
+            assert!(
+                !left.is_zero(),
+                "no {expected} after {SCREEN_TIMEOUT:?} and {} bytes:\n{screen}",
+                state.bytes
+            );
+            state = self.screen.1.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
     /// Waits until the text is on the screen.
     #[track_caller]
-    pub(crate) fn wait_for(&self, wanted: &str) -> String {
-        self.wait(&format!("`{wanted}`"), |screen| screen.contains(wanted))
+    pub(crate) fn wait_for(&self, text: &str) -> String {
+        self.wait_until(&format!("`{text}`"), |screen| screen.contains(text))
     }
 
-    /// Waits until the prompt is the last line, with nothing behind it.
+    /// Waits until the last line is an empty prompt.
     #[track_caller]
     pub(crate) fn wait_for_prompt(&self) -> String {
-        self.wait("prompt", |screen| screen.trim_end().ends_with("\n>") || screen.trim() == ">")
+        self.wait_until("prompt", |screen| screen.trim_end().ends_with("\n>") || screen.trim() == ">")
     }
 
-    /// Waits until the program has ended, and gives its exit code.
+    /// Waits until the program has ended, and returns its exit code.
     #[track_caller]
     pub(crate) fn wait_for_end(&mut self) -> Option<i32> {
-        let deadline = Instant::now() + PATIENCE;
-        let mut shown = self.shown.0.lock().unwrap_or_else(PoisonError::into_inner);
-        while !shown.has_ended {
+        let deadline = Instant::now() + SCREEN_TIMEOUT;
+        let mut state = self.state();
+        while !state.has_ended {
             let left = deadline.saturating_duration_since(Instant::now());
-            assert!(!left.is_zero(), "it has not ended:\n{}", text(&mut shown.parser));
-            shown = self.shown.1.wait_timeout(shown, left).unwrap_or_else(PoisonError::into_inner).0;
+            assert!(!left.is_zero(), "the program has not ended:\n{}", text(&mut state.parser));
+            state = self.screen.1.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
-        drop(shown);
+        drop(state);
         self.child.wait().unwrap().code()
     }
 }
@@ -203,31 +211,31 @@ impl Drop for Terminal {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        if let Some(reading) = self.reading.take() {
-            let _ = reading.join();
+        if let Some(reader) = self.reader.take() {
+            let _ = reader.join();
         }
     }
 }
 
-fn read(pty: &Pty, shown: &(Mutex<Shown>, Condvar)) {
+fn read(pty: &Pty, screen: &(Mutex<ScreenState>, Condvar)) {
     let mut buffer = [0; 4_096];
     loop {
-        // The end of the program closes the other side, which some systems tell as an error.
+        // When the program ends, some systems report an error instead of the end of the stream.
         let count = Read::read(&mut &*pty, &mut buffer).unwrap_or(0);
-        let mut state = shown.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = screen.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.parser.process(&buffer[..count]);
         state.bytes += count;
         state.has_ended = count == 0;
         let has_ended = state.has_ended;
         drop(state);
-        shown.1.notify_all();
+        screen.1.notify_all();
         if has_ended {
             return;
         }
     }
 }
 
-/// What has scrolled away, then what is on the screen.
+/// Returns the scrollback and the screen as text.
 fn text(parser: &mut vt100::Parser) -> String {
     let screen = parser.screen_mut();
     let (_, columns) = screen.size();

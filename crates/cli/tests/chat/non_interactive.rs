@@ -1,11 +1,14 @@
-//! The chat without a terminal: lines in, answers out, nothing else.
+//! `toolwire chat` without a terminal: reads lines and prints only responses.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
 
+use serde_json::json;
+
+use crate::demo_server;
 use crate::terminal::Home;
 
-/// The exit code, standard output and standard error.
+/// Runs `toolwire chat` and returns the exit code, standard output and standard error.
 fn run(home: &Home, variables: &[(&str, &str)], input: &str) -> (Option<i32>, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_toolwire"));
     command.arg("chat").current_dir(home.path()).env("HOME", home.path());
@@ -23,7 +26,7 @@ fn run(home: &Home, variables: &[(&str, &str)], input: &str) -> (Option<i32>, St
 }
 
 #[test]
-fn a_script_gets_the_answers_and_no_escape_codes() {
+fn a_script_gets_responses_without_escape_codes() {
     let home = Home::new();
     let (code, stdout, stderr) = run(&home, &[], "What is 25 + 17?\n\nWhat is 2 + 3?\n");
     assert_eq!(code, Some(0), "{stderr}");
@@ -42,25 +45,19 @@ fn commands_work_in_a_script_and_exit_ends_it() {
 }
 
 #[test]
-fn nobody_is_asked_in_a_script() {
+fn calls_that_need_approval_are_denied_in_a_script() {
     let home = Home::new();
-    home.write(
-        "mcp.json",
-        &serde_json::json!({
-            "mcpServers": {"demo": {"command": env!("CARGO_BIN_EXE_toolwire"), "args": ["demo-server"]}},
-            "toolwire": {"agent": {"approvals": {"ask": ["calculate"]}}},
-        })
-        .to_string(),
-    );
+    let toolwire = json!({"agent": {"approvals": {"ask": ["calculate"]}}});
+    home.configure(json!({"mcpServers": demo_server(), "toolwire": toolwire}));
     let (_, _, stderr) = run(&home, &[], "What is 1 + 1?\n");
     assert!(stderr.contains("denied:") && stderr.contains("\"allow\": [\"calculate\"]"), "{stderr}");
 }
 
 #[test]
-fn an_answer_that_fails_is_the_exit_code_of_a_script() {
+fn a_failed_response_sets_the_exit_code() {
     let home = Home::new();
-    home.write("mcp.json", r#"{"mcpServers": {}, "toolwire": {"model": "nobody"}}"#);
-    // A port on which nothing listens.
+    home.configure(json!({"mcpServers": {}, "toolwire": {"model": "nobody"}}));
+    // Nothing listens on this port.
     let variables = [("OPENAI_BASE_URL", "http://127.0.0.1:9/v1"), ("OPENAI_API_KEY", "k")];
     let (code, stdout, stderr) = run(&home, &variables, "hello\n");
     assert_eq!((code, stdout.as_str()), (Some(1), ""), "{stderr}");
@@ -68,7 +65,7 @@ fn an_answer_that_fails_is_the_exit_code_of_a_script() {
 }
 
 #[test]
-fn what_goes_wrong_is_not_among_the_answers() {
+fn errors_are_not_on_standard_output() {
     let home = Home::new();
     let (code, stdout, stderr) = run(&home, &[], "/foo\n/retry\n");
     assert_eq!((code, stdout.as_str()), (Some(1), ""), "{stderr}");

@@ -1,4 +1,4 @@
-//! `toolwire decode` and `toolwire encode` as a user, or a program at the other end of a pipe, runs them.
+//! `toolwire decode` and `toolwire encode`, run by a user or by a program through a pipe.
 
 #![allow(clippy::unwrap_used)]
 
@@ -15,9 +15,9 @@ fn toolwire(command: &str, dialect: &str) -> Command {
     process
 }
 
-/// Sends all lines at once and gives the answers.
+/// Runs the command on these lines and returns its output, one value per line.
 #[track_caller]
-fn answers(command: &str, dialect: &str, lines: &[u8]) -> Vec<Value> {
+fn run(command: &str, dialect: &str, lines: &[u8]) -> Vec<Value> {
     let output =
         assert_cmd::Command::from_std(toolwire(command, dialect)).write_stdin(lines).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
@@ -27,42 +27,42 @@ fn answers(command: &str, dialect: &str, lines: &[u8]) -> Vec<Value> {
 }
 
 #[test]
-fn decode_takes_out_the_null_of_an_optional_key() {
+fn decode_removes_the_null_of_an_optional_property() {
     let lines = br#"{"name":"get_weather","arguments":{"location":"Oslo","units":null}}"#;
     let call = json!({"name": "get_weather", "arguments": {"location": "Oslo"}});
-    assert_eq!(answers("decode", "openai-strict", lines), [call]);
+    assert_eq!(run("decode", "openai-strict", lines), [call]);
 }
 
 #[test]
-fn encode_puts_the_null_of_an_optional_key_in() {
+fn encode_adds_null_for_an_optional_property() {
     let lines = br#"{"name":"get_weather","arguments":{"location":"Oslo"}}"#;
     let call = json!({"name": "get_weather", "arguments": {"location": "Oslo", "units": null}});
-    assert_eq!(answers("encode", "openai-strict", lines), [call]);
+    assert_eq!(run("encode", "openai-strict", lines), [call]);
 }
 
 #[test]
 fn arguments_may_be_json_text() {
     let lines = br#"{"name":"get_weather","arguments":"{\"location\":\"Oslo\"}"}"#;
     let call = json!({"name": "get_weather", "arguments": {"location": "Oslo"}});
-    assert_eq!(answers("decode", "openai", lines), [call]);
+    assert_eq!(run("decode", "openai", lines), [call]);
 }
 
 #[test]
-fn what_was_repaired_is_listed() {
+fn repairs_are_listed() {
     let lines = br#"{"name":"get_weather","arguments":"\"{\\\"location\\\":\\\"Oslo\\\"}\""}"#;
-    let answers = answers("decode", "openai", lines);
-    assert_eq!(answers[0]["arguments"], json!({"location": "Oslo"}));
-    assert_eq!(answers[0]["repairs"].as_array().map(Vec::len), Some(1), "{}", answers[0]);
+    let outputs = run("decode", "openai", lines);
+    assert_eq!(outputs[0]["arguments"], json!({"location": "Oslo"}));
+    assert_eq!(outputs[0]["repairs"].as_array().map(Vec::len), Some(1), "{}", outputs[0]);
 }
 
 #[test]
-fn every_line_has_its_answer() {
+fn every_line_gets_one_output_line() {
     let lines = b"not json\n\n{\"name\":\"get_weather\",\"arguments\":{\"location\":\"A\"}}\r\n\xff\n[]\n\
         {\"name\":\"get_wether\",\"arguments\":{}}\n{\"name\":\"get_weather\",\"arguments\":[1]}\n\
         {\"name\":\"get_weather\",\"arguments\":\"{\"}\n{\"name\":\"get_weather\",\"arguments\":{\"units\":\"kelvin\"}}";
-    let answers = answers("decode", "openai", lines);
+    let outputs = run("decode", "openai", lines);
     let codes: Vec<&str> =
-        answers.iter().map(|answer| answer["error"]["code"].as_str().unwrap_or("a call")).collect();
+        outputs.iter().map(|output| output["error"]["code"].as_str().unwrap_or("a call")).collect();
     assert_eq!(
         codes,
         [
@@ -77,14 +77,14 @@ fn every_line_has_its_answer() {
             "invalid_arguments"
         ]
     );
-    let message = answers[5]["error"]["message"].as_str().unwrap();
+    let message = outputs[5]["error"]["message"].as_str().unwrap();
     assert!(message.contains("did you mean `get_weather`"), "{message}");
 }
 
 #[test]
-fn a_model_can_act_on_every_violation() {
-    let answers = answers("decode", "openai", br#"{"name":"get_weather","arguments":{"units":"kelvin"}}"#);
-    let error = &answers[0]["error"];
+fn an_error_names_every_violation() {
+    let outputs = run("decode", "openai", br#"{"name":"get_weather","arguments":{"units":"kelvin"}}"#);
+    let error = &outputs[0]["error"];
     let pointers: Vec<&Value> =
         error["violations"].as_array().unwrap().iter().map(|violation| &violation["pointer"]).collect();
     assert_eq!(pointers.len(), 2, "{error}");
@@ -96,18 +96,18 @@ fn a_model_can_act_on_every_violation() {
 }
 
 #[test]
-fn an_answer_comes_before_the_next_question() {
+fn output_is_flushed_after_every_line() {
     let mut child =
         toolwire("decode", "openai").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
     for city in ["Oslo", "Lima"] {
         writeln!(stdin, r#"{{"name":"get_weather","arguments":{{"location":"{city}"}}}}"#).unwrap();
-        let mut answer = String::new();
-        // Without a flush for each line this would wait for ever, and the test with it.
-        stdout.read_line(&mut answer).unwrap();
+        let mut line = String::new();
+        // Without a flush after each line, this read would block forever.
+        stdout.read_line(&mut line).unwrap();
         let expected = json!({"name": "get_weather", "arguments": {"location": city}});
-        assert_eq!(serde_json::from_str::<Value>(&answer).unwrap(), expected);
+        assert_eq!(serde_json::from_str::<Value>(&line).unwrap(), expected);
     }
     drop(stdin);
     assert_eq!(child.wait().unwrap().code(), Some(0));
@@ -120,7 +120,7 @@ fn an_interrupted_command_exits_with_130() {
         toolwire("decode", "openai").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
-    // Its first answer shows that it is up and waiting.
+    // The first output line shows that the process is ready.
     writeln!(stdin, "hello").unwrap();
     stdout.read_line(&mut String::new()).unwrap();
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
@@ -128,7 +128,7 @@ fn an_interrupted_command_exits_with_130() {
 }
 
 #[test]
-fn digits_stay_as_they_are() {
+fn numbers_keep_their_digits() {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     let tools = folder.join("digits.json");
     let tool = r#"{"name":"pay","inputSchema":{"type":"object","properties":{"amount":{"type":"number"}}}}"#;

@@ -1,80 +1,75 @@
-//! Conversations: kept, resumed, taken back, given to another model, saved.
+//! Conversations: storing, resuming, undoing, changing the model, exporting.
 
 use serde_json::json;
 use toolwire_contract::Transcript;
 use toolwire_testkit::provider::{API_KEY, Api, ModelOutput, ScriptedResponse};
 use toolwire_testkit::{RedisServer, misbehaving_server};
 
-use crate::scripted::Scripted;
+use crate::scripted_model::ScriptedModel;
 use crate::terminal::{CTRL_C, CTRL_D, Home, Terminal};
-use crate::{allowed, demo, times};
+use crate::{allow_all, count, demo, demo_server};
 
 #[test]
-fn two_chats_in_one_conversation_lose_nothing() {
-    let scripted = Scripted::new(["one", "two", "three"].map(ModelOutput::text));
+fn two_chats_on_one_conversation_lose_nothing() {
+    let model = ScriptedModel::new(["one", "two", "three"].map(ModelOutput::text));
     let home = Home::new();
-    let first = scripted.chat(&home);
+    let first = model.chat(&home);
     first.enter("first");
     first.wait_for("\none");
     first.wait_for_prompt();
-    let second = scripted.chat(&home);
+    let second = model.chat(&home);
     second.enter("/resume 1");
     second.wait_for("> first");
     second.wait_for_prompt();
     second.enter("from the second");
     second.wait_for("\ntwo");
     first.enter("from the first");
-    first.wait("the conflict", |screen| screen.replace('\n', " ").contains("another writer changed it"));
+    first
+        .wait_until("the conflict", |screen| screen.replace('\n', " ").contains("another writer changed it"));
     first.wait_for("`/retry` sends the message again");
     first.wait_for_prompt();
     first.enter("/retry");
     first.wait_for("\nthree");
-    assert_eq!(scripted.said(), ["first", "from the first"]);
+    assert_eq!(model.user_messages(), ["first", "from the first"]);
     first.wait_for_prompt();
     first.enter("/resume");
     let screen = first.wait_for("continues one");
     assert!(screen.contains("4 messages"), "{screen}");
-    assert_eq!(scripted.provider.rejections(), []);
+    assert_eq!(model.provider.rejections(), []);
 }
 
 #[test]
-fn a_call_that_a_killed_chat_had_begun_is_told_of() {
-    let scripted = Scripted::new([
+fn a_call_that_a_killed_chat_had_started_is_reported() {
+    let model = ScriptedModel::new([
         ModelOutput::default().call("call_1", "echo", r#"{"text": "hi"}"#),
         ModelOutput::text("I see."),
     ]);
     let home = Home::new();
     let arguments = ["--behaviour", "unhinted", "--delay", "600000"];
     let servers = json!({"slow": {"command": misbehaving_server(), "args": arguments}});
-    home.write("mcp.json", &json!({"mcpServers": servers, "toolwire": allowed()}).to_string());
-    let mut terminal = scripted.chat(&home);
+    home.configure(json!({"mcpServers": servers, "toolwire": allow_all()}));
+    let mut terminal = model.chat(&home);
     terminal.enter("say hi");
     terminal.wait_for("echo(text: \"hi\")");
     terminal.signal("KILL");
     terminal.wait_for_end();
-    let again = scripted.chat(&home);
+    let again = model.chat(&home);
     again.wait_for("slow is ready");
     again.enter("/resume 1");
     again.wait_for("`echo` had begun and may have done its work");
     again.wait_for_prompt();
     again.enter("what happened?");
     again.wait_for("I see.");
-    let told = scripted.last_request()["messages"].to_string();
-    assert!(told.contains("it is unknown whether it took effect"), "{told}");
-    assert_eq!(scripted.provider.rejections(), []);
+    let messages = model.last_request()["messages"].to_string();
+    assert!(messages.contains("it is unknown whether it took effect"), "{messages}");
+    assert_eq!(model.provider.rejections(), []);
 }
 
 #[test]
-fn the_last_message_is_taken_back_asked_again_and_gone_on_with() {
-    let scripted = Scripted::new([
-        ModelOutput::text("one"),
-        ModelOutput::text("two"),
-        ModelOutput::text("three"),
-        ModelOutput::text("four"),
-        ModelOutput::text("five"),
-    ]);
+fn the_last_message_can_be_retried_or_removed() {
+    let model = ScriptedModel::new(["one", "two", "three", "four", "five"].map(ModelOutput::text));
     let home = Home::new();
-    let mut terminal = scripted.chat(&home);
+    let mut terminal = model.chat(&home);
     terminal.enter("first");
     terminal.wait_for("\none");
     terminal.wait_for_prompt();
@@ -83,56 +78,54 @@ fn the_last_message_is_taken_back_asked_again_and_gone_on_with() {
     terminal.wait_for_prompt();
     terminal.enter("/retry");
     terminal.wait_for("\nthree");
-    assert_eq!(scripted.said(), ["first", "second"]);
+    assert_eq!(model.user_messages(), ["first", "second"]);
     terminal.wait_for_prompt();
     terminal.enter("/undo");
     terminal.wait_for("removed: second");
     terminal.wait_for_prompt();
     terminal.enter("other");
     terminal.wait_for("\nfour");
-    assert_eq!(scripted.said(), ["first", "other"]);
+    assert_eq!(model.user_messages(), ["first", "other"]);
     terminal.wait_for_prompt();
     terminal.send(CTRL_D);
     terminal.wait_for_end();
 
-    let again = scripted.chat(&home);
+    let again = model.chat(&home);
     again.enter("/resume");
     let screen = again.wait_for("continues one");
-    // The conversation, and what it was before each change.
-    assert_eq!(times(&screen, "  first  "), 3, "{screen}");
+    // The conversation, and its state before each of the two changes.
+    assert_eq!(count(&screen, "  first  "), 3, "{screen}");
     again.wait_for_prompt();
     again.enter("/resume 1");
     again.wait_for("> other");
     again.wait_for_prompt();
     again.enter("more");
     again.wait_for("\nfive");
-    assert_eq!(scripted.said(), ["first", "other", "more"]);
-    assert_eq!(scripted.provider.rejections(), []);
+    assert_eq!(model.user_messages(), ["first", "other", "more"]);
+    assert_eq!(model.provider.rejections(), []);
 }
 
 #[test]
-fn another_model_goes_on_and_a_new_conversation_begins() {
-    let first = Scripted::new([ModelOutput::text("I am the first."), ModelOutput::text("Begun anew.")]);
-    let second =
-        Scripted::of(Api::Anthropic, [ScriptedResponse::Output(ModelOutput::text("I am the second."))]);
+fn the_model_can_be_changed_and_a_conversation_cleared() {
+    let first = ScriptedModel::new([ModelOutput::text("I am the first."), ModelOutput::text("Begun anew.")]);
+    let second = ScriptedModel::with_api(
+        Api::Anthropic,
+        [ScriptedResponse::Output(ModelOutput::text("I am the second."))],
+    );
     let home = Home::new();
     let models = json!({
         "one": {"provider": "openai", "model": "m", "apiKey": API_KEY, "baseUrl": first.provider.base_url()},
         "two": {"provider": "anthropic", "model": "m", "apiKey": API_KEY, "baseUrl": second.provider.base_url()},
     });
-    let servers = json!({
-        "demo": {"command": env!("CARGO_BIN_EXE_toolwire"), "args": ["demo-server"]},
-        "gone": {"command": "there-is-no-such-program"},
-    });
-    home.write(
-        "mcp.json",
-        &json!({"mcpServers": servers, "toolwire": {"model": "one", "models": models}}).to_string(),
-    );
+    let mut servers = demo_server();
+    servers["gone"] = json!({"command": "no-such-program"});
+    home.configure(json!({"mcpServers": servers, "toolwire": {"model": "one", "models": models}}));
     let terminal = Terminal::start(&home, &[], &[]);
     terminal.wait_for("demo is ready");
     terminal.enter("/servers");
-    terminal
-        .wait("both servers", |screen| screen.contains("demo  ready, 2 tools") && screen.contains("gone  "));
+    terminal.wait_until("both servers", |screen| {
+        screen.contains("demo  ready, 2 tools") && screen.contains("gone  ")
+    });
     terminal.wait_for_prompt();
     terminal.enter("who are you?");
     terminal.wait_for("I am the first.");
@@ -146,7 +139,7 @@ fn another_model_goes_on_and_a_new_conversation_begins() {
     terminal.enter("and now?");
     terminal.wait_for("I am the second.");
     terminal.wait_for_prompt();
-    assert_eq!(second.said(), ["who are you?", "and now?"]);
+    assert_eq!(second.user_messages(), ["who are you?", "and now?"]);
     terminal.enter("/clear");
     terminal.wait_for("a new conversation");
     terminal.wait_for_prompt();
@@ -155,12 +148,12 @@ fn another_model_goes_on_and_a_new_conversation_begins() {
     terminal.wait_for_prompt();
     terminal.enter("hello again");
     terminal.wait_for("Begun anew.");
-    assert_eq!(first.said(), ["hello again"]);
+    assert_eq!(first.user_messages(), ["hello again"]);
     assert_eq!((first.provider.rejections(), second.provider.rejections()), (vec![], vec![]));
 }
 
 #[test]
-fn a_conversation_is_saved_as_a_file_that_people_read() {
+fn a_conversation_is_saved_as_markdown() {
     let home = Home::new();
     let terminal = demo(&home);
     terminal.enter("What is 20 + 22?");
@@ -177,9 +170,9 @@ fn a_conversation_is_saved_as_a_file_that_people_read() {
 }
 
 #[test]
-fn what_is_not_kept_is_still_saved() {
+fn a_conversation_that_is_not_stored_can_be_saved() {
     let home = Home::new();
-    home.write("notes.txt", "This is no database, and it is not written over.");
+    home.write("notes.txt", "This is not a database.");
     home.write("config.json", r#"{"toolwire": {"store": "notes.txt"}}"#);
     let terminal = Terminal::start(&home, &["config.json"], &[]);
     terminal.wait_for("the conversation is not stored");
@@ -190,32 +183,32 @@ fn what_is_not_kept_is_still_saved() {
     terminal.enter("hello there");
     terminal.wait_for("not a language model");
     terminal.wait_for_prompt();
-    terminal.enter("/save kept.md");
-    terminal.wait_for("saved as kept.md");
+    terminal.enter("/save saved.md");
+    terminal.wait_for("saved as saved.md");
     terminal.wait_for_prompt();
-    terminal.enter("/save kept.json");
-    terminal.wait_for("saved as kept.json");
+    terminal.enter("/save saved.json");
+    terminal.wait_for("saved as saved.json");
     let read = |name: &str| std::fs::read_to_string(home.path().join(name)).unwrap();
-    assert!(read("kept.md").starts_with("# hello there\n\n## You\n\nhello there\n\n## demo\n"));
-    assert!(read("notes.txt").starts_with("This is no database"));
-    let kept = Transcript::from_json(&read("kept.json")).unwrap();
-    assert_eq!((kept.conversation.title.as_deref(), kept.entries.len()), (Some("hello there"), 2));
+    assert!(read("saved.md").starts_with("# hello there\n\n## You\n\nhello there\n\n## demo\n"));
+    assert!(read("notes.txt").starts_with("This is not a database"));
+    let saved = Transcript::from_json(&read("saved.json")).unwrap();
+    assert_eq!((saved.conversation.title.as_deref(), saved.entries.len()), (Some("hello there"), 2));
 }
 
 #[test]
-fn a_conversation_that_vanished_is_saved_and_kept_anew() {
+fn a_conversation_deleted_from_the_store_is_saved_and_stored_again() {
     let redis = RedisServer::start();
-    let scripted = Scripted::new(["one", "two"].map(ModelOutput::text));
+    let model = ScriptedModel::new(["one", "two"].map(ModelOutput::text));
     let home = Home::new();
     home.write("config.json", &json!({"toolwire": {"store": redis.url()}}).to_string());
-    let variables = [("OPENAI_BASE_URL", &*scripted.provider.base_url()), ("OPENAI_API_KEY", API_KEY)];
+    let variables = [("OPENAI_BASE_URL", &*model.provider.base_url()), ("OPENAI_API_KEY", API_KEY)];
     let terminal = Terminal::start(&home, &["config.json", "scripted"], &variables);
     terminal.wait_for_prompt();
     terminal.enter("first");
     terminal.wait_for("\none");
     terminal.wait_for_prompt();
     redis.command(&["FLUSHALL"]);
-    terminal.enter("/save kept.md");
+    terminal.enter("/save saved.md");
     terminal.wait_for("from memory, because the store failed");
     terminal.wait_for_prompt();
     terminal.enter("second");
@@ -226,63 +219,62 @@ fn a_conversation_that_vanished_is_saved_and_kept_anew() {
     terminal.wait_for_prompt();
     terminal.enter("/resume");
     terminal.wait_for("4 messages");
-    let text = std::fs::read_to_string(home.path().join("kept.md")).unwrap();
+    let text = std::fs::read_to_string(home.path().join("saved.md")).unwrap();
     assert!(text.ends_with("first\n\n## Assistant\n\none\n"), "{text}");
-    assert_eq!(scripted.said(), ["first", "second"]);
+    assert_eq!(model.user_messages(), ["first", "second"]);
 }
 
 #[test]
-fn what_was_said_while_the_store_was_away_is_not_lost() {
+fn a_message_sent_while_the_store_is_down_is_not_lost() {
     let mut redis = RedisServer::start_with(&["--appendonly", "yes", "--appendfsync", "always"]);
-    let scripted = Scripted::new(["one", "two"].map(ModelOutput::text));
+    let model = ScriptedModel::new(["one", "two"].map(ModelOutput::text));
     let home = Home::new();
-    home.write("mcp.json", &json!({"toolwire": {"store": redis.url()}}).to_string());
-    let terminal = scripted.chat(&home);
+    home.configure(json!({"toolwire": {"store": redis.url()}}));
+    let terminal = model.chat(&home);
     terminal.enter("first");
     terminal.wait_for("\none");
     terminal.wait_for_prompt();
     redis.kill();
     terminal.enter("second");
     terminal.wait_for("saving the message");
-    // Nobody need wait for it.
+    // Waiting for the store can be stopped.
     terminal.send(CTRL_C);
     terminal.wait_for("error:");
     redis.restart();
     terminal.wait_for_prompt();
     terminal.enter("/retry");
     terminal.wait_for("\ntwo");
-    assert_eq!(scripted.said(), ["first", "second"]);
-    assert_eq!(scripted.provider.rejections(), []);
+    assert_eq!(model.user_messages(), ["first", "second"]);
+    assert_eq!(model.provider.rejections(), []);
 }
 
 #[test]
-fn what_is_not_kept_can_be_taken_back_as_it_was() {
+fn retry_without_a_store_keeps_earlier_results() {
     let call = ModelOutput::default().call(
         "call_1",
         "calculate",
         r#"{"operator": "add", "argument1": 1, "argument2": 1}"#,
     );
-    let scripted = Scripted::playing([
+    let model = ScriptedModel::with_responses([
         ScriptedResponse::Output(call),
         ScriptedResponse::error(400, json!({"error": {"message": "not now"}})),
         ScriptedResponse::error(400, json!({"error": {"message": "not now"}})),
         ScriptedResponse::Output(ModelOutput::text("At last.")),
     ]);
     let home = Home::new();
-    home.write("notes.txt", "This is no database.");
-    let servers = json!({"demo": {"command": env!("CARGO_BIN_EXE_toolwire"), "args": ["demo-server"]}});
+    home.write("notes.txt", "This is not a database.");
     let toolwire = json!({"store": "notes.txt", "agent": {"approvals": {"otherwise": "allow"}}});
-    home.write("mcp.json", &json!({"mcpServers": servers, "toolwire": toolwire}).to_string());
-    let terminal = scripted.chat(&home);
+    home.configure(json!({"mcpServers": demo_server(), "toolwire": toolwire}));
+    let terminal = model.chat(&home);
     terminal.enter("What is 1 + 1?");
     terminal.wait_for("not now");
     terminal.wait_for_prompt();
     terminal.enter("And now?");
-    terminal.wait("another refusal", |screen| times(screen, "not now") == 2);
+    terminal.wait_until("another refusal", |screen| count(screen, "not now") == 2);
     terminal.wait_for_prompt();
     terminal.enter("/retry");
     terminal.wait_for("At last.");
-    let told = scripted.last_request()["messages"].to_string();
-    assert!(!told.contains("unknown") && told.contains("expression"), "{told}");
-    assert_eq!(scripted.said(), ["What is 1 + 1?", "And now?"]);
+    let messages = model.last_request()["messages"].to_string();
+    assert!(!messages.contains("unknown") && messages.contains("expression"), "{messages}");
+    assert_eq!(model.user_messages(), ["What is 1 + 1?", "And now?"]);
 }

@@ -1,4 +1,4 @@
-//! The three kinds of tools that a program may give its agent, side by side: functions, a server of its own, MCP servers.
+//! An agent with three kinds of toolboxes: functions, a server in the same process, and a hub of MCP servers.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,7 +11,7 @@ use toolwire_hub::{Config, Hub, HubOptions};
 use toolwire_testkit::{ScriptedModel, ScriptedTurn};
 use toolwire_toolkit::{Outcome, Server, tool};
 
-/// How loud a room is.
+/// Measure how loud a room is.
 #[tool(read_only)]
 async fn loudness(
     /// The room
@@ -21,10 +21,10 @@ async fn loudness(
 }
 
 #[tokio::test]
-async fn functions_a_server_in_process_and_an_mcp_server_answer_in_one_step() {
+async fn one_step_can_call_tools_of_every_kind_of_toolbox() {
     let functions =
         Functions::new().with(Tool::new("shout", json!({"type": "object"})), |_| async { "HELLO" });
-    let own = Server::builder("rooms").prefix("").tool(loudness).build().unwrap();
+    let server = Server::builder("rooms").prefix("").tool(loudness).build().unwrap();
     let servers =
         json!({"mcpServers": {"demo": {"command": env!("CARGO_BIN_EXE_toolwire"), "args": ["demo-server"]}}});
     let (config, _) = Config::parse(&servers.to_string(), "mcp.json".as_ref(), &|_| None).unwrap();
@@ -42,7 +42,7 @@ async fn functions_a_server_in_process_and_an_mcp_server_answer_in_one_step() {
     let agent = Agent::builder()
         .model(model.clone())
         .tools(Arc::new(functions))
-        .tools(Arc::new(own))
+        .tools(Arc::new(server))
         .tools(hub.clone())
         .approvals(ApprovalPolicy::allow_all())
         .build()

@@ -1,4 +1,4 @@
-//! A model that says what a test tells it to.
+//! A model with scripted responses, behind a fake provider.
 
 use serde_json::Value;
 use tokio::runtime::Runtime;
@@ -8,29 +8,29 @@ use toolwire_testkit::provider::{
 
 use crate::terminal::{Home, Terminal};
 
-pub(crate) struct Scripted {
+pub(crate) struct ScriptedModel {
     runtime: Runtime,
     pub(crate) provider: FakeProvider,
 }
 
-impl Scripted {
-    /// Answers with these, one after the other.
-    pub(crate) fn new(answers: impl IntoIterator<Item = ModelOutput>) -> Scripted {
-        Scripted::playing(answers.into_iter().map(ScriptedResponse::Output))
+impl ScriptedModel {
+    /// Returns these outputs in order, one per request.
+    pub(crate) fn new(outputs: impl IntoIterator<Item = ModelOutput>) -> ScriptedModel {
+        ScriptedModel::with_responses(outputs.into_iter().map(ScriptedResponse::Output))
     }
 
-    pub(crate) fn playing(replies: impl IntoIterator<Item = ScriptedResponse>) -> Scripted {
-        Scripted::of(Api::OpenAiChat, replies)
+    pub(crate) fn with_responses(responses: impl IntoIterator<Item = ScriptedResponse>) -> ScriptedModel {
+        ScriptedModel::with_api(Api::OpenAiChat, responses)
     }
 
-    pub(crate) fn of(api: Api, replies: impl IntoIterator<Item = ScriptedResponse>) -> Scripted {
+    pub(crate) fn with_api(api: Api, responses: impl IntoIterator<Item = ScriptedResponse>) -> ScriptedModel {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let provider = runtime.block_on(FakeProvider::start(api, Script::new(replies)));
-        Scripted { runtime, provider }
+        let provider = runtime.block_on(FakeProvider::start(api, Script::new(responses)));
+        ScriptedModel { runtime, provider }
     }
 
-    /// A chat with this model, at its first prompt.
+    /// Starts a chat with this model and waits for its prompt.
     pub(crate) fn chat(&self, home: &Home) -> Terminal {
         let variables = [("OPENAI_BASE_URL", &*self.provider.base_url()), ("OPENAI_API_KEY", API_KEY)];
         let terminal = Terminal::start(home, &["scripted"], &variables);
@@ -38,17 +38,17 @@ impl Scripted {
         terminal
     }
 
-    pub(crate) fn wait_until<T>(&self, event: impl Future<Output = T>) -> T {
+    pub(crate) fn wait_for<T>(&self, event: impl Future<Output = T>) -> T {
         self.runtime.block_on(event)
     }
 
-    /// What the model was asked last.
+    /// Returns the body of the last request.
     pub(crate) fn last_request(&self) -> Value {
         self.provider.requests().last().unwrap().body.clone()
     }
 
-    /// What the person said, as the model was told last.
-    pub(crate) fn said(&self) -> Vec<String> {
+    /// Returns the user's messages in the last request.
+    pub(crate) fn user_messages(&self) -> Vec<String> {
         let request = self.last_request();
         let messages = request["messages"].as_array().unwrap().iter();
         messages
@@ -66,7 +66,10 @@ fn text(content: &Value) -> String {
     }
 }
 
-/// An answer that waits before one of its events.
-pub(crate) fn gated(said: ModelOutput, event: usize, gate: &Gate) -> ScriptedResponse {
-    ScriptedResponse::Delivered(said, Delivery { gates: vec![(event, gate.clone())], ..Delivery::default() })
+/// A response that waits at a gate before one of its events.
+pub(crate) fn gated(output: ModelOutput, event: usize, gate: &Gate) -> ScriptedResponse {
+    ScriptedResponse::Delivered(
+        output,
+        Delivery { gates: vec![(event, gate.clone())], ..Delivery::default() },
+    )
 }

@@ -1,133 +1,124 @@
-//! Calls: asked about, seen, stopped, and servers that ask the person.
+//! Tool calls: approval, progress, stopping, and questions of servers to the user.
 
 use serde_json::json;
 use toolwire_testkit::provider::{Gate, ModelOutput, ScriptedResponse};
 
-use crate::scripted::{Scripted, gated};
+use crate::scripted_model::{ScriptedModel, gated};
 use crate::terminal::{CTRL_C, Home};
-use crate::{allowed, demo, misbehaving, times};
+use crate::{allow_all, approve_all, count, demo, demo_server, misbehaving};
 
 #[test]
-fn calls_are_asked_about_once_always_or_not() {
+fn a_call_can_be_approved_once_always_or_denied() {
     let home = Home::new();
-    home.write(
-        "mcp.json",
-        &json!({
-            "mcpServers": {"demo": {"command": env!("CARGO_BIN_EXE_toolwire"), "args": ["demo-server"]}},
-            "toolwire": {"agent": {"approvals": {"otherwise": "ask"}}},
-        })
-        .to_string(),
-    );
+    home.configure(json!({"mcpServers": demo_server(), "toolwire": approve_all()}));
     let terminal = demo(&home);
     terminal.enter("What is 1 + 1?");
     terminal.wait_for("run it?");
     terminal.send("what?\r");
     terminal.wait_for("type y, a, or n");
     terminal.send("n use your head\r");
-    let screen = terminal.wait("the call to have failed", |screen| screen.contains("✗ calculate"));
+    let screen = terminal.wait_until("the call to have failed", |screen| screen.contains("✗ calculate"));
     assert!(screen.contains("use your head"), "{screen}");
     terminal.wait_for_prompt();
     terminal.enter("What is 2 + 2?");
-    terminal.wait("another question", |screen| times(screen, "run it?") == 3);
+    terminal.wait_until("another question", |screen| count(screen, "run it?") == 3);
     terminal.send("y\r");
     terminal.wait_for("✓ calculate");
     terminal.wait_for_prompt();
     terminal.enter("What is 3 + 3?");
-    terminal.wait("another question", |screen| times(screen, "run it?") == 4);
+    terminal.wait_until("another question", |screen| count(screen, "run it?") == 4);
     terminal.send("a\r");
-    terminal.wait("another result", |screen| times(screen, "✓ calculate") == 2);
+    terminal.wait_until("another result", |screen| count(screen, "✓ calculate") == 2);
     terminal.wait_for_prompt();
     terminal.enter("What is 4 + 4?");
-    let screen = terminal.wait("a result without a question", |screen| times(screen, "✓ calculate") == 3);
-    assert_eq!(times(&screen, "run it?"), 4, "{screen}");
+    let screen =
+        terminal.wait_until("a result without a question", |screen| count(screen, "✓ calculate") == 3);
+    assert_eq!(count(&screen, "run it?"), 4, "{screen}");
 }
 
 #[test]
-fn always_is_asked_no_more_within_the_same_answer() {
+fn always_applies_to_later_calls_of_the_same_response() {
     let sum = r#"{"operator": "add", "argument1": 1, "argument2": 1}"#;
     let both = ModelOutput::default().call("call_1", "calculate", sum).call("call_2", "calculate", sum);
-    let scripted = Scripted::new([both, ModelOutput::text("Two, and two.")]);
+    let model = ScriptedModel::new([both, ModelOutput::text("Two, and two.")]);
     let home = Home::new();
-    let servers = json!({"demo": {"command": env!("CARGO_BIN_EXE_toolwire"), "args": ["demo-server"]}});
-    let toolwire = json!({"agent": {"approvals": {"otherwise": "ask"}}});
-    home.write("mcp.json", &json!({"mcpServers": servers, "toolwire": toolwire}).to_string());
-    let terminal = scripted.chat(&home);
+    home.configure(json!({"mcpServers": demo_server(), "toolwire": approve_all()}));
+    let terminal = model.chat(&home);
     terminal.enter("What is 1 + 1, twice?");
     terminal.wait_for("run it?");
     terminal.send("a\r");
     let screen = terminal.wait_for("Two, and two.");
-    assert_eq!((times(&screen, "✓ calculate"), times(&screen, "run it?")), (2, 1), "{screen}");
+    assert_eq!((count(&screen, "✓ calculate"), count(&screen, "run it?")), (2, 1), "{screen}");
 }
 
 #[test]
-fn what_was_typed_before_a_question_is_no_answer_to_it() {
+fn text_typed_before_a_question_does_not_answer_it() {
     let gate = Gate::new();
     let call = ModelOutput::default().call(
         "call_1",
         "calculate",
         r#"{"operator": "add", "argument1": 1, "argument2": 1}"#,
     );
-    let scripted =
-        Scripted::playing([gated(call, 0, &gate), ScriptedResponse::Output(ModelOutput::text("Then not."))]);
+    let model = ScriptedModel::with_responses([
+        gated(call, 0, &gate),
+        ScriptedResponse::Output(ModelOutput::text("Then not.")),
+    ]);
     let home = Home::new();
-    let servers = json!({"demo": {"command": env!("CARGO_BIN_EXE_toolwire"), "args": ["demo-server"]}});
-    let toolwire = json!({"agent": {"approvals": {"otherwise": "ask"}}});
-    home.write("mcp.json", &json!({"mcpServers": servers, "toolwire": toolwire}).to_string());
-    let terminal = scripted.chat(&home);
+    home.configure(json!({"mcpServers": demo_server(), "toolwire": approve_all()}));
+    let terminal = model.chat(&home);
     terminal.enter("What is 1 + 1?");
-    scripted.wait_until(gate.reached());
+    model.wait_for(gate.reached());
     terminal.enter("y");
     gate.open();
-    let screen = terminal.wait("the question", |screen| screen.trim_end().ends_with("n no, with a reason:"));
+    let screen =
+        terminal.wait_until("the question", |screen| screen.trim_end().ends_with("n no, with a reason:"));
     assert!(!screen.contains("✓ calculate"), "{screen}");
     terminal.enter("n");
     terminal.wait_for("✗ calculate");
     terminal.wait_for("Then not.");
-    // It waits for the next message instead.
-    terminal.wait("it on the line", |screen| screen.trim_end().ends_with("> y"));
+    // The text is on the prompt for the next message.
+    terminal.wait_until("the typed text on the prompt", |screen| screen.trim_end().ends_with("> y"));
 }
 
 #[test]
-fn a_server_that_dies_in_a_call_is_told_and_the_answer_goes_on() {
-    let scripted = Scripted::new([
+fn a_server_that_exits_during_a_call_fails_only_the_call() {
+    let model = ScriptedModel::new([
         ModelOutput::default().call("call_1", "echo", r#"{"text": "hi"}"#),
         ModelOutput::text("It went away."),
     ]);
     let home = Home::new();
-    home.write("mcp.json", &misbehaving("exits-mid-call", allowed()));
-    let terminal = scripted.chat(&home);
+    home.configure(misbehaving("exits-mid-call", allow_all()));
+    let terminal = model.chat(&home);
     terminal.enter("say hi");
     terminal.wait_for("✗ echo");
     terminal.wait_for("It went away.");
     terminal.wait_for_prompt();
-    assert_eq!(scripted.provider.rejections(), []);
+    assert_eq!(model.provider.rejections(), []);
 }
 
 #[test]
-fn the_prompt_is_there_at_once_and_a_message_waits_for_its_servers() {
-    let scripted = Scripted::new([ModelOutput::text("Here I am.")]);
+fn the_prompt_appears_at_once_and_a_message_waits_for_the_servers() {
+    let model = ScriptedModel::new([ModelOutput::text("Here I am.")]);
     let home = Home::new();
     let gate = home.path().join("gate");
     assert!(std::process::Command::new("mkfifo").arg(&gate).status().unwrap().success());
-    let wait = format!("read line < {}; exec {} demo-server", gate.display(), env!("CARGO_BIN_EXE_toolwire"));
-    home.write(
-        "mcp.json",
-        &json!({"mcpServers": {"late": {"command": "sh", "args": ["-c", wait]}}}).to_string(),
-    );
-    let terminal = scripted.chat(&home);
+    let script =
+        format!("read line < {}; exec {} demo-server", gate.display(), env!("CARGO_BIN_EXE_toolwire"));
+    home.configure(json!({"mcpServers": {"late": {"command": "sh", "args": ["-c", script]}}}));
+    let terminal = model.chat(&home);
     terminal.enter("are you there?");
     terminal.wait_for("waiting for late");
-    assert_eq!(scripted.provider.requests(), []);
+    assert_eq!(model.provider.requests(), []);
     std::fs::write(&gate, "now\n").unwrap();
     terminal.wait_for("Here I am.");
-    let tools = scripted.last_request()["tools"].to_string();
+    let tools = model.last_request()["tools"].to_string();
     assert!(tools.contains("\"get_weather\"") && tools.contains("\"calculate\""), "{tools}");
 }
 
 #[test]
 fn waiting_for_a_server_can_be_stopped() {
     let home = Home::new();
-    home.write("mcp.json", &misbehaving("never-initializes", json!(null)));
+    home.configure(misbehaving("never-initializes", json!(null)));
     let terminal = demo(&home);
     terminal.enter("hello");
     terminal.wait_for("waiting for odd");
@@ -137,32 +128,34 @@ fn waiting_for_a_server_can_be_stopped() {
 }
 
 #[test]
-fn ctrl_c_stops_a_call_and_the_history_stays_whole() {
-    let scripted =
-        Scripted::new([ModelOutput::default().call("call_1", "never", "{}"), ModelOutput::text("Done.")]);
+fn ctrl_c_stops_a_call_and_the_history_stays_valid() {
+    let model = ScriptedModel::new([
+        ModelOutput::default().call("call_1", "never", "{}"),
+        ModelOutput::text("Done."),
+    ]);
     let home = Home::new();
-    home.write("mcp.json", &misbehaving("never-responds", allowed()));
-    let terminal = scripted.chat(&home);
+    home.configure(misbehaving("never-responds", allow_all()));
+    let terminal = model.chat(&home);
     terminal.enter("say hi");
     terminal.wait_for("never()");
     terminal.send(CTRL_C);
     terminal.wait_for("stopped");
     terminal.wait_for_prompt();
-    // The call has its result in the history, so the provider takes the next message.
+    // The stopped call has a result in the history, so the provider accepts the next message.
     terminal.enter("never mind");
     terminal.wait_for("Done.");
-    assert_eq!(scripted.provider.rejections(), []);
+    assert_eq!(model.provider.rejections(), []);
 }
 
 #[test]
-fn the_progress_of_a_call_is_seen() {
-    let scripted = Scripted::new([
+fn progress_of_a_call_is_shown() {
+    let model = ScriptedModel::new([
         ModelOutput::default().call("call_1", "echo", r#"{"text": "hi"}"#),
         ModelOutput::text("Done."),
     ]);
     let home = Home::new();
-    home.write("mcp.json", &misbehaving("slow-progress", allowed()));
-    let terminal = scripted.chat(&home);
+    home.configure(misbehaving("slow-progress", allow_all()));
+    let terminal = model.chat(&home);
     terminal.enter("say hi");
     terminal.wait_for(" of 10");
     terminal.wait_for("✓ echo(text: \"hi\")");
@@ -170,7 +163,7 @@ fn the_progress_of_a_call_is_seen() {
 }
 
 #[test]
-fn a_server_can_ask_the_person() {
+fn a_server_can_ask_the_user() {
     let params = json!({
         "message": "Where to?",
         "requestedSchema": {"type": "object", "required": ["city", "nights"], "properties": {
@@ -179,13 +172,13 @@ fn a_server_can_ask_the_person() {
         }},
     });
     let arguments = json!({"method": "elicitation/create", "params": params}).to_string();
-    let scripted = Scripted::new([
+    let model = ScriptedModel::new([
         ModelOutput::default().call("call_1", "ask", &arguments),
         ModelOutput::text("Booked."),
     ]);
     let home = Home::new();
-    home.write("mcp.json", &misbehaving("asks", allowed()));
-    let terminal = scripted.chat(&home);
+    home.configure(misbehaving("asks", allow_all()));
+    let terminal = model.chat(&home);
     terminal.enter("book it");
     terminal.wait_for("server `odd` asks: Where to?");
     terminal.wait_for("City:");
@@ -195,12 +188,12 @@ fn a_server_can_ask_the_person() {
     terminal.wait_for("it must be at least 1");
     terminal.send("3\r");
     terminal.wait_for("Booked.");
-    let result = scripted.last_request()["messages"].to_string();
+    let result = model.last_request()["messages"].to_string();
     assert!(result.contains("Oslo") && result.contains("accept"), "{result}");
 }
 
 #[test]
-fn a_server_can_send_the_person_to_a_page() {
+fn a_server_can_send_the_user_to_a_page() {
     let ask = |id: &str| {
         let params = json!({
             "mode": "url", "message": "Sign in first.", "elicitationId": id, "url": "https://example.com/sign-in",
@@ -208,15 +201,20 @@ fn a_server_can_send_the_person_to_a_page() {
         let arguments = json!({"method": "elicitation/create", "params": params}).to_string();
         ModelOutput::default().call(&format!("call_{id}"), "ask", &arguments)
     };
-    let scripted =
-        Scripted::new([ask("1"), ModelOutput::text("Signed in."), ask("2"), ModelOutput::text("Then not.")]);
+    let model = ScriptedModel::new([
+        ask("1"),
+        ModelOutput::text("Signed in."),
+        ask("2"),
+        ModelOutput::text("Then not."),
+    ]);
     let home = Home::new();
-    home.write("mcp.json", &misbehaving("asks", allowed()));
-    let terminal = scripted.chat(&home);
-    for (time, answer, action, end) in [(1, "y", "accept", "Signed in."), (2, "n", "decline", "Then not.")] {
+    home.configure(misbehaving("asks", allow_all()));
+    let terminal = model.chat(&home);
+    for (number, answer, action, end) in [(1, "y", "accept", "Signed in."), (2, "n", "decline", "Then not.")]
+    {
         terminal.enter("go there");
         let prompt = "open this page yourself; done? y or n:";
-        let screen = terminal.wait("the question", |screen| times(screen, prompt) == time);
+        let screen = terminal.wait_until("the question", |screen| count(screen, prompt) == number);
         assert!(
             screen.contains("server `odd` asks: Sign in first.")
                 && screen.contains("https://example.com/sign-in"),
@@ -225,7 +223,7 @@ fn a_server_can_send_the_person_to_a_page() {
         terminal.enter(answer);
         terminal.wait_for(end);
         terminal.wait_for_prompt();
-        let result = scripted.last_request()["messages"].to_string();
+        let result = model.last_request()["messages"].to_string();
         assert!(result.contains(action), "{result}");
     }
 }
