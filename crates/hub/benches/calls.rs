@@ -41,7 +41,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["hold", ref behaviour @ ..] => {
-            hold(behaviour);
+            hold_hub(behaviour);
             return ExitCode::SUCCESS;
         }
         ["starts"] => {
@@ -54,7 +54,7 @@ fn main() -> ExitCode {
         }
         _ => {}
     }
-    println!("| what | measured | baseline | ratio | goal | |");
+    println!("| case | measured | baseline | ratio | goal | |");
     println!("|---|--:|--:|--:|--:|---|");
     let runtime = Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(calls(ordinary(), "ordinary", json!({"text": "hello"}), 200));
@@ -79,7 +79,7 @@ fn ordinary() -> ServerCommand {
 }
 
 /// Prints one line of the table. `is_met` is `None` if there is no goal.
-fn row(what: &str, measured: String, baseline: String, ratio: String, goal: &str, is_met: Option<bool>) {
+fn row(case: &str, measured: String, baseline: String, ratio: String, goal: &str, is_met: Option<bool>) {
     let verdict = match is_met {
         Some(true) => "met",
         Some(false) => {
@@ -88,11 +88,11 @@ fn row(what: &str, measured: String, baseline: String, ratio: String, goal: &str
         }
         None => "",
     };
-    println!("| {what} | {measured} | {baseline} | {ratio} | {goal} | {verdict} |");
+    println!("| {case} | {measured} | {baseline} | {ratio} | {goal} | {verdict} |");
 }
 
-fn ratio(one: Duration, other: Duration) -> f64 {
-    one.as_secs_f64() / other.as_secs_f64()
+fn ratio(time: Duration, baseline: Duration) -> f64 {
+    time.as_secs_f64() / baseline.as_secs_f64()
 }
 
 fn median(mut times: Vec<Duration>) -> Duration {
@@ -107,8 +107,8 @@ struct BareClient {
 }
 
 impl BareClient {
-    async fn start(launch: &ServerCommand) -> BareClient {
-        let mut child = tokio::process::Command::from(launch.to_command())
+    async fn start(command: &ServerCommand) -> BareClient {
+        let mut child = tokio::process::Command::from(command.to_command())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -131,8 +131,8 @@ impl BareClient {
     }
 }
 
-async fn start_hub(launch: ServerCommand) -> TestHub {
-    let hub = TestHub::start(vec![launched("one", launch)], Arc::new(NoHost));
+async fn start_hub(command: ServerCommand) -> TestHub {
+    let hub = TestHub::start(vec![launched("one", command)], Arc::new(NoHost));
     hub.inner.settled().await;
     hub
 }
@@ -142,11 +142,11 @@ async fn echo(hub: &TestHub, arguments: &Value) {
 }
 
 /// Compares a call through the hub with a call of the SDK, alternately, and with one process per call.
-async fn calls(launch: ServerCommand, name: &str, arguments: Value, spawns: usize) {
+async fn calls(command: ServerCommand, name: &str, arguments: Value, spawns: usize) {
     let is_native = name == "ordinary";
     let fields = arguments.as_object().unwrap().clone();
-    let bare = BareClient::start(&launch).await;
-    let hub = start_hub(launch.clone()).await;
+    let bare = BareClient::start(&command).await;
+    let hub = start_hub(command.clone()).await;
     let (mut hub_times, mut bare_times) = (Vec::new(), Vec::new());
     for round in 0..ROUNDS {
         for _ in 0..CALLS_PER_ROUND {
@@ -159,7 +159,7 @@ async fn calls(launch: ServerCommand, name: &str, arguments: Value, spawns: usiz
             bare.echo(&fields).await;
             bare_times.push(start.elapsed());
         }
-        // The first round warms up.
+        // The first round is a warm-up.
         if round == 0 {
             hub_times.clear();
             bare_times.clear();
@@ -170,7 +170,7 @@ async fn calls(launch: ServerCommand, name: &str, arguments: Value, spawns: usiz
     let mut spawned = Vec::new();
     for _ in 0..spawns {
         let start = Instant::now();
-        let bare = BareClient::start(&launch).await;
+        let bare = BareClient::start(&command).await;
         bare.echo(&fields).await;
         bare.stop().await;
         spawned.push(start.elapsed());
@@ -192,7 +192,7 @@ async fn calls(launch: ServerCommand, name: &str, arguments: Value, spawns: usiz
         format!("{spawned:.1?}"),
         format!("{factor:.0}× less"),
         if is_native { "at least 50× less, if starting takes time" } else { "at least 50× less" },
-        // With a server that starts in a millisecond it is impossible: the bare SDK has 14×.
+        // A server that starts in a millisecond cannot reach the goal: the bare SDK reaches 14×.
         (!is_native).then_some(factor >= 50.0),
     );
 }
@@ -207,10 +207,10 @@ async fn starts() {
     let (mut all, mut alone) = (Vec::new(), Vec::new());
     let (mut all_plain, mut alone_plain) = (Vec::new(), Vec::new());
     for _ in 0..RUNS {
-        all.push(ready(delays.iter().map(|delay| late(*delay)).collect()).await);
-        alone.push(ready(vec![late(1000)]).await);
-        all_plain.push(ready((0..20).map(plain).collect()).await);
-        alone_plain.push(ready(vec![plain(0)]).await);
+        all.push(time_until_ready(delays.iter().map(|delay| late(*delay)).collect()).await);
+        alone.push(time_until_ready(vec![late(1000)]).await);
+        all_plain.push(time_until_ready((0..20).map(plain).collect()).await);
+        alone_plain.push(time_until_ready(vec![plain(0)]).await);
     }
     let (all, alone) = (median(all), median(alone));
     row(
@@ -232,7 +232,7 @@ async fn starts() {
     );
 }
 
-async fn ready(servers: Vec<ServerConfig>) -> Duration {
+async fn time_until_ready(servers: Vec<ServerConfig>) -> Duration {
     let count = servers.len();
     let start = Instant::now();
     let hub = TestHub::start(servers, Arc::new(NoHost));
@@ -249,13 +249,13 @@ fn memory() {
     let file = corpus(1500);
     let empty = memory_of(&[]);
     let in_megabytes = |bytes: u64| format!("{:.1} MB", bytes as f64 / 1e6);
-    for (what, behaviour) in [
+    for (tools, behaviour) in [
         ("1,500 small tools", &["many-tools"][..]),
         ("1,500 tools of the corpus", &["lists-file", "--file", file.to_str().unwrap()]),
     ] {
         let used = memory_of(behaviour);
         row(
-            &format!("idle memory of a process with a hub, {what}; compared with a hub without servers"),
+            &format!("idle memory of a process with a hub, {tools}; compared with a hub without servers"),
             in_megabytes(used),
             in_megabytes(empty),
             String::new(),
@@ -276,7 +276,7 @@ fn memory_of(behaviour: &[&str]) -> u64 {
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     assert_eq!(line, "ready\n");
-    // Long enough to release what was needed only for the start.
+    // Long enough for the process to release memory that only the startup needed.
     std::thread::sleep(Duration::from_secs(2));
     let used = resident_bytes(child.id()).unwrap();
     drop(child.stdin.take());
@@ -284,8 +284,8 @@ fn memory_of(behaviour: &[&str]) -> u64 {
     used
 }
 
-/// The process whose memory is measured.
-fn hold(behaviour: &[&str]) {
+/// Runs in the process whose memory is measured.
+fn hold_hub(behaviour: &[&str]) {
     let runtime = Builder::new_multi_thread().enable_all().build().unwrap();
     let servers = if behaviour.is_empty() { Vec::new() } else { vec![misbehaving("many", behaviour)] };
     let expected = if behaviour.is_empty() { 1 } else { 1501 };
@@ -303,9 +303,9 @@ fn hold(behaviour: &[&str]) {
 /// Creates a file with tools of the corpus. The corpus has only their structure, so descriptions of typical
 /// length are added.
 fn corpus(count: usize) -> PathBuf {
-    let packed =
+    let file =
         std::fs::File::open(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus/shapes.jsonl.gz"));
-    let lines = BufReader::new(flate2::read::GzDecoder::new(packed.unwrap())).lines();
+    let lines = BufReader::new(flate2::read::GzDecoder::new(file.unwrap())).lines();
     let mut names = BTreeSet::new();
     let tools = lines.flat_map(|line| {
         let mut server: Value = serde_json::from_str(&line.unwrap()).unwrap();
@@ -314,7 +314,7 @@ fn corpus(count: usize) -> PathBuf {
     let mut tools: Vec<Value> =
         tools.filter(|tool| is_valid(tool) && names.insert(tool["name"].to_string())).take(count).collect();
     for tool in &mut tools {
-        tool["description"] = "what it does, when to use it and what it gives back. ".repeat(4).into();
+        tool["description"] = "what it does, when to use it and what it returns. ".repeat(4).into();
         for property in
             tool["inputSchema"]["properties"].as_object_mut().into_iter().flat_map(Map::values_mut)
         {
@@ -331,12 +331,14 @@ fn corpus(count: usize) -> PathBuf {
 
 /// Whether the tool would be offered. The corpus has some invalid tools.
 fn is_valid(tool: &Value) -> bool {
-    let set = toolwire_dialect::Toolset::from_json(
+    let toolset = toolwire_dialect::Toolset::from_json(
         &tool.to_string(),
         toolwire_dialect::Dialect::OpenAi,
         &toolwire_dialect::Options::default(),
     );
-    set.is_ok_and(|set| set.reports().iter().all(|report| report.status != toolwire_dialect::Status::Refused))
+    toolset.is_ok_and(|toolset| {
+        toolset.reports().iter().all(|report| report.status != toolwire_dialect::Status::Refused)
+    })
 }
 
 /// Counts the instructions per call, as the difference between many calls and few. A busy machine does not
@@ -364,7 +366,7 @@ fn instructions() {
     );
 }
 
-/// The process whose instructions are counted. It has one thread, so that no thread waits for another.
+/// Runs in the process whose instructions are counted, with one thread, so that no thread waits for another.
 fn count(client: &str, calls: usize) {
     let runtime: Runtime = Builder::new_current_thread().enable_all().build().unwrap();
     let arguments = json!({"text": "hello"});

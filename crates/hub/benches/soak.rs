@@ -50,23 +50,25 @@ const HTTP_BEHAVIOURS: [&str; 4] = ["ordinary", "unhinted", "streams", "sse"];
 const CALLERS: usize = 8;
 const ROUNDS: usize = 10;
 const KILLS_PER_ROUND: usize = 6;
-/// A server that dies five times within two minutes is left alone for a minute, which another test covers.
+/// The hub does not restart a server for a minute if it dies five times within two minutes. Another test
+/// covers that.
 const MAX_KILLS_PER_SERVER: usize = 4;
 
-/// How long after a kill a call may fail because of it: the longest pause before a restart, and the restart.
+/// The time after a kill in which calls may fail because of it: the longest pause before a restart, and the
+/// restart.
 const MAX_RECOVERY_TIME: Duration = Duration::from_secs(20);
-/// A result that has not arrived by then is lost. Longer than the timeout of a call, which the hub must
+/// The time after which a result counts as lost. It is longer than the timeout of a call, which the hub must
 /// enforce.
-const LOST_AFTER: Duration = Duration::from_secs(90);
+const RESULT_TIMEOUT: Duration = Duration::from_secs(90);
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How much the resources may grow after the first round.
+/// The allowed growth of resources after the first round.
 const MAX_MEMORY_GROWTH_BYTES: u64 = 16 << 20;
 /// The number of pooled connections depends on the load: one per caller and remote server.
 const MAX_FILE_GROWTH: usize = CALLERS * HTTP_BEHAVIOURS.len();
 const MAX_TASK_GROWTH: usize = 2 * CALLERS * HTTP_BEHAVIOURS.len();
 
-/// The tally's key of correct results; the other keys are error codes.
+/// The key of correct results in the tally; the other keys are error codes.
 const CORRECT: &str = "correct";
 
 /// The variable that identifies the processes of one server.
@@ -108,7 +110,7 @@ impl SeededNumbers {
     }
 }
 
-/// The servers, and what happened to them.
+/// The servers, and a record of the calls and kills.
 struct SoakTest {
     hub: TestHub,
     names: Vec<String>,
@@ -232,13 +234,13 @@ fn mark(index: usize) -> String {
 }
 
 impl SoakTest {
-    /// Makes calls, and kills servers meanwhile.
+    /// Makes calls, and kills servers at the same time.
     async fn round(self: Arc<SoakTest>, calls: usize, round: usize, numbers: &mut SeededNumbers) {
         let done = Arc::new(AtomicUsize::new(0));
-        let each = calls / CALLERS;
+        let calls_per_caller = calls / CALLERS;
         let mut tasks = tokio::task::JoinSet::new();
         for caller in 0..CALLERS {
-            let count = if caller == 0 { calls - each * (CALLERS - 1) } else { each };
+            let count = if caller == 0 { calls - calls_per_caller * (CALLERS - 1) } else { calls_per_caller };
             let servers: Vec<usize> = (0..count).map(|_| numbers.below(self.names.len())).collect();
             let (test, done) = (self.clone(), done.clone());
             tasks.spawn(async move {
@@ -256,9 +258,9 @@ impl SoakTest {
             }
             let victim = loop {
                 let server = numbers.below(self.names.len());
-                let deaths =
+                let kill_count =
                     self.kills.lock().unwrap().iter().filter(|(killed, _)| *killed == server).count();
-                if deaths < MAX_KILLS_PER_SERVER {
+                if kill_count < MAX_KILLS_PER_SERVER {
                     break server;
                 }
             };
@@ -275,7 +277,7 @@ impl SoakTest {
         let tool = format!("{}_echo", self.names[server]);
         let start = Instant::now();
         let call = self.hub.call_within(CALL_TIMEOUT, &tool, json!({"text": text}));
-        let outcome = match tokio::time::timeout(LOST_AFTER, call).await {
+        let outcome = match tokio::time::timeout(RESULT_TIMEOUT, call).await {
             Err(_) => {
                 self.expect(false, format!("no result of `{text}`"));
                 self.calls.lock().unwrap().push((server, text.to_owned(), false));
@@ -347,7 +349,7 @@ impl SoakTest {
 
     /// Waits until every server is ready.
     async fn wait_until_ready(&self) {
-        let deadline = Instant::now() + LOST_AFTER;
+        let deadline = Instant::now() + RESULT_TIMEOUT;
         while self.hub.inner.status().iter().any(|status| status.phase != Phase::Ready) {
             if Instant::now() > deadline {
                 self.expect(false, format!("not all servers are ready: {:?}", self.unavailable()));
@@ -359,7 +361,10 @@ impl SoakTest {
 
     fn unavailable(&self) -> Vec<(String, Phase)> {
         let status = self.hub.inner.status().into_iter();
-        status.filter(|each| each.phase != Phase::Ready).map(|each| (each.name, each.phase)).collect()
+        status
+            .filter(|server| server.phase != Phase::Ready)
+            .map(|server| (server.name, server.phase))
+            .collect()
     }
 
     fn print(&self, resources: &Resources) {
@@ -376,8 +381,8 @@ impl SoakTest {
         );
     }
 
-    fn expect(&self, is_true: bool, violation: String) {
-        if !is_true {
+    fn expect(&self, holds: bool, violation: String) {
+        if !holds {
             self.violations.lock().unwrap().push(violation);
         }
     }

@@ -158,7 +158,7 @@ mod tests {
         let catalog = Catalog::new(ToolListing { tools, ..ToolListing::default() });
         let text = r#"{"mcpServers": {"s": {"command": "c", "tools": {"allow": ["r*", "wrote", "write"], "deny": ["write", "drop_*"]}}}}"#;
         let parsed = crate::config::Config::parse(text, std::path::Path::new("mcp.json"), &|_| None);
-        let summary = ToolSummary::new(&catalog, &parsed.expect("it is valid").0.servers[0]);
+        let summary = ToolSummary::new(&catalog, &parsed.expect("a valid configuration").0.servers[0]);
         let expected = ToolSummary {
             allowed: 1,
             denied: 2,
@@ -174,9 +174,9 @@ mod tests {
         let tools = vec![json!({"name": "count", "inputSchema": schema})];
         let catalog = Catalog::new(ToolListing { tools, ..ToolListing::default() });
         let tool = catalog.tool("count").expect("the tool is listed");
-        // Invalid arguments show whether they are validated.
+        // The arguments are invalid, so an error shows that they were validated.
         let arguments = json!({"n": "many"});
-        let fields = arguments.as_object().expect("arguments are an object");
+        let fields = arguments.as_object().expect("an object");
         let stamp = ValidationStamp::new(SchemaFingerprint::of(&schema), fields);
         assert!(catalog.check(tool, &arguments, Some(stamp)).is_ok());
         assert!(catalog.check(tool, &arguments, None).is_err());

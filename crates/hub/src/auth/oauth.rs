@@ -229,8 +229,8 @@ mod tests {
     async fn a_finished_attempt_without_callers_is_not_reused() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let url = "https://example.com/mcp";
-        let oauth =
-            OAuth::new("notes", url, AuthConfig::default(), folder.path(), None).expect("it is valid");
+        let oauth = OAuth::new("notes", url, AuthConfig::default(), folder.path(), None)
+            .expect("a valid configuration");
         // The only caller stops waiting immediately; the attempt finds no token.
         assert!(oauth.attempt(TokenNeed::Request, None).now_or_never().is_none());
         let finished = async {
@@ -238,7 +238,7 @@ mod tests {
                 tokio::task::yield_now().await;
             }
         };
-        timeout(Duration::from_secs(60), finished).await.expect("it continues without callers");
+        timeout(Duration::from_secs(60), finished).await.expect("the attempt ends without callers");
         let client = OAuthClient { id: "client".to_owned(), secret: None, registered: true };
         let token = Some(Secret::new("new"));
         let grant = Grant {
@@ -247,6 +247,6 @@ mod tests {
             ..Grant::new(url.to_owned(), "https://issuer.example".to_owned(), client)
         };
         oauth.manager.store.save(grant).await.expect("saved");
-        assert_eq!(oauth.attempt(TokenNeed::Request, None).await.expect("found"), token);
+        assert_eq!(oauth.attempt(TokenNeed::Request, None).await.expect("a stored token"), token);
     }
 }

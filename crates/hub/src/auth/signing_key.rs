@@ -93,11 +93,11 @@ mod tests {
 
     #[track_caller]
     fn check(pem: &str, expected: Result<KeyKind, &str>) {
-        let found = SigningKey::read(&Secret::new(pem)).map(|key| key.kind);
-        match (found, expected) {
-            (Ok(found), Ok(expected)) => assert_eq!(found, expected),
-            (Err(found), Err(expected)) => assert!(found.contains(expected), "{found}"),
-            (found, expected) => panic!("found {found:?}, expected {expected:?}"),
+        let actual = SigningKey::read(&Secret::new(pem)).map(|key| key.kind);
+        match (actual, expected) {
+            (Ok(actual), Ok(expected)) => assert_eq!(actual, expected),
+            (Err(error), Err(expected)) => assert!(error.contains(expected), "{error}"),
+            (actual, expected) => panic!("got {actual:?}, expected {expected:?}"),
         }
     }
 

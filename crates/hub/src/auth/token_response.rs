@@ -123,7 +123,7 @@ mod tests {
     }
 
     fn apply(response: Value) -> Result<Grant, String> {
-        let response = serde_json::from_value(response).expect("the SDK can parse it");
+        let response = serde_json::from_value(response).expect("a response that the SDK can parse");
         let mut grant = grant();
         apply_token_response(&mut grant, &response, &["requested".to_owned()])?;
         Ok(grant)
@@ -131,27 +131,27 @@ mod tests {
 
     #[test]
     fn fields_that_a_response_omits_are_unchanged() {
-        let short = apply(json!({"access_token": "new", "token_type": "bearer"})).expect("a token");
+        let minimal = apply(json!({"access_token": "new", "token_type": "bearer"})).expect("a token");
         let expected = Grant {
             access_token: Some(Secret::new("new")),
-            issued_at: short.issued_at,
+            issued_at: minimal.issued_at,
             scopes: vec!["requested".to_owned()],
             ..grant()
         };
-        assert_eq!(short, expected);
-        let full = json!({
+        assert_eq!(minimal, expected);
+        let complete = json!({
             "access_token": "new", "token_type": "Bearer", "expires_in": 60, "refresh_token": "next", "scope": "a b",
             "id_token": "not ours"
         });
-        let full = apply(full).expect("a token");
+        let complete = apply(complete).expect("a token");
         let expected = Grant {
             refresh_token: Some(Secret::new("next")),
-            issued_at: full.issued_at,
-            expires_at: Some(full.issued_at + 60),
+            issued_at: complete.issued_at,
+            expires_at: Some(complete.issued_at + 60),
             scopes: vec!["a".to_owned(), "b".to_owned()],
             ..expected
         };
-        assert_eq!(full, expected);
+        assert_eq!(complete, expected);
     }
 
     #[test]
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_remote_text_becomes_one_short_line() {
+    fn text_from_a_server_becomes_one_short_line() {
         assert_eq!(single_line("a\n  b\u{1b}[31m"), "a b\u{fffd}[31m");
         assert_eq!(single_line(&"ü".repeat(1000)).chars().count(), MAX_DETAIL_CHARS);
     }

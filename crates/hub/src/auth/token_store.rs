@@ -237,8 +237,11 @@ mod tests {
     }
 
     fn only_file(folder: &Path) -> PathBuf {
-        let mut files = fs::read_dir(folder.join("tokens")).expect("it was made").flatten();
-        files.find(|entry| entry.path().extension().is_some_and(|end| end == "json")).expect("saved").path()
+        let mut files = fs::read_dir(folder.join("tokens")).expect("the folder exists").flatten();
+        files
+            .find(|entry| entry.path().extension().is_some_and(|extension| extension == "json"))
+            .expect("a saved grant")
+            .path()
     }
 
     #[tokio::test]
@@ -266,9 +269,9 @@ mod tests {
         let store = store(folder.path());
         store.save(grant("https://issuer.example", "a", 1)).await.expect("saved");
         let _lock = store.lock(Duration::ZERO).await.expect("locked");
-        let mode = |path: &Path| fs::metadata(path).expect("it exists").permissions().mode() & 0o777;
+        let mode = |path: &Path| fs::metadata(path).expect("the file exists").permissions().mode() & 0o777;
         assert_eq!(mode(&tokens), 0o700);
-        for entry in fs::read_dir(&tokens).expect("it exists").flatten() {
+        for entry in fs::read_dir(&tokens).expect("the folder exists").flatten() {
             assert_eq!(mode(&entry.path()), 0o600, "{}", entry.path().display());
         }
     }
@@ -279,7 +282,7 @@ mod tests {
         let store = store(folder.path());
         store.save(grant("https://issuer.example", "a", 1)).await.expect("saved");
         let file = only_file(folder.path());
-        let complete = fs::read(&file).expect("it exists");
+        let complete = fs::read(&file).expect("the file exists");
         let invalid =
             [&b""[..], b"{", b"null", b"\xff\xfe", b"{\"version\": 2}", &complete[..complete.len() / 2]];
         for text in invalid {
@@ -294,8 +297,8 @@ mod tests {
     async fn the_file_of_another_server_is_not_used() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let store = store(folder.path());
-        let elsewhere = Grant { resource: "https://example.com/other".to_owned(), ..grant("i", "a", 1) };
-        store.save(elsewhere).await.expect("saved");
+        let other_server = Grant { resource: "https://example.com/other".to_owned(), ..grant("i", "a", 1) };
+        store.save(other_server).await.expect("saved");
         assert_eq!(store.load().await, None);
     }
 
@@ -303,11 +306,11 @@ mod tests {
     async fn only_one_process_holds_the_lock() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let (first, second) = (store(folder.path()), store(folder.path()));
-        let lock = first.lock(Duration::ZERO).await.expect("locks work");
+        let lock = first.lock(Duration::ZERO).await.expect("the lock file can be opened");
         assert!(lock.is_some());
-        assert!(second.lock(Duration::ZERO).await.expect("locks work").is_none());
+        assert!(second.lock(Duration::ZERO).await.expect("the lock file can be opened").is_none());
         let waiting = second.lock(Duration::from_secs(30));
         let (waited, ()) = futures::join!(waiting, async { drop(lock) });
-        assert!(waited.expect("locks work").is_some());
+        assert!(waited.expect("the lock file can be opened").is_some());
     }
 }

@@ -32,12 +32,12 @@ mod tests {
 
     #[track_caller]
     fn check(flag: Option<&str>, variable: Option<&str>, user: Option<&str>, expected: &[(&str, bool)]) {
-        let found = candidates(flag.map(Path::new), variable.map(Path::new), user.map(Path::new));
-        let found: Vec<(&str, bool)> = found
+        let candidates = super::candidates(flag.map(Path::new), variable.map(Path::new), user.map(Path::new));
+        let candidates: Vec<(&str, bool)> = candidates
             .iter()
-            .map(|candidate| (candidate.path.to_str().expect("paths here are UTF-8"), candidate.must_exist))
+            .map(|candidate| (candidate.path.to_str().expect("a UTF-8 path"), candidate.must_exist))
             .collect();
-        assert_eq!(found, expected);
+        assert_eq!(candidates, expected);
     }
 
     #[test]

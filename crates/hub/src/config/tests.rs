@@ -1,4 +1,4 @@
-//! Complete files as other hosts and users write them.
+//! Parses complete files in the forms that other hosts and users write.
 
 use std::path::Path;
 use std::time::Duration;
@@ -33,12 +33,12 @@ fn with_hint(message: impl fmt::Display, hint: Option<String>) -> String {
 fn server(body: &str) -> ServerConfig {
     let (config, warnings) = parse(&format!(r#"{{"mcpServers": {{"s": {body}}}}}"#));
     assert_eq!(warnings, Vec::<String>::new());
-    config.servers.into_iter().next().expect("the file has one server")
+    config.servers.into_iter().next().expect("one server")
 }
 
 #[track_caller]
 fn check_error(text: &str, expected: &str) {
-    let error = Config::parse(text, Path::new("mcp.json"), &variables).expect_err("the case is wrong");
+    let error = Config::parse(text, Path::new("mcp.json"), &variables).expect_err("an invalid configuration");
     assert_eq!(with_hint(&error, error.hint()), expected, "{text}");
 }
 
@@ -54,7 +54,7 @@ fn stdio(command: &str) -> Transport {
 }
 
 fn http(url: &str, kind: HttpKind) -> Transport {
-    let url = Url::parse(url).expect("the case has a URL");
+    let url = Url::parse(url).expect("a valid URL");
     Transport::Http { url, headers: Vec::new(), kind, oauth: Some(Box::default()) }
 }
 
@@ -64,7 +64,7 @@ fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, Secret)> {
 
 #[test]
 fn all_keys_of_a_process_are_parsed() {
-    let read = server(
+    let config = server(
         r#"{"command": "npx", "args": ["-y", "pkg", "--token=${TOKEN}", 5], "cwd": "/srv/${HOST}",
             "env": {"A": "${env:TOKEN}", "PORT": 8080, "DEBUG": true, "GONE": null, "E": ""},
             "timeout": "2m", "prefix": "gh", "tools": {"allow": ["get_*", "list_*"], "deny": ["*_secret"]}}"#,
@@ -84,17 +84,19 @@ fn all_keys_of_a_process_are_parsed() {
         allow: vec![Glob::new("get_*"), Glob::new("list_*")],
         deny: vec![Glob::new("*_secret")],
     };
-    assert_eq!(read, expected);
+    assert_eq!(config, expected);
 }
 
 #[test]
 fn all_keys_of_a_remote_server_are_parsed() {
-    let read = server(
+    let config = server(
         r#"{"type": "sse", "url": "https://${HOST}/mcp?key=${TOKEN}", "headers": {"X-Key": "${TOKEN}"},
             "oauth": {"grant": "client_credentials", "clientId": "id", "clientSecret": "${TOKEN}",
                       "scopes": "read write", "redirectPort": 8080, "clientMetadataUrl": "https://a/b.json"}}"#,
     );
-    let Transport::Http { url, headers, kind, oauth } = read.transport else { panic!("it has a URL") };
+    let Transport::Http { url, headers, kind, oauth } = config.transport else {
+        panic!("not an HTTP transport")
+    };
     assert_eq!((url.as_str(), kind), ("https://example.com/mcp?key=s3cret", HttpKind::Sse));
     assert_eq!(headers, pairs(&[("X-Key", "s3cret")]));
     let expected = AuthConfig {
@@ -111,11 +113,14 @@ fn all_keys_of_a_remote_server_are_parsed() {
 
 #[test]
 fn missing_keys_have_default_values() {
-    let read = server(r#"{"command": "a"}"#);
-    assert_eq!(read, ServerConfig::new(ServerName("s".to_owned()), stdio("a")));
-    assert_eq!((read.connect_timeout.as_secs(), read.call_timeout.as_secs()), (30, 60));
+    let config = server(r#"{"command": "a"}"#);
+    assert_eq!(config, ServerConfig::new(ServerName("s".to_owned()), stdio("a")));
+    assert_eq!((config.connect_timeout.as_secs(), config.call_timeout.as_secs()), (30, 60));
     // `null` is the same as a missing key.
-    assert_eq!(server(r#"{"command": "a", "args": null, "timeout": null, "url": null, "prefix": ""}"#), read);
+    assert_eq!(
+        server(r#"{"command": "a", "args": null, "timeout": null, "url": null, "prefix": ""}"#),
+        config
+    );
 }
 
 #[test]
@@ -138,7 +143,7 @@ fn every_common_spelling_of_a_type_is_accepted() {
 fn a_configured_authorization_header_turns_oauth_off() {
     let oauth = |body: &str| match server(body).transport {
         Transport::Http { oauth, .. } => oauth,
-        Transport::Stdio { .. } => panic!("it has a URL"),
+        Transport::Stdio { .. } => panic!("not an HTTP transport"),
     };
     let header = r#""url": "http://a/", "headers": {"authorization": "Bearer ${TOKEN}"}"#;
     assert_eq!(oauth(&format!("{{{header}}}")), None);
@@ -175,7 +180,7 @@ fn variables_in_the_toolwire_key_are_expanded() {
         &[],
     );
     let expected: Value = serde_json::from_str(r#"{"model": "a/b", "keys": ["s3cret", 1.50, null, true]}"#)
-        .expect("the case is JSON");
+        .expect("valid JSON");
     assert_eq!(config.toolwire, Some(expected));
     check_error(
         r#"{"toolwire": {"keys": ["${NONE}"]}}"#,
@@ -253,117 +258,120 @@ fn a_timeout_that_looks_like_milliseconds_causes_a_warning() {
 
 #[test]
 fn errors_name_the_file_the_server_and_the_key() {
-    let one = |body: &str| format!(r#"{{"mcpServers": {{"gh": {body}}}}}"#);
+    let with_server = |body: &str| format!(r#"{{"mcpServers": {{"gh": {body}}}}}"#);
     let cases: [(String, &str); 33] = [
-        (one("5"), "mcp.json:1:17: server `gh`: must be an object, not a number"),
+        (with_server("5"), "mcp.json:1:17: server `gh`: must be an object, not a number"),
         (
-            one("{}"),
+            with_server("{}"),
             "mcp.json:1:17: server `gh`: neither `command` nor `url` is set\nhint: set `command` for a local process, or `url` for a remote server",
         ),
         (
-            one(r#"{"serverUrl": "http://a/"}"#),
+            with_server(r#"{"serverUrl": "http://a/"}"#),
             "mcp.json:1:17: server `gh`: neither `command` nor `url` is set\nhint: did you mean `url` instead of `serverUrl`?",
         ),
         (
-            one(r#"{"comand": "a"}"#),
+            with_server(r#"{"comand": "a"}"#),
             "mcp.json:1:17: server `gh`: neither `command` nor `url` is set\nhint: did you mean `command` instead of `comand`?",
         ),
         (
-            one(r#"{"command": "a", "url": "http://a/"}"#),
+            with_server(r#"{"command": "a", "url": "http://a/"}"#),
             "mcp.json:1:17: server `gh`: both `command` and `url` are set\nhint: remove one of them, or set `type`",
         ),
         (
-            one(r#"{"command": "a", "type": "http"}"#),
+            with_server(r#"{"command": "a", "type": "http"}"#),
             "mcp.json:1:48: server `gh`, key `type`: type `http` requires `url`",
         ),
         (
-            one(r#"{"url": "http://a/", "type": "stdio"}"#),
+            with_server(r#"{"url": "http://a/", "type": "stdio"}"#),
             "mcp.json:1:52: server `gh`, key `type`: type `stdio` requires `command`",
         ),
         (
-            one(r#"{"url": "http://a/", "type": "ws"}"#),
+            with_server(r#"{"url": "http://a/", "type": "ws"}"#),
             "mcp.json:1:52: server `gh`, key `type`: unknown type `ws`; expected `stdio`, `http`, `streamable-http` or `sse`\nhint: remove `type`; the transport is detected from `command` or `url`",
         ),
         (
-            one(r#"{"command": ["a"]}"#),
+            with_server(r#"{"command": ["a"]}"#),
             "mcp.json:1:35: server `gh`, key `command`: must be a string, not an array",
         ),
-        (one(r#"{"command": " "}"#), "mcp.json:1:35: server `gh`, key `command`: must not be empty"),
-        (one(r#"{"command": "${EMPTY}"}"#), "mcp.json:1:35: server `gh`, key `command`: must not be empty"),
+        (with_server(r#"{"command": " "}"#), "mcp.json:1:35: server `gh`, key `command`: must not be empty"),
         (
-            one(r#"{"command": "a", "args": "b"}"#),
+            with_server(r#"{"command": "${EMPTY}"}"#),
+            "mcp.json:1:35: server `gh`, key `command`: must not be empty",
+        ),
+        (
+            with_server(r#"{"command": "a", "args": "b"}"#),
             "mcp.json:1:48: server `gh`, key `args`: must be an array of strings, not a string",
         ),
         (
-            one(r#"{"command": "a", "args": ["b", {}]}"#),
+            with_server(r#"{"command": "a", "args": ["b", {}]}"#),
             "mcp.json:1:54: server `gh`, key `args[1]`: must be a string, not an object",
         ),
         (
-            one(r#"{"command": "a", "args": ["\u0000"]}"#),
+            with_server(r#"{"command": "a", "args": ["\u0000"]}"#),
             "mcp.json:1:17: server `gh`: a NUL character cannot be passed to a process",
         ),
         (
-            one(r#"{"command": "a", "env": []}"#),
+            with_server(r#"{"command": "a", "env": []}"#),
             "mcp.json:1:47: server `gh`, key `env`: must be an object, not an array",
         ),
         (
-            one(r#"{"command": "a", "env": {"A=B": "c"}}"#),
+            with_server(r#"{"command": "a", "env": {"A=B": "c"}}"#),
             "mcp.json:1:47: server `gh`, key `env`: invalid environment variable name `A=B`",
         ),
         (
-            one(r#"{"command": "a", "env": {"K": "${NONE}"}}"#),
+            with_server(r#"{"command": "a", "env": {"K": "${NONE}"}}"#),
             "mcp.json:1:53: server `gh`, key `env.K`: variable `NONE` is not set\nhint: set it, or add a fallback: `${NONE:-…}`",
         ),
         (
-            one(r#"{"command": "a", "env": {"K": "${input:gh-token}"}}"#),
+            with_server(r#"{"command": "a", "env": {"K": "${input:gh-token}"}}"#),
             "mcp.json:1:53: server `gh`, key `env.K`: variable `input:gh-token` is not set\nhint: inputs are not supported; use an environment variable instead, such as `${GH_TOKEN}`",
         ),
         (
-            one(r#"{"command": "a", "args": ["${TOKEN"]}"#),
+            with_server(r#"{"command": "a", "args": ["${TOKEN"]}"#),
             "mcp.json:1:49: server `gh`, key `args[0]`: `${` has no closing brace\nhint: write `$${` for a literal `${`",
         ),
         (
-            one(r#"{"url": "localhost:80/mcp"}"#),
+            with_server(r#"{"url": "localhost:80/mcp"}"#),
             "mcp.json:1:31: server `gh`, key `url`: invalid URL: it must start with `http://` or `https://`\nhint: write the complete URL, such as `https://example.com/mcp`",
         ),
         (
-            one(r#"{"url": "/mcp"}"#),
+            with_server(r#"{"url": "/mcp"}"#),
             "mcp.json:1:31: server `gh`, key `url`: invalid URL: relative URL without a base\nhint: write the complete URL, such as `https://example.com/mcp`",
         ),
         (
-            one(r#"{"url": "http://a/", "headers": {"a b": "c"}}"#),
+            with_server(r#"{"url": "http://a/", "headers": {"a b": "c"}}"#),
             "mcp.json:1:55: server `gh`, key `headers`: invalid header name `a b`",
         ),
         (
-            one(r#"{"url": "http://a/", "headers": {"a": "${BREAK}"}}"#),
+            with_server(r#"{"url": "http://a/", "headers": {"a": "${BREAK}"}}"#),
             "mcp.json:1:55: server `gh`, key `headers.a`: invalid header value: it contains a line break or another control character",
         ),
         (
-            one(r#"{"url": "http://a/", "oauth": {"grant": "password"}}"#),
+            with_server(r#"{"url": "http://a/", "oauth": {"grant": "password"}}"#),
             "mcp.json:1:63: server `gh`, key `oauth.grant`: unknown grant `password`; expected `authorization_code` or `client_credentials`",
         ),
         (
-            one(r#"{"url": "http://a/", "oauth": {"grant": "client_credentials", "clientId": "a"}}"#),
+            with_server(r#"{"url": "http://a/", "oauth": {"grant": "client_credentials", "clientId": "a"}}"#),
             "mcp.json:1:53: server `gh`, key `oauth`: grant `client_credentials` requires `clientSecret`",
         ),
         (
-            one(r#"{"url": "http://a/", "oauth": {"callbackPort": 0}}"#),
+            with_server(r#"{"url": "http://a/", "oauth": {"callbackPort": 0}}"#),
             "mcp.json:1:70: server `gh`, key `oauth.callbackPort`: must be a port number from 1 to 65535",
         ),
         (
-            one(r#"{"command": "a", "timeout": "soon"}"#),
+            with_server(r#"{"command": "a", "timeout": "soon"}"#),
             "mcp.json:1:51: server `gh`, key `timeout`: `soon` is not a duration between 1ms and 24h\nhint: write a number of seconds, or a string such as \"30s\", \"500ms\" or \"2m\"",
         ),
         (
-            one(r#"{"command": "a", "disabled": "yes"}"#),
+            with_server(r#"{"command": "a", "disabled": "yes"}"#),
             "mcp.json:1:52: server `gh`, key `disabled`: must be a boolean, not a string",
         ),
         (
-            one(r#"{"command": "a", "prefix": "1st"}"#),
+            with_server(r#"{"command": "a", "prefix": "1st"}"#),
             "mcp.json:1:50: server `gh`, key `prefix`: invalid prefix `1st`; use up to 32 letters, digits, `_` and `-`, and do not start with a digit or `-`",
         ),
         (
-            one(r#"{"command": "a", "tools": {"allow": "*"}}"#),
+            with_server(r#"{"command": "a", "tools": {"allow": "*"}}"#),
             "mcp.json:1:59: server `gh`, key `tools.allow`: must be an array of strings, not a string",
         ),
         (
@@ -435,7 +443,8 @@ fn errors_contain_no_secrets() {
         r#"{"command": "a", "env": {"K": "${TOKEN}${NONE}"}}"#,
     ] {
         let text = format!(r#"{{"mcpServers": {{"gh": {body}}}}}"#);
-        let error = Config::parse(&text, Path::new("mcp.json"), &variables).expect_err("the case is wrong");
+        let error =
+            Config::parse(&text, Path::new("mcp.json"), &variables).expect_err("an invalid configuration");
         let printed = format!("{error} {error:?} {:?}", error.hint());
         assert!(!printed.contains("s3cret"), "{printed}");
     }
@@ -443,8 +452,8 @@ fn errors_contain_no_secrets() {
 
 #[test]
 fn allow_and_deny_match_the_names_on_the_server() {
-    let read = server(r#"{"command": "a", "tools": {"allow": ["get_*"], "deny": ["*_secret"]}}"#);
-    let allowed = ["get_issue", "get_secret", "list"].map(|tool| read.allows_tool(tool));
+    let config = server(r#"{"command": "a", "tools": {"allow": ["get_*"], "deny": ["*_secret"]}}"#);
+    let allowed = ["get_issue", "get_secret", "list"].map(|tool| config.allows_tool(tool));
     assert_eq!(allowed, [true, false, false]);
     let denying = server(r#"{"command": "a", "tools": {"deny": ["a"]}}"#);
     assert_eq!(["a", "b"].map(|tool| denying.allows_tool(tool)), [false, true]);
@@ -453,7 +462,7 @@ fn allow_and_deny_match_the_names_on_the_server() {
 
 /// Parses each JSON block of the guide; the text block after it, if any, must be the output.
 #[test]
-fn the_guide_quotes_the_real_messages() {
+fn the_guide_quotes_the_actual_messages() {
     let guide = include_str!("../../../../docs/guide/configuration.md");
     let mut blocks = guide.split("```").skip(1).step_by(2).peekable();
     let mut checked = 0;

@@ -4,7 +4,7 @@ use std::path::Path;
 use super::*;
 
 fn tool(text: &str) -> Tool {
-    serde_json::from_str(text).expect("the case is a tool")
+    serde_json::from_str(text).expect("a valid tool")
 }
 
 fn id(name: &str) -> ServerId {
@@ -64,7 +64,7 @@ fn the_order_of_keys_is_ignored() {
 
 #[test]
 fn a_hash_is_the_hash_of_the_canonical_json() {
-    let value: Value = serde_json::from_str(r#"{ "b": [1.0, "ä\n"], "a": {} }"#).expect("it is JSON");
+    let value: Value = serde_json::from_str(r#"{ "b": [1.0, "ä\n"], "a": {} }"#).expect("valid JSON");
     let mut text = Vec::new();
     write_canonical(&value, &mut |bytes| text.extend_from_slice(bytes));
     assert_eq!(String::from_utf8(text).expect("UTF-8"), r#"{"a":{},"b":[1.0,"ä\n"]}"#);
@@ -146,13 +146,13 @@ fn pins_are_stored_in_a_private_file() {
     let (folder, mut pins) = pins(&tools);
     pins.save().expect("saved");
     let path = folder.path().join("store/pins.json");
-    let (again, error) = Pins::open(&path);
+    let (reopened, error) = Pins::open(&path);
     assert!(error.is_none());
-    assert_eq!(again.compare(&id("s"), &tools), []);
+    assert_eq!(reopened.compare(&id("s"), &tools), []);
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
-        let mode = |path: &Path| fs::metadata(path).expect("it exists").permissions().mode() & 0o777;
+        let mode = |path: &Path| fs::metadata(path).expect("the file exists").permissions().mode() & 0o777;
         assert_eq!((mode(&path), mode(&folder.path().join("store"))), (0o600, 0o700));
     }
     let names: Vec<_> = fs::read_dir(folder.path().join("store")).expect("a folder").collect();

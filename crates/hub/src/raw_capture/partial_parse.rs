@@ -346,7 +346,7 @@ mod tests {
     /// Parses objects field by field, although they are valid JSON.
     fn parse_by_fields(text: &[u8]) -> Value {
         let Some(fields) = fields(text) else {
-            return serde_json::from_slice(text).expect("the text is JSON");
+            return serde_json::from_slice(text).expect("valid JSON");
         };
         let fields = fields.into_iter().map(|(key, value)| (key, parse_by_fields(&text[value])));
         Value::Object(fields.collect())

@@ -181,7 +181,7 @@ fn unexpected_responses_are_ignored_and_counted() {
     assert_eq!(
         capture.take_response(1),
         Some(RawResponse::Result(json!({ "content": [] }))),
-        "the first response counts"
+        "the first response is stored"
     );
 }
 
@@ -328,7 +328,7 @@ fn requests_of_a_server_are_stored_unchanged_and_limited() {
 }
 
 #[test]
-fn a_late_response_to_the_probe_is_noticed() {
+fn a_late_response_to_the_probe_is_recorded() {
     let capture = capture();
     send(&capture, 1, "server/discover");
     assert_eq!(capture.abandon_probe(1).unwrap()["error"]["code"], -32601);

@@ -157,7 +157,7 @@ mod tests {
     const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
     fn store() -> (tempfile::TempDir, ResultStore) {
-        let folder = tempfile::tempdir().expect("a folder can be created");
+        let folder = tempfile::tempdir().expect("a temporary folder");
         let store = ResultStore::new(folder.path().join("results"));
         (folder, store)
     }
@@ -184,7 +184,7 @@ mod tests {
             (5, 1, page("", 5, None)),
         ];
         for (offset, length, expected) in cases {
-            assert_eq!(store.read(&id.0, offset, length).expect("it is stored"), expected);
+            assert_eq!(store.read(&id.0, offset, length).expect("the result is stored"), expected);
         }
         let error = store.read(&id.0, 6, 1).expect_err("the result has five characters");
         assert_eq!(error.to_string(), "offset 6 is past the end: the result has 5 characters");
@@ -197,7 +197,7 @@ mod tests {
         let id = add(&store, &full);
         let (mut text, mut next) = (String::new(), Some(0));
         while let Some(offset) = next {
-            let page = store.read(&id.0, offset, 30_001).expect("it is stored");
+            let page = store.read(&id.0, offset, 30_001).expect("the result is stored");
             text.push_str(&page.text);
             next = page.next;
         }
@@ -223,7 +223,7 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
         let (folder, store) = store();
         let id = add(&store, "a");
-        let mode = |path: &Path| fs::metadata(path).expect("it exists").permissions().mode() & 0o777;
+        let mode = |path: &Path| fs::metadata(path).expect("the file exists").permissions().mode() & 0o777;
         assert_eq!((mode(&folder.path().join("results")), mode(&store.path(&id))), (0o700, 0o600));
     }
 
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(store.clean(DAY, 0, now).expect("the folder does not exist yet"), 0);
         let ids: Vec<StoredResultId> = (0..5).map(|_| add(&store, "0123456789")).collect();
         for (age, id) in (0u32..).zip(&ids) {
-            let file = File::options().write(true).open(store.path(id)).expect("it is stored");
+            let file = File::options().write(true).open(store.path(id)).expect("the result is stored");
             file.set_modified(now - DAY * age).expect("the time can be set");
         }
         let foreign = folder.path().join("results/notes.txt");
@@ -253,6 +253,6 @@ mod tests {
         let (_folder, store) = store();
         let id = add(&store, "first");
         assert!(store.store(&id, "second").is_err());
-        assert_eq!(store.read(&id.0, 0, 10).expect("it is stored").text, "first");
+        assert_eq!(store.read(&id.0, 0, 10).expect("the result is stored").text, "first");
     }
 }

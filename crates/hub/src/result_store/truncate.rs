@@ -173,12 +173,12 @@ mod tests {
     const BUDGET: ResultBudget = ResultBudget { max_text_chars: 10, max_media_bytes: 30 };
 
     fn id() -> StoredResultId {
-        StoredResultId::parse("r0123456789abcdef").expect("it is an id")
+        StoredResultId::parse("r0123456789abcdef").expect("a valid id")
     }
 
     #[track_caller]
     fn check(result: Value, expected: Value, full_text: Option<&str>) {
-        let result = ToolResult::try_from(result).expect("the case is a result");
+        let result = ToolResult::try_from(result).expect("a valid result");
         let truncated = truncate_result(result, &BUDGET, &id());
         assert_eq!(Value::from(truncated.result), expected);
         assert_eq!(truncated.full_text.as_deref(), full_text);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn the_note_says_how_to_read_more() {
+    fn the_note_explains_how_to_read_more() {
         assert_eq!(
             note(10, 12),
             "\n[truncated: 10 of 12 characters; to read more, call read_result with {\"id\": \"r0123456789abcdef\", \
@@ -269,7 +269,7 @@ mod tests {
         let large = ResultBudget { max_text_chars: 1000, max_media_bytes: 1_000_000 };
         let blob = json!({"type": "resource", "resource": {"uri": "file:///a.pdf", "mimeType": "application/pdf", "blob": "A".repeat(2_800_000)}});
         let image = json!({"type": "image", "data": "A".repeat(2_000_000), "mimeType": "image/png"});
-        let result = ToolResult::try_from(json!({"content": [blob, image]})).expect("it is a result");
+        let result = ToolResult::try_from(json!({"content": [blob, image]})).expect("a valid result");
         let notes = [
             "[resource (application/pdf) file:///a.pdf omitted: 2.1 MB exceeds the limit of 1.0 MB]",
             "[image (image/png) omitted: 1.5 MB exceeds the limit of 1.0 MB]",
@@ -300,17 +300,17 @@ mod tests {
                 let one: String = "aä天".chars().cycle().take(first).collect();
                 let other: String = "bö気".chars().cycle().take(total - first).collect();
                 let result = json!({"content": [text(one), text(other)]});
-                let result = ToolResult::try_from(result).expect("it is a result");
+                let result = ToolResult::try_from(result).expect("a valid result");
                 let TruncatedResult { result, full_text } = truncate_result(result, &BUDGET, &id());
                 let Some(full_text) = full_text else { continue };
                 let included: Vec<String> =
                     result.blocks().iter().filter_map(text_of).map(|text| text.into_owned()).collect();
                 let included = included.join("\n");
-                let (head, rest) = included.split_once("\n[truncated: ").expect("the text has a note");
+                let (head, rest) = included.split_once("\n[truncated: ").expect("a note");
                 let count: usize =
-                    rest.split(' ').next().and_then(|n| n.parse().ok()).expect("the note has a number");
+                    rest.split(' ').next().and_then(|n| n.parse().ok()).expect("a number in the note");
                 let of: usize =
-                    rest.split(' ').nth(2).and_then(|n| n.parse().ok()).expect("the note has a number");
+                    rest.split(' ').nth(2).and_then(|n| n.parse().ok()).expect("a number in the note");
                 assert_eq!(of, full_text.chars().count());
                 assert_eq!(full_text.chars().take(count).collect::<String>(), head.trim_start_matches('\n'));
             }

@@ -29,12 +29,13 @@ fn build(servers: &[(ServerConfig, Option<Vec<Tool>>)], history: &mut ToolHistor
 
 /// Returns each offered name with its route.
 fn offered(routes: &Routes) -> Vec<(&str, &str, &str)> {
-    let each = routes.offered();
-    each.map(|(tool, route)| {
-        assert_eq!(routes.lookup(&tool.name), Some(route), "{}", tool.name);
-        (tool.name.as_str(), route.server.as_str(), route.tool.as_str())
-    })
-    .collect()
+    let offered = routes.offered();
+    offered
+        .map(|(tool, route)| {
+            assert_eq!(routes.lookup(&tool.name), Some(route), "{}", tool.name);
+            (tool.name.as_str(), route.server.as_str(), route.tool.as_str())
+        })
+        .collect()
 }
 
 #[track_caller]
@@ -77,7 +78,7 @@ fn a_configured_prefix_is_always_used() {
         &[(prefixed("github", "gh"), &["search", "log"]), (prefixed("files", "f-"), &["read"])],
         &[("f-read", "files", "read"), ("gh_log", "github", "log"), ("gh_search", "github", "search")],
     );
-    // It stays if another tool has the same name, and does not affect the unprefixed name.
+    // The prefixed name wins over an equal name of another tool, and the unprefixed name stays free.
     check(
         &[(prefixed("github", "gh"), &["search"]), (server("web"), &["gh_search", "search"])],
         &[
@@ -175,22 +176,24 @@ fn all_fields_of_a_tool_are_preserved() {
 fn names_do_not_change_while_another_server_is_unavailable() {
     let mut history = ToolHistory::default();
     let (git, files) = (server("git"), server("files"));
-    let (of_git, of_files) = (tools(&["search", "log"]), tools(&["search"]));
-    let both =
-        build(&[(git.clone(), Some(of_git.clone())), (files.clone(), Some(of_files.clone()))], &mut history);
+    let (git_tools, file_tools) = (tools(&["search", "log"]), tools(&["search"]));
+    let both = build(
+        &[(git.clone(), Some(git_tools.clone())), (files.clone(), Some(file_tools.clone()))],
+        &mut history,
+    );
     let expected =
         [("files_search", "files", "search"), ("log", "git", "log"), ("git_search", "git", "search")];
     assert_eq!(offered(&both), expected);
 
-    let alone = build(&[(git.clone(), Some(of_git.clone())), (files.clone(), None)], &mut history);
+    let alone = build(&[(git.clone(), Some(git_tools.clone())), (files.clone(), None)], &mut history);
     assert_eq!(offered(&alone), expected[1..]);
     // The route to a tool of an unavailable server remains, so that the error can name the reason.
     assert_eq!(alone.lookup("files_search").map(|route| route.server.as_str()), Some("files"));
 
     // A server that is no longer configured has no effect.
-    let left = build(&[(git, Some(of_git))], &mut history);
-    assert_eq!(offered(&left), [("log", "git", "log"), ("search", "git", "search")]);
-    assert_eq!(left.lookup("files_search"), None);
+    let remaining = build(&[(git, Some(git_tools))], &mut history);
+    assert_eq!(offered(&remaining), [("log", "git", "log"), ("search", "git", "search")]);
+    assert_eq!(remaining.lookup("files_search"), None);
 }
 
 #[test]
@@ -295,11 +298,11 @@ proptest! {
             .zip(unavailable)
             .map(|((server, tools), unavailable)| (server.clone(), tools.clone().filter(|_| !unavailable)))
             .collect();
-        let left = build(&fewer, &mut history);
-        let is_left = |(_, route): &(&Tool, &Route)| {
+        let remaining = build(&fewer, &mut history);
+        let is_available = |(_, route): &(&Tool, &Route)| {
             fewer.iter().any(|(server, tools)| server.name == route.server && tools.is_some())
         };
-        let expected: Vec<(&Tool, &Route)> = routes.offered().filter(is_left).collect();
-        prop_assert_eq!(left.offered().collect::<Vec<_>>(), expected);
+        let expected: Vec<(&Tool, &Route)> = routes.offered().filter(is_available).collect();
+        prop_assert_eq!(remaining.offered().collect::<Vec<_>>(), expected);
     }
 }

@@ -67,7 +67,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[tokio::test(start_paused = true)]
-    async fn it_is_paused_while_a_user_logs_in() {
+    async fn a_deadline_is_paused_while_a_user_logs_in() {
         let (set_login, login) = watch::channel(false);
         let deadline = PausableDeadline::new(5 * SECOND, Some(login));
         let start = Instant::now();
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn it_is_not_paused_without_a_login() {
+    async fn a_deadline_is_not_paused_without_a_login() {
         let start = Instant::now();
         PausableDeadline::new(5 * SECOND, None).expired().await;
         let (set_login, login) = watch::channel(false);

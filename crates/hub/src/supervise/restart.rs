@@ -195,7 +195,7 @@ mod tests {
     const CONNECTING: RestartState = RestartState::Connecting { is_probe: false };
     const PROBING: RestartState = RestartState::Connecting { is_probe: true };
 
-    /// A machine with a clock that only the test moves.
+    /// A machine with a clock that only the test advances.
     struct TestMachine {
         machine: RestartMachine,
         start: Instant,
@@ -214,7 +214,7 @@ mod tests {
             self.start + Duration::from_secs(seconds)
         }
 
-        /// Lets time pass, and then handles the event.
+        /// Advances the clock, and then handles the event.
         #[track_caller]
         fn after(&mut self, seconds: u64, event: RestartEvent, expected: RestartState) -> &mut TestMachine {
             self.seconds += seconds;
@@ -316,17 +316,17 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_keeps_dying_is_left_alone_and_then_probed() {
+    fn a_server_that_keeps_dying_is_paused_and_then_probed() {
         let mut machine = TestMachine::new();
         machine.connects_and_dies(1).connects_and_dies(2).connects_and_dies(4).connects_and_dies(8);
         machine.connects();
         let open = machine.circuit_open(60, "exit 1");
         machine.after(0, died(), open);
-        // Calls do not shorten the time, and an early timer is ignored.
+        // Calls do not shorten the pause, and an early timer is ignored.
         machine.ignores(30, RestartEvent::CallWaiting).ignores(0, RestartEvent::Timer);
         machine.after(30, RestartEvent::Timer, PROBING);
 
-        // The probe fails: twice the time. It connects and dies immediately: twice again, up to the maximum.
+        // If the probe fails, or connects and dies immediately, the pause doubles, up to the maximum.
         let open = machine.circuit_open(120, "no response");
         machine.after(0, failed(), open).after(120, RestartEvent::Timer, PROBING).connects();
         let open = machine.circuit_open(241, "exit 1");
@@ -336,7 +336,7 @@ mod tests {
             machine.after(0, failed(), open).after(open_time, RestartEvent::Timer, PROBING);
         }
 
-        // The probe succeeds, and the failures are forgotten.
+        // After a successful probe, earlier failures do not count.
         machine.connects();
         let backing_off = machine.backing_off(61, "exit 1");
         machine.after(60, died(), backing_off);

@@ -167,7 +167,7 @@ mod tests {
 
     #[track_caller]
     fn check(named: &str, expected: Option<&str>) {
-        let url = Url::parse("https://example.com/mcp/sse").expect("the URL is valid");
+        let url = Url::parse("https://example.com/mcp/sse").expect("a valid URL");
         assert_eq!(endpoint(&url, named).ok().as_ref().map(Url::as_str), expected);
     }
 

@@ -1,4 +1,4 @@
-//! The client that the suite tests: a hub that does what the scenario's flow requires.
+//! The client that the suite tests: a hub that runs the flow of the scenario.
 
 use std::error::Error;
 use std::path::Path;
@@ -17,7 +17,7 @@ use toolwire_hub::{
 
 use crate::scenarios::{self, Flow};
 
-/// Less than the 30 seconds that the suite gives a client, so that the client can report what went wrong.
+/// Less than the 30 seconds that the suite gives a client, so that the client can report the error.
 const MAX_RUN_TIME: Duration = Duration::from_secs(25);
 
 /// The URL of this client's metadata document. The suite knows it and never fetches it.
@@ -88,7 +88,7 @@ async fn connect(url: &str, oauth: Option<Box<AuthConfig>>, folder: &Path) -> Ou
     server.connect_timeout = MAX_RUN_TIME;
     server.call_timeout = MAX_RUN_TIME;
     let options = HubOptions::default()
-        .with_host(Arc::new(ObligingHost))
+        .with_host(Arc::new(AcceptingHost))
         .with_data_folder(folder)
         .with_browser(Arc::new(AutomaticBrowser))
         .with_result_budget(None);
@@ -146,7 +146,7 @@ async fn call(hub: &Hub, name: &str, arguments: &Value, options: CallOptions) ->
     }
 }
 
-/// Returns an example value for each property.
+/// Returns an object with an example value for each property.
 fn example(schema: &Value) -> Map<String, Value> {
     let properties = schema["properties"].as_object().into_iter().flatten();
     let values = properties.map(|(name, schema)| {
@@ -163,9 +163,9 @@ fn example(schema: &Value) -> Map<String, Value> {
 }
 
 /// Accepts everything, and does not change fields that have a default.
-struct ObligingHost;
+struct AcceptingHost;
 
-impl Host for ObligingHost {
+impl Host for AcceptingHost {
     fn can_elicit(&self) -> bool {
         true
     }

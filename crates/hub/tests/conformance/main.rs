@@ -78,15 +78,15 @@ fn add(
 
 /// Runs a scenario. The error is the suite's output.
 fn run(suite: &ConformanceSuite, listed: &Scenario, revision: &str, client: &str) -> Result<(), String> {
-    let mut tries = scenarios::tries(&listed.name);
+    let mut attempts = scenarios::max_attempts(&listed.name);
     loop {
-        tries -= 1;
+        attempts -= 1;
         let (passed, output) = suite.run(listed, revision, client).map_err(|error| error.to_string())?;
         // The suite reports a scenario that it skips as a success.
         if passed && !output.contains("SKIPPED: scenario") {
             return Ok(());
         }
-        if tries == 0 {
+        if attempts == 0 {
             return Err(output);
         }
     }

@@ -1,11 +1,11 @@
-//! The suite's client scenarios: what each of them checks, and what the client does.
+//! The suite's client scenarios, each with the behaviour that it checks and the steps of the client.
 //!
 //! The suite starts a server, runs the client with that server's URL as its last argument, and checks the
 //! requests. The client's environment has `MCP_CONFORMANCE_SCENARIO`, `MCP_CONFORMANCE_PROTOCOL_VERSION` (the
 //! revision of the run) and, for some scenarios, `MCP_CONFORMANCE_CONTEXT` (JSON). A warning counts as a
 //! failure. A client that exits with an error fails the scenario, except where it must refuse to continue.
 
-/// What the client does in a scenario.
+/// The steps of the client in a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flow {
     /// Connects, lists the tools and calls each with valid arguments.
@@ -31,7 +31,7 @@ pub(crate) enum Flow {
 pub(crate) struct Scenario {
     pub(crate) name: &'static str,
     pub(crate) flow: Flow,
-    /// What the suite checks.
+    /// The behaviour that the suite checks.
     pub(crate) checks: &'static str,
 }
 
@@ -39,8 +39,8 @@ const fn scenario(name: &'static str, flow: Flow, checks: &'static str) -> Scena
     Scenario { name, flow, checks }
 }
 
-/// Returns the number of attempts. Scenarios that measure time can fail on a busy machine.
-pub(crate) fn tries(name: &str) -> usize {
+/// Returns the maximum number of attempts. Scenarios that measure time can fail on a busy machine.
+pub(crate) fn max_attempts(name: &str) -> usize {
     match name {
         // The client must reconnect 450 to 700 ms after the stream ended.
         "sse-retry" => 3,
@@ -226,7 +226,7 @@ const SCENARIOS: &[Scenario] = &[
         Flow::SignIn,
         "metadata with an unexpected `issuer` is not used (the client may exit with an error)",
     ),
-    // Extensions: run if the hub supports them, never scored.
+    // Extensions, which are never scored; the hub runs those that it supports.
     scenario(
         "auth/client-credentials-jwt",
         Flow::SignInAsClient,

@@ -1,5 +1,5 @@
-//! Every fault that a server can have, and its limited effect: the other server keeps working, the caller
-//! gets one clear result or error, no process remains, and no task, open file or memory is leaked.
+//! Faults of servers, and their limited effect: other servers keep working, the caller gets one clear result
+//! or error, no process remains, and no task, open file or memory is leaked.
 //!
 //! Resources are counted for the entire process, so the tests run one at a time.
 
@@ -17,10 +17,10 @@ use tokio::runtime::{Builder, Runtime};
 use toolwire_hub::{HttpKind, NoHost, Phase, ServerConfig, ServerStatus};
 use toolwire_testkit::{ServerCommand, open_file_count, peak_bytes, resident_bytes, start_misbehaving_http};
 
-/// How much more memory the process may have after a fault, because the allocator retains some.
+/// The allowed growth of the process after a fault; the allocator retains some memory.
 const MAX_GROWTH_BYTES: u64 = 48 << 20;
 
-/// The maximum memory with a result of 50 MB: the bytes, their JSON, the text, and one more.
+/// The maximum memory with a result of 50 MB: the bytes, their JSON, the text, and one more copy.
 const MAX_PEAK_BYTES: u64 = 4 * 50_000_000 + MAX_GROWTH_BYTES;
 
 struct Fault {
@@ -90,7 +90,7 @@ fn check(fault: Fault) {
     };
     // Created under the lock, because it opens files.
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    // The first hub of a process starts what all hubs share.
+    // The first hub of a process creates the resources that all hubs share.
     runtime.block_on(async {
         let hub = TestHub::start(vec![prefixed(misbehaving("good", &["ordinary"]))], Arc::new(NoHost));
         echo(&hub, "hello").await;
@@ -323,7 +323,7 @@ fn sends_a_result_of_50_megabytes() {
 fn makes_progress_forever() {
     check(Fault {
         server: FaultyServer::Stdio(&["slow-progress", "--delay", "20", "--count", "10000"]),
-        // On a busy machine, a server may be paused for a large part of it.
+        // On a busy machine, the server may be paused for a large part of this time.
         call_timeout: Duration::from_secs(2),
         code: "timed_out",
         message: "did not respond to `echo` within 20s",
@@ -331,7 +331,7 @@ fn makes_progress_forever() {
     });
 }
 
-/// All attempts of a call share its timeout: the third one runs out of it.
+/// All attempts of a call share its timeout; it expires during the third attempt.
 #[test]
 fn interrupts_each_stream_late() {
     check(Fault {
@@ -502,7 +502,7 @@ fn http_stream_that_is_interrupted() {
 }
 
 #[test]
-fn http_page_instead_of_a_response() {
+fn http_web_page_instead_of_a_response() {
     check(Fault {
         server: FaultyServer::Http(&["html-body"]),
         code: "outcome_unknown",
@@ -523,7 +523,7 @@ fn http_call_that_hangs() {
 }
 
 #[test]
-fn http_that_hangs_from_the_start() {
+fn http_server_that_never_responds() {
     check(Fault {
         server: FaultyServer::Http(&["hangs", "--from", "initialize"]),
         connect_timeout: SHORT_TIMEOUT,

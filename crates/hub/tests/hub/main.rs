@@ -24,7 +24,7 @@ async fn a_server_that_is_slow_to_connect_does_not_delay_calls_to_others() {
 }
 
 /// Checks that the server was notified of a cancelled call. The notification may arrive after later calls, so
-/// the server is asked repeatedly.
+/// the check is repeated.
 async fn check_server_was_notified(hub: &TestHub) {
     let notified = async { while text(&hub.call("cancelled", json!({})).await.unwrap()) == "[]" {} };
     assert!(
@@ -56,7 +56,7 @@ async fn a_huge_result_is_truncated_and_can_be_read_in_pages() {
     let hub = TestHub::connect(&[("bad", &["huge-result", "--size", "3000000"])]).await;
     let truncated = text(&hub.call("echo", json!({"text": "x"})).await.unwrap());
     assert!(truncated.len() < 1_000_000, "the result has {} bytes", truncated.len());
-    let id = truncated.split(|letter: char| !letter.is_ascii_alphanumeric()).find(|word| {
+    let id = truncated.split(|character: char| !character.is_ascii_alphanumeric()).find(|word| {
         word.len() == 17 && word.starts_with('r') && word[1..].bytes().all(|byte| byte.is_ascii_hexdigit())
     });
     let end = &truncated[truncated.len().saturating_sub(400)..];
@@ -71,8 +71,8 @@ async fn malformed_tools_are_quarantined() {
     let hub = TestHub::connect(&[("bad", &["bad-tools"])]).await;
     let status = &hub.inner.status()[0];
     assert!(status.tool_count > 0 && !status.quarantined.is_empty(), "{status:?}");
-    let odd = hub.call("odd_content", json!({})).await.unwrap();
-    assert!(!odd.blocks().is_empty());
+    let result = hub.call("odd_content", json!({})).await.unwrap();
+    assert!(!result.blocks().is_empty());
     hub.close().await;
 }
 
@@ -106,10 +106,10 @@ async fn a_changed_tool_list_is_refreshed_and_reported() {
 async fn a_tool_without_permission_is_not_called() {
     let file = support::scratch().join("effects");
     let hub = TestHub::connect(&[("bad", &["counts", "--file", file.to_str().unwrap()])]).await;
-    let permits = |tool: &Tool| Err(format!("`{}` is not wanted", tool.name));
-    let options = CallOptions { permission: Some(Arc::new(permits)), ..CallOptions::default() };
+    let permission = |tool: &Tool| Err(format!("`{}` is not allowed", tool.name));
+    let options = CallOptions { permission: Some(Arc::new(permission)), ..CallOptions::default() };
     let result = hub.inner.call("count_write", &json!({}), options).await;
-    let reason = "`count_write` is not wanted".to_owned();
+    let reason = "`count_write` is not allowed".to_owned();
     assert_eq!(result, Err(CallError::NotPermitted { tool: "count_write".to_owned(), reason }));
     assert!(!file.exists());
     hub.close().await;
@@ -128,15 +128,16 @@ async fn only_repeatable_tools_are_retried() {
         .map(|tool| (tool.name.clone(), tool.is_repeatable()))
         .collect();
     assert!(
-        tools.iter().any(|(_, repeatable)| *repeatable) && tools.iter().any(|(_, repeatable)| !repeatable)
+        tools.iter().any(|(_, is_repeatable)| *is_repeatable)
+            && tools.iter().any(|(_, is_repeatable)| !is_repeatable)
     );
-    for (tool, repeatable) in tools {
+    for (tool, is_repeatable) in tools {
         let effects = || std::fs::read_to_string(&file).unwrap_or_default().lines().count();
         let before = effects();
         let result = hub.call(&tool, json!({})).await;
-        let expected = if repeatable { 2 } else { 1 };
+        let expected = if is_repeatable { 2 } else { 1 };
         assert_eq!(effects() - before, expected, "{tool}: {result:?}");
-        assert_eq!(result.is_ok(), repeatable, "{tool}: {result:?}");
+        assert_eq!(result.is_ok(), is_repeatable, "{tool}: {result:?}");
         if let Err(error) = result {
             assert_eq!(error.code(), "outcome_unknown", "{tool}");
         }
@@ -168,13 +169,13 @@ async fn an_interrupted_stream_affects_only_its_own_call() {
     let config = support::listening("bad", &server.url("/mcp"), HttpKind::Streamable);
     let hub = TestHub::start(vec![config], Arc::new(NoHost));
     hub.inner.settled().await;
-    let cut = async {
-        let cut = hub.call("echo", json!({"text": "x"})).await.unwrap_err();
-        assert_eq!(cut.code(), "outcome_unknown", "{cut}");
+    let interrupted = async {
+        let error = hub.call("echo", json!({"text": "x"})).await.unwrap_err();
+        assert_eq!(error.code(), "outcome_unknown", "{error}");
     };
     // This call is running before and after the other one is interrupted.
-    let (waited, ()) = tokio::join!(hub.call("wait", json!({"milliseconds": 1000})), cut);
-    assert_eq!(text(&waited.unwrap()), "wait was called");
+    let (result, ()) = tokio::join!(hub.call("wait", json!({"milliseconds": 1000})), interrupted);
+    assert_eq!(text(&result.unwrap()), "wait was called");
     assert_eq!(hub.inner.status()[0].restarts, 0);
     hub.close().await;
 }

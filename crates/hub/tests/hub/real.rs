@@ -18,7 +18,7 @@ use crate::support::{TEST_TIMEOUT, TestHub, launched, listening, names, scratch,
 /// The names of `server-everything` on each of its transports. They are the prefixes of its tools.
 const EVERYTHING: [&str; 3] = ["everything", "everything-http", "everything-sse"];
 
-/// `server-everything` on all of its transports. The remote ones run until they are dropped.
+/// Starts `server-everything` on all of its transports. The remote ones run until they are dropped.
 fn everything() -> (Vec<ServerConfig>, [RunningServer; 2]) {
     let servers = InstalledServers::find();
     let (http, sse) = (servers.everything_over_http(), servers.everything_over_sse());
@@ -42,7 +42,7 @@ async fn hub_with_everything(host: Arc<dyn Host>) -> (TestHub, [RunningServer; 2
 }
 
 /// Creates a repository with one commit and one untracked file.
-fn repository(folder: &Path) {
+fn create_repository(folder: &Path) {
     let git = |arguments: &[&str]| {
         let mut command = Command::new("git");
         command.current_dir(folder).args(["-c", "user.name=Harbour", "-c", "user.email=harbour@example.com"]);
@@ -60,7 +60,7 @@ fn repository(folder: &Path) {
 async fn seven_servers_are_one_toolbox() {
     let servers = InstalledServers::find();
     let (files, memory, git) = (scratch(), scratch().join("memory.jsonl"), scratch());
-    repository(&git);
+    create_repository(&git);
     let (mut configs, _running) = everything();
     configs.push(launched("files", servers.filesystem(&files)));
     let memory_server =
@@ -74,16 +74,16 @@ async fn seven_servers_are_one_toolbox() {
         hub.wait_for_tool(&format!("{server}_get-roots-list")).await;
     }
 
-    let found: Vec<(String, Phase, usize)> =
-        hub.inner.status().into_iter().map(|each| (each.name, each.phase, each.tool_count)).collect();
+    let statuses: Vec<(String, Phase, usize)> =
+        hub.inner.status().into_iter().map(|status| (status.name, status.phase, status.tool_count)).collect();
     let expected = EVERYTHING
         .map(|name| (name, 14))
         .into_iter()
         .chain([("files", 14), ("memory", 9), ("git", 12), ("time", 2)])
         .map(|(name, count)| (name.to_owned(), Phase::Ready, count));
-    assert_eq!(found, expected.collect::<Vec<_>>());
+    assert_eq!(statuses, expected.collect::<Vec<_>>());
     assert_eq!(hub.inner.missing_servers(), []);
-    // A tool of only one server has its own name; a tool of three servers has their prefixes.
+    // Only the tools that several servers have get a prefix.
     let offered = names(&hub.inner);
     assert_eq!(offered.len(), 3 * 14 + 14 + 9 + 12 + 2 + 1, "{offered:?}");
     for name in ["read_file", "create_entities", "git_status", "convert_time", "everything-http_echo"] {
@@ -92,8 +92,8 @@ async fn seven_servers_are_one_toolbox() {
     assert!(!offered.iter().any(|name| name == "echo"), "{offered:?}");
     let origin = hub.inner.origin("everything-sse_get-sum");
     assert_eq!(origin, Some(("everything-sse".to_owned(), "get-sum".to_owned())));
-    let again: Vec<String> = hub.inner.tools().iter().map(|tool| tool.name.clone()).collect();
-    assert_eq!(offered, again);
+    let listed_again: Vec<String> = hub.inner.tools().iter().map(|tool| tool.name.clone()).collect();
+    assert_eq!(offered, listed_again);
 
     tokio::join!(
         files_are_written_and_read(&hub, &files),
@@ -113,18 +113,18 @@ async fn files_are_written_and_read(hub: &TestHub, folder: &Path) {
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "fog until ten\n");
     let read = hub.call("read_text_file", json!({"path": path})).await.unwrap();
     assert_eq!(text(&read), "fog until ten\n");
-    // A refusal of the server is a result, not an error.
+    // If the server refuses, the call returns a result with `isError`.
     let outside = hub.call("read_text_file", json!({"path": "/etc/hostname"})).await.unwrap();
     assert!(outside.is_error(), "{outside:?}");
     // Invalid arguments are not sent.
-    let wrong = hub.call("read_text_file", json!({"path": ["a", "list"]})).await.unwrap_err();
-    assert_eq!(wrong.code(), "invalid_arguments", "{wrong}");
+    let error = hub.call("read_text_file", json!({"path": ["a", "list"]})).await.unwrap_err();
+    assert_eq!(error.code(), "invalid_arguments", "{error}");
 }
 
 async fn entities_are_stored_and_read(hub: &TestHub, file: &Path) {
     let entity = json!({"name": "Bergen", "entityType": "town", "observations": ["it rains there"]});
-    let made = hub.call("create_entities", json!({"entities": [entity]})).await.unwrap();
-    assert!(!made.is_error(), "{made:?}");
+    let created = hub.call("create_entities", json!({"entities": [entity]})).await.unwrap();
+    assert!(!created.is_error(), "{created:?}");
     let graph = hub.call("read_graph", json!({})).await.unwrap();
     let graph: Value = serde_json::from_str(&text(&graph)).unwrap();
     assert_eq!(graph["entities"], json!([entity]));
@@ -313,10 +313,11 @@ async fn a_restarted_remote_server_is_reconnected() {
     assert_eq!(text(&echo("before").await.unwrap()), "Echo: before");
     server.kill();
     let error = hub.call_within(Duration::from_millis(500), "echo", json!({"message": "during"})).await;
-    // An open connection may accept the call and fail.
+    // A connection that is still open may accept the call and then fail.
     let error = error.unwrap_err();
     assert!(matches!(error.code(), "unavailable" | "outcome_unknown"), "{error}");
-    let _again = RunningServer::start_on_port(servers.everything_listening("streamableHttp"), server.port());
+    let _restarted =
+        RunningServer::start_on_port(servers.everything_listening("streamableHttp"), server.port());
     assert_eq!(text(&echo("after").await.unwrap()), "Echo: after");
     hub.close().await;
 }

@@ -1,4 +1,4 @@
-//! Hubs for tests. No process of their servers may remain after they are closed.
+//! Hubs for tests. When one is closed, no process of its servers may remain.
 
 // Each test program uses only a part of this module.
 #![allow(dead_code)]
@@ -16,12 +16,13 @@ use toolwire_hub::{
 };
 use toolwire_testkit::{ServerCommand, misbehaving_server, processes_with_variable};
 
+/// The variable that identifies the server processes of one hub.
 const MARK: &str = "TOOLWIRE_TEST_HUB";
 
 /// Long enough for a busy machine. Tests reach it only if they fail.
 pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A hub, and the mark in the environment of its server processes.
+/// A hub, and the value of [`MARK`] in the environment of its server processes.
 pub(crate) struct TestHub {
     pub(crate) inner: Hub,
     mark: String,
@@ -32,20 +33,20 @@ pub(crate) fn scratch() -> PathBuf {
     tempfile::Builder::new().prefix("hub-").tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap().keep()
 }
 
-/// A server process with the given misbehaviour.
+/// Configures a server process with the given misbehaviour.
 pub(crate) fn misbehaving(name: &str, behaviour: &[&str]) -> ServerConfig {
     let mut args = vec!["--behaviour".to_owned()];
     args.extend(behaviour.iter().map(|argument| (*argument).to_owned()));
     launched(name, ServerCommand { command: misbehaving_server().to_str().unwrap().to_owned(), args })
 }
 
-/// A server process.
-pub(crate) fn launched(name: &str, launch: ServerCommand) -> ServerConfig {
-    let ServerCommand { command, args } = launch;
+/// Configures a server process.
+pub(crate) fn launched(name: &str, command: ServerCommand) -> ServerConfig {
+    let ServerCommand { command, args } = command;
     server(name, Transport::Stdio { command, args, env: Vec::new(), cwd: None })
 }
 
-/// A remote server.
+/// Configures a remote server.
 pub(crate) fn listening(name: &str, url: &str, kind: HttpKind) -> ServerConfig {
     let url = url.parse().unwrap();
     server(name, Transport::Http { url, headers: Vec::new(), kind, oauth: None })
@@ -74,7 +75,7 @@ impl TestHub {
         hub
     }
 
-    /// The same, without waiting for the servers.
+    /// Does the same as [`TestHub::connect`], without waiting for the servers.
     pub(crate) fn start_misbehaving(servers: &[(&str, &[&str])]) -> TestHub {
         let has_several = servers.len() > 1;
         let servers = servers.iter().map(|(name, behaviour)| {
@@ -137,12 +138,12 @@ impl TestHub {
     }
 }
 
-/// The names of the tools that a hub lists.
+/// Returns the names of the tools that a hub lists.
 pub(crate) fn names(hub: &Hub) -> Vec<String> {
     hub.tools().iter().map(|tool| tool.name.clone()).collect()
 }
 
-/// The text of a result.
+/// Returns the text of a result.
 pub(crate) fn text(result: &ToolResult) -> String {
     let texts = result.blocks().iter().filter_map(|block| match block {
         Content::Text { text, .. } => Some(text.as_str()),

@@ -1,6 +1,6 @@
 //! An MCP server and its authorization server on one port, as strict as the RFCs allow.
 //!
-//! Every secret that it generates contains the text `SECRET`.
+//! Every generated secret contains the text `SECRET`.
 
 use std::{
     collections::HashMap,
@@ -23,25 +23,25 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tokio::{net::TcpListener, sync::Notify, task::JoinHandle};
 
-/// Its behaviour. The default is a server of MCP 2026-07-28 that registers clients and rotates refresh
-/// tokens.
+/// The behaviour of the servers. The default is a server of MCP 2026-07-28 that registers clients and rotates
+/// refresh tokens.
 #[derive(Clone)]
 pub(crate) struct Rules {
     pub(crate) expires_in: Option<u64>,
-    pub(crate) refresh_tokens: bool,
-    /// Overrides of its metadata; `null` removes a field.
+    pub(crate) issues_refresh_tokens: bool,
+    /// Overrides of the metadata; `null` removes a field.
     pub(crate) metadata: Value,
-    /// Has no metadata, which is valid in MCP 2025-03-26.
+    /// Serves no metadata, which is valid in MCP 2025-03-26.
     pub(crate) no_metadata: bool,
     pub(crate) no_registration: bool,
     pub(crate) issuer_in_redirect: Option<String>,
-    pub(crate) deny: bool,
+    pub(crate) denies_login: bool,
     /// The URL of another authorization server that the server names.
-    pub(crate) moved_to: Option<String>,
+    pub(crate) other_issuer: Option<String>,
     pub(crate) token_type: &'static str,
     /// The response to every token request, if set.
     pub(crate) token_failure: Option<(StatusCode, Value)>,
-    /// The scopes in the 401.
+    /// The scopes in the challenge of a 401 response.
     pub(crate) scope_in_challenge: Option<&'static str>,
     /// The scopes that are granted instead of the requested ones.
     pub(crate) granted: Option<&'static str>,
@@ -52,13 +52,13 @@ impl Default for Rules {
     fn default() -> Rules {
         Rules {
             expires_in: Some(3600),
-            refresh_tokens: true,
+            issues_refresh_tokens: true,
             metadata: json!({}),
             no_metadata: false,
             no_registration: false,
             issuer_in_redirect: None,
-            deny: false,
-            moved_to: None,
+            denies_login: false,
+            other_issuer: None,
             token_type: "Bearer",
             token_failure: None,
             scope_in_challenge: None,
@@ -68,7 +68,7 @@ impl Default for Rules {
     }
 }
 
-/// The requests that it received.
+/// The received requests.
 #[derive(Default)]
 pub(crate) struct Record {
     pub(crate) registrations: Vec<Value>,
@@ -109,7 +109,7 @@ struct Code {
 struct Refresh {
     client: String,
     scope: String,
-    used: bool,
+    is_used: bool,
 }
 
 pub(crate) struct Issuer {
@@ -156,7 +156,7 @@ impl Issuer {
         Issuer { url, shared, serving }
     }
 
-    pub(crate) fn mcp(&self) -> String {
+    pub(crate) fn mcp_url(&self) -> String {
         format!("{}/mcp", self.url)
     }
 
@@ -281,7 +281,7 @@ async fn resource_metadata(State(shared): State<Arc<Shared>>) -> Response {
     if rules.no_metadata {
         return StatusCode::NOT_FOUND.into_response();
     }
-    let issuer = rules.moved_to.unwrap_or_else(|| shared.url.clone());
+    let issuer = rules.other_issuer.unwrap_or_else(|| shared.url.clone());
     Json(json!({"resource": shared.resource(), "authorization_servers": [issuer]})).into_response()
 }
 
@@ -338,23 +338,24 @@ async fn authorize(
     let Some(client) = shared.issued().clients.get(&field("client_id")).cloned() else {
         return shared.refuse("invalid_client", "unknown client");
     };
-    if client.redirect_uris.is_some_and(|known| !known.contains(&redirect_uri)) {
+    if client.redirect_uris.is_some_and(|registered| !registered.contains(&redirect_uri)) {
         return shared.refuse("invalid_request", "unknown redirect_uri");
     }
     if field("response_type") != "code"
         || field("code_challenge_method") != "S256"
         || field("code_challenge").len() != 43
         || field("state").len() < 16
-        || (field("resource") != shared.resource() && !rules.no_metadata && rules.moved_to.is_none())
+        || (field("resource") != shared.resource() && !rules.no_metadata && rules.other_issuer.is_none())
     {
         return shared.refuse("invalid_request", &format!("{request:?}"));
     }
     let issuer = rules.issuer_in_redirect.unwrap_or_else(|| shared.url.clone());
     let issuer = if rules.no_metadata || issuer.is_empty() { Vec::new() } else { vec![("iss", issuer)] };
-    let mut back = reqwest::Url::parse(&redirect_uri).expect("a registered URI");
-    back.query_pairs_mut().append_pair("state", &field("state")).extend_pairs(&issuer);
-    if rules.deny {
-        back.query_pairs_mut()
+    let mut redirect = reqwest::Url::parse(&redirect_uri).expect("a registered URI");
+    redirect.query_pairs_mut().append_pair("state", &field("state")).extend_pairs(&issuer);
+    if rules.denies_login {
+        redirect
+            .query_pairs_mut()
             .append_pair("error", "access_denied")
             .append_pair("error_description", "not allowed");
     } else {
@@ -364,9 +365,9 @@ async fn authorize(
         let scope = rules.granted.map(str::to_owned).unwrap_or_else(|| field("scope"));
         let (client, challenge) = (field("client_id"), field("code_challenge"));
         issued.codes.insert(code.clone(), Code { client, redirect_uri, challenge, scope });
-        back.query_pairs_mut().append_pair("code", &code);
+        redirect.query_pairs_mut().append_pair("code", &code);
     }
-    (StatusCode::FOUND, [(header::LOCATION, back.to_string())]).into_response()
+    (StatusCode::FOUND, [(header::LOCATION, redirect.to_string())]).into_response()
 }
 
 async fn token(
@@ -384,7 +385,7 @@ async fn token(
     let Some(client) = authenticate(&shared, &headers, &request) else {
         return oauth_error("invalid_client", &format!("unknown client, {}", field("client_secret")));
     };
-    if field("resource") != shared.resource() && !rules.no_metadata && rules.moved_to.is_none() {
+    if field("resource") != shared.resource() && !rules.no_metadata && rules.other_issuer.is_none() {
         return shared.refuse("invalid_target", &field("resource"));
     }
     let scope = match field("grant_type").as_str() {
@@ -405,19 +406,19 @@ async fn token(
         }
         "refresh_token" => {
             let mut issued = shared.issued();
-            let known = issued.refresh.get_mut(&field("refresh_token"));
-            let Some(known) = known.filter(|known| known.client == client) else {
+            let stored = issued.refresh.get_mut(&field("refresh_token"));
+            let Some(stored) = stored.filter(|stored| stored.client == client) else {
                 return oauth_error("invalid_grant", &format!("unknown {}", field("refresh_token")));
             };
-            if known.used {
+            if stored.is_used {
                 // The token may be stolen, so the grant is revoked (RFC 9700 section 4.14).
                 issued.refresh.clear();
                 issued.access.clear();
                 drop(issued);
                 return shared.refuse("invalid_grant", "a refresh token was used twice");
             }
-            known.used = true;
-            let granted = known.scope.clone();
+            stored.is_used = true;
+            let granted = stored.scope.clone();
             let requested = field("scope");
             let mut requested = requested.split_whitespace();
             if !requested.all(|scope| granted.split(' ').any(|granted| granted == scope)) {
@@ -441,9 +442,9 @@ async fn token(
         if let Some(seconds) = rules.expires_in {
             response["expires_in"] = seconds.into();
         }
-        if rules.refresh_tokens && field("grant_type") != "client_credentials" {
+        if rules.issues_refresh_tokens && field("grant_type") != "client_credentials" {
             response["refresh_token"] = refresh.clone().into();
-            issued.refresh.insert(refresh, Refresh { client, scope, used: false });
+            issued.refresh.insert(refresh, Refresh { client, scope, is_used: false });
         }
         response
     };

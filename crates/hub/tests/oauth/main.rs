@@ -25,20 +25,20 @@ use toolwire_hub::{
     Browser, Config, HttpKind, Hub, HubOptions, Phase, Secret, ServerConfig, ServerName, Transport,
 };
 
-/// Opens every page and follows its redirects, like a user who agrees to everything.
+/// Opens every page and follows its redirects, like a user who accepts everything.
 #[derive(Default)]
-struct AgreeingBrowser {
+struct AcceptingBrowser {
     visits: AtomicUsize,
 }
 
-impl Browser for AgreeingBrowser {
+impl Browser for AcceptingBrowser {
     fn open<'a>(&'a self, _: &'a str, url: &'a str) -> BoxFuture<'a, io::Result<()>> {
         self.visits.fetch_add(1, Ordering::SeqCst);
         Box::pin(async move { reqwest::get(url).await.map(|_| ()).map_err(io::Error::other) })
     }
 }
 
-impl AgreeingBrowser {
+impl AcceptingBrowser {
     fn visits(&self) -> usize {
         self.visits.load(Ordering::SeqCst)
     }
@@ -56,7 +56,7 @@ impl Browser for IdleBrowser {
 /// An issuer, a browser and a token folder.
 struct Setup {
     issuer: Issuer,
-    browser: Arc<AgreeingBrowser>,
+    browser: Arc<AcceptingBrowser>,
     folder: TempDir,
 }
 
@@ -79,7 +79,7 @@ impl Setup {
     }
 
     fn client_with(&self, config: AuthConfig, browser: Option<Arc<dyn Browser>>) -> OAuth {
-        OAuth::new("notes", &self.issuer.mcp(), config, self.tokens(), browser)
+        OAuth::new("notes", &self.issuer.mcp_url(), config, self.tokens(), browser)
             .expect("a valid configuration")
     }
 
@@ -93,7 +93,7 @@ impl Setup {
     /// The configuration of a hub with the server `notes`.
     fn hub_config(&self) -> Config {
         let transport = Transport::Http {
-            url: self.issuer.mcp().parse().expect("a URL"),
+            url: self.issuer.mcp_url().parse().expect("a URL"),
             headers: Vec::new(),
             kind: HttpKind::Streamable,
             oauth: Some(Box::default()),
@@ -105,7 +105,7 @@ impl Setup {
     /// Sends one request like a transport; `scope` is the scope that the operation requires.
     async fn call(&self, bearer: &dyn TokenProvider, scope: Option<&str>) -> Result<StatusCode, AuthError> {
         let send = async |token: Option<&Secret>| {
-            let mut request = reqwest::Client::new().post(self.issuer.mcp());
+            let mut request = reqwest::Client::new().post(self.issuer.mcp_url());
             if let Some(token) = token {
                 request = request.bearer_auth(token.expose());
             }
@@ -137,7 +137,8 @@ impl Setup {
 
     fn edit_token_file(&self, edit: impl FnOnce(&mut Value)) {
         let file = self.token_file();
-        let mut grant = serde_json::from_slice(&fs::read(&file).expect("it exists")).expect("valid JSON");
+        let mut grant =
+            serde_json::from_slice(&fs::read(&file).expect("the file exists")).expect("valid JSON");
         edit(&mut grant);
         fs::write(&file, grant.to_string()).expect("written");
     }
@@ -194,7 +195,7 @@ async fn only_the_owner_can_read_token_files() {
     use std::os::unix::fs::PermissionsExt;
     let setup = Setup::with(Rules::default()).await;
     setup.logged_in().await;
-    let mode = |path: &Path| fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
+    let mode = |path: &Path| fs::metadata(path).expect("the file exists").permissions().mode() & 0o777;
     assert_eq!((mode(&setup.tokens()), mode(&setup.token_file())), (0o700, 0o600));
 }
 
@@ -214,7 +215,7 @@ async fn logging_out_deletes_the_token() {
 
 #[tokio::test]
 async fn many_callers_share_one_login() {
-    let setup = Setup::with(Rules { refresh_tokens: false, ..Rules::default() }).await;
+    let setup = Setup::with(Rules { issues_refresh_tokens: false, ..Rules::default() }).await;
     let client = setup.client(AuthConfig::default());
     let calls = join_all((0..20).map(|_| setup.call(&client, None))).await;
     assert!(calls.into_iter().all(|status| status.expect("logged in") == StatusCode::OK));
@@ -269,9 +270,9 @@ async fn two_clients_never_use_a_refresh_token_twice() {
     setup.issuer.assert_no_violation();
 }
 
-/// Run by the next test in separate processes.
+/// Does nothing unless the next test runs it in a separate process.
 #[tokio::test]
-async fn refreshes_for_the_next_test() {
+async fn helper_process_refreshes_tokens() {
     let (Ok(url), Ok(tokens)) = (std::env::var("OAUTH_TEST_URL"), std::env::var("OAUTH_TEST_TOKENS")) else {
         return;
     };
@@ -289,15 +290,16 @@ async fn separate_processes_never_use_a_refresh_token_twice() {
     setup.logged_in().await;
     let run = || {
         tokio::process::Command::new(std::env::current_exe().expect("the path of this test"))
-            .args(["--exact", "refreshes_for_the_next_test"])
-            .env("OAUTH_TEST_URL", setup.issuer.mcp())
+            .args(["--exact", "helper_process_refreshes_tokens"])
+            .env("OAUTH_TEST_URL", setup.issuer.mcp_url())
             .env("OAUTH_TEST_TOKENS", setup.tokens())
             .kill_on_drop(true)
             .output()
     };
-    let ended = timeout(Duration::from_secs(120), join_all([run(), run(), run()])).await.expect("they exit");
-    for output in ended {
-        let output = output.expect("it started");
+    let outputs =
+        timeout(Duration::from_secs(120), join_all([run(), run(), run()])).await.expect("the processes exit");
+    for output in outputs {
+        let output = output.expect("the process started");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     }
     assert_eq!(setup.issuer.record().grants("refresh_token"), 15);
@@ -372,7 +374,7 @@ async fn closing_the_hub_waits_for_a_refresh() {
 }
 
 /// Completes a login after the connection timeout.
-struct SlowBrowser(AgreeingBrowser);
+struct SlowBrowser(AcceptingBrowser);
 
 impl Browser for SlowBrowser {
     fn open<'a>(&'a self, server: &'a str, url: &'a str) -> BoxFuture<'a, io::Result<()>> {
@@ -390,7 +392,7 @@ async fn the_time_of_a_login_does_not_count_against_the_connection_timeout() {
     let setup = Setup::with(Rules::default()).await;
     let mut config = setup.hub_config();
     config.servers[0].connect_timeout = CONNECT_TIMEOUT;
-    let browser = Arc::new(SlowBrowser(AgreeingBrowser::default()));
+    let browser = Arc::new(SlowBrowser(AcceptingBrowser::default()));
     let options = HubOptions::default().with_data_folder(setup.folder.path()).with_browser(browser);
     let hub = Hub::connect(&config, options).await;
     let status = &hub.status()[0];
@@ -516,10 +518,10 @@ async fn scopes_that_the_user_refused_can_be_requested_again() {
     let setup = Setup::with(Rules { scope_in_challenge: Some("read"), ..Rules::default() }).await;
     let client = setup.client(AuthConfig::default());
     setup.call(&client, Some("read")).await.expect("logged in");
-    setup.issuer.rules().deny = true;
+    setup.issuer.rules().denies_login = true;
     assert_error(setup.call(&client, Some("write")).await, "was refused");
     assert_eq!(setup.call(&client, Some("read")).await.expect("still valid"), StatusCode::OK);
-    setup.issuer.rules().deny = false;
+    setup.issuer.rules().denies_login = false;
     client.allow_login();
     assert_eq!(setup.call(&client, Some("write")).await.expect("allowed"), StatusCode::OK);
     assert_eq!(setup.browser.visits(), 3);
@@ -532,10 +534,11 @@ async fn a_login_response_from_another_issuer_is_rejected() {
         ("https://evil.example", json!({"authorization_response_iss_parameter_supported": null})),
         ("", json!({})),
     ] {
-        for deny in [false, true] {
+        for denies_login in [false, true] {
             let issuer_in_redirect = Some(issuer.to_owned());
             let metadata = metadata.clone();
-            let setup = Setup::with(Rules { issuer_in_redirect, metadata, deny, ..Rules::default() }).await;
+            let setup =
+                Setup::with(Rules { issuer_in_redirect, metadata, denies_login, ..Rules::default() }).await;
             let result = setup.call(&setup.client(AuthConfig::default()), None).await;
             assert_error(result, "came from a different authorization server");
             assert_eq!(setup.issuer.record().token_requests.len(), 0);
@@ -550,13 +553,13 @@ async fn a_login_response_from_another_issuer_is_rejected() {
 
 #[tokio::test]
 async fn a_refused_login_is_reported_and_not_repeated() {
-    let setup = Setup::with(Rules { deny: true, ..Rules::default() }).await;
+    let setup = Setup::with(Rules { denies_login: true, ..Rules::default() }).await;
     let client = setup.client(AuthConfig::default());
     for _ in 0..3 {
         assert_error(setup.call(&client, None).await, "was refused: access_denied: not allowed");
     }
     assert_eq!(setup.browser.visits(), 1);
-    setup.issuer.rules().deny = false;
+    setup.issuer.rules().denies_login = false;
     client.allow_login();
     assert_eq!(setup.call(&client, None).await.expect("logged in"), StatusCode::OK);
 }
@@ -580,8 +583,8 @@ async fn closing_cancels_a_login() {
         client.close().await;
     };
     let both = async { futures::join!(setup.call(&client, None), close) };
-    let (called, ()) = timeout(Duration::from_secs(60), both).await.expect("it ends");
-    assert_error(called, "was cancelled");
+    let (result, ()) = timeout(Duration::from_secs(60), both).await.expect("the call ends");
+    assert_error(result, "was cancelled");
 }
 
 #[tokio::test]
@@ -725,9 +728,9 @@ async fn errors_about_wrong_credentials_do_not_contain_them() {
 async fn a_different_authorization_server_gets_no_tokens_of_the_first_one() {
     let setup = Setup::with(Rules { expires_in: Some(0), ..Rules::default() }).await;
     let client = setup.logged_in().await;
-    let rules = Rules { moved_to: Some(String::new()), ..Rules::default() };
+    let rules = Rules { other_issuer: Some(String::new()), ..Rules::default() };
     let next = Issuer::start(rules).await;
-    setup.issuer.rules().moved_to = Some(next.url.clone());
+    setup.issuer.rules().other_issuer = Some(next.url.clone());
     setup.issuer.revoke_access();
     // The call fails because the server does not know the tokens of the new issuer.
     assert_eq!(setup.call(&client, None).await.expect("logged in"), StatusCode::UNAUTHORIZED);

@@ -30,14 +30,14 @@ async fn check_session(session: &Session) {
 }
 
 #[tokio::test]
-async fn over_stdio() {
+async fn stdio_is_supported() {
     let session = connect(&everything()).await;
     check_session(&session).await;
     session.close().await;
 }
 
 #[tokio::test]
-async fn over_streamable_http() {
+async fn streamable_http_is_supported() {
     let server = InstalledServers::find().everything_over_http();
     let session = connect(&http(&server.url("/mcp"), HttpKind::Auto)).await;
     check_session(&session).await;
@@ -45,7 +45,7 @@ async fn over_streamable_http() {
 }
 
 #[tokio::test]
-async fn over_the_older_http() {
+async fn http_with_sse_is_supported() {
     let server = InstalledServers::find().everything_over_sse();
     for kind in [HttpKind::Sse, HttpKind::Auto] {
         let session = connect(&http(&server.url("/sse"), kind)).await;
@@ -59,12 +59,12 @@ async fn tools_have_all_their_fields() {
     let session = connect(&everything()).await;
     let tools = session.list_tools().await.unwrap().tools;
     let echo = tools.iter().find(|tool| tool["name"] == "echo").unwrap();
-    assert_eq!(echo["execution"], json!({ "taskSupport": "forbidden" }), "a field that the SDK drops");
+    assert_eq!(echo["execution"], json!({ "taskSupport": "forbidden" }), "the SDK drops this field");
     session.close().await;
 }
 
 #[tokio::test]
-async fn every_content_type_arrives() {
+async fn every_content_type_is_received() {
     let session = connect(&everything()).await;
     let kinds = |result: &Value| -> Vec<String> {
         let content = result["content"].as_array().unwrap();
@@ -127,12 +127,12 @@ impl Host for TestHost {
 
 #[tokio::test]
 async fn the_application_responds_to_requests_of_servers() {
-    let streamable = InstalledServers::find().everything_over_http();
-    let older = InstalledServers::find().everything_over_sse();
+    let http_server = InstalledServers::find().everything_over_http();
+    let sse_server = InstalledServers::find().everything_over_sse();
     for transport in [
         everything(),
-        http(&streamable.url("/mcp"), HttpKind::Streamable),
-        http(&older.url("/sse"), HttpKind::Sse),
+        http(&http_server.url("/mcp"), HttpKind::Streamable),
+        http(&sse_server.url("/sse"), HttpKind::Sse),
     ] {
         let host = Arc::new(TestHost::default());
         let connector = Connector { host: host.clone(), ..Connector::default() };
@@ -188,10 +188,12 @@ async fn progress_is_reported_and_extends_the_timeout() {
 #[tokio::test]
 async fn an_abandoned_call_leaves_the_session_usable() {
     let server = InstalledServers::find().everything_over_http();
-    let older = InstalledServers::find().everything_over_sse();
-    for transport in
-        [everything(), http(&server.url("/mcp"), HttpKind::Auto), http(&older.url("/sse"), HttpKind::Sse)]
-    {
+    let sse_server = InstalledServers::find().everything_over_sse();
+    for transport in [
+        everything(),
+        http(&server.url("/mcp"), HttpKind::Auto),
+        http(&sse_server.url("/sse"), HttpKind::Sse),
+    ] {
         let session = connect(&transport).await;
         let arguments = || object(json!({ "duration": 1000, "steps": 1000 }));
 
@@ -218,10 +220,12 @@ async fn an_abandoned_call_leaves_the_session_usable() {
 #[tokio::test]
 async fn many_calls_run_concurrently() {
     let server = InstalledServers::find().everything_over_http();
-    let older = InstalledServers::find().everything_over_sse();
-    for transport in
-        [everything(), http(&server.url("/mcp"), HttpKind::Auto), http(&older.url("/sse"), HttpKind::Sse)]
-    {
+    let sse_server = InstalledServers::find().everything_over_sse();
+    for transport in [
+        everything(),
+        http(&server.url("/mcp"), HttpKind::Auto),
+        http(&sse_server.url("/sse"), HttpKind::Sse),
+    ] {
         let session = connect(&transport).await;
         let calls = (0..100).map(async |number| {
             let result = call(&session, "get-sum", json!({ "a": number, "b": 1 })).await;

@@ -1,4 +1,4 @@
-//! Remote servers: what they reject, how they disconnect, and authorization.
+//! Remote servers: rejected requests, lost connections and authorization.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -82,7 +82,7 @@ async fn serve(respond: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> W
 
 async fn serve_connection(mut stream: TcpStream, respond: Arc<impl Fn(&Request) -> Reply>) {
     let mut text = Vec::new();
-    let (head, length) = loop {
+    let (head, body_start) = loop {
         let mut buffer = [0; 4096];
         let Ok(count @ 1..) = stream.read(&mut buffer).await else { return };
         text.extend_from_slice(&buffer[..count]);
@@ -96,9 +96,9 @@ async fn serve_connection(mut stream: TcpStream, respond: Arc<impl Fn(&Request) 
         .filter_map(|line| line.split_once(':'))
         .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
         .collect();
-    let expected = headers.get("content-length").map_or(0, |length| length.parse().unwrap());
-    let mut body = text.split_off(length);
-    while body.len() < expected {
+    let content_length = headers.get("content-length").map_or(0, |length| length.parse().unwrap());
+    let mut body = text.split_off(body_start);
+    while body.len() < content_length {
         let mut buffer = [0; 4096];
         let Ok(count @ 1..) = stream.read(&mut buffer).await else { return };
         body.extend_from_slice(&buffer[..count]);
@@ -146,7 +146,7 @@ async fn connect_failure(
 }
 
 #[tokio::test]
-async fn failures_contain_what_the_server_sent() {
+async fn failures_contain_the_response_of_the_server() {
     let failure = connect_failure(|| Reply::status(500, "<h1>Oops</h1>\n<p>broken"), HttpKind::Auto).await;
     assert_eq!(failure.to_string(), "the server responded with HTTP 500: <h1>Oops</h1> <p>broken");
     let failure = connect_failure(|| Reply::status(404, "nothing here"), HttpKind::Auto).await;
@@ -165,12 +165,12 @@ async fn failures_contain_what_the_server_sent() {
 }
 
 #[tokio::test]
-async fn an_invalid_or_unused_url() {
+async fn an_invalid_or_unreachable_url_is_an_error() {
     let error = Connector::default().connect_error(&http("localhost:80", HttpKind::Auto)).await.error;
     assert!(matches!(error, ConnectError::InvalidUrl { .. }) && error.is_permanent(), "{error:?}");
-    let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let unused = http(&format!("http://{free}/mcp"), HttpKind::Auto);
-    let error = Connector::default().connect_error(&unused).await.error;
+    let free_address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let unreachable = http(&format!("http://{free_address}/mcp"), HttpKind::Auto);
+    let error = Connector::default().connect_error(&unreachable).await.error;
     assert!(matches!(error, ConnectError::Failed(TransportFailure::Unreachable { .. })), "{error:?}");
 }
 
@@ -182,7 +182,7 @@ async fn a_session_survives_a_restart_of_the_server() {
     call(&session, "echo", json!({ "message": "one" })).await;
     server.kill();
 
-    // An open connection may accept the call and fail. Afterwards there is no connection.
+    // A connection that is still open may accept the call and then fail.
     let error = loop {
         match session.call("echo", Map::new(), options()).await.unwrap_err() {
             SessionError::Failed(TransportFailure::Interrupted { .. }) => {}
@@ -193,7 +193,8 @@ async fn a_session_survives_a_restart_of_the_server() {
     assert!(!error.may_have_run());
 
     // The new process does not know the session, and its error has no id.
-    let _again = RunningServer::start_on_port(servers.everything_listening("streamableHttp"), server.port());
+    let _restarted =
+        RunningServer::start_on_port(servers.everything_listening("streamableHttp"), server.port());
     let result =
         tokio::time::timeout(TEST_TIMEOUT, call(&session, "echo", json!({ "message": "two" }))).await;
     assert_eq!(result.unwrap()["content"][0]["text"], "Echo: two");
@@ -212,13 +213,13 @@ async fn an_older_http_session_ends_with_its_stream() {
         ..options()
     };
     let arguments = json!({ "duration": 1000, "steps": 1000 });
-    let called = session.call("trigger-long-running-operation", object(arguments), options);
-    let killed = async {
+    let call = session.call("trigger-long-running-operation", object(arguments), options);
+    let kill = async {
         progress.recv().await;
         server.kill();
     };
-    let (error, ()) = tokio::join!(called, killed);
-    let error = error.unwrap_err();
+    let (result, ()) = tokio::join!(call, kill);
+    let error = result.unwrap_err();
     assert!(
         matches!(error, SessionError::Disconnected { end: ConnectionEnd::StreamEnded { .. } }),
         "{error:?}"
@@ -278,16 +279,17 @@ async fn configured_headers_and_marked_arguments_are_sent_as_headers() {
     ]);
     let server = serve(move |request| {
         modern(request, tools.clone(), |request| {
-            let seen = |name: &str| request.headers.get(name).cloned().unwrap_or_default();
+            let header = |name: &str| request.headers.get(name).cloned().unwrap_or_default();
             let text =
-                [seen("x-key"), seen("mcp-param-region"), seen("mcp-method"), seen("mcp-name")].join(" ");
-            Reply::result(request, json!({ "resultType": "complete", "content": [], "seen": text }))
+                [header("x-key"), header("mcp-param-region"), header("mcp-method"), header("mcp-name")]
+                    .join(" ");
+            Reply::result(request, json!({ "resultType": "complete", "content": [], "headers": text }))
         })
     })
     .await;
     let mut transport = http(&server.url, HttpKind::Auto);
     if let Transport::Http { headers, .. } = &mut transport {
-        headers.push(("X-Key".into(), Secret::new("of-ours")));
+        headers.push(("X-Key".into(), Secret::new("secret-value")));
     }
     let session = connect(&transport).await;
     let listing = session.list_tools().await.unwrap();
@@ -296,20 +298,20 @@ async fn configured_headers_and_marked_arguments_are_sent_as_headers() {
     let reason = "invalid `x-mcp-header`".to_owned();
     assert_eq!(listing.skipped, [SkippedTool { name: "bad".into(), reason }]);
     let result = call(&session, "good", json!({ "region": "north" })).await;
-    assert_eq!(result["seen"], "of-ours north tools/call good");
+    assert_eq!(result["headers"], "secret-value north tools/call good");
     session.close().await;
 }
 
-/// Responds to each form with its message.
-struct MirrorHost;
+/// Responds to each form with the message of the request.
+struct EchoHost;
 
-impl Host for MirrorHost {
+impl Host for EchoHost {
     fn can_elicit(&self) -> bool {
         true
     }
 
     fn elicit<'a>(&'a self, _server: &'a str, request: ElicitRequest) -> BoxFuture<'a, ElicitReply> {
-        Box::pin(async move { ElicitReply::Accept(Some(json!({ "asked": request.message }))) })
+        Box::pin(async move { ElicitReply::Accept(Some(json!({ "message": request.message }))) })
     }
 }
 
@@ -332,12 +334,12 @@ async fn a_call_that_requires_input_is_repeated_with_it() {
         })
     })
     .await;
-    let connector = Connector { host: Arc::new(MirrorHost), ..Connector::default() };
+    let connector = Connector { host: Arc::new(EchoHost), ..Connector::default() };
     let (session, _) = connector.connect(&http(&server.url, HttpKind::Auto)).await.unwrap();
     let result = call(&session, "one", json!({})).await;
     assert_eq!(
         result["inputs"],
-        json!({ "first": { "action": "accept", "content": { "asked": "which?" } } })
+        json!({ "first": { "action": "accept", "content": { "message": "which?" } } })
     );
     session.close().await;
 }
@@ -350,7 +352,7 @@ async fn every_failure_of_a_call_is_reported_immediately() {
             Some("html") => Reply::status(200, "<p>hello"),
             Some("cut") => Reply::events(&[]),
             Some("empty") => Reply::json(json!({})),
-            Some("stranger") => Reply::json(json!({ "jsonrpc": "2.0", "id": 4711, "result": {} })),
+            Some("unknown-id") => Reply::json(json!({ "jsonrpc": "2.0", "id": 4711, "result": {} })),
             Some("no-id") => Reply {
                 status: 400,
                 ..Reply::json(
@@ -368,7 +370,7 @@ async fn every_failure_of_a_call_is_reported_immediately() {
         ("cut", "the connection failed: Transport closed", true),
         ("empty", "the response cannot be parsed: no response to the request in {}", true),
         (
-            "stranger",
+            "unknown-id",
             "the response cannot be parsed: no response to the request in {\"jsonrpc\":\"2.0\",\"id\":4711,\"result\":{}}",
             true,
         ),

@@ -1,4 +1,4 @@
-//! Shell servers that each misbehave in one way.
+//! Shell servers, each with one misbehaviour.
 
 use std::time::Duration;
 
@@ -17,21 +17,21 @@ async fn failure(script: &str) -> ConnectFailure {
 }
 
 #[tokio::test]
-async fn a_command_that_does_not_exist() {
+async fn a_missing_command_is_a_permanent_error() {
     let error = Connector::default().connect_error(&stdio("no-such-server", &[])).await.error;
     assert!(error.to_string().starts_with("command `no-such-server` not found in `"), "{error}");
     assert!(error.is_permanent());
 }
 
 #[tokio::test]
-async fn it_exits_immediately() {
+async fn an_immediate_exit_is_reported_with_its_stderr() {
     let failure = failure("echo 'no key given' >&2; exit 3").await;
     assert_eq!(failure.error.to_string(), "the process exited with code 3 before the session started");
     assert_eq!(failure.stderr, ["no key given"]);
 }
 
 #[tokio::test]
-async fn it_rejects_both_handshakes() {
+async fn a_server_that_rejects_both_handshakes_is_reported() {
     let script = r#"while read -r line; do
         id=${line#*'"id":'}; id=${id%%[,\}]*}
         printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"closed today"}}\n' "$id"
@@ -41,7 +41,7 @@ async fn it_rejects_both_handshakes() {
 }
 
 #[tokio::test]
-async fn it_does_not_respond_to_discovery() {
+async fn a_server_that_ignores_discovery_is_legacy() {
     let script = shell_script("", DONE).replace("server/discover", "never/sent");
     let session = connect(&shell(&script)).await;
     assert_eq!(session.info().era, ProtocolEra::Legacy);
@@ -49,8 +49,8 @@ async fn it_does_not_respond_to_discovery() {
     session.close().await;
 }
 
-/// A server that supports only the modern era. `first` runs at the start, `discover` before
-/// `server/discover`.
+/// A server that supports only the modern era. The command `first` runs at the start, and `discover` before
+/// the response to `server/discover`.
 fn modern(first: &str, discover: &str) -> Transport {
     let script = r#"FIRST
     say() { printf '{"jsonrpc":"2.0",%s}\n' "$1"; }
@@ -71,7 +71,7 @@ fn modern(first: &str, discover: &str) -> Transport {
 }
 
 #[tokio::test]
-async fn it_is_modern_but_slow_to_start() {
+async fn a_modern_server_may_start_slowly() {
     let session = connect(&modern("sleep 3", "")).await;
     assert_eq!(session.info().era, ProtocolEra::Modern);
     call(&session, "one", json!({})).await;
@@ -79,7 +79,7 @@ async fn it_is_modern_but_slow_to_start() {
 }
 
 #[tokio::test]
-async fn it_is_modern_but_slow_to_respond_to_discovery() {
+async fn a_modern_server_may_respond_slowly_to_discovery() {
     let session = connect(&modern("", "sleep 3")).await;
     assert_eq!(session.info().era, ProtocolEra::Modern);
     call(&session, "one", json!({})).await;
@@ -87,7 +87,7 @@ async fn it_is_modern_but_slow_to_respond_to_discovery() {
 }
 
 #[tokio::test]
-async fn it_reports_changes_of_its_tools_to_subscribers() {
+async fn subscribers_are_notified_of_changed_tools() {
     let (session, mut events) = Connector::default().connect(&modern("", "")).await.unwrap();
     let event = tokio::time::timeout(TEST_TIMEOUT, events.recv()).await.unwrap();
     assert_eq!(event, Some(SessionEvent::ToolsChanged));
@@ -95,7 +95,7 @@ async fn it_reports_changes_of_its_tools_to_subscribers() {
 }
 
 #[tokio::test]
-async fn its_known_era_is_outdated() {
+async fn an_outdated_known_era_is_corrected() {
     let connector = Connector { era: Some(ProtocolEra::Modern), ..Connector::default() };
     let (session, _) = connector.connect(&shell_server("", DONE)).await.unwrap();
     assert_eq!(session.info().era, ProtocolEra::Legacy);
@@ -103,7 +103,7 @@ async fn its_known_era_is_outdated() {
 }
 
 #[tokio::test]
-async fn it_prints_between_its_messages() {
+async fn output_between_messages_is_ignored() {
     let session = connect(&shell_server("echo starting…", &format!("echo working; echo; {DONE}"))).await;
     call(&session, "one", json!({})).await;
     let ignored = session.ignored_output();
@@ -112,7 +112,7 @@ async fn it_prints_between_its_messages() {
 }
 
 #[tokio::test]
-async fn it_responds_twice_and_to_a_request_that_was_never_sent() {
+async fn unexpected_responses_are_ignored() {
     let twice = format!("{DONE}; {DONE}; id=999; {DONE}");
     let session = connect(&shell_server("", &twice)).await;
     for _ in 0..3 {
@@ -124,20 +124,20 @@ async fn it_responds_twice_and_to_a_request_that_was_never_sent() {
 }
 
 #[tokio::test]
-async fn it_exits_during_a_call() {
+async fn an_exit_during_a_call_ends_the_session() {
     let session = connect(&shell_server("", "echo 'out of memory' >&2; exit 137")).await;
     let error = session.call("one", Map::new(), options()).await.unwrap_err();
     assert_eq!(error.to_string(), "the process exited with code 137");
     assert!(error.may_have_run() && error.ends_session());
     assert_eq!(session.stderr_tail(), ["out of memory"]);
-    let again = session.call("one", Map::new(), options()).await.unwrap_err();
-    assert!(!again.may_have_run(), "{again:?}");
+    let second_error = session.call("one", Map::new(), options()).await.unwrap_err();
+    assert!(!second_error.may_have_run(), "{second_error:?}");
     assert_eq!(session.ended().await, ConnectionEnd::Exited { how: "exited with code 137".into() });
     session.close().await;
 }
 
 #[tokio::test]
-async fn it_responds_and_exits() {
+async fn a_response_before_an_exit_is_received() {
     let session = connect(&shell_server("", &format!("{DONE}; exit 0"))).await;
     call(&session, "one", json!({})).await;
     assert_eq!(session.ended().await, ConnectionEnd::Exited { how: "exited with code 0".into() });
@@ -145,7 +145,7 @@ async fn it_responds_and_exits() {
 }
 
 #[tokio::test]
-async fn it_closes_its_stdout_but_keeps_running() {
+async fn a_closed_stdout_ends_the_session() {
     let session = connect(&shell_server("", "exec >&-; sleep 1000")).await;
     let error = session.call("one", Map::new(), options()).await.unwrap_err();
     assert!(matches!(error, SessionError::Disconnected { end: ConnectionEnd::StdoutClosed }), "{error:?}");
@@ -153,7 +153,7 @@ async fn it_closes_its_stdout_but_keeps_running() {
 }
 
 #[tokio::test]
-async fn it_never_responds_to_a_call() {
+async fn a_call_without_a_response_times_out() {
     let session = connect(&shell_server("", ":")).await;
     let options = SessionCall { timeout: Duration::from_millis(300), ..options() };
     let error = session.call("one", Map::new(), options).await.unwrap_err();
@@ -162,7 +162,7 @@ async fn it_never_responds_to_a_call() {
 }
 
 #[tokio::test]
-async fn it_is_notified_of_cancelled_calls() {
+async fn servers_are_notified_of_cancelled_calls() {
     let echo =
         r#"case $line in *'"name":"last"'*) respond "{\"content\":[],\"cancelled\":\"$cancelled\"}" ;; esac"#;
     let record = r#"*'"method":"notifications/cancelled"'*) cancelled=${line#*'"requestId":'}; cancelled=${cancelled%%[,\}]*} ;;
@@ -187,7 +187,7 @@ async fn it_is_notified_of_cancelled_calls() {
 }
 
 #[tokio::test]
-async fn it_sends_a_flood_of_notifications() {
+async fn a_flood_of_notifications_does_not_block_calls() {
     let flood = r#"i=0; while [ $i -lt 20000 ]; do i=$((i+1)); echo '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'; echo '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}'; done"#;
     let server = shell_server("", &format!("{flood}; {DONE}"));
     let (session, mut events) = Connector::default().connect(&server).await.unwrap();
@@ -197,7 +197,7 @@ async fn it_sends_a_flood_of_notifications() {
 }
 
 #[tokio::test]
-async fn it_sends_an_oversized_result_and_a_large_result() {
+async fn an_oversized_result_fails_and_a_large_result_is_received() {
     let large = |kilobytes: usize| {
         format!(
             r#"printf '{{"result":{{"content":[{{"type":"text","text":"'; head -c {}000 /dev/zero | tr '\0' x; printf '"}}]}},"jsonrpc":"2.0","id":%s}}\n' "$id""#,
@@ -215,7 +215,7 @@ async fn it_sends_an_oversized_result_and_a_large_result() {
 }
 
 #[tokio::test]
-async fn its_pages_form_a_loop() {
+async fn a_loop_of_pages_ends() {
     let script = shell_script("", DONE).replace(r#"}}]}'"#, r#"}}],"nextCursor":"again"}'"#);
     let session = connect(&shell(&script)).await;
     let listing = session.list_tools().await.unwrap();

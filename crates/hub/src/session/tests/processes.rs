@@ -1,4 +1,4 @@
-//! No process remains, no matter which one ends first.
+//! No process remains, regardless of which one ends first.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -14,7 +14,7 @@ fn mark(test: u32) -> String {
     format!("86{}.{test}", std::process::id())
 }
 
-/// Ends the processes that a failed test leaves behind.
+/// Kills the processes that remain after a failed test.
 struct Cleanup<'a>(&'a str);
 
 impl Drop for Cleanup<'_> {
@@ -26,7 +26,7 @@ impl Drop for Cleanup<'_> {
 }
 
 /// A server with a child process; both ignore SIGTERM.
-fn stubborn(mark: &str) -> Transport {
+fn ignoring_sigterm(mark: &str) -> Transport {
     shell_server(&format!("trap '' TERM; sleep {mark} <&- >&- 2>&- &"), DONE)
 }
 
@@ -34,7 +34,7 @@ fn stubborn(mark: &str) -> Transport {
 async fn closing_ends_a_server_and_its_children() {
     let mark = mark(1);
     let _cleanup = Cleanup(&mark);
-    let session = connect(&stubborn(&mark)).await;
+    let session = connect(&ignoring_sigterm(&mark)).await;
     call(&session, "one", json!({})).await;
     // A shell that was just forked is not `sleep` yet.
     wait_until("the child", || processes_with(&format!("sleep\0{mark}")).len() == 1).await;
@@ -46,7 +46,7 @@ async fn closing_ends_a_server_and_its_children() {
 async fn dropping_a_session_ends_its_server() {
     let mark = mark(2);
     let _cleanup = Cleanup(&mark);
-    let session = connect(&stubborn(&mark)).await;
+    let session = connect(&ignoring_sigterm(&mark)).await;
     drop(session);
     wait_until("the end of the server and its child", || processes_with(&mark).is_empty()).await;
 }
@@ -55,7 +55,7 @@ async fn dropping_a_session_ends_its_server() {
 async fn a_server_that_ignores_everything_is_killed() {
     let mark = mark(3);
     let _cleanup = Cleanup(&mark);
-    // It neither reads its input again nor reacts to SIGTERM.
+    // The server stops reading its input and ignores SIGTERM.
     let first = format!("trap '' TERM INT HUP; # {mark}");
     let session = connect(&shell_server(&first, "while :; do sleep 1000; done")).await;
     assert_eq!(processes_with(&mark).len(), 1);
@@ -69,10 +69,10 @@ async fn a_failed_connection_leaves_no_process() {
     let mark = mark(4);
     let _cleanup = Cleanup(&mark);
     let connector = Connector { timeout: Duration::from_millis(500), ..Connector::default() };
-    let silent = shell(&format!("echo 'waiting for godot' >&2; while read -r line; do :; done; # {mark}"));
+    let silent = shell(&format!("echo 'waiting for input' >&2; while read -r line; do :; done; # {mark}"));
     let failure = connector.connect_error(&silent).await;
     assert!(matches!(failure.error, ConnectError::TimedOut { .. }), "{failure:?}");
-    assert_eq!(failure.stderr, ["waiting for godot"]);
+    assert_eq!(failure.stderr, ["waiting for input"]);
     assert_eq!(processes_with(&mark), Vec::<i32>::new());
 }
 
@@ -103,15 +103,15 @@ fn run_helper(test: &str, mark: &str) -> tokio::process::Child {
 async fn servers_end_when_their_client_is_killed() {
     let mark = mark(6);
     let _cleanup = Cleanup(&mark);
-    let mut holder = run_helper("hold_a_session", &mark);
+    let mut client = run_helper("hold_a_session", &mark);
     // The server, with the mark in its script, and its child.
     wait_until("a session in the other process", || processes_with(&mark).len() == 2).await;
-    holder.start_kill().unwrap();
-    holder.wait().await.unwrap();
+    client.start_kill().unwrap();
+    client.wait().await.unwrap();
     wait_until("the end of the server and its child", || processes_with(&mark).is_empty()).await;
 }
 
-/// Not a test: the process that is killed in the test above.
+/// Does nothing unless the test above runs it in a separate process.
 #[tokio::test]
 async fn hold_a_session() {
     let Ok(mark) = std::env::var("TOOLWIRE_TEST_HOLD") else { return };
@@ -123,7 +123,7 @@ async fn hold_a_session() {
 
 #[tokio::test]
 async fn a_server_ends_when_its_client_is_killed_during_the_start() {
-    // The first thing that the server does is to kill its client.
+    // The server kills its client before anything else.
     for attempt in 0..5 {
         let mark = mark(70 + attempt);
         let _cleanup = Cleanup(&mark);
@@ -133,7 +133,7 @@ async fn a_server_ends_when_its_client_is_killed_during_the_start() {
     }
 }
 
-/// Not a test: the process that is killed in the test above.
+/// Does nothing unless the test above runs it in a separate process.
 #[tokio::test]
 async fn start_a_server_that_kills_its_client() {
     let Ok(mark) = std::env::var("TOOLWIRE_TEST_HOLD") else { return };
@@ -145,7 +145,9 @@ async fn start_a_server_that_kills_its_client() {
 async fn a_server_that_leaves_its_process_group_is_ended() {
     let mark = mark(8);
     let _cleanup = Cleanup(&mark);
-    let Transport::Stdio { args, env, cwd, .. } = stubborn(&mark) else { unreachable!("it is a process") };
+    let Transport::Stdio { args, env, cwd, .. } = ignoring_sigterm(&mark) else {
+        unreachable!("not a process")
+    };
     let args = ["sh".to_owned()].into_iter().chain(args).collect();
     let server = Transport::Stdio { command: "setsid".into(), args, env, cwd };
     let session = connect(&server).await;

@@ -1,4 +1,4 @@
-//! Servers to connect to, and what remains of their processes.
+//! Servers for the tests, and checks for remaining processes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,8 +25,8 @@ pub(super) fn time() -> Transport {
     launched(InstalledServers::find().time())
 }
 
-fn launched(launch: ServerCommand) -> Transport {
-    Transport::Stdio { command: launch.command, args: launch.args, env: Vec::new(), cwd: None }
+fn launched(command: ServerCommand) -> Transport {
+    Transport::Stdio { command: command.command, args: command.args, env: Vec::new(), cwd: None }
 }
 
 pub(super) fn stdio(command: &str, args: &[&str]) -> Transport {
@@ -39,8 +39,8 @@ pub(super) fn shell(script: &str) -> Transport {
     stdio("/bin/sh", &["-c", script])
 }
 
-/// A legacy server written in shell. `first` runs at the start, and `call` for each `tools/call`, with `$id`
-/// set.
+/// A legacy server written in shell. The command `first` runs at the start, and `call` for each `tools/call`,
+/// with `$id` set.
 pub(super) fn shell_server(first: &str, call: &str) -> Transport {
     shell(&shell_script(first, call))
 }
@@ -103,7 +103,7 @@ impl Connector {
         Ok((Session::connect(transport, context).await?, receiver))
     }
 
-    /// Returns why connecting fails.
+    /// Returns the error of a connection that must fail.
     pub(super) async fn connect_error(self, transport: &Transport) -> ConnectFailure {
         self.connect(transport).await.err().unwrap()
     }
@@ -132,13 +132,13 @@ pub(super) async fn call(session: &Session, tool: &str, arguments: Value) -> Val
     session.call(tool, object(arguments), options()).await.unwrap()
 }
 
-/// The processes whose command line contains `mark`, without zombies.
+/// Returns the processes whose command line contains `mark`, without zombies.
 pub(super) fn processes_with(mark: &str) -> Vec<i32> {
-    let own = std::process::id();
+    let own_id = std::process::id();
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     entries
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .filter(|&id: &i32| id != own as i32)
+        .filter(|&id: &i32| id != own_id as i32)
         .filter(|id| {
             let line = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
             line.windows(mark.len()).any(|window| window == mark.as_bytes())
@@ -146,12 +146,12 @@ pub(super) fn processes_with(mark: &str) -> Vec<i32> {
         .collect()
 }
 
-/// Polls until `condition` is true, because the end of a foreign process is not reported.
-pub(super) async fn wait_until(what: &str, condition: impl Fn() -> bool) {
-    let waited = async {
+/// Polls until `condition` is true, because the end of a process that is not a child cannot be awaited.
+pub(super) async fn wait_until(goal: &str, condition: impl Fn() -> bool) {
+    let polling = async {
         while !condition() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    assert!(tokio::time::timeout(TEST_TIMEOUT, waited).await.is_ok(), "timed out waiting for {what}");
+    assert!(tokio::time::timeout(TEST_TIMEOUT, polling).await.is_ok(), "timed out waiting for {goal}");
 }
