@@ -40,7 +40,7 @@ fn main() {
     let mut run = Run::new(AgentSettings::default());
     run.set_tools(tools.clone(), ModelLimits::default());
     run.say("Which tabs are open in my browser?");
-    let Step::AskModel(request) = run.step() else { unreachable!("the first step is a request") };
+    let Step::AskModel(request) = run.step() else { unreachable!("not a request") };
     println!("{} tokens of definitions, {} in the first request", tokens(&tools), tokens(&request.tools));
     divan::main();
 }
@@ -56,7 +56,7 @@ fn search(bencher: Bencher) {
     });
 }
 
-/// Done once for each list of tools.
+/// Building the index, which happens once for each list of tools.
 #[divan::bench(sample_count = 10, sample_size = 1)]
 fn index_1500_tools(bencher: Bencher) {
     let tools = corpus::tools(1_500).unwrap_or_else(corpus::plain_tools);

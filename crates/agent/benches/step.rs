@@ -20,7 +20,7 @@ use toolwire_contract::{
 };
 use toolwire_store::{Sqlite, SqliteOptions};
 
-/// Steps for one user message.
+/// The number of steps for one user message.
 const STEPS: usize = 20;
 
 fn main() {
@@ -41,8 +41,9 @@ impl Model for CallingModel {
 }
 
 fn respond(request: &ModelRequest) -> ModelResponse {
-    let since = request.messages.iter().rev().take_while(|message| !is_question(message)).count();
-    let (message, stop) = if since / 2 + 1 < STEPS {
+    let messages_since_question =
+        request.messages.iter().rev().take_while(|message| !is_question(message)).count();
+    let (message, stop) = if messages_since_question / 2 + 1 < STEPS {
         let call =
             ToolCall::new("get_tides", json!({"place": "Bergen", "days": 3}).as_object().unwrap().clone());
         (
@@ -97,7 +98,7 @@ fn deciding(bencher: Bencher) {
     });
 }
 
-/// With the driver, its events and a toolbox.
+/// The state machine with the driver, its events and a toolbox.
 #[divan::bench(sample_count = 200, sample_size = 1)]
 fn driving(bencher: Bencher) {
     let runtime = Runtime::new().unwrap();
@@ -121,7 +122,7 @@ fn driving_after_1000_messages(bencher: Bencher) {
     );
 }
 
-/// With a store on disk: two messages per step, each acknowledged before the next step.
+/// Like `driving`, with a store on disk: two messages per step, each acknowledged before the next step.
 #[divan::bench(sample_count = 100, sample_size = 1)]
 fn driving_and_storing(bencher: Bencher) {
     let (_folder, runtime, store) = store();

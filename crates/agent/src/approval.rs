@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     fn tool(annotations: Value) -> Tool {
-        serde_json::from_value(json!({"name": "f", "annotations": annotations})).expect("the case is a tool")
+        serde_json::from_value(json!({"name": "f", "annotations": annotations})).expect("a valid tool")
     }
 
     fn name(verdict: &Verdict) -> &'static str {
@@ -203,13 +203,13 @@ mod tests {
     /// Checks the verdict of a policy, given as JSON, about a tool `f` with these annotations.
     #[track_caller]
     fn check(policy: Value, annotations: Value, expected: &str) {
-        let policy: ApprovalPolicy = serde_json::from_value(policy).expect("the case is a policy");
+        let policy: ApprovalPolicy = serde_json::from_value(policy).expect("a valid policy");
         let verdict = policy.verdict("f", Some(&tool(annotations)));
         assert_eq!(name(&verdict), expected, "{verdict:?}");
     }
 
     #[test]
-    fn annotations_decide_about_a_tool_in_no_list() {
+    fn annotations_decide_about_tools_that_no_list_contains() {
         check(json!({}), json!({"readOnlyHint": true}), "allow");
         check(json!({}), json!({"readOnlyHint": true, "destructiveHint": true}), "allow");
         check(json!({}), json!({"destructiveHint": false}), "allow");

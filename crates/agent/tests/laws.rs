@@ -13,11 +13,11 @@ use toolwire_contract::{
 };
 use toolwire_testkit::check_messages;
 
-/// An event of a run. It may not be one that the run expects.
+/// An event of a run. The run may not expect it.
 #[derive(Clone, Debug)]
 enum Event {
     Say(bool),
-    /// The tools called, whether pairs of calls share an id, and whether the last call is unusable.
+    /// A response with these calls. Pairs of calls may share an id, and the last call may be unusable.
     Response {
         text: u8,
         calls: Vec<u8>,
@@ -27,12 +27,12 @@ enum Event {
     },
     Wrote(bool),
     Decide(u8, u8),
-    /// The results of this many of the calls in progress, possibly in reverse order.
+    /// Returns the results of this many calls in progress, possibly in reverse order.
     Return(u8, bool),
     ReturnAgain,
     Cancel,
     Fail,
-    ThroughJson,
+    JsonRoundTrip,
     /// The process ends, and another one continues from the stored messages.
     Restart,
     Step,
@@ -56,7 +56,7 @@ fn event() -> impl Strategy<Value = Event> {
         1 => Just(Event::ReturnAgain),
         1 => Just(Event::Cancel),
         1 => Just(Event::Fail),
-        1 => Just(Event::ThroughJson),
+        1 => Just(Event::JsonRoundTrip),
         1 => Just(Event::Restart),
         4 => Just(Event::Step),
     ]
@@ -79,14 +79,14 @@ impl Simulation {
             description: Some(format!("does {name}")),
             ..Tool::new(name, json!({"type": "object"}))
         };
-        let named = [
+        let named_tools = [
             tool("read", json!({"readOnlyHint": true})),
             tool("delete", json!({"destructiveHint": true})),
             tool("denied", json!({"readOnlyHint": true})),
             tool("set", json!({"idempotentHint": true, "destructiveHint": false})),
         ];
         let others = (0..60).map(|number| tool(&format!("other_{number}"), json!({"readOnlyHint": true})));
-        let tools: Arc<[Tool]> = named.into_iter().chain(others.filter(|_| many_tools)).collect();
+        let tools: Arc<[Tool]> = named_tools.into_iter().chain(others.filter(|_| many_tools)).collect();
         let limits = ModelLimits { context_tokens: context, tools: Some(12) };
         let mut settings = AgentSettings::default();
         settings.max_steps = 6;
@@ -147,12 +147,12 @@ impl Simulation {
                     .collect();
                 let pending: Vec<String> = self.run.pending_calls().into_iter().map(|call| call.id).collect();
                 let others = calls.into_iter().filter(|id| !self.is_in_progress(id) || pending.contains(id));
-                let results = others.map(|id| (id, ToolResult::text("once more"))).collect::<Vec<_>>();
+                let results = others.map(|id| (id, ToolResult::text("again"))).collect::<Vec<_>>();
                 self.run.tools_returned(results);
             }
             Event::Cancel => self.run.cancel(),
             Event::Fail => self.run.fail(ModelError::Broken { model: "m".into(), problem: "cut".into() }),
-            Event::ThroughJson => {
+            Event::JsonRoundTrip => {
                 self.save();
                 self.run = Run::from_json(&self.run.to_json()).unwrap();
                 self.run.set_tools(self.tools.clone(), self.limits);
@@ -179,7 +179,7 @@ impl Simulation {
     fn response(&mut self, event: &Event) -> ModelResponse {
         let Event::Response { text, calls, same_ids, unusable, stop } = event else { unreachable!() };
         self.responses += 1;
-        let names = ["read", "delete", "denied", "set", "search_tools", "unheard_of"];
+        let names = ["read", "delete", "denied", "set", "search_tools", "unknown"];
         let text = match text {
             0 => vec![],
             1 => vec![Block::Content(Content::text("  "))],
@@ -281,14 +281,14 @@ proptest! {
     }
 
     #[test]
-    fn a_run_that_was_read_from_json_round_trips(events in prop::collection::vec(event(), 1..20)) {
+    fn runs_round_trip_through_json(events in prop::collection::vec(event(), 1..20)) {
         let mut simulation = Simulation::new(false, None);
         simulation.run.say("Hello!");
         for event in &events {
             simulation.apply(event);
         }
         let text = simulation.run.to_json();
-        let once = Run::from_json(&text).unwrap();
-        prop_assert_eq!(&Run::from_json(&once.to_json()).unwrap(), &once);
+        let parsed = Run::from_json(&text).unwrap();
+        prop_assert_eq!(&Run::from_json(&parsed.to_json()).unwrap(), &parsed);
     }
 }

@@ -15,7 +15,7 @@ use toolwire_agent::{AgentSettings, Run, Step, ToolIndex, estimate_tokens};
 use toolwire_contract::{ModelLimits, Tool};
 
 #[test]
-fn questions_find_their_tools() {
+fn searches_find_the_tool_for_a_question() {
     let Some(tools) = corpus::tools(1_500) else {
         println!("skipped: there are no captured tools");
         return;
@@ -48,7 +48,7 @@ fn the_first_request_has_less_than_a_twentieth_of_the_definitions() {
     let mut run = Run::new(AgentSettings::default());
     run.set_tools(tools, ModelLimits { context_tokens: None, tools: Some(128) });
     run.say("Which tabs are open in my browser?");
-    let Step::AskModel(request) = run.step() else { panic!("the first step is a request") };
+    let Step::AskModel(request) = run.step() else { panic!("not a request") };
     let sent: u64 = request.tools.iter().map(|tool| estimate_tokens(&json!(tool).to_string())).sum();
     println!("{all} tokens of definitions, {sent} in the first request");
     assert!(sent * 20 <= all, "{sent} of {all}");

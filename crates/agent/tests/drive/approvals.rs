@@ -39,9 +39,9 @@ async fn check(decisions: Vec<Decision>, expected: [&str; 3], expected_reviewed:
 #[tokio::test]
 async fn the_approver_decides_about_each_call() {
     let denied = "`delete` was not run: the user denied it: that is my thesis";
-    let no = Decision::No { because: Some("that is my thesis".into()) };
-    check(vec![Decision::Once, no.clone()], ["deleted", denied, "{}"], &["1", "2"]).await;
-    check(vec![no, Decision::Once], [denied, "deleted", "{}"], &["1", "2"]).await;
+    let denial = Decision::No { because: Some("that is my thesis".into()) };
+    check(vec![Decision::Once, denial.clone()], ["deleted", denied, "{}"], &["1", "2"]).await;
+    check(vec![denial, Decision::Once], [denied, "deleted", "{}"], &["1", "2"]).await;
 }
 
 #[tokio::test]
@@ -62,9 +62,9 @@ async fn without_an_approver_a_call_that_needs_approval_does_not_run() {
 }
 
 /// Never decides.
-struct SilentApprover;
+struct IdleApprover;
 
-impl Approver for SilentApprover {
+impl Approver for IdleApprover {
     fn review<'a>(&'a self, _: &'a PendingCall) -> BoxFuture<'a, Decision> {
         Box::pin(std::future::pending())
     }
@@ -73,8 +73,7 @@ impl Approver for SilentApprover {
 #[tokio::test(start_paused = true)]
 async fn a_call_that_is_not_approved_in_time_does_not_run() {
     let model = model([two_deletions(), ScriptedTurn::text("Done.")]);
-    let builder =
-        builder(&model).approver(Arc::new(SilentApprover)).approval_timeout(Duration::from_secs(60));
+    let builder = builder(&model).approver(Arc::new(IdleApprover)).approval_timeout(Duration::from_secs(60));
     let finished = builder.build().unwrap().run("Clean up").await;
     let results = results(&finished.run.messages()[2]);
     assert!(results[0].1.contains("and it was not approved in time"), "{}", results[0].1);

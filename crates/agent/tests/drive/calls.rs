@@ -17,7 +17,7 @@ async fn the_calls_of_one_response_run_in_parallel_and_their_results_are_in_orde
     // Each call waits for the other, and the second finishes first.
     let (barrier, second) = (Arc::new(Barrier::new(2)), Arc::new(Semaphore::new(0)));
     let read_only = json!({"readOnlyHint": true});
-    let meet = |is_second: bool| {
+    let wait_for_other = |is_second: bool| {
         let (barrier, second) = (barrier.clone(), second.clone());
         move |_| {
             let (barrier, second) = (barrier.clone(), second.clone());
@@ -33,8 +33,8 @@ async fn the_calls_of_one_response_run_in_parallel_and_their_results_are_in_orde
         }
     };
     let tools = Functions::new()
-        .with(tool("one", read_only.clone()), meet(false))
-        .with(tool("two", read_only), meet(true));
+        .with(tool("one", read_only.clone()), wait_for_other(false))
+        .with(tool("two", read_only), wait_for_other(true));
     let model = model([
         ScriptedTurn::calls([("a", "one", json!({})), ("b", "two", json!({}))]),
         ScriptedTurn::text("Done."),
@@ -60,7 +60,7 @@ async fn the_calls_of_one_response_run_in_parallel_and_their_results_are_in_orde
 #[tokio::test]
 async fn the_number_of_parallel_calls_is_limited() {
     let (running, maximum) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-    let counted = {
+    let count_running = {
         let (running, maximum) = (running.clone(), maximum.clone());
         move |_| {
             let (running, maximum) = (running.clone(), maximum.clone());
@@ -72,7 +72,7 @@ async fn the_number_of_parallel_calls_is_limited() {
             }
         }
     };
-    let tools = Functions::new().with(tool("count", json!({"readOnlyHint": true})), counted);
+    let tools = Functions::new().with(tool("count", json!({"readOnlyHint": true})), count_running);
     let ids: Vec<String> = (0..20).map(|number| number.to_string()).collect();
     let model = model([
         ScriptedTurn::calls(ids.iter().map(|id| (id.as_str(), "count", json!({})))),
@@ -90,7 +90,7 @@ async fn every_kind_of_failed_call_has_an_error_result() {
         ("1", "fail", json!({})),
         ("2", "panic", json!({})),
         ("3", "hang", json!({})),
-        ("4", "unheard_of", json!({})),
+        ("4", "unknown", json!({})),
         ("5", "read", json!({"a": 1})),
         ("6", "read", json!({})),
     ]);
@@ -116,7 +116,7 @@ async fn every_kind_of_failed_call_has_an_error_result() {
             "`panic` crashed: index out of bounds. It is unknown whether the call took effect",
             "server `in-process` did not respond to `hang` within 5s. The tool may still be running: check whether it took \
              effect before calling it again",
-            "no server offers a tool named `unheard_of`. Use one of the listed tools",
+            "no server offers a tool named `unknown`. Use one of the listed tools",
             r#"{"a":1}"#,
             "the arguments are incomplete",
         ]
@@ -142,24 +142,24 @@ async fn the_third_failure_of_the_same_call_has_a_note() {
 
 #[tokio::test]
 async fn tools_of_the_same_name_in_two_toolboxes_get_stable_prefixes() {
-    let other = Functions::new()
-        .with(tool("read", json!({"readOnlyHint": true})), |_| async { "from the other" })
+    let web = Functions::new()
+        .with(tool("read", json!({"readOnlyHint": true})), |_| async { "from web" })
         .with(tool("only", json!({"readOnlyHint": true})), |_| async { "only here" });
     let both = CombinedToolbox::new([
         ("files", Arc::new(functions()) as Arc<dyn Toolbox>),
-        ("web", Arc::new(other) as Arc<dyn Toolbox>),
+        ("web", Arc::new(web) as Arc<dyn Toolbox>),
     ]);
     let names: Vec<String> = both.tools().iter().map(|tool| tool.name.clone()).collect();
     assert_eq!(names, ["files_read", "delete", "fail", "panic", "hang", "web_read", "only"]);
     assert!(Arc::ptr_eq(&both.tools(), &both.tools()));
-    for (name, expected) in [("files_read", "{}"), ("web_read", "from the other"), ("only", "only here")] {
+    for (name, expected) in [("files_read", "{}"), ("web_read", "from web"), ("only", "only here")] {
         let result = both.call(name, &json!({}), CallOptions::default()).await.unwrap();
         assert_eq!(json!(result)["content"][0]["text"], expected);
     }
     let model = model([ScriptedTurn::calls([("1", "web_read", json!({}))]), ScriptedTurn::text("Done.")]);
     let agent = Agent::builder().model(model).tools(Arc::new(both)).build().unwrap();
     let finished = agent.run("Go").await;
-    assert_eq!(results(&finished.run.messages()[2])[0].1, "from the other");
+    assert_eq!(results(&finished.run.messages()[2])[0].1, "from web");
 }
 
 #[tokio::test]

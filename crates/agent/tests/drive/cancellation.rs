@@ -28,14 +28,14 @@ async fn a_run_cancelled_after_any_event_is_consistent_and_can_continue() {
         let approver = Arc::new(|_: &PendingCall| Decision::Once);
         let agent = builder(&model).conversations(store.clone()).approver(approver).build().unwrap();
         let mut running = agent.stream("Go");
-        let mut seen = 0;
+        let mut event_count = 0;
         let finished = loop {
-            if seen == after {
+            if event_count == after {
                 running.cancellation_token().cancel();
             }
             match next(&mut running).await.unwrap() {
                 AgentEvent::Done(finished) => break finished,
-                _ => seen += 1,
+                _ => event_count += 1,
             }
         };
         let messages = finished.run.messages();
@@ -53,10 +53,10 @@ async fn a_run_cancelled_after_any_event_is_consistent_and_can_continue() {
             let mut run = agent.load(conversation).await.unwrap();
             assert!(run.is_done() || run.messages() == messages);
             run.say("And now?");
-            let again = agent.drive(run).finish().await;
-            assert_eq!(again.outcome.ending, Ending::Finished, "after {after}");
+            let continued = agent.drive(run).finish().await;
+            assert_eq!(continued.outcome.ending, Ending::Finished, "after {after}");
         }
-        if seen < after {
+        if event_count < after {
             break;
         }
     }
@@ -65,7 +65,7 @@ async fn a_run_cancelled_after_any_event_is_consistent_and_can_continue() {
 }
 
 #[tokio::test]
-async fn an_incomplete_response_stays_as_an_interrupted_message() {
+async fn an_incomplete_response_becomes_an_interrupted_message() {
     let hanging = ScriptedTurn {
         events: vec![ModelEvent::Text("The answer ".into()), ModelEvent::Text("is".into())],
         end: None,
@@ -84,7 +84,7 @@ async fn an_incomplete_response_stays_as_an_interrupted_message() {
 }
 
 #[tokio::test]
-async fn the_result_of_a_cancelled_call_says_so() {
+async fn the_result_of_a_cancelled_call_reports_the_cancellation() {
     let model = model([ScriptedTurn::calls([("1", "hang", json!({})), ("2", "read", json!({}))])]);
     let agent = builder(&model).build().unwrap();
     let mut running = agent.stream("Go");

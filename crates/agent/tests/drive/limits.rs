@@ -48,8 +48,8 @@ async fn after_an_empty_response_the_request_is_repeated() {
     let finished = builder(&repeated).build().unwrap().run("Go").await;
     assert_eq!(finished.run.messages(), [Message::user("Go"), Message::assistant("Hello.")]);
     assert_eq!(finished.outcome.usage.input_tokens, 20);
-    let silent = model([empty(), empty(), empty(), ScriptedTurn::text("Too late.")]);
-    let finished = builder(&silent).build().unwrap().run("Go").await;
+    let always_empty = model([empty(), empty(), empty(), ScriptedTurn::text("Too late.")]);
+    let finished = builder(&always_empty).build().unwrap().run("Go").await;
     assert_eq!(finished.outcome.ending, Ending::Stopped(RunLimit::EmptyResponses));
     assert_eq!(finished.run.messages(), [Message::user("Go")]);
 }

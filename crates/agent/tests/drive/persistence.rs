@@ -41,12 +41,12 @@ async fn every_message_is_stored_with_its_model_and_usage() {
 async fn a_conversation_that_was_interrupted_during_its_calls_is_resumed() {
     let (_folder, store) = store().await;
     let id = store.begin(NewConversation::default()).await.unwrap().id;
-    let done = Block::Result { id: "1".into(), result: ToolResult::text("read before") };
+    let result = Block::Result { id: "1".into(), result: ToolResult::text("read before") };
     let messages = [
         Message::user("Go"),
-        // The outcome of the first is unknown, the second has a result, and the third is repeatable.
+        // The outcome of the first call is unknown, the second has a result, and the third is repeatable.
         calls(&["delete", "read", "read"]),
-        Message::new(Role::User, vec![done]),
+        Message::new(Role::User, vec![result]),
     ];
     store.append(&id, messages.map(Into::into).to_vec(), None).await.unwrap();
     let model = model([ScriptedTurn::text("Done.")]);
@@ -58,9 +58,9 @@ async fn a_conversation_that_was_interrupted_during_its_calls_is_resumed() {
     let results = results(&model.requests()[0].messages[2]);
     assert!(results[0].1.contains("it is unknown whether it took effect"), "{}", results[0].1);
     assert_eq!([&*results[1].1, &*results[2].1], ["read before", "{}"]);
-    let again = agent.load(&id).await.unwrap();
-    assert_eq!(again.messages(), finished.run.messages());
-    assert!(again.is_done());
+    let reloaded = agent.load(&id).await.unwrap();
+    assert_eq!(reloaded.messages(), finished.run.messages());
+    assert!(reloaded.is_done());
 }
 
 #[tokio::test]

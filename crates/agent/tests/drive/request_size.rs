@@ -24,11 +24,11 @@ fn offered(request: &ModelRequest) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_model_with_many_tools_searches_and_gets_the_tools_found() {
+async fn a_model_with_many_tools_gets_those_that_it_searches_for() {
     let model = Arc::new(
         ScriptedModel::new([
             ScriptedTurn::calls([("1", "search_tools", json!({"query": "write an email"}))]),
-            // It calls a tool that was not in the request.
+            // The second call is of a tool that was not in the request.
             ScriptedTurn::calls([("2", "send_mail", json!({})), ("3", "paint_picture", json!({}))]),
             ScriptedTurn::calls([("4", "search_tools", json!({}))]),
             ScriptedTurn::text("Done."),
@@ -126,11 +126,11 @@ async fn a_long_conversation_is_rarely_reduced_and_its_history_stays_complete() 
             ScriptedTurn::text("I have read it."),
         ]
     });
-    let without_usage = steps.map(|mut scripted| {
-        if let Some(Ok(response)) = &mut scripted.end {
+    let without_usage = steps.map(|mut turn| {
+        if let Some(Ok(response)) = &mut turn.end {
             response.usage = None;
         }
-        scripted
+        turn
     });
     let model = Arc::new(
         ScriptedModel::new(without_usage)
@@ -146,12 +146,16 @@ async fn a_long_conversation_is_rarely_reduced_and_its_history_stays_complete() 
         run = agent.drive(run).finish().await.run;
         assert!(run.context().used <= 4_000 * 8 / 10, "{:?}", run.context());
     }
-    // The history is complete.
     assert_eq!(run.messages().len(), 240);
     let requests = model.requests();
-    let breaks = requests.windows(2).filter(|pair| !pair[1].messages.starts_with(&pair[0].messages)).count();
-    assert!(breaks > 0, "the conversation was never reduced");
-    assert!(breaks * 5 < requests.len(), "{breaks} of {} requests have a new prefix", requests.len());
+    let prefix_changes =
+        requests.windows(2).filter(|pair| !pair[1].messages.starts_with(&pair[0].messages)).count();
+    assert!(prefix_changes > 0, "the conversation was never reduced");
+    assert!(
+        prefix_changes * 5 < requests.len(),
+        "{prefix_changes} of {} requests have a new prefix",
+        requests.len()
+    );
     let last = requests.last().unwrap();
     let text = json!(last.messages).to_string();
     assert!(text.contains("Earlier parts of this conversation are omitted"), "{text}");
@@ -168,11 +172,11 @@ async fn a_conversation_of_stopped_steps_is_reduced_too() {
         async move { long }
     });
     let steps = (0..40).map(|number| {
-        let mut scripted = ScriptedTurn::calls([(format!("c{number}").as_str(), "read", json!({}))]);
-        if let Some(Ok(response)) = &mut scripted.end {
+        let mut turn = ScriptedTurn::calls([(format!("c{number}").as_str(), "read", json!({}))]);
+        if let Some(Ok(response)) = &mut turn.end {
             response.usage = None;
         }
-        scripted
+        turn
     });
     let model = Arc::new(
         ScriptedModel::new(steps).with_limits(ModelLimits { context_tokens: Some(2_000), tools: None }),

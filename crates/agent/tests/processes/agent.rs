@@ -24,7 +24,7 @@ pub(crate) const WORK: &str = "--work";
 pub(crate) const PAUSE: &str = "--pause";
 /// Continues the run of a file, and prints its messages: `--continue RUN EFFECTS`.
 pub(crate) const CONTINUE: &str = "--continue";
-/// Does both in one process: `--uninterrupted RUN EFFECTS`.
+/// Does the work of `--pause` and `--continue` in one process: `--uninterrupted RUN EFFECTS`.
 pub(crate) const UNINTERRUPTED: &str = "--uninterrupted";
 
 /// Runs the agent if the arguments are one of these commands.
@@ -81,7 +81,7 @@ async fn finish(agent: &Agent, run: Run) {
     println!("{}", json!(finished.outcome));
 }
 
-/// The model makes two calls that need approval, then gives its final response.
+/// Creates an agent whose model makes two calls that need approval, then gives its final response.
 fn two_work_calls(effects: &str) -> AgentBuilder {
     let model = ScriptedModel::from_fn(|request| match request.messages.len() {
         1 => ScriptedTurn::calls([
@@ -93,7 +93,7 @@ fn two_work_calls(effects: &str) -> AgentBuilder {
     Agent::builder().model(Arc::new(model)).tools(Arc::new(tools(effects)))
 }
 
-/// `work` writes a line to the file `effects`; `look` is read-only and takes a moment.
+/// Creates two tools: `work` writes a line to the file `effects`, and `look` is read-only and takes a moment.
 fn tools(effects: &str) -> Functions {
     let effects = effects.to_owned();
     let schema = json!({"type": "object"});
@@ -166,9 +166,9 @@ async fn print_stored(mut running: RunStream) -> Run {
                 let mut out = std::io::stdout().lock();
                 for (index, message) in added.drain(..).enumerate() {
                     writeln!(out, "{} {}", first + index as u64, digest(&message))
-                        .expect("the test reads this");
+                        .expect("the test reads the output");
                 }
-                out.flush().expect("the test reads this");
+                out.flush().expect("the test reads the output");
             }
             AgentEvent::Done(finished) => {
                 assert_eq!(finished.outcome.ending, Ending::Finished);

@@ -119,9 +119,9 @@ fn has_open_calls(messages: &[Arc<Message>]) -> bool {
 /// Each call of `work` has a unique name, so each line must be unique.
 fn check_effects(effects: &Path) {
     let text = fs::read_to_string(effects).unwrap_or_default();
-    let mut done = BTreeSet::new();
+    let mut seen = BTreeSet::new();
     for line in text.lines() {
-        assert!(done.insert(line), "`{line}` was done twice");
+        assert!(seen.insert(line), "`{line}` took effect twice");
     }
 }
 
@@ -147,7 +147,7 @@ impl Worker {
     /// Reads one line; `false` at the end of the output.
     fn read_line(&mut self) -> bool {
         let Some(Ok(line)) = self.lines.next() else { return false };
-        let (position, digest) = line.split_once(' ').expect("a line is a position and a digest");
+        let (position, digest) = line.split_once(' ').expect("a position and a digest");
         self.stored.push((position.parse().unwrap(), digest.to_owned()));
         true
     }
@@ -167,7 +167,7 @@ impl Worker {
     }
 }
 
-/// Random numbers (xorshift). The seed is printed.
+/// A random number generator (xorshift). The seed is printed.
 struct Random(u64);
 
 impl Random {

@@ -1,6 +1,11 @@
 //! Captured tools, if available, and questions for them.
 
-#![allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "each test and bench uses a part of it")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::unwrap_used,
+    reason = "each test and benchmark uses a part of it"
+)]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,15 +22,15 @@ pub fn tools(count: usize) -> Option<Arc<[Tool]>> {
         configured.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus"));
     let mut paths: Vec<PathBuf> = fs::read_dir(folder)
         .ok()?
-        .map(|entry| entry.expect("the folder can be read").path())
+        .map(|entry| entry.expect("a readable folder").path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
         .collect();
     paths.sort();
     let interleaved = (0..5).flat_map(|first| paths.iter().skip(first).step_by(5));
     let tools = interleaved.flat_map(|path| {
-        let text = fs::read_to_string(path).expect("the file can be read");
-        let mut captured: Value = serde_json::from_str(&text).expect("the file is JSON");
-        let tools: Vec<Tool> = serde_json::from_value(captured["tools"].take()).expect("`tools` are tools");
+        let text = fs::read_to_string(path).expect("a readable file");
+        let mut captured: Value = serde_json::from_str(&text).expect("valid JSON");
+        let tools: Vec<Tool> = serde_json::from_value(captured["tools"].take()).expect("a list of tools");
         tools
     });
     Some(tools.take(count).collect())
@@ -42,15 +47,15 @@ pub fn plain_tools() -> Arc<[Tool]> {
 pub type Questions = Vec<(&'static str, Vec<&'static str>)>;
 
 pub fn questions() -> Questions {
-    read(include_str!("../questions.tsv"))
+    parse(include_str!("../questions.tsv"))
 }
 
 /// Returns fifty more questions, written after the search was tuned.
 pub fn later_questions() -> Questions {
-    read(include_str!("../later_questions.tsv"))
+    parse(include_str!("../later_questions.tsv"))
 }
 
-fn read(text: &'static str) -> Questions {
+fn parse(text: &'static str) -> Questions {
     text.lines()
         .map(|line| {
             let (question, tools) = line.split_once('\t').expect("a question and its tools");
