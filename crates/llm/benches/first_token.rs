@@ -2,8 +2,8 @@
 //!
 //! The same stream is read by a bare `reqwest` client (until the first event with text arrives, without
 //! parsing) and through an endpoint (until the first `ModelEvent::Text`), in turns, with 50 tools in the
-//! request. The server responses at once, so what differs is what the endpoint does: writing the request,
-//! framing, parsing, reading.
+//! request. The server responds at once, so the difference is the work of the endpoint: writing the request,
+//! framing, parsing and reading.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -74,8 +74,7 @@ async fn time_endpoint(endpoint: &Endpoint, request: ModelRequest) -> Result<Dur
     first.ok_or_else(|| "no text was received".into())
 }
 
-/// Returns the CPU time of this process, if the system reports it. Other load on the machine does not change
-/// it.
+/// Returns the CPU time of this process, if the system reports it. It does not depend on other load.
 fn cpu_time() -> Option<Duration> {
     let mut nanoseconds = 0;
     for task in std::fs::read_dir("/proc/self/task").ok()? {
@@ -109,16 +108,16 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (mut bare_cpu_times, mut cpu_times) = (Vec::new(), Vec::new());
     for round in 0..ROUNDS + 20 {
         let start = cpu_time();
-        let one = time_bare_client(&client, &url, &body).await?;
-        let between = cpu_time();
-        let other = time_endpoint(&endpoint, request.clone()).await?;
-        let ended = cpu_time();
+        let bare = time_bare_client(&client, &url, &body).await?;
+        let middle = cpu_time();
+        let through_endpoint = time_endpoint(&endpoint, request.clone()).await?;
+        let end = cpu_time();
         if round >= 20 {
-            bare_times.push(one);
-            times.push(other);
-            if let (Some(start), Some(between), Some(ended)) = (start, between, ended) {
-                bare_cpu_times.push(between.saturating_sub(start));
-                cpu_times.push(ended.saturating_sub(between));
+            bare_times.push(bare);
+            times.push(through_endpoint);
+            if let (Some(start), Some(middle), Some(end)) = (start, middle, end) {
+                bare_cpu_times.push(middle.saturating_sub(start));
+                cpu_times.push(end.saturating_sub(middle));
             }
         }
     }
@@ -128,18 +127,19 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("{:>6} {:>12} {:>12} {:>12}", "", "bare reqwest", "endpoint", "added");
     let mut median_added = Duration::ZERO;
     for (label, fraction) in [("p10", 0.1), ("p50", 0.5), ("p90", 0.9)] {
-        let (one, other) = (percentile(bare_times.clone(), fraction), percentile(times.clone(), fraction));
-        let added = other.saturating_sub(one);
+        let (bare, through_endpoint) =
+            (percentile(bare_times.clone(), fraction), percentile(times.clone(), fraction));
+        let added = through_endpoint.saturating_sub(bare);
         if fraction == 0.5 {
             median_added = added;
         }
-        println!("{label:>6} {one:>12.1?} {other:>12.1?} {added:>12.1?}");
+        println!("{label:>6} {bare:>12.1?} {through_endpoint:>12.1?} {added:>12.1?}");
     }
     if !cpu_times.is_empty() {
-        let (one, other) = (percentile(bare_cpu_times, 0.5), percentile(cpu_times, 0.5));
-        let added = other.saturating_sub(one);
+        let (bare, through_endpoint) = (percentile(bare_cpu_times, 0.5), percentile(cpu_times, 0.5));
+        let added = through_endpoint.saturating_sub(bare);
         println!("CPU time of the complete response, server and client, p50:");
-        println!("{:>6} {one:>12.1?} {other:>12.1?} {added:>12.1?}", "");
+        println!("{:>6} {bare:>12.1?} {through_endpoint:>12.1?} {added:>12.1?}", "");
     }
     let mut write_times = Vec::new();
     for _ in 0..ROUNDS {

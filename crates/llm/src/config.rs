@@ -192,8 +192,8 @@ mod tests {
             "parallelCalls": false, "reasoning": true, "encryptedReasoning": false, "streamUsage": true,
             "request": {"reasoning_effort": "low", "seed": 7}
         }}"#;
-        let read =
-            EndpointConfigs::read(&serde_json::from_str(text).expect("JSON")).expect("a configuration");
+        let configs =
+            EndpointConfigs::read(&serde_json::from_str(text).expect("valid JSON")).expect("a configuration");
         let expected = EndpointConfig {
             provider: Some("azure".to_owned()),
             model: Some("gpt".to_owned()),
@@ -226,20 +226,20 @@ mod tests {
             stream_usage: Some(true),
             request: json!({"reasoning_effort": "low", "seed": 7}).as_object().cloned().expect("an object"),
         };
-        assert_eq!(read.endpoints, BTreeMap::from([("work".to_owned(), expected)]));
-        assert_eq!(read.unknown_keys, [""; 0]);
+        assert_eq!(configs.endpoints, BTreeMap::from([("work".to_owned(), expected)]));
+        assert_eq!(configs.unknown_keys, [""; 0]);
     }
 
     #[test]
     fn unknown_keys_are_reported_with_their_path() {
         let value = json!({"work": {"modle": "x", "timeouts": {"conect": 1}, "request": {"anything": 1}}});
-        let read = EndpointConfigs::read(&value).expect("a configuration");
-        assert_eq!(read.unknown_keys, ["work.modle", "work.timeouts.conect"]);
+        let configs = EndpointConfigs::read(&value).expect("a configuration");
+        assert_eq!(configs.unknown_keys, ["work.modle", "work.timeouts.conect"]);
     }
 
     #[track_caller]
     fn check_error(value: Value, expected: &str) {
-        let error = EndpointConfigs::read(&value).expect_err("the configuration is invalid");
+        let error = EndpointConfigs::read(&value).expect_err("an invalid configuration");
         assert_eq!(error.to_string(), expected);
     }
 
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cost_follows_from_the_prices() {
+    fn the_cost_is_computed_from_the_prices() {
         let usage =
             Usage { input_tokens: 1_000_000, output_tokens: 500, cached_tokens: 400_000, ..Usage::default() };
         let price = Price { input: 2.5, output: 10.0, cached_input: Some(1.25) };

@@ -94,7 +94,7 @@ mod tests {
 
     #[track_caller]
     fn check_error(text: &str, message: &str, hint: &str) {
-        let error = ModelName::parse(text).expect_err("the name is invalid");
+        let error = ModelName::parse(text).expect_err("an invalid name");
         assert_eq!((error.to_string().as_str(), error.hint().as_str()), (message, hint));
     }
 
@@ -103,7 +103,7 @@ mod tests {
         check_error("antropic/claude-x", "unknown provider `antropic`", "did you mean `anthropic/claude-x`?");
         check_error("openai/", "`openai/` has no model after the provider", "add the model: `openai/…`");
         check_error("  ", "the model name is empty", "write `provider/model`, such as `openai/gpt-5.2`");
-        let error = ModelName::parse("zzz/q").expect_err("no provider has this name");
+        let error = ModelName::parse("zzz/q").expect_err("an unknown provider");
         assert!(error.hint().contains("openai/zzz/q"), "{}", error.hint());
     }
 }

@@ -212,10 +212,10 @@ mod tests {
         let settings = EndpointSettings::new("openai/gpt-x", &config, &lookup).expect("an endpoint");
         let toolset = Toolset::new(&[], Dialect::OpenAi, &Options::default());
         let error = provider_error(&settings, &toolset, Some(status), body);
-        let ModelError::Refused { message: found_message, hint: found_hint, body, .. } = &error else {
+        let ModelError::Refused { message: actual_message, hint: actual_hint, body, .. } = &error else {
             panic!("{error:?}");
         };
-        assert_eq!((found_message.as_str(), found_hint.as_deref()), (message, hint));
+        assert_eq!((actual_message.as_str(), actual_hint.as_deref()), (message, hint));
         assert!(!format!("{error:?} {error} {body}").contains("sk-secret"));
     }
 
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hint_says_what_to_change() {
+    fn the_hint_suggests_a_change() {
         check(
             401,
             json!({"error": {"message": "Incorrect API key provided: sk-secret"}}),

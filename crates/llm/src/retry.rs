@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn delays_double_until_the_retries_are_used_up() {
+    fn delays_double_until_the_last_retry() {
         let failures = [AttemptFailure::Connection, status(503), status(529), status(500)];
         check(POLICY, 1.0, &failures, &[Some(500), Some(1000), Some(2000), None]);
         check(POLICY, 0.0, &failures, &[Some(250), Some(500), Some(1000), None]);
@@ -217,31 +217,31 @@ mod tests {
         for code in [400, 401, 403, 404, 413, 422, 501] {
             check(POLICY, 0.5, &[status(code)], &[None]);
         }
-        let empty =
+        let no_credit =
             AttemptFailure::Status { status: 429, permanent: true, retry_after: None, should_retry: None };
-        check(POLICY, 0.5, &[empty], &[None]);
+        check(POLICY, 0.5, &[no_credit], &[None]);
     }
 
     #[test]
     fn should_retry_overrides_the_status() {
-        let no = AttemptFailure::Status {
+        let not_retryable = AttemptFailure::Status {
             status: 503,
             permanent: false,
             retry_after: None,
             should_retry: Some(false),
         };
-        let yes = AttemptFailure::Status {
+        let retryable = AttemptFailure::Status {
             status: 400,
             permanent: false,
             retry_after: None,
             should_retry: Some(true),
         };
-        check(POLICY, 1.0, &[no], &[None]);
-        check(POLICY, 1.0, &[yes], &[Some(500)]);
+        check(POLICY, 1.0, &[not_retryable], &[None]);
+        check(POLICY, 1.0, &[retryable], &[Some(500)]);
     }
 
     #[test]
-    fn zero_retries_means_none() {
+    fn zero_retries_means_no_retry() {
         check(RetryPolicy { max_retries: 0, ..POLICY }, 1.0, &[AttemptFailure::Connection], &[None]);
     }
 

@@ -9,7 +9,7 @@ fn settings(
     config: serde_json::Value,
     variables: &[(&str, &str)],
 ) -> Result<EndpointSettings, EndpointError> {
-    let config: EndpointConfig = serde_json::from_value(config).expect("the case is a configuration");
+    let config: EndpointConfig = serde_json::from_value(config).expect("a configuration");
     let variables: BTreeMap<&str, &str> = variables.iter().copied().collect();
     EndpointSettings::new(name, &config, &|variable| variables.get(variable).map(|value| (*value).to_owned()))
 }
@@ -17,7 +17,7 @@ fn settings(
 /// Checks the URL and the key of a request.
 #[track_caller]
 fn check(name: &str, config: serde_json::Value, variables: &[(&str, &str)], url: &str, key: &str) {
-    let settings = settings(name, config, variables).expect("the settings are valid");
+    let settings = settings(name, config, variables).expect("valid settings");
     let credentials = match &settings.credentials {
         Credentials::None => "none".to_owned(),
         Credentials::Bearer(key) => format!("bearer {}", key.expose()),
@@ -121,14 +121,20 @@ fn bedrock_uses_an_api_key_or_signs_requests() {
     let url =
         "https://bedrock-runtime.eu-central-1.amazonaws.com/model/anthropic.claude-v1%3A0/converse-stream";
     let region = ("AWS_DEFAULT_REGION", "eu-central-1");
-    let pair = [("AWS_ACCESS_KEY_ID", "a"), ("AWS_SECRET_ACCESS_KEY", "s")];
+    let key_pair = [("AWS_ACCESS_KEY_ID", "a"), ("AWS_SECRET_ACCESS_KEY", "s")];
     let name = "bedrock/anthropic.claude-v1:0";
-    check(name, json!({}), &[region, ("AWS_BEARER_TOKEN_BEDROCK", "k"), pair[0], pair[1]], url, "bearer k");
-    check(name, json!({}), &[region, pair[0], pair[1]], url, "aws a s - eu-central-1");
+    check(
+        name,
+        json!({}),
+        &[region, ("AWS_BEARER_TOKEN_BEDROCK", "k"), key_pair[0], key_pair[1]],
+        url,
+        "bearer k",
+    );
+    check(name, json!({}), &[region, key_pair[0], key_pair[1]], url, "aws a s - eu-central-1");
     check(
         name,
         json!({"region": "eu-central-1"}),
-        &[pair[0], pair[1], ("AWS_SESSION_TOKEN", "t")],
+        &[key_pair[0], key_pair[1], ("AWS_SESSION_TOKEN", "t")],
         url,
         "aws a s t eu-central-1",
     );
@@ -148,7 +154,7 @@ fn a_bare_name_uses_the_openai_compatible_endpoint() {
         "https://api.openai.com/v1/chat/completions",
         "bearer k",
     );
-    let settings = settings("openai/meta/llama", json!({}), &[gateway]).expect("the settings are valid");
+    let settings = settings("openai/meta/llama", json!({}), &[gateway]).expect("valid settings");
     assert_eq!(settings.options.model, "meta/llama");
 }
 
@@ -172,7 +178,7 @@ fn the_configuration_overrides_provider_defaults_and_variables() {
 }
 
 #[test]
-fn ollama_host_is_read_in_all_its_forms() {
+fn every_form_of_ollama_host_is_accepted() {
     for (host, url) in [
         ("0.0.0.0", "http://127.0.0.1:11434/api/chat"),
         ("box:1234", "http://box:1234/api/chat"),
@@ -186,7 +192,7 @@ fn ollama_host_is_read_in_all_its_forms() {
 
 #[track_caller]
 fn check_error(name: &str, config: serde_json::Value, variables: &[(&str, &str)], message: &str, hint: &str) {
-    let error = settings(name, config, variables).expect_err("the settings are invalid");
+    let error = settings(name, config, variables).expect_err("invalid settings");
     assert_eq!((error.to_string().as_str(), error.hint().as_str()), (message, hint));
 }
 

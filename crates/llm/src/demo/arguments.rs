@@ -392,16 +392,14 @@ mod tests {
     #[test]
     fn names_are_found_by_capitals_and_prepositions() {
         let place = json!({"location": {"type": "string"}});
-        for (question, found) in [
+        for (question, location) in [
             ("What is it like in New York", "New York"),
-            ("Paris or what", "Paris"),
             ("what is it like in new york now", "new york"),
             ("say it for \"rue de Rivoli\" in Paris", "rue de Rivoli"),
         ] {
-            let expected = if found == "Paris" { json!({}) } else { json!({"location": found}) };
-            let missing: &[&str] = if found == "Paris" { &["location"] } else { &[] };
-            check(place.clone(), &["location"], question, expected, missing);
+            check(place.clone(), &["location"], question, json!({"location": location}), &[]);
         }
+        check(place, &["location"], "Paris or what", json!({}), &["location"]);
     }
 
     #[test]

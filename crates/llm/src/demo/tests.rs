@@ -8,7 +8,7 @@ use crate::collect;
 
 /// The tools of the demo server.
 fn demo_tools() -> Vec<Tool> {
-    let tool = |value: Value| Tool::try_from(value).expect("the case is a tool");
+    let tool = |value: Value| Tool::try_from(value).expect("a valid tool");
     vec![
         tool(json!({
             "name": "calculate",
@@ -173,29 +173,30 @@ fn the_tool_choice_of_the_request_is_respected() {
 async fn the_text_is_streamed_before_the_complete_response() {
     let request = request(vec![], vec![Message::user("hi")]);
     let events: Vec<ModelEvent> =
-        Demo.ask(request.clone()).map(|event| event.expect("the demo does not fail")).collect().await;
-    let pieces: Vec<&str> = events
+        Demo.ask(request.clone()).map(|event| event.expect("a response")).collect().await;
+    let fragments: Vec<&str> = events
         .iter()
         .filter_map(|event| match event {
             ModelEvent::Text(text) => Some(text.as_str()),
             _ => None,
         })
         .collect();
-    let response = collect(Demo.ask(request)).await.expect("the demo does not fail");
-    assert!(pieces.len() > 10);
-    assert_eq!(response.message, Message::assistant(pieces.concat()));
+    let response = collect(Demo.ask(request)).await.expect("a response");
+    assert!(fragments.len() > 10);
+    assert_eq!(response.message, Message::assistant(fragments.concat()));
     assert_eq!(events.last(), Some(&ModelEvent::Response(response)));
 }
 
 #[test]
 fn unusual_tools_and_questions_get_a_response() {
-    let odd = [
+    let unusual = [
         json!({"name": ""}),
         json!({"name": "x", "inputSchema": null}),
         json!({"name": "x", "inputSchema": {"properties": [], "required": {}}}),
         json!({"name": "loop", "inputSchema": {"type": "object", "required": ["a"], "properties": {"a": {"$ref": "#/properties/a"}}}}),
     ];
-    let tools: Vec<Tool> = odd.into_iter().map(|tool| Tool::try_from(tool).expect("a tool")).collect();
+    let tools: Vec<Tool> =
+        unusual.into_iter().map(|tool| Tool::try_from(tool).expect("a valid tool")).collect();
     let tools: Arc<[Tool]> = tools.into();
     for text in
         ["", "?", "x loop a", "\"", "'", "-", "1,", "...", "a=", "loop a: 5", "é\u{301}🦀 «»", "+ + +"]

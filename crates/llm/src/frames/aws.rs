@@ -70,7 +70,7 @@ mod tests {
             message = message.add_header(Header::new((*name).to_owned(), value));
         }
         let mut bytes = Vec::new();
-        write_message_to(&message, &mut bytes).expect("the frame can be written");
+        write_message_to(&message, &mut bytes).expect("a valid frame");
         bytes
     }
 
@@ -95,8 +95,8 @@ mod tests {
         for at in 0..=bytes.len() {
             let (first, second) = bytes.split_at(at);
             let (mut decoder, mut events) = (AwsDecoder::default(), Vec::new());
-            decoder.push(first, &mut events).expect("the frames are well-formed");
-            decoder.push(second, &mut events).expect("the frames are well-formed");
+            decoder.push(first, &mut events).expect("well-formed frames");
+            decoder.push(second, &mut events).expect("well-formed frames");
             assert_eq!(events, expected, "split at {at}");
             assert!(decoder.is_between_frames());
         }

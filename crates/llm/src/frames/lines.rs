@@ -52,9 +52,9 @@ mod tests {
             let (first, second) = text.as_bytes().split_at(at);
             let (mut decoder, mut lines) = (LineDecoder::default(), Vec::new());
             for chunk in [first, second] {
-                decoder.push(chunk, &mut lines).expect("the case is well-formed");
+                decoder.push(chunk, &mut lines).expect("well-formed lines");
             }
-            decoder.finish(&mut lines).expect("the case is well-formed");
+            decoder.finish(&mut lines).expect("well-formed lines");
             let lines: Vec<&str> = lines.iter().map(|line| line.trim_end()).collect();
             assert_eq!(lines, expected, "split at {at}: {text:?}");
         }

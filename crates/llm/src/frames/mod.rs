@@ -160,9 +160,9 @@ mod tests {
             let (first, second) = text.as_bytes().split_at(at);
             let mut frames = Frames::new(framing);
             let mut values = Vec::new();
-            frames.push(first, &mut values).expect("the case is well-formed");
-            frames.push(second, &mut values).expect("the case is well-formed");
-            values.extend(frames.finish().expect("the case is complete"));
+            frames.push(first, &mut values).expect("well-formed frames");
+            frames.push(second, &mut values).expect("well-formed frames");
+            values.extend(frames.finish().expect("complete frames"));
             assert_eq!(values, expected, "split at {at}: {text:?}");
         }
     }
@@ -173,7 +173,7 @@ mod tests {
             Framing::Events,
             ": hello\n\ndata: {\"n\":12345678901234567890}\n\nevent: ping\ndata: {\"type\":\"ping\"}\n\ndata: [DONE]\n\n",
             &[
-                serde_json::from_str(r#"{"n":12345678901234567890}"#).expect("JSON"),
+                serde_json::from_str(r#"{"n":12345678901234567890}"#).expect("valid JSON"),
                 json!({"type": "ping"}),
                 json!("[DONE]"),
             ],
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_that_only_the_event_name_marks_is_recognized() {
+    fn an_error_marked_only_by_the_event_name_is_recognized() {
         check(
             Framing::Events,
             "event: error\ndata: {\"message\":\"no\"}\n\n",

@@ -109,7 +109,7 @@ mod tests {
         let decode = |chunks: &mut dyn Iterator<Item = &[u8]>| {
             let (mut decoder, mut events) = (SseDecoder::default(), Vec::new());
             for chunk in chunks {
-                decoder.push(chunk, &mut events).expect("the case is well-formed");
+                decoder.push(chunk, &mut events).expect("well-formed events");
             }
             events
         };

@@ -1,4 +1,4 @@
-//! Connections are reused.
+//! Reuse of connections.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -44,8 +44,8 @@ async fn respond(mut connection: TcpStream) -> std::io::Result<()> {
 
 #[tokio::test]
 async fn one_connection_serves_many_requests_of_many_endpoints() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("this machine has a free port");
-    let address = listener.local_addr().expect("it has an address");
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("a local address");
     let accepted = Arc::new(AtomicUsize::new(0));
     let counted = accepted.clone();
     let mut server = JoinSet::new();

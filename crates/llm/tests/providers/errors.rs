@@ -1,4 +1,4 @@
-//! Errors of providers, and when requests are retried.
+//! Errors of providers, and retries.
 
 use std::time::Duration;
 
@@ -14,16 +14,17 @@ fn error_response(status: u16, headers: &[(&str, &str)], body: Value) -> Scripte
     ScriptedResponse::Error { status, headers, body }
 }
 
-/// The provider sends these responses and then a successful one. Checks the delays in milliseconds, and
-/// whether the request succeeds.
+/// Sends a request to a provider with these responses and then a successful one. Checks the delays in
+/// milliseconds, and whether the request succeeds.
 async fn check(responses: Vec<ScriptedResponse>, delays: &[u64], succeeds: bool) -> Option<ModelError> {
     let count = responses.len();
     let script =
         Script::new(responses.into_iter().chain([ScriptedResponse::Output(ModelOutput::text("hi"))]));
     let endpoint = TestEndpoint::new(Api::OpenAiChat, script, json!({})).await;
     let (_, outcome) = endpoint.ask(question("hi")).await;
-    let delayed: Vec<u64> = endpoint.clock.delays().iter().map(|delay| delay.as_millis() as u64).collect();
-    assert_eq!(delayed, delays, "{outcome:?}");
+    let actual_delays: Vec<u64> =
+        endpoint.clock.delays().iter().map(|delay| delay.as_millis() as u64).collect();
+    assert_eq!(actual_delays, delays, "{outcome:?}");
     assert_eq!(outcome.is_ok(), succeeds, "{outcome:?}");
     assert_eq!(endpoint.provider.requests().len(), delays.len() + 1);
     assert!(endpoint.provider.responses_left() <= count);
@@ -93,7 +94,7 @@ async fn permanent_errors_are_returned_at_once() {
 }
 
 #[tokio::test]
-async fn the_last_error_is_returned_when_the_retries_are_used_up() {
+async fn the_last_error_is_returned_after_all_retries() {
     let responses =
         (1..=4).map(|number| error_response(503, &[], error(&format!("busy {number}")))).collect();
     let failure = check(responses, &[250, 500, 1000], false).await;
@@ -139,11 +140,11 @@ async fn a_web_page_and_a_redirect_are_errors() {
             body: vec![b"\n<HTML>Log in".to_vec()],
             delivery: Delivery::default(),
         };
-        let failure = check(vec![page], &[], false).await.expect("a web page is an error");
+        let failure = check(vec![page], &[], false).await.expect("an error");
         assert_eq!(failure.to_string(), "the response of `openai/m` is malformed: received a web page");
     }
-    let moved = error_response(308, &[("location", "https://elsewhere.example/v1")], json!(""));
-    let failure = check(vec![moved], &[], false).await.expect("a redirect is an error");
+    let redirect = error_response(308, &[("location", "https://elsewhere.example/v1")], json!(""));
+    let failure = check(vec![redirect], &[], false).await.expect("an error");
     assert_eq!(
         failure.hint(),
         Some("the endpoint has moved to https://elsewhere.example/v1; update `baseUrl`")
@@ -152,8 +153,8 @@ async fn a_web_page_and_a_redirect_are_errors() {
 
 #[tokio::test]
 async fn an_unreachable_provider_is_an_error_after_all_retries() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("this machine has a free port");
-    let address = listener.local_addr().expect("it has an address");
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("a local address");
     drop(listener);
     let config: EndpointConfig =
         serde_json::from_value(json!({"baseUrl": format!("http://{address}/v1")})).expect("a configuration");
@@ -198,7 +199,7 @@ async fn the_hint_for_an_invalid_key_names_its_source() {
         let Err(failure) = outcome else { continue };
         let name = crate::harness::model_name(api);
         let hint = format!("`apiKey` of `{name}` in the configuration");
-        assert!(failure.hint().is_some_and(|found| found.contains(&hint)), "{api:?}: {failure:?}");
+        assert!(failure.hint().is_some_and(|actual| actual.contains(&hint)), "{api:?}: {failure:?}");
         assert!(endpoint.clock.delays().is_empty(), "{api:?}");
     }
 }

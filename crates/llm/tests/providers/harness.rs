@@ -42,10 +42,10 @@ impl TestEndpoint {
     pub(crate) async fn new(api: Api, script: Script, config: Value) -> TestEndpoint {
         let provider = FakeProvider::start(api, script).await;
         let mut merged = json!({"baseUrl": provider.base_url(), "apiKey": API_KEY, "region": "us-east-1"});
-        for (key, value) in config.as_object().expect("a configuration is an object") {
+        for (key, value) in config.as_object().expect("an object") {
             merged[key] = value.clone();
         }
-        let config: EndpointConfig = serde_json::from_value(merged).expect("the case is a configuration");
+        let config: EndpointConfig = serde_json::from_value(merged).expect("a configuration");
         let clock = Arc::new(FakeClock::default());
         let endpoint = Endpoint::new(model_name(api), &config, |_| None).expect("an endpoint");
         TestEndpoint { provider, endpoint: endpoint.with_clock(clock.clone()), clock }
@@ -108,7 +108,7 @@ impl Clock for FakeClock {
 }
 
 pub(crate) fn tools() -> Arc<[Tool]> {
-    let tool = |value: Value| Tool::try_from(value).expect("the case is a tool");
+    let tool = |value: Value| Tool::try_from(value).expect("a valid tool");
     Arc::from([
         tool(json!({
             "name": "get_weather",

@@ -79,7 +79,7 @@ async fn check(first: Api, second: Api, config: Value) {
     )];
     // The first provider makes calls and responds, then the second one does, then the first one responds
     // again.
-    for (endpoint, calls) in [
+    for (endpoint, has_calls) in [
         (&first_endpoint, true),
         (&first_endpoint, false),
         (&second_endpoint, true),
@@ -88,9 +88,9 @@ async fn check(first: Api, second: Api, config: Value) {
     ] {
         let response = ask(endpoint, &messages, &label).await;
         messages.push(response.message.clone());
-        let calls_made = response.message.calls().count();
-        assert_eq!(calls_made, if calls { 2 } else { 0 }, "{label}");
-        messages.push(if calls { results(&response) } else { Message::user("And now?") });
+        let call_count = response.message.calls().count();
+        assert_eq!(call_count, if has_calls { 2 } else { 0 }, "{label}");
+        messages.push(if has_calls { results(&response) } else { Message::user("And now?") });
     }
     // The second provider also reads the results of calls that the first one made.
     let script = [output_with_calls(first, "Let me look.")];
@@ -104,10 +104,10 @@ async fn check(first: Api, second: Api, config: Value) {
     let sent = String::from_utf8_lossy(&second_endpoint.provider.requests()[0].bytes).into_owned();
     for number in [0, 1] {
         let count = sent.matches(&format!("result number {number} of the tool")).count();
-        assert_eq!(count, 3, "{label}: each of three results {number} is sent once");
+        assert_eq!(count, 3, "{label}: not every result {number} is sent once");
     }
     let images = sent.matches(&IMAGE[..40]).count();
-    assert!(images >= 4, "{label}: {images} images are sent");
+    assert!(images >= 4, "{label}: only {images} images are sent");
 }
 
 #[tokio::test]

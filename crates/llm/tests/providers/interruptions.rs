@@ -41,7 +41,7 @@ async fn check(api: Api) {
                 assert_eq!(requests, 1, "{label}");
             }
             Err(error) => {
-                assert!(!is_complete, "{label}: it was complete with fewer events");
+                assert!(!is_complete, "{label}: the response was complete with fewer events");
                 // Without an event, the headers may be missing too.
                 let is_expected = match error {
                     ModelError::Broken { .. } => true,
@@ -54,8 +54,8 @@ async fn check(api: Api) {
             }
         }
     }
-    assert!(is_complete, "{api:?}: with all events it is complete");
-    assert!(interrupted > 3, "{api:?}: it was interrupted {interrupted} times after the first event");
+    assert!(is_complete, "{api:?}: the response is incomplete after all events");
+    assert!(interrupted > 3, "{api:?}: only {interrupted} interruptions after the first event");
 }
 
 #[tokio::test]
@@ -66,7 +66,7 @@ async fn an_interrupted_response_is_not_requested_again() {
 }
 
 #[tokio::test]
-async fn an_error_after_the_first_event_is_complete_and_not_retried() {
+async fn an_error_after_the_first_event_is_not_retried() {
     for api in Api::ALL {
         let kind = match api {
             Api::Anthropic => "overloaded_error",
@@ -77,7 +77,7 @@ async fn an_error_after_the_first_event_is_complete_and_not_retried() {
         let output = ModelOutput::text("Some words").stream_error(kind, "the machine is on fire");
         let endpoint = TestEndpoint::repeating(api, ScriptedResponse::Output(output), json!({})).await;
         let (received, outcome) = endpoint.ask(question("hi")).await;
-        let error = outcome.expect_err("it ends with an error");
+        let error = outcome.expect_err("a stream error");
         let ModelError::Refused { message, body, .. } = &error else { panic!("{api:?}: {error:?}") };
         assert_eq!(text_of(&received), "Some words", "{api:?}");
         assert!(message.contains("on fire") && body.to_string().contains("on fire"), "{api:?}: {error:?}");

@@ -48,7 +48,7 @@ pub(crate) fn wire_name(api: Api, name: &str) -> String {
     };
     let toolset = toolwire_dialect::Toolset::new(&crate::harness::tools(), dialect, &Default::default());
     let report = toolset.reports().iter().find(|report| report.tool == name);
-    report.expect("the tool is among them").name.clone()
+    report.expect("the tool is listed").name.clone()
 }
 
 /// Returns the response without provider-specific data.
@@ -75,7 +75,7 @@ fn expected(output: &ModelOutput) -> Value {
     blocks.extend(output.text.iter().map(|text| json!({"text": text})));
     blocks.extend(output.calls.iter().map(|call| {
         let name = if call.name == "get_weather" { "get_weather" } else { "files/look up" };
-        let arguments: Value = serde_json::from_str(&call.arguments).expect("the case is JSON");
+        let arguments: Value = serde_json::from_str(&call.arguments).expect("valid JSON");
         json!({"call": name, "arguments": arguments})
     }));
     let stop = match (&output.finish, output.calls.is_empty()) {
@@ -134,7 +134,7 @@ async fn check(api: Api, case: &str, output: &ModelOutput) {
 }
 
 #[tokio::test]
-async fn every_provider_is_read_in_every_delivery() {
+async fn the_responses_of_every_provider_are_read_in_every_delivery() {
     for api in Api::ALL {
         for (case, output) in cases(api) {
             check(api, case, &output).await;
@@ -194,8 +194,8 @@ async fn the_end_marker_ends_a_response_without_a_stop_reason() {
         };
         let endpoint = TestEndpoint::repeating(Api::OpenAiChat, scripted, json!({"retries": 0})).await;
         let (_, response) = endpoint.ask(question("hi")).await;
-        let found = response.as_ref().map(|response| response.stop.clone()).map_err(|error| error.code());
-        assert_eq!(found, expected, "{delta}{end}");
+        let outcome = response.as_ref().map(|response| response.stop.clone()).map_err(|error| error.code());
+        assert_eq!(outcome, expected, "{delta}{end}");
         assert!(response.is_err() || response.is_ok_and(|response| response.unusable.is_empty()));
     }
 }

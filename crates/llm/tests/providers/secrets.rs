@@ -34,7 +34,7 @@ impl Visit for LogFields<'_> {
 }
 
 #[test]
-fn no_key_is_in_a_log_an_error_or_a_debug_text() {
+fn keys_do_not_appear_in_logs_errors_or_debug_output() {
     let log = Log::default();
     let subscriber = tracing_subscriber::registry().with(log.clone());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -48,7 +48,7 @@ fn no_key_is_in_a_log_an_error_or_a_debug_text() {
                     ScriptedResponse::Output(ModelOutput::text("hi")),
                 ];
                 let script = toolwire_testkit::provider::Script::new(responses);
-                let config = json!({"headers": {"x-team-key": "team-key-of-us"}});
+                let config = json!({"headers": {"x-team-key": "secret-team-key"}});
                 let endpoint = TestEndpoint::new(api, script, config).await;
                 let (_, outcome) = endpoint.ask(question("hi")).await;
                 let error = outcome.expect_err("the account has no credit");
@@ -56,14 +56,14 @@ fn no_key_is_in_a_log_an_error_or_a_debug_text() {
                 response.expect("a response");
                 let request = &endpoint.provider.requests()[0];
                 let sent = format!("{:?}", request.headers);
-                assert!(sent.contains("team-key-of-us"), "{api:?}: {sent}");
+                assert!(sent.contains("secret-team-key"), "{api:?}: {sent}");
                 let output = format!("{error} {error:?} {:?} {:?}", endpoint.endpoint, error.hint());
-                assert!(!output.contains(API_KEY) && !output.contains("team-key-of-us"), "{api:?}: {output}");
+                assert!(!output.contains(API_KEY) && !output.contains("secret-team-key"), "{api:?}: {output}");
                 assert!(output.contains("the key … has no credit"), "{api:?}: {output}");
             }
         });
     });
     let log = log.0.lock().expect("no thread panicked");
-    assert!(log.contains("retrying"), "the log was recorded: {log}");
-    assert!(!log.contains(API_KEY) && !log.contains("team-key-of-us"), "{log}");
+    assert!(log.contains("retrying"), "no retry was logged: {log}");
+    assert!(!log.contains(API_KEY) && !log.contains("secret-team-key"), "{log}");
 }

@@ -31,7 +31,7 @@ async fn ask(secret_key: &'static str, stream: bool) -> (FakeProvider, Result<Me
 }
 
 #[tokio::test]
-async fn a_signature_is_accepted() {
+async fn signed_requests_are_accepted() {
     for stream in [true, false] {
         let (provider, response) = ask(SECRET_KEY, stream).await;
         assert_eq!(response, Ok(Message::assistant("hi")), "stream: {stream}");
