@@ -28,7 +28,7 @@ fn main() {
     divan::main();
 }
 
-/// A typical conversation of an agent: a question, a call, its result, an answer.
+/// Returns an entry of a typical conversation: a question, a call, its result, a response.
 fn entry(number: u64) -> NewEntry {
     let words = |count: usize| "The tide turns at nine, \"roughly\", near Bergen. ".repeat(count);
     let message = match number % 4 {
@@ -44,11 +44,11 @@ fn entry(number: u64) -> NewEntry {
         }
         _ => json!({"role": "assistant", "content": [{"type": "text", "text": words(12)}]}),
     };
-    let is_answer = number % 2 == 1;
+    let is_response = number % 2 == 1;
     NewEntry {
         message: Message::try_from(message).unwrap().into(),
-        model: is_answer.then(|| "demo".to_owned()),
-        usage: is_answer.then(|| Usage { input_tokens: 900, output_tokens: 60, ..Usage::default() }),
+        model: is_response.then(|| "demo".to_owned()),
+        usage: is_response.then(|| Usage { input_tokens: 900, output_tokens: 60, ..Usage::default() }),
     }
 }
 
@@ -163,7 +163,7 @@ mod load_1000 {
         load_all(bencher, &sqlite(&runtime, &folder), &runtime);
     }
 
-    /// With opening the file, as a new process does it.
+    /// Includes opening the file, as in a new process.
     #[divan::bench]
     fn sqlite_file_reopened(bencher: Bencher<'_, '_>) {
         let (runtime, folder) = (Runtime::new().unwrap(), tempfile::tempdir().unwrap());

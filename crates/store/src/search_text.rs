@@ -289,7 +289,7 @@ mod tests {
                 {"type":"tool_result","toolUseId":"9","content":[{"type":"text","text":"ten"},
                 {"type":"resource","resource":{"uri":"u","text":"eleven"}}]}]}"#,
         )
-        .expect("the case is a message");
+        .expect("a valid message");
         assert_eq!(searchable_text(&message), "one\nfour\nsix\nseven\nten\neleven");
     }
 }

@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn idle_checkpoints_the_log() {
-        let folder = tempfile::tempdir().expect("a directory can be created");
+        let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("conversations.db");
         let mut connection = open_to_write(&path, &SqliteOptions::default()).expect("the file opens");
         connection
@@ -179,6 +179,6 @@ mod tests {
         let length = || std::fs::metadata(&path).expect("the file exists").len();
         let before = length();
         idle(&mut connection);
-        assert!(length() > before, "the tables are in the file, not only in the log");
+        assert!(length() > before, "the log was not written to the file");
     }
 }

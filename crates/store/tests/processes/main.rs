@@ -1,7 +1,7 @@
 //! Processes that share a store, and processes that are killed while they write.
 //!
 //! The test program starts itself as the writer, so both are always the same build. Arguments select tests.
-//! `TOOLWIRE_STORE_KILLS=200 cargo test -p toolwire-store --test processes` is the long run.
+//! `TOOLWIRE_STORE_KILLS=200 cargo test -p toolwire-store --test processes` is a longer run.
 
 #![allow(clippy::unwrap_used)]
 
@@ -76,10 +76,10 @@ fn two_processes(place: &str) {
     let writers: Vec<Writer> = (0..2).map(|number| Writer::start(place, id.as_str(), number, 100)).collect();
     let mut acknowledged = BTreeMap::new();
     for writer in writers {
-        let of_one = writer.finish();
-        assert!(of_one.is_sorted(), "the messages of one writer are in order");
-        assert_eq!(of_one.len(), 100);
-        acknowledged.extend(of_one);
+        let of_writer = writer.finish();
+        assert!(of_writer.is_sorted(), "the messages of a writer are out of order");
+        assert_eq!(of_writer.len(), 100);
+        acknowledged.extend(of_writer);
     }
     let stored: BTreeMap<u64, String> = stored_names(place, &id);
     assert_eq!(acknowledged, stored);
@@ -116,7 +116,7 @@ fn kill_repeatedly(place: &str, kills: u64) {
     let mut acknowledged: BTreeMap<u64, String> = BTreeMap::new();
     for number in 0..kills {
         let mut writer = Writer::start(place, id.as_str(), number, u64::MAX);
-        // Sometimes before the first write, otherwise after some messages and a short time.
+        // Some writers are killed before the first write, the others after some messages and a short time.
         if random.below(8) > 0 {
             writer.wait_for(1 + random.below(20));
         }
@@ -177,14 +177,14 @@ impl Writer {
 
     fn read_line(&mut self) -> bool {
         let Some(Ok(line)) = self.lines.next() else { return false };
-        let (position, text) = line.split_once(' ').expect("a line is a position and a name");
+        let (position, text) = line.split_once(' ').expect("a position and a name");
         self.acknowledged.push((position.parse().unwrap(), text.to_owned()));
         true
     }
 
     fn wait_for(&mut self, messages: u64) {
         for _ in 0..messages {
-            assert!(self.read_line(), "the writer exited on its own");
+            assert!(self.read_line(), "the writer exited");
         }
     }
 
@@ -195,7 +195,7 @@ impl Writer {
         self.acknowledged
     }
 
-    /// Kills it with SIGKILL and returns the acknowledged messages.
+    /// Kills the process with SIGKILL and returns the acknowledged messages.
     fn kill(mut self) -> Vec<(u64, String)> {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
@@ -204,7 +204,7 @@ impl Writer {
     }
 }
 
-/// A random number generator (Xorshift). The seed is printed.
+/// A random number generator (xorshift). The seed is printed.
 struct Random(u64);
 
 impl Random {

@@ -11,17 +11,17 @@ pub(crate) const SUBCOMMAND: &str = "--write";
 
 /// `--write PLACE CONVERSATION NUMBER MESSAGES`; `new` creates a conversation.
 pub(crate) fn main(arguments: &[String]) -> ExitCode {
-    let [place, conversation, number, messages] = arguments else { panic!("a writer needs four arguments") };
+    let [place, conversation, number, messages] = arguments else { panic!("expected four arguments") };
     let messages: u64 = messages.parse().expect("a number of messages");
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let written = runtime.block_on(async {
+    let outcome = runtime.block_on(async {
         let store = open(place).await?;
         let id = match conversation.as_str() {
             "new" => store.begin(NewConversation::default()).await?.id,
-            id => id.parse().expect("the id of a conversation"),
+            id => id.parse().expect("a conversation id"),
         };
         for count in 0..messages {
-            // Some are longer than a page of the file.
+            // Some messages are longer than a page of the file.
             let name = format!("{number}:{count}");
             let text = format!("{name} {}", "x".repeat(usize::try_from(count % 7).unwrap() * 1500));
             let position = store.append(&id, vec![Message::user(&*text).into()], None).await?;
@@ -33,7 +33,7 @@ pub(crate) fn main(arguments: &[String]) -> ExitCode {
         }
         Ok::<(), StoreError>(())
     });
-    match written {
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");

@@ -14,8 +14,8 @@ async fn open(path: &Path) -> Result<Sqlite, StoreError> {
     Sqlite::open(path, SqliteOptions::default()).await
 }
 
-async fn refusal(path: &Path) -> StoreError {
-    open(path).await.err().expect("the file is rejected")
+async fn open_error(path: &Path) -> StoreError {
+    open(path).await.err().expect("an error")
 }
 
 #[tokio::test]
@@ -61,8 +61,8 @@ async fn a_file_of_version_2_stays_searchable() {
     assert_eq!(store.search("bergen", 10).await.unwrap().hits.len(), 1);
     drop(store);
     // Version 3 adds the progress of the index.
-    let back = "DROP TABLE indexed; PRAGMA user_version = 2;";
-    Connection::open(&path).unwrap().execute_batch(back).unwrap();
+    let downgrade = "DROP TABLE indexed; PRAGMA user_version = 2;";
+    Connection::open(&path).unwrap().execute_batch(downgrade).unwrap();
 
     let store = open(&path).await.unwrap();
     store.append(&id, vec![Message::user("Bergen by rail").into()], None).await.unwrap();
@@ -77,9 +77,9 @@ async fn messages_stored_after_a_removal_are_found() {
     let store = open(&folder.path().join("conversations.db")).await.unwrap();
     for round in 0..3 {
         let id = store.begin(NewConversation::default()).await.unwrap().id;
-        let words = format!("Bergen in round {round}");
+        let text = format!("Bergen in round {round}");
         store
-            .append(&id, vec![Message::user(words).into(), Message::assistant("Yes.").into()], None)
+            .append(&id, vec![Message::user(text).into(), Message::assistant("Yes.").into()], None)
             .await
             .unwrap();
         let hits = store.search(&format!("round {round}"), 10).await.unwrap().hits;
@@ -95,7 +95,7 @@ async fn a_file_of_a_newer_version_is_rejected_unchanged() {
     let path = folder.path().join("conversations.db");
     drop(open(&path).await.unwrap());
     Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
-    let error = refusal(&path).await;
+    let error = open_error(&path).await;
     let place = path.display().to_string();
     assert_eq!(error, StoreError::Newer { place, found: 99, known: 3 });
     assert_eq!(error.code(), "newer");
@@ -109,7 +109,7 @@ async fn the_database_of_another_program_is_rejected_unchanged() {
     connection.execute_batch("CREATE TABLE places (name TEXT)").unwrap();
     drop(connection);
     let before = fs::read(&path).unwrap();
-    assert_eq!(refusal(&path).await.code(), "foreign");
+    assert_eq!(open_error(&path).await.code(), "foreign");
     assert_eq!(fs::read(&path).unwrap(), before);
 }
 
@@ -119,7 +119,7 @@ async fn a_damaged_file_is_rejected_unchanged() {
     let path = folder.path().join("conversations.db");
     let garbage = "not a database at all ".repeat(1000);
     fs::write(&path, &garbage).unwrap();
-    let error = refusal(&path).await;
+    let error = open_error(&path).await;
     assert_eq!(error.code(), "damaged");
     assert_eq!(error.to_string(), format!("`{}` is damaged: file is not a database", path.display()));
     assert_eq!(fs::read_to_string(&path).unwrap(), garbage);
@@ -133,15 +133,15 @@ async fn damage_inside_a_file_is_reported_on_access() {
     let long = "text ".repeat(2000);
     let id = begin_with(&store, "", &[&*long; 50]).await;
     drop(store);
-    // Everything except the first page, which identifies the file.
+    // Overwrites everything except the first page, which identifies the file.
     let mut bytes = fs::read(&path).unwrap();
     bytes[4096..].fill(0xA5);
     fs::write(&path, bytes).unwrap();
-    let met = match open(&path).await {
+    let error = match open(&path).await {
         Ok(store) => store.load(&id, 0).await.unwrap_err(),
         Err(error) => error,
     };
-    assert_eq!(met.code(), "damaged", "{met}");
+    assert_eq!(error.code(), "damaged", "{error}");
 }
 
 #[tokio::test]
@@ -152,20 +152,20 @@ async fn a_full_disk_fails_only_the_message() {
     let store = Sqlite::open(&path, options).await.unwrap();
     let id = begin_with(&store, "", &[]).await;
     let text = "text ".repeat(1000);
-    let mut kept = 0;
+    let mut stored = 0;
     let error = loop {
         match store.append(&id, vec![Message::user(&*text).into()], None).await {
-            Ok(position) => kept = position,
+            Ok(position) => stored = position,
             Err(error) => break error,
         }
     };
     assert_eq!(error, StoreError::Full { place: path.display().to_string() });
-    assert!(kept > 5, "{kept}");
-    assert_eq!(texts(&store, &id).await.len() as u64, kept);
+    assert!(stored > 5, "{stored}");
+    assert_eq!(texts(&store, &id).await.len() as u64, stored);
     drop(store);
-    // With more space it continues.
+    // With more space, the conversation continues.
     let store = open(&path).await.unwrap();
-    assert_eq!(store.append(&id, vec![Message::user(text).into()], Some(kept)).await, Ok(kept + 1));
+    assert_eq!(store.append(&id, vec![Message::user(text).into()], Some(stored)).await, Ok(stored + 1));
 }
 
 #[tokio::test]
@@ -190,8 +190,8 @@ async fn a_locked_file_is_reported() {
 async fn an_impossible_path_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("file"), "").unwrap();
-    assert_eq!(refusal(&folder.path().join("file/conversations.db")).await.code(), "unavailable");
-    assert_eq!(refusal(folder.path()).await.code(), "foreign");
+    assert_eq!(open_error(&folder.path().join("file/conversations.db")).await.code(), "unavailable");
+    assert_eq!(open_error(folder.path()).await.code(), "foreign");
 }
 
 #[cfg(unix)]

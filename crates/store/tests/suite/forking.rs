@@ -9,21 +9,21 @@ pub(crate) async fn a_fork_has_the_first_messages_and_is_independent(backend: &B
     let store = backend.open().await;
     let parent = begin_with(&*store, "Tides", &["a", "b"]).await;
     let usage = Usage { input_tokens: 3, ..Usage::default() };
-    let answer = NewEntry {
+    let response = NewEntry {
         message: Message::assistant("c").into(),
         model: Some("demo".to_owned()),
         usage: Some(usage),
     };
-    store.append(&parent, vec![answer], None).await.unwrap();
-    let whole = store.load(&parent, 0).await.unwrap();
+    store.append(&parent, vec![response], None).await.unwrap();
+    let complete = store.load(&parent, 0).await.unwrap();
 
     let fork = store.fork(&parent, 2).await.unwrap();
     assert_eq!(fork.parent, Some(Parent { conversation: parent.clone(), at: 2 }));
     assert_eq!((fork.title.as_deref(), fork.model.as_deref()), (Some("Tides"), Some("demo")));
     assert_eq!((fork.messages, fork.usage), (2, Usage::default()));
-    assert!(fork.id > parent && fork.created >= whole.conversation.changed);
+    assert!(fork.id > parent && fork.created >= complete.conversation.changed);
     assert_eq!(store.get(&fork.id).await.unwrap(), fork);
-    assert_eq!(store.load(&fork.id, 0).await.unwrap().entries, whole.entries[..2]);
+    assert_eq!(store.load(&fork.id, 0).await.unwrap().entries, complete.entries[..2]);
 
     store.append(&fork.id, vec![Message::user("other").into()], Some(2)).await.unwrap();
     store.append(&parent, vec![Message::user("d").into()], Some(3)).await.unwrap();

@@ -78,6 +78,6 @@ on_every_backend! {
     transfer::an_import_with_a_used_id_is_rejected,
     transfer::a_damaged_import_stores_nothing,
     writers::a_taken_position_is_a_conflict,
-    writers::two_writers_lose_and_reorder_no_message,
+    writers::concurrent_writers_lose_and_reorder_no_message,
     writers::writers_with_expected_positions_take_turns,
 }

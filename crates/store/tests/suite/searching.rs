@@ -21,11 +21,11 @@ pub(crate) async fn search_ignores_case_and_accents(backend: &Backend) {
     let store = backend.open().await;
     let id =
         begin_with(&*store, "Food", &["The weather in PARIS", "Crème brûlée, please", "weathering"]).await;
-    let called: Message = serde_json::from_str(
+    let call: Message = serde_json::from_str(
         r#"{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"get_weather","input":{"location":"Oslo"}}]}"#,
     )
     .unwrap();
-    store.append(&id, vec![called.into()], None).await.unwrap();
+    store.append(&id, vec![call.into()], None).await.unwrap();
     check(&*store, "weather", &[4, 3, 1]).await;
     check(&*store, "paris WEATHER", &[1]).await;
     check(&*store, "creme BRULEE", &[2]).await;
@@ -81,12 +81,12 @@ pub(crate) async fn hits_come_newest_first_up_to_the_limit(backend: &Backend) {
     let listed = store.list(2, None).await.unwrap().conversations;
     let expected: Vec<(_, u64)> = listed
         .iter()
-        .flat_map(|one| {
-            let numbers = if one.id == first { vec![3, 1] } else { vec![1] };
-            numbers.into_iter().map(|number| (one.id.clone(), number))
+        .flat_map(|conversation| {
+            let numbers = if conversation.id == first { vec![3, 1] } else { vec![1] };
+            numbers.into_iter().map(|number| (conversation.id.clone(), number))
         })
         .collect();
-    assert!(listed.iter().any(|one| one.id == second));
+    assert!(listed.iter().any(|conversation| conversation.id == second));
     for limit in [1, 2, 3, 4] {
         let found = store.search("needle", limit).await.unwrap();
         let hits: Vec<_> = found.hits.into_iter().map(|hit| (hit.conversation, hit.sequence)).collect();
@@ -110,18 +110,18 @@ pub(crate) async fn a_query_without_terms_finds_nothing(backend: &Backend) {
 
 pub(crate) async fn removed_messages_are_not_found(backend: &Backend) {
     let store = backend.open().await;
-    let gone = begin_with(&*store, "", &["needle", "needle"]).await;
+    let removed = begin_with(&*store, "", &["needle", "needle"]).await;
     begin_with(&*store, "", &["needle"]).await;
-    store.remove(&gone).await.unwrap();
+    store.remove(&removed).await.unwrap();
     check(&*store, "needle", &[1]).await;
-    begin_with(&*store, "", &["hay", "hay", "hay"]).await;
+    begin_with(&*store, "", &["other", "other", "other"]).await;
     check(&*store, "needle", &[1]).await;
 }
 
 pub(crate) async fn a_long_query_works(backend: &Backend) {
     let store = backend.open().await;
-    let words: Vec<String> = (0..2000).map(|number| format!("w{number}")).collect();
-    begin_with(&*store, "", &[&words.join(" ")]).await;
-    check(&*store, &words.join(" "), &[1]).await;
-    check(&*store, &format!("{} absent", words.join(" ")), &[]).await;
+    let terms: Vec<String> = (0..2000).map(|number| format!("w{number}")).collect();
+    begin_with(&*store, "", &[&terms.join(" ")]).await;
+    check(&*store, &terms.join(" "), &[1]).await;
+    check(&*store, &format!("{} absent", terms.join(" ")), &[]).await;
 }

@@ -55,31 +55,31 @@ async fn an_unavailable_server_is_reported() {
 
 #[tokio::test]
 async fn a_repeated_append_is_stored_once() {
-    // A proxy drops the first responses to appends, so the server executes them without a response reaching
-    // us.
+    // A proxy closes the connection instead of passing on a response, so the server has executed an append
+    // whose response is lost.
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let server = RedisServer::start();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    let behind = server.port();
-    let (hang_up, mut told) = tokio::sync::mpsc::channel::<()>(1);
+    let server_port = server.port();
+    let (drop_response, mut drop_requested) = tokio::sync::mpsc::channel::<()>(1);
     let proxy = tokio::spawn(async move {
         loop {
             let (mut client, _) = listener.accept().await.unwrap();
-            let mut redis = tokio::net::TcpStream::connect(("127.0.0.1", behind)).await.unwrap();
-            let (mut asked, mut answered) = (vec![0; 65536], vec![0; 65536]);
+            let mut redis = tokio::net::TcpStream::connect(("127.0.0.1", server_port)).await.unwrap();
+            let (mut request, mut response) = (vec![0; 65536], vec![0; 65536]);
             loop {
                 tokio::select! {
-                    read = client.read(&mut asked) => match read {
-                        Ok(length) if length > 0 => redis.write_all(&asked[..length]).await.unwrap(),
+                    read = client.read(&mut request) => match read {
+                        Ok(length) if length > 0 => redis.write_all(&request[..length]).await.unwrap(),
                         _ => break,
                     },
-                    read = redis.read(&mut answered) => {
+                    read = redis.read(&mut response) => {
                         let length = read.unwrap();
-                        if told.try_recv().is_ok() || length == 0 {
+                        if drop_requested.try_recv().is_ok() || length == 0 {
                             break;
                         }
-                        client.write_all(&answered[..length]).await.unwrap();
+                        client.write_all(&response[..length]).await.unwrap();
                     }
                 }
             }
@@ -88,18 +88,18 @@ async fn a_repeated_append_is_stored_once() {
     let store = Redis::connect(&format!("redis://127.0.0.1:{port}/"), RedisOptions::default()).await.unwrap();
     let id = begin_with(&store, "", &["first"]).await;
     for number in 2..10 {
-        hang_up.send(()).await.unwrap();
+        drop_response.send(()).await.unwrap();
         let message = vec![Message::user(number.to_string()).into()];
         let expected = (number % 2 == 0).then_some(number - 1);
         assert_eq!(store.append(&id, message, expected).await, Ok(number));
     }
-    hang_up.send(()).await.unwrap();
-    let begun = begin_with(&store, "begun once", &[]).await;
-    let kept: Vec<String> = (2..10).map(|number| number.to_string()).collect();
-    assert_eq!(texts(&store, &id).await[1..], kept);
+    drop_response.send(()).await.unwrap();
+    let created = begin_with(&store, "created once", &[]).await;
+    let expected: Vec<String> = (2..10).map(|number| number.to_string()).collect();
+    assert_eq!(texts(&store, &id).await[1..], expected);
     let listed = store.list(10, None).await.unwrap().conversations;
     assert_eq!(listed.len(), 2);
-    assert!(listed.iter().any(|one| one.id == begun));
+    assert!(listed.iter().any(|conversation| conversation.id == created));
     proxy.abort();
 }
 
@@ -110,30 +110,30 @@ async fn a_conversation_expires() {
     let options = RedisOptions { time_to_live: Some(day), ..RedisOptions::default() };
     let store = connect(&server, options).await;
     let id = begin_with(&store, "", &["a"]).await;
-    let kept = begin_with(&store, "", &["b"]).await;
-    let left = |key: &str| -> i64 {
+    let other = begin_with(&store, "", &["b"]).await;
+    let time_to_live = |key: &str| -> i64 {
         server.command(&["PTTL", &format!("toolwire:{{{id}}}:{key}")]).parse().unwrap()
     };
-    let at = |key: &str| server.command(&["PEXPIRETIME", &format!("toolwire:{{{id}}}:{key}")]);
-    assert!((86_000_000..=86_400_000).contains(&left("head")), "{}", left("head"));
-    assert_eq!(at("head"), at("entries"));
-    // Simulates that a day passes for this conversation.
+    let expires_at = |key: &str| server.command(&["PEXPIRETIME", &format!("toolwire:{{{id}}}:{key}")]);
+    assert!((86_000_000..=86_400_000).contains(&time_to_live("head")), "{}", time_to_live("head"));
+    assert_eq!(expires_at("head"), expires_at("entries"));
+    // Expires this conversation as if a day had passed.
     for key in ["head", "entries"] {
         server.command(&["PEXPIREAT", &format!("toolwire:{{{id}}}:{key}"), "1"]);
     }
     assert_eq!(store.get(&id).await.unwrap_err().code(), "unknown_conversation");
     assert_eq!(server.command(&["ZCARD", "toolwire:list"]), "2");
     let listed = store.list(10, None).await.unwrap().conversations;
-    assert_eq!(listed, [store.get(&kept).await.unwrap()]);
+    assert_eq!(listed, [store.get(&other).await.unwrap()]);
     assert_eq!(server.command(&["ZCARD", "toolwire:list"]), "1");
 
     // If the list is never read, creating conversations removes expired ones.
     server.command(&["ZADD", "toolwire:list", "5", id.as_str()]);
-    let begun = begin_with(&store, "", &[]).await;
+    let created = begin_with(&store, "", &[]).await;
     let listed = server.command(&["ZRANGE", "toolwire:list", "0", "-1"]);
     let mut listed: Vec<&str> = listed.lines().collect();
     listed.sort_unstable();
-    assert_eq!(listed, [kept.as_str(), begun.as_str()]);
+    assert_eq!(listed, [other.as_str(), created.as_str()]);
 }
 
 #[tokio::test]
@@ -142,11 +142,14 @@ async fn a_search_reports_that_it_reached_its_limit() {
     let options = RedisOptions { search_messages: 150, ..RedisOptions::default() };
     let store = connect(&server, options).await;
     let id = begin_with(&store, "", &["needle"]).await;
-    let hay: Vec<_> = (0..148).map(|_| Message::user("hay").into()).collect();
-    store.append(&id, hay, None).await.unwrap();
+    let other_messages: Vec<_> = (0..148).map(|_| Message::user("other").into()).collect();
+    store.append(&id, other_messages, None).await.unwrap();
     let found = store.search("needle", 10).await.unwrap();
     assert_eq!((found.hits.len(), found.is_complete), (1, true));
-    store.append(&id, vec![Message::user("hay").into(), Message::user("hay").into()], None).await.unwrap();
+    store
+        .append(&id, vec![Message::user("other").into(), Message::user("other").into()], None)
+        .await
+        .unwrap();
     let found = store.search("needle", 10).await.unwrap();
     assert_eq!((found.hits.len(), found.is_complete), (0, false));
 }
@@ -187,15 +190,17 @@ async fn damaged_newer_and_foreign_keys_are_reported() {
 async fn a_wrong_password_is_rejected_and_never_printed() {
     let server = RedisServer::start_with(&["--save", "", "--requirepass", "open sesame"]);
     let port = server.port();
-    for url in
-        [server.url(), format!("redis://:wrong-word@127.0.0.1:{port}/"), "redis://:wrong-word@:x/".to_owned()]
-    {
+    for url in [
+        server.url(),
+        format!("redis://:wrong-password@127.0.0.1:{port}/"),
+        "redis://:wrong-password@:x/".to_owned(),
+    ] {
         let error = match Redis::connect(&url, RedisOptions::default()).await {
             Ok(store) => store.list(1, None).await.unwrap_err(),
             Err(error) => error,
         };
         assert_eq!(error.code(), "refused", "{error}");
-        assert!(!format!("{error} {error:?}").contains("wrong-word"));
+        assert!(!format!("{error} {error:?}").contains("wrong-password"));
     }
     let url = format!("redis://:open%20sesame@127.0.0.1:{port}/");
     let store = Redis::connect(&url, RedisOptions::default()).await.unwrap();

@@ -7,7 +7,7 @@ use toolwire_contract::{
 
 use crate::backends::Backend;
 
-/// Creates a conversation with messages of these texts.
+/// Creates a conversation with these texts as user messages.
 pub(crate) async fn begin_with(store: &dyn Conversations, title: &str, texts: &[&str]) -> ConversationId {
     let new = NewConversation { title: Some(title.to_owned()), model: None };
     let id = store.begin(new).await.unwrap().id;
@@ -22,9 +22,9 @@ pub(crate) async fn texts(store: &dyn Conversations, id: &ConversationId) -> Vec
     let transcript = store.load(id, 0).await.unwrap();
     assert_eq!(transcript.conversation.messages, transcript.entries.len() as u64);
     let mut latest = Timestamp::default();
-    for (due, entry) in (1..).zip(&transcript.entries) {
-        assert_eq!(entry.sequence, due);
-        assert!(entry.time >= latest, "the time decreases at {due}");
+    for (sequence, entry) in (1..).zip(&transcript.entries) {
+        assert_eq!(entry.sequence, sequence);
+        assert!(entry.time >= latest, "the time decreases at {sequence}");
         latest = entry.time;
     }
     transcript.entries.iter().map(|entry| text_of(&entry.message)).collect()
@@ -38,20 +38,20 @@ pub(crate) fn text_of(message: &Message) -> String {
 pub(crate) async fn a_new_conversation_is_empty(backend: &Backend) {
     let store = backend.open().await;
     let new = NewConversation { title: Some("Tides".to_owned()), model: Some("demo".to_owned()) };
-    let begun = store.begin(new).await.unwrap();
+    let created = store.begin(new).await.unwrap();
     let expected = Conversation {
-        id: begun.id.clone(),
+        id: created.id.clone(),
         title: Some("Tides".to_owned()),
         model: Some("demo".to_owned()),
-        created: begun.changed,
-        changed: begun.changed,
+        created: created.changed,
+        changed: created.changed,
         messages: 0,
         usage: Usage::default(),
         parent: None,
     };
-    assert_eq!(begun, expected);
-    assert!(begun.created > Timestamp(1_700_000_000_000), "{:?}", begun.created);
-    let transcript = store.load(&begun.id, 0).await.unwrap();
+    assert_eq!(created, expected);
+    assert!(created.created > Timestamp(1_700_000_000_000), "{:?}", created.created);
+    let transcript = store.load(&created.id, 0).await.unwrap();
     assert_eq!((transcript.conversation, transcript.entries), (expected, Vec::new()));
 }
 
@@ -119,13 +119,13 @@ pub(crate) async fn a_message_that_is_nested_too_deeply_is_rejected(backend: &Ba
     let error =
         store.append(&id, vec![Message::user("b").into(), nested(200).into()], None).await.unwrap_err();
     assert_eq!(error.code(), "refused", "{error}");
-    let whole = store.load(&id, 0).await.unwrap();
-    assert_eq!(whole.entries.len(), 2);
-    assert_eq!(whole.entries[1].message, nested(110));
+    let complete = store.load(&id, 0).await.unwrap();
+    assert_eq!(complete.entries.len(), 2);
+    assert_eq!(complete.entries[1].message, nested(110));
     let text = store.export(&id).await.unwrap();
     store.remove(&id).await.unwrap();
     store.import(&text).await.unwrap();
-    assert_eq!(store.load(&id, 0).await.unwrap(), whole);
+    assert_eq!(store.load(&id, 0).await.unwrap(), complete);
 }
 
 pub(crate) async fn usage_and_model_come_from_the_messages(backend: &Backend) {
@@ -158,10 +158,10 @@ pub(crate) async fn usage_and_model_come_from_the_messages(backend: &Backend) {
     };
     assert_eq!(transcript.conversation.usage, expected);
     assert_eq!(transcript.conversation.model.as_deref(), Some("three"));
-    let kept: Vec<_> = transcript.entries.into_iter().map(|entry| (entry.model, entry.usage)).collect();
+    let stored: Vec<_> = transcript.entries.into_iter().map(|entry| (entry.model, entry.usage)).collect();
     let some = |model: &str| Some(model.to_owned());
     assert_eq!(
-        kept,
+        stored,
         [
             (None, None),
             (some("one"), Some(usage(5, None))),
@@ -202,8 +202,8 @@ pub(crate) async fn the_list_has_pages(backend: &Backend) {
     for number in 0..230 {
         ids.push(begin_with(&*store, &number.to_string(), &[]).await);
     }
-    let whole = store.list(1000, None).await.unwrap();
-    assert_eq!((whole.conversations.len(), whole.next), (230, None));
+    let complete = store.list(1000, None).await.unwrap();
+    assert_eq!((complete.conversations.len(), complete.next), (230, None));
     for size in [1, 7, 115, 230] {
         let mut paged = Vec::new();
         let mut after = None;
@@ -216,9 +216,10 @@ pub(crate) async fn the_list_has_pages(backend: &Backend) {
                 break;
             }
         }
-        assert_eq!(paged, whole.conversations, "pages of {size}");
+        assert_eq!(paged, complete.conversations, "pages of {size}");
     }
-    let mut listed: Vec<ConversationId> = whole.conversations.into_iter().map(|one| one.id).collect();
+    let mut listed: Vec<ConversationId> =
+        complete.conversations.into_iter().map(|conversation| conversation.id).collect();
     listed.sort();
     ids.sort();
     assert_eq!(listed, ids);
@@ -237,15 +238,15 @@ pub(crate) async fn a_title_can_be_set_and_removed(backend: &Backend) {
 
 pub(crate) async fn a_removed_conversation_does_not_exist(backend: &Backend) {
     let store = backend.open().await;
-    let gone = begin_with(&*store, "gone", &["a"]).await;
-    let kept = begin_with(&*store, "kept", &["b"]).await;
-    store.remove(&gone).await.unwrap();
-    let unknown = || StoreError::UnknownConversation { conversation: gone.clone() };
-    assert_eq!(store.get(&gone).await, Err(unknown()));
-    assert_eq!(store.remove(&gone).await, Err(unknown()));
+    let removed = begin_with(&*store, "removed", &["a"]).await;
+    let other = begin_with(&*store, "other", &["b"]).await;
+    store.remove(&removed).await.unwrap();
+    let unknown = || StoreError::UnknownConversation { conversation: removed.clone() };
+    assert_eq!(store.get(&removed).await, Err(unknown()));
+    assert_eq!(store.remove(&removed).await, Err(unknown()));
     let page = store.list(10, None).await.unwrap();
-    assert_eq!(page.conversations, [store.get(&kept).await.unwrap()]);
-    assert_eq!(texts(&*store, &kept).await, ["b"]);
+    assert_eq!(page.conversations, [store.get(&other).await.unwrap()]);
+    assert_eq!(texts(&*store, &other).await, ["b"]);
 }
 
 pub(crate) async fn an_unknown_conversation_is_reported(backend: &Backend) {

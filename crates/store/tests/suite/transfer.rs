@@ -6,7 +6,7 @@ use crate::backends::Backend;
 use crate::storing::{begin_with, texts};
 
 /// Creates a fork with everything that an export can contain.
-async fn rich(store: &dyn Conversations) -> toolwire_contract::ConversationId {
+async fn create_full_conversation(store: &dyn Conversations) -> toolwire_contract::ConversationId {
     let parent = begin_with(store, "Tides 🌊", &["東京", "b"]).await;
     let id = store.fork(&parent, 1).await.unwrap().id;
     let message: Message = serde_json::from_str(
@@ -27,24 +27,24 @@ async fn rich(store: &dyn Conversations) -> toolwire_contract::ConversationId {
 
 pub(crate) async fn an_export_round_trips(backend: &Backend) {
     let store = backend.open().await;
-    let id = rich(&*store).await;
+    let id = create_full_conversation(&*store).await;
     let text = store.export(&id).await.unwrap();
-    let whole = store.load(&id, 0).await.unwrap();
-    // To each backend and back.
-    for other in [Backend::sqlite(), Backend::redis()] {
-        let elsewhere = other.open().await;
-        assert_eq!(elsewhere.import(&text).await.unwrap(), whole.conversation);
-        assert_eq!(elsewhere.load(&id, 0).await.unwrap(), whole);
-        assert_eq!(elsewhere.export(&id).await.unwrap(), text);
-        let listed = elsewhere.list(10, None).await.unwrap().conversations;
-        assert_eq!(listed, vec![whole.conversation.clone()]);
-        assert_eq!(elsewhere.search("東京", 10).await.unwrap().hits.len(), 1);
+    let complete = store.load(&id, 0).await.unwrap();
+    // The export is imported into each backend and back.
+    for backend in [Backend::sqlite(), Backend::redis()] {
+        let other_store = backend.open().await;
+        assert_eq!(other_store.import(&text).await.unwrap(), complete.conversation);
+        assert_eq!(other_store.load(&id, 0).await.unwrap(), complete);
+        assert_eq!(other_store.export(&id).await.unwrap(), text);
+        let listed = other_store.list(10, None).await.unwrap().conversations;
+        assert_eq!(listed, vec![complete.conversation.clone()]);
+        assert_eq!(other_store.search("東京", 10).await.unwrap().hits.len(), 1);
 
         store.remove(&id).await.unwrap();
-        store.import(&elsewhere.export(&id).await.unwrap()).await.unwrap();
-        assert_eq!(store.load(&id, 0).await.unwrap(), whole);
+        store.import(&other_store.export(&id).await.unwrap()).await.unwrap();
+        assert_eq!(store.load(&id, 0).await.unwrap(), complete);
         // The conversation continues at its position.
-        assert_eq!(elsewhere.append(&id, vec![Message::user("d").into()], Some(3)).await, Ok(4));
+        assert_eq!(other_store.append(&id, vec![Message::user("d").into()], Some(3)).await, Ok(4));
     }
 }
 
@@ -59,20 +59,20 @@ pub(crate) async fn an_import_with_a_used_id_is_rejected(backend: &Backend) {
 
 pub(crate) async fn a_damaged_import_stores_nothing(backend: &Backend) {
     let store = backend.open().await;
-    let id = rich(&*store).await;
+    let id = create_full_conversation(&*store).await;
     let text = store.export(&id).await.unwrap();
     store.remove(&id).await.unwrap();
     let before = store.list(10, None).await.unwrap();
-    // Truncated at many places: never accepted as a complete file.
+    // A truncated file is never accepted.
     let cuts = (0..text.len()).step_by(7).filter(|cut| text.is_char_boundary(*cut));
-    let garbled = cuts.map(|cut| text[..cut].to_owned()).chain([
+    let invalid_texts = cuts.map(|cut| text[..cut].to_owned()).chain([
         "{}".to_owned(),
         r#"{"conversations":[],"model":"other"}"#.to_owned(),
         text.replace("\"version\":1", "\"version\":2"),
         text.replace("\"sequence\":3", "\"sequence\":4"),
         text.replace("\"role\":\"user\"", "\"role\":\"wizard\""),
     ]);
-    for text in garbled {
+    for text in invalid_texts {
         let error = store.import(&text).await.unwrap_err();
         assert_eq!(error.code(), "invalid_transcript", "{error}");
         assert!(error.hint().is_some());

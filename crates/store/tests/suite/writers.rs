@@ -7,7 +7,7 @@ use crate::backends::Backend;
 use crate::storing::{begin_with, texts};
 
 const WRITERS: usize = 4;
-const EACH: usize = 25;
+const MESSAGES_PER_WRITER: usize = 25;
 
 pub(crate) async fn a_taken_position_is_a_conflict(backend: &Backend) {
     let (one, other) = (backend.open().await, backend.open().await);
@@ -22,7 +22,7 @@ pub(crate) async fn a_taken_position_is_a_conflict(backend: &Backend) {
     assert_eq!(texts(&*other, &id).await, ["a", "b"]);
 }
 
-pub(crate) async fn two_writers_lose_and_reorder_no_message(backend: &Backend) {
+pub(crate) async fn concurrent_writers_lose_and_reorder_no_message(backend: &Backend) {
     let store = backend.open().await;
     let id = begin_with(&*store, "", &[]).await;
     let mut writers = Vec::new();
@@ -30,7 +30,7 @@ pub(crate) async fn two_writers_lose_and_reorder_no_message(backend: &Backend) {
         let (store, id) = (backend.open().await, id.clone());
         writers.push(tokio::spawn(async move {
             let mut acknowledged = Vec::new();
-            for number in 0..EACH {
+            for number in 0..MESSAGES_PER_WRITER {
                 let text = format!("{writer}:{number}");
                 let position = store.append(&id, vec![Message::user(&*text).into()], None).await.unwrap();
                 acknowledged.push((position, text));
@@ -40,15 +40,15 @@ pub(crate) async fn two_writers_lose_and_reorder_no_message(backend: &Backend) {
     }
     let mut acknowledged = Vec::new();
     for writer in writers {
-        let of_one = writer.await.unwrap();
-        assert!(of_one.is_sorted(), "the messages of one writer are in order");
-        acknowledged.extend(of_one);
+        let of_writer = writer.await.unwrap();
+        assert!(of_writer.is_sorted(), "the messages of a writer are out of order");
+        acknowledged.extend(of_writer);
     }
     acknowledged.sort();
     // Each message is exactly at the position that its writer received.
     let expected: Vec<(u64, String)> = (1..).zip(texts(&*store, &id).await).collect();
     assert_eq!(acknowledged, expected);
-    assert_eq!(expected.len(), WRITERS * EACH);
+    assert_eq!(expected.len(), WRITERS * MESSAGES_PER_WRITER);
 }
 
 pub(crate) async fn writers_with_expected_positions_take_turns(backend: &Backend) {
@@ -59,15 +59,15 @@ pub(crate) async fn writers_with_expected_positions_take_turns(backend: &Backend
         let (store, id) = (backend.open().await, id.clone());
         writers.push(tokio::spawn(async move {
             let mut position = 0;
-            let mut done = 0;
-            while done < EACH {
+            let mut written = 0;
+            while written < MESSAGES_PER_WRITER {
                 // Each message contains the position that its writer expected.
                 let message = Message::user(position.to_string());
                 match store.append(&id, vec![message.into()], Some(position)).await {
                     Ok(next) => {
                         assert_eq!(next, position + 1);
                         position = next;
-                        done += 1;
+                        written += 1;
                     }
                     Err(StoreError::Conflict { found, .. }) => position = found,
                     Err(error) => panic!("{error}"),
@@ -78,6 +78,7 @@ pub(crate) async fn writers_with_expected_positions_take_turns(backend: &Backend
     for writer in writers {
         writer.await.unwrap();
     }
-    let expected: Vec<String> = (0..WRITERS * EACH).map(|position| position.to_string()).collect();
+    let expected: Vec<String> =
+        (0..WRITERS * MESSAGES_PER_WRITER).map(|position| position.to_string()).collect();
     assert_eq!(texts(&*store, &id).await, expected);
 }
