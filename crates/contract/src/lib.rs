@@ -27,7 +27,7 @@ pub use conversations::{
 pub use duration::parse_duration;
 pub use glob::Glob;
 pub use json::{MAX_NESTING_DEPTH, json_kind, nesting_depth, object_nesting_depth};
-pub use message::{Block, InvalidMessage, Message, Role};
+pub use message::{Block, InvalidMessage, Message, Role, pair_results};
 pub use model::{
     Model, ModelError, ModelEvent, ModelLimits, ModelRequest, ModelResponse, StopReason, ToolChoice,
     UnusableCall, WaitPhase,

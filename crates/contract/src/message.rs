@@ -71,6 +71,14 @@ impl Message {
         Message { role, content, extra: Map::new() }
     }
 
+    /// Iterates over the results in this message, with the ids of their calls.
+    pub fn results(&self) -> impl Iterator<Item = (&str, &ToolResult)> {
+        self.content.iter().filter_map(|block| match block {
+            Block::Result { id, result } => Some((id.as_str(), result)),
+            _ => None,
+        })
+    }
+
     /// Iterates over the calls in this message, with their ids.
     pub fn calls(&self) -> impl Iterator<Item = (&str, &ToolCall)> {
         self.content.iter().filter_map(|block| match block {
@@ -78,6 +86,24 @@ impl Message {
             _ => None,
         })
     }
+}
+
+/// Returns the result of each call of a response, in the order of the calls.
+///
+/// A result belongs to the first call with its id that has no result yet. A result without such a call is
+/// dropped.
+pub fn pair_results<'c, I: AsRef<str>, R>(
+    call_ids: impl IntoIterator<Item = &'c str>,
+    results: impl IntoIterator<Item = (I, R)>,
+) -> Vec<Option<R>> {
+    let mut calls: Vec<(&str, Option<R>)> = call_ids.into_iter().map(|id| (id, None)).collect();
+    for (id, result) in results {
+        let is_open = |call: &&mut (&str, Option<R>)| call.0 == id.as_ref() && call.1.is_none();
+        if let Some((_, found)) = calls.iter_mut().find(is_open) {
+            *found = Some(result);
+        }
+    }
+    calls.into_iter().map(|(_, result)| result).collect()
 }
 
 /// Compares a shared message by value.
@@ -216,5 +242,11 @@ mod tests {
             Err(InvalidMessage::UnknownRole { role: Some("system".to_owned()) }),
         );
         assert_eq!(Message::try_from(json!({"role": "user"})), Err(InvalidMessage::NoContent));
+    }
+
+    #[test]
+    fn a_result_belongs_to_the_first_open_call_with_its_id() {
+        let results = [("b", 1), ("x", 2), ("a", 3), ("a", 4), ("a", 5)];
+        assert_eq!(pair_results(["a", "b", "a", "c"], results), [Some(3), Some(1), Some(4), None]);
     }
 }

@@ -1,4 +1,4 @@
-//! The `#[tool]` attribute, documented in `toolwire-toolkit`.
+#![doc = include_str!("../README.md")]
 
 mod attributes;
 mod body;

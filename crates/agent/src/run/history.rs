@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use toolwire_contract::{Block, Content, Message, Role, ToolCall, ToolResult};
+use toolwire_contract::{Block, Content, Message, Role, ToolCall, ToolResult, pair_results};
 
 use super::calls::{is_outcome_unknown, outcome_unknown_result};
 
@@ -68,42 +68,44 @@ pub(crate) fn is_result(block: &Block) -> bool {
     matches!(block, Block::Result { .. })
 }
 
-fn is_result_of(block: &Block, call: &str) -> bool {
-    matches!(block, Block::Result { id, .. } if id == call)
-}
-
 /// Moves the results to the front, one for each call of the response, in the order of the calls. Removes all
 /// others.
 fn sort_results(response: Option<&Message>, message: &mut Message) {
-    let (mut results, others): (Vec<Block>, Vec<Block>) =
-        std::mem::take(&mut message.content).into_iter().partition(is_result);
+    let mut results = Vec::new();
+    let mut others = Vec::new();
+    for block in std::mem::take(&mut message.content) {
+        match block {
+            Block::Result { id, result } => results.push((id, result)),
+            other => others.push(other),
+        }
+    }
     let response = response.filter(|message| message.role == Role::Assistant);
-    for (id, _) in response.into_iter().flat_map(Message::calls) {
-        let found = results.iter().position(|block| is_result_of(block, id));
-        message.content.extend(found.map(|found| results.remove(found)));
+    let ids = || response.into_iter().flat_map(Message::calls).map(|(id, _)| id);
+    for (id, result) in ids().zip(pair_results(ids(), results)) {
+        message.content.extend(result.map(|result| Block::Result { id: id.to_owned(), result }));
     }
     message.content.extend(others);
 }
 
 /// Adds a result to each call of the last response that has none.
 fn complete_calls(history: &mut Vec<Arc<Message>>) {
-    let results: Vec<Block> = unfinished_calls(history)
-        .map(|(id, call)| Block::Result { id: id.to_owned(), result: outcome_unknown_result(&call.name) })
+    let results: Vec<Block> = last_step(history)
+        .filter(|(_, _, result)| result.is_none())
+        .map(|(id, call, _)| Block::Result { id: id.to_owned(), result: outcome_unknown_result(&call.name) })
         .collect();
     if !results.is_empty() {
         push(history, Message::new(Role::User, results).into());
     }
 }
 
-/// Returns the calls of the last response that have no result.
-fn unfinished_calls(history: &[Arc<Message>]) -> impl Iterator<Item = (&str, &ToolCall)> {
+/// Returns the calls of the last response with their results.
+fn last_step(history: &[Arc<Message>]) -> impl Iterator<Item = (&str, &ToolCall, Option<&ToolResult>)> {
     let response = history.iter().rposition(|message| message.role == Role::Assistant);
+    let calls = move || response.into_iter().flat_map(|response| history[response].calls());
     let results = response.and_then(|response| history.get(response + 1));
-    let has_result = move |id: &str| {
-        results.is_some_and(|message| message.content.iter().any(|block| is_result_of(block, id)))
-    };
-    let calls = response.into_iter().flat_map(|response| history[response].calls());
-    calls.filter(move |(id, _)| !has_result(id))
+    let results =
+        pair_results(calls().map(|(id, _)| id), results.into_iter().flat_map(|message| message.results()));
+    calls().zip(results).map(|((id, call), result)| (id, call, result))
 }
 
 /// If a call of the last response has no result, returns all calls of that response with their results, which
@@ -111,34 +113,19 @@ fn unfinished_calls(history: &[Arc<Message>]) -> impl Iterator<Item = (&str, &To
 pub(super) fn take_open_calls(
     history: &mut Vec<Arc<Message>>,
 ) -> Vec<(String, ToolCall, Option<ToolResult>)> {
-    if unfinished_calls(history).next().is_none() {
+    if last_step(history).all(|(_, _, result)| result.is_some()) {
         return Vec::new();
     }
-    let results = history.pop_if(|last| last.role == Role::User);
-    let result_of = |call: &str| {
-        results.iter().flat_map(|message| &message.content).find_map(|block| match block {
-            Block::Result { id, result } if id == call => Some(result.clone()),
-            _ => None,
-        })
-    };
-    let calls = history.last().into_iter().flat_map(|response| response.calls());
-    calls.map(|(id, call)| (id.to_owned(), call.clone(), result_of(id))).collect()
+    let calls =
+        last_step(history).map(|(id, call, result)| (id.to_owned(), call.clone(), result.cloned())).collect();
+    history.pop_if(|last| last.role == Role::User);
+    calls
 }
 
 /// Returns the tools of the last step whose results say that the outcome of the call is unknown.
 pub(super) fn interrupted_calls(history: &[Arc<Message>]) -> impl Iterator<Item = &str> {
-    let last_step = match history {
-        [.., response, results] => Some((response, results)),
-        _ => None,
-    };
-    last_step.into_iter().flat_map(|(response, results)| {
-        let is_interrupted = |call: &str| {
-            results.content.iter().any(|block| {
-                matches!(block, Block::Result { id, result } if id == call && is_outcome_unknown(result))
-            })
-        };
-        response.calls().filter(move |(id, _)| is_interrupted(id)).map(|(_, call)| call.name.as_str())
-    })
+    let is_interrupted = |result: Option<&ToolResult>| result.is_some_and(is_outcome_unknown);
+    last_step(history).filter(move |step| is_interrupted(step.2)).map(|(_, call, _)| call.name.as_str())
 }
 
 /// Makes the ids of the calls in a message unique. Some models use an id twice or none at all.

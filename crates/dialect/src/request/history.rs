@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use toolwire_contract::{Block, Content, Message, Role, ToolCall, ToolResult};
+use toolwire_contract::{Block, Content, Message, Role, ToolCall, ToolResult, pair_results};
 
 use super::FamilyRules;
 use crate::ids::synthetic_id;
@@ -107,7 +107,7 @@ impl<'a> HistoryReader<'a> {
         let mut results = Vec::new();
         for block in &message.content {
             match block {
-                Block::Result { id, result } => results.push((id, result)),
+                Block::Result { id, result } => results.push((id.as_str(), result)),
                 Block::Content(content) if content.is_for_model() && !is_provider_data(content) => {
                     let part = content_part(content, &self.user_limits);
                     if part.as_text().is_none_or(|text| !text.trim().is_empty()) {
@@ -122,9 +122,7 @@ impl<'a> HistoryReader<'a> {
             return;
         }
         close_calls(turns);
-        for (id, result) in results {
-            add_result(turns, id, result);
-        }
+        add_results(turns, results);
         match turns.last_mut() {
             _ if parts.is_empty() => {}
             Some(Turn::User(known)) => known.extend(parts),
@@ -238,14 +236,14 @@ fn close_calls(turns: &mut Vec<Turn<'_>>) {
     }
 }
 
-/// Pairs a result with the first call of its id that has no result, among the calls of the last assistant
-/// turn. A result without such a call is dropped.
-fn add_result<'a>(turns: &mut [Turn<'a>], id: &str, result: &'a ToolResult) {
+/// Pairs results with the calls of the last assistant turn that have none.
+fn add_results<'a>(turns: &mut [Turn<'a>], results: Vec<(&str, &'a ToolResult)>) {
     let last_results = turns.iter_mut().rev().find(|turn| !matches!(turn, Turn::User(_)));
-    if let Some(Turn::Results(calls)) = last_results
-        && let Some(call) = calls.iter_mut().find(|call| call.id == id && call.result.is_none())
-    {
-        call.result = Some(result);
+    let Some(Turn::Results(calls)) = last_results else { return };
+    let mut open: Vec<&mut PairedCall<'a>> = calls.iter_mut().filter(|call| call.result.is_none()).collect();
+    let results = pair_results(open.iter().map(|call| call.id), results);
+    for (call, result) in open.iter_mut().zip(results) {
+        call.result = result;
     }
 }
 
