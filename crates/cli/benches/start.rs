@@ -1,4 +1,5 @@
-//! From the start of the process to the first byte of output, for one tool, beside the smallest program of the system.
+//! Measures the time from the start of the process to the first byte of output, for one tool, compared with
+//! `cat`.
 //!
 //! `cargo bench -p toolwire --bench start`
 
@@ -15,13 +16,13 @@ fn main() -> ExitCode {
     convert.arg("convert").arg(&tool).args(["--to", "openai"]);
     let mut baseline = Command::new("cat");
     baseline.arg(&tool);
-    // In turns, so that what else the machine does strikes both.
-    let (mut ours, mut theirs) = (Vec::with_capacity(RUNS), Vec::with_capacity(RUNS));
+    // Alternating, so that other load on the machine affects both.
+    let (mut convert_times, mut baseline_times) = (Vec::with_capacity(RUNS), Vec::with_capacity(RUNS));
     for _ in 0..RUNS {
-        match (first_byte(&mut convert), first_byte(&mut baseline)) {
-            (Ok(one), Ok(other)) => {
-                ours.push(one);
-                theirs.push(other);
+        match (time_to_first_byte(&mut convert), time_to_first_byte(&mut baseline)) {
+            (Ok(convert_time), Ok(baseline_time)) => {
+                convert_times.push(convert_time);
+                baseline_times.push(baseline_time);
             }
             (Err(error), _) | (_, Err(error)) => {
                 eprintln!("error: {error}");
@@ -30,23 +31,23 @@ fn main() -> ExitCode {
         }
     }
     println!("| | median | 90 % within |\n|---|--:|--:|");
-    for (name, mut times) in [("toolwire convert", ours), ("cat", theirs)] {
+    for (name, mut times) in [("toolwire convert", convert_times), ("cat", baseline_times)] {
         times.sort_unstable();
-        let (median, most) = (times[RUNS / 2], times[RUNS * 9 / 10]);
-        println!("| {name} | {:.2} ms | {:.2} ms |", milliseconds(median), milliseconds(most));
+        let (median, percentile_90) = (times[RUNS / 2], times[RUNS * 9 / 10]);
+        println!("| {name} | {:.2} ms | {:.2} ms |", milliseconds(median), milliseconds(percentile_90));
     }
     ExitCode::SUCCESS
 }
 
-fn first_byte(command: &mut Command) -> std::io::Result<Duration> {
+fn time_to_first_byte(command: &mut Command) -> std::io::Result<Duration> {
     let started = Instant::now();
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
     let mut output = child.stdout.take().ok_or(std::io::ErrorKind::BrokenPipe)?;
     output.read_exact(&mut [0])?;
-    let took = started.elapsed();
+    let elapsed = started.elapsed();
     output.read_to_end(&mut Vec::new())?;
     child.wait()?;
-    Ok(took)
+    Ok(elapsed)
 }
 
 fn milliseconds(time: Duration) -> f64 {

@@ -1,4 +1,4 @@
-//! `toolwire ask`: one question through the whole loop, made for scripts.
+//! `toolwire ask`: one question to a model with tools, for scripts.
 
 mod attachment;
 mod report;
@@ -23,54 +23,54 @@ use crate::servers;
 use crate::settings;
 use crate::storage;
 use crate::terminal_text::sanitize;
-use crate::tools::tell_of_failed;
+use crate::tools::print_problems;
 use report::Progress;
 
 /// Ask a model one question, with the tools of the configured servers
 ///
-/// The answer goes to standard output; which tools are called goes to standard error when that is a terminal.
-/// What comes on standard input is attached to the question.
+/// Prints the response to standard output, and the tool calls to standard error if that is a terminal.
+/// Standard input is attached to the question.
 #[derive(Args)]
 #[command(after_long_help = include_str!("help/ask.txt"))]
 pub(crate) struct AskArgs {
     /// The question; `-` reads it from standard input
     #[arg(value_name = "PROMPT")]
     prompt: String,
-    /// The model to ask, such as openai/…, anthropic/… or ollama/…; otherwise `toolwire.model` of the
-    /// configuration, or `demo`
+    /// The model, such as openai/…, anthropic/… or ollama/…; default: `toolwire.model` of the configuration,
+    /// or `demo`
     #[arg(short, long, value_name = "M")]
     model: Option<String>,
-    /// Print the whole run as JSON: the answer, how it ended, the messages with every call, what it cost
+    /// Print the complete run as JSON: the response, how it ended, all messages and calls, and the usage
     #[arg(long)]
     json: bool,
-    /// Tools that may run though they may change things; a pattern, and may be given several times
+    /// Let tools run that are not read-only; a name or a pattern, can be repeated
     #[arg(long, value_name = "TOOL")]
     allow: Vec<String>,
-    /// Keep the conversation, so that `chat` or `--resume` can go on with it; its id goes to standard error
+    /// Store the conversation for `chat` or `--resume`, and print its id to standard error
     #[arg(long)]
     keep: bool,
-    /// Go on with a conversation that was kept
+    /// Continue a stored conversation
     #[arg(long, value_name = "ID")]
     resume: Option<ConversationId>,
 }
 
 pub(crate) fn run(args: &AskArgs, config: Option<&Path>) -> Result<ExitCode, CommandError> {
     let message = question(args)?;
-    let found = servers::find(config)?;
-    let mut settings = settings::read(found.config.toolwire.as_ref(), &found.place)?;
+    let loaded = servers::load_config(config)?;
+    let mut settings = settings::read(loaded.config.toolwire.as_ref(), &loaded.origin)?;
     settings.agent.approvals.allow.extend(args.allow.iter().cloned());
     let models = assembly::models(&settings)?;
-    let model = assembly::model(&models, assembly::choose(args.model.as_deref(), &settings))?;
+    let model = assembly::model(&models, assembly::choose_model(args.model.as_deref(), &settings))?;
     servers::run(async {
         let mut agent = assembly::agent(model, &settings);
         if args.keep || args.resume.is_some() {
             agent = agent.conversations(storage::open(&settings.store).await?);
         }
-        let hub = Arc::new(assembly::hub(&found));
+        let hub = Arc::new(assembly::hub(&loaded));
         let agent = agent.tools(hub.clone()).build().map_err(|error| {
             CommandError::usage(format!("`toolwire.agent`: {error}")).with_hint(error.hint())
         })?;
-        let interrupted = pin!(interrupt::awaited());
+        let interrupted = pin!(interrupt::wait());
         let outcome = ask(args, &agent, &hub, message, interrupted).await;
         servers::close(&hub).await;
         outcome
@@ -85,10 +85,10 @@ async fn ask(
     mut interrupted: Pin<&mut impl Future<Output = ()>>,
 ) -> Result<ExitCode, CommandError> {
     let ready = async {
-        servers::settled(hub).await;
-        tell_of_failed(&hub.status());
+        servers::wait_until_settled(hub).await;
+        print_problems(&hub.status());
         match &args.resume {
-            Some(id) => agent.load(id).await.map_err(storage::failure),
+            Some(id) => agent.load(id).await.map_err(storage::command_error),
             None => Ok(agent.new_run()),
         }
     };
@@ -97,8 +97,8 @@ async fn ask(
         () = &mut interrupted => return Err(CommandError::interrupted()),
     };
     run.say_message(message);
-    let finished = drive(args, agent, run, interrupted).await?;
-    conclude(args, agent, &finished.0, &finished.1)
+    let (finished, progress) = drive(args, agent, run, interrupted).await?;
+    conclude(args, agent, &finished, &progress)
 }
 
 fn question(args: &AskArgs) -> Result<Message, CommandError> {
@@ -109,11 +109,11 @@ fn question(args: &AskArgs) -> Result<Message, CommandError> {
     if !io::stdin().is_terminal() {
         blocks.extend(attachment::read(io::stdin())?.map(Block::Content));
     }
-    let says_something = blocks.iter().any(|block| match block {
-        Block::Content(Content::Text { text, .. }) => !text.trim().is_empty(),
-        _ => true,
+    let is_empty = blocks.iter().all(|block| match block {
+        Block::Content(Content::Text { text, .. }) => text.trim().is_empty(),
+        _ => false,
     });
-    if !says_something {
+    if is_empty {
         return Err(CommandError::usage("the question is empty").with_hint(
             "write it in quotes: toolwire ask \"What is the weather in Paris?\", or use - and pipe it in",
         ));
@@ -121,7 +121,7 @@ fn question(args: &AskArgs) -> Result<Message, CommandError> {
     Ok(Message::new(Role::User, blocks))
 }
 
-/// Runs it to its end, and stops it in good order when a person interrupts.
+/// Drives the run until it is finished. An interrupt cancels it.
 async fn drive(
     args: &AskArgs,
     agent: &Agent,
@@ -129,24 +129,24 @@ async fn drive(
     mut interrupted: Pin<&mut impl Future<Output = ()>>,
 ) -> Result<(FinishedRun, Progress), CommandError> {
     let mut running = agent.drive(run);
-    let stop = running.cancellation_token();
+    let cancellation = running.cancellation_token();
     let mut progress = Progress::new(args.json);
     loop {
         tokio::select! {
             event = running.next() => match event {
                 Some(AgentEvent::Done(finished)) => {
-                    progress.end()?;
+                    progress.end_line()?;
                     return Ok((*finished, progress));
                 }
-                Some(event) => progress.tell(&event)?,
+                Some(event) => progress.show(&event)?,
                 None => return Err(CommandError::work("the run ended without an outcome")),
             },
-            () = &mut interrupted, if !stop.is_cancelled() => stop.cancel(),
+            () = &mut interrupted, if !cancellation.is_cancelled() => cancellation.cancel(),
         }
     }
 }
 
-/// Prints the answer, or says why there is none.
+/// Prints the response if it was not streamed, and returns the exit code or why the run failed.
 fn conclude(
     args: &AskArgs,
     agent: &Agent,
@@ -158,8 +158,8 @@ fn conclude(
         print_stderr(&format!("conversation {id}\n"));
     }
     if args.json {
-        output::print_of_strangers(&report::as_json(agent.model().name(), finished))?;
-    } else if !outcome.text.is_empty() && !progress.has_shown_text() {
+        output::print_untrusted(&report::as_json(agent.model().name(), finished))?;
+    } else if !outcome.text.is_empty() && !progress.has_streamed() {
         let text = &outcome.text;
         output::print(&if text.ends_with('\n') { text.clone() } else { format!("{text}\n") })?;
     }
@@ -178,10 +178,10 @@ fn conclude(
                 .with_hint("`--allow TOOL` lets it run"))
         }
         Ending::Failed(failure) => {
-            let told = CommandError::work(sanitize(&failure.message));
+            let error = CommandError::work(sanitize(&failure.message));
             Err(match &failure.hint {
-                Some(hint) => told.with_hint(sanitize(hint)),
-                None => told,
+                Some(hint) => error.with_hint(sanitize(hint)),
+                None => error,
             })
         }
         _ => Err(CommandError::work("the run ended for an unknown reason")),

@@ -1,4 +1,4 @@
-//! The parts, put together: the model that is asked, and an agent with the servers' tools.
+//! Creates models, agents and hubs from the configuration.
 
 use std::sync::Arc;
 
@@ -8,52 +8,43 @@ use toolwire_hub::{Hub, ResultBudget};
 use toolwire_llm::{Demo, EndpointError, Models};
 
 use crate::command_error::{CommandError, HINT, NOTE, print_stderr};
-use crate::servers::Found;
+use crate::servers::LoadedConfig;
 use crate::settings::Settings;
 use crate::terminal_text::sanitize;
 
-/// The models that can be asked: those of the configuration and those of the providers, with the
-/// environment's keys.
+/// The models of the configuration and of the known providers, with API keys from the environment.
 pub(crate) fn models(settings: &Settings) -> Result<Models, CommandError> {
-    Models::new(settings.models.endpoints.clone(), |name| std::env::var(name).ok()).map_err(unusable)
+    Models::new(settings.models.endpoints.clone(), |name| std::env::var(name).ok()).map_err(command_error)
 }
 
-/// The name of the model to ask: what the command line says, else the configuration; else the stand-in, which
-/// is told.
-pub(crate) fn choose<'a>(asked: Option<&'a str>, settings: &'a Settings) -> &'a str {
-    match asked.or(settings.model.as_deref()) {
-        Some(name) => name,
-        None => {
-            tell_of_demo();
-            Demo::NAME
-        }
-    }
+/// Returns the name of the model: from the command line, from the configuration, or `demo` with a note.
+pub(crate) fn choose_model<'a>(argument: Option<&'a str>, settings: &'a Settings) -> &'a str {
+    argument.or(settings.model.as_deref()).unwrap_or_else(|| {
+        print_stderr(&format!(
+            "{NOTE}note:{NOTE:#} no model is configured; using `demo`, which selects tools by matching words \
+             and is not a language model\n\
+             {HINT}hint:{HINT:#} for a real model, set its API key and pass its name: OPENAI_API_KEY and \
+             openai/…, ANTHROPIC_API_KEY and anthropic/…, GEMINI_API_KEY and gemini/…; ollama/… needs no key\n",
+        ));
+        Demo::NAME
+    })
 }
 
-/// The model of this name, ready to be asked.
+/// Returns the model with this name.
 pub(crate) fn model(models: &Models, name: &str) -> Result<Arc<dyn Model>, CommandError> {
-    models.model(name).map_err(unusable)
+    models.model(name).map_err(command_error)
 }
 
-/// Says plainly what answers, and how to have a real model.
-fn tell_of_demo() {
-    print_stderr(&format!(
-        "{NOTE}note:{NOTE:#} no model is configured; using `demo`, which selects tools by matching words and is not a language model\n\
-         {HINT}hint:{HINT:#} for a real model, set its API key and pass its name: OPENAI_API_KEY and openai/…, ANTHROPIC_API_KEY and anthropic/…, \
-         GEMINI_API_KEY and gemini/…; ollama/… needs no key\n",
-    ));
-}
-
-/// An agent that asks `model`. Whoever builds it adds the tools, who decides and where it is kept.
+/// Starts an agent for `model` with the configured settings. The caller adds tools, approvals and a store.
 pub(crate) fn agent(model: Arc<dyn Model>, settings: &Settings) -> AgentBuilder {
     Agent::builder().settings(settings.agent.clone()).model(model)
 }
 
-/// A hub whose results a model reads: what is too long for it is cut, and can be paged through.
-pub(crate) fn hub(found: &Found) -> Hub {
-    Hub::start(&found.config, found.options().with_result_budget(Some(ResultBudget::default())))
+/// Starts a hub for a model: long results are truncated, and the model can read the rest.
+pub(crate) fn hub(loaded: &LoadedConfig) -> Hub {
+    Hub::start(&loaded.config, loaded.options().with_result_budget(Some(ResultBudget::default())))
 }
 
-fn unusable(error: EndpointError) -> CommandError {
+fn command_error(error: EndpointError) -> CommandError {
     CommandError::usage(sanitize(&error.to_string())).with_hint(sanitize(&error.hint()))
 }

@@ -1,4 +1,4 @@
-//! `toolwire call`: one tool, called.
+//! `toolwire call`: calls one tool.
 
 use std::io::{self, IsTerminal, Read};
 use std::path::Path;
@@ -8,53 +8,52 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::Value;
-use toolwire_contract::{CallOptions, Content, ResourceBody, ToolResult, Toolbox, parse_duration};
+use toolwire_contract::{CallOptions, Content, Progress, ResourceBody, ToolResult, Toolbox, parse_duration};
 use toolwire_hub::Hub;
 
 use crate::command_error::{CommandError, NOTE, print_stderr};
-use crate::convert::json;
-use crate::output;
+use crate::output::{self, to_json};
 use crate::servers;
-use crate::source::in_words;
+use crate::source::describe_io_error;
 use crate::terminal_text::sanitize;
 use crate::tools;
 
 /// Call one tool
 ///
-/// The text of its answer goes to standard output. The exit code is 1 when the tool says that it failed, or
-/// when it could not be asked.
+/// Prints the text of the result to standard output. The exit code is 1 if the tool failed or could not be
+/// called.
 #[derive(Args)]
 #[command(after_long_help = include_str!("help/call.txt"))]
 pub(crate) struct CallArgs {
-    /// The tool, as `toolwire tools` lists it; with `--server`, also as that server calls it
+    /// The tool's name as listed by `toolwire tools`; with `--server`, also its name on that server
     #[arg(value_name = "TOOL")]
     tool: String,
-    /// A JSON object; `-` reads it from standard input; nothing means no arguments
+    /// The arguments as a JSON object; `-` reads them from standard input; default: no arguments
     #[arg(value_name = "ARGUMENTS")]
     arguments: Option<String>,
     /// The server that has the tool
     #[arg(long, value_name = "S")]
     server: Option<String>,
-    /// How long to wait for the answer, such as 30s, 500ms or 2m
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    /// The timeout of the call, such as 30s, 500ms or 2m
+    #[arg(long, value_name = "TIME", value_parser = timeout)]
     timeout: Option<Duration>,
-    /// Print the whole result as JSON
+    /// Print the complete result as JSON
     #[arg(long)]
     json: bool,
 }
 
-fn time(text: &str) -> Result<Duration, String> {
+fn timeout(text: &str) -> Result<Duration, String> {
     parse_duration(text)
         .ok_or_else(|| "expected a duration of at most a day, such as 30s, 500ms or 2m".to_owned())
 }
 
 pub(crate) fn run(args: &CallArgs, config: Option<&Path>) -> Result<ExitCode, CommandError> {
     let arguments = arguments(args)?;
-    let found = servers::find(config)?.only(args.server.as_deref())?;
-    found.with_hub(async |hub| ask(args, hub, &arguments).await)
+    let loaded = servers::load_config(config)?.only(args.server.as_deref())?;
+    loaded.with_hub(async |hub| call(args, hub, &arguments).await)
 }
 
-/// The arguments as text: what is wrong with them, the tool's own schema says best.
+/// Parses the arguments. The hub validates them against the tool's schema.
 fn arguments(args: &CallArgs) -> Result<Value, CommandError> {
     let text = match args.arguments.as_deref() {
         None => return Ok(Value::Null),
@@ -63,7 +62,7 @@ fn arguments(args: &CallArgs) -> Result<Value, CommandError> {
             io::stdin().read_to_string(&mut text).map_err(|error| {
                 CommandError::usage(format!(
                     "cannot read the arguments from standard input: {}",
-                    in_words(&error)
+                    describe_io_error(&error)
                 ))
             })?;
             text
@@ -82,47 +81,47 @@ fn arguments(args: &CallArgs) -> Result<Value, CommandError> {
     }
 }
 
-async fn ask(args: &CallArgs, hub: &Hub, arguments: &Value) -> Result<ExitCode, CommandError> {
+async fn call(args: &CallArgs, hub: &Hub, arguments: &Value) -> Result<ExitCode, CommandError> {
     let mut tool = args.tool.clone();
     if let Some(server) = &args.server {
         hub.settled().await;
         tool = hub.offered_as(server, &args.tool).unwrap_or(tool);
     }
-    let progress =
-        io::stderr().is_terminal().then(|| -> Arc<dyn Fn(toolwire_contract::Progress) + Send + Sync> {
-            Arc::new(|progress: toolwire_contract::Progress| {
-                let total = progress.total.map_or_else(String::new, |total| format!(" of {total}"));
-                let message =
-                    progress.message.map_or_else(String::new, |message| format!("  {}", sanitize(&message)));
-                print_stderr(&format!("{NOTE}{}{total}{NOTE:#}{message}\n", progress.done));
-            })
-        });
+    let progress = io::stderr().is_terminal().then(|| -> Arc<dyn Fn(Progress) + Send + Sync> {
+        Arc::new(|progress: Progress| {
+            let total = progress.total.map_or_else(String::new, |total| format!(" of {total}"));
+            let message =
+                progress.message.map_or_else(String::new, |message| format!("  {}", sanitize(&message)));
+            print_stderr(&format!("{NOTE}{}{total}{NOTE:#}{message}\n", progress.done));
+        })
+    });
     let options = CallOptions { timeout: args.timeout, progress, ..CallOptions::default() };
-    let answer = hub.call(&tool, arguments, options).await;
-    tools::tell_of_changes(&hub.status());
-    match answer {
+    let outcome = hub.call(&tool, arguments, options).await;
+    tools::print_definition_changes(&hub.status());
+    match outcome {
         Ok(result) => {
-            let text = if args.json { json(&Value::from(result.clone()), false) } else { in_text(&result) };
-            output::print_of_strangers(&text)?;
+            let text =
+                if args.json { to_json(&Value::from(result.clone()), false) } else { result_text(&result) };
+            output::print_untrusted(&text)?;
             Ok(if result.is_error() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
         }
         Err(error) => {
-            let failure = CommandError::work(sanitize(&error.to_string()));
+            let command_error = CommandError::work(sanitize(&error.to_string()));
             Err(match error.hint() {
-                Some(hint) => failure.with_hint(sanitize(&hint)),
-                None => failure,
+                Some(hint) => command_error.with_hint(sanitize(&hint)),
+                None => command_error,
             })
         }
     }
 }
 
-/// The result as text; what is no text is named.
-fn in_text(result: &ToolResult) -> String {
-    let mut blocks: Vec<String> = result.blocks().iter().map(block).collect();
+/// Returns the result as text, with placeholders for images, audio and other data.
+fn result_text(result: &ToolResult) -> String {
+    let mut blocks: Vec<String> = result.blocks().iter().map(block_text).collect();
     if blocks.iter().all(|block| block.trim().is_empty())
         && let Some(value) = &result.structured_content
     {
-        blocks = vec![json(value, false).trim_end().to_owned()];
+        blocks = vec![to_json(value, false).trim_end().to_owned()];
     }
     let mut text = blocks.join("\n");
     if !text.is_empty() && !text.ends_with('\n') {
@@ -131,8 +130,8 @@ fn in_text(result: &ToolResult) -> String {
     text
 }
 
-fn block(content: &Content) -> String {
-    let bytes = |data: &str| data.len() / 4 * 3;
+fn block_text(content: &Content) -> String {
+    let bytes = |base64: &str| base64.len() / 4 * 3;
     match content {
         Content::Text { text, .. } => text.clone(),
         Content::Image { data, mime_type, .. } => {

@@ -1,4 +1,4 @@
-//! `toolwire check`: which tools survive which dialects, and what it costs them.
+//! `toolwire check`: shows how each tool converts to each dialect.
 
 mod reasons;
 mod summary;
@@ -10,11 +10,12 @@ use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
 use clap::Args;
+use serde_json::Value;
 use toolwire_contract::Toolbox;
 use toolwire_dialect::{Dialect, Options, Status};
 
 use crate::command_error::CommandError;
-use crate::convert::{forms_of, json};
+use crate::convert::accepted_forms;
 use crate::dialect_name;
 use crate::output;
 use crate::servers;
@@ -22,21 +23,20 @@ use crate::source::Source;
 use crate::tools;
 use survey::Survey;
 
-/// Show which tools survive which dialects
+/// Show how tools convert to each dialect
 ///
-/// A table of tools and dialects, and below it the reasons: each place that is said in other words, loses
-/// something, or cannot be said at all. The exit code is 1 when a tool is refused in a dialect that was asked
-/// for.
+/// Prints a table of tools and dialects, and below it the reasons: each place that is rewritten, lossy or
+/// refused. The exit code is 1 if a tool is refused in one of the dialects.
 #[derive(Args)]
 #[command(after_long_help = include_str!("help/check.txt"))]
 pub(crate) struct CheckArgs {
-    /// The tools; `-` reads standard input; nothing asks the configured servers
+    /// The file with the tools; `-` is standard input; default: the tools of the configured servers
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
-    /// The dialects to check, separated by commas; all but `mcp` when left out
+    /// The dialects to check, separated by commas; default: all except `mcp`
     #[arg(long = "for", value_name = "D,…", value_delimiter = ',', value_parser = dialect_name::any())]
     dialects: Vec<Dialect>,
-    /// Check strict dialects as `convert --reshape` would say the tools
+    /// Check strict dialects with the conversion of `convert --reshape`
     #[arg(long)]
     reshape: bool,
     /// Print the reports as one JSON array: for each tool, its report in each dialect
@@ -46,49 +46,59 @@ pub(crate) struct CheckArgs {
 
 pub(crate) fn run(args: &CheckArgs, config: Option<&Path>) -> Result<ExitCode, CommandError> {
     let options = Options::default().with_reshape(args.reshape);
-    let dialects = asked_for(&args.dialects);
+    let dialects = selected_dialects(&args.dialects);
     let survey = match args.file.as_deref() {
         Some(file) => {
             let input = Source::new(Some(file)).read("tools as JSON")?;
             Survey::new(&input.text, dialects, &options)
-                .map_err(|error| input.fault(&error, &forms_of(Dialect::Mcp)))?
+                .map_err(|error| input.parse_error(&error, &accepted_forms(Dialect::Mcp)))?
         }
         None => {
-            let tools = of_servers(config)?;
+            let tools = server_tools(config)?;
             Survey::new(&tools, dialects, &options).map_err(|error| {
                 CommandError::work(format!("the tools of the servers cannot be parsed: {error}"))
             })?
         }
     };
     if args.json {
-        output::print(&json(&survey.by_tool().flatten().collect::<Vec<_>>(), false))?;
+        output::print(&output::to_json(&survey.by_tool().flatten().collect::<Vec<_>>(), false))?;
     } else {
-        output::print_styled(&page(&survey, columns()))?;
+        output::print_styled(&page(&survey, terminal_columns()))?;
     }
     Ok(if survey.count(Status::Refused) > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// The dialects in the order they were asked for, each once; without a wish, all that change something.
-fn asked_for(dialects: &[Dialect]) -> Vec<Dialect> {
-    let mut asked = Vec::new();
+/// Returns the given dialects without duplicates, or all except `mcp` if none is given.
+fn selected_dialects(dialects: &[Dialect]) -> Vec<Dialect> {
+    let mut selected = Vec::new();
     for dialect in dialects {
-        if !asked.contains(dialect) {
-            asked.push(*dialect);
+        if !selected.contains(dialect) {
+            selected.push(*dialect);
         }
     }
-    if asked.is_empty() {
-        asked.extend(Dialect::all().filter(|dialect| *dialect != Dialect::Mcp));
+    if selected.is_empty() {
+        selected.extend(Dialect::all().filter(|dialect| *dialect != Dialect::Mcp));
     }
-    asked
+    selected
 }
 
-/// Everything a person sees, for a terminal of this many columns.
+/// Returns the tools of the configured servers, as a JSON array.
+fn server_tools(config: Option<&Path>) -> Result<String, CommandError> {
+    servers::load_config(config)?.with_hub(async |hub| {
+        servers::wait_until_settled(hub).await;
+        tools::print_problems(&hub.status());
+        let tools: Vec<Value> = hub.tools().iter().cloned().map(Value::from).collect();
+        Ok(Value::Array(tools).to_string())
+    })
+}
+
+/// Returns the complete output for people, for a terminal of this many columns.
 fn page(survey: &Survey, columns: usize) -> String {
     if survey.tools() == 0 {
         return "no tools\n".to_owned();
     }
     let mut text = table::render(survey, columns);
-    // A few rows are counted at a glance.
+    // The summary is not needed for a few rows.
     if survey.tools() > 4 {
         text.push_str(&summary::render(survey, columns));
     }
@@ -96,15 +106,17 @@ fn page(survey: &Survey, columns: usize) -> String {
     text
 }
 
-/// How wide the page may be.
-pub(crate) fn columns() -> usize {
-    const WITHOUT_A_TERMINAL: usize = 100;
+/// Returns the width of the output: `COLUMNS`, the width of the terminal, or 100.
+pub(crate) fn terminal_columns() -> usize {
+    const DEFAULT_COLUMNS: usize = 100;
+    const MIN_COLUMNS: usize = 20;
 
-    let set = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-    set.or_else(|| terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0)))
+    let from_env = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    from_env
+        .or_else(|| terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0)))
         .filter(|columns| *columns > 0)
-        .unwrap_or(WITHOUT_A_TERMINAL)
-        .max(20)
+        .unwrap_or(DEFAULT_COLUMNS)
+        .max(MIN_COLUMNS)
 }
 
 const DIM: Style = Style::new().dimmed();
@@ -112,7 +124,7 @@ const BOLD: Style = Style::new().bold();
 
 const STATUSES: [Status; 4] = [Status::Exact, Status::Rewritten, Status::Lossy, Status::Refused];
 
-/// A sign that tells the statuses apart without colour too.
+/// Returns a symbol, so that statuses can be distinguished without colours.
 const fn symbol(status: Status) -> &'static str {
     match status {
         Status::Exact => "✓",
@@ -133,15 +145,3 @@ const fn style(status: Status) -> Style {
 
 #[cfg(test)]
 mod tests;
-
-/// The tools of the configured servers, as a list.
-fn of_servers(config: Option<&Path>) -> Result<String, CommandError> {
-    let found = servers::find(config)?;
-    found.with_hub(async |hub| {
-        servers::settled(hub).await;
-        tools::tell_of_failed(&hub.status());
-        let tools: Vec<serde_json::Value> =
-            hub.tools().iter().cloned().map(serde_json::Value::from).collect();
-        Ok(serde_json::Value::Array(tools).to_string())
-    })
-}

@@ -1,127 +1,129 @@
-//! `toolwire convert`: tool definitions in, what belongs into the request's `tools` field out.
+//! `toolwire convert`: converts tool definitions to the `tools` field of a request.
 
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use serde::Serialize;
+use serde_json::Value;
 use toolwire_dialect::{Defaults, Dialect, Layout, Options, Report, Status, convert};
 
 use crate::command_error::{CommandError, NOTE, print_stderr};
 use crate::dialect_name;
-use crate::output;
+use crate::output::{self, to_json};
 use crate::refusals::{self, Severity};
 use crate::source::Source;
 use crate::terminal_text::sanitize;
 
 /// Convert tool definitions
 ///
-/// Reads one tool, an array of tools, `{"tools":[…]}` or a `tools/list` response, and prints what belongs
-/// into the request's `tools` field, in input order. One bare tool in: its one definition out. A tool that
-/// cannot be said honestly in the dialect is left out and named on standard error, and the exit code is 1.
+/// Reads one tool, an array of tools, `{"tools":[…]}` or a `tools/list` response, and prints the `tools`
+/// field of a request, in input order; for one tool, its definition. A tool that cannot be expressed without
+/// changing its meaning is left out and named on standard error, and the exit code is 1.
 #[derive(Args)]
 #[command(after_long_help = include_str!("help/convert.txt"))]
 pub(crate) struct ConvertArgs {
-    /// The tools; `-` or nothing reads standard input
+    /// The file with the tools; standard input if it is `-` or omitted
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
     /// The dialect to convert to
     #[arg(long, value_name = "D", value_parser = dialect_name::any())]
     to: Dialect,
-    /// The dialect the input is in
+    /// The dialect of the input
     #[arg(long, value_name = "D", value_parser = dialect_name::readable(), default_value = "mcp")]
     from: Dialect,
-    /// What becomes of `default`
+    /// How to convert `default`
     ///
-    /// Not given: kept for dialects whose models profit from it (`anthropic`, `bedrock`, `mcp`), dropped for
-    /// the others.
-    #[arg(long, value_name = "WAY", value_enum)]
-    defaults: Option<WayOfDefaults>,
-    /// Keep tools strict by reshaping what a strict dialect cannot say
+    /// By default, it is kept for dialects whose models benefit from it (`anthropic`, `bedrock`, `mcp`), and
+    /// dropped for the others.
+    #[arg(long, value_name = "MODE", value_enum)]
+    defaults: Option<DefaultsMode>,
+    /// Keep tools strict by reshaping what a strict dialect does not support
     ///
-    /// Maps become lists of key/value entries, free-form values JSON text, and tuples objects; `toolwire
-    /// decode --reshape` undoes it. Without it such a tool goes out non-strict, alone, with `strict: false`.
+    /// Maps become lists of key/value entries, free-form values become JSON text, and tuples become objects;
+    /// `toolwire decode --reshape` reverses this. Without this option such a tool gets `strict: false`.
     #[arg(long)]
     reshape: bool,
     /// Write the report to FILE; `-` prints it instead of the definitions
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Write JSON without white space
+    /// Print JSON without whitespace
     #[arg(long)]
     compact: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum WayOfDefaults {
-    /// Gone, with a line in the report
+enum DefaultsMode {
+    /// Remove it, and list it in the report
     Drop,
-    /// Said in the description instead
+    /// Move it to the description
     Describe,
-    /// Left where it is, if the dialect takes it at all
+    /// Keep it if the dialect accepts it
     Keep,
 }
 
 pub(crate) fn run(args: &ConvertArgs) -> Result<ExitCode, CommandError> {
     let defaults = match args.defaults {
         None => Defaults::PerDialect,
-        Some(WayOfDefaults::Drop) => Defaults::Drop,
-        Some(WayOfDefaults::Describe) => Defaults::Describe,
-        Some(WayOfDefaults::Keep) => Defaults::Keep,
+        Some(DefaultsMode::Drop) => Defaults::Drop,
+        Some(DefaultsMode::Describe) => Defaults::Describe,
+        Some(DefaultsMode::Keep) => Defaults::Keep,
     };
     let layout = if args.compact { Layout::Compact } else { Layout::Indented };
     let options = Options::default().with_defaults(defaults).with_reshape(args.reshape).with_layout(layout);
     let source = Source::new(args.file.as_deref());
     let input = source.read("tools as JSON")?;
     let conversion = convert(&input.text, args.from, args.to, &options)
-        .map_err(|error| input.fault(&error, &forms_of(args.from)))?;
+        .map_err(|error| input.parse_error(&error, &accepted_forms(args.from)))?;
 
     let definitions = conversion.definitions.map(|mut definitions| {
         definitions.push('\n');
         definitions
     });
     match args.report.as_deref() {
-        Some(path) if path == Path::new("-") => output::print(&json(&conversion.reports, args.compact))?,
+        Some(path) if path == Path::new("-") => output::print(&to_json(&conversion.reports, args.compact))?,
         Some(path) => {
-            // The file first: when it cannot be written, nothing else has been.
-            output::write_file(path, &json(&conversion.reports, args.compact))?;
+            // If the file cannot be written, nothing is printed.
+            output::write_file(path, &to_json(&conversion.reports, args.compact))?;
             output::print(definitions.as_deref().unwrap_or_default())?;
         }
         None => {
             output::print(definitions.as_deref().unwrap_or_default())?;
-            tell_of_losses(&conversion.reports);
+            note_lossy_tools(&conversion.reports);
         }
     }
-    tell_of_more_pages(&input.text);
-    tell_of_too_many(&conversion.reports, args.to);
-    Ok(verdict(&conversion.reports, args))
+    warn_about_more_pages(&input.text);
+    warn_about_tool_limit(&conversion.reports, args.to);
+    Ok(exit_code(&conversion.reports, args))
 }
 
-/// A page of a longer list looks like a whole one.
-fn tell_of_more_pages(text: &str) {
+/// Warns if the input is only one page of a longer list.
+fn warn_about_more_pages(text: &str) {
+    // Saves parsing the text again.
     if !text.contains("\"nextCursor\"") {
         return;
     }
-    let cursor = |value: &serde_json::Value| value.get("nextCursor").is_some_and(|cursor| !cursor.is_null());
-    let value: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
-    if cursor(&value) || value.get("result").is_some_and(cursor) {
+    let has_cursor = |value: &Value| value.get("nextCursor").is_some_and(|cursor| !cursor.is_null());
+    let value: Value = serde_json::from_str(text).unwrap_or_default();
+    if has_cursor(&value) || value.get("result").is_some_and(has_cursor) {
         print_stderr(&format!(
             "{NOTE}warning:{NOTE:#} the list has a `nextCursor`: these are not all of the server's tools\n"
         ));
     }
 }
 
-/// One tool too many, and the API refuses all of them.
-fn tell_of_too_many(reports: &[Report], to: Dialect) {
+/// Warns if a request with these tools would be rejected, because there are too many.
+fn warn_about_tool_limit(reports: &[Report], to: Dialect) {
     let count = reports.iter().filter(|report| report.status != Status::Refused).count();
-    if let Some(most) = to.max_tools().filter(|most| count > *most) {
+    if let Some(max) = to.max_tools().filter(|max| count > *max) {
         print_stderr(&format!(
-            "{NOTE}warning:{NOTE:#} {count} tools, but one request to `{to}` accepts {most}; select the ones to send\n"
+            "{NOTE}warning:{NOTE:#} {count} tools, but one request to `{to}` accepts {max}; select the ones to send\n"
         ));
     }
 }
 
-/// What the input may look like, as a hint.
-pub(crate) fn forms_of(from: Dialect) -> String {
+/// Describes the accepted forms of the input, as a hint.
+pub(crate) fn accepted_forms(from: Dialect) -> String {
     match from {
         Dialect::Mcp => {
             "pass one tool, an array of tools, {\"tools\":[…]} or a tools/list response; `--from` reads other dialects"
@@ -131,35 +133,25 @@ pub(crate) fn forms_of(from: Dialect) -> String {
     }
 }
 
-/// JSON text of `value`, ending with a newline.
-pub(crate) fn json(value: &(impl Serialize + ?Sized), compact: bool) -> String {
-    let text = if compact { serde_json::to_string(value) } else { serde_json::to_string_pretty(value) };
-    let mut text = text.expect("a report has no map with keys that are not text");
-    text.push('\n');
-    text
-}
-
-/// A person who sees only definitions would not learn that some say less than their tools. Scripts ask for
-/// the report.
-fn tell_of_losses(reports: &[Report]) {
-    use std::io::IsTerminal;
-
-    let lossy: Vec<&Report> = reports.iter().filter(|report| report.status == Status::Lossy).collect();
-    let Some(first) = lossy.first() else { return };
-    if std::io::stderr().is_terminal() {
-        let and_others = match lossy.len() {
-            1 => String::new(),
-            many => format!(" and {} more", many - 1),
+/// Tells a user at a terminal that tools are lossy, which the definitions do not show. Scripts use the report.
+fn note_lossy_tools(reports: &[Report]) {
+    let mut lossy = reports.iter().filter(|report| report.status == Status::Lossy);
+    let Some(first) = lossy.next() else { return };
+    if io::stderr().is_terminal() {
+        let rest = match lossy.count() {
+            0 => "is".to_owned(),
+            more => format!("and {more} more are"),
         };
         print_stderr(&format!(
-            "{NOTE}note:{NOTE:#} `{}`{and_others} is lossy in `{}`; `--report -` lists each place\n",
+            "{NOTE}note:{NOTE:#} `{}` {rest} lossy in `{}`; `--report -` lists each place\n",
             sanitize(&first.tool),
             first.dialect
         ));
     }
 }
 
-fn verdict(reports: &[Report], args: &ConvertArgs) -> ExitCode {
+/// Prints the refused tools and returns the exit code.
+fn exit_code(reports: &[Report], args: &ConvertArgs) -> ExitCode {
     let file = args.file.as_deref().filter(|path| *path != Path::new("-") && args.from == Dialect::Mcp);
     let hint = match file {
         Some(path) => {

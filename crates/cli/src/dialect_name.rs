@@ -1,22 +1,22 @@
-//! Dialects on the command line: by name, with near names when one is misspelt.
+//! Parses dialect names on the command line; clap suggests similar names for a misspelt one.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use toolwire_dialect::Dialect;
 
-/// Takes the name of any dialect.
+/// Accepts the name of any dialect.
 pub(crate) fn any() -> impl TypedValueParser<Value = Dialect> {
-    among(|_| true)
+    parser(|_| true)
 }
 
-/// Takes the name of a dialect whose definitions can be read back into tools.
+/// Accepts the name of a dialect whose definitions can be converted back to tools.
 pub(crate) fn readable() -> impl TypedValueParser<Value = Dialect> {
-    among(Dialect::is_readable)
+    parser(Dialect::is_readable)
 }
 
-fn among(admitted: fn(Dialect) -> bool) -> impl TypedValueParser<Value = Dialect> {
+fn parser(is_accepted: fn(Dialect) -> bool) -> impl TypedValueParser<Value = Dialect> {
     let values = Dialect::all()
-        .filter(move |dialect| admitted(*dialect))
+        .filter(move |dialect| is_accepted(*dialect))
         .map(|dialect| PossibleValue::new(dialect.name()).help(dialect.title()));
     PossibleValuesParser::new(values)
-        .map(|name| name.parse::<Dialect>().expect("clap lets only names of dialects through"))
+        .map(|name| name.parse::<Dialect>().expect("a dialect name, checked by clap"))
 }

@@ -1,34 +1,37 @@
-//! Ctrl-C: exit code 130, at once or after what was begun is ended in good order.
+//! Ctrl-C: exit with code 130, at once or after a clean stop.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 
-/// Whether an interrupt ends the process by itself.
-static AT_ONCE: LazyLock<Arc<AtomicBool>> = LazyLock::new(|| Arc::new(AtomicBool::new(true)));
+/// Whether an interrupt exits the process at once.
+static EXIT_AT_ONCE: LazyLock<Arc<AtomicBool>> = LazyLock::new(|| Arc::new(AtomicBool::new(true)));
 
-/// From here on, an interrupt ends the process with 130: scripts that look at the exit code itself should not
-/// see a death by signal that only a shell translates.
-pub(crate) fn ends_the_process() {
-    // Where no handler can be set, the system's own way of ending the process is good enough.
-    let _ =
-        signal_hook::flag::register_conditional_shutdown(signal_hook::consts::SIGINT, 130, AT_ONCE.clone());
+/// Makes an interrupt exit the process with code 130, instead of a death by signal: only shells translate
+/// that to 130, other parent processes do not.
+pub(crate) fn exit_on_interrupt() {
+    // If the handler cannot be set, the default action of the signal still ends the process.
+    let _ = signal_hook::flag::register_conditional_shutdown(
+        signal_hook::consts::SIGINT,
+        130,
+        EXIT_AT_ONCE.clone(),
+    );
 }
 
-/// Waits for an interrupt, which then does not end the process. The next one does.
-pub(crate) async fn awaited() {
-    let interrupted = first();
-    AT_ONCE.store(false, Ordering::SeqCst);
-    interrupted.await;
-    AT_ONCE.store(true, Ordering::SeqCst);
+/// Waits for an interrupt, which then does not exit the process. The next one does.
+pub(crate) async fn wait() {
+    let interrupt = next_interrupt();
+    EXIT_AT_ONCE.store(false, Ordering::SeqCst);
+    interrupt.await;
+    EXIT_AT_ONCE.store(true, Ordering::SeqCst);
 }
 
 /// Listens from the call on, not from the first poll.
 #[cfg(unix)]
-fn first() -> impl Future<Output = ()> {
+fn next_interrupt() -> impl Future<Output = ()> {
     use tokio::signal::unix::{SignalKind, signal};
-    let listening = signal(SignalKind::interrupt());
+    let listener = signal(SignalKind::interrupt());
     async move {
-        match listening {
+        match listener {
             Ok(mut interrupts) => {
                 interrupts.recv().await;
             }
@@ -38,7 +41,7 @@ fn first() -> impl Future<Output = ()> {
 }
 
 #[cfg(not(unix))]
-async fn first() {
+async fn next_interrupt() {
     if tokio::signal::ctrl_c().await.is_err() {
         std::future::pending::<()>().await;
     }

@@ -1,4 +1,4 @@
-//! What happens inside, on standard error, for whoever asks to see it.
+//! Prints log events to standard error, as `TOOLWIRE_LOG` selects them.
 
 use std::io::{self, IsTerminal};
 
@@ -9,24 +9,24 @@ use tracing_subscriber::util::SubscriberInitExt;
 use crate::command_error::{HINT, NOTE, print_stderr};
 use crate::stderr;
 
-/// What is told when nothing is asked for. The SDK tells of every connection it opens, and how the servers
-/// are, each command says in its own words.
-const USUAL: &str = "warn,rmcp=off,toolwire::hub::status=off";
+/// The filter if `TOOLWIRE_LOG` is not set. The SDK logs every connection it opens, and each command prints
+/// the status of the servers itself.
+const DEFAULT_FILTER: &str = "warn,rmcp=off,toolwire::hub::status=off";
 
-/// Begins to tell what happens, as `TOOLWIRE_LOG` asks: `debug`, or `toolwire_toolkit=trace,warn`.
-pub(crate) fn begin() {
-    let asked = std::env::var("TOOLWIRE_LOG").unwrap_or_default();
-    let wanted = if asked.is_empty() { USUAL } else { &asked };
-    let targets: Targets = wanted.parse().unwrap_or_else(|_| {
+/// Starts logging. `TOOLWIRE_LOG` is a filter such as `debug` or `toolwire_toolkit=trace,warn`.
+pub(crate) fn init() {
+    let variable = std::env::var("TOOLWIRE_LOG").unwrap_or_default();
+    let filter = if variable.is_empty() { DEFAULT_FILTER } else { &variable };
+    let targets: Targets = filter.parse().unwrap_or_else(|_| {
         print_stderr(&format!(
-            "{NOTE}warning:{NOTE:#} TOOLWIRE_LOG cannot be read: `{wanted}`\n\
-             {HINT}hint:{HINT:#} give a level, `debug`, or levels by target, `toolwire_toolkit=trace,warn`\n"
+            "{NOTE}warning:{NOTE:#} invalid filter in TOOLWIRE_LOG: `{filter}`\n\
+             {HINT}hint:{HINT:#} use a level, `debug`, or levels by target, `toolwire_toolkit=trace,warn`\n"
         ));
-        USUAL.parse().expect("it is well formed")
+        DEFAULT_FILTER.parse().expect("valid filter")
     });
     let colours =
         io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let lines = tracing_subscriber::fmt::layer().with_writer(|| stderr::Stderr).with_ansi(colours);
-    // A second beginning, as in tests, leaves the first one in place.
+    // In tests a subscriber may be set already; it stays.
     let _ = tracing_subscriber::registry().with(targets).with(lines).try_init();
 }

@@ -1,4 +1,4 @@
-//! The `toolwire` command: reads the command line, runs one command, and turns its outcome into an exit code.
+//! The `toolwire` program: parses the command line, runs one command, and returns its exit code.
 
 mod arguments;
 mod ask;
@@ -47,8 +47,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
     after_long_help = include_str!("help/toolwire.txt")
 )]
 struct CommandLine {
-    /// The servers' configuration; otherwise $TOOLWIRE_CONFIG, ./mcp.json, ./.mcp.json, the user's own, or
-    /// the demo server
+    /// The server configuration; default: $TOOLWIRE_CONFIG, ./mcp.json, ./.mcp.json, mcp.json in the user's
+    /// config folder, or the demo server
     #[arg(short, long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(subcommand)]
@@ -58,20 +58,20 @@ struct CommandLine {
 #[derive(Subcommand)]
 enum Command {
     Convert(convert::ConvertArgs),
-    /// Convert a model's arguments to the tool's own
+    /// Convert arguments from a model to MCP
     ///
-    /// Reads lines of `{"name","arguments"}` on standard input, names as the model sees them, and prints one
-    /// line for each: `{"name","arguments"}` for MCP, with `"repairs"` if arguments were repaired, or
-    /// `{"error":{"code","message"}}`.
+    /// Reads lines of `{"name","arguments"}` from standard input, with the names that the model sees, and
+    /// prints one line for each: `{"name","arguments"}` for MCP, with `"repairs"` if arguments were repaired,
+    /// or `{"error":{"code","message"}}`.
     #[command(after_long_help = include_str!("help/decode.txt"))]
-    Decode(arguments::LinesArgs),
-    /// Convert a tool's own arguments to what a model would have sent
+    Decode(arguments::CodecArgs),
+    /// Convert MCP arguments to the form that a model sends
     ///
-    /// Reads lines of `{"name","arguments"}` on standard input, with MCP names and arguments, and prints one
-    /// line for each: `{"name","arguments"}` as a model of the dialect would write them, or
+    /// Reads lines of `{"name","arguments"}` from standard input, with MCP names and arguments, and prints
+    /// one line for each: `{"name","arguments"}` as a model of the dialect would send them, or
     /// `{"error":{"code","message"}}`.
     #[command(after_long_help = include_str!("help/encode.txt"))]
-    Encode(arguments::LinesArgs),
+    Encode(arguments::CodecArgs),
     Check(check::CheckArgs),
     Tools(tools::ToolsArgs),
     Call(call::CallArgs),
@@ -83,9 +83,9 @@ enum Command {
 
 fn main() -> ExitCode {
     let CommandLine { config, command } = CommandLine::parse();
-    // The chat has its own use for Ctrl-C.
+    // The chat handles Ctrl-C itself.
     if !matches!(command, Command::Chat(_)) {
-        interrupt::ends_the_process();
+        interrupt::exit_on_interrupt();
     }
     let config = config.as_deref();
     let outcome = match command {

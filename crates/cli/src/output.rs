@@ -1,44 +1,53 @@
-//! Results, written once and whole.
+//! Writes results to standard output and to files.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
+
 use crate::command_error::CommandError;
-use crate::source::in_words;
+use crate::source::describe_io_error;
 use crate::terminal_text::{sanitize, sanitize_lines};
 
 /// Writes all of `text` to standard output.
 pub(crate) fn print(text: &str) -> Result<(), CommandError> {
     let mut stdout = io::stdout().lock();
-    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).or_else(unless_nobody_reads)
+    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).or_else(ignore_broken_pipe)
 }
 
-/// Writes what a server said to standard output: as it is for a program, and so that it cannot steer a
-/// terminal.
-pub(crate) fn print_of_strangers(text: &str) -> Result<(), CommandError> {
+/// Writes text from a server to standard output: sanitized for a terminal, unchanged for a program.
+pub(crate) fn print_untrusted(text: &str) -> Result<(), CommandError> {
     if io::stdout().is_terminal() { print(&sanitize_lines(text)) } else { print(text) }
 }
 
-/// Writes all of `text` to standard output, with its colours only where they are wanted.
+/// Writes all of `text` to standard output, with colours only where they are wanted.
 pub(crate) fn print_styled(text: &str) -> Result<(), CommandError> {
     let mut stdout = anstream::stdout().lock();
-    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).or_else(unless_nobody_reads)
+    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).or_else(ignore_broken_pipe)
 }
 
-/// A reader that left (`toolwire … | head -1`) has what it wanted.
-pub(crate) fn unless_nobody_reads(error: io::Error) -> Result<(), CommandError> {
+/// JSON text of `value`, ending with a newline.
+pub(crate) fn to_json(value: &(impl Serialize + ?Sized), compact: bool) -> String {
+    let text = if compact { serde_json::to_string(value) } else { serde_json::to_string_pretty(value) };
+    let mut text = text.expect("maps with string keys");
+    text.push('\n');
+    text
+}
+
+/// Returns success if the reader has closed standard output (`toolwire … | head -1`).
+pub(crate) fn ignore_broken_pipe(error: io::Error) -> Result<(), CommandError> {
     if error.kind() == io::ErrorKind::BrokenPipe {
         return Ok(());
     }
-    Err(CommandError::work(format!("cannot write to standard output: {}", in_words(&error))))
+    Err(CommandError::work(format!("cannot write to standard output: {}", describe_io_error(&error))))
 }
 
-/// Puts `text` at `path` so that a reader finds the old content or the new, never a part.
+/// Replaces the content of the file atomically: a reader finds the old content or the new.
 pub(crate) fn write_file(path: &Path, text: &str) -> Result<(), CommandError> {
     let outcome = match fs::metadata(path) {
-        // A device, a pipe or a shell's `>(…)` cannot be replaced, only written to. `/dev/stderr` may lead to
-        // a file, which others go on writing to.
+        // A device, a pipe or a shell's `>(…)` cannot be replaced, only written to. `/dev/stderr` may be a
+        // file that others are still writing to.
         Ok(metadata) if path.starts_with("/dev") || !(metadata.is_file() || metadata.is_dir()) => {
             OpenOptions::new().append(true).open(path).and_then(|mut file| file.write_all(text.as_bytes()))
         }
@@ -49,14 +58,14 @@ pub(crate) fn write_file(path: &Path, text: &str) -> Result<(), CommandError> {
         CommandError::work(format!(
             "cannot write `{}`: {}",
             sanitize(&path.to_string_lossy()),
-            in_words(&error)
+            describe_io_error(&error)
         ))
         .with_hint("choose a file in an existing, writable folder")
     })
 }
 
 fn replace(path: &Path, text: &str, permissions: Option<fs::Permissions>) -> io::Result<()> {
-    // Through a link, so that the link stays and its target gets the content.
+    // If the path is a symbolic link, its target is replaced and the link stays.
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     if target.is_dir() {
         return Err(io::ErrorKind::IsADirectory.into());
@@ -76,7 +85,7 @@ fn replace(path: &Path, text: &str, permissions: Option<fs::Permissions>) -> io:
     written
 }
 
-/// A new file in the same folder, where a rename is one step.
+/// Creates a temporary file in the same folder, because a rename is atomic only within one file system.
 fn create_beside(target: &Path) -> io::Result<(PathBuf, File)> {
     let name = target.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let mut attempt = 0;

@@ -1,4 +1,4 @@
-//! Where conversations are kept: a file of this user's, another file, or Redis.
+//! Opens the store of conversations: a SQLite file or Redis.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -15,37 +15,37 @@ use crate::command_error::CommandError;
 use crate::servers::data_folder;
 use crate::terminal_text::sanitize;
 
-/// The key `toolwire.store`: the path of a file, the address of a Redis, or an object.
+/// The key `toolwire.store`: the path of a file, the URL of a Redis server, or an object.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) enum StoreSettings {
     /// `conversations.db` in the user's data folder.
     #[default]
-    Usual,
-    Place(String),
+    Default,
+    PathOrUrl(String),
     Redis(RedisSettings),
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RedisSettings {
-    /// One server, or some nodes of a cluster.
-    redis: Addresses,
+    redis: RedisUrls,
     prefix: Option<String>,
-    /// After its last message a conversation is kept for so long: seconds, or text such as `"12h"`.
-    time_to_live: Option<Time>,
+    /// The time from the last message of a conversation until it expires.
+    time_to_live: Option<TimeToLive>,
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(untagged, expecting = "expected seconds, or a string such as \"12h\"")]
-enum Time {
+enum TimeToLive {
     Seconds(u32),
     Text(String),
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(untagged, expecting = "expected a URL, or an array of URLs")]
-enum Addresses {
-    One(String),
+enum RedisUrls {
+    Server(String),
+    /// Some nodes of a cluster.
     Cluster(Vec<String>),
 }
 
@@ -55,7 +55,7 @@ impl<'de> Deserialize<'de> for StoreSettings {
     }
 }
 
-/// By hand, because a choice among shapes would say only that none of them fits.
+/// Written by hand, because the errors of an untagged enum do not name the invalid key.
 struct StoreVisitor;
 
 impl<'de> Visitor<'de> for StoreVisitor {
@@ -65,12 +65,12 @@ impl<'de> Visitor<'de> for StoreVisitor {
         formatter.write_str("the path of a file, the URL of a Redis server, or an object with `redis`")
     }
 
-    fn visit_str<E>(self, place: &str) -> Result<StoreSettings, E> {
-        Ok(StoreSettings::Place(place.to_owned()))
+    fn visit_str<E>(self, text: &str) -> Result<StoreSettings, E> {
+        Ok(StoreSettings::PathOrUrl(text.to_owned()))
     }
 
     fn visit_unit<E>(self) -> Result<StoreSettings, E> {
-        Ok(StoreSettings::Usual)
+        Ok(StoreSettings::Default)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<StoreSettings, A::Error> {
@@ -78,46 +78,46 @@ impl<'de> Visitor<'de> for StoreVisitor {
     }
 }
 
-/// Opens the store; one that cannot be opened is told with what to try.
+/// Opens the configured store.
 pub(crate) async fn open(settings: &StoreSettings) -> Result<Arc<dyn Conversations>, CommandError> {
     match settings {
-        StoreSettings::Usual => {
+        StoreSettings::Default => {
             let folder = data_folder().ok_or_else(|| {
                 CommandError::work("no folder for conversations: neither XDG_DATA_HOME nor HOME is set")
                     .with_hint("set one of them, or configure a file as `toolwire.store`")
             })?;
             open_file(folder.join("conversations.db")).await
         }
-        StoreSettings::Place(place) if is_redis(place) => {
-            connect(&Addresses::One(place.clone()), RedisOptions::default()).await
+        StoreSettings::PathOrUrl(url) if is_redis_url(url) => {
+            connect(&RedisUrls::Server(url.clone()), RedisOptions::default()).await
         }
-        StoreSettings::Place(place) => open_file(at_home(place)).await,
+        StoreSettings::PathOrUrl(path) => open_file(expand_home(path)).await,
         StoreSettings::Redis(redis) => {
-            let usual = RedisOptions::default();
-            let time_to_live = redis.time_to_live.as_ref().map(kept_for).transpose()?;
-            let prefix = redis.prefix.clone().unwrap_or(usual.prefix);
+            let defaults = RedisOptions::default();
+            let time_to_live = redis.time_to_live.as_ref().map(parse_time_to_live).transpose()?;
+            let prefix = redis.prefix.clone().unwrap_or(defaults.prefix);
             connect(&redis.redis, RedisOptions { prefix, time_to_live, ..RedisOptions::default() }).await
         }
     }
 }
 
-/// A path as people write it: `~/` is their own folder.
-fn at_home(place: &str) -> PathBuf {
-    match (place.strip_prefix("~/"), std::env::home_dir()) {
+/// Expands `~/` to the home folder.
+fn expand_home(path: &str) -> PathBuf {
+    match (path.strip_prefix("~/"), std::env::home_dir()) {
         (Some(rest), Some(home)) => home.join(rest),
-        _ => PathBuf::from(place),
+        _ => PathBuf::from(path),
     }
 }
 
-fn is_redis(place: &str) -> bool {
-    ["redis://", "rediss://", "redis+unix://"].iter().any(|scheme| place.starts_with(scheme))
+fn is_redis_url(text: &str) -> bool {
+    ["redis://", "rediss://", "redis+unix://"].iter().any(|scheme| text.starts_with(scheme))
 }
 
-/// A time that may be longer than a call's: days are written as `"30d"`.
-fn kept_for(time: &Time) -> Result<Duration, CommandError> {
-    let text = match time {
-        Time::Seconds(seconds) => return Ok(Duration::from_secs(u64::from(*seconds))),
-        Time::Text(text) => text,
+/// Parses a duration that, unlike the timeout of a call, may be in days: `"30d"`.
+fn parse_time_to_live(value: &TimeToLive) -> Result<Duration, CommandError> {
+    let text = match value {
+        TimeToLive::Seconds(seconds) => return Ok(Duration::from_secs(u64::from(*seconds))),
+        TimeToLive::Text(text) => text,
     };
     let days = text.strip_suffix('d').and_then(|days| days.trim().parse::<u32>().ok());
     days.map(|days| Duration::from_secs(u64::from(days) * 24 * 60 * 60))
@@ -133,35 +133,32 @@ fn kept_for(time: &Time) -> Result<Duration, CommandError> {
 
 async fn open_file(path: PathBuf) -> Result<Arc<dyn Conversations>, CommandError> {
     if let Some(folder) = path.parent() {
-        // What is wrong with the folder, opening the file tells.
+        // If this fails, opening the file fails with the reason.
         let _ = std::fs::create_dir_all(folder);
     }
-    let store = Sqlite::open(path, SqliteOptions::default()).await.map_err(failure)?;
+    let store = Sqlite::open(path, SqliteOptions::default()).await.map_err(command_error)?;
     Ok(Arc::new(store))
 }
 
-async fn connect(
-    addresses: &Addresses,
-    options: RedisOptions,
-) -> Result<Arc<dyn Conversations>, CommandError> {
-    let store = match addresses {
-        Addresses::One(address) => Redis::connect(address, options).await,
-        Addresses::Cluster(addresses) => {
-            let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
-            Redis::connect_cluster(&addresses, options).await
+async fn connect(urls: &RedisUrls, options: RedisOptions) -> Result<Arc<dyn Conversations>, CommandError> {
+    let store = match urls {
+        RedisUrls::Server(url) => Redis::connect(url, options).await,
+        RedisUrls::Cluster(urls) => {
+            let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
+            Redis::connect_cluster(&urls, options).await
         }
     };
-    Ok(Arc::new(store.map_err(failure)?))
+    Ok(Arc::new(store.map_err(command_error)?))
 }
 
-/// What a store says, as the failure of a command.
-pub(crate) fn failure(error: StoreError) -> CommandError {
-    let failure = CommandError::work(sanitize(&error.to_string()));
+/// Converts a store's error, with a hint for the command line.
+pub(crate) fn command_error(error: StoreError) -> CommandError {
+    let command_error = CommandError::work(sanitize(&error.to_string()));
     if matches!(error, StoreError::UnknownConversation { .. }) {
-        return failure.with_hint("`/resume` in `toolwire chat` lists the conversations");
+        return command_error.with_hint("`/resume` in `toolwire chat` lists the conversations");
     }
     match error.hint() {
-        Some(hint) => failure.with_hint(sanitize(hint)),
-        None => failure,
+        Some(hint) => command_error.with_hint(sanitize(hint)),
+        None => command_error,
     }
 }

@@ -1,4 +1,4 @@
-//! `toolwire tools`: the tools of the configured servers.
+//! `toolwire tools`: lists the tools of the configured servers.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -14,22 +14,21 @@ use toolwire_hub::{Hub, ServerStatus};
 
 use crate::check;
 use crate::command_error::{CommandError, ERROR, HINT, NOTE, print_stderr};
-use crate::convert::json as to_json;
 use crate::dialect_name;
-use crate::output;
+use crate::output::{self, to_json};
 use crate::refusals::{self, Severity};
-use crate::servers::{self, trouble};
+use crate::servers::{self, unavailable_reason};
 use crate::terminal_text::{counted, sanitize, truncate};
 
 const NAME: Style = Style::new().bold();
-/// Longer names have a line of their own.
-const LONGEST_NAME: usize = 40;
+/// A longer name has its own line.
+const MAX_NAME_COLUMNS: usize = 40;
 const QUIET: Style = AnsiColor::BrightBlack.on_default();
 
 /// List the tools of the configured servers
 ///
-/// Connects to all servers at once. One that fails is named with its reason, a tool that cannot be offered
-/// with its own, and the exit code is 1.
+/// Connects to all servers in parallel. Failed servers and skipped tools are listed with the reason, and the
+/// exit code is 1.
 #[derive(Args)]
 #[command(after_long_help = include_str!("help/tools.txt"))]
 pub(crate) struct ToolsArgs {
@@ -45,32 +44,33 @@ pub(crate) struct ToolsArgs {
 }
 
 pub(crate) fn run(args: &ToolsArgs, config: Option<&Path>) -> Result<ExitCode, CommandError> {
-    let found = servers::find(config)?.only(args.server.as_deref())?;
-    found.with_hub(async |hub| {
-        servers::settled(hub).await;
+    let loaded = servers::load_config(config)?.only(args.server.as_deref())?;
+    loaded.with_hub(async |hub| {
+        servers::wait_until_settled(hub).await;
         let status = hub.status();
-        let refused = show(args, hub, &status)?;
-        let is_whole = |server: &ServerStatus| trouble(server).is_none() && server.quarantined.is_empty();
-        let is_well = refused == 0 && status.iter().all(is_whole);
-        Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        let refused = print_tools(args, hub, &status)?;
+        let is_complete =
+            |server: &ServerStatus| unavailable_reason(server).is_none() && server.quarantined.is_empty();
+        let has_all_tools = refused == 0 && status.iter().all(is_complete);
+        Ok(if has_all_tools { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     })
 }
 
-/// How many tools the dialect that was asked for refuses.
-fn show(args: &ToolsArgs, hub: &Hub, status: &[ServerStatus]) -> Result<usize, CommandError> {
-    tell_of_failed(status);
+/// Prints the tools, and returns how many of them the dialect refuses.
+fn print_tools(args: &ToolsArgs, hub: &Hub, status: &[ServerStatus]) -> Result<usize, CommandError> {
+    print_problems(status);
     if let Some(dialect) = args.dialect {
         let toolset = hub.get_tools(dialect, &Options::default());
         let hint = "`toolwire check` shows which dialects accept them";
         let refused = refusals::print(toolset.reports(), Severity::Error, hint);
-        output::print_of_strangers(&to_json(&toolset.request_tools(), false))?;
+        output::print_untrusted(&to_json(&toolset.request_tools(), false))?;
         return Ok(refused);
     }
     if args.json {
         let servers: Vec<Value> = status.iter().map(|server| as_json(hub, server)).collect();
-        output::print_of_strangers(&to_json(&servers, false))?;
+        output::print_untrusted(&to_json(&servers, false))?;
     } else {
-        output::print_styled(&page(hub, status, check::columns()))?;
+        output::print_styled(&page(hub, status, check::terminal_columns()))?;
     }
     Ok(0)
 }
@@ -78,22 +78,22 @@ fn show(args: &ToolsArgs, hub: &Hub, status: &[ServerStatus]) -> Result<usize, C
 fn as_json(hub: &Hub, server: &ServerStatus) -> Value {
     let tools = hub.tools_of(&server.name).unwrap_or_default();
     let tools: Vec<Value> = tools.into_iter().map(Value::from).collect();
-    let mut answer = json!({"server": server.name, "tools": tools, "tool_count": tools.len()});
-    if let Some(reason) = trouble(server) {
-        answer["error"] = reason.into();
+    let mut json = json!({"server": server.name, "tools": tools, "tool_count": tools.len()});
+    if let Some(reason) = unavailable_reason(server) {
+        json["error"] = reason.into();
     }
     if !server.quarantined.is_empty() {
-        let kept_back = server.quarantined.iter();
-        answer["quarantined"] =
-            kept_back.map(|tool| json!({"tool": tool.name, "reason": tool.reason})).collect();
+        let quarantined = server.quarantined.iter();
+        json["quarantined"] =
+            quarantined.map(|tool| json!({"tool": tool.name, "reason": tool.reason})).collect();
     }
-    answer
+    json
 }
 
-/// Each failed server and each tool that is kept back, on standard error.
-pub(crate) fn tell_of_failed(status: &[ServerStatus]) {
+/// Prints failed servers, quarantined tools and other problems of the servers to standard error.
+pub(crate) fn print_problems(status: &[ServerStatus]) {
     for server in status {
-        if let Some(reason) = trouble(server) {
+        if let Some(reason) = unavailable_reason(server) {
             print_stderr(&format!(
                 "{ERROR}error:{ERROR:#} server `{}` failed: {}\n",
                 sanitize(&server.name),
@@ -114,59 +114,53 @@ pub(crate) fn tell_of_failed(status: &[ServerStatus]) {
                 sanitize(&tool.reason)
             ));
         }
-        if let Some(cut) = &server.incomplete {
-            print_stderr(&format!(
-                "{NOTE}warning:{NOTE:#} server `{}`: {}\n",
-                sanitize(&server.name),
-                sanitize(cut)
-            ));
-        }
-        for oddity in oddities(server) {
-            print_stderr(&format!(
-                "{NOTE}warning:{NOTE:#} server `{}`: {}\n",
-                sanitize(&server.name),
-                sanitize(&oddity)
-            ));
+        for warning in warnings(server) {
+            print_warning(server, &warning);
         }
     }
-    tell_of_changes(status);
+    print_definition_changes(status);
 }
 
-/// What is odd about a server's tools, though they can be used.
-pub(crate) fn oddities(server: &ServerStatus) -> Vec<String> {
-    let doubled = server.duplicates.iter();
-    let doubled =
-        doubled.map(|tool| format!("tool `{tool}` is listed more than once; the first definition is used"));
-    let idle = server.unused_patterns.iter();
-    let idle =
-        idle.map(|pattern| format!("`{pattern}` in `tools.allow` or `tools.deny` matches none of its tools"));
-    doubled.chain(idle).collect()
+fn print_warning(server: &ServerStatus, warning: &str) {
+    print_stderr(&format!(
+        "{NOTE}warning:{NOTE:#} server `{}`: {}\n",
+        sanitize(&server.name),
+        sanitize(warning)
+    ));
 }
 
-/// Each tool whose definition is not the one that was first seen, on standard error, until somebody accepts
-/// it.
-pub(crate) fn tell_of_changes(status: &[ServerStatus]) {
-    let mut any = false;
+/// Returns the problems of a server that do not prevent the use of its tools.
+pub(crate) fn warnings(server: &ServerStatus) -> Vec<String> {
+    let duplicates = server
+        .duplicates
+        .iter()
+        .map(|tool| format!("tool `{tool}` is listed more than once; the first definition is used"));
+    let unused_patterns = server
+        .unused_patterns
+        .iter()
+        .map(|pattern| format!("`{pattern}` in `tools.allow` or `tools.deny` matches none of its tools"));
+    server.incomplete.iter().cloned().chain(duplicates).chain(unused_patterns).collect()
+}
+
+/// Prints each tool whose definition differs from its pinned hash to standard error.
+pub(crate) fn print_definition_changes(status: &[ServerStatus]) {
+    let mut has_changes = false;
     for server in status {
-        for change in changes(server) {
-            any = true;
-            print_stderr(&format!(
-                "{NOTE}warning:{NOTE:#} server `{}`: {}\n",
-                sanitize(&server.name),
-                sanitize(&change)
-            ));
+        for change in definition_changes(server) {
+            has_changes = true;
+            print_warning(server, &change);
         }
     }
-    if any {
-        print_stderr(&format!("{HINT}hint:{HINT:#} {ACCEPT}\n"));
+    if has_changes {
+        print_stderr(&format!("{HINT}hint:{HINT:#} {ACCEPT_HINT}\n"));
     }
 }
 
-pub(crate) const ACCEPT: &str =
+pub(crate) const ACCEPT_HINT: &str =
     "review it with `toolwire tools --json`, then accept it with `toolwire doctor --accept`";
 
-/// The tools whose definition changed, and what of it.
-pub(crate) fn changes(server: &ServerStatus) -> Vec<String> {
+/// Describes each changed definition, with the parts that changed.
+pub(crate) fn definition_changes(server: &ServerStatus) -> Vec<String> {
     let changed = server.drifts.iter().filter_map(|drift| match &drift.kind {
         DriftKind::Changed(parts) => Some((drift, parts)),
         _ => None,
@@ -193,39 +187,39 @@ fn part_name(part: &DefinitionPart) -> &'static str {
     }
 }
 
-fn page(hub: &Hub, status: &[ServerStatus], width: usize) -> String {
+fn page(hub: &Hub, status: &[ServerStatus], columns: usize) -> String {
     let mut text = String::new();
     let total = hub.tools().len();
-    for server in status.iter().filter(|server| trouble(server).is_none()) {
+    for server in status.iter().filter(|server| unavailable_reason(server).is_none()) {
         let tools = hub.tools_of(&server.name).unwrap_or_default();
-        let about = server
+        let protocol = server
             .info
             .as_ref()
             .map_or_else(String::new, |info| format!(", MCP {}", sanitize(&info.protocol)));
         let count = counted(tools.len(), "tool");
-        let _ = writeln!(text, "{NAME}{}{NAME:#}  {QUIET}{count}{about}{QUIET:#}", sanitize(&server.name));
-        let longest = tools.iter().map(|tool| tool.name.len()).max().unwrap_or(0).min(LONGEST_NAME);
+        let _ = writeln!(text, "{NAME}{}{NAME:#}  {QUIET}{count}{protocol}{QUIET:#}", sanitize(&server.name));
+        let longest_name = tools.iter().map(|tool| tool.name.len()).max().unwrap_or(0);
+        let name_width = longest_name.min(MAX_NAME_COLUMNS);
         for tool in &tools {
-            let room = width.saturating_sub(longest + 5).max(20);
-            let summary = summary(tool, room);
-            if tool.name.len() > longest {
-                // The name is what people copy: it is never cut, and its summary stands under the others.
-                let _ = writeln!(text, "  {}\n  {:longest$}  {QUIET}{summary}{QUIET:#}", tool.name, "");
+            let summary = summary(tool, columns.saturating_sub(name_width + 5).max(20));
+            if tool.name.len() > name_width {
+                // Names are copied by users, so they are never truncated.
+                let _ = writeln!(text, "  {}\n  {:name_width$}  {QUIET}{summary}{QUIET:#}", tool.name, "");
             } else {
-                let _ = writeln!(text, "  {:longest$}  {QUIET}{summary}{QUIET:#}", tool.name);
+                let _ = writeln!(text, "  {:name_width$}  {QUIET}{summary}{QUIET:#}", tool.name);
             }
         }
         text.push('\n');
     }
-    let ready = status.iter().filter(|server| trouble(server).is_none()).count();
+    let ready = status.iter().filter(|server| unavailable_reason(server).is_none()).count();
     let _ =
         writeln!(text, "{} of {} ready, {}", ready, counted(status.len(), "server"), counted(total, "tool"));
     text
 }
 
-/// The first sentence of the description, cut to fit.
-fn summary(tool: &Tool, room: usize) -> String {
-    let words = tool.description.as_deref().or(tool.title.as_deref()).unwrap_or_default();
-    let line = words.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
-    truncate(&sanitize(line), room)
+/// Returns the first line of the description, truncated.
+fn summary(tool: &Tool, columns: usize) -> String {
+    let description = tool.description.as_deref().or(tool.title.as_deref()).unwrap_or_default();
+    let line = description.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    truncate(&sanitize(line), columns)
 }

@@ -125,7 +125,7 @@ fn doctor_reports_problems() {
         "✗ dead",
         "exited with code 3",
         "stderr: ",
-        "lines on stdout that are no message;",
+        "lines on stdout that are not messages;",
         "1 problem found",
     ] {
         assert!(outcome.stdout.contains(expected), "`{expected}` is not in\n{}", outcome.stdout);

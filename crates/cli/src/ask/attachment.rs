@@ -1,4 +1,4 @@
-//! What comes on standard input, as a part of the question.
+//! Reads standard input as an attachment of the question.
 
 use std::io::Read;
 use std::sync::mpsc;
@@ -10,19 +10,19 @@ use base64::engine::general_purpose::STANDARD;
 use toolwire_contract::Content;
 
 use crate::command_error::{CommandError, HINT, NOTE, print_stderr};
-use crate::source::in_words;
+use crate::source::describe_io_error;
 
-/// More is not a part of a question: no model has room for it.
-const MOST: u64 = 32 * 1024 * 1024;
+/// No model accepts more.
+const MAX_BYTES: u64 = 32 * 1024 * 1024;
 
-/// Who waits longer than this for input is told what for.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// After this time a note says that the command is waiting for standard input.
+const NOTE_DELAY: Duration = Duration::from_secs(3);
 
-/// Reads `input` to its end; nothing, or only white space, attaches nothing.
+/// Reads `input` to its end. Empty or blank input is `None`.
 pub(super) fn read(input: impl Read) -> Result<Option<Content>, CommandError> {
-    let (done, waiting) = mpsc::channel::<()>();
-    let told = thread::spawn(move || {
-        if waiting.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
+    let (done, is_done) = mpsc::channel::<()>();
+    let note = thread::spawn(move || {
+        if is_done.recv_timeout(NOTE_DELAY) == Err(mpsc::RecvTimeoutError::Timeout) {
             print_stderr(&format!(
                 "{NOTE}note:{NOTE:#} waiting for the end of standard input, which is attached to the question\n\
                  {HINT}hint:{HINT:#} `< /dev/null` attaches nothing\n"
@@ -30,15 +30,15 @@ pub(super) fn read(input: impl Read) -> Result<Option<Content>, CommandError> {
         }
     });
     let mut bytes = Vec::new();
-    let read = input.take(MOST + 1).read_to_end(&mut bytes);
+    let read = input.take(MAX_BYTES + 1).read_to_end(&mut bytes);
     drop(done);
-    // It only prints; a panic there is no reason for another one here.
-    let _ = told.join();
+    // The thread only prints a note, so a panic in it is ignored.
+    let _ = note.join();
     match read {
-        // A closed standard input attaches nothing.
-        Err(error) if error.raw_os_error() == Some(9) => Ok(None),
-        Err(error) => Err(CommandError::usage(format!("cannot read standard input: {}", in_words(&error)))),
-        Ok(_) if bytes.len() as u64 > MOST => {
+        Err(error) => {
+            Err(CommandError::usage(format!("cannot read standard input: {}", describe_io_error(&error))))
+        }
+        Ok(_) if bytes.len() as u64 > MAX_BYTES => {
             Err(CommandError::usage("standard input is too large to be attached: more than 32 MiB")
                 .with_hint("save it to a file and let a tool read it"))
         }
@@ -54,16 +54,16 @@ fn content(bytes: Vec<u8>) -> Result<Option<Content>, CommandError> {
         Ok(text) if text.trim().is_empty() => Ok(None),
         Ok(text) => Ok(Some(Content::text(text.strip_prefix('\u{feff}').unwrap_or(&text)))),
         Err(error) => {
-            let place = error.utf8_error().valid_up_to();
+            let offset = error.utf8_error().valid_up_to();
             Err(CommandError::usage(format!(
-                "standard input is neither UTF-8 text (invalid byte at {place}) nor an image"
+                "standard input is neither UTF-8 text (invalid byte at {offset}) nor an image"
             ))
             .with_hint("attach text, or a PNG, JPEG, GIF or WebP image"))
         }
     }
 }
 
-/// Of the images that all providers take.
+/// Recognizes the image formats that all providers accept.
 fn image_type(bytes: &[u8]) -> Option<&'static str> {
     match bytes {
         [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some("image/png"),
@@ -80,15 +80,15 @@ mod tests {
 
     #[track_caller]
     fn check(bytes: &[u8], expected: Result<Option<Content>, &str>) {
-        let found = read(bytes).map_err(|failure| format!("{failure:?}"));
-        match (found, expected) {
-            (Err(found), Err(expected)) => assert!(found.contains(expected), "{found}"),
-            (found, expected) => assert_eq!(found, expected.map_err(str::to_owned)),
+        let actual = read(bytes).map_err(|error| format!("{error:?}"));
+        match (actual, expected) {
+            (Err(actual), Err(expected)) => assert!(actual.contains(expected), "{actual}"),
+            (actual, expected) => assert_eq!(actual, expected.map_err(str::to_owned)),
         }
     }
 
     #[test]
-    fn text_and_images_are_attached_and_nothing_is_nothing() {
+    fn text_and_images_are_attached_and_blank_input_is_not() {
         check(b"", Ok(None));
         check(b" \n", Ok(None));
         check("\u{feff}a,b\n1,2\n".as_bytes(), Ok(Some(Content::text("a,b\n1,2\n"))));

@@ -1,6 +1,6 @@
-//! What happens while a question is answered, and the whole run as JSON.
+//! The progress of a run on a terminal, and the complete run as JSON.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 
 use anstyle::{AnsiColor, Style};
 use serde_json::{Map, Value, json};
@@ -8,56 +8,54 @@ use toolwire_agent::{AgentEvent, Ending, FinishedRun};
 use toolwire_contract::{Content, ToolResult};
 
 use crate::command_error::{CommandError, ERROR, HINT, NOTE, print_stderr};
-use crate::convert::json as to_json;
-use crate::output::unless_nobody_reads;
+use crate::output;
 use crate::terminal_text::{sanitize, sanitize_lines, truncate};
 
-const GOOD: Style = AnsiColor::Green.on_default().bold();
+const SUCCESS: Style = AnsiColor::Green.on_default().bold();
 const NAME: Style = Style::new().bold();
 const QUIET: Style = AnsiColor::BrightBlack.on_default();
 
-/// Tells a person at the terminal what happens. Programs get the answer alone.
+/// Shows the progress of a run on a terminal. Programs get only the response.
 pub(super) struct Progress {
-    /// The answer is shown as it comes, where only a person reads it.
-    streams: bool,
-    tells_calls: bool,
-    has_shown: bool,
-    is_in_line: bool,
+    /// Whether text is printed as it arrives.
+    is_streaming: bool,
+    shows_calls: bool,
+    has_streamed: bool,
+    /// Whether the last printed line has no newline yet.
+    is_line_open: bool,
 }
 
 impl Progress {
     pub(super) fn new(as_json: bool) -> Progress {
         Progress {
-            streams: io::stdout().is_terminal() && !as_json,
-            tells_calls: io::stderr().is_terminal(),
-            has_shown: false,
-            is_in_line: false,
+            is_streaming: io::stdout().is_terminal() && !as_json,
+            shows_calls: io::stderr().is_terminal(),
+            has_streamed: false,
+            is_line_open: false,
         }
     }
 
-    /// Whether the answer is on the screen already.
-    pub(super) fn has_shown_text(&self) -> bool {
-        self.has_shown
+    /// Whether the response was printed while it arrived.
+    pub(super) fn has_streamed(&self) -> bool {
+        self.has_streamed
     }
 
-    pub(super) fn tell(&mut self, event: &AgentEvent) -> Result<(), CommandError> {
+    pub(super) fn show(&mut self, event: &AgentEvent) -> Result<(), CommandError> {
         match event {
-            AgentEvent::Text(text) if self.streams => {
-                self.has_shown = true;
-                self.is_in_line = !text.ends_with('\n');
-                let safe = sanitize_lines(text);
-                let mut stdout = io::stdout().lock();
-                stdout.write_all(safe.as_bytes()).and_then(|()| stdout.flush()).or_else(unless_nobody_reads)
+            AgentEvent::Text(text) if self.is_streaming => {
+                self.has_streamed = true;
+                self.is_line_open = !text.ends_with('\n');
+                output::print(&sanitize_lines(text))
             }
             AgentEvent::ApprovalNeeded(call) => {
-                self.end()?;
+                self.end_line()?;
                 let name = sanitize(&call.name);
                 print_stderr(&format!("{NOTE}note:{NOTE:#} `{name}` was not run: {}\n", sanitize(&call.why)));
                 print_stderr(&format!("{HINT}hint:{HINT:#} `--allow {name}` lets it run\n"));
                 Ok(())
             }
-            AgentEvent::CallStarted { name, arguments, .. } if self.tells_calls => {
-                self.end()?;
+            AgentEvent::CallStarted { name, arguments, .. } if self.shows_calls => {
+                self.end_line()?;
                 let arguments = truncate(&sanitize(&Value::Object(arguments.clone()).to_string()), 80);
                 print_stderr(&format!(
                     "{QUIET}→{QUIET:#} {NAME}{}{NAME:#} {QUIET}{arguments}{QUIET:#}\n",
@@ -65,15 +63,15 @@ impl Progress {
                 ));
                 Ok(())
             }
-            AgentEvent::CallFinished { name, result, elapsed, .. } if self.tells_calls => {
-                self.end()?;
+            AgentEvent::CallFinished { name, result, elapsed, .. } if self.shows_calls => {
+                self.end_line()?;
                 let mark = if result.is_error() {
                     format!("{ERROR}✗{ERROR:#}")
                 } else {
-                    format!("{GOOD}✓{GOOD:#}")
+                    format!("{SUCCESS}✓{SUCCESS:#}")
                 };
                 let took = elapsed.map(|elapsed| format!(" {} ms", elapsed.as_millis())).unwrap_or_default();
-                let text = truncate(&sanitize(&in_short(result)), 80);
+                let text = truncate(&sanitize(&first_line(result)), 80);
                 print_stderr(&format!(
                     "{mark} {NAME}{}{NAME:#}{QUIET}{took}{QUIET:#} {text}\n",
                     sanitize(name)
@@ -84,29 +82,25 @@ impl Progress {
         }
     }
 
-    /// Ends the line that is being written.
-    pub(super) fn end(&mut self) -> Result<(), CommandError> {
-        if std::mem::take(&mut self.is_in_line) {
-            let mut stdout = io::stdout().lock();
-            stdout.write_all(b"\n").and_then(|()| stdout.flush()).or_else(unless_nobody_reads)?;
-        }
-        Ok(())
+    /// Ends the line of a response that is being printed.
+    pub(super) fn end_line(&mut self) -> Result<(), CommandError> {
+        if std::mem::take(&mut self.is_line_open) { output::print("\n") } else { Ok(()) }
     }
 }
 
-/// The first line that says something.
-fn in_short(result: &ToolResult) -> String {
+/// Returns the first line that is not blank.
+fn first_line(result: &ToolResult) -> String {
     let mut texts = result.blocks().iter().map(|block| match block {
         Content::Text { text, .. } => {
             text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().to_owned()
         }
-        other => format!("[{}]", other.type_name().unwrap_or("something")),
+        other => format!("[{}]", other.type_name().unwrap_or("unknown content")),
     });
     let first = texts.find(|text| !text.trim().is_empty());
     first.or_else(|| result.structured_content.as_ref().map(Value::to_string)).unwrap_or_default()
 }
 
-/// The whole run, for programs.
+/// Returns the complete run as JSON text.
 pub(super) fn as_json(model: &str, finished: &FinishedRun) -> String {
     let outcome = &finished.outcome;
     let (ending, detail) = match &outcome.ending {
@@ -135,5 +129,5 @@ pub(super) fn as_json(model: &str, finished: &FinishedRun) -> String {
         report.insert("conversation".into(), json!(id));
     }
     report.insert("messages".into(), json!(finished.run.messages()));
-    to_json(&report, false)
+    output::to_json(&report, false)
 }

@@ -1,4 +1,4 @@
-//! Why: the places of each tool that a dialect says otherwise, folded where dialects agree.
+//! The list of changes and refusals of each tool, grouped by the dialects that share them.
 
 use std::fmt::Write as _;
 
@@ -9,11 +9,11 @@ use super::table::tool_name;
 use super::{BOLD, DIM, style, symbol};
 use crate::terminal_text::{padded, sanitize, truncate, width, wrapped};
 
-/// More places than this, and a reader wants `--json`.
-const PLACES: usize = 8;
-const WIDEST_POINTER: usize = 36;
+/// `--json` lists more.
+const MAX_REASONS_PER_GROUP: usize = 8;
+const MAX_POINTER_COLUMNS: usize = 36;
 
-/// One thing that happened to a tool.
+/// A reason why a tool is not exact in a dialect.
 #[derive(Clone, Copy, PartialEq)]
 enum Reason<'a> {
     Refused(Option<&'a Refusal>),
@@ -21,7 +21,7 @@ enum Reason<'a> {
     Changed(&'a Change),
 }
 
-/// Reasons that hold for the same dialects.
+/// Reasons that apply to the same dialects.
 struct Group<'a> {
     dialects: Vec<Dialect>,
     reasons: Vec<Reason<'a>>,
@@ -35,29 +35,29 @@ pub(super) fn render(survey: &Survey, columns: usize) -> String {
             let _ = write!(text, "\n{BOLD}{}{BOLD:#}\n", truncate(&tool_name(&row), columns));
         }
         for group in groups {
-            for line in wrapped(&these(&group.dialects, &survey.dialects), columns.saturating_sub(2)) {
+            for line in wrapped(&dialect_list(&group.dialects, &survey.dialects), columns.saturating_sub(2)) {
                 let _ = writeln!(text, "  {line}");
             }
-            places(&mut text, &group.reasons, columns);
+            render_reasons(&mut text, &group.reasons, columns);
         }
     }
     text
 }
 
-/// The reasons of one tool, those of the same dialects together, the gravest first.
+/// Returns the reasons of one tool, grouped by their dialects, the most severe first.
 fn grouped<'a>(row: &[&'a Report]) -> Vec<Group<'a>> {
-    let mut found: Vec<(Reason<'a>, Vec<Dialect>)> = Vec::new();
+    let mut by_reason: Vec<(Reason<'a>, Vec<Dialect>)> = Vec::new();
     for report in row {
         for reason in reasons(report) {
-            match found.iter_mut().find(|(known, _)| *known == reason) {
+            match by_reason.iter_mut().find(|(known, _)| *known == reason) {
                 Some((_, dialects)) if dialects.last() == Some(&report.dialect) => {}
                 Some((_, dialects)) => dialects.push(report.dialect),
-                None => found.push((reason, vec![report.dialect])),
+                None => by_reason.push((reason, vec![report.dialect])),
             }
         }
     }
     let mut groups: Vec<Group<'a>> = Vec::new();
-    for (reason, dialects) in found {
+    for (reason, dialects) in by_reason {
         match groups.iter_mut().find(|group| group.dialects == dialects) {
             Some(group) => group.reasons.push(reason),
             None => groups.push(Group { dialects, reasons: vec![reason] }),
@@ -74,34 +74,35 @@ fn reasons(report: &Report) -> Vec<Reason<'_>> {
     if report.status == Status::Refused {
         return vec![Reason::Refused(report.reason.as_ref())];
     }
-    let told = report.changes.iter().any(|change| change.pointer.is_empty() && change.keyword == "name");
-    let renamed = (report.name != report.tool && !told).then_some(Reason::Renamed(&report.name));
+    let is_listed = report.changes.iter().any(|change| change.pointer.is_empty() && change.keyword == "name");
+    let renamed = (report.name != report.tool && !is_listed).then_some(Reason::Renamed(&report.name));
     renamed.into_iter().chain(report.changes.iter().map(Reason::Changed)).collect()
 }
 
-fn places(text: &mut String, reasons: &[Reason<'_>], columns: usize) {
-    let shown_reasons = if reasons.len() > PLACES + 1 { &reasons[..PLACES] } else { reasons };
-    let pointers: Vec<String> = shown_reasons
+fn render_reasons(text: &mut String, all: &[Reason<'_>], columns: usize) {
+    // A line for one omitted reason would not be shorter than the reason.
+    let listed = if all.len() > MAX_REASONS_PER_GROUP + 1 { &all[..MAX_REASONS_PER_GROUP] } else { all };
+    let pointers: Vec<String> = listed
         .iter()
-        .map(|reason| truncate(&reason.place(), WIDEST_POINTER.min(columns / 2)))
+        .map(|reason| truncate(&reason.pointer(), MAX_POINTER_COLUMNS.min(columns / 2)))
         .collect();
     let pointer_width = pointers.iter().map(|pointer| width(pointer)).max().unwrap_or(0);
-    for (reason, pointer) in shown_reasons.iter().zip(&pointers) {
+    for (reason, pointer) in listed.iter().zip(&pointers) {
         let (symbol, style) = (symbol(reason.status()), style(reason.status()));
         let _ = write!(text, "    {style}{symbol}{style:#} {DIM}{}{DIM:#}  ", padded(pointer, pointer_width));
         let indent = 4 + 2 + pointer_width + 2;
-        let lines = wrapped(&reason.words(), columns.saturating_sub(indent).max(16));
+        let lines = wrapped(&reason.description(), columns.saturating_sub(indent).max(16));
         text.push_str(&lines.join(&format!("\n{}", " ".repeat(indent))));
         text.push('\n');
     }
-    if shown_reasons.len() < reasons.len() {
-        let more = reasons.len() - shown_reasons.len();
+    let more = all.len() - listed.len();
+    if more > 0 {
         let _ = writeln!(text, "    {DIM}… and {more} more places; `--json` lists them{DIM:#}");
     }
 }
 
-/// The dialects of a group in the fewest words.
-fn these(dialects: &[Dialect], all: &[Dialect]) -> String {
+/// Lists the dialects of a group, as short as possible.
+fn dialect_list(dialects: &[Dialect], all: &[Dialect]) -> String {
     let names = |list: &[Dialect]| list.iter().map(|dialect| dialect.name()).collect::<Vec<_>>().join(", ");
     let missing: Vec<Dialect> = all.iter().copied().filter(|dialect| !dialects.contains(dialect)).collect();
     if missing.is_empty() && all.len() > 1 {
@@ -125,8 +126,8 @@ impl Reason<'_> {
         }
     }
 
-    /// The pointer, readable also when it names the whole schema.
-    fn place(self) -> String {
+    /// Returns the pointer, or `(name)` or `(root)`.
+    fn pointer(self) -> String {
         let pointer = match self {
             Reason::Refused(refusal) => refusal.map_or("", |refusal| refusal.pointer.as_str()),
             Reason::Renamed(_) => return "(name)".to_owned(),
@@ -135,7 +136,7 @@ impl Reason<'_> {
         if pointer.is_empty() { "(root)".to_owned() } else { sanitize(pointer) }
     }
 
-    fn words(self) -> String {
+    fn description(self) -> String {
         match self {
             Reason::Refused(Some(refusal)) => format!("refused: {}", sanitize(&refusal.message)),
             Reason::Refused(None) => "refused".to_owned(),

@@ -1,4 +1,4 @@
-//! Every tool in every dialect that was asked for.
+//! The reports of every tool in every selected dialect.
 
 use toolwire_dialect::{Dialect, Options, ReadError, Report, Status, convert};
 
@@ -18,11 +18,11 @@ impl Survey {
     }
 
     #[cfg(test)]
-    pub(super) fn of(dialects: Vec<Dialect>, reports: Vec<Vec<Report>>) -> Self {
+    pub(super) fn from_reports(dialects: Vec<Dialect>, reports: Vec<Vec<Report>>) -> Self {
         Self { dialects, reports }
     }
 
-    /// How many tools there are.
+    /// The number of tools.
     pub(super) fn tools(&self) -> usize {
         self.reports.first().map_or(0, Vec::len)
     }
@@ -37,7 +37,7 @@ impl Survey {
         self.dialects.iter().copied().zip(self.reports.iter().map(Vec::as_slice))
     }
 
-    /// How many reports have this status.
+    /// The number of reports with this status.
     pub(super) fn count(&self, status: Status) -> usize {
         self.reports.iter().flatten().filter(|report| report.status == status).count()
     }

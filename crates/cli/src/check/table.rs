@@ -1,8 +1,7 @@
 //! The table of tools and dialects.
 //!
-//! Names of dialects stand above their columns when there is room. When there is not, each has a step of a
-//! staircase, which needs two columns a dialect; and where even that is too wide, the dialects go into
-//! several tables.
+//! The names of the dialects are above their columns if there is room. If not, they form a staircase, which
+//! needs two columns per dialect. If that is too wide as well, there are several tables.
 
 use std::fmt::Write as _;
 
@@ -10,20 +9,19 @@ use toolwire_dialect::{Dialect, Report};
 
 use super::survey::Survey;
 use super::{BOLD, DIM, STATUSES, style, symbol};
-use crate::terminal_text::{padded, sanitize, truncate, width};
+use crate::terminal_text::{counted, padded, sanitize, truncate, width};
 
-const WIDEST_TOOL: usize = 40;
-const NARROWEST_TOOL: usize = 12;
+const MAX_TOOL_COLUMNS: usize = 40;
+const MIN_TOOL_COLUMNS: usize = 12;
 
 pub(super) fn render(survey: &Survey, columns: usize) -> String {
     let rows: Vec<Vec<&Report>> = survey.by_tool().collect();
     let names: Vec<String> = rows.iter().map(|row| tool_name(row)).collect();
-    let widest = names.iter().map(|name| width(name)).max().unwrap_or(0).min(WIDEST_TOOL);
+    let widest = names.iter().map(|name| width(name)).max().unwrap_or(0).min(MAX_TOOL_COLUMNS);
 
     let mut text = headline(survey, columns);
-    let by_name = widest + survey.dialects.iter().map(|dialect| 2 + dialect.name().len()).sum::<usize>();
-    if by_name <= columns {
-        let widths: Vec<usize> = survey.dialects.iter().map(|dialect| dialect.name().len()).collect();
+    let widths: Vec<usize> = survey.dialects.iter().map(|dialect| dialect.name().len()).collect();
+    if widest + widths.iter().map(|width| 2 + width).sum::<usize>() <= columns {
         let _ = write!(text, "{}", " ".repeat(widest));
         for dialect in &survey.dialects {
             let _ = write!(text, "  {BOLD}{dialect}{BOLD:#}");
@@ -35,7 +33,7 @@ pub(super) fn render(survey: &Survey, columns: usize) -> String {
 
     let mut start = 0;
     while start < survey.dialects.len() {
-        let (count, tool_width) = steps(&survey.dialects[start..], widest, columns);
+        let (count, tool_width) = staircase_layout(&survey.dialects[start..], widest, columns);
         if start > 0 {
             text.push('\n');
         }
@@ -47,27 +45,28 @@ pub(super) fn render(survey: &Survey, columns: usize) -> String {
     text
 }
 
-/// How many dialects fit side by side as a staircase, and how wide the tools' column is then. Cutting names a
-/// little is better than a second table; cutting them to stumps is not.
-fn steps(dialects: &[Dialect], widest: usize, columns: usize) -> (usize, usize) {
-    let room_right = |count: usize| {
+/// Returns how many dialects fit into one staircase, and the width of the tools' column. Names are truncated
+/// down to a minimum before a second table is needed.
+fn staircase_layout(dialects: &[Dialect], widest: usize, columns: usize) -> (usize, usize) {
+    let staircase_width = |count: usize| {
         let ends =
             dialects[..count].iter().enumerate().map(|(index, dialect)| 2 * index + 4 + dialect.name().len());
         ends.max().unwrap_or(0)
     };
-    let least = widest.min(NARROWEST_TOOL);
-    let count = (1..=dialects.len()).rev().find(|count| least + room_right(*count) <= columns).unwrap_or(1);
-    (count, widest.min(columns.saturating_sub(room_right(count))).max(least))
+    let min = widest.min(MIN_TOOL_COLUMNS);
+    let fits = |count: &usize| min + staircase_width(*count) <= columns;
+    let count = (1..=dialects.len()).rev().find(fits).unwrap_or(1);
+    (count, widest.min(columns.saturating_sub(staircase_width(count))).max(min))
 }
 
 fn staircase(text: &mut String, dialects: &[Dialect], tool_width: usize) {
     for (step, dialect) in dialects.iter().enumerate() {
         let posts = " │".repeat(step);
-        let _ = writeln!(text, "{}{DIM}{posts} ┌{DIM:#} {BOLD}{dialect}{BOLD:#}", " ".repeat(tool_width),);
+        let _ = writeln!(text, "{}{DIM}{posts} ┌{DIM:#} {BOLD}{dialect}{BOLD:#}", " ".repeat(tool_width));
     }
 }
 
-/// One line per tool: its name, and a symbol in the middle of each column.
+/// Writes one line per tool: its name, and a symbol in the middle of each column.
 fn body<'a, Row: AsRef<[&'a Report]>>(
     text: &mut String,
     names: &[String],
@@ -91,10 +90,10 @@ fn body<'a, Row: AsRef<[&'a Report]>>(
     }
 }
 
-/// How many there are, and what the symbols mean.
+/// Returns the numbers of tools and dialects, and the legend of the symbols.
 fn headline(survey: &Survey, columns: usize) -> String {
-    let plural = |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
-    let title = format!("{} in {}", plural(survey.tools(), "tool"), plural(survey.dialects.len(), "dialect"));
+    let title =
+        format!("{} in {}", counted(survey.tools(), "tool"), counted(survey.dialects.len(), "dialect"));
     let legend: Vec<String> = STATUSES
         .iter()
         .map(|status| format!("{} {} {}", symbol(*status), survey.count(*status), status.name()))
@@ -116,7 +115,7 @@ fn headline(survey: &Survey, columns: usize) -> String {
     text
 }
 
-/// What a tool is called in the table; one without a name still has a row.
+/// Returns the name of a row's tool; a tool without a name has a row too.
 pub(super) fn tool_name(row: &[&Report]) -> String {
     match row.first().map(|report| report.tool.as_str()) {
         None | Some("") => "(no name)".to_owned(),

@@ -1,10 +1,10 @@
-//! Pages as people see them, without colour.
+//! The complete output, without colours.
 
 use anstream::adapter::strip_str;
 use toolwire_dialect::{Change, Dialect, Effect, Refusal, Report, Status};
 
 use super::survey::Survey;
-use super::{asked_for, page};
+use super::{page, selected_dialects};
 
 fn report(tool: &str, dialect: Dialect, changes: &[(&str, &str, Effect, &str)]) -> Report {
     let lossy = changes.iter().any(|change| matches!(change.2, Effect::Widened | Effect::Narrowed));
@@ -40,12 +40,12 @@ fn refused(tool: &str, dialect: Dialect) -> Report {
 }
 
 fn few_tools(dialects: Vec<Dialect>) -> Survey {
-    let strict = |dialect: Dialect| dialect.name().ends_with("-strict");
+    let is_strict = |dialect: Dialect| dialect.name().ends_with("-strict");
     let reports = dialects
         .iter()
         .map(|dialect| {
             let mut weather = vec![("/properties/units", "default", Effect::Dropped, "default \"celsius\"")];
-            if strict(*dialect) {
+            if is_strict(*dialect) {
                 weather.push((
                     "/properties/units",
                     "required",
@@ -58,7 +58,7 @@ fn few_tools(dialects: Vec<Dialect>) -> Survey {
                 photos.name = "tool_5f1c".to_owned();
             }
             let pattern =
-                ("/properties/tag", "pattern", Effect::Widened, "`^[a-z]+$` is said in the description");
+                ("/properties/tag", "pattern", Effect::Widened, "`^[a-z]+$` moved to the description");
             if *dialect == Dialect::Gemini {
                 photos.changes = report("", *dialect, &[pattern]).changes;
                 photos.status = Status::Lossy;
@@ -66,7 +66,7 @@ fn few_tools(dialects: Vec<Dialect>) -> Survey {
             vec![report("get_weather", *dialect, &weather), photos, refused("find\u{1b}[2J", *dialect)]
         })
         .collect();
-    Survey::of(dialects, reports)
+    Survey::from_reports(dialects, reports)
 }
 
 fn plain(survey: &Survey, columns: usize) -> String {
@@ -78,7 +78,7 @@ fn plain(survey: &Survey, columns: usize) -> String {
 }
 
 #[test]
-fn a_few_dialects_have_their_names_above() {
+fn a_few_dialects_are_named_above_their_columns() {
     insta::assert_snapshot!(plain(
         &few_tools(vec![Dialect::OpenAi, Dialect::OpenAiStrict, Dialect::Gemini]),
         80
@@ -86,25 +86,26 @@ fn a_few_dialects_have_their_names_above() {
 }
 
 #[test]
-fn many_dialects_stand_on_a_staircase() {
-    insta::assert_snapshot!(plain(&few_tools(asked_for(&[])), 80));
+fn many_dialects_are_named_in_a_staircase() {
+    insta::assert_snapshot!(plain(&few_tools(selected_dialects(&[])), 80));
 }
 
 #[test]
-fn a_narrow_terminal_gets_several_tables() {
-    insta::assert_snapshot!(plain(&few_tools(asked_for(&[])), 44));
+fn a_narrow_terminal_needs_several_tables() {
+    insta::assert_snapshot!(plain(&few_tools(selected_dialects(&[])), 44));
 }
 
 #[test]
-fn one_tool_that_is_exact_everywhere_needs_no_reasons() {
-    let survey = Survey::of(vec![Dialect::Anthropic], vec![vec![report("ping", Dialect::Anthropic, &[])]]);
+fn exact_tools_have_no_reasons() {
+    let survey =
+        Survey::from_reports(vec![Dialect::Anthropic], vec![vec![report("ping", Dialect::Anthropic, &[])]]);
     insta::assert_snapshot!(plain(&survey, 80));
 }
 
 #[test]
-fn five_tools_and_more_are_counted_by_dialect() {
+fn five_tools_or_more_have_a_summary() {
     let dialects = vec![Dialect::OpenAi, Dialect::Gemini];
-    let widened = ("/properties/a", "pattern", Effect::Widened, "said in the description");
+    let widened = ("/properties/a", "pattern", Effect::Widened, "moved to the description");
     let reports = dialects
         .iter()
         .map(|dialect| {
@@ -116,26 +117,27 @@ fn five_tools_and_more_are_counted_by_dialect() {
             (0..30).map(tool).collect()
         })
         .collect();
-    insta::assert_snapshot!(plain(&Survey::of(dialects, reports), 80));
+    insta::assert_snapshot!(plain(&Survey::from_reports(dialects, reports), 80));
 }
 
 #[test]
-fn many_places_are_cut_short() {
+fn long_lists_of_reasons_are_truncated() {
     let places: Vec<String> = (0..20).map(|index| format!("/properties/field_{index}")).collect();
     let changes: Vec<_> =
         places.iter().map(|place| (place.as_str(), "default", Effect::Dropped, "default 0")).collect();
-    let survey = Survey::of(vec![Dialect::OpenAi], vec![vec![report("fill", Dialect::OpenAi, &changes)]]);
+    let survey =
+        Survey::from_reports(vec![Dialect::OpenAi], vec![vec![report("fill", Dialect::OpenAi, &changes)]]);
     insta::assert_snapshot!(plain(&survey, 80));
 }
 
 #[test]
-fn no_tools_are_said_in_words() {
-    assert_eq!(page(&Survey::of(vec![Dialect::OpenAi], vec![vec![]]), 80), "no tools\n");
+fn an_empty_list_of_tools_is_reported() {
+    assert_eq!(page(&Survey::from_reports(vec![Dialect::OpenAi], vec![vec![]]), 80), "no tools\n");
 }
 
 #[test]
-fn dialects_come_in_the_order_they_were_asked_for_and_once() {
-    let asked = asked_for(&[Dialect::Gemini, Dialect::OpenAi, Dialect::Gemini]);
-    assert_eq!(asked, [Dialect::Gemini, Dialect::OpenAi]);
-    assert_eq!(asked_for(&[]).len(), Dialect::all().len() - 1);
+fn selected_dialects_keep_their_order_and_have_no_duplicates() {
+    let selected = selected_dialects(&[Dialect::Gemini, Dialect::OpenAi, Dialect::Gemini]);
+    assert_eq!(selected, [Dialect::Gemini, Dialect::OpenAi]);
+    assert_eq!(selected_dialects(&[]).len(), Dialect::all().len() - 1);
 }

@@ -1,4 +1,4 @@
-//! `toolwire demo-server`: a small MCP server, and the one that is used when none is configured.
+//! `toolwire demo-server`: a small MCP server, which is used if no server is configured.
 
 mod tools;
 
@@ -14,22 +14,22 @@ use toolwire_toolkit::{HttpOptions, Server, serve_http, serve_stdio};
 
 use crate::command_error::{CommandError, print_stderr};
 use crate::servers;
-use crate::source::in_words;
+use crate::source::describe_io_error;
 
-/// Serve two small tools over MCP, to try things out with
+/// Serve two small demo tools over MCP
 ///
-/// `get_weather` answers with made-up data, always the same for a place, and says so; `calculate` works out a
-/// sum. Without options it speaks on standard input and output, as programs start it.
+/// `get_weather` returns generated data, always the same for a place; `calculate` does arithmetic with two
+/// numbers. Serves over standard input and output unless `--http` is given.
 #[derive(Args)]
 #[command(after_long_help = include_str!("../help/demo-server.txt"))]
 pub(crate) struct DemoServerArgs {
-    /// Serve over HTTP there, at the path /mcp: 127.0.0.1:8788
+    /// Serve over HTTP at this address, such as 127.0.0.1:8788, with the path /mcp
     #[arg(long, value_name = "ADDR")]
     http: Option<String>,
 }
 
-/// Calls in flight have this long when the server is told to stop.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// The time that pending calls get to finish.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(crate) fn run(args: &DemoServerArgs) -> Result<ExitCode, CommandError> {
     let address = args.http.as_deref().map(address).transpose()?;
@@ -37,25 +37,25 @@ pub(crate) fn run(args: &DemoServerArgs) -> Result<ExitCode, CommandError> {
     servers::run(async {
         match address {
             None => {
-                let running = serve_stdio(server).map_err(not_served)?;
+                let running = serve_stdio(server).map_err(serve_error)?;
                 running.finished().await;
             }
             Some(address) => {
                 let running =
-                    serve_http(server, address, HttpOptions::default()).await.map_err(not_served)?;
+                    serve_http(server, address, HttpOptions::default()).await.map_err(serve_error)?;
                 print_stderr(&format!("serving on {}; press Ctrl-C to stop\n", running.url()));
-                stopped().await;
-                running.shutdown(PATIENCE).await;
+                wait_for_termination().await;
+                running.shutdown(SHUTDOWN_TIMEOUT).await;
             }
         }
         Ok(ExitCode::SUCCESS)
     })
 }
 
-/// The demo server as a program to start: this one.
-pub(crate) fn as_configuration() -> io::Result<Config> {
+/// Returns a configuration with this program as the demo server.
+pub(crate) fn config() -> io::Result<Config> {
     let program = std::env::current_exe()?;
-    // Nothing else of our environment reaches a server, but this variable is meant for it.
+    // Servers do not inherit the environment, but this variable is meant for the demo server.
     let prefix = std::env::var("MCP_TOOL_PREFIX").ok();
     let env = prefix.map(|prefix| ("MCP_TOOL_PREFIX".to_owned(), Secret::new(prefix)));
     let transport = Transport::Stdio {
@@ -64,12 +64,12 @@ pub(crate) fn as_configuration() -> io::Result<Config> {
         env: env.into_iter().collect(),
         cwd: None,
     };
-    let name = ServerName::new("demo").expect("it is a legal name");
+    let name = ServerName::new("demo").expect("valid server name");
     Ok(Config { servers: vec![ServerConfig::new(name, transport)], toolwire: None })
 }
 
 fn server() -> Result<Server, CommandError> {
-    // The names of the tools are plain: they are the first ones that anybody sees.
+    // No prefix: short names, because these are the first tools that a new user sees.
     let server = Server::builder("toolwire-demo")
         .version(env!("CARGO_PKG_VERSION"))
         .instructions("Two demo tools. The weather data is generated.")
@@ -77,30 +77,25 @@ fn server() -> Result<Server, CommandError> {
         .tool(tools::get_weather)
         .tool(tools::calculate)
         .build();
-    server.map_err(|error| {
-        let hint = error.hint();
-        CommandError::usage(error.to_string()).with_hint(hint)
-    })
+    server.map_err(|error| CommandError::usage(error.to_string()).with_hint(error.hint()))
 }
 
 fn address(text: &str) -> Result<SocketAddr, CommandError> {
-    let unusable = |why: String| {
-        CommandError::usage(format!("`{text}` is not a valid address to listen on: {why}"))
+    let invalid = |reason: String| {
+        CommandError::usage(format!("`{text}` is not a valid address to listen on: {reason}"))
             .with_hint("use a host and a port, such as 127.0.0.1:8788")
     };
-    let mut found = text.to_socket_addrs().map_err(|error| unusable(in_words(&error)))?;
-    found.next().ok_or_else(|| unusable("it resolves to no address".to_owned()))
+    let mut addresses = text.to_socket_addrs().map_err(|error| invalid(describe_io_error(&error)))?;
+    addresses.next().ok_or_else(|| invalid("it resolves to no address".to_owned()))
 }
 
-fn not_served(error: toolwire_toolkit::ServeError) -> CommandError {
-    let why = error.source().map(|source| format!(": {source}")).unwrap_or_default();
-    let failure = CommandError::work(format!("{error}{why}"));
-    failure.with_hint("`--http 127.0.0.1:0` uses any free port")
+fn serve_error(error: toolwire_toolkit::ServeError) -> CommandError {
+    let cause = error.source().map(|source| format!(": {source}")).unwrap_or_default();
+    CommandError::work(format!("{error}{cause}")).with_hint("`--http 127.0.0.1:0` uses any free port")
 }
 
-/// SIGTERM: whoever started it wants it to end in good order. (SIGINT ends the process at once, as
-/// everywhere.)
-async fn stopped() {
+/// Waits for SIGTERM, which requests a clean stop. SIGINT exits the process at once.
+async fn wait_for_termination() {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};

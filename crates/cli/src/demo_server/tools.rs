@@ -13,7 +13,7 @@ pub(crate) enum Units {
     Fahrenheit,
 }
 
-/// The weather somewhere, as made up.
+/// Generated weather of a place.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Weather {
     location: String,
@@ -26,7 +26,7 @@ pub(crate) struct Weather {
     source: String,
 }
 
-/// Tell the weather at a place. The data is made up, and always the same for a place.
+/// Get the weather at a place. The data is generated, and always the same for a place.
 #[tool(read_only)]
 pub(crate) async fn get_weather(
     /// City or address
@@ -57,7 +57,7 @@ pub(crate) async fn get_weather(
     })
 }
 
-/// The same for a place however it is written, on every machine (FNV-1a).
+/// Hashes the place, ignoring case, with the same result on every machine (FNV-1a).
 fn seed(place: &str) -> u64 {
     place
         .to_lowercase()
@@ -74,17 +74,17 @@ pub(crate) enum Operator {
     Divide,
 }
 
-/// What came out.
+/// A calculation and its result.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Calculation {
     expression: String,
     result: Number,
 }
 
-/// Work out a sum, a difference, a product or a quotient of two numbers.
+/// Calculate the sum, difference, product or quotient of two numbers.
 #[tool(read_only)]
 pub(crate) async fn calculate(
-    /// What to do with the two
+    /// The operation
     operator: Operator,
     /// The first number
     argument1: f64,
@@ -107,11 +107,11 @@ pub(crate) async fn calculate(
     Outcome::ok(Calculation { expression: format!("{argument1} {sign} {argument2}"), result })
 }
 
-/// A whole number is written as one: 42, not 42.0.
+/// Converts to a JSON number, a whole number without decimals: 42, not 42.0.
 fn number(value: f64) -> Option<Number> {
-    /// Up to here a float holds every integer.
-    const EXACT: f64 = 9_007_199_254_740_992.0;
-    if value.fract() == 0.0 && value.abs() <= EXACT {
+    /// Floats represent every integer up to this one exactly.
+    const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
+    if value.fract() == 0.0 && value.abs() <= MAX_EXACT_INTEGER {
         return Some(Number::from(value as i64));
     }
     Number::from_f64(value)
@@ -122,19 +122,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_written_as_people_do() {
-        for (value, written) in
+    fn whole_numbers_have_no_decimals() {
+        for (value, expected) in
             [(42.0, Some("42")), (-0.0, Some("0")), (2.5, Some("2.5")), (f64::INFINITY, None)]
         {
-            assert_eq!(number(value).map(|number| number.to_string()).as_deref(), written);
+            assert_eq!(number(value).map(|number| number.to_string()).as_deref(), expected);
         }
     }
 
     #[tokio::test]
     async fn the_weather_of_a_place_is_always_the_same() {
-        let told = get_weather().call(" oslo".to_owned(), Units::Celsius).await.value.expect("it is told");
-        let again = get_weather().call("Oslo".to_owned(), Units::Fahrenheit).await.value.expect("it is told");
-        assert_eq!(told.temperature * 9 / 5 + 32, again.temperature);
-        assert_eq!((told.conditions, told.humidity), (again.conditions, again.humidity));
+        let first = get_weather().call(" oslo".to_owned(), Units::Celsius).await.value.expect("weather");
+        let second = get_weather().call("Oslo".to_owned(), Units::Fahrenheit).await.value.expect("weather");
+        assert_eq!(first.temperature * 9 / 5 + 32, second.temperature);
+        assert_eq!((first.conditions, first.humidity), (second.conditions, second.humidity));
     }
 }

@@ -1,4 +1,4 @@
-//! Whether the configured model answers.
+//! Checks whether the configured model responds.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -6,21 +6,20 @@ use std::time::{Duration, Instant};
 use toolwire_contract::{Message, ModelRequest};
 use toolwire_llm::collect;
 
-use super::{BAD, GOOD, NAME, QUIET};
+use super::{ERROR, NAME, QUIET, SUCCESS};
 use crate::assembly;
 use crate::command_error::CommandError;
 use crate::settings::Settings;
 use crate::terminal_text::sanitize;
 
-/// A person waits no longer for a word.
-const PATIENCE: Duration = Duration::from_secs(60);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Asks the configured model for a word; how many things are wrong with it.
-pub(super) async fn tell_model(text: &mut String, settings: &Settings) -> Result<usize, CommandError> {
+/// Sends a short request to the configured model, reports the outcome, and returns the number of problems.
+pub(super) async fn report_model(text: &mut String, settings: &Settings) -> Result<usize, CommandError> {
     let Some(name) = &settings.model else {
         let _ = writeln!(
             text,
-            "{GOOD}✓{GOOD:#} model  {QUIET}none is configured; using `demo`, which is not a language model{QUIET:#}"
+            "{SUCCESS}✓{SUCCESS:#} model  {QUIET}none is configured; using `demo`, which is not a language model{QUIET:#}"
         );
         return Ok(0);
     };
@@ -32,16 +31,19 @@ pub(super) async fn tell_model(text: &mut String, settings: &Settings) -> Result
     };
     let started = Instant::now();
     let name = sanitize(name);
-    let (problem, hint) = match tokio::time::timeout(PATIENCE, collect(model.ask(request))).await {
+    let (problem, hint) = match tokio::time::timeout(RESPONSE_TIMEOUT, collect(model.ask(request))).await {
         Ok(Ok(_)) => {
-            let took = started.elapsed().as_secs_f64();
-            let _ = writeln!(text, "{GOOD}✓{GOOD:#} model  {QUIET}{name} answers ({took:.1} s){QUIET:#}");
+            let seconds = started.elapsed().as_secs_f64();
+            let _ = writeln!(
+                text,
+                "{SUCCESS}✓{SUCCESS:#} model  {QUIET}{name} responds ({seconds:.1} s){QUIET:#}"
+            );
             return Ok(0);
         }
         Ok(Err(error)) => (error.to_string(), error.hint().map(str::to_owned)),
-        Err(_) => (format!("`{name}` did not respond within {PATIENCE:?}"), None),
+        Err(_) => (format!("`{name}` did not respond within {RESPONSE_TIMEOUT:?}"), None),
     };
-    let _ = writeln!(text, "{BAD}✗{BAD:#} model {NAME}{name}{NAME:#}  {}", sanitize(&problem));
+    let _ = writeln!(text, "{ERROR}✗{ERROR:#} model {NAME}{name}{NAME:#}  {}", sanitize(&problem));
     if let Some(hint) = hint {
         let _ = writeln!(text, "    {}", sanitize(&hint));
     }
