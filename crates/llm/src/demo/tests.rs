@@ -12,19 +12,19 @@ fn demo_tools() -> Vec<Tool> {
     vec![
         tool(json!({
             "name": "calculate",
-            "description": "Work out a sum, a difference, a product or a quotient of two numbers.\n\nArguments:\n\
+            "description": "Calculate the sum, difference, product or quotient of two numbers.\n\nArguments:\n\
                 - `operator`: string, required, one of `add`, `subtract`, `multiply`, `divide`\n\
                 - `argument1`: number, required\n- `argument2`: number, required",
             "inputSchema": {"type": "object", "properties": {
                 "operator": {"type": "string", "enum": ["add", "subtract", "multiply", "divide"],
-                    "description": "What to do with the two"},
+                    "description": "The operation"},
                 "argument1": {"type": "number", "description": "The first number"},
                 "argument2": {"type": "number", "description": "The second number"},
             }, "required": ["operator", "argument1", "argument2"], "additionalProperties": false},
         })),
         tool(json!({
             "name": "get_weather",
-            "description": "Tell the weather at a place. The data is made up, and always the same for a place.\n\n\
+            "description": "Get the weather at a place. The data is generated, and always the same for a place.\n\n\
                 Arguments:\n- `location`: string, required\n\
                 - `units`: string, default `celsius`, one of `celsius`, `fahrenheit`",
             "inputSchema": {"type": "object", "properties": {
