@@ -1,30 +1,30 @@
-//! May this call run? The question, and what a person types as the answer.
+//! The approval question for a call, and parsing of the user's answer.
 
 use toolwire_agent::{Decision, PendingCall};
 
 use super::calls::short_arguments;
 use crate::terminal_text::sanitize;
 
-/// The question on the line of the prompt.
+/// The prompt for the answer.
 pub(crate) const PROMPT: &str = "run it? y once · a always for this tool · n no, with a reason: ";
 
-/// What is asked, in words.
+/// Returns the question for a call.
 pub(crate) fn question(call: &PendingCall) -> String {
     let title = if call.title == call.name { String::new() } else { format!(" ({})", sanitize(&call.title)) };
     format!("`{}`{title} needs your approval: {}", sanitize(&call.name), sanitize(&call.why))
 }
 
-/// The arguments, whole: who decides must see what will be done.
-pub(crate) fn arguments(call: &PendingCall) -> Vec<String> {
+/// Returns the complete arguments as JSON lines, because the user decides by them.
+pub(crate) fn argument_lines(call: &PendingCall) -> Vec<String> {
     let short = short_arguments(&call.arguments);
     let text = serde_json::to_string_pretty(&call.arguments).unwrap_or(short);
     text.lines().map(sanitize).collect()
 }
 
-/// What was decided, if it can be told from what was typed.
-pub(crate) fn read(typed: &str) -> Option<Decision> {
-    let typed = typed.trim();
-    let (word, rest) = typed.split_once([' ', ',', ':']).unwrap_or((typed, ""));
+/// Parses an answer such as `y`, `always` or `n, wrong folder`. Returns `None` if it is ambiguous.
+pub(crate) fn parse(answer: &str) -> Option<Decision> {
+    let answer = answer.trim();
+    let (word, rest) = answer.split_once([' ', ',', ':']).unwrap_or((answer, ""));
     let rest = rest.trim_start_matches([' ', ',', ':']);
     let reason = rest.strip_prefix("because ").unwrap_or(rest).trim();
     match word.to_lowercase().as_str() {
@@ -42,12 +42,12 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(typed: &str, expected: Option<Decision>) {
-        assert_eq!(read(typed), expected);
+    fn check(answer: &str, expected: Option<Decision>) {
+        assert_eq!(parse(answer), expected);
     }
 
     #[test]
-    fn an_answer_is_read_however_it_is_written() {
+    fn answers_are_parsed_in_several_spellings() {
         check("y", Some(Decision::Once));
         check(" YES ", Some(Decision::Once));
         check("a", Some(Decision::Always));
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_allows_nothing() {
+    fn ambiguous_answers_are_rejected() {
         check("", None);
         check("ok", None);
         check("yes but only once", None);

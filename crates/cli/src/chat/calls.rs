@@ -1,4 +1,4 @@
-//! The calls of one step, a line for each while they run and once they are done.
+//! Displays the calls of one step, one line for each.
 
 use std::time::{Duration, Instant};
 
@@ -7,16 +7,15 @@ use serde_json::{Map, Value};
 use toolwire_contract::{Content, Progress, ResourceBody, ToolResult};
 
 use super::line::{Line, Margin, Span, wrap};
-use super::markdown::QUIET;
+use super::markdown::DIMMED;
 use crate::terminal_text::{sanitize, truncate, width};
 
 const DONE: Style = AnsiColor::Green.on_default();
 const FAILED: Style = AnsiColor::Red.on_default();
 const NAME: Style = Style::new().bold();
-const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
-const FRAME: Duration = Duration::from_millis(80);
-/// How many lines of an error are shown.
-const ERROR_LINES: usize = 4;
+const SPINNER_FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
+const SPINNER_FRAME_DURATION: Duration = Duration::from_millis(80);
+const MAX_ERROR_LINES: usize = 4;
 
 /// The calls of one step, in their order.
 #[derive(Debug, Default)]
@@ -26,39 +25,39 @@ pub(crate) struct Calls(Vec<Call>);
 struct Call {
     id: String,
     name: String,
-    /// In few words; nothing while the model still writes them.
+    /// A summary; `None` while the model is still writing the arguments.
     arguments: Option<String>,
-    began: Instant,
-    state: State,
+    started_at: Instant,
+    state: CallState,
 }
 
 #[derive(Debug)]
-enum State {
+enum CallState {
     Running { progress: Option<String> },
     Done { result: String, is_error: bool, elapsed: Option<Duration> },
 }
 
 impl Calls {
-    /// The model has begun to write a call.
-    pub(crate) fn began(&mut self, id: &str, name: &str, now: Instant) {
+    /// Adds a call that the model has started to write.
+    pub(crate) fn announced(&mut self, id: &str, name: &str, now: Instant) {
         if self.find(id).is_none() {
-            let state = State::Running { progress: None };
+            let state = CallState::Running { progress: None };
             let (id, name) = (id.to_owned(), sanitize(name));
-            self.0.push(Call { id, name, arguments: None, began: now, state });
+            self.0.push(Call { id, name, arguments: None, started_at: now, state });
         }
     }
 
     pub(crate) fn started(&mut self, id: &str, name: &str, arguments: &Map<String, Value>, now: Instant) {
-        self.began(id, name, now);
+        self.announced(id, name, now);
         if let Some(call) = self.find(id) {
             call.arguments = Some(short_arguments(arguments));
-            call.began = now;
+            call.started_at = now;
         }
     }
 
     pub(crate) fn progressed(&mut self, id: &str, progress: &Progress) {
-        if let Some(Call { state: State::Running { progress: shown }, .. }) = self.find(id) {
-            *shown = Some(short_progress(progress));
+        if let Some(Call { state: CallState::Running { progress: displayed }, .. }) = self.find(id) {
+            *displayed = Some(short_progress(progress));
         }
     }
 
@@ -70,9 +69,10 @@ impl Calls {
         elapsed: Option<Duration>,
         now: Instant,
     ) {
-        self.began(id, name, now);
+        self.announced(id, name, now);
         if let Some(call) = self.find(id) {
-            call.state = State::Done { result: short_result(result), is_error: result.is_error(), elapsed };
+            call.state =
+                CallState::Done { result: short_result(result), is_error: result.is_error(), elapsed };
         }
     }
 
@@ -80,20 +80,20 @@ impl Calls {
         self.0.iter().flat_map(|call| call.lines(columns, now)).collect()
     }
 
-    /// The lines of the calls that are done; what became of the others is told when it is known.
+    /// Returns the lines of the finished calls. The others are displayed again when they have finished.
     pub(crate) fn done_lines(&self, columns: usize, now: Instant) -> Vec<Line> {
-        let done = self.0.iter().filter(|call| matches!(call.state, State::Done { .. }));
+        let done = self.0.iter().filter(|call| matches!(call.state, CallState::Done { .. }));
         done.flat_map(|call| call.lines(columns, now)).collect()
     }
 
-    /// The line of a call that is done, without colours.
-    pub(crate) fn plain(&self, id: &str) -> Option<String> {
+    /// Returns the line of a finished call without colours.
+    pub(crate) fn plain_line(&self, id: &str) -> Option<String> {
         let call = self.0.iter().find(|call| call.id == id)?;
-        let State::Done { result, is_error, elapsed } = &call.state else { return None };
-        let mark = if *is_error { "failed:" } else { "called:" };
-        let time = elapsed.map_or_else(String::new, |elapsed| format!(" {}", short_time(elapsed)));
+        let CallState::Done { result, is_error, elapsed } = &call.state else { return None };
+        let label = if *is_error { "failed:" } else { "called:" };
+        let time = elapsed.map_or_else(String::new, |elapsed| format!(" {}", format_duration(elapsed)));
         let arguments = call.arguments.as_deref().unwrap_or("");
-        Some(format!("{mark} {}({}){time} → {}", call.name, truncate(arguments, 200), truncate(result, 400)))
+        Some(format!("{label} {}({}){time} → {}", call.name, truncate(arguments, 200), truncate(result, 400)))
     }
 
     fn find(&mut self, id: &str) -> Option<&mut Call> {
@@ -104,43 +104,47 @@ impl Calls {
 impl Call {
     fn lines(&self, columns: usize, now: Instant) -> Vec<Line> {
         let (mark, style, time) = match &self.state {
-            State::Running { .. } => {
-                let elapsed = now.saturating_duration_since(self.began);
-                (frame(elapsed), Style::new(), Some(elapsed))
+            CallState::Running { .. } => {
+                let elapsed = now.saturating_duration_since(self.started_at);
+                (spinner_frame(elapsed), Style::new(), Some(elapsed))
             }
-            State::Done { is_error: false, elapsed, .. } => ("✓", DONE, *elapsed),
-            State::Done { is_error: true, elapsed, .. } => ("✗", FAILED, *elapsed),
+            CallState::Done { is_error: false, elapsed, .. } => ("✓", DONE, *elapsed),
+            CallState::Done { is_error: true, elapsed, .. } => ("✗", FAILED, *elapsed),
         };
-        let mut spans =
-            vec![Span::ours(format!("{mark} "), style), Span::ours(truncate(&self.name, columns / 2), NAME)];
-        let time = time.map_or_else(String::new, |time| format!("  {}", short_time(time)));
+        let mut spans = vec![
+            Span::decoration(format!("{mark} "), style),
+            Span::decoration(truncate(&self.name, columns / 2), NAME),
+        ];
+        let time = time.map_or_else(String::new, |time| format!("  {}", format_duration(time)));
         let tail = match &self.state {
-            State::Running { progress } => progress.as_ref().map(|progress| (format!("  {progress}"), QUIET)),
-            State::Done { result, is_error: false, .. } => Some((format!("  {result}"), QUIET)),
-            State::Done { is_error: true, .. } => None,
+            CallState::Running { progress } => {
+                progress.as_ref().map(|progress| (format!("  {progress}"), DIMMED))
+            }
+            CallState::Done { result, is_error: false, .. } => Some((format!("  {result}"), DIMMED)),
+            CallState::Done { is_error: true, .. } => None,
         };
         let used: usize = spans.iter().map(|span| width(&span.text)).sum();
         let room = columns.saturating_sub(used + width(&time));
-        // The result gets at least a third of what is left.
+        // The result gets at least a third of the remaining columns.
         let tail_width = tail.as_ref().map_or(0, |(text, _)| width(text)).min(room / 3);
         let arguments = self.arguments.as_ref().map_or_else(|| "(…)".to_owned(), |text| format!("({text})"));
         let arguments = truncate(&arguments, room.saturating_sub(tail_width));
         let room = room.saturating_sub(width(&arguments));
-        spans.push(Span::ours(arguments, Style::new()));
-        spans.push(Span::ours(time, QUIET));
+        spans.push(Span::decoration(arguments, Style::new()));
+        spans.push(Span::decoration(time, DIMMED));
         if let Some((text, style)) = tail {
-            spans.push(Span::ours(truncate(&text, room), style));
+            spans.push(Span::decoration(truncate(&text, room), style));
         }
-        let mut lines = vec![fitted(spans, columns)];
-        if let State::Done { result, is_error: true, .. } = &self.state {
+        let mut lines = vec![truncate_spans(spans, columns)];
+        if let CallState::Done { result, is_error: true, .. } = &self.state {
             lines.extend(error_lines(result, columns));
         }
         lines
     }
 }
 
-/// A line that no terminal is too narrow for.
-fn fitted(spans: Vec<Span>, columns: usize) -> Line {
+/// Creates a line of at most `columns` columns.
+fn truncate_spans(spans: Vec<Span>, columns: usize) -> Line {
     let mut room = columns;
     let mut line = Line::default();
     for span in spans {
@@ -155,23 +159,23 @@ fn fitted(spans: Vec<Span>, columns: usize) -> Line {
 }
 
 fn error_lines(text: &str, columns: usize) -> Vec<Line> {
-    let indent = vec![Span::ours("  ", Style::new())];
+    let indent = vec![Span::decoration("  ", Style::new())];
     let margin = Margin { first: indent.clone(), rest: indent };
-    let mut lines = wrap(&[Span::ours(text, FAILED)], &margin, columns);
-    if lines.len() > ERROR_LINES {
-        lines.truncate(ERROR_LINES);
-        lines.push(Line::ours("  …", FAILED));
+    let mut lines = wrap(&[Span::decoration(text, FAILED)], &margin, columns);
+    if lines.len() > MAX_ERROR_LINES {
+        lines.truncate(MAX_ERROR_LINES);
+        lines.push(Line::decoration("  …", FAILED));
     }
     lines
 }
 
-/// The picture of something that is under way for so long.
-pub(crate) fn frame(elapsed: Duration) -> &'static str {
-    let index = elapsed.as_millis() / FRAME.as_millis();
-    FRAMES[usize::try_from(index % FRAMES.len() as u128).unwrap_or_default()]
+/// Returns the spinner's frame after `elapsed`.
+pub(crate) fn spinner_frame(elapsed: Duration) -> &'static str {
+    let index = elapsed.as_millis() / SPINNER_FRAME_DURATION.as_millis();
+    SPINNER_FRAMES[usize::try_from(index % SPINNER_FRAMES.len() as u128).unwrap_or_default()]
 }
 
-pub(crate) fn short_time(time: Duration) -> String {
+pub(crate) fn format_duration(time: Duration) -> String {
     let seconds = time.as_secs();
     if seconds < 60 {
         return format!("{:.1}s", time.as_secs_f64());
@@ -179,22 +183,20 @@ pub(crate) fn short_time(time: Duration) -> String {
     format!("{}m {:02}s", seconds / 60, seconds % 60)
 }
 
-/// The arguments of a call in one line: `location: "Paris", days: 3`.
+/// Summarizes the arguments of a call in one line: `location: "Paris", days: 3`.
 pub(crate) fn short_arguments(arguments: &Map<String, Value>) -> String {
     let pairs: Vec<String> =
         arguments.iter().map(|(name, value)| format!("{}: {}", name, short_value(value))).collect();
     sanitize(&pairs.join(", "))
 }
 
-/// Long texts are cut, so that the arguments behind them are seen too.
+/// Formats a value. Long strings are truncated, so that the arguments after them stay visible.
 fn short_value(value: &Value) -> String {
-    const LONG: usize = 60;
+    const MAX_CHARS: usize = 60;
     match value {
-        Value::String(text) if text.chars().count() > LONG => {
-            format!(
-                "{}…\"",
-                Value::String(text.chars().take(LONG).collect()).to_string().trim_end_matches('"')
-            )
+        Value::String(text) if text.chars().count() > MAX_CHARS => {
+            let start = Value::String(text.chars().take(MAX_CHARS).collect()).to_string();
+            format!("{}…\"", start.trim_end_matches('"'))
         }
         other => other.to_string(),
     }
@@ -208,17 +210,17 @@ fn short_progress(progress: &Progress) -> String {
         None => number(progress.done),
     };
     if let Some(message) = &progress.message {
-        text = format!("{text} {}", in_one_line(message));
+        text = format!("{text} {}", to_single_line(message));
     }
     text
 }
 
-/// What a call gave, in one line.
+/// Summarizes the result of a call in one line.
 pub(crate) fn short_result(result: &ToolResult) -> String {
     let parts: Vec<String> =
         result.blocks().iter().map(short_block).filter(|part| !part.is_empty()).collect();
     match (&result.structured_content, parts.is_empty()) {
-        (Some(value), true) => in_one_line(&value.to_string()),
+        (Some(value), true) => to_single_line(&value.to_string()),
         (None, true) => "(nothing)".to_owned(),
         (_, false) => parts.join(" "),
     }
@@ -226,25 +228,24 @@ pub(crate) fn short_result(result: &ToolResult) -> String {
 
 fn short_block(content: &Content) -> String {
     match content {
-        Content::Text { text, .. } => in_one_line(text),
+        Content::Text { text, .. } => to_single_line(text),
         Content::Image { mime_type, .. } | Content::Audio { mime_type, .. } => {
             format!("[{}]", sanitize(mime_type))
         }
         Content::ResourceLink(link) => format!("[{}]", sanitize(&link.uri)),
         Content::Resource { resource, .. } => match &resource.body {
-            ResourceBody::Text(text) => in_one_line(text),
+            ResourceBody::Text(text) => to_single_line(text),
             ResourceBody::Blob(_) => format!("[{}]", sanitize(&resource.uri)),
         },
-        Content::Other(value) => in_one_line(&value.to_string()),
+        Content::Other(value) => to_single_line(&value.to_string()),
     }
 }
 
-/// No more of a text than could ever be shown, its white space as single spaces.
-fn in_one_line(text: &str) -> String {
-    const MOST: usize = 2_000;
-    let words: Vec<&str> = text.split_whitespace().take(MOST).collect();
-    let text = words.join(" ");
-    sanitize(&text.chars().take(MOST).collect::<String>())
+/// Truncates a text to more than any line displays, with single spaces as its white space.
+fn to_single_line(text: &str) -> String {
+    const MAX_CHARS: usize = 2_000;
+    let words: Vec<&str> = text.split_whitespace().take(MAX_CHARS).collect();
+    sanitize(&words.join(" ").chars().take(MAX_CHARS).collect::<String>())
 }
 
 #[cfg(test)]
@@ -271,11 +272,11 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_seen_from_its_first_word_to_its_result() {
+    fn a_call_is_displayed_from_its_announcement_to_its_result() {
         let start = Instant::now();
         let later = start + Duration::from_millis(1_240);
         let mut calls = Calls::default();
-        calls.began("1", "get_weather", start);
+        calls.announced("1", "get_weather", start);
         check(&calls, 60, start, &["⠋ get_weather(…)  0.0s"]);
         calls.started("1", "get_weather", &arguments(json!({"location": "Paris"})), start);
         check(&calls, 60, later, &["⠴ get_weather(location: \"Paris\")  1.2s"]);
@@ -288,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_told_at_length() {
+    fn an_error_is_displayed_on_several_lines() {
         let now = Instant::now();
         let mut calls = Calls::default();
         calls.started("1", "f", &Map::new(), now);
@@ -297,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_narrow_terminal_cuts_and_never_breaks() {
+    fn lines_fit_every_width() {
         let now = Instant::now();
         let mut calls = Calls::default();
         calls.started("1", "a_long_name", &arguments(json!({"text": "x".repeat(100)})), now);
@@ -310,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn long_texts_leave_room_for_the_other_arguments() {
+    fn long_strings_do_not_hide_other_arguments() {
         let long = arguments(json!({"text": "word ".repeat(50), "n": 3}));
         assert!(short_arguments(&long).ends_with("…\", n: 3"));
     }

@@ -1,12 +1,12 @@
-//! What a person types that is no message: the commands of the chat.
+//! The commands of the chat, and parsing of the user's input.
 
 use strsim::damerau_levenshtein;
 
-/// A command, with what was typed behind it.
+/// A command with its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Command {
     Help,
-    /// The words that the tools must have.
+    /// The words that a listed tool must contain.
     Tools(Vec<String>),
     Servers,
     Model(Option<String>),
@@ -17,62 +17,62 @@ pub(crate) enum Command {
     Resume(Option<String>),
     Usage,
     Clear,
-    Leave,
+    Exit,
 }
 
-/// What is typed, and what it does.
-pub(crate) struct Entry {
+/// A command's name, arguments and description, for `/help` and completion.
+pub(crate) struct CommandInfo {
     pub(crate) name: &'static str,
     pub(crate) argument: &'static str,
-    pub(crate) does: &'static str,
+    pub(crate) description: &'static str,
 }
 
-const fn entry(name: &'static str, argument: &'static str, does: &'static str) -> Entry {
-    Entry { name, argument, does }
+const fn info(name: &'static str, argument: &'static str, description: &'static str) -> CommandInfo {
+    CommandInfo { name, argument, description }
 }
 
-pub(crate) const ENTRIES: [Entry; 12] = [
-    entry("help", "", "lists the commands"),
-    entry("tools", "[WORDS]", "lists the tools, or those that match all words"),
-    entry("servers", "", "lists the servers with their status"),
-    entry("model", "[MODEL]", "displays or changes the model"),
-    entry("approve", "[TOOL]", "lists the approval rules, or allows a tool or `read_*`"),
-    entry("retry", "", "sends the last message again"),
-    entry("undo", "", "removes the last message and its response"),
-    entry("save", "[FILE]", "writes the conversation to a file, as Markdown or .json"),
-    entry("resume", "[NUMBER|ID]", "lists the stored conversations, or continues one"),
-    entry("usage", "", "displays tokens and cost of the conversation"),
-    entry("clear", "", "starts a new conversation; the old one stays stored"),
-    entry("exit", "", "exits, like `quit`, Ctrl-D, and Ctrl-C twice"),
+pub(crate) const COMMANDS: [CommandInfo; 12] = [
+    info("help", "", "lists the commands"),
+    info("tools", "[WORDS]", "lists the tools, or those that match all words"),
+    info("servers", "", "lists the servers with their status"),
+    info("model", "[MODEL]", "displays or changes the model"),
+    info("approve", "[TOOL]", "lists the approval rules, or allows a tool or `read_*`"),
+    info("retry", "", "sends the last message again"),
+    info("undo", "", "removes the last message and its response"),
+    info("save", "[FILE]", "writes the conversation to a file, as Markdown or .json"),
+    info("resume", "[NUMBER|ID]", "lists the stored conversations, or continues one"),
+    info("usage", "", "displays tokens and cost of the conversation"),
+    info("clear", "", "starts a new conversation; the old one stays stored"),
+    info("exit", "", "exits, like `quit`, Ctrl-D, and Ctrl-C twice"),
 ];
 
-/// What was typed.
+/// Parsed input.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Typed {
-    Nothing,
+pub(crate) enum ParsedInput {
+    Empty,
     Message(String),
     Command(Command),
-    /// Meant as a command, but none: what is wrong, and what to try.
-    Wrong {
+    /// An unknown command or wrong arguments.
+    Invalid {
         problem: String,
         hint: String,
     },
 }
 
-/// Reads what was typed. A path such as `/etc/hosts` at the beginning makes no command.
-pub(crate) fn read(text: &str) -> Typed {
+/// Parses input. A message may start with a path such as `/etc/hosts`.
+pub(crate) fn parse(text: &str) -> ParsedInput {
     let text = text.trim();
     if text.is_empty() {
-        return Typed::Nothing;
+        return ParsedInput::Empty;
     }
     if matches!(text, "exit" | "quit") {
-        return Typed::Command(Command::Leave);
+        return ParsedInput::Command(Command::Exit);
     }
-    let Some(rest) = text.strip_prefix('/') else { return Typed::Message(text.to_owned()) };
+    let Some(rest) = text.strip_prefix('/') else { return ParsedInput::Message(text.to_owned()) };
     let (name, argument) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
     let argument = argument.trim();
     if !name.is_empty() && !name.chars().all(char::is_alphabetic) {
-        return Typed::Message(text.to_owned());
+        return ParsedInput::Message(text.to_owned());
     }
     let optional = || Some(argument.to_owned()).filter(|argument| !argument.is_empty());
     let command = match name {
@@ -87,26 +87,29 @@ pub(crate) fn read(text: &str) -> Typed {
         "resume" => Command::Resume(optional()),
         "usage" => Command::Usage,
         "clear" => Command::Clear,
-        "exit" | "quit" => Command::Leave,
+        "exit" | "quit" => Command::Exit,
         _ => return unknown(name),
     };
-    let takes = ENTRIES.iter().find(|entry| entry.name == name).map_or("", |entry| entry.argument);
+    let expected = COMMANDS.iter().find(|info| info.name == name).map_or("", |info| info.argument);
     let words = argument.split_whitespace().count();
-    match takes {
-        "" if words > 0 => wrong(format!("`/{name}` takes no arguments"), format!("type `/{name}` alone")),
-        "[MODEL]" | "[TOOL]" | "[NUMBER|ID]" if words > 1 => {
-            wrong(format!("`/{name}` takes one argument, not {words}"), format!("type `/{name} {takes}`"))
-        }
-        _ => Typed::Command(command),
+    match expected {
+        "" if words > 0 => invalid(format!("`/{name}` takes no arguments"), format!("type `/{name}` alone")),
+        "[MODEL]" | "[TOOL]" | "[NUMBER|ID]" if words > 1 => invalid(
+            format!("`/{name}` takes one argument, not {words}"),
+            format!("type `/{name} {expected}`"),
+        ),
+        _ => ParsedInput::Command(command),
     }
 }
 
-fn unknown(name: &str) -> Typed {
-    let distance = |entry: &&Entry| damerau_levenshtein(entry.name, &name.to_lowercase());
-    let begun = ENTRIES.iter().find(|entry| !name.is_empty() && entry.name.starts_with(&name.to_lowercase()));
-    let nearest = begun.or_else(|| ENTRIES.iter().min_by_key(distance).filter(|entry| distance(entry) <= 2));
+fn unknown(name: &str) -> ParsedInput {
+    let lowercase = name.to_lowercase();
+    let distance = |info: &&CommandInfo| damerau_levenshtein(info.name, &lowercase);
+    let completed = COMMANDS.iter().find(|info| !name.is_empty() && info.name.starts_with(&lowercase));
+    let nearest =
+        completed.or_else(|| COMMANDS.iter().min_by_key(distance).filter(|info| distance(info) <= 2));
     let hint = match nearest {
-        Some(entry) => format!("did you mean `/{}`? `/help` lists them all", entry.name),
+        Some(info) => format!("did you mean `/{}`? `/help` lists them all", info.name),
         None => "`/help` lists them all".to_owned(),
     };
     let problem = if name.is_empty() {
@@ -114,11 +117,11 @@ fn unknown(name: &str) -> Typed {
     } else {
         format!("unknown command `/{name}`")
     };
-    wrong(problem, hint)
+    invalid(problem, hint)
 }
 
-fn wrong(problem: String, hint: String) -> Typed {
-    Typed::Wrong { problem, hint }
+fn invalid(problem: String, hint: String) -> ParsedInput {
+    ParsedInput::Invalid { problem, hint }
 }
 
 #[cfg(test)]
@@ -126,48 +129,55 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(text: &str, expected: Typed) {
-        assert_eq!(read(text), expected);
+    fn check(text: &str, expected: ParsedInput) {
+        assert_eq!(parse(text), expected);
     }
 
     #[track_caller]
-    fn check_wrong(text: &str, problem: &str, hint: &str) {
-        check(text, wrong(problem.to_owned(), hint.to_owned()));
+    fn check_invalid(text: &str, problem: &str, hint: &str) {
+        check(text, invalid(problem.to_owned(), hint.to_owned()));
     }
 
     #[test]
-    fn commands_are_read_with_what_is_behind_them() {
-        check("/help", Typed::Command(Command::Help));
-        check("  /tools Read file ", Typed::Command(Command::Tools(vec!["read".into(), "file".into()])));
-        check("/model openai/x", Typed::Command(Command::Model(Some("openai/x".into()))));
-        check("/save my notes.md", Typed::Command(Command::Save(Some("my notes.md".into()))));
-        check("/resume", Typed::Command(Command::Resume(None)));
-        check("quit", Typed::Command(Command::Leave));
-        check("/quit", Typed::Command(Command::Leave));
+    fn commands_are_parsed_with_their_arguments() {
+        check("/help", ParsedInput::Command(Command::Help));
+        check(
+            "  /tools Read file ",
+            ParsedInput::Command(Command::Tools(vec!["read".into(), "file".into()])),
+        );
+        check("/model openai/x", ParsedInput::Command(Command::Model(Some("openai/x".into()))));
+        check("/save my notes.md", ParsedInput::Command(Command::Save(Some("my notes.md".into()))));
+        check("/resume", ParsedInput::Command(Command::Resume(None)));
+        check("quit", ParsedInput::Command(Command::Exit));
+        check("/quit", ParsedInput::Command(Command::Exit));
     }
 
     #[test]
-    fn all_else_is_a_message() {
-        check(" \n", Typed::Nothing);
-        check("quit smoking?", Typed::Message("quit smoking?".into()));
-        check("/etc/hosts: what is it?", Typed::Message("/etc/hosts: what is it?".into()));
-        check("a\n/help", Typed::Message("a\n/help".into()));
+    fn other_input_is_a_message() {
+        check(" \n", ParsedInput::Empty);
+        check("quit smoking?", ParsedInput::Message("quit smoking?".into()));
+        check("/etc/hosts: what is it?", ParsedInput::Message("/etc/hosts: what is it?".into()));
+        check("a\n/help", ParsedInput::Message("a\n/help".into()));
     }
 
     #[test]
-    fn wrong_use_is_told_with_what_to_try() {
-        check_wrong("/modle x", "unknown command `/modle`", "did you mean `/model`? `/help` lists them all");
-        check_wrong("/re", "unknown command `/re`", "did you mean `/retry`? `/help` lists them all");
-        check_wrong("/xyzzy", "unknown command `/xyzzy`", "`/help` lists them all");
-        check_wrong("/", "`/` is not a command", "`/help` lists them all");
-        check_wrong("/undo 3", "`/undo` takes no arguments", "type `/undo` alone");
-        check_wrong("/model a b", "`/model` takes one argument, not 2", "type `/model [MODEL]`");
+    fn invalid_commands_have_a_hint() {
+        check_invalid(
+            "/modle x",
+            "unknown command `/modle`",
+            "did you mean `/model`? `/help` lists them all",
+        );
+        check_invalid("/re", "unknown command `/re`", "did you mean `/retry`? `/help` lists them all");
+        check_invalid("/xyzzy", "unknown command `/xyzzy`", "`/help` lists them all");
+        check_invalid("/", "`/` is not a command", "`/help` lists them all");
+        check_invalid("/undo 3", "`/undo` takes no arguments", "type `/undo` alone");
+        check_invalid("/model a b", "`/model` takes one argument, not 2", "type `/model [MODEL]`");
     }
 
     #[test]
-    fn every_entry_is_a_command() {
-        for entry in &ENTRIES {
-            assert!(matches!(read(&format!("/{}", entry.name)), Typed::Command(_)), "/{}", entry.name);
+    fn every_listed_command_is_parsed() {
+        for info in &COMMANDS {
+            assert!(matches!(parse(&format!("/{}", info.name)), ParsedInput::Command(_)), "/{}", info.name);
         }
     }
 }

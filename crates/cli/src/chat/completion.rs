@@ -1,4 +1,4 @@
-//! What the line editor knows of the chat: what can be completed, and when a message is whole.
+//! Completion, hints and multi-line input for the line editor.
 
 use std::borrow::Cow;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -9,64 +9,63 @@ use rustyline::hint::Hinter;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Context, Helper};
 
-use super::command::ENTRIES;
-use super::markdown::{QUIET, open_fence};
+use super::command::COMMANDS;
+use super::markdown::{DIMMED, ends_in_code_fence};
 use crate::terminal_text::{sanitize, truncate};
 
-/// The names that can be completed; they change while a line is typed.
+/// The names that can be completed. They can change while the user types.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Names {
+pub(crate) struct CompletionNames {
     pub(crate) tools: Vec<String>,
     pub(crate) models: Vec<String>,
-    /// Ids, with their titles.
+    /// Ids with titles.
     pub(crate) conversations: Vec<(String, String)>,
 }
 
-pub(crate) type SharedNames = Arc<RwLock<Names>>;
+pub(crate) type SharedNames = Arc<RwLock<CompletionNames>>;
 
-/// Completes, hints and decides whether the message is whole.
-pub(crate) struct Assistant {
+/// Completes words, displays hints, and decides whether a message is complete.
+pub(crate) struct EditorHelper {
     pub(crate) names: SharedNames,
-    /// Questions of ours are answered in one line, and nothing is completed.
-    pub(crate) is_asking: bool,
+    /// Whether the line answers a question: then it is a single line and nothing is completed.
+    pub(crate) is_question: bool,
 }
 
-impl Helper for Assistant {}
+impl Helper for EditorHelper {}
 
-impl Completer for Assistant {
+impl Completer for EditorHelper {
     type Candidate = Pair;
 
-    fn complete(&self, line: &str, place: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<Pair>)> {
-        if self.is_asking {
+    fn complete(&self, line: &str, cursor: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<Pair>)> {
+        if self.is_question {
             return Ok((0, Vec::new()));
         }
         let names = self.names.read().unwrap_or_else(PoisonError::into_inner);
-        Ok(completions(&names, &line[..place]))
+        Ok(completions(&names, &line[..cursor]))
     }
 }
 
-/// Where the word begins that is being typed, and what it can become.
-fn completions(names: &Names, typed: &str) -> (usize, Vec<Pair>) {
+/// Returns the start of the last word of `typed`, and its completions.
+fn completions(names: &CompletionNames, typed: &str) -> (usize, Vec<Pair>) {
     let start = typed.rfind(char::is_whitespace).map_or(0, |space| space + 1);
     let word = &typed[start..];
-    let same = |name: &String| Pair { display: sanitize(name), replacement: name.clone() };
-    let begins = |name: &&String| name.starts_with(word);
+    let matching = |names: &[String]| -> Vec<Pair> {
+        let names = names.iter().filter(|name| name.starts_with(word));
+        names.map(|name| Pair { display: sanitize(name), replacement: name.clone() }).collect()
+    };
     let candidates = match typed.strip_prefix('/') {
-        Some(command) if start == 0 => ENTRIES
+        Some(command) if start == 0 => COMMANDS
             .iter()
-            .filter(|entry| entry.name.starts_with(command))
-            .map(|entry| {
-                let space = if entry.argument.is_empty() { "" } else { " " };
-                let display = format!("/{} {}", entry.name, entry.argument);
-                Pair {
-                    display: display.trim_end().to_owned(),
-                    replacement: format!("/{}{space}", entry.name),
-                }
+            .filter(|info| info.name.starts_with(command))
+            .map(|info| {
+                let space = if info.argument.is_empty() { "" } else { " " };
+                let display = format!("/{} {}", info.name, info.argument);
+                Pair { display: display.trim_end().to_owned(), replacement: format!("/{}{space}", info.name) }
             })
             .collect(),
         Some(command) => match command.split_whitespace().next() {
-            Some("model") => names.models.iter().filter(begins).map(same).collect(),
-            Some("approve" | "tools") => names.tools.iter().filter(begins).map(same).collect(),
+            Some("model") => matching(&names.models),
+            Some("approve" | "tools") => matching(&names.tools),
             Some("resume") => names
                 .conversations
                 .iter()
@@ -76,58 +75,60 @@ fn completions(names: &Names, typed: &str) -> (usize, Vec<Pair>) {
                     replacement: id.clone(),
                 })
                 .collect(),
-            Some("save") => files(word),
+            Some("save") => matching_files(word),
             _ => Vec::new(),
         },
-        // In a message, names of tools; not before something is there to begin with.
-        None if word.len() >= 2 => names.tools.iter().filter(begins).map(same).collect(),
+        // In a message, tool names are completed after two characters.
+        None if word.len() >= 2 => matching(&names.tools),
         None => Vec::new(),
     };
     (start, candidates)
 }
 
-/// The files and folders that begin so.
-fn files(typed: &str) -> Vec<Pair> {
-    let (folder, begin) = typed.rsplit_once('/').map_or(("", typed), |(folder, begin)| (folder, begin));
-    let place = if typed.starts_with('/') && folder.is_empty() { "/" } else { folder };
-    let Ok(entries) = std::fs::read_dir(if place.is_empty() { "." } else { place }) else {
-        return Vec::new();
+/// Returns the files and folders whose paths start with `typed`.
+fn matching_files(typed: &str) -> Vec<Pair> {
+    let (folder, prefix) = typed.rsplit_once('/').unwrap_or(("", typed));
+    let folder = match folder {
+        "" if typed.starts_with('/') => "/",
+        "" => ".",
+        folder => folder,
     };
-    let mut found: Vec<Pair> = entries
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let mut pairs: Vec<Pair> = entries
         .filter_map(Result::ok)
         .filter_map(|entry| {
-            let name = entry.file_name().into_string().ok().filter(|name| name.starts_with(begin))?;
+            let name = entry.file_name().into_string().ok().filter(|name| name.starts_with(prefix))?;
             let slash = if entry.path().is_dir() { "/" } else { "" };
-            let before = &typed[..typed.len() - begin.len()];
+            let before = &typed[..typed.len() - prefix.len()];
             Some(Pair { display: sanitize(&name), replacement: format!("{before}{name}{slash}") })
         })
-        .filter(|pair| begin.starts_with('.') || !pair.display.starts_with('.'))
+        .filter(|pair| prefix.starts_with('.') || !pair.display.starts_with('.'))
         .collect();
-    found.sort_by(|one, other| one.replacement.cmp(&other.replacement));
-    found
+    pairs.sort_by(|one, other| one.replacement.cmp(&other.replacement));
+    pairs
 }
 
-impl Hinter for Assistant {
+impl Hinter for EditorHelper {
     type Hint = String;
 
-    /// What a command takes, once its name is there.
-    fn hint(&self, line: &str, place: usize, _: &Context<'_>) -> Option<String> {
-        let name = line.strip_prefix('/').filter(|_| place == line.len() && !self.is_asking)?;
-        let entry = ENTRIES.iter().find(|entry| entry.name == name.trim_end())?;
+    /// Returns the argument of a command when its name is complete.
+    fn hint(&self, line: &str, cursor: usize, _: &Context<'_>) -> Option<String> {
+        let name = line.strip_prefix('/').filter(|_| cursor == line.len() && !self.is_question)?;
+        let info = COMMANDS.iter().find(|info| info.name == name.trim_end())?;
         let space = if name.ends_with(' ') { "" } else { " " };
-        (!entry.argument.is_empty()).then(|| format!("{space}{}", entry.argument))
+        (!info.argument.is_empty()).then(|| format!("{space}{}", info.argument))
     }
 }
 
-impl Highlighter for Assistant {
+impl Highlighter for EditorHelper {
     fn highlight_hint<'h>(&self, hint: &'h str) -> Cow<'h, str> {
-        Cow::Owned(format!("{QUIET}{hint}{QUIET:#}"))
+        Cow::Owned(format!("{DIMMED}{hint}{DIMMED:#}"))
     }
 }
 
-impl Validator for Assistant {
+impl Validator for EditorHelper {
     fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
-        Ok(if self.is_asking || is_whole(context.input()) {
+        Ok(if self.is_question || is_complete(context.input()) {
             ValidationResult::Valid(None)
         } else {
             ValidationResult::Incomplete
@@ -135,14 +136,14 @@ impl Validator for Assistant {
     }
 }
 
-/// Whether the message can be sent: it does not end with a backslash, nor in the middle of fenced code.
-pub(crate) fn is_whole(text: &str) -> bool {
+/// Whether the message can be sent: it ends neither with a backslash nor inside fenced code.
+pub(crate) fn is_complete(text: &str) -> bool {
     let backslashes = text.chars().rev().take_while(|last| *last == '\\').count();
-    backslashes.is_multiple_of(2) && !open_fence(&format!("{text}\n"))
+    backslashes.is_multiple_of(2) && !ends_in_code_fence(&format!("{text}\n"))
 }
 
-/// The message as it was meant: a backslash before a newline was there to get the newline.
-pub(crate) fn joined(text: &str) -> String {
+/// Removes the backslashes that continue a message on the next line.
+pub(crate) fn unescape_newlines(text: &str) -> String {
     text.replace("\\\n", "\n")
 }
 
@@ -152,7 +153,7 @@ mod tests {
 
     #[track_caller]
     fn check(typed: &str, expected_start: usize, expected: &[&str]) {
-        let names = Names {
+        let names = CompletionNames {
             tools: vec!["get_weather".into(), "get_time".into(), "calculate".into()],
             models: vec!["demo".into(), "openai/x".into()],
             conversations: vec![("0198-a".into(), "Tides".into())],
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_goes_on_after_a_backslash_and_in_a_fence() {
+    fn messages_continue_after_a_backslash_and_inside_a_fence() {
         for (text, expected) in [
             ("a", true),
             ("a\\", false),
@@ -190,8 +191,8 @@ mod tests {
             ("```", false),
             ("`a`", true),
         ] {
-            assert_eq!(is_whole(text), expected, "{text:?}");
+            assert_eq!(is_complete(text), expected, "{text:?}");
         }
-        assert_eq!(joined("a\\\nb\nc"), "a\nb\nc");
+        assert_eq!(unescape_newlines("a\\\nb\nc"), "a\nb\nc");
     }
 }

@@ -1,4 +1,4 @@
-//! The line editor, on a thread of its own: it waits for keys, and everything else goes on meanwhile.
+//! The line editor. It waits for keys on its own thread, so that it does not block other tasks.
 
 use std::fs::OpenOptions;
 use std::mem;
@@ -16,123 +16,123 @@ use rustyline::{
 };
 use tokio::sync::oneshot;
 
-use super::completion::{Assistant, SharedNames, joined};
-use super::quiet::typed_ahead;
+use super::completion::{EditorHelper, SharedNames, unescape_newlines};
+use super::terminal_modes::read_type_ahead;
 
-/// How many messages are remembered.
-const HISTORY: usize = 1_000;
+const MAX_HISTORY_ENTRIES: usize = 1_000;
 
-/// What came from the keyboard.
+/// A line of input, or the reason why there is none.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Line {
+pub(crate) enum InputLine {
     Text(String),
-    /// Ctrl-C, and whether there was nothing on the line.
+    /// Ctrl-C, and whether the line was empty.
     Interrupted {
         was_empty: bool,
     },
     /// Ctrl-D, or the end of the input.
-    Ended,
-    /// The terminal is gone.
+    Eof,
+    /// The input cannot be read.
     Failed(String),
 }
 
-/// What a line is for.
+/// The kind of line that a prompt asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    /// A message: remembered, completed, and possibly of several lines.
+pub(crate) enum PromptKind {
+    /// A message. It is saved in the history, has completion, and can have several lines.
     Message,
-    /// The answer to a question.
+    /// An answer to a question.
     Answer,
 }
 
-struct Request {
+struct ReadRequest {
     prompt: (String, String),
-    purpose: Purpose,
-    /// What stands on the line already.
-    typed: String,
-    reply: oneshot::Sender<Line>,
+    kind: PromptKind,
+    /// The text that is already on the line.
+    initial_text: String,
+    reply: oneshot::Sender<InputLine>,
 }
 
 /// Reads lines from the terminal.
 pub(crate) struct LineEditor {
-    requests: Option<mpsc::Sender<Request>>,
+    requests: Option<mpsc::Sender<ReadRequest>>,
     thread: Option<JoinHandle<()>>,
     printer: Box<dyn ExternalPrinter + Send>,
     is_coloured: bool,
-    /// What was typed before a question that it cannot have been the answer to.
-    ahead: String,
+    /// Text that was typed before a question was displayed.
+    type_ahead: String,
 }
 
 impl LineEditor {
-    /// The editor, and why messages are not remembered, if so.
+    /// Starts the editor. Also returns the reason if the history cannot be used.
     pub(crate) fn start(
         names: SharedNames,
         history: Option<PathBuf>,
         is_coloured: bool,
     ) -> Result<(LineEditor, Option<String>), ReadlineError> {
         let config = Config::builder()
-            .max_history_size(HISTORY)?
+            .max_history_size(MAX_HISTORY_ENTRIES)?
             .history_ignore_dups(true)?
             .history_ignore_space(true)
             .completion_type(CompletionType::List)
             .completion_show_all_if_ambiguous(true)
             .color_mode(if is_coloured { ColorMode::Enabled } else { ColorMode::Disabled })
             .build();
-        let mut editor = Editor::<Assistant, FileHistory>::with_config(config)?;
-        editor.set_helper(Some(Assistant { names, is_asking: false }));
+        let mut editor = Editor::<EditorHelper, FileHistory>::with_config(config)?;
+        editor.set_helper(Some(EditorHelper { names, is_question: false }));
         editor.bind_sequence(KeyEvent(KeyCode::Enter, Modifiers::ALT), Cmd::Newline);
         let was_empty = Arc::new(AtomicBool::new(true));
         let on_interrupt = EventHandler::Conditional(Box::new(OnInterrupt(was_empty.clone())));
         editor.bind_sequence(KeyEvent::ctrl('C'), on_interrupt);
         editor.set_auto_add_history(false);
-        let problem = history.as_deref().and_then(|path| load(&mut editor, path).err());
+        let problem = history.as_deref().and_then(|path| load_history(&mut editor, path).err());
+        let problem = problem.map(|error| error.to_string());
         let history = history.filter(|_| problem.is_none());
         let printer = Box::new(editor.create_external_printer()?);
-        let (requests, inbox) = mpsc::channel::<Request>();
+        let (requests, inbox) = mpsc::channel::<ReadRequest>();
         let thread = thread::Builder::new().name("line-editor".to_owned()).spawn(move || {
-            // Ends when nobody can ask any more.
-            while let Ok(Request { prompt, purpose, typed, reply }) = inbox.recv() {
-                let line = match read(&mut editor, &prompt, purpose, &typed, history.as_deref()) {
-                    Line::Interrupted { .. } => {
-                        Line::Interrupted { was_empty: was_empty.load(Ordering::Relaxed) }
+            // Ends when the `LineEditor` is dropped.
+            while let Ok(request) = inbox.recv() {
+                let line = match read_line(&mut editor, &request, history.as_deref()) {
+                    InputLine::Interrupted { .. } => {
+                        InputLine::Interrupted { was_empty: was_empty.load(Ordering::Relaxed) }
                     }
                     line => line,
                 };
-                let _ = reply.send(line);
+                let _ = request.reply.send(line);
             }
         })?;
-        let ahead = String::new();
-        Ok((
-            LineEditor { requests: Some(requests), thread: Some(thread), printer, is_coloured, ahead },
-            problem,
-        ))
+        let (requests, thread, type_ahead) = (Some(requests), Some(thread), String::new());
+        Ok((LineEditor { requests, thread, printer, is_coloured, type_ahead }, problem))
     }
 
-    /// Shows a prompt (plain, and with colours) and waits for a line.
-    pub(crate) fn ask(&mut self, prompt: (String, String), purpose: Purpose) -> oneshot::Receiver<Line> {
-        let typed = if purpose == Purpose::Message { mem::take(&mut self.ahead) } else { String::new() };
+    /// Displays a prompt (plain, and with colours) and reads a line.
+    pub(crate) fn ask(&mut self, prompt: (String, String), kind: PromptKind) -> oneshot::Receiver<InputLine> {
+        let initial_text = match kind {
+            PromptKind::Message => mem::take(&mut self.type_ahead),
+            PromptKind::Answer => String::new(),
+        };
         let (reply, line) = oneshot::channel();
         if let Some(requests) = &self.requests {
-            // A thread that is gone drops the reply, and that is seen at the other end.
-            let _ = requests.send(Request { prompt, purpose, typed, reply });
+            // If the thread has ended, the reply is dropped and the receiver gets an error.
+            let _ = requests.send(ReadRequest { prompt, kind, initial_text, reply });
         }
         line
     }
 
-    /// What was typed until now waits for the next message: whoever typed it had not seen what is asked next.
-    pub(crate) fn put_aside(&mut self) {
-        self.ahead.push_str(&typed_ahead());
+    /// Saves type-ahead for the next message: it was typed before the next question was displayed.
+    pub(crate) fn save_type_ahead(&mut self) {
+        self.type_ahead.push_str(&read_type_ahead());
     }
 
     /// Prints lines above the prompt.
     pub(crate) fn print_above(&mut self, text: String) {
         let text = if self.is_coloured { text } else { anstream::adapter::strip_str(&text).to_string() };
-        // A terminal that is gone has nobody to tell.
+        // The terminal may be gone; ignore the error.
         let _ = self.printer.print(text);
     }
 }
 
-/// Notes what Ctrl-C clears: the editor itself does not say.
+/// Records whether the line is empty when Ctrl-C is pressed; the editor does not report it.
 struct OnInterrupt(Arc<AtomicBool>);
 
 impl ConditionalEventHandler for OnInterrupt {
@@ -145,54 +145,48 @@ impl ConditionalEventHandler for OnInterrupt {
 impl Drop for LineEditor {
     fn drop(&mut self) {
         self.requests = None;
-        // A prompt that is still open ends with the process.
+        // A thread that still waits for keys ends with the process.
         if let Some(thread) = self.thread.take().filter(JoinHandle::is_finished) {
             let _ = thread.join();
         }
     }
 }
 
-fn read(
-    editor: &mut Editor<Assistant, FileHistory>,
-    prompt: &(String, String),
-    purpose: Purpose,
-    typed: &str,
+fn read_line(
+    editor: &mut Editor<EditorHelper, FileHistory>,
+    request: &ReadRequest,
     history: Option<&Path>,
-) -> Line {
-    if let Some(assistant) = editor.helper_mut() {
-        assistant.is_asking = purpose == Purpose::Answer;
+) -> InputLine {
+    if let Some(helper) = editor.helper_mut() {
+        helper.is_question = request.kind == PromptKind::Answer;
     }
-    match editor.readline_with_initial(prompt, (typed, "")) {
+    match editor.readline_with_initial(&request.prompt, (&request.initial_text, "")) {
         Ok(text) => {
-            if purpose == Purpose::Message && !text.trim().is_empty() {
+            if request.kind == PromptKind::Message && !text.trim().is_empty() {
                 let is_new = editor.add_history_entry(text.as_str()).unwrap_or(false);
                 if let Some(path) = history.filter(|_| is_new) {
-                    // What cannot be remembered is still said.
+                    // The message is sent even if the history cannot be written.
                     let _ = editor.append_history(path);
                 }
             }
-            Line::Text(joined(&text))
+            InputLine::Text(unescape_newlines(&text))
         }
-        Err(ReadlineError::Interrupted) => Line::Interrupted { was_empty: true },
-        Err(ReadlineError::Eof) => Line::Ended,
-        Err(error) => Line::Failed(error.to_string()),
+        Err(ReadlineError::Interrupted) => InputLine::Interrupted { was_empty: true },
+        Err(ReadlineError::Eof) => InputLine::Eof,
+        Err(error) => InputLine::Failed(error.to_string()),
     }
 }
 
-/// Reads what was typed in earlier chats. The file is for its owner alone from the beginning.
-fn load(editor: &mut Editor<Assistant, FileHistory>, path: &Path) -> Result<(), String> {
+/// Loads the history of earlier chats. The file is created readable only by its owner.
+fn load_history(editor: &mut Editor<EditorHelper, FileHistory>, path: &Path) -> Result<(), ReadlineError> {
     if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).map_err(|error| error.to_string())?;
+        std::fs::create_dir_all(folder)?;
     }
     let mut options = OpenOptions::new();
     options.create(true).append(true).read(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let file = options.open(path).map_err(|error| error.to_string())?;
-    let is_empty = file.metadata().map_err(|error| error.to_string())?.len() == 0;
-    if is_empty {
-        // An empty file is not in the editor's format: it writes its own.
-        return editor.save_history(path).map_err(|error| error.to_string());
-    }
-    editor.load_history(path).map_err(|error| error.to_string())
+    let is_empty = options.open(path)?.metadata()?.len() == 0;
+    // An empty file is not in the editor's format, so the editor must write it first.
+    if is_empty { editor.save_history(path) } else { editor.load_history(path) }
 }

@@ -1,40 +1,40 @@
-//! What a server asks a person for, field by field.
+//! The form of an elicitation request: its fields, and parsing of the user's input.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::terminal_text::sanitize;
 
 /// One field of a form.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Field {
+pub(crate) struct FormField {
     pub(crate) name: String,
     title: String,
     description: Option<String>,
-    kind: Kind,
+    kind: FieldKind,
     is_required: bool,
     default: Option<Value>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Kind {
+enum FieldKind {
     Text {
-        least: Option<u64>,
-        most: Option<u64>,
+        min: Option<u64>,
+        max: Option<u64>,
     },
     Number {
-        is_whole: bool,
-        least: Option<f64>,
-        most: Option<f64>,
+        is_integer: bool,
+        min: Option<f64>,
+        max: Option<f64>,
     },
-    YesOrNo,
-    /// One of these, each with what it is called.
+    Boolean,
+    /// One of several values, each with its title.
     Choice(Vec<(String, String)>),
-    /// Any of these.
+    /// Any number of values, each with its title.
     Choices(Vec<(String, String)>),
 }
 
-/// The fields of an object schema of plain properties, as elicitation allows them.
-pub(crate) fn fields(schema: &Value) -> Vec<Field> {
+/// Returns the fields of an elicitation schema: an object with properties of simple types.
+pub(crate) fn fields(schema: &Value) -> Vec<FormField> {
     let required: Vec<&str> = schema
         .get("required")
         .and_then(Value::as_array)
@@ -44,7 +44,7 @@ pub(crate) fn fields(schema: &Value) -> Vec<Field> {
     properties
         .into_iter()
         .flatten()
-        .map(|(name, property)| Field {
+        .map(|(name, property)| FormField {
             name: name.clone(),
             title: text(property, "title").unwrap_or_else(|| name.clone()),
             description: text(property, "description"),
@@ -59,22 +59,24 @@ fn text(property: &Value, key: &str) -> Option<String> {
     property.get(key).and_then(Value::as_str).map(str::to_owned)
 }
 
-fn kind(property: &Value) -> Kind {
+fn kind(property: &Value) -> FieldKind {
     let number = |key: &str| property.get(key).and_then(Value::as_f64);
     let length = |key: &str| property.get(key).and_then(Value::as_u64);
     if let Some(choices) = choices(property) {
-        return Kind::Choice(choices);
+        return FieldKind::Choice(choices);
     }
     match property.get("type").and_then(Value::as_str) {
-        Some("boolean") => Kind::YesOrNo,
-        Some(kind @ ("integer" | "number")) => {
-            Kind::Number { is_whole: kind == "integer", least: number("minimum"), most: number("maximum") }
-        }
+        Some("boolean") => FieldKind::Boolean,
+        Some(kind @ ("integer" | "number")) => FieldKind::Number {
+            is_integer: kind == "integer",
+            min: number("minimum"),
+            max: number("maximum"),
+        },
         Some("array") => {
             let items = property.get("items").unwrap_or(&Value::Null);
-            Kind::Choices(choices(items).or_else(|| titled(items, "anyOf")).unwrap_or_default())
+            FieldKind::Choices(choices(items).or_else(|| titled_choices(items, "anyOf")).unwrap_or_default())
         }
-        _ => Kind::Text { least: length("minLength"), most: length("maxLength") },
+        _ => FieldKind::Text { min: length("minLength"), max: length("maxLength") },
     }
 }
 
@@ -88,10 +90,10 @@ fn choices(property: &Value) -> Option<Vec<(String, String)>> {
         };
         return Some(values.iter().enumerate().filter_map(choice).collect());
     }
-    titled(property, "oneOf")
+    titled_choices(property, "oneOf")
 }
 
-fn titled(property: &Value, key: &str) -> Option<Vec<(String, String)>> {
+fn titled_choices(property: &Value, key: &str) -> Option<Vec<(String, String)>> {
     let options = property.get(key)?.as_array()?;
     let choice = |option: &Value| {
         let value = text(option, "const")?;
@@ -100,11 +102,11 @@ fn titled(property: &Value, key: &str) -> Option<Vec<(String, String)>> {
     Some(options.iter().filter_map(choice).collect())
 }
 
-impl Field {
-    /// What the field is about, for the lines above the prompt.
-    pub(crate) fn about(&self) -> Vec<String> {
+impl FormField {
+    /// Returns the lines above the prompt: the description and the choices.
+    pub(crate) fn description_lines(&self) -> Vec<String> {
         let mut lines: Vec<String> = self.description.iter().map(|text| sanitize(text)).collect();
-        if let Kind::Choice(choices) | Kind::Choices(choices) = &self.kind {
+        if let FieldKind::Choice(choices) | FieldKind::Choices(choices) = &self.kind {
             let numbered = choices.iter().enumerate();
             lines.extend(numbered.map(|(index, (_, name))| format!("  {}. {}", index + 1, sanitize(name))));
         }
@@ -112,24 +114,24 @@ impl Field {
     }
 
     pub(crate) fn prompt(&self) -> String {
-        let form = match &self.kind {
-            Kind::YesOrNo => " (y or n)",
-            Kind::Choice(_) => " (its number)",
-            Kind::Choices(_) => " (their numbers)",
-            Kind::Number { .. } => " (a number)",
-            Kind::Text { .. } => "",
+        let expected = match &self.kind {
+            FieldKind::Boolean => " (y or n)",
+            FieldKind::Choice(_) => " (its number)",
+            FieldKind::Choices(_) => " (their numbers)",
+            FieldKind::Number { .. } => " (a number)",
+            FieldKind::Text { .. } => "",
         };
-        let unless = match (&self.default, self.is_required) {
+        let default = match (&self.default, self.is_required) {
             (Some(Value::String(text)), _) => format!(" [{}]", sanitize(text)),
             (Some(value), _) => format!(" [{value}]"),
             (None, false) => " [nothing]".to_owned(),
             (None, true) => String::new(),
         };
-        format!("{}{form}{unless}: ", sanitize(&self.title))
+        format!("{}{expected}{default}: ", sanitize(&self.title))
     }
 
-    /// The value that was typed; nothing where the field is left out; or what is wrong with it.
-    pub(crate) fn read(&self, typed: &str) -> Result<Option<Value>, String> {
+    /// Parses the user's input. Returns `None` if the field is omitted, or the problem as an error.
+    pub(crate) fn parse(&self, typed: &str) -> Result<Option<Value>, String> {
         let typed = typed.trim();
         if typed.is_empty() {
             return match &self.default {
@@ -139,47 +141,47 @@ impl Field {
             };
         }
         match &self.kind {
-            Kind::YesOrNo => match typed.to_lowercase().as_str() {
+            FieldKind::Boolean => match typed.to_lowercase().as_str() {
                 "y" | "yes" | "true" => Ok(Some(true.into())),
                 "n" | "no" | "false" => Ok(Some(false.into())),
                 _ => Err("type y or n".to_owned()),
             },
-            Kind::Number { is_whole, least, most } => read_number(typed, *is_whole, *least, *most).map(Some),
-            Kind::Choice(choices) => chosen(choices, typed).map(|value| Some(value.into())),
-            Kind::Choices(choices) => {
-                let several = typed.split([',', ' ']).filter(|part| !part.is_empty());
+            FieldKind::Number { is_integer, min, max } => {
+                parse_number(typed, *is_integer, *min, *max).map(Some)
+            }
+            FieldKind::Choice(choices) => parse_choice(choices, typed).map(|value| Some(value.into())),
+            FieldKind::Choices(choices) => {
+                let parts = typed.split([',', ' ']).filter(|part| !part.is_empty());
                 let values: Result<Vec<Value>, String> =
-                    several.map(|part| chosen(choices, part).map(Value::from)).collect();
+                    parts.map(|part| parse_choice(choices, part).map(Value::from)).collect();
                 values.map(|values| Some(values.into()))
             }
-            Kind::Text { least, most } => {
+            FieldKind::Text { min, max } => {
                 let length = typed.chars().count() as u64;
-                if least.is_some_and(|least| length < least) {
-                    return Err(format!("it must have at least {} characters", least.unwrap_or_default()));
+                match (*min, *max) {
+                    (Some(min), _) if length < min => Err(format!("it must have at least {min} characters")),
+                    (_, Some(max)) if length > max => Err(format!("it must have at most {max} characters")),
+                    _ => Ok(Some(typed.into())),
                 }
-                if most.is_some_and(|most| length > most) {
-                    return Err(format!("it must have at most {} characters", most.unwrap_or_default()));
-                }
-                Ok(Some(typed.into()))
             }
         }
     }
 }
 
-fn read_number(typed: &str, is_whole: bool, least: Option<f64>, most: Option<f64>) -> Result<Value, String> {
+fn parse_number(typed: &str, is_integer: bool, min: Option<f64>, max: Option<f64>) -> Result<Value, String> {
     let value: Value = serde_json::from_str(typed).map_err(|_| "type a number".to_owned())?;
     let number = value.as_f64().ok_or_else(|| "type a number".to_owned())?;
-    if is_whole && number.fract() != 0.0 {
+    if is_integer && number.fract() != 0.0 {
         return Err("type a whole number".to_owned());
     }
-    match (least, most) {
-        (Some(least), _) if number < least => Err(format!("it must be at least {least}")),
-        (_, Some(most)) if number > most => Err(format!("it must be at most {most}")),
+    match (min, max) {
+        (Some(min), _) if number < min => Err(format!("it must be at least {min}")),
+        (_, Some(max)) if number > max => Err(format!("it must be at most {max}")),
         _ => Ok(value),
     }
 }
 
-fn chosen(choices: &[(String, String)], typed: &str) -> Result<String, String> {
+fn parse_choice(choices: &[(String, String)], typed: &str) -> Result<String, String> {
     let by_number = || choices.get(typed.parse::<usize>().ok()?.checked_sub(1)?);
     let by_name = || choices.iter().find(|(value, name)| value == typed || name.eq_ignore_ascii_case(typed));
     match by_name().or_else(by_number) {
@@ -188,18 +190,13 @@ fn chosen(choices: &[(String, String)], typed: &str) -> Result<String, String> {
     }
 }
 
-/// The fields that were given, as the answer.
-pub(crate) fn answer(values: Vec<(String, Value)>) -> Value {
-    Value::Object(values.into_iter().collect::<Map<String, Value>>())
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
 
-    fn field(property: Value, is_required: bool) -> Field {
+    fn field(property: Value, is_required: bool) -> FormField {
         let required = if is_required { json!(["f"]) } else { json!([]) };
         let mut fields =
             fields(&json!({"type": "object", "properties": {"f": property}, "required": required}));
@@ -208,11 +205,11 @@ mod tests {
 
     #[track_caller]
     fn check(property: Value, typed: &str, expected: Result<Option<Value>, &str>) {
-        assert_eq!(field(property, true).read(typed), expected.map_err(str::to_owned));
+        assert_eq!(field(property, true).parse(typed), expected.map_err(str::to_owned));
     }
 
     #[test]
-    fn values_are_read_as_their_field_wants_them() {
+    fn input_is_parsed_as_the_type_of_the_field() {
         check(json!({"type": "string"}), " text ", Ok(Some(json!("text"))));
         check(json!({"type": "string", "maxLength": 3}), "text", Err("it must have at most 3 characters"));
         check(json!({"type": "integer"}), "3", Ok(Some(json!(3))));
@@ -231,17 +228,17 @@ mod tests {
     }
 
     #[test]
-    fn nothing_typed_is_the_default_or_nothing() {
+    fn empty_input_is_the_default_or_omits_the_field() {
         check(json!({"type": "integer", "default": 7}), "", Ok(Some(json!(7))));
         check(json!({"type": "string"}), "", Err("a value is required"));
-        assert_eq!(field(json!({"type": "string"}), false).read(""), Ok(None));
+        assert_eq!(field(json!({"type": "string"}), false).parse(""), Ok(None));
     }
 
     #[test]
-    fn the_prompt_says_what_is_wanted() {
+    fn the_prompt_describes_the_expected_input() {
         let choice =
             field(json!({"title": "Colour", "description": "of the sky", "enum": ["blue", "grey"]}), true);
-        assert_eq!(choice.about(), ["of the sky", "  1. blue", "  2. grey"]);
+        assert_eq!(choice.description_lines(), ["of the sky", "  1. blue", "  2. grey"]);
         assert_eq!(choice.prompt(), "Colour (its number): ");
         assert_eq!(field(json!({"type": "boolean", "default": true}), false).prompt(), "f (y or n) [true]: ");
     }

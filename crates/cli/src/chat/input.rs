@@ -1,4 +1,4 @@
-//! Where lines come from: the editor at a terminal, or plain lines of standard input.
+//! The source of input lines: the line editor on a terminal, otherwise standard input.
 
 use std::io::{self, BufRead};
 use std::path::PathBuf;
@@ -7,73 +7,74 @@ use std::thread;
 use tokio::sync::mpsc;
 
 use super::completion::SharedNames;
-use super::editor::{Line, LineEditor, Purpose};
+use super::editor::{InputLine, LineEditor, PromptKind};
 
 pub(crate) enum Input {
     Terminal(LineEditor),
-    /// A script: nobody can be asked.
-    Lines(mpsc::Receiver<Line>),
+    /// The input of a script. No user can answer questions.
+    Lines(mpsc::Receiver<InputLine>),
 }
 
 impl Input {
-    /// The input, and a remark for the person, if there is one to make.
+    /// Creates the input, with a note for the user if something is missing.
     pub(crate) fn new(
         is_terminal: bool,
         names: SharedNames,
         history: Option<PathBuf>,
         is_coloured: bool,
     ) -> (Input, Option<String>) {
-        if is_terminal {
-            match LineEditor::start(names, history, is_coloured) {
-                Ok((editor, problem)) => {
-                    let remark = problem.map(|problem| format!("the input history is not saved: {problem}"));
-                    return (Input::Terminal(editor), remark);
-                }
-                Err(error) => return (lines(), Some(format!("this terminal has no line editor: {error}"))),
-            }
+        if !is_terminal {
+            return (read_stdin(), None);
         }
-        (lines(), None)
+        match LineEditor::start(names, history, is_coloured) {
+            Ok((editor, problem)) => {
+                let note = problem.map(|problem| format!("the input history is not saved: {problem}"));
+                (Input::Terminal(editor), note)
+            }
+            Err(error) => (read_stdin(), Some(format!("this terminal has no line editor: {error}"))),
+        }
     }
 
-    /// Whether a person can be asked.
+    /// Whether a user can answer questions.
     pub(crate) fn is_terminal(&self) -> bool {
         matches!(self, Input::Terminal(_))
     }
 
-    /// What was typed until now is no answer to what is asked next; it waits for the next message.
-    pub(crate) fn put_aside(&mut self) {
+    /// Saves type-ahead for the next message, so that it does not answer the next question.
+    pub(crate) fn save_type_ahead(&mut self) {
         if let Input::Terminal(editor) = self {
-            editor.put_aside();
+            editor.save_type_ahead();
         }
     }
 
-    /// The next line. Whoever stops waiting for it has not lost it, but for one of the terminal's.
-    pub(crate) async fn next(&mut self, prompt: (String, String), purpose: Purpose) -> Line {
+    /// Reads the next line. If the future is dropped, a line of a script is not lost, but one of the terminal
+    /// is.
+    pub(crate) async fn next(&mut self, prompt: (String, String), kind: PromptKind) -> InputLine {
         match self {
             Input::Terminal(editor) => {
-                let gone = |_| Line::Failed("the line editor exited".to_owned());
-                editor.ask(prompt, purpose).await.unwrap_or_else(gone)
+                let exited = |_| InputLine::Failed("the line editor exited".to_owned());
+                editor.ask(prompt, kind).await.unwrap_or_else(exited)
             }
-            Input::Lines(lines) => lines.recv().await.unwrap_or(Line::Ended),
+            Input::Lines(lines) => lines.recv().await.unwrap_or(InputLine::Eof),
         }
     }
 }
 
-/// Reads standard input on a thread of its own, one line ahead at most. It ends with the process.
-fn lines() -> Input {
+/// Reads standard input on its own thread, at most one line ahead. The thread ends with the process.
+fn read_stdin() -> Input {
     let (sender, lines) = mpsc::channel(1);
     thread::spawn(move || {
         let mut input = io::stdin().lock();
         loop {
             let mut bytes = Vec::new();
             let line = match input.read_until(b'\n', &mut bytes) {
-                Ok(0) => Line::Ended,
+                Ok(0) => InputLine::Eof,
                 Ok(_) => {
-                    Line::Text(String::from_utf8_lossy(&bytes).trim_end_matches(['\n', '\r']).to_owned())
+                    InputLine::Text(String::from_utf8_lossy(&bytes).trim_end_matches(['\n', '\r']).to_owned())
                 }
-                Err(error) => Line::Failed(error.to_string()),
+                Err(error) => InputLine::Failed(error.to_string()),
             };
-            let is_last = !matches!(line, Line::Text(_));
+            let is_last = !matches!(line, InputLine::Text(_));
             if sender.blocking_send(line).is_err() || is_last {
                 return;
             }

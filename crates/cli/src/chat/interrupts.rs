@@ -1,10 +1,10 @@
-//! Ctrl-C, each time it is pressed; and being told to end.
+//! Ctrl-C presses and termination signals.
 
 use std::io;
 
 use futures::FutureExt;
 
-/// From here on Ctrl-C does not end the process, but is told.
+/// A stream of Ctrl-C presses. While it exists, Ctrl-C does not end the process.
 pub(crate) struct Interrupts {
     #[cfg(unix)]
     signals: tokio::signal::unix::Signal,
@@ -14,52 +14,51 @@ pub(crate) struct Interrupts {
 
 impl Interrupts {
     #[cfg(unix)]
-    pub(crate) fn begin() -> io::Result<Interrupts> {
+    pub(crate) fn listen() -> io::Result<Interrupts> {
         let interrupt = tokio::signal::unix::SignalKind::interrupt();
         Ok(Interrupts { signals: tokio::signal::unix::signal(interrupt)? })
     }
 
     #[cfg(windows)]
-    pub(crate) fn begin() -> io::Result<Interrupts> {
+    pub(crate) fn listen() -> io::Result<Interrupts> {
         Ok(Interrupts { signals: tokio::signal::windows::ctrl_c()? })
     }
 
-    /// Waits for the next one.
+    /// Waits for the next Ctrl-C.
     pub(crate) async fn next(&mut self) {
         if self.signals.recv().await.is_none() {
             std::future::pending::<()>().await;
         }
     }
 
-    /// Whether one has come that nobody has waited for.
-    pub(crate) fn has_come(&mut self) -> bool {
+    /// Consumes a pending Ctrl-C without waiting. Returns whether there was one.
+    pub(crate) fn take_pending(&mut self) -> bool {
         self.signals.recv().now_or_never().flatten().is_some()
     }
 
-    /// Those that came while nothing was to be stopped are forgotten.
-    pub(crate) fn forget(&mut self) {
-        while self.has_come() {}
+    /// Discards presses from a time when there was nothing to stop.
+    pub(crate) fn discard_pending(&mut self) {
+        while self.take_pending() {}
     }
 }
 
-/// Waits until the process is told to end, by a signal or because its terminal is gone; and says the exit
-/// code for it.
+/// Waits for SIGTERM or SIGHUP and returns the exit code for it.
 #[cfg(unix)]
-pub(crate) fn told_to_end() -> io::Result<impl Future<Output = u8>> {
+pub(crate) fn termination_signal() -> io::Result<impl Future<Output = u8>> {
     use tokio::signal::unix::{SignalKind, signal};
 
-    let (mut end, mut hang_up) = (signal(SignalKind::terminate())?, signal(SignalKind::hangup())?);
+    let (mut terminate, mut hangup) = (signal(SignalKind::terminate())?, signal(SignalKind::hangup())?);
     Ok(async move {
         let signal = tokio::select! {
-            _ = end.recv() => SignalKind::terminate(),
-            _ = hang_up.recv() => SignalKind::hangup(),
+            _ = terminate.recv() => SignalKind::terminate(),
+            _ = hangup.recv() => SignalKind::hangup(),
         };
-        // As a shell writes a death by this signal.
+        // The exit code that a shell reports for a process ended by this signal.
         u8::try_from(128 + signal.as_raw_value()).unwrap_or(u8::MAX)
     })
 }
 
 #[cfg(windows)]
-pub(crate) fn told_to_end() -> io::Result<impl Future<Output = u8>> {
+pub(crate) fn termination_signal() -> io::Result<impl Future<Output = u8>> {
     Ok(std::future::pending())
 }

@@ -1,4 +1,4 @@
-//! Styled lines that fit a width, each knowing how much of its source it shows.
+//! Styled lines of a limited width. Each line knows the part of the source that it displays.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -9,16 +9,16 @@ use unicode_width::UnicodeWidthChar;
 
 use crate::terminal_text::{sanitize, width};
 
-/// How many columns `text` may take. Terminals disagree about joined emoji: this is the most that any of them
-/// uses, so that a line never runs over.
-pub(crate) fn columns(text: &str) -> usize {
+/// Returns the largest number of columns that a terminal may use for `text`. Terminals differ in the width of
+/// joined emoji, and a line must not be too long in any of them.
+pub(crate) fn max_columns(text: &str) -> usize {
     if text.is_ascii() {
         return text.len();
     }
     width(text).max(text.chars().filter_map(UnicodeWidthChar::width).sum())
 }
 
-/// A piece of text in one style, and the part of the source it stands for.
+/// A piece of text in one style, and the part of the source that it displays.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Span {
     pub(crate) text: String,
@@ -30,44 +30,44 @@ pub(crate) struct Span {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Line {
     pub(crate) spans: Vec<Span>,
-    /// Everything of the source before this place is shown by this line and those above.
+    /// The position in the source up to which this line and the lines above display it.
     pub(crate) end: usize,
 }
 
 impl Span {
-    /// Text of a stranger, made fit for the terminal.
+    /// Creates a span of source text, which is sanitized.
     pub(crate) fn new(text: &str, style: Style, source: Range<usize>) -> Span {
-        // Where a character is replaced by a longer one, the text no longer has the source's length and
-        // counts as one piece.
+        // If sanitizing changes the length, positions in the text and in the source no longer correspond, and
+        // the span counts as one unit.
         let text = sanitize(&text.replace('\t', "    "));
         Span { text, style, source }
     }
 
-    /// Our own text, which stands for nothing in the source.
-    pub(crate) fn ours(text: impl Into<String>, style: Style) -> Span {
+    /// Creates a span that displays no part of the source, such as a bullet.
+    pub(crate) fn decoration(text: impl Into<String>, style: Style) -> Span {
         Span { text: text.into(), style, source: 0..0 }
     }
 
-    /// What is left when the source before `place` has been shown already.
-    pub(crate) fn after(mut self, place: usize) -> Option<Span> {
-        if self.source.start >= place || self.source.is_empty() {
+    /// Returns the part of the span that displays the source after `position`.
+    pub(crate) fn after(mut self, position: usize) -> Option<Span> {
+        if self.source.start >= position || self.source.is_empty() {
             return Some(self);
         }
-        if self.source.end <= place {
+        if self.source.end <= position {
             return None;
         }
-        if self.is_verbatim() && self.text.is_char_boundary(place - self.source.start) {
-            self.text.drain(..place - self.source.start);
-            self.source.start = place;
+        if self.is_verbatim() && self.text.is_char_boundary(position - self.source.start) {
+            self.text.drain(..position - self.source.start);
+            self.source.start = position;
         }
         Some(self)
     }
 
+    /// Whether positions in the text and in the source correspond.
     fn is_verbatim(&self) -> bool {
         self.text.len() == self.source.len()
     }
 
-    /// A part of this span.
     fn part(&self, range: Range<usize>) -> Span {
         let source = if self.is_verbatim() {
             self.source.start + range.start..self.source.start + range.end
@@ -79,15 +79,15 @@ impl Span {
 }
 
 impl Line {
-    pub(crate) fn ours(text: impl Into<String>, style: Style) -> Line {
-        Line { spans: vec![Span::ours(text, style)], end: 0 }
+    pub(crate) fn decoration(text: impl Into<String>, style: Style) -> Line {
+        Line { spans: vec![Span::decoration(text, style)], end: 0 }
     }
 
     pub(crate) fn width(&self) -> usize {
-        self.spans.iter().map(|span| columns(&span.text)).sum()
+        self.spans.iter().map(|span| max_columns(&span.text)).sum()
     }
 
-    /// The line with the codes that colour it.
+    /// Returns the text with escape sequences for the styles.
     pub(crate) fn styled(&self) -> String {
         let mut text = String::new();
         for span in &self.spans {
@@ -100,7 +100,8 @@ impl Line {
     fn push(&mut self, span: Span) {
         self.end = self.end.max(span.source.end);
         match self.spans.last_mut() {
-            // Spans that continue each other are one, so that the same words always give the same line.
+            // Adjacent spans of the same style are merged, so that the same text always results in the same
+            // line.
             Some(last) if last.style == span.style => {
                 last.text.push_str(&span.text);
                 last.source = last.source.start..last.source.end.max(span.source.end);
@@ -110,62 +111,61 @@ impl Line {
     }
 }
 
-/// What stands at the left of the lines of one paragraph.
+/// The left margin of the lines of a paragraph.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Margin {
     pub(crate) first: Vec<Span>,
     pub(crate) rest: Vec<Span>,
 }
 
-/// Breaks spans into lines of at most `columns`, at spaces where there are any. A newline in a span ends a
-/// line.
+/// Wraps spans at spaces into lines of at most `columns`. A newline in a span ends a line.
 pub(crate) fn wrap(spans: &[Span], margin: &Margin, columns: usize) -> Vec<Line> {
-    let mut wrapping = Wrapping::new(margin, columns);
+    let mut wrapper = Wrapper::new(margin, columns);
     for span in spans {
         let mut word_start = None;
-        for (place, character) in span.text.char_indices() {
+        for (index, character) in span.text.char_indices() {
             if matches!(character, ' ' | '\n') {
                 if let Some(start) = word_start.take() {
-                    wrapping.word.push(span.part(start..place));
+                    wrapper.word.push(span.part(start..index));
                 }
-                wrapping.end_word();
+                wrapper.end_word();
                 match character {
-                    '\n' => wrapping.end_line(),
-                    _ => wrapping.space = Some(span.part(place..place + 1)),
+                    '\n' => wrapper.end_line(),
+                    _ => wrapper.space = Some(span.part(index..index + 1)),
                 }
             } else if word_start.is_none() {
-                word_start = Some(place);
+                word_start = Some(index);
             }
         }
         if let Some(start) = word_start {
-            wrapping.word.push(span.part(start..span.text.len()));
+            wrapper.word.push(span.part(start..span.text.len()));
         }
     }
-    wrapping.finish()
+    wrapper.finish()
 }
 
-/// Breaks one line of text at exactly `columns`, wherever that is: code keeps its spaces.
-pub(crate) fn chop(span: &Span, margin: &Margin, columns: usize) -> Vec<Line> {
-    let mut wrapping = Wrapping::new(margin, columns);
-    wrapping.push_broken(span);
-    wrapping.finish()
+/// Breaks a line at exactly `columns` and keeps all spaces, as code needs it.
+pub(crate) fn hard_wrap(span: &Span, margin: &Margin, columns: usize) -> Vec<Line> {
+    let mut wrapper = Wrapper::new(margin, columns);
+    wrapper.push_broken(span);
+    wrapper.finish()
 }
 
-struct Wrapping<'a> {
+struct Wrapper<'a> {
     margin: &'a Margin,
     columns: usize,
     lines: Vec<Line>,
     line: Line,
     used: usize,
-    /// Whether the line has more than its margin.
+    /// Whether the line has text after its margin.
     has_text: bool,
     word: Vec<Span>,
     space: Option<Span>,
 }
 
-impl<'a> Wrapping<'a> {
-    fn new(margin: &'a Margin, columns: usize) -> Wrapping<'a> {
-        let mut wrapping = Wrapping {
+impl<'a> Wrapper<'a> {
+    fn new(margin: &'a Margin, columns: usize) -> Wrapper<'a> {
+        let mut wrapper = Wrapper {
             margin,
             columns: columns.max(1),
             lines: Vec::new(),
@@ -175,8 +175,8 @@ impl<'a> Wrapping<'a> {
             word: Vec::new(),
             space: None,
         };
-        wrapping.begin_line(&margin.first);
-        wrapping
+        wrapper.begin_line(&margin.first);
+        wrapper
     }
 
     fn begin_line(&mut self, margin: &[Span]) {
@@ -197,17 +197,17 @@ impl<'a> Wrapping<'a> {
         if word.is_empty() {
             return;
         }
-        let wide: usize = word.iter().map(|span| columns(&span.text)).sum();
+        let width: usize = word.iter().map(|span| max_columns(&span.text)).sum();
         let space = self.space.take();
         let gap = usize::from(space.is_some() && self.has_text);
-        if self.has_text && self.used + gap + wide > self.columns {
+        if self.has_text && self.used + gap + width > self.columns {
             self.end_line();
         } else if let Some(space) = space.filter(|_| gap == 1) {
             self.line.push(space);
             self.used += 1;
         }
         for span in word {
-            if self.used + columns(&span.text) <= self.columns {
+            if self.used + max_columns(&span.text) <= self.columns {
                 self.push(span);
             } else {
                 self.push_broken(&span);
@@ -216,26 +216,26 @@ impl<'a> Wrapping<'a> {
     }
 
     fn push(&mut self, span: Span) {
-        self.used += columns(&span.text);
+        self.used += max_columns(&span.text);
         self.has_text = true;
         self.line.push(span);
     }
 
-    /// A word that is longer than a line goes on in the next one.
+    /// Pushes a word and continues it on the next line where it does not fit.
     fn push_broken(&mut self, span: &Span) {
         let mut start = 0;
         let mut used = self.used;
-        for (place, cluster) in span.text.grapheme_indices(true) {
-            let wide = columns(cluster);
-            if used + wide > self.columns && (self.has_text || place > start) {
-                if place > start {
-                    self.push(span.part(start..place));
+        for (index, cluster) in span.text.grapheme_indices(true) {
+            let width = max_columns(cluster);
+            if used + width > self.columns && (self.has_text || index > start) {
+                if index > start {
+                    self.push(span.part(start..index));
                 }
                 self.end_line();
-                start = place;
+                start = index;
                 used = self.used;
             }
-            used += wide;
+            used += width;
         }
         self.push(span.part(start..span.text.len()));
     }
@@ -255,38 +255,38 @@ mod tests {
     fn check(text: &str, columns: usize, expected: &[&str]) {
         let span = Span::new(text, Style::new(), 0..text.len());
         let margin = Margin {
-            first: vec![Span::ours("- ", Style::new())],
-            rest: vec![Span::ours("  ", Style::new())],
+            first: vec![Span::decoration("- ", Style::new())],
+            rest: vec![Span::decoration("  ", Style::new())],
         };
         let lines: Vec<String> = wrap(&[span], &margin, columns).iter().map(Line::styled).collect();
         assert_eq!(lines, expected);
     }
 
     #[test]
-    fn words_go_to_the_next_line_whole() {
+    fn lines_are_wrapped_at_spaces() {
         check("one two three", 9, &["- one two", "  three"]);
         check("one  two ", 20, &["- one two"]);
         check("", 20, &["- "]);
     }
 
     #[test]
-    fn a_word_longer_than_a_line_is_broken_between_clusters() {
+    fn long_words_are_broken_between_grapheme_clusters() {
         check("abcdefgh", 5, &["- abc", "  def", "  gh"]);
         check("天気予報", 7, &["- 天気", "  予報"]);
         check("e\u{301}e\u{301}e\u{301}e\u{301}", 5, &["- e\u{301}e\u{301}e\u{301}", "  e\u{301}"]);
     }
 
     #[test]
-    fn no_width_is_too_small_to_end() {
+    fn wrapping_ends_at_a_width_of_one_column() {
         check("天気", 1, &["- 天", "  気"]);
     }
 
     #[test]
-    fn what_was_shown_is_not_shown_again() {
+    fn source_before_the_position_is_removed() {
         let span = |text: &str, source| Span { text: text.to_owned(), style: Style::new(), source };
         assert_eq!(span("hello", 10..15).after(13), Some(span("lo", 13..15)));
         assert_eq!(span("hello", 10..15).after(15), None);
         assert_eq!(span("&", 10..15).after(13), Some(span("&", 10..15)));
-        assert_eq!(Span::ours("x", Style::new()).after(13), Some(Span::ours("x", Style::new())));
+        assert_eq!(Span::decoration("x", Style::new()).after(13), Some(Span::decoration("x", Style::new())));
     }
 }

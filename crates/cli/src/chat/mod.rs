@@ -6,16 +6,17 @@ mod canvas;
 mod command;
 mod completion;
 mod editor;
+mod elicitation;
+mod execute;
 mod form;
 mod input;
 mod interrupts;
 mod line;
 mod markdown;
-mod perform;
-mod person;
-mod quiet;
+mod server_changes;
 mod session;
 mod status;
+mod terminal_modes;
 #[cfg(test)]
 mod testing;
 mod transcript;
@@ -31,40 +32,37 @@ use std::time::Duration;
 
 use clap::Args;
 use tokio::sync::mpsc;
-use toolwire_contract::{Conversations, Toolbox};
+use toolwire_contract::{ConversationId, Conversations, Toolbox};
 use toolwire_hub::{ElicitReply, Hub, Phase, ResultBudget};
 use toolwire_store::InMemory;
 
 use crate::assembly;
-use crate::command_error::{CommandError, ERROR, NOTE};
-use crate::output::{self, unless_nobody_reads};
-use crate::servers::{self, Found};
+use crate::command_error::{CommandError, NOTE};
+use crate::output::{self, ignore_broken_pipe};
+use crate::servers::{self, LoadedConfig};
 use crate::settings::{self, Settings};
-use crate::source::in_words;
+use crate::source::describe_io_error;
 use crate::storage;
-use crate::terminal_text::{counted, sanitize};
-use command::Typed;
-use completion::{Names, SharedNames};
-use editor::{Line, Purpose};
+use crate::terminal_text::sanitize;
+use command::ParsedInput;
+use completion::{CompletionNames, SharedNames};
+use editor::{InputLine, PromptKind};
+use elicitation::{ElicitationHost, ServerQuestion};
+use execute::NextAction;
 use input::Input;
 use interrupts::Interrupts;
-use markdown::QUIET;
-use perform::Next;
-use person::Question;
-use quiet::Modes;
+use markdown::DIMMED;
+use server_changes::ServerChange;
 use session::Session;
-use turn::After;
+use terminal_modes::TerminalModes;
+use turn::TurnEnd;
 use view::View;
 
-/// How often it is looked whether a server has come or gone.
-const LOOKING: Duration = Duration::from_millis(250);
-/// How many conversations can be completed.
-const COMPLETED: usize = 50;
-/// How long the list of them is waited for.
-const LISTING: Duration = Duration::from_millis(500);
-
-/// Why conversations are not kept, and what to try.
-type Unkept = (String, Option<String>);
+/// The time between two checks for changes of servers at the prompt.
+const SERVER_POLL_INTERVAL: Duration = Duration::from_millis(250);
+const MAX_COMPLETED_CONVERSATIONS: usize = 50;
+/// The longest time that a prompt waits for the list of conversations.
+const LIST_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Chat with a model in the terminal, with the tools of the configured servers
 ///
@@ -82,46 +80,47 @@ pub(crate) struct ChatArgs {
     second: Option<String>,
 }
 
-/// A conversation under way, and everything that takes part in it.
+/// A running chat.
 pub(crate) struct Chat {
     session: Session,
     view: View,
     input: Input,
     interrupts: Interrupts,
-    questions: mpsc::Receiver<Question>,
+    questions: mpsc::Receiver<ServerQuestion>,
     names: SharedNames,
-    /// The conversations as they were last listed, for their numbers.
-    listed: Vec<toolwire_contract::ConversationId>,
-    /// What was last said about each server.
-    told: BTreeMap<String, Phase>,
-    /// Whether the last answer did not come to its end.
+    /// The conversations in the order of the last list, which `/resume NUMBER` refers to.
+    listed: Vec<ConversationId>,
+    /// The last reported phase of each server.
+    reported_phases: BTreeMap<String, Phase>,
+    /// Whether the last response failed.
     has_failed: bool,
 }
 
 pub(crate) fn run(args: &ChatArgs, config: Option<&Path>) -> Result<ExitCode, CommandError> {
-    let (config, model) = places(args, config)?;
-    let found = servers::find(config.as_deref())?;
-    let settings = settings::read(found.config.toolwire.as_ref(), &found.place)?;
+    let (config, model) = config_and_model(args, config)?;
+    let config = servers::load_config(config.as_deref())?;
+    let settings = settings::read(config.config.toolwire.as_ref(), &config.origin)?;
     let models = assembly::models(&settings)?;
-    let model = assembly::model(&models, assembly::choose(model.as_deref(), &settings))?;
+    let model = assembly::model(&models, assembly::choose_model(model.as_deref(), &settings))?;
     servers::run(async {
-        let deaf =
-            |error: io::Error| CommandError::work(format!("cannot listen for signals: {}", in_words(&error)));
-        let interrupts = Interrupts::begin().map_err(deaf)?;
-        let told_to_end = interrupts::told_to_end().map_err(deaf)?;
-        let terminal = Modes::now();
-        let (store, unkept) = open_store(&settings).await;
-        let (host, questions) = person::asked();
-        let hub = Arc::new(start(&found, host));
+        let signal_error = |error: io::Error| {
+            CommandError::work(format!("cannot listen for signals: {}", describe_io_error(&error)))
+        };
+        let interrupts = Interrupts::listen().map_err(signal_error)?;
+        let termination_signal = interrupts::termination_signal().map_err(signal_error)?;
+        let terminal_modes = TerminalModes::current();
+        let (store, store_error) = open_store(&settings).await;
+        let (host, questions) = elicitation::channel();
+        let hub = Arc::new(start_hub(&config, host));
         let session = Session::new(settings, models, model, hub.clone(), store)?;
         let mut chat = Chat::new(session, interrupts, questions)?;
-        chat.begin(unkept)?;
+        chat.print_greeting(store_error)?;
         let is_terminal = chat.input.is_terminal();
         let outcome = tokio::select! {
-            outcome = chat.converse() => outcome,
-            code = told_to_end => {
+            outcome = chat.run_loop() => outcome,
+            code = termination_signal => {
                 if is_terminal {
-                    terminal.take_back();
+                    terminal_modes.restore_from_editor();
                 }
                 Ok(ExitCode::from(code))
             }
@@ -129,15 +128,18 @@ pub(crate) fn run(args: &ChatArgs, config: Option<&Path>) -> Result<ExitCode, Co
         let Chat { mut interrupts, .. } = chat;
         tokio::select! {
             () = hub.close() => {}
-            // Who is in a hurry need not wait until every server has ended in good order.
+            // Ctrl-C exits without waiting for the servers to shut down.
             () = interrupts.next() => {}
         }
         outcome
     })
 }
 
-/// Which of the words is the configuration and which the model. A lone word that is no file names the model.
-fn places(args: &ChatArgs, config: Option<&Path>) -> Result<(Option<PathBuf>, Option<String>), CommandError> {
+/// Determines the configuration and the model. A single argument that is not a file is the model.
+fn config_and_model(
+    args: &ChatArgs,
+    config: Option<&Path>,
+) -> Result<(Option<PathBuf>, Option<String>), CommandError> {
     let is_file = |word: &str| word.ends_with(".json") || Path::new(word).is_file();
     match (config, &args.first, &args.second) {
         (Some(_), Some(_), Some(_)) => Err(CommandError::usage("the configuration is given twice")
@@ -149,26 +151,25 @@ fn places(args: &ChatArgs, config: Option<&Path>) -> Result<(Option<PathBuf>, Op
     }
 }
 
-/// Where conversations are kept; or why they are not.
-/// The store, and why it is none that outlives the chat.
-async fn open_store(settings: &Settings) -> (Arc<dyn Conversations>, Option<Unkept>) {
+/// Opens the configured store. If this fails, returns a store in memory and the error.
+async fn open_store(settings: &Settings) -> (Arc<dyn Conversations>, Option<CommandError>) {
     match storage::open(&settings.store).await {
         Ok(store) => (store, None),
-        Err(failure) => (Arc::new(InMemory::new()), Some(failure.into_parts())),
+        Err(error) => (Arc::new(InMemory::new()), Some(error)),
     }
 }
 
-fn start(found: &Found, host: person::Asked) -> Hub {
+fn start_hub(config: &LoadedConfig, host: ElicitationHost) -> Hub {
     let budget = Some(ResultBudget::default());
-    let options = found.options().with_host(Arc::new(host)).with_result_budget(budget);
-    Hub::start(&found.config, options)
+    let options = config.options().with_host(Arc::new(host)).with_result_budget(budget);
+    Hub::start(&config.config, options)
 }
 
 impl Chat {
     fn new(
         session: Session,
         interrupts: Interrupts,
-        questions: mpsc::Receiver<Question>,
+        questions: mpsc::Receiver<ServerQuestion>,
     ) -> Result<Chat, CommandError> {
         let is_dumb = std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
         let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
@@ -176,24 +177,33 @@ impl Chat {
         let is_terminal = io::stdin().is_terminal() && io::stdout().is_terminal() && !is_dumb;
         let names = SharedNames::default();
         let history = servers::data_folder().map(|folder| folder.join("history"));
-        let (input, remark) = Input::new(is_terminal, names.clone(), history, is_styled);
+        let (input, note) = Input::new(is_terminal, names.clone(), history, is_styled);
         let view = View::new(is_styled);
-        let (listed, told) = (Vec::new(), BTreeMap::new());
-        let mut chat =
-            Chat { session, view, input, interrupts, questions, names, listed, told, has_failed: false };
-        if let Some(remark) = remark {
-            chat.view.note("note:", NOTE, &remark).or_else(unless_nobody_reads)?;
+        let (listed, reported_phases) = (Vec::new(), BTreeMap::new());
+        let mut chat = Chat {
+            session,
+            view,
+            input,
+            interrupts,
+            questions,
+            names,
+            listed,
+            reported_phases,
+            has_failed: false,
+        };
+        if let Some(note) = note {
+            chat.view.note("note:", NOTE, &note).or_else(ignore_broken_pipe)?;
         }
         Ok(chat)
     }
 
-    /// Says where one is.
-    fn begin(&mut self, unkept: Option<Unkept>) -> Result<(), CommandError> {
-        if let Some((problem, hint)) = unkept {
-            let words = format!("the conversation is not stored: {problem}");
-            self.view.note("warning:", NOTE, &words).or_else(unless_nobody_reads)?;
+    /// Prints the model, the servers, and a warning if conversations are not stored.
+    fn print_greeting(&mut self, store_error: Option<CommandError>) -> Result<(), CommandError> {
+        if let Some((problem, hint)) = store_error.map(CommandError::into_parts) {
+            let warning = format!("the conversation is not stored: {problem}");
+            self.view.note("warning:", NOTE, &warning).or_else(ignore_broken_pipe)?;
             if let Some(hint) = hint {
-                self.view.hint(&hint).or_else(unless_nobody_reads)?;
+                self.view.hint(&hint).or_else(ignore_broken_pipe)?;
             }
         }
         if self.input.is_terminal() {
@@ -207,91 +217,91 @@ impl Chat {
             };
             let bold = anstyle::Style::new().bold();
             output::print_styled(&format!(
-                "{bold}toolwire{bold:#} {QUIET}·{QUIET:#} {model} {QUIET}· {servers} · /help lists the commands{QUIET:#}\n"
+                "{bold}toolwire{bold:#} {DIMMED}·{DIMMED:#} {model} {DIMMED}· {servers} · /help lists the commands{DIMMED:#}\n"
             ))?;
         }
         Ok(())
     }
 
-    /// Message by message, until the person leaves.
-    async fn converse(&mut self) -> Result<ExitCode, CommandError> {
+    /// Reads and executes messages and commands until the user exits.
+    async fn run_loop(&mut self) -> Result<ExitCode, CommandError> {
         let mut was_interrupted = false;
         loop {
             let text = match self.read_message().await? {
-                Line::Text(text) => text,
-                Line::Ended => break,
-                Line::Interrupted { was_empty }
+                InputLine::Text(text) => text,
+                InputLine::Eof => break,
+                InputLine::Interrupted { was_empty }
                     if !self.input.is_terminal() || (was_interrupted && was_empty) =>
                 {
                     return Ok(ExitCode::from(130));
                 }
-                Line::Interrupted { .. } => {
+                InputLine::Interrupted { .. } => {
                     was_interrupted = true;
-                    self.print(&format!("{QUIET}Ctrl-C again exits{QUIET:#}\n"))?;
+                    self.print(&format!("{DIMMED}Ctrl-C again exits{DIMMED:#}\n"))?;
                     continue;
                 }
-                Line::Failed(problem) => {
+                InputLine::Failed(problem) => {
                     return Err(CommandError::work(format!("cannot read a line: {problem}")));
                 }
             };
             was_interrupted = false;
-            self.view.begin();
-            let next = match command::read(&text) {
-                Typed::Nothing => Next::Prompt,
-                Typed::Wrong { problem, hint } => {
-                    self.tell_trouble(&problem, Some(&hint))?;
-                    Next::Prompt
+            self.view.omit_gap();
+            let next = match command::parse(&text) {
+                ParsedInput::Empty => NextAction::Prompt,
+                ParsedInput::Invalid { problem, hint } => {
+                    self.print_error(&problem, Some(&hint))?;
+                    NextAction::Prompt
                 }
-                Typed::Command(command) => self.perform(command).await?,
-                Typed::Message(text) => self.send(text).await?,
+                ParsedInput::Command(command) => self.execute(command).await?,
+                ParsedInput::Message(text) => self.send(text).await?,
             };
-            let after = match next {
-                Next::Prompt => After::Prompt,
-                Next::Leave => break,
-                Next::Answer => match self.answer().await {
-                    Ok(after) => after,
-                    // Whoever read the answer has left.
-                    Err(error) => return unless_nobody_reads(error).map(|()| ExitCode::SUCCESS),
+            let end = match next {
+                NextAction::Prompt => continue,
+                NextAction::Exit => break,
+                NextAction::Respond => match self.respond().await {
+                    Ok(end) => end,
+                    // The reader of standard output may have closed it.
+                    Err(error) => return ignore_broken_pipe(error).map(|()| ExitCode::SUCCESS),
                 },
             };
-            match after {
-                After::Prompt => {}
-                // The second may have come while the first was being obeyed.
-                After::Stopped if self.interrupts.has_come() => return Ok(ExitCode::from(130)),
-                After::Stopped => was_interrupted = true,
-                After::Leave => return Ok(ExitCode::from(130)),
+            match end {
+                TurnEnd::Completed => {}
+                // The second Ctrl-C may have been pressed while the response was being stopped.
+                TurnEnd::Stopped if self.interrupts.take_pending() => return Ok(ExitCode::from(130)),
+                TurnEnd::Stopped => was_interrupted = true,
+                TurnEnd::Exit => return Ok(ExitCode::from(130)),
             }
         }
-        // A script is told by the exit code how it ended; a person has read it.
-        let is_bad = self.has_failed && !self.input.is_terminal();
-        Ok(if is_bad { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+        // On a terminal, the user has seen the error; a script needs the exit code.
+        let reports_failure = self.has_failed && !self.input.is_terminal();
+        Ok(if reports_failure { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
 
-    /// Tells the run what the person said.
-    async fn send(&mut self, text: String) -> Result<Next, CommandError> {
-        if !self.wait_for_servers().await.or_else(|error| unless_nobody_reads(error).map(|()| false))? {
-            return Ok(Next::Prompt);
+    /// Adds a message to the run when the servers are ready.
+    async fn send(&mut self, text: String) -> Result<NextAction, CommandError> {
+        if !self.wait_for_servers().await.or_else(|error| ignore_broken_pipe(error).map(|()| false))? {
+            return Ok(NextAction::Prompt);
         }
         self.session.run.say(text);
-        Ok(Next::Answer)
+        Ok(NextAction::Respond)
     }
 
-    /// Shows the prompt and waits for a message; what happens with the servers meanwhile is told above it.
-    async fn read_message(&mut self) -> Result<Line, CommandError> {
-        self.look_around().await;
+    /// Displays the prompt and waits for a message. Changes of servers are printed above the prompt.
+    async fn read_message(&mut self) -> Result<InputLine, CommandError> {
+        self.update_completions().await;
         if self.input.is_terminal() {
             let session = &self.session;
             let line = status::line(session.model_name(), &session.usage(), session.context());
-            // Before anything was said, the line above says who answers.
+            // Before the first message there is only the model, which the greeting has displayed.
             if line != session.model_name() {
-                self.view.status(&line).or_else(unless_nobody_reads)?;
+                self.view.print_status(&line).or_else(ignore_broken_pipe)?;
             }
         }
         let is_script = !self.input.is_terminal();
         let mut typed = match &mut self.input {
             Input::Terminal(editor) => {
                 let bold = anstyle::AnsiColor::Cyan.on_default().bold();
-                Some(editor.ask(("> ".to_owned(), format!("{bold}>{bold:#} ")), Purpose::Message))
+                Some(editor.ask(("> ".to_owned(), format!("{bold}>{bold:#} ")), PromptKind::Message))
             }
             Input::Lines(_) => None,
         };
@@ -299,75 +309,40 @@ impl Chat {
             let news = tokio::select! {
                 line = async {
                     match (&mut typed, &mut self.input) {
-                        (Some(typed), _) => typed.await.unwrap_or_else(|_| Line::Failed("the line editor exited".into())),
-                        (None, Input::Lines(lines)) => lines.recv().await.unwrap_or(Line::Ended),
-                        (None, Input::Terminal(_)) => Line::Ended,
+                        (Some(typed), _) => typed.await.unwrap_or_else(|_| InputLine::Failed("the line editor exited".into())),
+                        (None, Input::Lines(lines)) => lines.recv().await.unwrap_or(InputLine::Eof),
+                        (None, Input::Terminal(_)) => InputLine::Eof,
                     }
                 } => return Ok(line),
-                () = self.interrupts.next(), if is_script => return Ok(Line::Interrupted { was_empty: true }),
-                Some(Question { server, reply, .. }) = self.questions.recv() => {
-                    // Nobody expects a question at the prompt, and the next line is not its answer.
+                () = self.interrupts.next(), if is_script => return Ok(InputLine::Interrupted { was_empty: true }),
+                Some(ServerQuestion { server, reply, .. }) = self.questions.recv() => {
+                    // The next line is a message and not an answer to this question.
                     let _ = reply.send(ElicitReply::Decline);
                     let text = format!("server `{}` asked a question outside of a response: declined", sanitize(&server));
                     vec![format!("{NOTE}note:{NOTE:#} {text}")]
                 }
-                () = tokio::time::sleep(LOOKING) => {
+                () = tokio::time::sleep(SERVER_POLL_INTERVAL) => {
                     self.server_changes().iter().map(ServerChange::to_string).collect()
                 }
             };
-            self.offer_names();
+            self.update_tool_names();
             if let (Input::Terminal(editor), false) = (&mut self.input, news.is_empty()) {
                 editor.print_above(format!("{}\n", news.join("\n")));
             }
         }
     }
 
-    /// Returns the changes of server states since the last call.
-    fn server_changes(&mut self) -> Vec<ServerChange> {
-        let mut changes = Vec::new();
-        for server in self.session.hub.status() {
-            let before = self.told.insert(server.name.clone(), server.phase.clone());
-            if before.as_ref().unwrap_or(&Phase::Connecting) == &server.phase {
-                continue;
-            }
-            let name = sanitize(&server.name);
-            match &server.phase {
-                Phase::Ready => {
-                    let tools = counted(server.tool_count, "tool");
-                    changes.push(ServerChange::Ready(format!("{name} is ready: {tools}")));
-                }
-                Phase::Recovering { reason } | Phase::Down { reason } => {
-                    changes.push(ServerChange::Failed { name, reason: sanitize(reason) });
-                }
-                _ => {}
-            }
-        }
-        changes
-    }
-
-    /// Displays changes of server states as notes, optionally only failures.
-    fn tell_of_servers(&mut self, only_failures: bool) -> io::Result<()> {
-        for change in self.server_changes() {
-            if only_failures && matches!(change, ServerChange::Ready(_)) {
-                continue;
-            }
-            let plain = anstream::adapter::strip_str(&change.to_string()).to_string();
-            self.view.note("note:", NOTE, &plain)?;
-        }
-        Ok(())
-    }
-
-    /// What can be completed from here on.
-    async fn look_around(&mut self) {
+    /// Updates the names that can be completed.
+    async fn update_completions(&mut self) {
         if !self.input.is_terminal() {
             return;
         }
         let mut conversations = Vec::new();
-        // Nobody waits for a prompt because the store is away.
-        let listing = self.session.store.list(COMPLETED, None);
-        if let Ok(Ok(page)) = tokio::time::timeout(LISTING, listing).await {
-            let kept = page.conversations.into_iter().filter(|conversation| conversation.messages > 0);
-            conversations = kept
+        // The prompt does not wait for an unavailable store.
+        let list = self.session.store.list(MAX_COMPLETED_CONVERSATIONS, None);
+        if let Ok(Ok(page)) = tokio::time::timeout(LIST_TIMEOUT, list).await {
+            let stored = page.conversations.into_iter().filter(|conversation| conversation.messages > 0);
+            conversations = stored
                 .map(|conversation| (conversation.id.to_string(), conversation.title.unwrap_or_default()))
                 .collect();
         }
@@ -378,11 +353,12 @@ impl Chat {
         models.sort_unstable();
         models.dedup();
         let tools = Vec::new();
-        *self.names.write().unwrap_or_else(PoisonError::into_inner) = Names { tools, models, conversations };
-        self.offer_names();
+        *self.names.write().unwrap_or_else(PoisonError::into_inner) =
+            CompletionNames { tools, models, conversations };
+        self.update_tool_names();
     }
 
-    fn offer_names(&mut self) {
+    fn update_tool_names(&mut self) {
         let tools = self.session.hub.tools();
         let mut names = self.names.write().unwrap_or_else(PoisonError::into_inner);
         if names.tools.len() != tools.len() {
@@ -390,26 +366,11 @@ impl Chat {
         }
     }
 
-    /// The words of a command: a result, so they go to standard output.
+    /// Prints the output of a command to standard output.
     fn print(&mut self, text: &str) -> Result<(), CommandError> {
-        self.view.settle().or_else(unless_nobody_reads)?;
+        self.view.finish_section().or_else(ignore_broken_pipe)?;
         output::print_styled(text)?;
-        self.view.printed();
+        self.view.require_gap();
         Ok(())
-    }
-}
-
-/// A change of a server's state that the user should see.
-enum ServerChange {
-    Ready(String),
-    Failed { name: String, reason: String },
-}
-
-impl std::fmt::Display for ServerChange {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            ServerChange::Ready(text) => write!(formatter, "{QUIET}{text}{QUIET:#}"),
-            ServerChange::Failed { name, reason } => write!(formatter, "{ERROR}{name}:{ERROR:#} {reason}"),
-        }
     }
 }

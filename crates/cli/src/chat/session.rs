@@ -1,4 +1,4 @@
-//! The conversation that is going on: who answers, what was said, and where it is kept.
+//! The current conversation: its agent, run and store.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -19,28 +19,33 @@ pub(crate) struct Session {
     pub(crate) settings: Settings,
     pub(crate) models: Models,
     pub(crate) hub: Arc<Hub>,
-    /// Where conversations are kept; only as long as the chat goes on, if there is no other place.
+    /// The store of conversations; in memory if no other store can be opened.
     pub(crate) store: Arc<dyn Conversations>,
     pub(crate) agent: Agent,
     pub(crate) run: Run,
-    /// What was spent before this run: on the part that was resumed, and on what was taken back.
-    before: Usage,
+    /// The usage that is not part of `run`: of the resumed conversation and of undone messages.
+    previous_usage: Usage,
 }
 
-/// Why the conversation cannot be changed as asked.
+/// The reason why the conversation cannot be changed or exported.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ChangeError {
     #[error("the conversation is empty")]
-    NothingSaid,
+    Empty,
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-impl ChangeError {
-    pub(crate) fn hint(&self) -> Option<&'static str> {
-        match self {
-            ChangeError::NothingSaid => Some("type a message first"),
+impl From<ChangeError> for CommandError {
+    fn from(error: ChangeError) -> CommandError {
+        let hint = match &error {
+            ChangeError::Empty => Some("type a message first"),
             ChangeError::Store(error) => error.hint(),
+        };
+        let failed = CommandError::work(error.to_string());
+        match hint {
+            Some(hint) => failed.with_hint(hint),
+            None => failed,
         }
     }
 }
@@ -53,9 +58,9 @@ impl Session {
         hub: Arc<Hub>,
         store: Arc<dyn Conversations>,
     ) -> Result<Session, CommandError> {
-        let agent = build(model, &hub, &settings, &store)?;
+        let agent = build_agent(model, &hub, &settings, &store)?;
         let run = agent.new_run();
-        Ok(Session { settings, models, hub, store, agent, run, before: Usage::default() })
+        Ok(Session { settings, models, hub, store, agent, run, previous_usage: Usage::default() })
     }
 
     pub(crate) fn model_name(&self) -> &str {
@@ -63,55 +68,55 @@ impl Session {
     }
 
     pub(crate) fn usage(&self) -> Usage {
-        self.before.plus(&self.run.usage())
+        self.previous_usage.plus(&self.run.usage())
     }
 
     pub(crate) fn context(&self) -> ContextUse {
         self.run.context()
     }
 
-    /// The conversation, once something was said in it and it is kept.
+    /// Returns the stored conversation. There is none before the first message.
     pub(crate) fn conversation(&self) -> Option<&ConversationId> {
         self.run.stored_in().map(|(conversation, _)| conversation)
     }
 
-    /// Another model is used from now on.
-    pub(crate) fn ask_model(&mut self, name: &str) -> Result<(), CommandError> {
+    /// Uses another model from now on.
+    pub(crate) fn switch_model(&mut self, name: &str) -> Result<(), CommandError> {
         let model = assembly::model(&self.models, name)?;
-        self.agent = build(model, &self.hub, &self.settings, &self.store)?;
+        self.agent = build_agent(model, &self.hub, &self.settings, &self.store)?;
         Ok(())
     }
 
-    /// Lets a tool, or all tools that fit a pattern, run without asking.
+    /// Allows the tools that match a pattern to run without approval.
     pub(crate) fn approve(&mut self, pattern: &str) -> Result<(), CommandError> {
         let approvals = &mut self.settings.agent.approvals;
         if !approvals.allow.iter().any(|allowed| allowed == pattern) {
             approvals.allow.push(pattern.to_owned());
         }
         self.run.settings_mut().approvals = self.settings.agent.approvals.clone();
-        self.agent = build(self.agent.model().clone(), &self.hub, &self.settings, &self.store)?;
+        self.agent = build_agent(self.agent.model().clone(), &self.hub, &self.settings, &self.store)?;
         Ok(())
     }
 
-    /// Begins anew.
+    /// Starts a new conversation.
     pub(crate) fn clear(&mut self) {
         let run = self.agent.new_run();
-        self.replace(run);
-        self.before = Usage::default();
+        self.replace_run(run);
+        self.previous_usage = Usage::default();
     }
 
-    /// Goes on with a conversation that is kept.
+    /// Continues a stored conversation.
     pub(crate) async fn resume(&mut self, id: &ConversationId) -> Result<Conversation, StoreError> {
         let conversation = self.store.get(id).await?;
         let run = self.agent.load(id).await?;
-        self.replace(run);
-        self.before = conversation.usage;
+        self.replace_run(run);
+        self.previous_usage = conversation.usage;
         Ok(conversation)
     }
 
-    /// Keeps all that was said here as a conversation of its own: the one it was kept in has gone, or has
-    /// gone on without this one.
-    pub(crate) async fn keep_anew(&mut self) -> Result<(), StoreError> {
+    /// Stores the messages of the run as a separate conversation, because the previous one was deleted or
+    /// changed by another process.
+    pub(crate) async fn store_separately(&mut self) -> Result<(), StoreError> {
         if let Some((id, position)) = self.run.stored_in() {
             match self.store.fork(id, position).await {
                 Ok(fork) => {
@@ -127,44 +132,45 @@ impl Session {
         let entries: Vec<NewEntry> = messages.iter().cloned().map(NewEntry::from).collect();
         let conversation = self.store.begin(new).await?.id;
         let position = self.store.append(&conversation, entries, Some(0)).await?;
-        let spent = self.usage();
+        let usage = self.usage();
         let mut run = self.agent.resume(messages);
         run.store_in(conversation, position);
-        self.replace(run);
-        self.before = spent;
+        self.replace_run(run);
+        self.previous_usage = usage;
         Ok(())
     }
 
-    /// Takes the last message of the person and everything after it back, and gives it. What was kept stays
-    /// as it is: the conversation goes on as a fork of it.
+    /// Removes the last message of the user and everything after it, and returns the message. The stored
+    /// conversation does not change; the chat continues in a fork.
     pub(crate) async fn undo(&mut self) -> Result<Message, ChangeError> {
-        let spent = self.usage();
-        // What could not be kept when it was said is kept now, so that the last message is the last one that
-        // was said.
+        let usage = self.usage();
+        // Messages that could not be stored before are stored now, so that the last stored message is the
+        // last one of the run.
         match self.agent.persist(&mut self.run).await {
             Err(StoreError::Conflict { .. } | StoreError::UnknownConversation { .. }) => {
-                self.keep_anew().await?;
+                self.store_separately().await?;
             }
-            kept => kept?,
+            outcome => outcome?,
         }
-        let id = self.conversation().cloned().ok_or(ChangeError::NothingSaid)?;
+        let id = self.conversation().cloned().ok_or(ChangeError::Empty)?;
         let entries = self.store.load(&id, 0).await?.entries;
-        let last = last_said(&entries).ok_or(ChangeError::NothingSaid)?;
-        let run = match last.sequence - 1 {
+        let last_input = entries.iter().rfind(|entry| is_user_input(&entry.message));
+        let last_input = last_input.ok_or(ChangeError::Empty)?;
+        let run = match last_input.sequence - 1 {
             0 => self.agent.new_run(),
-            before => self.agent.load(&self.store.fork(&id, before).await?.id).await?,
+            position => self.agent.load(&self.store.fork(&id, position).await?.id).await?,
         };
-        let message = last.message.clone();
-        self.replace(run);
-        self.before = spent;
+        let message = last_input.message.clone();
+        self.replace_run(run);
+        self.previous_usage = usage;
         Ok(Arc::unwrap_or_clone(message))
     }
 
-    /// All that was said, as it is kept. When the store does not give it, as it is known here; then with why.
+    /// Returns the stored conversation. If the store fails, returns the messages of the run, and the error.
     pub(crate) async fn transcript(&self) -> Result<(Transcript, Option<StoreError>), ChangeError> {
-        let id = self.conversation().ok_or(ChangeError::NothingSaid)?;
-        let why = match self.store.load(id, 0).await {
-            Ok(kept) => return Ok((kept, None)),
+        let id = self.conversation().ok_or(ChangeError::Empty)?;
+        let error = match self.store.load(id, 0).await {
+            Ok(transcript) => return Ok((transcript, None)),
             Err(error) => error,
         };
         let messages = self.run.messages();
@@ -186,14 +192,12 @@ impl Session {
             usage: Usage::default(),
             parent: None,
         };
-        Ok((
-            Transcript { conversation, entries: messages.iter().enumerate().map(entry).collect() },
-            Some(why),
-        ))
+        let entries = messages.iter().enumerate().map(entry).collect();
+        Ok((Transcript { conversation, entries }, Some(error)))
     }
 
-    /// Another run, in which what the person allowed for good still is.
-    fn replace(&mut self, mut run: Run) {
+    /// Replaces the run. Tools that the user has always allowed stay allowed.
+    fn replace_run(&mut self, mut run: Run) {
         for tool in self.run.always_allowed() {
             run.allow_always(tool.clone());
         }
@@ -201,7 +205,7 @@ impl Session {
     }
 }
 
-fn build(
+fn build_agent(
     model: Arc<dyn Model>,
     hub: &Arc<Hub>,
     settings: &Settings,
@@ -215,17 +219,13 @@ fn build(
         .map_err(|error| CommandError::usage(format!("`toolwire.agent`: {error}")).with_hint(error.hint()))
 }
 
-fn last_said(entries: &[Entry]) -> Option<&Entry> {
-    entries.iter().rev().find(|entry| is_said(&entry.message))
-}
-
-/// Whether a person said it: messages of the user's that hold only results are the loop's.
-pub(crate) fn is_said(message: &Message) -> bool {
+/// Whether the user typed the message. Messages of the role `user` that contain only tool results are not.
+pub(crate) fn is_user_input(message: &Message) -> bool {
     message.role == Role::User && message.content.iter().any(|block| matches!(block, Block::Content(_)))
 }
 
-/// What a message says, without calls and results.
-pub(crate) fn text_of(message: &Message) -> String {
+/// Returns the text of a message, without calls and results.
+pub(crate) fn message_text(message: &Message) -> String {
     let texts: Vec<&str> = message
         .content
         .iter()
@@ -249,10 +249,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_are_not_said_by_a_person() {
+    fn tool_results_are_not_user_input() {
         let result = Block::Result { id: "1".into(), result: ToolResult::text("x") };
-        assert!(!is_said(&Message::new(Role::User, vec![result])));
-        assert!(is_said(&Message::user("x")));
-        assert!(!is_said(&Message::assistant("x")));
+        assert!(!is_user_input(&Message::new(Role::User, vec![result])));
+        assert!(is_user_input(&Message::user("x")));
+        assert!(!is_user_input(&Message::assistant("x")));
     }
 }

@@ -1,11 +1,11 @@
-//! The quiet line above the prompt: who answers, how full the context is, what it has cost.
+//! The status line above the prompt: model, context usage and cost.
 
 use toolwire_agent::ContextUse;
 use toolwire_contract::Usage;
 
 use crate::terminal_text::sanitize;
 
-/// `demo · 1.2k tokens · 3% of 128k · $0.0123`
+/// Formats the status line: `demo · 1.2k tokens · 3% of 128k · $0.0123`.
 pub(crate) fn line(model: &str, usage: &Usage, context: ContextUse) -> String {
     let mut parts = vec![sanitize(model)];
     let tokens = usage.input_tokens.saturating_add(usage.output_tokens);
@@ -24,8 +24,8 @@ pub(crate) fn line(model: &str, usage: &Usage, context: ContextUse) -> String {
     parts.join(" · ")
 }
 
-/// All there is to know, a line each.
-pub(crate) fn table(model: &str, usage: &Usage, context: ContextUse) -> Vec<(&'static str, String)> {
+/// Returns the rows of `/usage`, each with its label.
+pub(crate) fn usage_rows(model: &str, usage: &Usage, context: ContextUse) -> Vec<(&'static str, String)> {
     let mut rows = vec![
         ("model", sanitize(model)),
         ("input tokens", usage.input_tokens.to_string()),
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_not_shown() {
+    fn unknown_values_are_omitted() {
         check(Usage::default(), ContextUse::default(), "m");
         let usage = Usage { input_tokens: 1_200, output_tokens: 34, ..Usage::default() };
         check(usage, ContextUse { used: 1_234, size: None }, "m · 1.2k tokens · context 1.2k");
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_short() {
+    fn large_numbers_are_abbreviated() {
         let short: Vec<String> =
             [0, 999, 1_000, 12_345, 128_000, 999_999, 1_048_576].map(short_number).into();
         assert_eq!(short, ["0", "999", "1k", "12.3k", "128k", "999k", "1M"]);

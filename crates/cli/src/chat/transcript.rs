@@ -1,4 +1,4 @@
-//! A conversation as a Markdown file, for people to read.
+//! Exports a conversation as Markdown.
 
 use std::fmt::Write as _;
 
@@ -6,35 +6,35 @@ use toolwire_contract::{Block, Content, Role, Transcript};
 
 use super::calls::{short_arguments, short_result};
 
-/// Messages under headings, calls and their results as quoted lines.
-pub(crate) fn in_markdown(transcript: &Transcript) -> String {
-    let mut text = format!("# {}\n", transcript.conversation.title.as_deref().unwrap_or("Conversation"));
-    let mut speaker = "";
+/// Converts a transcript to Markdown: messages under headings, calls and their results as quoted lines.
+pub(crate) fn to_markdown(transcript: &Transcript) -> String {
+    let mut markdown = format!("# {}\n", transcript.conversation.title.as_deref().unwrap_or("Conversation"));
+    let mut last_speaker = "";
     for entry in &transcript.entries {
         for block in &entry.message.content {
             match block {
-                Block::Content(Content::Text { text: said, .. }) if !said.trim().is_empty() => {
-                    let now = match entry.message.role {
+                Block::Content(Content::Text { text, .. }) if !text.trim().is_empty() => {
+                    let speaker = match entry.message.role {
                         Role::User => "You",
                         Role::Assistant => entry.model.as_deref().unwrap_or("Assistant"),
                     };
-                    if now != speaker {
-                        let _ = write!(text, "\n## {now}\n");
-                        speaker = now;
+                    if speaker != last_speaker {
+                        let _ = write!(markdown, "\n## {speaker}\n");
+                        last_speaker = speaker;
                     }
-                    let _ = write!(text, "\n{}\n", said.trim_end());
+                    let _ = write!(markdown, "\n{}\n", text.trim_end());
                 }
                 Block::Call { call, .. } => {
                     let arguments = call.arguments.as_ref().map(short_arguments).unwrap_or_default();
-                    let _ = write!(text, "\n> called `{}` ({arguments})\n", call.name);
+                    let _ = write!(markdown, "\n> called `{}` ({arguments})\n", call.name);
                 }
                 Block::Result { result, .. } => {
-                    let mark = if result.is_error() { "failed: " } else { "" };
-                    let _ = write!(text, "\n> → {mark}{}\n", short_result(result));
+                    let prefix = if result.is_error() { "failed: " } else { "" };
+                    let _ = write!(markdown, "\n> → {prefix}{}\n", short_result(result));
                 }
                 Block::Content(_) => {}
             }
         }
     }
-    text
+    markdown
 }

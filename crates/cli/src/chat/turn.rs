@@ -1,10 +1,11 @@
-//! One answer, from the message to the end: shown as it comes, stopped when a person says so.
+//! One turn: displays the response while it streams, asks for approvals, and stops on Ctrl-C.
 
 use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
 
 use futures::StreamExt;
+use serde_json::{Map, Value};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout_at};
 use toolwire_agent::{AgentEvent, Decision, Ending, FinishedRun, PendingCall, RunError, RunStream};
 use toolwire_contract::{StopReason, StoreError};
@@ -12,43 +13,43 @@ use toolwire_hub::{ElicitKind, ElicitReply, Phase};
 
 use super::Chat;
 use super::approval;
-use super::editor::{Line, Purpose};
+use super::editor::{InputLine, PromptKind};
+use super::elicitation::ServerQuestion;
 use super::form;
-use super::person::Question;
-use super::quiet::Quiet;
+use super::terminal_modes::NoEcho;
 use super::view::View;
 use crate::command_error::{ERROR, NOTE, REFUSED};
 use crate::terminal_text::sanitize;
 
-/// How often the spinner turns.
-const TURN: Duration = Duration::from_millis(80);
-/// How long a message waits for servers that are still connecting.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The time between two drawings of the spinner.
+const SPINNER_INTERVAL: Duration = Duration::from_millis(80);
+/// The longest time that a message waits for servers to connect.
+const MAX_CONNECT_WAIT: Duration = Duration::from_secs(30);
 
-/// What comes after an answer.
+/// The end of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum After {
-    Prompt,
-    /// The person stopped it: once more means to leave.
+pub(crate) enum TurnEnd {
+    Completed,
+    /// The user pressed Ctrl-C; pressing it again exits.
     Stopped,
-    /// The person has had enough.
-    Leave,
+    /// The user pressed Ctrl-C twice.
+    Exit,
 }
 
 impl Chat {
-    /// Answers what the run has been told.
-    pub(crate) async fn answer(&mut self) -> io::Result<After> {
-        let _quiet = self.input.is_terminal().then(Quiet::begin);
-        self.interrupts.forget();
+    /// Runs the agent until it has responded to the last message.
+    pub(crate) async fn respond(&mut self) -> io::Result<TurnEnd> {
+        let _no_echo = self.input.is_terminal().then(NoEcho::enable);
+        self.interrupts.discard_pending();
         loop {
-            let idle = self.session.agent.new_run();
-            let run = std::mem::replace(&mut self.session.run, idle);
-            let Some(FinishedRun { outcome, run }) = self.drive(run).await? else { return Ok(After::Leave) };
+            let placeholder = self.session.agent.new_run();
+            let run = std::mem::replace(&mut self.session.run, placeholder);
+            let Some(FinishedRun { outcome, run }) = self.drive(run).await? else { return Ok(TurnEnd::Exit) };
             self.session.run = run;
-            self.view.settle()?;
+            self.view.finish_section()?;
             let is_refused = outcome.is_finished() && outcome.stop == Some(StopReason::Refusal);
             self.has_failed = is_refused || !outcome.is_finished();
-            let after = if outcome.ending == Ending::Cancelled { After::Stopped } else { After::Prompt };
+            let end = if outcome.ending == Ending::Cancelled { TurnEnd::Stopped } else { TurnEnd::Completed };
             match outcome.ending {
                 Ending::Finished if is_refused => self.view.note("refused:", NOTE, REFUSED)?,
                 Ending::Finished => {}
@@ -59,9 +60,9 @@ impl Chat {
                         "type a message to continue; `toolwire.agent` in the configuration sets the limits",
                     )?;
                 }
-                Ending::Failed(failure) if is_about_place(&failure) => {
+                Ending::Failed(failure) if is_store_conflict(&failure) => {
                     self.view.note("error:", ERROR, &failure.message)?;
-                    match self.session.keep_anew().await {
+                    match self.session.store_separately().await {
                         Ok(()) => self.view.hint(
                             "this conversation is now stored separately with all its messages; `/retry` sends the message again",
                         )?,
@@ -78,9 +79,9 @@ impl Chat {
                     }
                 }
                 Ending::NeedsApproval(_) => {
-                    // Looked at anew for each: an "always" decides about the tool's other calls too.
+                    // Listed again after each decision, because `Always` also decides about other calls.
                     while let Some(call) = self.session.run.pending_calls().into_iter().next() {
-                        let Some(decision) = self.review(&call).await? else {
+                        let Some(decision) = self.ask_approval(&call).await? else {
                             self.session.run.cancel();
                             break;
                         };
@@ -90,21 +91,21 @@ impl Chat {
                 }
                 _ => self.view.note("stopped:", NOTE, "the run ended for an unknown reason")?,
             }
-            return Ok(after);
+            return Ok(end);
         }
     }
 
-    /// Drives a run until it ends or pauses; nothing when the person leaves before.
+    /// Drives a run until it ends or pauses. Returns `None` if the user exits before that.
     async fn drive(&mut self, run: toolwire_agent::Run) -> io::Result<Option<FinishedRun>> {
         let mut running = self.session.agent.drive(run);
-        let stop = running.cancellation_token();
-        let mut held: VecDeque<AgentEvent> = VecDeque::new();
-        let mut turns = interval(TURN);
-        turns.set_missed_tick_behavior(MissedTickBehavior::Skip);
-        self.view.wait("saving the message")?;
+        let cancellation = running.cancellation_token();
+        let mut queued_events: VecDeque<AgentEvent> = VecDeque::new();
+        let mut ticks = interval(SPINNER_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        self.view.show_waiting("saving the message")?;
         loop {
-            if let Some(event) = held.pop_front() {
-                if let Some(finished) = tell(&mut self.view, event)? {
+            if let Some(event) = queued_events.pop_front() {
+                if let Some(finished) = show_event(&mut self.view, event)? {
                     return Ok(Some(finished));
                 }
                 continue;
@@ -112,77 +113,75 @@ impl Chat {
             tokio::select! {
                 biased;
                 () = self.interrupts.next() => {
-                    if stop.is_cancelled() {
-                        self.view.settle()?;
+                    if cancellation.is_cancelled() {
+                        self.view.finish_section()?;
                         return Ok(None);
                     }
-                    stop.cancel();
-                    self.view.wait("stopping · Ctrl-C again exits")?;
+                    cancellation.cancel();
+                    self.view.show_waiting("stopping · Ctrl-C again exits")?;
                 }
                 event = running.next() => match event {
                     Some(event) => {
-                        if let Some(finished) = tell(&mut self.view, event)? {
+                        if let Some(finished) = show_event(&mut self.view, event)? {
                             return Ok(Some(finished));
                         }
                     }
                     None => return Err(io::Error::other("the run ended without an outcome")),
                 },
                 Some(question) = self.questions.recv() => {
-                    self.pass_on(question, &mut running, &mut held).await?;
+                    self.forward_question(question, &mut running, &mut queued_events).await?;
                 }
-                _ = turns.tick() => self.view.tick()?,
+                _ = ticks.tick() => self.view.tick()?,
             }
         }
     }
 
-    /// Asks whether a call may run; nothing when the person would rather stop.
-    async fn review(&mut self, call: &PendingCall) -> io::Result<Option<Decision>> {
+    /// Asks whether a call may run. Returns `None` if the user stops the turn instead.
+    async fn ask_approval(&mut self, call: &PendingCall) -> io::Result<Option<Decision>> {
         if !self.input.is_terminal() {
             self.view.note("denied:", NOTE, &approval::question(call))?;
             self.view.hint(&format!("allow it in the configuration: \"toolwire\": {{\"agent\": {{\"approvals\": {{\"allow\": [\"{}\"]}}}}}}", call.name))?;
             return Ok(Some(Decision::unattended(call)));
         }
         self.view.note("approve:", NOTE, &approval::question(call))?;
-        self.view.lines(&approval::arguments(call))?;
-        self.input.put_aside();
+        self.view.print_lines(&approval::argument_lines(call))?;
+        self.input.save_type_ahead();
         loop {
-            let prompt = approval::PROMPT.to_owned();
-            match self.input.next((prompt.clone(), format!("{NOTE}{prompt}{NOTE:#}")), Purpose::Answer).await
-            {
-                Line::Text(typed) => match approval::read(&typed) {
+            match self.read_answer(approval::PROMPT).await {
+                InputLine::Text(answer) => match approval::parse(&answer) {
                     Some(decision) => return Ok(Some(decision)),
                     None => self.view.hint("type y, a, or n; a reason after n is passed to the model")?,
                 },
-                Line::Interrupted { .. } | Line::Failed(_) => return Ok(None),
-                Line::Ended => return Ok(Some(Decision::No { because: None })),
+                InputLine::Interrupted { .. } | InputLine::Failed(_) => return Ok(None),
+                InputLine::Eof => return Ok(Some(Decision::No { because: None })),
             }
         }
     }
 
-    /// Passes a server's question on to the person. What happens meanwhile is told afterwards.
-    async fn pass_on(
+    /// Asks the user a server's question and sends the reply. Events that arrive meanwhile are queued.
+    async fn forward_question(
         &mut self,
-        question: Question,
+        question: ServerQuestion,
         running: &mut RunStream,
-        held: &mut VecDeque<AgentEvent>,
+        queued_events: &mut VecDeque<AgentEvent>,
     ) -> io::Result<()> {
-        self.view.settle()?;
-        let Question { server, request, reply } = question;
-        let asking = self.elicit(&server, &request);
-        tokio::pin!(asking);
+        self.view.finish_section()?;
+        let ServerQuestion { server, request, reply } = question;
+        let elicitation = self.elicit(&server, &request);
+        tokio::pin!(elicitation);
         let answer = loop {
             tokio::select! {
-                answer = &mut asking => break answer?,
+                answer = &mut elicitation => break answer?,
                 Some(event) = running.next() => {
                     let is_last = matches!(event, AgentEvent::Done(_));
-                    held.push_back(event);
+                    queued_events.push_back(event);
                     if is_last {
-                        break asking.await?;
+                        break elicitation.await?;
                     }
                 }
             }
         };
-        // A server that no longer waits is told nothing.
+        // The server may no longer wait; ignore the send error.
         let _ = reply.send(answer);
         Ok(())
     }
@@ -192,36 +191,37 @@ impl Chat {
         server: &str,
         request: &toolwire_hub::ElicitRequest,
     ) -> io::Result<ElicitReply> {
-        let words = format!("server `{}` asks: {}", sanitize(server), request.message);
-        self.view.note("question:", NOTE, &words)?;
+        let question = format!("server `{}` asks: {}", sanitize(server), request.message);
+        self.view.note("question:", NOTE, &question)?;
         if !self.input.is_terminal() {
             self.view.hint("no interactive terminal: declined")?;
             return Ok(ElicitReply::Decline);
         }
-        self.input.put_aside();
+        self.input.save_type_ahead();
         match &request.kind {
             ElicitKind::Url { url, .. } => {
-                self.view.lines(&[format!("  {}", sanitize(url))])?;
-                let agreed = self.question("open this page yourself; done? y or n: ").await;
-                Ok(match agreed.as_deref().map(str::trim) {
-                    Some("y" | "yes") => ElicitReply::Accept(None),
-                    Some(_) => ElicitReply::Decline,
-                    None => ElicitReply::Cancel,
+                self.view.print_lines(&[format!("  {}", sanitize(url))])?;
+                Ok(match self.read_answer("open this page yourself; done? y or n: ").await {
+                    InputLine::Text(answer) if matches!(answer.trim(), "y" | "yes") => {
+                        ElicitReply::Accept(None)
+                    }
+                    InputLine::Text(_) => ElicitReply::Decline,
+                    _ => ElicitReply::Cancel,
                 })
             }
             ElicitKind::Form { schema } => {
                 self.view.hint("`/decline` declines")?;
-                let mut values = Vec::new();
+                let mut values = Map::new();
                 for field in form::fields(schema) {
-                    self.view.lines(&field.about())?;
+                    self.view.print_lines(&field.description_lines())?;
                     loop {
-                        let Some(typed) = self.question(&field.prompt()).await else {
+                        let InputLine::Text(answer) = self.read_answer(&field.prompt()).await else {
                             return Ok(ElicitReply::Cancel);
                         };
-                        if typed.trim() == "/decline" {
+                        if answer.trim() == "/decline" {
                             return Ok(ElicitReply::Decline);
                         }
-                        match field.read(&typed) {
+                        match field.parse(&answer) {
                             Ok(value) => {
                                 values.extend(value.map(|value| (field.name.clone(), value)));
                                 break;
@@ -230,22 +230,19 @@ impl Chat {
                         }
                     }
                 }
-                Ok(ElicitReply::Accept(Some(form::answer(values))))
+                Ok(ElicitReply::Accept(Some(Value::Object(values))))
             }
         }
     }
 
-    /// One line from the person; nothing when they would rather not.
-    async fn question(&mut self, prompt: &str) -> Option<String> {
+    /// Reads the user's answer to a question.
+    async fn read_answer(&mut self, prompt: &str) -> InputLine {
         let styled = format!("{NOTE}{prompt}{NOTE:#}");
-        match self.input.next((prompt.to_owned(), styled), Purpose::Answer).await {
-            Line::Text(typed) => Some(typed),
-            Line::Interrupted { .. } | Line::Ended | Line::Failed(_) => None,
-        }
+        self.input.next((prompt.to_owned(), styled), PromptKind::Answer).await
     }
 
-    /// Waits for servers that are still connecting; a message sent before they are there would not know their
-    /// tools. `false` when the person would rather not send it.
+    /// Waits for servers that are still connecting, because the model needs to know their tools. Returns
+    /// `false` if the user presses Ctrl-C.
     pub(crate) async fn wait_for_servers(&mut self) -> io::Result<bool> {
         let connecting = |chat: &Chat| -> Vec<String> {
             let servers = chat.session.hub.status().into_iter();
@@ -255,45 +252,46 @@ impl Chat {
                 .collect()
         };
         if connecting(self).is_empty() {
-            // A server is ready a moment before its tools are offered; this comes back at once, with them.
+            // A server is ready shortly before its tools are listed. This returns when they are.
             self.session.hub.settled().await;
             return Ok(true);
         }
-        let _quiet = self.input.is_terminal().then(Quiet::begin);
-        self.interrupts.forget();
+        let _no_echo = self.input.is_terminal().then(NoEcho::enable);
+        self.interrupts.discard_pending();
         let hub = self.session.hub.clone();
-        let settled = timeout_at(Instant::now() + PATIENCE, hub.settled());
+        let settled = timeout_at(Instant::now() + MAX_CONNECT_WAIT, hub.settled());
         tokio::pin!(settled);
-        let mut turns = interval(TURN);
-        let is_sent = loop {
+        let mut ticks = interval(SPINNER_INTERVAL);
+        let is_ready = loop {
             tokio::select! {
                 outcome = &mut settled => {
                     if outcome.is_err() {
                         let names = connecting(self).join(", ");
-                        let words = format!("continuing without {names}: still connecting after {PATIENCE:?}");
-                        self.view.note("note:", NOTE, &words)?;
+                        let note =
+                            format!("continuing without {names}: still connecting after {MAX_CONNECT_WAIT:?}");
+                        self.view.note("note:", NOTE, &note)?;
                     }
                     break true;
                 }
                 () = self.interrupts.next() => {
-                    self.view.settle()?;
+                    self.view.finish_section()?;
                     self.view.note("stopped:", NOTE, "the message was not sent")?;
                     break false;
                 }
-                _ = turns.tick() => {
+                _ = ticks.tick() => {
                     let names = connecting(self).join(", ");
-                    self.view.wait(&format!("waiting for {names} · Ctrl-C stops"))?;
+                    self.view.show_waiting(&format!("waiting for {names} · Ctrl-C stops"))?;
                 }
             }
         };
-        self.view.settle()?;
-        self.tell_of_servers(true)?;
-        Ok(is_sent)
+        self.view.finish_section()?;
+        self.note_failed_servers()?;
+        Ok(is_ready)
     }
 }
 
-/// Whether the conversation is no longer where it was kept, or no longer as it was left.
-fn is_about_place(failure: &toolwire_agent::RunFailure) -> bool {
+/// Whether the stored conversation was deleted or changed by another process.
+fn is_store_conflict(failure: &toolwire_agent::RunFailure) -> bool {
     let cause = failure.cause.as_deref();
     matches!(
         cause,
@@ -301,20 +299,20 @@ fn is_about_place(failure: &toolwire_agent::RunFailure) -> bool {
     )
 }
 
-/// Shows an event; gives the run when it was the last.
-fn tell(view: &mut View, event: AgentEvent) -> io::Result<Option<FinishedRun>> {
+/// Displays an event. Returns the finished run with the last one.
+fn show_event(view: &mut View, event: AgentEvent) -> io::Result<Option<FinishedRun>> {
     match event {
-        AgentEvent::StepStarted { .. } => view.wait("waiting for the model")?,
-        AgentEvent::Text(piece) => view.text(&piece)?,
-        AgentEvent::Thinking(piece) => view.thinking(&piece)?,
-        AgentEvent::CallAnnounced { id, name } => view.call_began(&id, &name)?,
+        AgentEvent::StepStarted { .. } => view.show_waiting("waiting for the model")?,
+        AgentEvent::Text(piece) => view.push_text(&piece)?,
+        AgentEvent::Thinking(piece) => view.push_thinking(&piece)?,
+        AgentEvent::CallAnnounced { id, name } => view.call_announced(&id, &name)?,
         AgentEvent::CallStarted { id, name, arguments } => view.call_started(&id, &name, &arguments)?,
         AgentEvent::CallProgress { id, progress } => view.call_progressed(&id, &progress)?,
         AgentEvent::CallFinished { id, name, result, elapsed } => {
             view.call_finished(&id, &name, &result, elapsed)?;
         }
         AgentEvent::Done(finished) => return Ok(Some(*finished)),
-        // A call that must be approved is asked about when the run pauses.
+        // Approvals are requested when the run pauses.
         _ => {}
     }
     Ok(None)

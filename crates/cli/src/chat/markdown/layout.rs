@@ -1,23 +1,23 @@
-//! One block of Markdown as lines.
+//! Lays out one Markdown block as lines.
 
 use std::ops::Range;
 
 use anstyle::{AnsiColor, Style};
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Parser, Tag, TagEnd};
 
-use super::blocks::{options, prepared, restored};
+use super::blocks::{hide_link_definitions, options, restore_brackets};
 use super::table::Table;
-use crate::chat::line::{Line, Margin, Span, chop, columns, wrap};
+use crate::chat::line::{Line, Margin, Span, hard_wrap, max_columns, wrap};
 
-pub(crate) const QUIET: Style = Style::new().dimmed();
+pub(crate) const DIMMED: Style = Style::new().dimmed();
 const CODE: Style = AnsiColor::Cyan.on_default();
 const RULE_COLUMNS: usize = 40;
 
-/// The lines of a block of which everything before `frozen` has been shown.
+/// Lays out the part of a block after `frozen`.
 pub(super) fn lines(text: &str, frozen: usize, columns: usize) -> Vec<Line> {
     let mut layout = Layout::new(frozen, columns);
-    for (event, range) in Parser::new_ext(&prepared(text), options()).into_offset_iter() {
-        layout.take(event, range);
+    for (event, range) in Parser::new_ext(&hide_link_definitions(text), options()).into_offset_iter() {
+        layout.handle(event, range);
     }
     layout.flush();
     let mut end = 0;
@@ -28,9 +28,9 @@ pub(super) fn lines(text: &str, frozen: usize, columns: usize) -> Vec<Line> {
     layout.lines
 }
 
-/// What a list or a quote adds to the left of its lines.
-struct Level {
-    /// The bullet, until it has been shown.
+/// The margin of a list item or a quote.
+struct MarginLevel {
+    /// The bullet, until it is used.
     first: Option<Span>,
     rest: Span,
 }
@@ -39,19 +39,19 @@ struct Layout {
     frozen: usize,
     columns: usize,
     lines: Vec<Line>,
-    levels: Vec<Level>,
-    /// The next number of each list that is open, none where it has bullets.
+    levels: Vec<MarginLevel>,
+    /// The next number of each open list, `None` if it has bullets.
     lists: Vec<Option<u64>>,
-    /// Text that is not broken into lines yet.
+    /// Text that is not wrapped yet.
     spans: Vec<Span>,
     styles: Vec<Style>,
-    /// The addresses of the links that are open, with the place where their text began.
+    /// The URLs of the open links, each with the index of its first span.
     links: Vec<(String, usize)>,
-    /// The label of the code that is open.
+    /// The language of the open code block.
     code: Option<String>,
     table: Option<Table>,
-    /// Whether the block that ended last wants an empty line below.
-    is_apart: bool,
+    /// Whether the last block needs an empty line below.
+    needs_gap: bool,
 }
 
 impl Layout {
@@ -67,33 +67,33 @@ impl Layout {
             links: Vec::new(),
             code: None,
             table: None,
-            is_apart: false,
+            needs_gap: false,
         }
     }
 
-    fn take(&mut self, event: Event<'_>, range: Range<usize>) {
+    fn handle(&mut self, event: Event<'_>, range: Range<usize>) {
         match event {
             Event::Start(tag) => self.start(tag, range),
             Event::End(tag) => self.end(tag, range),
             Event::Text(text) if self.code.is_some() => self.code_lines(&text, range.start),
             Event::Text(text) => self.text(&text, Style::new(), range),
             Event::Code(text) | Event::InlineMath(text) | Event::DisplayMath(text) => {
-                // Between the marks.
+                // The text between the markers.
                 let start = range.start + range.len().saturating_sub(text.len()) / 2;
                 self.text(&text, CODE, start..start + text.len());
             }
             Event::Html(text) => {
-                self.text(text.trim_end_matches('\n'), QUIET, range.clone());
+                self.text(text.trim_end_matches('\n'), DIMMED, range.clone());
                 self.break_line(range);
             }
-            Event::InlineHtml(text) | Event::FootnoteReference(text) => self.text(&text, QUIET, range),
+            Event::InlineHtml(text) | Event::FootnoteReference(text) => self.text(&text, DIMMED, range),
             Event::SoftBreak => self.text(" ", Style::new(), range),
             Event::HardBreak => self.break_line(range),
             Event::Rule => {
                 self.begin_block();
                 let rule = "─".repeat(self.room().min(RULE_COLUMNS));
-                self.add_ours(Span { text: rule, style: QUIET, source: range });
-                self.is_apart = true;
+                self.add_line(Span { text: rule, style: DIMMED, source: range });
+                self.needs_gap = true;
             }
             Event::TaskListMarker(is_done) => {
                 self.text(if is_done { "☑ " } else { "☐ " }, Style::new(), range);
@@ -103,16 +103,15 @@ impl Layout {
 
     fn start(&mut self, tag: Tag<'_>, range: Range<usize>) {
         match tag {
-            Tag::Paragraph => self.begin_block(),
-            Tag::HtmlBlock => self.begin_block(),
+            Tag::Paragraph | Tag::HtmlBlock => self.begin_block(),
             Tag::Heading { level, .. } => {
                 self.begin_block();
-                self.styles.push(heading(level));
+                self.styles.push(heading_style(level));
             }
             Tag::BlockQuote(_) => {
                 self.begin_block();
-                let rest = Span::ours("│ ", QUIET);
-                self.levels.push(Level { first: None, rest });
+                let rest = Span::decoration("│ ", DIMMED);
+                self.levels.push(MarginLevel { first: None, rest });
             }
             Tag::CodeBlock(kind) => {
                 self.begin_block();
@@ -121,7 +120,7 @@ impl Layout {
                     CodeBlockKind::Indented => String::new(),
                 };
                 if !label.is_empty() && range.start >= self.frozen {
-                    self.add_ours(Span::new(&format!("  {label}"), QUIET, range.start..range.start));
+                    self.add_line(Span::new(&format!("  {label}"), DIMMED, range.start..range.start));
                 }
                 self.code = Some(label);
             }
@@ -131,7 +130,7 @@ impl Layout {
             }
             Tag::Item => {
                 self.flush();
-                self.item(range);
+                self.begin_item(range);
             }
             Tag::Table(alignments) => {
                 self.begin_block();
@@ -139,7 +138,7 @@ impl Layout {
             }
             Tag::TableRow | Tag::TableHead => {
                 if let Some(table) = &mut self.table {
-                    table.begin_row(range);
+                    table.start_row(range);
                 }
             }
             Tag::TableCell => self.spans.clear(),
@@ -147,12 +146,12 @@ impl Layout {
             Tag::Strong => self.styles.push(Style::new().bold()),
             Tag::Strikethrough => self.styles.push(Style::new().strikethrough()),
             Tag::Link { dest_url, .. } => {
-                self.links.push((restored(&dest_url).into_owned(), self.spans.len()));
+                self.links.push((restore_brackets(&dest_url).into_owned(), self.spans.len()));
                 self.styles.push(Style::new().underline());
             }
             Tag::Image { dest_url, .. } => {
-                self.text("[image: ", QUIET, range.start..range.start + 1);
-                self.links.push((restored(&dest_url).into_owned(), self.spans.len()));
+                self.text("[image: ", DIMMED, range.start..range.start + 1);
+                self.links.push((restore_brackets(&dest_url).into_owned(), self.spans.len()));
                 self.styles.push(Style::new());
             }
             _ => {}
@@ -163,31 +162,31 @@ impl Layout {
         match tag {
             TagEnd::Paragraph | TagEnd::HtmlBlock => {
                 self.flush();
-                self.is_apart = true;
+                self.needs_gap = true;
             }
             TagEnd::Heading(_) => {
                 self.flush();
                 self.styles.pop();
-                self.is_apart = true;
+                self.needs_gap = true;
             }
             TagEnd::BlockQuote(_) => {
                 self.flush();
                 self.levels.pop();
-                self.is_apart = true;
+                self.needs_gap = true;
             }
             TagEnd::CodeBlock => {
                 self.code = None;
-                self.is_apart = true;
+                self.needs_gap = true;
             }
             TagEnd::List(_) => {
                 self.flush();
                 self.lists.pop();
-                self.is_apart |= self.lists.is_empty();
+                self.needs_gap |= self.lists.is_empty();
             }
             TagEnd::Item => {
                 self.flush();
                 if self.levels.last().is_some_and(|level| level.first.is_some()) {
-                    // An item without anything in it.
+                    // The item is empty.
                     let margin = self.margin();
                     self.lines.extend(wrap(&[], &margin, self.columns));
                 }
@@ -199,7 +198,7 @@ impl Layout {
                     let room = self.room();
                     self.lines.extend(table.lines(self.frozen, &margin, room));
                 }
-                self.is_apart = true;
+                self.needs_gap = true;
             }
             TagEnd::TableCell => {
                 let cell = std::mem::take(&mut self.spans);
@@ -212,29 +211,29 @@ impl Layout {
             }
             TagEnd::Link => {
                 self.styles.pop();
-                self.address(range, "");
+                self.add_link_target(range, "");
             }
             TagEnd::Image => {
                 self.styles.pop();
-                self.address(range, "]");
+                self.add_link_target(range, "]");
             }
             _ => {}
         }
     }
 
-    /// The address behind a link, unless the text says it: whoever follows it should see where it goes.
-    fn address(&mut self, range: Range<usize>, close: &str) {
-        let Some((address, begin)) = self.links.pop() else { return };
-        let said: String = self.spans.iter().skip(begin).map(|span| span.text.as_str()).collect();
+    /// Adds the URL of a link after its text, unless they are the same: users should see where it leads.
+    fn add_link_target(&mut self, range: Range<usize>, close: &str) {
+        let Some((url, first_span)) = self.links.pop() else { return };
+        let link_text: String = self.spans.iter().skip(first_span).map(|span| span.text.as_str()).collect();
         let end = range.end.saturating_sub(1)..range.end;
-        let is_said = said == address || address.strip_prefix("mailto:") == Some(said.as_str());
-        let text = if is_said { close.to_owned() } else { format!("{close} ({address})") };
+        let is_same = link_text == url || url.strip_prefix("mailto:") == Some(link_text.as_str());
+        let text = if is_same { close.to_owned() } else { format!("{close} ({url})") };
         if !text.is_empty() {
-            self.text(&text, QUIET, end);
+            self.text(&text, DIMMED, end);
         }
     }
 
-    fn item(&mut self, range: Range<usize>) {
+    fn begin_item(&mut self, range: Range<usize>) {
         let bullet = match self.lists.last_mut() {
             Some(Some(number)) => {
                 let bullet = format!("{number}. ");
@@ -247,15 +246,15 @@ impl Layout {
                 _ => "▪ ".to_owned(),
             },
         };
-        let rest = Span::ours(" ".repeat(bullet.chars().count()), Style::new());
+        let rest = Span::decoration(" ".repeat(bullet.chars().count()), Style::new());
         let source = range.start..range.start + 1;
-        let first = Span { text: bullet, style: QUIET, source }.after(self.frozen);
-        self.levels.push(Level { first, rest });
+        let first = Span { text: bullet, style: DIMMED, source }.after(self.frozen);
+        self.levels.push(MarginLevel { first, rest });
     }
 
     fn text(&mut self, text: &str, style: Style, range: Range<usize>) {
-        let style = self.styles.iter().fold(style, |all, style| merged(all, *style));
-        if let Some(span) = Span::new(&restored(text), style, range).after(self.frozen) {
+        let style = self.styles.iter().fold(style, |all, style| merge_styles(all, *style));
+        if let Some(span) = Span::new(&restore_brackets(text), style, range).after(self.frozen) {
             self.spans.push(span);
         }
     }
@@ -275,18 +274,19 @@ impl Layout {
                 continue;
             }
             let content = row.trim_end_matches(['\n', '\r']);
-            let content = Span::new(&restored(content), CODE, range.start..range.start + content.len());
+            let content =
+                Span::new(&restore_brackets(content), CODE, range.start..range.start + content.len());
             let mut margin = self.margin();
-            margin.first.push(Span::ours("  ", Style::new()));
-            margin.rest.push(Span::ours("  ", Style::new()));
+            margin.first.push(Span::decoration("  ", Style::new()));
+            margin.rest.push(Span::decoration("  ", Style::new()));
             let Some(content) = content.after(self.frozen) else { continue };
-            self.lines.extend(chop(&content, &margin, self.columns));
+            self.lines.extend(hard_wrap(&content, &margin, self.columns));
         }
     }
 
     fn begin_block(&mut self) {
         self.flush();
-        if self.is_apart && !self.lines.is_empty() {
+        if self.needs_gap && !self.lines.is_empty() {
             let margin: Vec<Span> =
                 self.levels.iter().skip(self.first_level()).map(|level| level.rest.clone()).collect();
             let mut line = Line { spans: margin, end: 0 };
@@ -298,10 +298,10 @@ impl Layout {
             }
             self.lines.push(line);
         }
-        self.is_apart = false;
+        self.needs_gap = false;
     }
 
-    /// Breaks the text that has gathered into lines.
+    /// Wraps the collected text.
     fn flush(&mut self) {
         if self.table.is_some() {
             return;
@@ -315,24 +315,24 @@ impl Layout {
         }
         let margin = self.margin();
         self.lines.extend(wrap(&spans, &margin, self.columns));
-        self.is_apart = false;
+        self.needs_gap = false;
     }
 
-    fn add_ours(&mut self, span: Span) {
+    fn add_line(&mut self, span: Span) {
         if let Some(span) = span.after(self.frozen) {
             let margin = self.margin();
-            self.lines.extend(chop(&span, &margin, self.columns));
+            self.lines.extend(hard_wrap(&span, &margin, self.columns));
         }
     }
 
-    /// The margin of the next lines. A bullet is used once. Of more than half the width only the innermost
-    /// part is left.
+    /// Returns the margin of the next lines, with bullets that have not been used. It has only the innermost
+    /// levels that fit into half the width.
     fn margin(&mut self) -> Margin {
-        let begin = self.first_level();
+        let first_level = self.first_level();
         let mut margin = Margin::default();
         for (index, level) in self.levels.iter_mut().enumerate() {
             let first = level.first.take().unwrap_or_else(|| level.rest.clone());
-            if index >= begin {
+            if index >= first_level {
                 margin.first.push(first);
                 margin.rest.push(level.rest.clone());
             }
@@ -340,24 +340,25 @@ impl Layout {
         margin
     }
 
-    /// The columns that the margin leaves.
+    /// Returns the number of columns beside the margin.
     fn room(&self) -> usize {
         let levels = self.levels.iter().skip(self.first_level());
-        let used: usize = levels.map(|level| columns(&level.rest.text)).sum();
+        let used: usize = levels.map(|level| max_columns(&level.rest.text)).sum();
         self.columns.saturating_sub(used).max(1)
     }
 
+    /// Returns the index of the first level that is displayed.
     fn first_level(&self) -> usize {
         let mut used = 0;
-        let fits = |level: &&Level| {
-            used += columns(&level.rest.text);
+        let is_displayed = |level: &&MarginLevel| {
+            used += max_columns(&level.rest.text);
             used <= self.columns / 2
         };
-        self.levels.len() - self.levels.iter().rev().take_while(fits).count()
+        self.levels.len() - self.levels.iter().rev().take_while(is_displayed).count()
     }
 }
 
-fn heading(level: HeadingLevel) -> Style {
+fn heading_style(level: HeadingLevel) -> Style {
     match level {
         HeadingLevel::H1 => Style::new().bold().underline(),
         HeadingLevel::H2 => Style::new().bold(),
@@ -365,8 +366,8 @@ fn heading(level: HeadingLevel) -> Style {
     }
 }
 
-/// Both styles; the inner one decides the colour.
-fn merged(inner: Style, outer: Style) -> Style {
+/// Merges two styles. The colour of the inner one has priority.
+fn merge_styles(inner: Style, outer: Style) -> Style {
     Style::new()
         .fg_color(inner.get_fg_color().or(outer.get_fg_color()))
         .effects(inner.get_effects() | outer.get_effects())

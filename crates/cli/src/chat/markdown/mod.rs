@@ -1,102 +1,104 @@
-//! Markdown that arrives in pieces, as lines for the terminal.
+//! Renders streamed Markdown as lines for the terminal.
 //!
-//! A block is *open* while the text to come may still change it: its lines are given anew each time. A block
-//! that another one follows is settled, and is given once. What is settled depends on the text alone and
-//! never on how it was cut into pieces.
+//! A block is *open* while later text can change it; its lines are rendered again each time. A block that is
+//! followed by another one is *settled* and rendered once. This depends only on the text and not on how it
+//! was split into pieces. Lines that have left the part of the screen that can be redrawn are *frozen*.
 
 mod blocks;
-mod guess;
 mod layout;
 mod table;
 #[cfg(test)]
 mod tests;
+mod unfinished;
 
 use std::ops::Range;
 
 use anstyle::Style;
 
-pub(crate) use guess::open_fence;
-pub(crate) use layout::QUIET;
+pub(crate) use layout::DIMMED;
+pub(crate) use unfinished::ends_in_code_fence;
 
 use crate::chat::line::{Line, Margin, Span, wrap};
 
-/// How the text is to be read.
+/// The format of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum TextFormat {
     Markdown,
-    /// Line by line, in one style.
+    /// Lines of plain text in one style.
     Plain(Style),
 }
 
-/// The lines of a text that still grows.
+/// A text that still grows.
 #[derive(Debug)]
 pub(crate) struct Markdown {
-    kind: Kind,
-    /// What is not settled.
+    format: TextFormat,
+    /// The text that is not settled.
     source: String,
-    /// Up to here the source is on the screen for good, in whatever shape.
+    /// The source before this position is frozen.
     frozen: usize,
-    /// Whether a line was settled or frozen before the ones to come.
+    /// Whether a line has been settled or frozen.
     has_begun: bool,
 }
 
-/// What there is to show.
+/// The lines to draw.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Shown {
-    /// To be shown once more, and then no longer touched.
+pub(crate) struct RenderedLines {
+    /// Lines to draw for the last time.
     pub(crate) settled: Vec<Line>,
-    /// May still change.
+    /// Lines that can still change.
     pub(crate) open: Vec<Line>,
 }
 
 impl Markdown {
-    pub(crate) fn new(kind: Kind) -> Markdown {
-        Markdown { kind, source: String::new(), frozen: 0, has_begun: false }
+    pub(crate) fn new(format: TextFormat) -> Markdown {
+        Markdown { format, source: String::new(), frozen: 0, has_begun: false }
     }
 
     pub(crate) fn push(&mut self, piece: &str) {
         self.source.push_str(piece);
     }
 
-    /// The lines as they are now, none wider than `columns`.
-    pub(crate) fn lines(&mut self, columns: usize) -> Shown {
+    /// Renders the current text in lines of at most `columns`.
+    pub(crate) fn lines(&mut self, columns: usize) -> RenderedLines {
         let settled = self.settle(columns);
-        let open = match self.kind {
-            Kind::Markdown => {
-                let text = guess::completed(&self.source);
-                self.laid_out(&text, &blocks::of(&text), columns)
-            }
-            Kind::Plain(style) => plain(self.source.trim_end_matches('\n'), self.frozen, style, columns),
+        let open = match self.format {
+            TextFormat::Markdown => self.render_rest(&unfinished::complete(&self.source), columns),
+            TextFormat::Plain(_) => self.render_rest(&self.source, columns),
         };
-        Shown { settled, open }
+        RenderedLines { settled, open }
     }
 
-    /// The last lines: nothing follows.
+    /// Renders the remaining lines of the complete text.
     pub(crate) fn finish(mut self, columns: usize) -> Vec<Line> {
         let mut lines = self.settle(columns);
-        lines.extend(match self.kind {
-            Kind::Markdown => self.laid_out(&self.source, &blocks::of(&self.source), columns),
-            Kind::Plain(style) => plain(self.source.trim_end_matches('\n'), self.frozen, style, columns),
-        });
+        lines.extend(self.render_rest(&self.source, columns));
         lines
     }
 
-    /// The open lines that reach to `end` stay on the screen as they are; the text goes on below them.
+    /// Renders the text that is not settled.
+    fn render_rest(&self, text: &str, columns: usize) -> Vec<Line> {
+        match self.format {
+            TextFormat::Markdown => self.lay_out(text, &blocks::ranges(text), columns),
+            TextFormat::Plain(style) => plain(text.trim_end_matches('\n'), self.frozen, style, columns),
+        }
+    }
+
+    /// Freezes the source before `end`. The rest continues below its lines.
     pub(crate) fn freeze(&mut self, end: usize) {
         self.frozen = self.frozen.max(end.min(self.source.len()));
         self.has_begun = true;
     }
 
-    /// Takes out what no longer changes.
+    /// Removes the blocks that can no longer change and returns their lines.
     fn settle(&mut self, columns: usize) -> Vec<Line> {
-        let (lines, done) = match self.kind {
-            Kind::Markdown => {
-                let closed = blocks::closed(&self.source);
+        let (lines, done) = match self.format {
+            TextFormat::Markdown => {
+                let closed = blocks::closed_ranges(&self.source);
                 let done = closed.last().map_or(0, |range| range.end);
-                (self.laid_out(&self.source, &closed, columns), done)
+                (self.lay_out(&self.source, &closed, columns), done)
             }
-            Kind::Plain(style) => {
-                // Newlines at the end are held back, so that none is left over.
+            TextFormat::Plain(style) => {
+                // Trailing newlines are not settled, because the text may end with them.
                 let whole = self.source.trim_end_matches('\n');
                 match whole.rfind('\n') {
                     Some(newline) => (plain(&whole[..newline], self.frozen, style, columns), newline + 1),
@@ -110,8 +112,8 @@ impl Markdown {
         lines
     }
 
-    /// Each block by itself, with an empty line above unless it is the first or goes on with what is frozen.
-    fn laid_out(&self, text: &str, blocks: &[Range<usize>], columns: usize) -> Vec<Line> {
+    /// Lays out the blocks. Each has an empty line above, unless it is the first or its start is frozen.
+    fn lay_out(&self, text: &str, blocks: &[Range<usize>], columns: usize) -> Vec<Line> {
         let mut lines: Vec<Line> = Vec::new();
         for range in blocks {
             let frozen = self.frozen.saturating_sub(range.start);

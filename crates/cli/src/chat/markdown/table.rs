@@ -1,15 +1,15 @@
-//! A table, its columns as wide as they need to be and the terminal allows.
+//! Lays out a table with columns as wide as their cells need and the terminal allows.
 
 use std::ops::Range;
 
 use anstyle::Style;
 use pulldown_cmark::Alignment;
 
-use super::layout::QUIET;
-use crate::chat::line::{Line, Margin, Span, columns, wrap};
+use super::layout::DIMMED;
+use crate::chat::line::{Line, Margin, Span, max_columns, wrap};
 
 const GAP: &str = " │ ";
-const LEAST_COLUMNS: usize = 3;
+const MIN_COLUMN_WIDTH: usize = 3;
 
 pub(super) struct Table {
     alignments: Vec<Alignment>,
@@ -26,7 +26,7 @@ impl Table {
         Table { alignments, rows: Vec::new() }
     }
 
-    pub(super) fn begin_row(&mut self, source: Range<usize>) {
+    pub(super) fn start_row(&mut self, source: Range<usize>) {
         self.rows.push(Row { cells: Vec::new(), source });
     }
 
@@ -36,11 +36,12 @@ impl Table {
         }
     }
 
-    /// The rows that begin at `frozen` or later. The one that may still grow counts as not shown.
+    /// Lays out the rows that start at `frozen` or later. The last row can still grow, so its lines do not
+    /// count as displaying it.
     pub(super) fn lines(&self, frozen: usize, margin: &Margin, room: usize) -> Vec<Line> {
         let count = self.alignments.len();
-        if count * (LEAST_COLUMNS + columns(GAP)) > room + columns(GAP) {
-            return self.in_a_row(frozen, margin, room);
+        if count * (MIN_COLUMN_WIDTH + max_columns(GAP)) > room + max_columns(GAP) {
+            return self.lines_without_columns(frozen, margin, room);
         }
         let widths = self.widths(room);
         let mut lines = Vec::new();
@@ -51,13 +52,13 @@ impl Table {
             let is_last = index + 1 == self.rows.len();
             let end = if is_last { row.source.start } else { row.source.end };
             let prefix = |lines: &Vec<Line>| if lines.is_empty() { &margin.first } else { &margin.rest };
-            for spans in self.row(row, &widths, index == 0) {
+            for spans in self.row_lines(row, &widths, index == 0) {
                 let spans = prefix(&lines).iter().cloned().chain(spans).collect();
                 lines.push(Line { spans, end });
             }
             if index == 0 {
-                let rule: Vec<String> = widths.iter().map(|wide| "─".repeat(*wide)).collect();
-                let rule = Span::ours(rule.join("─┼─"), QUIET);
+                let rule: Vec<String> = widths.iter().map(|width| "─".repeat(*width)).collect();
+                let rule = Span::decoration(rule.join("─┼─"), DIMMED);
                 let spans = prefix(&lines).iter().cloned().chain([rule]).collect();
                 lines.push(Line { spans, end });
             }
@@ -65,15 +66,15 @@ impl Table {
         lines
     }
 
-    /// For a terminal too narrow for columns: the cells of a row one after the other.
-    fn in_a_row(&self, frozen: usize, margin: &Margin, room: usize) -> Vec<Line> {
-        let left: usize = margin.rest.iter().map(|span| columns(&span.text)).sum();
+    /// Lays out each row as running text, for a terminal that is too narrow for columns.
+    fn lines_without_columns(&self, frozen: usize, margin: &Margin, room: usize) -> Vec<Line> {
+        let left: usize = margin.rest.iter().map(|span| max_columns(&span.text)).sum();
         let mut lines = Vec::new();
         for (index, row) in self.rows.iter().enumerate().filter(|(_, row)| row.source.start >= frozen) {
             let mut spans = Vec::new();
             for (column, cell) in row.cells.iter().enumerate() {
                 if column > 0 {
-                    spans.push(Span::ours(GAP, QUIET));
+                    spans.push(Span::decoration(GAP, DIMMED));
                 }
                 spans.extend(cell.iter().cloned());
             }
@@ -86,65 +87,66 @@ impl Table {
         lines
     }
 
-    /// How wide each column is, the widest ones narrowed until all fit.
+    /// Returns the width of each column. The widest ones are narrowed until all fit.
     fn widths(&self, room: usize) -> Vec<usize> {
         let natural = |column: usize| {
             let cells = self.rows.iter().filter_map(|row| row.cells.get(column));
-            let wide = cells.map(|cell| cell.iter().map(|span| columns(&span.text)).sum()).max().unwrap_or(0);
-            wide.max(LEAST_COLUMNS)
+            let width =
+                cells.map(|cell| cell.iter().map(|span| max_columns(&span.text)).sum()).max().unwrap_or(0);
+            width.max(MIN_COLUMN_WIDTH)
         };
         let mut widths: Vec<usize> = (0..self.alignments.len()).map(natural).collect();
-        let gaps = columns(GAP) * widths.len().saturating_sub(1);
+        let gaps = max_columns(GAP) * widths.len().saturating_sub(1);
         let room = room.saturating_sub(gaps);
         while widths.iter().sum::<usize>() > room {
-            let most = widths.iter().copied().max().unwrap_or(0);
-            if most <= 1 {
+            let widest = widths.iter().copied().max().unwrap_or(0);
+            if widest <= 1 {
                 break;
             }
-            // In one go down to the next widest, or as far as needed.
-            let next = widths.iter().copied().filter(|wide| *wide < most).max().unwrap_or(1);
-            let count = widths.iter().filter(|wide| **wide == most).count();
+            // In one step down to the next widest, or as far as needed.
+            let next = widths.iter().copied().filter(|width| *width < widest).max().unwrap_or(1);
+            let count = widths.iter().filter(|width| **width == widest).count();
             let surplus = widths.iter().sum::<usize>() - room;
-            let narrowed = next.max(most.saturating_sub(surplus.div_ceil(count))).max(1).min(most - 1);
-            widths.iter_mut().filter(|wide| **wide == most).for_each(|wide| *wide = narrowed);
+            let narrowed = next.max(widest.saturating_sub(surplus.div_ceil(count))).max(1).min(widest - 1);
+            widths.iter_mut().filter(|width| **width == widest).for_each(|width| *width = narrowed);
         }
         widths
     }
 
-    /// One row; a cell that is too long for its column makes it several lines high.
-    fn row(&self, row: &Row, widths: &[usize], is_head: bool) -> Vec<Vec<Span>> {
+    /// Lays out one row. Cells that are too long for their columns are wrapped.
+    fn row_lines(&self, row: &Row, widths: &[usize], is_head: bool) -> Vec<Vec<Span>> {
         let cells: Vec<Vec<Line>> = widths
             .iter()
             .enumerate()
-            .map(|(column, wide)| {
+            .map(|(column, width)| {
                 let mut cell = row.cells.get(column).cloned().unwrap_or_default();
                 if is_head {
                     cell.iter_mut().for_each(|span| span.style = span.style.bold());
                 }
-                wrap(&cell, &Margin::default(), *wide)
+                wrap(&cell, &Margin::default(), *width)
             })
             .collect();
         let height = cells.iter().map(Vec::len).max().unwrap_or(0);
-        (0..height).map(|level| self.level(&cells, widths, level)).collect()
+        (0..height).map(|index| self.row_line(&cells, widths, index)).collect()
     }
 
-    fn level(&self, cells: &[Vec<Line>], widths: &[usize], level: usize) -> Vec<Span> {
+    fn row_line(&self, cells: &[Vec<Line>], widths: &[usize], index: usize) -> Vec<Span> {
         let mut spans = Vec::new();
-        for (column, wide) in widths.iter().enumerate() {
-            let line = cells[column].get(level).cloned().unwrap_or_default();
-            let free = wide.saturating_sub(line.width());
+        for (column, width) in widths.iter().enumerate() {
+            let line = cells[column].get(index).cloned().unwrap_or_default();
+            let free = width.saturating_sub(line.width());
             let left = match self.alignments.get(column) {
                 Some(Alignment::Right) => free,
                 Some(Alignment::Center) => free / 2,
                 _ => 0,
             };
             if column > 0 {
-                spans.push(Span::ours(GAP, QUIET));
+                spans.push(Span::decoration(GAP, DIMMED));
             }
             let is_last = column + 1 == widths.len();
-            spans.push(Span::ours(" ".repeat(left), Style::new()));
+            spans.push(Span::decoration(" ".repeat(left), Style::new()));
             spans.extend(line.spans);
-            spans.push(Span::ours(" ".repeat(if is_last { 0 } else { free - left }), Style::new()));
+            spans.push(Span::decoration(" ".repeat(if is_last { 0 } else { free - left }), Style::new()));
         }
         spans.retain(|span| !span.text.is_empty());
         spans

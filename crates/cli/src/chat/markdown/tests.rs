@@ -1,4 +1,4 @@
-//! What people see of an answer while it comes and once it is whole.
+//! Tests of the displayed text, while it streams and when it is complete.
 
 use proptest::prelude::*;
 
@@ -8,36 +8,36 @@ use crate::chat::testing::terminal;
 
 const ROWS: u16 = 200;
 
-/// Draws the text piece by piece and gives what is on the screen at the end, colours included.
+/// Draws the text piece by piece and returns the contents of the screen with colours.
 fn screen(pieces: &[&str], columns: u16) -> String {
     let size = Size { columns: columns.into(), rows: ROWS.into() };
     let mut terminal = terminal(ROWS, columns);
     {
         let mut canvas = Canvas::new(&mut terminal, size);
-        let mut markdown = Markdown::new(Kind::Markdown);
+        let mut markdown = Markdown::new(TextFormat::Markdown);
         for piece in pieces {
             markdown.push(piece);
-            let shown = markdown.lines(canvas.columns());
-            for line in shown.settled.iter().chain(&shown.open) {
+            let rendered = markdown.lines(canvas.columns());
+            for line in rendered.settled.iter().chain(&rendered.open) {
                 assert!(line.width() <= canvas.columns(), "{line:?} is wider than {}", canvas.columns());
             }
-            canvas.draw(&shown.settled, &shown.open).expect("it is written");
+            canvas.draw(&rendered.settled, &rendered.open).expect("written");
         }
         let columns = canvas.columns();
-        canvas.draw(&markdown.finish(columns), &[]).expect("it is written");
+        canvas.draw(&markdown.finish(columns), &[]).expect("written");
     }
     terminal.screen().contents_formatted()
 }
 
 fn plain(text: &str, columns: usize) -> String {
-    let lines = {
-        let mut markdown = Markdown::new(Kind::Markdown);
-        markdown.push(text);
-        markdown.finish(columns)
-    };
-    let lines: Vec<String> =
-        lines.iter().map(|line| line.spans.iter().map(|span| span.text.as_str()).collect()).collect();
+    let mut markdown = Markdown::new(TextFormat::Markdown);
+    markdown.push(text);
+    let lines: Vec<String> = markdown.finish(columns).iter().map(line_text).collect();
     lines.join("\n")
+}
+
+fn line_text(line: &Line) -> String {
+    line.spans.iter().map(|span| span.text.as_str()).collect()
 }
 
 #[track_caller]
@@ -78,7 +78,7 @@ fn loose_lists_stay_loose() {
 }
 
 #[test]
-fn code_keeps_its_spaces_and_is_broken_where_the_line_ends() {
+fn code_keeps_its_spaces_and_is_broken_at_the_width() {
     check(
         "```rust\nfn main() {\n\n    let a_rather_long_name = \"a text that is long\";\n}\n```\nafter",
         "
@@ -121,35 +121,30 @@ a    │ a cell that is much too long for
 }
 
 #[test]
-fn the_address_of_a_link_is_seen() {
+fn the_url_of_a_link_is_displayed() {
     check("[docs](https://a.b/c) and <https://d.e>", "docs (https://a.b/c) and https://d.e");
     check("![a cat](cat.png)", "[image: a cat] (cat.png)");
     check("see [docs][1]\n\n[1]: https://a.b\n", "see [docs][1]\n\n[1]: https://a.b");
 }
 
 #[test]
-fn what_could_steer_the_terminal_is_disarmed() {
+fn control_characters_are_replaced() {
     check("a\u{1b}[31mb &#27;[2J `c\u{9b}d`", "a\u{fffd}[31mb \u{fffd}[2J c\u{fffd}d");
     check("```\n\u{1b}]0;title\u{7}\n```", "  \u{fffd}]0;title\u{fffd}");
 }
 
 #[test]
-fn text_is_shown_as_it_comes() {
-    let mut markdown = Markdown::new(Kind::Markdown);
-    let mut seen = Vec::new();
+fn unfinished_text_is_displayed() {
+    let mut markdown = Markdown::new(TextFormat::Markdown);
+    let mut displayed = Vec::new();
     for piece in ["The ", "ans", "wer is **for", "ty", "-two**", ".\n\n", "- o", "ne\n- "] {
         markdown.push(piece);
-        let shown = markdown.lines(40);
-        let text: Vec<String> = shown
-            .settled
-            .iter()
-            .chain(&shown.open)
-            .map(|line| line.spans.iter().map(|span| span.text.as_str()).collect())
-            .collect();
-        seen.push(text.join("/"));
+        let rendered = markdown.lines(40);
+        let text: Vec<String> = rendered.settled.iter().chain(&rendered.open).map(line_text).collect();
+        displayed.push(text.join("/"));
     }
     assert_eq!(
-        seen,
+        displayed,
         [
             "The",
             "The ans",
@@ -164,32 +159,32 @@ fn text_is_shown_as_it_comes() {
 }
 
 #[test]
-fn after_a_resize_no_word_is_lost_or_said_twice() {
+fn a_resize_loses_and_repeats_no_word() {
     let text = "one two three four **five six** seven eight nine ten eleven `twelve` thirteen.\n\n- a\n- b c d e f g h i j k l m n\n";
     for (cut, _) in text.char_indices() {
         let mut terminal = terminal(60, 30);
-        let mut markdown = Markdown::new(Kind::Markdown);
+        let mut markdown = Markdown::new(TextFormat::Markdown);
         {
             let mut canvas = Canvas::new(&mut terminal, Size { columns: 30, rows: 60 });
             markdown.push(&text[..cut]);
-            let shown = markdown.lines(canvas.columns());
-            canvas.draw(&shown.settled, &shown.open).expect("it is written");
-            if let Some(end) = canvas.resize(Size { columns: 12, rows: 60 }).expect("it is written") {
+            let rendered = markdown.lines(canvas.columns());
+            canvas.draw(&rendered.settled, &rendered.open).expect("written");
+            if let Some(end) = canvas.resize(Size { columns: 12, rows: 60 }).expect("written") {
                 markdown.freeze(end);
             }
             markdown.push(&text[cut..]);
             let columns = canvas.columns();
-            canvas.draw(&markdown.finish(columns), &[]).expect("it is written");
+            canvas.draw(&markdown.finish(columns), &[]).expect("written");
         }
-        let shown: String = terminal.screen().contents().split_whitespace().collect();
+        let displayed: String = terminal.screen().contents().split_whitespace().collect();
         assert_eq!(
-            shown, "onetwothreefourfivesixseveneightnineteneleventwelvethirteen.•a•bcdefghijklmn",
+            displayed, "onetwothreefourfivesixseveneightnineteneleventwelvethirteen.•a•bcdefghijklmn",
             "cut at {cut}"
         );
     }
 }
 
-/// Text of the kind models write, and of the kind they should not.
+/// Markdown as models write it, valid or not.
 fn texts() -> impl Strategy<Value = String> {
     let fragment = prop_oneof![
         3 => "[a-z]{1,9} ",
@@ -220,16 +215,16 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn however_the_text_is_cut_the_screen_ends_up_the_same(
+    fn the_final_screen_does_not_depend_on_how_the_text_was_split(
         text in texts(),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12),
         columns in 16_u16..60,
     ) {
-        let mut places: Vec<usize> = cuts.iter().map(|cut| cut.index(text.len() + 1)).collect();
-        places.retain(|place| text.is_char_boundary(*place));
-        places.extend([0, text.len()]);
-        places.sort_unstable();
-        let pieces: Vec<&str> = places.windows(2).map(|pair| &text[pair[0]..pair[1]]).collect();
+        let mut positions: Vec<usize> = cuts.iter().map(|cut| cut.index(text.len() + 1)).collect();
+        positions.retain(|position| text.is_char_boundary(*position));
+        positions.extend([0, text.len()]);
+        positions.sort_unstable();
+        let pieces: Vec<&str> = positions.windows(2).map(|pair| &text[pair[0]..pair[1]]).collect();
         prop_assert_eq!(screen(&pieces, columns), screen(&[text.as_str()], columns));
         let characters: Vec<String> = text.chars().map(String::from).collect();
         let characters: Vec<&str> = characters.iter().map(String::as_str).collect();

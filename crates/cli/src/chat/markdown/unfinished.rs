@@ -1,49 +1,50 @@
-//! What an unfinished block will probably become.
+//! Completes unfinished Markdown for display.
 //!
-//! Only what is shown while the text still grows is guessed at: a marker that is not closed yet is closed,
-//! and one of which only the beginning is there is held back, so that the text does not jump.
+//! While a text still grows, unclosed markers are closed and incomplete markers are hidden, so that the display
+//! does not flicker.
 
 use std::borrow::Cow;
 
-/// `text`, completed.
-pub(super) fn completed(text: &str) -> Cow<'_, str> {
-    let line_start = text.rfind('\n').map_or(0, |place| place + 1);
-    let in_fence = open_fence(text);
-    let last = &text[line_start..];
-    // After a fence, a rule or a list may begin, or a paragraph turn into a heading: wait for the next
-    // character.
-    if line_start > 0 && !in_fence && is_marker_alone(last) {
+/// Closes the open markers of `text` and removes an incomplete one at its end.
+pub(super) fn complete(text: &str) -> Cow<'_, str> {
+    let line_start = text.rfind('\n').map_or(0, |newline| newline + 1);
+    let last_line = &text[line_start..];
+    if ends_in_code_fence(text) {
+        // The last line may become the closing fence.
+        let may_close =
+            !last_line.is_empty() && last_line.trim_start().bytes().all(|byte| matches!(byte, b'`' | b'~'));
+        return Cow::Borrowed(if may_close { &text[..line_start] } else { text });
+    }
+    // The line may become a fence, a rule, a list or the underline of a heading; the next characters decide.
+    if line_start > 0 && is_only_marker(last_line) {
         return Cow::Borrowed(&text[..line_start]);
     }
-    if in_fence {
-        // The fence may be about to be closed.
-        let is_fence_begun =
-            !last.is_empty() && last.trim_start().bytes().all(|byte| matches!(byte, b'`' | b'~'));
-        return Cow::Borrowed(if is_fence_begun { &text[..line_start] } else { text });
-    }
-    // A marker with nothing behind it yet stands for nothing, unless it closes something.
+    // A marker after white space closes nothing, and nothing follows it yet.
     let bare = text.trim_end_matches(['*', '_', '`', '~']);
     let text = if bare.ends_with(|last: char| !last.is_whitespace()) { text } else { bare };
-    let text = without_half_a_marker(text);
-    let paragraph = &text[text.rfind("\n\n").map_or(0, |place| place + 2)..];
-    let closers = closers(paragraph);
-    if closers.is_empty() {
+    let text = strip_partial_marker(text);
+    let closing = closing_markers(last_paragraph(text));
+    if closing.is_empty() {
         return Cow::Borrowed(text);
     }
-    Cow::Owned(format!("{}{closers}", text.trim_end()))
+    Cow::Owned(format!("{}{closing}", text.trim_end()))
 }
 
-/// A marker of two characters of which the first is there, unless it stands for itself.
-fn without_half_a_marker(text: &str) -> &str {
+fn last_paragraph(text: &str) -> &str {
+    &text[text.rfind("\n\n").map_or(0, |newlines| newlines + 2)..]
+}
+
+/// Removes the first character of an incomplete closing marker of two characters.
+fn strip_partial_marker(text: &str) -> &str {
     let Some(head) = text.strip_suffix(['*', '~']) else { return text };
-    let mark = &text[head.len()..];
-    let paragraph = &head[head.rfind("\n\n").map_or(0, |place| place + 2)..];
-    let is_half = !head.ends_with(mark) && closers(paragraph).starts_with(&mark.repeat(2));
-    if is_half { head } else { text }
+    let last = &text[head.len()..];
+    let is_partial =
+        !head.ends_with(last) && closing_markers(last_paragraph(head)).starts_with(&last.repeat(2));
+    if is_partial { head } else { text }
 }
 
-/// Whether a line could still become almost anything.
-fn is_marker_alone(line: &str) -> bool {
+/// Whether a line has only characters that can start or be a marker of a block.
+fn is_only_marker(line: &str) -> bool {
     let line = line.trim();
     let is_number = || {
         let digits = line.trim_end_matches(['.', ')']);
@@ -55,20 +56,21 @@ fn is_marker_alone(line: &str) -> bool {
         }) || is_number())
 }
 
-/// Whether the text ends inside of fenced code.
-pub(crate) fn open_fence(text: &str) -> bool {
+/// Whether the text ends inside fenced code.
+pub(crate) fn ends_in_code_fence(text: &str) -> bool {
     let mut open: Option<(u8, usize)> = None;
     for line in text.split_inclusive('\n') {
-        let is_whole = line.ends_with('\n');
+        let is_complete = line.ends_with('\n');
         let line = line.trim();
         let Some(mark) = line.bytes().next().filter(|byte| matches!(byte, b'`' | b'~')) else { continue };
         let length = line.bytes().take_while(|byte| *byte == mark).count();
         match open {
-            Some((opened, least)) => {
-                let closes = is_whole && mark == opened && length >= least && line.len() == length;
+            Some((opening_mark, opening_length)) => {
+                let closes =
+                    is_complete && mark == opening_mark && length >= opening_length && line.len() == length;
                 open = open.filter(|_| !closes);
             }
-            None if length >= 3 && is_whole && !(mark == b'`' && line[length..].contains('`')) => {
+            None if length >= 3 && is_complete && !(mark == b'`' && line[length..].contains('`')) => {
                 open = Some((mark, length));
             }
             None => {}
@@ -77,8 +79,8 @@ pub(crate) fn open_fence(text: &str) -> bool {
     open.is_some()
 }
 
-/// What closes the markers that are open at the end of a paragraph, innermost first.
-fn closers(paragraph: &str) -> String {
+/// Returns the markers that close the open ones at the end of a paragraph, innermost first.
+fn closing_markers(paragraph: &str) -> String {
     let mut open: Vec<&str> = Vec::new();
     let mut rest = paragraph;
     let mut before = ' ';
@@ -113,7 +115,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expected: &str) {
-        assert_eq!(completed(text), expected);
+        assert_eq!(complete(text), expected);
     }
 
     #[test]
@@ -127,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_marker_that_only_begins_is_held_back() {
+    fn incomplete_markers_are_hidden() {
         check("a **", "a ");
         check("a **b*", "a **b**");
         check("text\n-", "text\n");
@@ -136,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn code_is_left_alone() {
+    fn code_is_not_changed() {
         check("```\na * b ** c\n", "```\na * b ** c\n");
         check("`a ** b` c", "`a ** b` c");
     }

@@ -1,0 +1,221 @@
+//! Executes the commands of the chat.
+
+mod conversations;
+
+use std::fmt::Write as _;
+use toolwire_agent::DefaultRule;
+use toolwire_contract::{Tool, Toolbox};
+
+use super::Chat;
+use super::command::{COMMANDS, Command};
+use super::markdown::DIMMED;
+use super::view::terminal_size;
+use crate::command_error::{CommandError, ERROR, HINT, NOTE};
+use crate::output::ignore_broken_pipe;
+use crate::servers::unavailable_reason;
+use crate::terminal_text::{counted, padded, sanitize, truncate, width};
+
+const BOLD: anstyle::Style = anstyle::Style::new().bold();
+
+/// The action after a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NextAction {
+    Prompt,
+    /// The run has a new message.
+    Respond,
+    Exit,
+}
+
+impl Chat {
+    /// Executes a command. If it fails, the error is printed and the chat continues.
+    pub(crate) async fn execute(&mut self, command: Command) -> Result<NextAction, CommandError> {
+        // A script cannot see when servers become ready, so commands about tools wait for them.
+        let is_about_tools = matches!(command, Command::Tools(_) | Command::Approve(Some(_)));
+        if is_about_tools && !self.input.is_terminal() {
+            self.wait_for_servers().await.or_else(|error| ignore_broken_pipe(error).map(|()| false))?;
+        }
+        let outcome = match command {
+            Command::Exit => return Ok(NextAction::Exit),
+            Command::Help => Ok(help()),
+            Command::Tools(words) => self.tools(&words),
+            Command::Servers => Ok(self.servers()),
+            Command::Model(None) => Ok(self.models()),
+            Command::Model(Some(name)) => self.switch_model(&name),
+            Command::Approve(None) => Ok(self.approvals()),
+            Command::Approve(Some(pattern)) => self.approve(&pattern),
+            Command::Undo => self.undo().await,
+            Command::Retry => match self.retry().await {
+                Ok(()) => return Ok(NextAction::Respond),
+                Err(error) => {
+                    self.has_failed = true;
+                    Err(error.into())
+                }
+            },
+            Command::Save(file) => self.save(file.as_deref()).await,
+            Command::Resume(None) => self.list().await,
+            Command::Resume(Some(which)) => self.resume(&which).await,
+            Command::Usage => Ok(self.usage()),
+            Command::Clear => Ok(self.clear()),
+        };
+        match outcome {
+            Ok(text) => self.print(&text)?,
+            Err(error) => {
+                let (problem, hint) = error.into_parts();
+                self.print_error(&problem, hint.as_deref())?;
+            }
+        }
+        Ok(NextAction::Prompt)
+    }
+
+    pub(crate) fn print_error(&mut self, problem: &str, hint: Option<&str>) -> Result<(), CommandError> {
+        let mut text = format!("{ERROR}error:{ERROR:#} {}\n", sanitize(problem));
+        if let Some(hint) = hint {
+            let _ = writeln!(text, "{HINT}hint:{HINT:#} {}", sanitize(hint));
+        }
+        if self.input.is_terminal() {
+            return self.print(&text);
+        }
+        // Standard output of a script has only responses and results.
+        self.view.finish_section().or_else(ignore_broken_pipe)?;
+        crate::command_error::print_stderr(&text);
+        Ok(())
+    }
+
+    fn tools(&self, words: &[String]) -> Result<String, CommandError> {
+        let all = self.session.hub.tools();
+        let has_all_words = |tool: &&Tool| {
+            let description = tool.description.as_deref().unwrap_or_default();
+            let text = format!("{} {description}", tool.name).to_lowercase();
+            words.iter().all(|word| text.contains(word.as_str()))
+        };
+        let matching: Vec<&Tool> = all.iter().filter(has_all_words).collect();
+        if matching.is_empty() {
+            return Err(match words {
+                [] => CommandError::work("no server offers a tool")
+                    .with_hint("`/servers` displays their status"),
+                _ => CommandError::usage(format!("no tool matches `{}`", words.join(" ")))
+                    .with_hint(format!("`/tools` lists all {}", all.len())),
+            });
+        }
+        let columns = terminal_size().columns;
+        let name_widths = matching.iter().map(|tool| width(&sanitize(&tool.name)));
+        let name_width = name_widths.max().unwrap_or(0).min(columns / 2);
+        let mut text = String::new();
+        for tool in &matching {
+            let name = padded(&truncate(&sanitize(&tool.name), name_width), name_width);
+            let description = tool.description.as_deref().or(tool.title.as_deref()).unwrap_or_default();
+            let line = description.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+            let line = truncate(&sanitize(line.trim()), columns.saturating_sub(name_width + 3));
+            let _ = writeln!(text, "{BOLD}{name}{BOLD:#}  {DIMMED}{line}{DIMMED:#}");
+        }
+        for missing in self.session.hub.missing_servers() {
+            let _ = writeln!(text, "{NOTE}note:{NOTE:#} {}", sanitize(&missing.to_string()));
+        }
+        Ok(text)
+    }
+
+    fn servers(&self) -> String {
+        let mut text = String::new();
+        for server in self.session.hub.status() {
+            let name = sanitize(&server.name);
+            let Some(reason) = unavailable_reason(&server) else {
+                let tools = counted(server.tool_count, "tool");
+                let _ = writeln!(text, "{BOLD}{name}{BOLD:#}  ready, {tools}");
+                continue;
+            };
+            let _ = writeln!(text, "{BOLD}{name}{BOLD:#}  {ERROR}{}{ERROR:#}", sanitize(&reason));
+            for line in server.stderr.iter().rev().take(3).rev() {
+                let _ = writeln!(text, "  {DIMMED}{}{DIMMED:#}", sanitize(line));
+            }
+        }
+        if text.is_empty() { "no servers are configured\n".to_owned() } else { text }
+    }
+
+    fn models(&self) -> String {
+        let mut text = format!("{BOLD}{}{BOLD:#} answers\n", sanitize(self.session.model_name()));
+        let configured: Vec<String> =
+            self.session.models.configured().map(|name| format!("`{}`", sanitize(name))).collect();
+        if !configured.is_empty() {
+            let _ = writeln!(text, "configured: {}", configured.join(", "));
+        }
+        let _ = writeln!(text, "{DIMMED}`/model PROVIDER/MODEL` changes it{DIMMED:#}");
+        text
+    }
+
+    fn switch_model(&mut self, name: &str) -> Result<String, CommandError> {
+        self.session.switch_model(name)?;
+        Ok(format!("{BOLD}{}{BOLD:#} is used from now on\n", sanitize(self.session.model_name())))
+    }
+
+    fn approvals(&self) -> String {
+        let policy = &self.session.settings.agent.approvals;
+        let otherwise = match policy.otherwise {
+            DefaultRule::ByAnnotation => "tools that only read or only add run; all others need approval",
+            DefaultRule::Allow => "every tool runs",
+            DefaultRule::Ask => "every call needs approval",
+            DefaultRule::Deny => "no tool runs",
+        };
+        let mut text = format!("{otherwise}, except:\n");
+        let always = self.session.run.always_allowed();
+        let lists: [(&str, &[String]); 4] = [
+            ("run", &policy.allow),
+            ("always allowed", always),
+            ("need approval", &policy.ask),
+            ("denied", &policy.deny),
+        ];
+        for (what, patterns) in lists.into_iter().filter(|(_, patterns)| !patterns.is_empty()) {
+            let patterns: Vec<String> =
+                patterns.iter().map(|pattern| format!("`{}`", sanitize(pattern))).collect();
+            let _ = writeln!(text, "  {what}: {}", patterns.join(", "));
+        }
+        if text.lines().count() == 1 {
+            text = format!("{otherwise}\n");
+        }
+        text
+    }
+
+    fn approve(&mut self, pattern: &str) -> Result<String, CommandError> {
+        let all = self.session.hub.tools();
+        if !pattern.contains(['*', '?']) && !all.iter().any(|tool| tool.name == pattern) {
+            let nearest = all.iter().min_by_key(|tool| strsim::damerau_levenshtein(&tool.name, pattern));
+            let hint = match nearest {
+                Some(tool) => format!("did you mean `{}`? `/tools` lists them all", tool.name),
+                None => "no server offers a tool yet; `/servers` displays their status".to_owned(),
+            };
+            return Err(CommandError::usage(format!("unknown tool `{pattern}`")).with_hint(hint));
+        }
+        self.session.approve(pattern)?;
+        Ok(format!(
+            "`{}` runs without approval in this chat, unless the configuration denies it or requires approval\n",
+            sanitize(pattern)
+        ))
+    }
+}
+
+fn help() -> String {
+    let width = COMMANDS.iter().map(|info| info.name.len() + info.argument.len() + 2).max().unwrap_or(0);
+    let mut text = String::new();
+    for info in &COMMANDS {
+        let name = padded(&format!("/{} {}", info.name, info.argument), width);
+        let _ = writeln!(text, "{BOLD}{name}{BOLD:#}  {}", info.description);
+    }
+    text.push_str(
+        "\nA message goes on in the next line after a backslash, after Alt-Enter, and\n\
+         inside of ``` fences. Ctrl-C stops an answer, and clears the line at the\n\
+         prompt; twice leaves. Tab completes, Ctrl-R searches.\n",
+    );
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_fits_80_columns() {
+        let help = anstream::adapter::strip_str(&help()).to_string();
+        for line in help.lines() {
+            assert!(width(line) <= 80, "{line}");
+        }
+    }
+}
