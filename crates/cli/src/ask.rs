@@ -178,11 +178,7 @@ fn conclude(
                 .with_hint("`--allow TOOL` lets it run"))
         }
         Ending::Failed(failure) => {
-            let error = CommandError::work(sanitize(&failure.message));
-            Err(match &failure.hint {
-                Some(hint) => error.with_hint(sanitize(hint)),
-                None => error,
-            })
+            Err(CommandError::work(sanitize(&failure.message)).with_untrusted_hint(failure.hint.as_ref()))
         }
         _ => Err(CommandError::work("the run ended for an unknown reason")),
     }

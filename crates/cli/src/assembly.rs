@@ -24,7 +24,8 @@ pub(crate) fn choose_model<'a>(argument: Option<&'a str>, settings: &'a Settings
             "{NOTE}note:{NOTE:#} no model is configured; using `demo`, which selects tools by matching words \
              and is not a language model\n\
              {HINT}hint:{HINT:#} for a real model, set its API key and pass its name: OPENAI_API_KEY and \
-             openai/…, ANTHROPIC_API_KEY and anthropic/…, GEMINI_API_KEY and gemini/…; ollama/… needs no key\n",
+             openai/…, ANTHROPIC_API_KEY and anthropic/…, GEMINI_API_KEY and gemini/…; ollama/… needs no \
+             key\n",
         ));
         Demo::NAME
     })

@@ -105,13 +105,7 @@ async fn call(args: &CallArgs, hub: &Hub, arguments: &Value) -> Result<ExitCode,
             output::print_untrusted(&text)?;
             Ok(if result.is_error() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
         }
-        Err(error) => {
-            let command_error = CommandError::work(sanitize(&error.to_string()));
-            Err(match error.hint() {
-                Some(hint) => command_error.with_hint(sanitize(&hint)),
-                None => command_error,
-            })
-        }
+        Err(error) => Err(CommandError::work(sanitize(&error.to_string())).with_untrusted_hint(error.hint())),
     }
 }
 

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use anstyle::{AnsiColor, Style};
 
 use crate::stderr;
+use crate::terminal_text::sanitize;
 
 pub(crate) const ERROR: Style = AnsiColor::Red.on_default().bold();
 pub(crate) const HINT: Style = AnsiColor::Cyan.on_default().bold();
@@ -45,9 +46,14 @@ impl CommandError {
         Self { excerpt, ..self }
     }
 
-    /// Adds the next thing to try, in one line.
+    /// Adds a suggestion of one line.
     pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
+    }
+
+    /// Sets or removes the hint; its text is sanitized.
+    pub(crate) fn with_untrusted_hint(self, hint: Option<impl AsRef<str>>) -> Self {
+        Self { hint: hint.map(|hint| sanitize(hint.as_ref())), ..self }
     }
 
     /// The message and the hint, for chat commands, which report an error and go on.

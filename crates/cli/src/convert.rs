@@ -117,7 +117,8 @@ fn warn_about_tool_limit(reports: &[Report], to: Dialect) {
     let count = reports.iter().filter(|report| report.status != Status::Refused).count();
     if let Some(max) = to.max_tools().filter(|max| count > *max) {
         print_stderr(&format!(
-            "{NOTE}warning:{NOTE:#} {count} tools, but one request to `{to}` accepts {max}; select the ones to send\n"
+            "{NOTE}warning:{NOTE:#} {count} tools, but one request to `{to}` accepts {max}; \
+             select the ones to send\n"
         ));
     }
 }
@@ -126,14 +127,15 @@ fn warn_about_tool_limit(reports: &[Report], to: Dialect) {
 pub(crate) fn accepted_forms(from: Dialect) -> String {
     match from {
         Dialect::Mcp => {
-            "pass one tool, an array of tools, {\"tools\":[…]} or a tools/list response; `--from` reads other dialects"
+            "pass one tool, an array of tools, {\"tools\":[…]} or a tools/list response; \
+             `--from` reads other dialects"
                 .to_owned()
         }
         other => format!("pass one `{other}` definition, an array of them, or {{\"tools\":[…]}}"),
     }
 }
 
-/// Tells a user at a terminal that tools are lossy, which the definitions do not show. Scripts use the report.
+/// Prints on a terminal that tools are lossy, which the definitions do not show. Scripts use the report.
 fn note_lossy_tools(reports: &[Report]) {
     let mut lossy = reports.iter().filter(|report| report.status == Status::Lossy);
     let Some(first) = lossy.next() else { return };

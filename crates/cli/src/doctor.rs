@@ -167,7 +167,8 @@ fn report_schemas(text: &mut String, hub: &Hub) -> usize {
     for (tool, dialects) in &refused {
         let _ = writeln!(
             text,
-            "{WARNING}!{WARNING:#} tool `{}` is refused for {}  {QUIET}`toolwire check` shows the reason{QUIET:#}",
+            "{WARNING}!{WARNING:#} tool `{}` is refused for {}  \
+             {QUIET}`toolwire check` shows the reason{QUIET:#}",
             sanitize(tool),
             dialects.join(", ")
         );

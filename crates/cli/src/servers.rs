@@ -58,7 +58,8 @@ fn demo_config(missing: &str) -> Result<LoadedConfig, CommandError> {
     })?;
     print_stderr(&format!(
         "{NOTE}note:{NOTE:#} no servers are configured (found {missing}); using the demo server\n\
-         {HINT}hint:{HINT:#} write an mcp.json such as {{\"mcpServers\": {{\"time\": {{\"command\": \"uvx\", \"args\": [\"mcp-server-time\"]}}}}}}\n",
+         {HINT}hint:{HINT:#} write an mcp.json such as {{\"mcpServers\": {{\"time\": \
+         {{\"command\": \"uvx\", \"args\": [\"mcp-server-time\"]}}}}}}\n",
     ));
     Ok(LoadedConfig { origin: "none: the demo server".to_owned(), config, only_server: None })
 }
@@ -66,11 +67,7 @@ fn demo_config(missing: &str) -> Result<LoadedConfig, CommandError> {
 fn parse_config(file: &Path, text: &str) -> Result<LoadedConfig, CommandError> {
     let variables = |name: &str| std::env::var(name).ok();
     let (config, warnings) = Config::parse(text, file, &variables).map_err(|error| {
-        let command_error = CommandError::usage(sanitize(&error.to_string()));
-        match error.hint() {
-            Some(hint) => command_error.with_hint(sanitize(&hint)),
-            None => command_error,
-        }
+        CommandError::usage(sanitize(&error.to_string())).with_untrusted_hint(error.hint())
     })?;
     for warning in warnings {
         print_stderr(&format!("{NOTE}warning:{NOTE:#} {}\n", sanitize(&warning.to_string())));

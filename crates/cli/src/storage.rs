@@ -153,12 +153,11 @@ async fn connect(urls: &RedisUrls, options: RedisOptions) -> Result<Arc<dyn Conv
 
 /// Converts a store's error, with a hint for the command line.
 pub(crate) fn command_error(error: StoreError) -> CommandError {
-    let command_error = CommandError::work(sanitize(&error.to_string()));
-    if matches!(error, StoreError::UnknownConversation { .. }) {
-        return command_error.with_hint("`/resume` in `toolwire chat` lists the conversations");
-    }
-    match error.hint() {
-        Some(hint) => command_error.with_hint(sanitize(hint)),
-        None => command_error,
-    }
+    let hint = match &error {
+        StoreError::UnknownConversation { .. } => {
+            Some("`/resume` in `toolwire chat` lists the conversations")
+        }
+        error => error.hint(),
+    };
+    CommandError::work(sanitize(&error.to_string())).with_untrusted_hint(hint)
 }

@@ -24,7 +24,8 @@ pub(super) fn read(input: impl Read) -> Result<Option<Content>, CommandError> {
     let note = thread::spawn(move || {
         if is_done.recv_timeout(NOTE_DELAY) == Err(mpsc::RecvTimeoutError::Timeout) {
             print_stderr(&format!(
-                "{NOTE}note:{NOTE:#} waiting for the end of standard input, which is attached to the question\n\
+                "{NOTE}note:{NOTE:#} waiting for the end of standard input, which is attached to \
+                 the question\n\
                  {HINT}hint:{HINT:#} `< /dev/null` attaches nothing\n"
             ));
         }

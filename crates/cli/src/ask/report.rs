@@ -70,10 +70,11 @@ impl Progress {
                 } else {
                     format!("{SUCCESS}✓{SUCCESS:#}")
                 };
-                let took = elapsed.map(|elapsed| format!(" {} ms", elapsed.as_millis())).unwrap_or_default();
+                let duration =
+                    elapsed.map(|elapsed| format!(" {} ms", elapsed.as_millis())).unwrap_or_default();
                 let text = truncate(&sanitize(&first_line(result)), 80);
                 print_stderr(&format!(
-                    "{mark} {NAME}{}{NAME:#}{QUIET}{took}{QUIET:#} {text}\n",
+                    "{mark} {NAME}{}{NAME:#}{QUIET}{duration}{QUIET:#} {text}\n",
                     sanitize(name)
                 ));
                 Ok(())

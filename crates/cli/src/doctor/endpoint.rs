@@ -19,7 +19,8 @@ pub(super) async fn report_model(text: &mut String, settings: &Settings) -> Resu
     let Some(name) = &settings.model else {
         let _ = writeln!(
             text,
-            "{SUCCESS}✓{SUCCESS:#} model  {QUIET}none is configured; using `demo`, which is not a language model{QUIET:#}"
+            "{SUCCESS}✓{SUCCESS:#} model  {QUIET}none is configured; using `demo`, \
+             which is not a language model{QUIET:#}"
         );
         return Ok(0);
     };
