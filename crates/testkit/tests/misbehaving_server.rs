@@ -53,7 +53,7 @@ impl LineClient {
     }
 
     fn message(&mut self) -> Value {
-        serde_json::from_slice(&self.line().expect("the server responds")).expect("the line is JSON")
+        serde_json::from_slice(&self.line().expect("the server responds")).expect("valid JSON")
     }
 
     fn request(&mut self, id: u64, method: &str, params: Value) -> Value {
@@ -69,7 +69,7 @@ impl LineClient {
     fn call_without_response(&mut self) -> Option<i32> {
         self.send(json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "echo"}}));
         assert_eq!(self.line(), None);
-        self.child.wait().expect("the child can be waited for").code()
+        self.child.wait().expect("an exit status").code()
     }
 }
 
@@ -83,14 +83,14 @@ impl Drop for LineClient {
     }
 }
 
-/// The `sleep` processes that the servers of this test started or became.
+/// Returns the `sleep` processes of the servers of this test.
 fn sleeping_children() -> Vec<Process> {
     let mut processes = processes_with_variable("MARK", &mark());
     processes.retain(|process| process.name == "sleep");
     processes
 }
 
-/// A value for each test, which identifies the processes it started.
+/// Returns a value that identifies the processes of the current test.
 fn mark() -> String {
     format!("{}-{}", std::process::id(), std::thread::current().name().unwrap_or("main"))
 }
@@ -116,11 +116,11 @@ fn an_ordinary_server_responds() {
     assert_eq!(server.call("refuse", json!({}))["error"]["code"], -32602);
     assert_eq!(server.request(3, "server/discover", json!({}))["error"]["code"], -32601);
     server.stdin = None;
-    assert_eq!(server.child.wait().expect("the child can be waited for").code(), Some(0));
+    assert_eq!(server.child.wait().expect("an exit status").code(), Some(0));
 }
 
 #[test]
-fn it_can_start_late_or_omit_hints() {
+fn a_server_can_start_late_or_omit_hints() {
     let mut server = LineClient::start(&["--behaviour", "starts-late", "--delay", "5"]);
     assert_eq!(text(&server.call("echo", json!({"text": "up"}))), "up");
     let hints = |behaviour: &str| {
@@ -131,10 +131,10 @@ fn it_can_start_late_or_omit_hints() {
 }
 
 #[test]
-fn it_exits_at_the_chosen_point() {
+fn a_server_can_exit_at_a_chosen_point() {
     let mut server = LineClient::with_behaviour("exits-at-once");
     assert_eq!(server.line(), None);
-    assert_eq!(server.child.wait().expect("the child can be waited for").code(), Some(3));
+    assert_eq!(server.child.wait().expect("an exit status").code(), Some(3));
     assert_eq!(LineClient::with_behaviour("exits-mid-call").call_without_response(), Some(4));
     let mut server = LineClient::with_behaviour("exits-mid-response");
     server.send(json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "echo"}}));
@@ -144,7 +144,7 @@ fn it_exits_at_the_chosen_point() {
 }
 
 #[test]
-fn it_sends_no_response_at_the_chosen_point() {
+fn a_server_can_stop_responding_at_a_chosen_point() {
     let mut server = LineClient::with_behaviour("never-initializes");
     server.send(json!({"jsonrpc": "2.0", "id": 1, "method": "initialize"}));
     server.stdin = None;
@@ -159,19 +159,22 @@ fn it_sends_no_response_at_the_chosen_point() {
 }
 
 #[test]
-fn its_lists_can_be_long_malformed_endless_or_changing() {
+fn lists_can_be_long_malformed_endless_or_changing() {
     let mut server = LineClient::start(&["--behaviour", "many-tools", "--count", "250"]);
     let first = server.request(1, "tools/list", json!({}));
     assert_eq!((names(&first).len(), &first["result"]["nextCursor"]), (100, &json!("100")));
     let last = server.request(2, "tools/list", json!({"cursor": "200"}));
     assert_eq!((names(&last).len(), &last["result"]["nextCursor"]), (50, &Value::Null));
     let file = std::env::temp_dir().join(format!("toolwire-lists-{}", std::process::id()));
-    std::fs::write(&file, r#"[{"name":"from_a_file"}]"#).expect("a file can be written");
+    std::fs::write(&file, r#"[{"name":"from_a_file"}]"#).expect("written");
     let mut server = LineClient::start(&["--behaviour", "lists-file", "--file", &file.display().to_string()]);
     assert_eq!(names(&server.request(1, "tools/list", json!({}))), ["from_a_file"]);
     std::fs::remove_file(&file).expect("the file exists");
     let mut server = LineClient::with_behaviour("cursor-loop");
-    assert_eq!(server.request(1, "tools/list", json!({"cursor": "again"}))["result"]["nextCursor"], "again");
+    assert_eq!(
+        server.request(1, "tools/list", json!({"cursor": "reinitialized"}))["result"]["nextCursor"],
+        "reinitialized"
+    );
     let mut server = LineClient::with_behaviour("bad-tools");
     let tools = server.request(1, "tools/list", json!({}));
     assert!(names(&tools).ends_with(&["twice", "twice", "odd_content", "good_last"]));
@@ -186,15 +189,15 @@ fn its_lists_can_be_long_malformed_endless_or_changing() {
 }
 
 #[test]
-fn its_responses_can_be_late_large_duplicated_or_preceded_by_notifications() {
+fn responses_can_be_late_large_duplicated_or_preceded_by_notifications() {
     let mut server = LineClient::start(&["--behaviour", "responds-late", "--delay", "5"]);
     assert_eq!(text(&server.call("echo", json!({"text": "late"}))), "late");
     let mut server = LineClient::start(&["--behaviour", "huge-result", "--size", "3000000"]);
     assert_eq!(text(&server.call("echo", json!({}))).len(), 3_000_000);
     let mut server = LineClient::with_behaviour("duplicate-ids");
     assert_eq!(text(&server.call("echo", json!({"text": "first"}))), "first");
-    let again = server.message();
-    assert_eq!((&again["id"], text(&again)), (&json!(7), "the second response"));
+    let duplicate = server.message();
+    assert_eq!((&duplicate["id"], text(&duplicate)), (&json!(7), "the second response"));
     assert_eq!(server.message()["id"], 987_654);
     let mut server = LineClient::start(&["--behaviour", "slow-progress", "--delay", "1", "--count", "2"]);
     let params = json!({"name": "echo", "_meta": {"progressToken": "token"}});
@@ -203,16 +206,16 @@ fn its_responses_can_be_late_large_duplicated_or_preceded_by_notifications() {
     assert_eq!(server.message()["id"], 1);
     let mut server = LineClient::start(&["--behaviour", "floods-notifications", "--count", "1000"]);
     let mut message = server.call("echo", json!({"text": "after the flood"}));
-    let mut flood = 0;
+    let mut notification_count = 0;
     while message.get("method").is_some() {
-        flood += 1;
+        notification_count += 1;
         message = server.message();
     }
-    assert_eq!((flood, text(&message)), (1000, "after the flood"));
+    assert_eq!((notification_count, text(&message)), (1000, "after the flood"));
 }
 
 #[test]
-fn garbage_surrounds_every_message() {
+fn garbage_can_surround_every_message() {
     let mut server = LineClient::with_behaviour("garbage");
     server.send(json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}));
     server.stdin = None;
@@ -239,17 +242,17 @@ fn calls_are_counted_before_the_exit() {
 }
 
 #[test]
-fn it_sends_requests_to_the_client_and_returns_the_response() {
+fn a_server_can_send_requests_to_the_client() {
     let mut server = LineClient::with_behaviour("asks");
     let request = server.call("ask", json!({"method": "roots/list"}));
     assert_eq!(request["method"], "roots/list");
     server.send(json!({"jsonrpc": "2.0", "id": request["id"], "result": {"roots": []}}));
-    let returned: Value = serde_json::from_str(text(&server.message())).expect("the text is JSON");
+    let returned: Value = serde_json::from_str(text(&server.message())).expect("valid JSON");
     assert_eq!(returned["result"], json!({"roots": []}));
 }
 
 #[test]
-fn its_process_can_ignore_signals_leave_children_or_close_stdout() {
+fn a_process_can_ignore_signals_leave_children_or_close_stdout() {
     let mut server = LineClient::with_behaviour("ignores-sigterm");
     assert_eq!(server.request(1, "ping", json!({}))["id"], 1);
     let pid = server.child.id().to_string();
@@ -260,17 +263,17 @@ fn its_process_can_ignore_signals_leave_children_or_close_stdout() {
     assert_eq!(server.request(1, "ping", json!({}))["id"], 1);
     assert_eq!(sleeping_children().len(), 1);
     server.stdin = None;
-    server.child.wait().expect("the child can be waited for");
+    server.child.wait().expect("an exit status");
     assert_eq!(sleeping_children().len(), 1, "the child outlives its parent");
 
     let mut server = LineClient::with_behaviour("closes-stdout");
     server.send(json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "echo"}}));
     assert_eq!(server.line(), None);
-    assert!(server.child.try_wait().expect("the child can be waited for").is_none());
+    assert!(server.child.try_wait().expect("an exit status").is_none());
 }
 
 #[test]
-fn it_returns_its_environment() {
+fn a_server_can_return_its_environment() {
     let mut server = LineClient::with_behaviour("prints-environment");
     let response = server.call("environment", json!({}));
     assert_eq!(response["result"]["structuredContent"]["variables"]["MARK"], mark().as_str());
@@ -283,17 +286,17 @@ fn unread_stderr_does_not_block_calls() {
 }
 
 #[test]
-fn a_server_that_ended_leaves_no_process() {
+fn no_process_remains_after_a_server() {
     let mut server = LineClient::with_behaviour("ordinary");
     assert_eq!(server.request(1, "ping", json!({}))["id"], 1);
     assert_eq!(processes_with_variable("MARK", &mark()).len(), 1);
     server.stdin = None;
-    server.child.wait().expect("the child can be waited for");
+    server.child.wait().expect("an exit status");
     assert_eq!(processes_with_variable("MARK", &mark()), []);
 }
 
-/// Returns the status line, the headers and the body, up to the end of the connection.
-fn exchange(server: &RunningServer, session: Option<&str>, message: Value) -> String {
+/// Sends a message. Returns the status line, the headers and the body, up to the end of the connection.
+fn post(server: &RunningServer, session: Option<&str>, message: Value) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", server.port())).expect("the server listens");
     let session = session.map(|session| format!("Mcp-Session-Id: {session}\r\n")).unwrap_or_default();
     let body = message.to_string();
@@ -308,10 +311,10 @@ fn exchange(server: &RunningServer, session: Option<&str>, message: Value) -> St
 #[track_caller]
 fn check_http(behaviour: &str, status: &str, contains: &str) {
     let server = start_misbehaving_http(&["--behaviour", behaviour]);
-    let initialized = exchange(&server, None, json!({"jsonrpc": "2.0", "id": 1, "method": "initialize"}));
+    let initialized = post(&server, None, json!({"jsonrpc": "2.0", "id": 1, "method": "initialize"}));
     assert!(initialized.starts_with("HTTP/1.1 200 ") && initialized.contains("2025-06-18"), "{initialized}");
     let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "echo", "arguments": {"text": "hello"}}});
-    let response = exchange(&server, Some("session-0"), call);
+    let response = post(&server, Some("session-0"), call);
     assert!(
         response.starts_with(&format!("HTTP/1.1 {status} ")) && response.contains(contains),
         "{response}"
@@ -319,7 +322,7 @@ fn check_http(behaviour: &str, status: &str, contains: &str) {
 }
 
 #[test]
-fn over_http_it_misbehaves_at_the_first_call() {
+fn http_servers_misbehave_at_the_first_call() {
     check_http("ordinary", "200", "hello");
     check_http("streams", "200", "data: {\"jsonrpc\":\"2.0\",\"id\":2,");
     check_http("status-500", "500", "the database is down");
@@ -334,15 +337,15 @@ fn over_http_it_misbehaves_at_the_first_call() {
 fn a_lost_session_can_be_replaced() {
     let server = start_misbehaving_http(&["--behaviour", "session-lost"]);
     let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "echo"}});
-    exchange(&server, None, json!({"jsonrpc": "2.0", "id": 1, "method": "initialize"}));
-    assert!(exchange(&server, Some("session-0"), call.clone()).contains("session not found"));
-    let again = exchange(&server, None, json!({"jsonrpc": "2.0", "id": 1, "method": "initialize"}));
-    let session = again
+    post(&server, None, json!({"jsonrpc": "2.0", "id": 1, "method": "initialize"}));
+    assert!(post(&server, Some("session-0"), call.clone()).contains("session not found"));
+    let reinitialized = post(&server, None, json!({"jsonrpc": "2.0", "id": 1, "method": "initialize"}));
+    let session = reinitialized
         .split("Mcp-Session-Id: ")
         .nth(1)
         .and_then(|rest| rest.lines().next())
         .expect("the response has a session id");
-    assert!(exchange(&server, Some(session), call).starts_with("HTTP/1.1 200 "));
+    assert!(post(&server, Some(session), call).starts_with("HTTP/1.1 200 "));
 }
 
 #[test]
@@ -361,8 +364,8 @@ fn http_sse_responds_on_its_stream() {
     let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
     let request =
         format!("POST /messages?session=0 HTTP/1.1\r\nContent-Length: {}\r\n\r\n{ping}", ping.len());
-    let mut post = TcpStream::connect(("127.0.0.1", server.port())).expect("the server listens");
-    post.write_all(request.as_bytes()).expect("the server reads the request");
+    let mut connection = TcpStream::connect(("127.0.0.1", server.port())).expect("the server listens");
+    connection.write_all(request.as_bytes()).expect("the server reads the request");
     assert_eq!(data(), r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
 }
 

@@ -5,8 +5,8 @@ use toolwire_testkit::provider::{API_KEY, Api, ModelOutput};
 
 use crate::client::{JPEG, PNG, TestRequest, rendered};
 
-/// A turn with thinking, two calls and their results, as the fake provider renders it.
-fn good() -> TestRequest {
+/// Returns a turn with thinking, two calls and their results, as the fake provider renders it.
+fn valid_request() -> TestRequest {
     let output = ModelOutput::text("Let me see.")
         .thinking("hm")
         .call("toolu_a", "get", "{}")
@@ -43,7 +43,7 @@ fn error(kind: &str, message: &str) -> Value {
 
 #[track_caller]
 fn check_rejected(change: impl FnOnce(&mut TestRequest), status: u16, expected: Value) {
-    good().check_rejected(Api::Anthropic, change, status, expected);
+    valid_request().check_rejected(Api::Anthropic, change, status, expected);
 }
 
 #[track_caller]
@@ -53,7 +53,7 @@ fn check(change: impl FnOnce(&mut Value), message: &str) {
 
 #[track_caller]
 fn check_accepted(change: impl FnOnce(&mut Value)) {
-    good().check_accepted(Api::Anthropic, |request| change(&mut request.body));
+    valid_request().check_accepted(Api::Anthropic, |request| change(&mut request.body));
 }
 
 fn results(body: &mut Value) -> &mut Vec<Value> {
@@ -65,7 +65,7 @@ fn without_thinking(body: &mut Value) {
 }
 
 #[test]
-fn a_correct_request_is_accepted() {
+fn a_valid_request_is_accepted() {
     check_accepted(|_| {});
     check_accepted(without_thinking);
 }
@@ -75,7 +75,7 @@ fn key_and_version_are_required() {
     let failed = |message| error("authentication_error", message);
     let missing = failed("x-api-key header is required");
     check_rejected(|request| drop(request.headers.remove("x-api-key")), 401, missing);
-    check_rejected(|request| request.header("x-api-key", "x"), 401, failed("invalid x-api-key"));
+    check_rejected(|request| request.set_header("x-api-key", "x"), 401, failed("invalid x-api-key"));
     let missing = error("invalid_request_error", "anthropic-version: header is required");
     check_rejected(|request| drop(request.headers.remove("anthropic-version")), 400, missing);
     check_rejected(

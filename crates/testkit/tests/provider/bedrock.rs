@@ -12,8 +12,8 @@ use toolwire_testkit::provider::{
 
 use crate::client::{JPEG, PNG, TestRequest, bearer, rendered, send};
 
-/// A turn with thinking, two calls and their results, as the fake provider renders it.
-fn good() -> TestRequest {
+/// Returns a turn with thinking, two calls and their results, as the fake provider renders it.
+fn valid_request() -> TestRequest {
     let output = ModelOutput::text("Let me see.").thinking("hm").call("tooluse_a", "get", "{}").call(
         "tooluse_b",
         "get",
@@ -45,7 +45,7 @@ fn good() -> TestRequest {
 // The index of the first call, after the reasoning and the text.
 const CALL: usize = 2;
 
-/// The error type, the status and the body of the rejection, if there is one.
+/// Returns the error type, the status and the body of the rejection, if there is one.
 fn rejection(request: &TestRequest) -> Option<(String, u16, Value)> {
     let rejection = check_request(Api::Bedrock, &request.headers, &request.path, &request.body).err()?;
     let (name, kind) = rejection.headers.into_iter().next().unwrap();
@@ -55,7 +55,7 @@ fn rejection(request: &TestRequest) -> Option<(String, u16, Value)> {
 
 #[track_caller]
 fn check_rejected(change: impl FnOnce(&mut TestRequest), kind: &str, status: u16, message: &str) {
-    let mut request = good();
+    let mut request = valid_request();
     change(&mut request);
     assert_eq!(rejection(&request), Some((kind.to_owned(), status, json!({"message": message}))));
 }
@@ -72,7 +72,7 @@ fn results(body: &mut Value) -> &mut Vec<Value> {
 /// Signs a request with AWS's own signer.
 fn signed(provider: &FakeProvider, secret: &str, mut request: TestRequest) -> TestRequest {
     let host = provider.origin().replace("http://", "");
-    request.header("host", &host);
+    request.set_header("host", &host);
     request.headers.remove("authorization");
     let identity = Credentials::new(ACCESS_KEY, secret, None, None, "test").into();
     let params = v4::SigningParams::builder()
@@ -90,7 +90,7 @@ fn signed(provider: &FakeProvider, secret: &str, mut request: TestRequest) -> Te
     let signable = SignableRequest::new("POST", url, headers, SignableBody::Bytes(body.as_bytes())).unwrap();
     let instructions = sign(signable, &params).unwrap().into_parts().0;
     for (name, value) in instructions.headers() {
-        request.header(name, value);
+        request.set_header(name, value);
     }
     request
 }
@@ -110,19 +110,19 @@ async fn the_signature_is_verified() {
         "The request signature we calculated does not match the signature you provided. Check your AWS Secret Access Key and \
          signing method. Consult the service documentation for details.",
     );
-    assert_eq!(respond(signed(&provider, "another secret", good())).await, mismatch);
-    let mut altered = signed(&provider, SECRET_KEY, good());
+    assert_eq!(respond(signed(&provider, "another secret", valid_request())).await, mismatch);
+    let mut altered = signed(&provider, SECRET_KEY, valid_request());
     altered.body["inferenceConfig"]["maxTokens"] = 7.into();
     assert_eq!(respond(altered).await, mismatch);
-    let mut other_path = signed(&provider, SECRET_KEY, good());
+    let mut other_path = signed(&provider, SECRET_KEY, valid_request());
     other_path.path = "/model/other/converse".to_owned();
     assert_eq!(respond(other_path).await, mismatch);
-    assert_eq!(respond(signed(&provider, SECRET_KEY, good())).await.0, 200);
+    assert_eq!(respond(signed(&provider, SECRET_KEY, valid_request())).await.0, 200);
 }
 
 #[test]
-fn a_correct_request_is_accepted() {
-    good().check_accepted(Api::Bedrock, |_| {});
+fn a_valid_request_is_accepted() {
+    valid_request().check_accepted(Api::Bedrock, |_| {});
 }
 
 #[test]
@@ -134,24 +134,24 @@ fn a_valid_key_or_signature_is_required() {
         "Missing Authentication Token",
     );
     check_rejected(
-        |request| request.header("authorization", "Bearer x"),
+        |request| request.set_header("authorization", "Bearer x"),
         "AccessDeniedException",
         403,
         "Authentication failed: Please make sure your API Key is valid.",
     );
     let scope = "20261116/us-east-1/bedrock/aws4_request, SignedHeaders=host;x-amz-date, Signature=00";
     check_rejected(
-        |request| request.header("authorization", &format!("AWS4-HMAC-SHA256 Credential=AKID/{scope}")),
+        |request| request.set_header("authorization", &format!("AWS4-HMAC-SHA256 Credential=AKID/{scope}")),
         "IncompleteSignatureException",
         403,
         "Authorization header requires existence of either a 'X-Amz-Date' or a 'Date' header.",
     );
-    let dated = |request: &mut TestRequest| {
-        request.header("authorization", &format!("AWS4-HMAC-SHA256 Credential=AKID/{scope}"));
-        request.header("x-amz-date", "20261116T120000Z");
+    let with_date = |request: &mut TestRequest| {
+        request.set_header("authorization", &format!("AWS4-HMAC-SHA256 Credential=AKID/{scope}"));
+        request.set_header("x-amz-date", "20261116T120000Z");
     };
     check_rejected(
-        dated,
+        with_date,
         "UnrecognizedClientException",
         403,
         "The security token included in the request is invalid.",
@@ -208,13 +208,13 @@ fn calls_and_results_are_paired() {
         |body| results(body)[0]["toolResult"]["toolUseId"] = "other".into(),
         "Expected toolResult blocks at messages.2.content for the following Ids: tooluse_b",
     );
-    let extra = |body: &mut Value| {
+    let add_result = |body: &mut Value| {
         let mut result = results(body)[0].clone();
         result["toolResult"]["toolUseId"] = "other".into();
         results(body).push(result);
     };
     check(
-        extra,
+        add_result,
         "The number of toolResult blocks at messages.2.content exceeds the number of toolUse blocks of previous turn.",
     );
     check(
@@ -229,22 +229,22 @@ fn calls_and_results_are_paired() {
 
 #[test]
 fn ids_are_checked() {
-    let at = "messages.2.member.content.3.member.toolUse.toolUseId";
-    let id = |id: String| {
+    let path = "messages.2.member.content.3.member.toolUse.toolUseId";
+    let with_id = |id: String| {
         move |body: &mut Value| body["messages"][1]["content"][CALL]["toolUse"]["toolUseId"] = id.into()
     };
     check(
-        id("a b".to_owned()),
+        with_id("a b".to_owned()),
         &format!(
-            "1 validation error detected: Value 'a b' at '{at}' failed to satisfy constraint: Member must satisfy regular \
+            "1 validation error detected: Value 'a b' at '{path}' failed to satisfy constraint: Member must satisfy regular \
              expression pattern: [a-zA-Z0-9_.:-]+"
         ),
     );
     let long = "x".repeat(65);
     check(
-        id(long.clone()),
+        with_id(long.clone()),
         &format!(
-            "1 validation error detected: Value '{long}' at '{at}' failed to satisfy constraint: Member must have length less \
+            "1 validation error detected: Value '{long}' at '{path}' failed to satisfy constraint: Member must have length less \
              than or equal to 64"
         ),
     );

@@ -5,8 +5,8 @@ use toolwire_testkit::provider::Api;
 
 use crate::client::{PNG, TestRequest, bearer, openai_error};
 
-/// A conversation with two calls and an image.
-pub(crate) fn good() -> TestRequest {
+/// Returns a conversation with two calls and an image.
+pub(crate) fn valid_request() -> TestRequest {
     let call =
         |id: &str| json!({"id": id, "type": "function", "function": {"name": "get", "arguments": "{}"}});
     let body = json!({
@@ -32,7 +32,7 @@ pub(crate) fn good() -> TestRequest {
 
 #[track_caller]
 fn check_rejected(change: impl FnOnce(&mut TestRequest), status: u16, expected: Value) {
-    good().check_rejected(Api::OpenAiChat, change, status, expected);
+    valid_request().check_rejected(Api::OpenAiChat, change, status, expected);
 }
 
 #[track_caller]
@@ -51,8 +51,8 @@ fn check_schema(schema: Value, strict: bool, problem: &str) {
 }
 
 #[test]
-fn a_correct_request_is_accepted() {
-    good().check_accepted(Api::OpenAiChat, |_| {});
+fn a_valid_request_is_accepted() {
+    valid_request().check_accepted(Api::OpenAiChat, |_| {});
 }
 
 #[test]
@@ -64,11 +64,11 @@ fn a_key_is_required() {
         401,
         openai_error(missing, None, None),
     );
-    let wrong = "Incorrect API key provided: sk-1. You can find your API key at https://platform.openai.com/account/api-keys.";
+    let incorrect = "Incorrect API key provided: sk-1. You can find your API key at https://platform.openai.com/account/api-keys.";
     check_rejected(
-        |request| request.header("authorization", "Bearer sk-1"),
+        |request| request.set_header("authorization", "Bearer sk-1"),
         401,
-        openai_error(wrong, None, Some("invalid_api_key")),
+        openai_error(incorrect, None, Some("invalid_api_key")),
     );
 }
 
@@ -191,13 +191,23 @@ fn only_user_messages_contain_images() {
 
 #[test]
 fn image_data_must_be_an_image() {
-    let url =
+    let set_url =
         |body: &mut Value, url: &str| body["messages"][1]["content"][1]["image_url"]["url"] = url.into();
     let message = "You uploaded an unsupported image. Please make sure your image has of one the following formats: ['png', \
                    'jpeg', 'gif', 'webp'].";
-    check(|body| url(body, "data:image/png;base64,aGVsbG8="), message, None, Some("invalid_image_format"));
+    check(
+        |body| set_url(body, "data:image/png;base64,aGVsbG8="),
+        message,
+        None,
+        Some("invalid_image_format"),
+    );
     let message = "Invalid MIME type. Only image types are supported.";
-    check(|body| url(body, "data:text/plain;base64,aGVsbG8="), message, None, Some("invalid_image_format"));
+    check(
+        |body| set_url(body, "data:text/plain;base64,aGVsbG8="),
+        message,
+        None,
+        Some("invalid_image_format"),
+    );
 }
 
 #[test]
@@ -221,8 +231,8 @@ fn there_are_1_to_128_tools() {
     check(|body| body["tools"] = json!([]), message, Some("tools"), Some("empty_array"));
     let message = "Invalid 'tools': array too long. Expected an array with maximum length 128, but got an array with length 129 \
                    instead.";
-    let many = |body: &mut Value| body["tools"] = vec![body["tools"][0].clone(); 129].into();
-    check(many, message, Some("tools"), Some("array_above_max_length"));
+    let too_many_tools = |body: &mut Value| body["tools"] = vec![body["tools"][0].clone(); 129].into();
+    check(too_many_tools, message, Some("tools"), Some("array_above_max_length"));
 }
 
 #[test]
@@ -230,11 +240,11 @@ fn tool_names_are_checked() {
     let path = "tools[0].function.name";
     let message = "Invalid 'tools[0].function.name': string does not match pattern. Expected a string that matches the pattern \
                    '^[a-zA-Z0-9_-]+$'.";
-    let named = |name: String| move |body: &mut Value| body["tools"][0]["function"]["name"] = name.into();
-    check(named("a.b".to_owned()), message, Some(path), Some("invalid_value"));
+    let with_name = |name: String| move |body: &mut Value| body["tools"][0]["function"]["name"] = name.into();
+    check(with_name("a.b".to_owned()), message, Some(path), Some("invalid_value"));
     let message = "Invalid 'tools[0].function.name': string too long. Expected a string with maximum length 64, but got a string \
                    with length 65 instead.";
-    check(named("x".repeat(65)), message, Some(path), Some("string_above_max_length"));
+    check(with_name("x".repeat(65)), message, Some(path), Some("string_above_max_length"));
 }
 
 #[test]
@@ -279,25 +289,25 @@ fn a_strict_schema_is_closed_and_requires_all_properties() {
         true,
         "In context=(), 'required' is required to be supplied and to be an array including every key in properties. Missing 'x'.",
     );
-    let with = |schema: Value| json!({"type": "object", "properties": {"x": schema}, "required": ["x"], "additionalProperties": false});
+    let with_property = |schema: Value| json!({"type": "object", "properties": {"x": schema}, "required": ["x"], "additionalProperties": false});
     check_schema(
-        with(json!({"type": "string", "default": "a"})),
+        with_property(json!({"type": "string", "default": "a"})),
         true,
         "In context=('properties', 'x'), 'default' is not permitted.",
     );
     check_schema(
-        with(json!({"type": "string", "format": "uri"})),
+        with_property(json!({"type": "string", "format": "uri"})),
         true,
         "In context=('properties', 'x'), 'uri' is not a valid format.",
     );
     check_schema(
-        with(json!({"$ref": "#/properties/y"})),
+        with_property(json!({"$ref": "#/properties/y"})),
         true,
         "In context=('properties', 'x'), reference can only point to definitions defined at the top level of the schema.",
     );
-    good().check_accepted(Api::OpenAiChat, |request| {
+    valid_request().check_accepted(Api::OpenAiChat, |request| {
         let function = &mut request.body["tools"][0]["function"];
-        function["parameters"] = with(json!({"type": ["string", "null"], "enum": ["a", null]}));
+        function["parameters"] = with_property(json!({"type": ["string", "null"], "enum": ["a", null]}));
         function["strict"] = true.into();
     });
 }

@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 use toolwire_testkit::provider::{API_KEY, Api};
 
-use crate::chat::good as openai;
+use crate::chat::valid_request as openai;
 use crate::client::{TestRequest, bearer, openai_error};
 
-/// The correct request for OpenAI, adapted to each flavour.
-fn good(api: Api) -> TestRequest {
+/// Returns the valid request for OpenAI, adapted to an API.
+fn valid_request(api: Api) -> TestRequest {
     let mut request = openai();
     let deployment = "/openai/deployments/gpt/chat/completions";
     match api {
@@ -33,25 +33,25 @@ fn good(api: Api) -> TestRequest {
 
 #[track_caller]
 fn check(api: Api, change: impl FnOnce(&mut TestRequest), status: u16, expected: Value) {
-    good(api).check_rejected(api, change, status, expected);
+    valid_request(api).check_rejected(api, change, status, expected);
 }
 
 #[track_caller]
 fn check_accepted(api: Api, change: impl FnOnce(&mut TestRequest)) {
-    good(api).check_accepted(api, change);
+    valid_request(api).check_accepted(api, change);
 }
 
 #[test]
-fn every_flavour_accepts_a_correct_request() {
+fn every_api_accepts_a_valid_request() {
     Api::CHAT_FLAVOURS.iter().for_each(|api| check_accepted(*api, |_| {}));
 }
 
 #[test]
 fn azure_requires_its_key_header_and_a_version() {
-    let denied = "Access denied due to invalid subscription key or wrong API endpoint. Make sure to provide a valid key for an \
+    let message = "Access denied due to invalid subscription key or wrong API endpoint. Make sure to provide a valid key for an \
                   active subscription and use a correct regional API endpoint for your resource.";
-    let expected = json!({"error": {"code": "401", "message": denied}});
-    check(Api::Azure, |request| request.header("api-key", "x"), 401, expected);
+    let expected = json!({"error": {"code": "401", "message": message}});
+    check(Api::Azure, |request| request.set_header("api-key", "x"), 401, expected);
     let path = "/openai/deployments/gpt/chat/completions".to_owned();
     let expected = json!({"error": {"code": "404", "message": "Resource not found"}});
     check(Api::Azure, |request| request.path = path, 404, expected);
@@ -66,12 +66,12 @@ fn dial_requires_its_key_header() {
     }});
     let wrong_header = |request: &mut TestRequest| {
         request.headers.remove("api-key");
-        request.header("authorization", &bearer());
+        request.set_header("authorization", &bearer());
     };
     check(Api::Dial, wrong_header, 401, expected);
     check(
         Api::Dial,
-        |request| request.header("api-key", "x"),
+        |request| request.set_header("api-key", "x"),
         401,
         json!({"error": {"message": "Unknown api key", "code": "401"}}),
     );
@@ -79,16 +79,16 @@ fn dial_requires_its_key_header() {
 
 #[test]
 fn dial_accepts_attachments_with_data_or_a_url() {
-    let attached = |attachment: Value| {
+    let with_attachment = |attachment: Value| {
         move |request: &mut TestRequest| {
             request.body["messages"][3]["custom_content"] = json!({"attachments": [attachment]});
         }
     };
-    check_accepted(Api::Dial, attached(json!({"type": "image/png", "data": "abc"})));
+    check_accepted(Api::Dial, with_attachment(json!({"type": "image/png", "data": "abc"})));
     let message = "Your request contained invalid structure on path messages.3.custom_content.attachments.0. Attachment must \
                    have either 'data' or 'url'";
     let expected = json!({"error": {"message": message, "type": "invalid_request_error", "code": "400"}});
-    check(Api::Dial, attached(json!({"type": "image/png", "data": "a", "url": "b"})), 400, expected);
+    check(Api::Dial, with_attachment(json!({"type": "image/png", "data": "a", "url": "b"})), 400, expected);
     let message =
         "Your request contained invalid structure on path messages.0.foo. extra fields not permitted";
     let expected = json!({"error": {"message": message, "type": "invalid_request_error", "code": "400"}});
@@ -140,17 +140,17 @@ fn mistral_has_its_own_choices_arguments_and_errors() {
 
 #[test]
 fn deepseek_requires_its_reasoning_content() {
-    let thinking = |request: &mut TestRequest| request.body["model"] = "deepseek-reasoner".into();
+    let use_thinking_model = |request: &mut TestRequest| request.body["model"] = "deepseek-reasoner".into();
     let message = "Missing `reasoning_content` field in the assistant message at message index 2. For more information, please \
                    refer to https://api-docs.deepseek.com/guides/thinking_mode#tool-calls";
-    check(Api::DeepSeek, thinking, 400, openai_error(message, None, Some("invalid_request_error")));
-    let returned = |request: &mut TestRequest| {
-        thinking(request);
+    check(Api::DeepSeek, use_thinking_model, 400, openai_error(message, None, Some("invalid_request_error")));
+    let with_reasoning = |request: &mut TestRequest| {
+        use_thinking_model(request);
         request.body["messages"][2]["reasoning_content"] = "hm".into();
     };
-    check_accepted(Api::DeepSeek, returned);
+    check_accepted(Api::DeepSeek, with_reasoning);
     let forced = |request: &mut TestRequest| {
-        returned(request);
+        with_reasoning(request);
         request.body["tool_choice"] = "required".into();
     };
     let expected = openai_error("Thinking mode does not support this tool_choice", None, None);

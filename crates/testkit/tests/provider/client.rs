@@ -20,12 +20,12 @@ pub(crate) struct TestRequest {
 impl TestRequest {
     pub(crate) fn new(path: &str, headers: &[(&str, &str)], body: Value) -> TestRequest {
         let mut request = TestRequest { path: path.to_owned(), headers: HeaderMap::new(), body };
-        request.header("content-type", "application/json");
-        headers.iter().for_each(|(name, value)| request.header(name, value));
+        request.set_header("content-type", "application/json");
+        headers.iter().for_each(|(name, value)| request.set_header(name, value));
         request
     }
 
-    pub(crate) fn header(&mut self, name: &str, value: &str) {
+    pub(crate) fn set_header(&mut self, name: &str, value: &str) {
         let name: HeaderName = name.parse().unwrap();
         self.headers.insert(name, HeaderValue::from_str(value).unwrap());
     }
@@ -56,12 +56,12 @@ pub(crate) fn bearer() -> String {
     format!("Bearer {API_KEY}")
 }
 
-/// The error body of OpenAI and of the APIs that follow it.
+/// Returns the error body of OpenAI and of compatible APIs.
 pub(crate) fn openai_error(message: &str, parameter: Option<&str>, code: Option<&str>) -> Value {
     json!({"error": {"message": message, "type": "invalid_request_error", "param": parameter, "code": code}})
 }
 
-/// The complete response of an API as JSON.
+/// Returns the complete response of an API as JSON.
 pub(crate) fn rendered(api: Api, output: &ModelOutput) -> Value {
     let rendered = render(api, output, false);
     assert_eq!(rendered.len(), 1);
@@ -81,14 +81,14 @@ pub(crate) async fn send(
         .await
 }
 
-/// Returns the pieces of a body as they arrive, and whether the connection broke.
-pub(crate) async fn pieces(mut response: reqwest::Response) -> (Vec<Vec<u8>>, bool) {
-    let mut pieces = Vec::new();
+/// Returns the chunks of a body as they arrive, and whether the connection broke.
+pub(crate) async fn chunks(mut response: reqwest::Response) -> (Vec<Vec<u8>>, bool) {
+    let mut chunks = Vec::new();
     loop {
         match response.chunk().await {
-            Ok(Some(piece)) => pieces.push(piece.to_vec()),
-            Ok(None) => return (pieces, false),
-            Err(_) => return (pieces, true),
+            Ok(Some(chunk)) => chunks.push(chunk.to_vec()),
+            Ok(None) => return (chunks, false),
+            Err(_) => return (chunks, true),
         }
     }
 }

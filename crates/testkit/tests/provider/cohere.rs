@@ -5,7 +5,7 @@ use toolwire_testkit::provider::{Api, ModelOutput};
 
 use crate::client::{PNG, TestRequest, bearer, rendered};
 
-fn good() -> TestRequest {
+fn valid_request() -> TestRequest {
     let output = ModelOutput::text("I will look.").call("call_a", "get", "{}").call("call_b", "get", "{}");
     let body = json!({
         "model": "command-a",
@@ -26,7 +26,7 @@ fn good() -> TestRequest {
 
 #[track_caller]
 fn check_rejected(change: impl FnOnce(&mut TestRequest), status: u16, message: &str) {
-    good().check_rejected(Api::Cohere, change, status, json!({"id": "1", "message": message}));
+    valid_request().check_rejected(Api::Cohere, change, status, json!({"id": "1", "message": message}));
 }
 
 #[track_caller]
@@ -35,14 +35,14 @@ fn check(change: impl FnOnce(&mut Value), message: &str) {
 }
 
 #[test]
-fn a_correct_request_is_accepted() {
-    good().check_accepted(Api::Cohere, |_| {});
+fn a_valid_request_is_accepted() {
+    valid_request().check_accepted(Api::Cohere, |_| {});
 }
 
 #[test]
 fn a_key_is_required() {
     check_rejected(|request| drop(request.headers.remove("authorization")), 401, "no api key supplied");
-    check_rejected(|request| request.header("authorization", "Bearer x"), 401, "invalid api token");
+    check_rejected(|request| request.set_header("authorization", "Bearer x"), 401, "invalid api token");
 }
 
 #[test]

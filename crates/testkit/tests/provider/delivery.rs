@@ -5,7 +5,7 @@ use toolwire_testkit::provider::{
     Api, BodySplit, Delivery, FakeProvider, Gate, ModelOutput, Script, ScriptedResponse, render,
 };
 
-use crate::client::{TestRequest, bearer, pieces, send};
+use crate::client::{TestRequest, bearer, chunks, send};
 
 fn chat_request(stream: bool) -> TestRequest {
     let body = json!({"model": "m", "stream": stream, "messages": [{"role": "user", "content": "hello"}]});
@@ -16,49 +16,48 @@ fn output() -> ModelOutput {
     ModelOutput::text("A few words, then a call.").call("call_1", "get", r#"{"q":1}"#)
 }
 
-/// The stream for a request that does not ask for the usage.
+/// Returns the stream for a request without `include_usage`.
 fn events() -> Vec<Vec<u8>> {
     let mut events: Vec<Vec<u8>> = render(Api::OpenAiChat, &output(), true)
         .into_iter()
         .map(|event| String::from_utf8(event).unwrap().replace(r#","usage":null"#, "").into_bytes())
         .collect();
-    let usage = events.len() - 2;
-    events.remove(usage);
+    let usage_event = events.len() - 2;
+    events.remove(usage_event);
     events
 }
 
-async fn delivered(delivery: Delivery) -> (Vec<Vec<u8>>, bool) {
+async fn deliver(delivery: Delivery) -> (Vec<Vec<u8>>, bool) {
     let script = Script::new([ScriptedResponse::Delivered(output(), delivery)]);
     let provider = FakeProvider::start(Api::OpenAiChat, script).await;
-    pieces(send(&provider, &chat_request(true)).await.unwrap()).await
+    chunks(send(&provider, &chat_request(true)).await.unwrap()).await
 }
 
 #[tokio::test]
-async fn each_event_is_a_separate_piece() {
-    assert_eq!(delivered(Delivery::default()).await, (events(), false));
+async fn each_event_is_a_separate_chunk() {
+    assert_eq!(deliver(Delivery::default()).await, (events(), false));
 }
 
 #[tokio::test]
 async fn a_body_can_be_split_at_every_byte() {
-    let (pieces, is_broken) =
-        delivered(Delivery { split: BodySplit::EveryByte, ..Delivery::default() }).await;
+    let (chunks, is_broken) = deliver(Delivery { split: BodySplit::EveryByte, ..Delivery::default() }).await;
     let expected: Vec<Vec<u8>> = events().concat().into_iter().map(|byte| vec![byte]).collect();
-    assert_eq!((pieces, is_broken), (expected, false));
+    assert_eq!((chunks, is_broken), (expected, false));
 }
 
 #[tokio::test]
 async fn a_body_can_be_split_into_sizes_across_events() {
     let sizes = BodySplit::Sizes(vec![7, 300]);
-    let (pieces, is_broken) = delivered(Delivery { split: sizes, ..Delivery::default() }).await;
-    assert_eq!((pieces.concat(), is_broken), (events().concat(), false));
-    assert_eq!(pieces[0].len(), 7);
+    let (chunks, is_broken) = deliver(Delivery { split: sizes, ..Delivery::default() }).await;
+    assert_eq!((chunks.concat(), is_broken), (events().concat(), false));
+    assert_eq!(chunks[0].len(), 7);
 }
 
 #[tokio::test]
 async fn a_body_can_be_cut_after_any_event() {
     for count in 0..=events().len() {
         let delivery = Delivery { cut_after_events: Some(count), ..Delivery::default() };
-        assert_eq!(delivered(delivery).await, (events()[..count].to_vec(), true), "after {count}");
+        assert_eq!(deliver(delivery).await, (events()[..count].to_vec(), true), "after {count}");
     }
 }
 
@@ -66,9 +65,9 @@ async fn a_body_can_be_cut_after_any_event() {
 async fn a_body_can_be_cut_after_any_byte() {
     for count in [0, 1, 150, 151, 400] {
         let delivery = Delivery { cut_after_bytes: Some(count), ..Delivery::default() };
-        let (pieces, is_broken) = delivered(delivery).await;
+        let (chunks, is_broken) = deliver(delivery).await;
         assert_eq!(
-            (pieces.concat(), is_broken),
+            (chunks.concat(), is_broken),
             (events().concat()[..count].to_vec(), true),
             "after {count}"
         );
@@ -77,10 +76,10 @@ async fn a_body_can_be_cut_after_any_byte() {
 
 #[tokio::test]
 async fn a_response_waits_at_its_gates() {
-    let (headers, third) = (Gate::new(), Gate::new());
+    let (headers, third_event) = (Gate::new(), Gate::new());
     let delivery = Delivery {
         before_headers: Some(headers.clone()),
-        gates: vec![(2, third.clone())],
+        gates: vec![(2, third_event.clone())],
         ..Delivery::default()
     };
     let script = Script::new([ScriptedResponse::Delivered(output(), delivery)]);
@@ -99,14 +98,14 @@ async fn a_response_waits_at_its_gates() {
     let mut response = sending.await.unwrap();
     assert_eq!(response.chunk().await.unwrap().unwrap(), events()[0]);
     assert_eq!(response.chunk().await.unwrap().unwrap(), events()[1]);
-    third.reached().await;
-    third.open();
-    let (rest, is_broken) = pieces(response).await;
+    third_event.reached().await;
+    third_event.open();
+    let (rest, is_broken) = chunks(response).await;
     assert_eq!((rest, is_broken), (events()[2..].to_vec(), false));
 }
 
 #[tokio::test]
-async fn a_client_that_disconnects_is_noticed() {
+async fn a_disconnected_client_is_detected() {
     let gate = Gate::new();
     let delivery = Delivery { gates: vec![(1, gate.clone())], ..Delivery::default() };
     let script = Script::new([ScriptedResponse::Delivered(output(), delivery), ScriptedResponse::Hang]);
@@ -151,11 +150,11 @@ async fn a_request_after_the_last_response_gets_an_error() {
 }
 
 #[tokio::test]
-async fn a_rejected_request_is_recorded_and_uses_up_no_response() {
+async fn a_rejected_request_is_recorded_and_consumes_no_response() {
     let provider = FakeProvider::start(Api::OpenAiChat, Script::from([output()])).await;
-    let mut wrong = chat_request(false);
-    wrong.body["messages"] = json!([]);
-    assert_eq!(send(&provider, &wrong).await.unwrap().status(), 400);
+    let mut invalid = chat_request(false);
+    invalid.body["messages"] = json!([]);
+    assert_eq!(send(&provider, &invalid).await.unwrap().status(), 400);
     assert_eq!(send(&provider, &chat_request(false)).await.unwrap().status(), 200);
     let recorded: Vec<(String, Value, bool)> = provider
         .requests()
@@ -163,7 +162,7 @@ async fn a_rejected_request_is_recorded_and_uses_up_no_response() {
         .map(|received| (received.path, received.body, received.rejection.is_some()))
         .collect();
     let path = "/v1/chat/completions".to_owned();
-    assert_eq!(recorded, [(path.clone(), wrong.body, true), (path, chat_request(false).body, false)]);
+    assert_eq!(recorded, [(path.clone(), invalid.body, true), (path, chat_request(false).body, false)]);
     assert_eq!((provider.rejections().len(), provider.responses_left()), (1, 0));
 }
 

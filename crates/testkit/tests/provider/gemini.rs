@@ -5,8 +5,8 @@ use toolwire_testkit::provider::{API_KEY, Api, ModelOutput};
 
 use crate::client::{PNG, TestRequest, rendered};
 
-/// A turn with two calls and their results, as the fake provider renders it.
-fn good() -> TestRequest {
+/// Returns a turn with two calls and their results, as the fake provider renders it.
+fn valid_request() -> TestRequest {
     let output =
         ModelOutput::text("Let me see.").thinking("hm").call("a", "get", "{}").call("b", "put", "{}");
     let body = json!({
@@ -39,7 +39,7 @@ fn error(code: u16, status: &str, message: &str) -> Value {
 
 #[track_caller]
 fn check_rejected(change: impl FnOnce(&mut TestRequest), status: u16, expected: Value) {
-    good().check_rejected(Api::Gemini, change, status, expected);
+    valid_request().check_rejected(Api::Gemini, change, status, expected);
 }
 
 #[track_caller]
@@ -49,7 +49,7 @@ fn check(change: impl FnOnce(&mut Value), message: &str) {
 
 #[track_caller]
 fn check_accepted(change: impl FnOnce(&mut TestRequest)) {
-    good().check_accepted(Api::Gemini, change);
+    valid_request().check_accepted(Api::Gemini, change);
 }
 
 fn use_older_model(request: &mut TestRequest) {
@@ -58,7 +58,7 @@ fn use_older_model(request: &mut TestRequest) {
 }
 
 #[test]
-fn a_correct_request_is_accepted_in_either_spelling() {
+fn a_valid_request_is_accepted_in_either_spelling() {
     check_accepted(|_| {});
     check_accepted(use_older_model);
     check_accepted(|request| {
@@ -78,7 +78,7 @@ fn a_key_is_required() {
     let expected = error(403, "PERMISSION_DENIED", message);
     check_rejected(|request| drop(request.headers.remove("x-goog-api-key")), 403, expected);
     let expected = error(400, "INVALID_ARGUMENT", "API key not valid. Please pass a valid API key.");
-    check_rejected(|request| request.header("x-goog-api-key", "x"), 400, expected);
+    check_rejected(|request| request.set_header("x-goog-api-key", "x"), 400, expected);
     check_accepted(|request| {
         request.headers.remove("x-goog-api-key");
         request.path.push_str(&format!("?key={API_KEY}"));
@@ -145,11 +145,14 @@ fn calls_and_results_alternate_and_match() {
                 function call turn.";
     check(|body| drop(body["contents"][2]["parts"].as_array_mut().unwrap().pop()), count_mismatch);
     check(|body| drop(body["contents"].as_array_mut().unwrap().pop()), count_mismatch);
-    let orphan = |body: &mut Value| {
+    let add_unmatched_results = |body: &mut Value| {
         let results = body["contents"][2].clone();
         body["contents"].as_array_mut().unwrap().push(results);
     };
-    check(orphan, "Please ensure that function response turn comes immediately after a function call turn.");
+    check(
+        add_unmatched_results,
+        "Please ensure that function response turn comes immediately after a function call turn.",
+    );
     let unmatched = "* GenerateContentRequest.contents[2].parts[0].function_response: the function response does not match a \
                      function call of the previous turn.\n";
     check(|body| body["contents"][2]["parts"][0]["functionResponse"]["id"] = "z".into(), unmatched);
@@ -177,22 +180,22 @@ fn gemini_3_requires_thought_signatures() {
                    correctly, and missing thought_signature may lead to degraded model performance. Additional data, function \
                    call `default_api:get` , position 2. Please refer to \
                    https://ai.google.dev/gemini-api/docs/thought-signatures for more details.";
-    let unsigned = |body: &mut Value| {
+    let remove_signature = |body: &mut Value| {
         drop(body["contents"][1]["parts"][CALL].as_object_mut().unwrap().remove("thoughtSignature"))
     };
-    check(unsigned, message);
-    let signed = |signature: &'static str| {
+    check(remove_signature, message);
+    let with_signature = |signature: &'static str| {
         move |body: &mut Value| body["contents"][1]["parts"][CALL]["thoughtSignature"] = signature.into()
     };
-    check(signed("c2lnbmF0dXJl"), "Corrupted thought signature.");
-    check_accepted(|request| signed("skip_thought_signature_validator")(&mut request.body));
+    check(with_signature("c2lnbmF0dXJl"), "Corrupted thought signature.");
+    check_accepted(|request| with_signature("skip_thought_signature_validator")(&mut request.body));
     // Earlier models and earlier turns do not need signatures.
     check_accepted(|request| {
-        unsigned(&mut request.body);
+        remove_signature(&mut request.body);
         use_older_model(request);
     });
     check_accepted(|request| {
-        unsigned(&mut request.body);
+        remove_signature(&mut request.body);
         let contents = request.body["contents"].as_array_mut().unwrap();
         contents.push(json!({"role": "model", "parts": [{"text": "Done."}]}));
         contents.push(json!({"role": "user", "parts": [{"text": "Thanks."}]}));
@@ -215,34 +218,34 @@ fn media_types_are_checked() {
 
 #[test]
 fn declarations_are_checked() {
-    let first = |change: fn(&mut Value)| {
+    let change_first = |change: fn(&mut Value)| {
         move |body: &mut Value| change(&mut body["tools"][0]["functionDeclarations"][0])
     };
     check(
-        first(|declaration| declaration["name"] = "2fa".into()),
+        change_first(|declaration| declaration["name"] = "2fa".into()),
         "* GenerateContentRequest.tools[0].function_declarations[0].name: Invalid function name. Must start with a letter or an \
          underscore. Must be a-z, A-Z, 0-9, or contain underscores (_), dots (.), colons (:), or dashes (-), with a maximum \
          length of 64.\n",
     );
     check(
-        first(|declaration| declaration["name"] = "put".into()),
+        change_first(|declaration| declaration["name"] = "put".into()),
         "Duplicate function declaration found: put",
     );
-    let many = |body: &mut Value| {
+    let too_many = |body: &mut Value| {
         let declaration = body["tools"][0]["functionDeclarations"][0].clone();
         body["tools"][0]["functionDeclarations"] = vec![declaration; 513].into();
     };
     check(
-        many,
+        too_many,
         "tools[0].function_declarations: [FIELD_INVALID] At most 512 function declarations can be specified.",
     );
     check(
-        first(|declaration| declaration["parameters"] = json!({"type": "OBJECT"})),
+        change_first(|declaration| declaration["parameters"] = json!({"type": "OBJECT"})),
         "* GenerateContentRequest.tools[0].function_declarations[0]: only one of `parameters` and `parametersJsonSchema` may be \
          set.\n",
     );
     check(
-        first(|declaration| declaration["parametersJsonSchema"]["required"] = json!(["model"])),
+        change_first(|declaration| declaration["parametersJsonSchema"]["required"] = json!(["model"])),
         "* GenerateContentRequest.tools[0].function_declarations[0].parameters_json_schema.required: required fields ['model'] \
          are not defined in the schema properties\n",
     );
@@ -250,55 +253,61 @@ fn declarations_are_checked() {
 
 #[test]
 fn parameters_allow_only_the_keywords_of_the_protobuf_schema() {
-    let with = |property: Value| {
+    let with_property = |property: Value| {
         move |body: &mut Value| {
             body["tools"][0]["functionDeclarations"][1]["parameters"]["properties"]["q"] = property;
         }
     };
     let path = "tools[0].function_declarations[1].parameters";
-    let at = |what: &str| format!("* GenerateContentRequest.{path}.properties[q]{what}\n");
+    let error_at = |suffix: &str| format!("* GenerateContentRequest.{path}.properties[q]{suffix}\n");
     check(
-        with(json!({"type": ["string", "null"]})),
+        with_property(json!({"type": ["string", "null"]})),
         &format!(
             "Invalid JSON payload received. Unknown name \"type\" at '{path}.properties[q]': Proto field is not repeating, cannot \
              start list."
         ),
     );
-    check(with(json!({"type": "array"})), &at(".items: missing field."));
-    check(with(json!({"type": "object"})), &at(".properties: should be non-empty for OBJECT type"));
+    check(with_property(json!({"type": "array"})), &error_at(".items: missing field."));
     check(
-        with(json!({"type": "string", "format": "uri"})),
-        &at(".format: only 'enum' and 'date-time' are supported for STRING type"),
-    );
-    check(with(json!({"type": "integer", "enum": ["1"]})), &at(".enum: only allowed for STRING type"));
-    check(
-        with(json!({"type": "string", "items": {"type": "string"}})),
-        &at(".items: field predicate failed: == Type.ARRAY"),
+        with_property(json!({"type": "object"})),
+        &error_at(".properties: should be non-empty for OBJECT type"),
     );
     check(
-        with(json!({"type": "integer", "enum": [0]})),
+        with_property(json!({"type": "string", "format": "uri"})),
+        &error_at(".format: only 'enum' and 'date-time' are supported for STRING type"),
+    );
+    check(
+        with_property(json!({"type": "integer", "enum": ["1"]})),
+        &error_at(".enum: only allowed for STRING type"),
+    );
+    check(
+        with_property(json!({"type": "string", "items": {"type": "string"}})),
+        &error_at(".items: field predicate failed: == Type.ARRAY"),
+    );
+    check(
+        with_property(json!({"type": "integer", "enum": [0]})),
         &format!("Invalid value at '{path}.properties[q].enum[0]' (TYPE_STRING), 0"),
     );
 }
 
 #[test]
 fn tool_choice_is_checked() {
-    let config =
+    let with_config =
         |config: Value| move |body: &mut Value| body["toolConfig"] = json!({"functionCallingConfig": config});
     check_accepted(|request| {
-        config(json!({"mode": "ANY", "allowedFunctionNames": ["get"]}))(&mut request.body)
+        with_config(json!({"mode": "ANY", "allowedFunctionNames": ["get"]}))(&mut request.body)
     });
     check(
-        config(json!({"mode": "REQUIRED"})),
+        with_config(json!({"mode": "REQUIRED"})),
         "Invalid value at 'tool_config.function_calling_config.mode' \
          (type.googleapis.com/google.ai.generativelanguage.v1beta.FunctionCallingConfig.Mode), \"REQUIRED\"",
     );
     check(
-        config(json!({"mode": "AUTO", "allowedFunctionNames": ["get"]})),
+        with_config(json!({"mode": "AUTO", "allowedFunctionNames": ["get"]})),
         "Allowed function names should only be set when function calling mode is ANY or VALIDATED.",
     );
     let without_tools = |body: &mut Value| {
-        config(json!({"mode": "ANY"}))(body);
+        with_config(json!({"mode": "ANY"}))(body);
         body["tools"] = json!([]);
     };
     check(without_tools, "Function calling config is set without function_declarations.");

@@ -5,7 +5,7 @@ use toolwire_testkit::provider::{Api, ModelOutput};
 
 use crate::client::{PNG, TestRequest, rendered};
 
-fn good() -> TestRequest {
+fn valid_request() -> TestRequest {
     let output = ModelOutput::default().call("", "get", r#"{"q":1}"#).call("", "get", r#"{"q":2}"#);
     let body = json!({
         "model": "qwen3",
@@ -24,13 +24,18 @@ fn good() -> TestRequest {
 
 #[track_caller]
 fn check(change: impl FnOnce(&mut Value), message: &str) {
-    good().check_rejected(Api::Ollama, |request| change(&mut request.body), 400, json!({"error": message}));
+    valid_request().check_rejected(
+        Api::Ollama,
+        |request| change(&mut request.body),
+        400,
+        json!({"error": message}),
+    );
 }
 
 #[test]
-fn a_correct_request_is_accepted_and_unknown_fields_are_ignored() {
-    good().check_accepted(Api::Ollama, |_| {});
-    good().check_accepted(Api::Ollama, |request| request.body["foo"] = 1.into());
+fn a_valid_request_is_accepted_and_unknown_fields_are_ignored() {
+    valid_request().check_accepted(Api::Ollama, |_| {});
+    valid_request().check_accepted(Api::Ollama, |request| request.body["foo"] = 1.into());
 }
 
 #[test]

@@ -6,7 +6,7 @@ use toolwire_testkit::provider::{
     API_KEY, Api, FakeProvider, FinishReason, ModelOutput, Script, TokenCounts, render,
 };
 
-use crate::client::{TestRequest, bearer, pieces, rendered, send};
+use crate::client::{TestRequest, bearer, chunks, rendered, send};
 
 fn output() -> ModelOutput {
     let usage = TokenCounts { input: 12, cached: 2, output: 5, thinking: 1 };
@@ -19,7 +19,7 @@ fn check_stream(api: Api, output: &ModelOutput, expected: &str) {
     assert_eq!(text, expected);
 }
 
-/// The data of each event of a stream; text that is not JSON becomes a string.
+/// Returns the data of each event of a stream; text that is not JSON becomes a string.
 fn data(api: Api, output: &ModelOutput) -> Vec<Value> {
     let events = render(api, output, true);
     events
@@ -312,8 +312,7 @@ fn ollama_streams_lines() {
     let line = |message: &str| {
         format!(r#"{{"model":"scripted","created_at":"2026-11-15T12:00:00Z","message":{message},"done":"#)
     };
-    let call = r#"{"id":"call_1","function":{"index":0,"name":"get","arguments":{"a":1}}}"#;
-    let call = call.replace(r#""id":"call_1","#, "").replace("}}}", r#"}},"id":"call_1"}"#);
+    let call = r#"{"function":{"index":0,"name":"get","arguments":{"a":1}},"id":"call_1"}"#;
     let expected = [
         format!("{}false}}\n", line(r#"{"role":"assistant","content":"Hi"}"#)),
         format!(
@@ -347,7 +346,7 @@ fn a_stream_can_end_with_an_error() {
     assert!(last(Api::Bedrock).contains("exception"));
 }
 
-/// A short request in the format of each API.
+/// Returns a short request in the format of an API.
 fn short_request(api: Api, stream: bool) -> TestRequest {
     let bearer = bearer();
     let key = [("authorization", bearer.as_str())];
@@ -385,7 +384,7 @@ fn short_request(api: Api, stream: bool) -> TestRequest {
 }
 
 #[tokio::test]
-async fn each_provider_responds_complete_or_streamed_as_requested() {
+async fn each_provider_streams_only_if_requested() {
     for api in Api::ALL {
         for stream in [false, true] {
             let provider = FakeProvider::start(api, Script::from([output()])).await;
@@ -401,13 +400,13 @@ async fn each_provider_responds_complete_or_streamed_as_requested() {
                 (200, kind),
                 "{api:?}"
             );
-            let (pieces, is_broken) = pieces(response).await;
+            let (chunks, is_broken) = chunks(response).await;
             // A chat stream contains the usage only when the request asks for it.
             let expected = render(api, &output(), stream);
             if Api::CHAT_FLAVOURS.contains(&api) && stream {
-                assert_eq!((pieces.len(), is_broken), (expected.len() - 1, false), "{api:?}");
+                assert_eq!((chunks.len(), is_broken), (expected.len() - 1, false), "{api:?}");
             } else {
-                assert_eq!((pieces, is_broken), (expected, false), "{api:?}");
+                assert_eq!((chunks, is_broken), (expected, false), "{api:?}");
             }
         }
     }

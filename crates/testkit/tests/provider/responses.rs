@@ -5,8 +5,8 @@ use toolwire_testkit::provider::{Api, ModelOutput};
 
 use crate::client::{PNG, TestRequest, bearer, openai_error, rendered};
 
-/// A conversation with the model's output after thinking, as the fake provider renders it.
-fn good() -> TestRequest {
+/// Returns a conversation with the model's output after thinking, as the fake provider renders it.
+fn valid_request() -> TestRequest {
     let output = ModelOutput::text("Let me see.")
         .thinking("hm")
         .call("call_a", "get", "{}")
@@ -29,7 +29,7 @@ fn good() -> TestRequest {
     TestRequest::new("/v1/responses", &[("authorization", &bearer())], body)
 }
 
-// The indexes of the items in the correct request.
+// The indexes of the items in the valid request.
 const REASONING: usize = 1;
 const MESSAGE: usize = 2;
 const CALL: usize = 3;
@@ -37,7 +37,7 @@ const OUTPUT: usize = 5;
 
 #[track_caller]
 fn check_rejected(change: impl FnOnce(&mut TestRequest), status: u16, expected: Value) {
-    good().check_rejected(Api::Responses, change, status, expected);
+    valid_request().check_rejected(Api::Responses, change, status, expected);
 }
 
 #[track_caller]
@@ -50,13 +50,13 @@ fn remove(index: usize) -> impl FnOnce(&mut Value) {
 }
 
 fn id_of(index: usize) -> String {
-    good().body["input"][index]["id"].as_str().unwrap().to_owned()
+    valid_request().body["input"][index]["id"].as_str().unwrap().to_owned()
 }
 
 #[test]
-fn a_correct_request_is_accepted() {
-    good().check_accepted(Api::Responses, |_| {});
-    good().check_accepted(Api::Responses, |request| request.body["input"] = "hello".into());
+fn a_valid_request_is_accepted() {
+    valid_request().check_accepted(Api::Responses, |_| {});
+    valid_request().check_accepted(Api::Responses, |request| request.body["input"] = "hello".into());
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn key_path_and_content_type_are_required() {
     let message =
         "Unsupported content type: 'text/plain'. This API method only accepts 'application/json' requests.";
     let expected = openai_error(message, None, Some("unsupported_content_type"));
-    check_rejected(|request| request.header("content-type", "text/plain"), 400, expected);
+    check_rejected(|request| request.set_header("content-type", "text/plain"), 400, expected);
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn reasoning_and_the_item_after_it_stay_together() {
     );
     check(remove(REASONING), &message, Some("input"), None);
     // Items without ids cannot be checked.
-    good().check_accepted(Api::Responses, |request| {
+    valid_request().check_accepted(Api::Responses, |request| {
         for item in request.body["input"].as_array_mut().unwrap() {
             item.as_object_mut().unwrap().remove("id");
         }
