@@ -80,7 +80,7 @@ mod tests {
 
     #[track_caller]
     fn check_round_trip(value: Value) {
-        let call = ToolCall::try_from(value.clone()).expect("the case is a call");
+        let call = ToolCall::try_from(value.clone()).expect("a valid call");
         assert_eq!(Value::from(call), value);
     }
 
@@ -97,12 +97,12 @@ mod tests {
     #[test]
     fn digits_are_preserved() {
         let text = r#"{"name":"f","arguments":{"id":9007199254740993,"x":1.10,"e":1e+400}}"#;
-        let call: ToolCall = serde_json::from_str(text).expect("the case is a call");
-        assert_eq!(serde_json::to_string(&call).expect("a call is JSON"), text);
+        let call: ToolCall = serde_json::from_str(text).expect("a valid call");
+        assert_eq!(serde_json::to_string(&call).expect("valid JSON"), text);
     }
 
     #[test]
-    fn arguments_are_never_dropped() {
+    fn invalid_calls_are_rejected() {
         assert_eq!(
             ToolCall::try_from(json!({"name": "f", "arguments": "{}"})),
             Err(InvalidCall::ArgumentsNotAnObject { found: "a string" }),

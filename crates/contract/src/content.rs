@@ -226,8 +226,8 @@ mod tests {
 
     #[track_caller]
     fn check_round_trip(text: &str, type_name: Option<&str>, is_known: bool) {
-        let content: Content = serde_json::from_str(text).expect("any JSON is content");
-        assert_eq!(serde_json::to_string(&content).expect("content is JSON"), text);
+        let content: Content = serde_json::from_str(text).expect("valid content");
+        assert_eq!(serde_json::to_string(&content).expect("valid JSON"), text);
         assert_eq!(content.type_name(), type_name);
         assert_eq!(!matches!(content, Content::Other(_)), is_known, "{content:?}");
     }

@@ -204,13 +204,13 @@ mod tests {
     fn usage_sums_saturate() {
         let one = Usage { input_tokens: 5, cost_nanodollars: Some(7), ..Usage::default() };
         let other = Usage { input_tokens: u64::MAX, output_tokens: 2, ..Usage::default() };
-        let both = Usage {
+        let sum = Usage {
             input_tokens: Usage::MAX_COUNT,
             output_tokens: 2,
             cost_nanodollars: Some(7),
             ..Usage::default()
         };
-        assert_eq!(one.plus(&other), both);
-        assert_eq!(other.plus(&one), both);
+        assert_eq!(one.plus(&other), sum);
+        assert_eq!(other.plus(&one), sum);
     }
 }

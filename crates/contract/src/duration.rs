@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_parsed_as_users_write_them() {
+    fn numbers_and_units_are_parsed() {
         let cases = [
             ("30", Some(30_000)),
             ("0.5", Some(500)),

@@ -200,19 +200,19 @@ mod tests {
 
     #[track_caller]
     fn check_round_trip(text: &str) -> Message {
-        let message: Message = serde_json::from_str(text).expect("the case is a message");
-        assert_eq!(serde_json::to_string(&message).expect("a message is JSON"), text);
+        let message: Message = serde_json::from_str(text).expect("a valid message");
+        assert_eq!(serde_json::to_string(&message).expect("valid JSON"), text);
         message
     }
 
     #[test]
     fn messages_round_trip_byte_for_byte() {
         check_round_trip(r#"{"role":"user","content":[{"type":"text","text":"hi"}],"_meta":{"n":1.0}}"#);
-        let asked = check_round_trip(
+        let with_call = check_round_trip(
             r#"{"role":"assistant","content":[{"type":"text","text":"…"},{"type":"tool_use","id":"1","name":"f","input":{"n":12345678901234567890},"_meta":{"a":1}},{"type":"later","x":[1e+2]}]}"#,
         );
         assert_eq!(
-            asked.calls().map(|(id, call)| (id, call.name.as_str())).collect::<Vec<_>>(),
+            with_call.calls().map(|(id, call)| (id, call.name.as_str())).collect::<Vec<_>>(),
             [("1", "f")]
         );
         check_round_trip(

@@ -108,8 +108,8 @@ mod tests {
 
     #[track_caller]
     fn check_round_trip(text: &str) -> ToolResult {
-        let result: ToolResult = serde_json::from_str(text).expect("the case is a result");
-        assert_eq!(serde_json::to_string(&result).expect("a result is JSON"), text);
+        let result: ToolResult = serde_json::from_str(text).expect("a valid result");
+        assert_eq!(serde_json::to_string(&result).expect("valid JSON"), text);
         result
     }
 

@@ -114,10 +114,10 @@ mod tests {
 
     #[track_caller]
     fn check_round_trip(text: &str) -> Tool {
-        let value: Value = serde_json::from_str(text).expect("the case is JSON");
-        let tool: Tool = serde_json::from_str(text).expect("the case is a tool");
-        assert_eq!(serde_json::to_value(&tool).expect("a tool is JSON"), value);
-        assert_eq!(Tool::try_from(value).expect("the case is a tool"), tool);
+        let value: Value = serde_json::from_str(text).expect("valid JSON");
+        let tool: Tool = serde_json::from_str(text).expect("a valid tool");
+        assert_eq!(serde_json::to_value(&tool).expect("valid JSON"), value);
+        assert_eq!(Tool::try_from(value).expect("a valid tool"), tool);
         tool
     }
 
@@ -126,7 +126,7 @@ mod tests {
         let text = r#"{"name":"f","title":"F","description":"d","inputSchema":{"type":"object","maximum":1.0e+2},"outputSchema":{"type":"array"},"annotations":{"readOnlyHint":true,"later":1},"icons":[{"src":"a"}],"execution":{"taskSupport":"optional"},"_meta":{"n":12345678901234567890.10},"later":null}"#;
         let tool = check_round_trip(text);
         // With the keys in MCP's usual order, the bytes are the same too.
-        assert_eq!(serde_json::to_string(&tool).expect("a tool is JSON"), text);
+        assert_eq!(serde_json::to_string(&tool).expect("valid JSON"), text);
     }
 
     #[test]
@@ -147,12 +147,12 @@ mod tests {
     #[test]
     fn unknown_fields_keep_their_order() {
         let tool = check_round_trip(r#"{"z":1,"name":"f","y":2,"description":"d","x":3}"#);
-        let text = serde_json::to_string(&tool).expect("a tool is JSON");
+        let text = serde_json::to_string(&tool).expect("valid JSON");
         assert_eq!(text, r#"{"name":"f","description":"d","z":1,"y":2,"x":3}"#);
     }
 
     #[test]
-    fn a_field_set_after_reading_replaces_the_unknown_one() {
+    fn a_field_that_is_set_replaces_the_unknown_value() {
         let mut tool = check_round_trip(r#"{"name":"f","title":null}"#);
         tool.title = Some("F".to_owned());
         assert_eq!(Value::from(tool), json!({"name": "f", "title": "F"}));
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn the_title_is_displayed_before_the_name() {
+    fn the_title_has_precedence_over_the_name() {
         let mut tool = Tool::new("f", json!({"type": "object"}));
         assert_eq!(tool.display_name(), "f");
         tool.annotations = json!({"title": "A"}).as_object().cloned();

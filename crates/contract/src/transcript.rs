@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn an_export_round_trips_byte_for_byte() {
-        let transcript = Transcript::from_json(TEXT).expect("the text is an export");
+        let transcript = Transcript::from_json(TEXT).expect("a valid export");
         assert_eq!(transcript.to_json(), TEXT);
         assert_eq!(transcript.conversation.messages, 2);
         assert_eq!(transcript.conversation.usage.cost_nanodollars, Some(9));
@@ -169,7 +169,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expected: &str) {
-        let error = Transcript::from_json(text).expect_err("the text is not an export");
+        let error = Transcript::from_json(text).expect_err("an invalid export");
         assert!(error.to_string().contains(expected), "{error}");
     }
 
