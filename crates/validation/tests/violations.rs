@@ -1,4 +1,4 @@
-//! Violations: which ones are reported, in which order, and in which words.
+//! Violations: their selection, their order and their messages.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,20 +11,20 @@ fn violations(schema: &Value, value: &Value) -> Vec<Violation> {
 
 /// Checks both messages of the only violation.
 #[track_caller]
-fn check_message(schema: Value, value: Value, quoting: &str, without_value: &str) {
+fn check_message(schema: Value, value: Value, with_value: &str, without_value: &str) {
     let violations = violations(&schema, &value);
     let [violation] = violations.as_slice() else { panic!("{violations:#?}") };
     assert_eq!(
         (violation.message().as_str(), violation.message_without_value().as_str()),
-        (quoting, without_value)
+        (with_value, without_value)
     );
 }
 
-/// Checks the violations as text, each with its place.
+/// Checks the violations as text, each with its location.
 #[track_caller]
 fn check(schema: Value, value: Value, expected: &[&str]) {
-    let found: Vec<String> = violations(&schema, &value).iter().map(ToString::to_string).collect();
-    assert_eq!(found, expected);
+    let actual: Vec<String> = violations(&schema, &value).iter().map(ToString::to_string).collect();
+    assert_eq!(actual, expected);
 }
 
 #[test]
@@ -257,7 +257,7 @@ fn alternatives_that_cannot_be_distinguished_are_all_listed() {
 }
 
 #[test]
-fn values_for_which_references_multiply_are_too_complex() {
+fn exponential_references_are_too_complex() {
     let mut definitions = json!({"d64": {"type": "object"}});
     for level in 0..64 {
         let next = json!({"$ref": format!("#/$defs/d{}", level + 1)});
@@ -273,7 +273,7 @@ fn values_for_which_references_multiply_are_too_complex() {
 #[test]
 fn references_outside_the_schema_are_not_fetched() {
     let error =
-        Validator::new(json!({"$ref": "https://example.com/schema.json"})).expect_err("it is not there");
+        Validator::new(json!({"$ref": "https://example.com/schema.json"})).expect_err("a remote reference");
     assert!(!error.to_string().is_empty());
     assert!(Validator::new(json!({"type": "text"})).is_err());
 }
