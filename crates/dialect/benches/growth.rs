@@ -2,13 +2,13 @@
 //!
 //! If the cost is linear, the bytes per second stay the same.
 
-mod material;
+mod inputs;
 
 use std::fmt;
 
 use divan::counter::BytesCount;
 use divan::{Bencher, black_box};
-use material::sized::{SIZES, Shape};
+use inputs::sized::{SIZES, Shape};
 use toolwire_dialect::{Dialect, Options};
 
 #[global_allocator]
@@ -33,7 +33,7 @@ fn cases() -> impl Iterator<Item = Case> {
 #[divan::bench(args = cases(), max_time = 1)]
 fn serde_json_round_trip(bencher: Bencher, case: &Case) {
     let text = case.0.tool(case.1);
-    bencher.counter(BytesCount::of_str(&text)).bench(|| material::round_trip(black_box(&text)));
+    bencher.counter(BytesCount::of_str(&text)).bench(|| inputs::round_trip(black_box(&text)));
 }
 
 #[divan::bench(args = cases(), max_time = 1)]
@@ -56,5 +56,5 @@ fn grow(bencher: Bencher, Case(shape, bytes): &Case, dialect: Dialect) {
     let options = Options::default();
     bencher
         .counter(BytesCount::of_str(&text))
-        .bench(|| material::conversion(black_box(&text), dialect, &options));
+        .bench(|| inputs::conversion(black_box(&text), dialect, &options));
 }

@@ -1,9 +1,10 @@
-//! The work of the other benches measured in instructions, which do not depend on the load of the machine.
+//! The work of the other benchmarks, measured in instructions, which do not depend on the load of the machine.
 //!
-//! The program runs itself under Valgrind's callgrind, which counts only inside [`counted`] and writes one file per
-//! count. `cargo bench --bench instructions -- corpus` runs one part; the others are `bind`, `decode` and `growth`.
+//! The program runs itself under Valgrind's callgrind, which counts only inside [`counted`] and writes one file
+//! per count. `cargo bench --bench instructions -- corpus` runs one part; the others are `bind`, `decode` and
+//! `growth`.
 
-mod material;
+mod inputs;
 
 use std::fmt::Write as _;
 use std::hint::black_box;
@@ -11,7 +12,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::{env, fs};
 
-use material::sized::{SIZES, Shape};
+use inputs::sized::{SIZES, Shape};
 use serde_json::Value;
 use toolwire_dialect::{Dialect, Options, Toolset, check_definition};
 
@@ -24,16 +25,16 @@ const MEASURED: &str = "TOOLWIRE_COUNTED";
 /// Describes one count: the part of the report, the work, its input, and the divisor of the count.
 struct Label {
     part: &'static str,
-    what: String,
+    name: String,
     case: String,
     per: usize,
 }
 
 fn main() -> ExitCode {
-    let chosen: Vec<String> = env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
-    let chosen = |part: &str| chosen.is_empty() || chosen.iter().any(|name| name == part);
+    let selected: Vec<String> = env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
+    let is_selected = |part: &str| selected.is_empty() || selected.iter().any(|name| name == part);
     if env::var_os(MEASURED).is_some() {
-        run(&chosen);
+        run(&is_selected);
         return ExitCode::SUCCESS;
     }
     match count() {
@@ -49,38 +50,38 @@ fn main() -> ExitCode {
 }
 
 /// Does the work and prints one label per count, in order.
-fn run(chosen: &dyn Fn(&str) -> bool) {
-    if chosen("corpus") {
+fn run(is_selected: &dyn Fn(&str) -> bool) {
+    if is_selected("corpus") {
         corpus();
     }
-    if chosen("bind") {
+    if is_selected("bind") {
         bind();
     }
-    if chosen("decode") {
+    if is_selected("decode") {
         decode();
     }
-    if chosen("growth") {
+    if is_selected("growth") {
         growth();
     }
 }
 
 fn corpus() {
-    let material = material::tools();
-    let case = format!("{}, {} bytes", material.name, material.bytes);
+    let corpus_texts = inputs::tools();
+    let case = format!("{}, {} bytes", corpus_texts.name, corpus_texts.bytes);
     let options = Options::default();
-    count_one("corpus", "serde_json", &case, material.tools, &|| {
-        material.texts.iter().map(|text| material::round_trip(black_box(text))).sum()
+    count_one("corpus", "serde_json", &case, corpus_texts.tools, &|| {
+        corpus_texts.texts.iter().map(|text| inputs::round_trip(black_box(text))).sum()
     });
     for dialect in Dialect::all() {
-        count_one("corpus", dialect.name(), &case, material.tools, &|| {
-            let texts = material.texts.iter();
-            texts.map(|text| material::conversion(black_box(text), dialect, &options)).sum()
+        count_one("corpus", dialect.name(), &case, corpus_texts.tools, &|| {
+            let texts = corpus_texts.texts.iter();
+            texts.map(|text| inputs::conversion(black_box(text), dialect, &options)).sum()
         });
     }
 }
 
 fn bind() {
-    let servers = material::servers();
+    let servers = inputs::servers();
     let case = "binding the tools of the corpus, per tool";
     let options = Options::default();
     let count = servers.iter().map(Vec::len).sum();
@@ -99,13 +100,13 @@ fn bind() {
 
 fn decode() {
     for dialect in Dialect::all() {
-        let tools = Toolset::from_json(material::TYPICAL_TOOL, dialect, &Options::default());
-        let tools = tools.expect("the tool is valid JSON");
-        let sent = Value::from(material::typical_call(dialect));
+        let tools = Toolset::from_json(inputs::TYPICAL_TOOL, dialect, &Options::default());
+        let tools = tools.expect("a valid tool");
+        let sent = Value::from(inputs::typical_call(dialect));
         let decode =
-            || tools.decode("search_issues", black_box(&sent)).expect("the call is valid").arguments.len();
+            || tools.decode("search_issues", black_box(&sent)).expect("a valid call").arguments.len();
         decode();
-        // One call alone may happen to meet a slow path of the allocator.
+        // A single call may happen to take a slow path of the allocator.
         let calls = 1_000;
         count_one("decode", dialect.name(), "decoding a typical call", calls, &|| {
             (0..calls).map(|_| decode()).sum()
@@ -118,33 +119,33 @@ fn growth() {
     for shape in Shape::ALL {
         for bytes in SIZES {
             let text = shape.tool(bytes);
-            let one = |what: &str, work: &dyn Fn() -> usize| {
-                count_one("growth", what, &format!("{} {bytes}", shape.name()), text.len(), work);
+            let count = |name: &str, work: &dyn Fn() -> usize| {
+                count_one("growth", name, &format!("{} {bytes}", shape.name()), text.len(), work);
             };
-            one("serde_json", &|| material::round_trip(black_box(&text)));
+            count("serde_json", &|| inputs::round_trip(black_box(&text)));
             for dialect in
                 [Dialect::OpenAi, Dialect::OpenAiStrict, Dialect::Anthropic, Dialect::GeminiOpenApi]
             {
-                one(dialect.name(), &|| material::conversion(black_box(&text), dialect, &options));
+                count(dialect.name(), &|| inputs::conversion(black_box(&text), dialect, &options));
             }
         }
     }
 }
 
-fn count_one(part: &str, what: &str, case: &str, per: usize, work: &dyn Fn() -> usize) {
+fn count_one(part: &str, name: &str, case: &str, per: usize, work: &dyn Fn() -> usize) {
     black_box(counted(work));
-    println!("{part}\t{what}\t{case}\t{per}");
+    println!("{part}\t{name}\t{case}\t{per}");
 }
 
-/// Callgrind counts inside this function.
+/// Runs the work. Callgrind counts inside this function.
 #[inline(never)]
 fn counted(work: &dyn Fn() -> usize) -> usize {
-    black_box(worked(work))
+    black_box(run_work(work))
 }
 
-/// Callgrind writes its count when this function returns. It cannot do both for the same function.
+/// Runs the work. Callgrind writes its count when this function returns; it cannot do both for one function.
 #[inline(never)]
-fn worked(work: &dyn Fn() -> usize) -> usize {
+fn run_work(work: &dyn Fn() -> usize) -> usize {
     black_box(work())
 }
 
@@ -156,7 +157,7 @@ fn count() -> Result<Vec<(Label, u64)>, String> {
     let files = folder.join("count");
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--quiet", "--toggle-collect=instructions::counted"])
-        .arg("--dump-after=instructions::worked")
+        .arg("--dump-after=instructions::run_work")
         .arg(format!("--callgrind-out-file={}", files.display()))
         .arg(program)
         .args(env::args().skip(1))
@@ -192,32 +193,32 @@ fn label(line: &str) -> Option<Label> {
         "growth" => "growth",
         _ => return None,
     };
-    let (what, case) = (fields.next()?.to_owned(), fields.next()?.to_owned());
-    Some(Label { part, what, case, per: fields.next()?.parse().ok()? })
+    let (name, case) = (fields.next()?.to_owned(), fields.next()?.to_owned());
+    Some(Label { part, name, case, per: fields.next()?.parse().ok()? })
 }
 
 fn report(counts: &[(Label, u64)]) {
-    let of = |part: &str| counts.iter().filter(|(label, _)| label.part == part).collect::<Vec<_>>();
-    let each = |label: &Label, count: u64| count as f64 / label.per as f64;
-    let corpus = of("corpus");
+    let counts_of = |part: &str| counts.iter().filter(|(label, _)| label.part == part).collect::<Vec<_>>();
+    let per_item = |label: &Label, count: u64| count as f64 / label.per as f64;
+    let corpus = counts_of("corpus");
     if let Some((first, count)) = corpus.first() {
-        let base = each(first, *count);
+        let base = per_item(first, *count);
         println!("\n{} tools ({})\n", first.per, first.case);
         println!("| | instructions per tool | relative to a serde_json round trip |\n|---|--:|--:|");
         for (label, count) in &corpus {
-            let here = each(label, *count);
-            println!("| {} | {here:.0} | {:.2}× |", label.what, here / base);
+            let instructions = per_item(label, *count);
+            println!("| {} | {instructions:.0} | {:.2}× |", label.name, instructions / base);
         }
     }
-    for part in [of("bind"), of("decode")] {
+    for part in [counts_of("bind"), counts_of("decode")] {
         if let Some((first, _)) = part.first() {
             println!("\n{}\n\n| | instructions |\n|---|--:|", first.case);
         }
         for (label, count) in &part {
-            println!("| {} | {:.0} |", label.what, each(label, *count));
+            println!("| {} | {:.0} |", label.name, per_item(label, *count));
         }
     }
-    let growth = of("growth");
+    let growth = counts_of("growth");
     if !growth.is_empty() {
         println!("\ninstructions per byte, by schema size\n");
         let sizes = SIZES.map(|bytes| bytes.to_string()).join(" | ");
@@ -225,12 +226,12 @@ fn report(counts: &[(Label, u64)]) {
         let mut rows: Vec<(String, String)> = Vec::new();
         for (label, count) in &growth {
             let shape = label.case.split(' ').next().unwrap_or_default();
-            let name = format!("{shape}, {}", label.what);
+            let name = format!("{shape}, {}", label.name);
             if !rows.iter().any(|(row, _)| *row == name) {
                 rows.push((name.clone(), String::new()));
             }
             if let Some((_, cells)) = rows.iter_mut().find(|(row, _)| *row == name) {
-                write!(cells, " {:.1} |", each(label, *count)).expect("writing to a string cannot fail");
+                write!(cells, " {:.1} |", per_item(label, *count)).expect("writing to a string cannot fail");
             }
         }
         for (name, cells) in rows {

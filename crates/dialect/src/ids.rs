@@ -87,14 +87,14 @@ mod tests {
     }
 
     #[test]
-    fn illegal_ids_are_replaced_by_legal_ones_that_are_stable() {
+    fn illegal_ids_have_stable_legal_replacements() {
         let long = "x".repeat(65);
         for dialect in Dialect::all() {
             for id in ["functions.get:0", "", "käse", "a b", &long, "call_9VwDLZ"] {
                 let wire = wire_id(dialect, id);
                 assert!(!wire.is_empty());
                 assert_eq!(wire_id(dialect, id), wire);
-                assert_eq!(wire_id(dialect, &wire), wire, "{dialect} accepts its own id");
+                assert_eq!(wire_id(dialect, &wire), wire, "{dialect}: the replacement is replaced again");
             }
         }
         assert_eq!(wire_id(Dialect::Mistral, "functions.get:0"), "iOoaiqZVt");

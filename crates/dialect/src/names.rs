@@ -261,14 +261,14 @@ mod tests {
 
     #[test]
     fn a_server_that_lists_the_rewritten_names_still_gets_unique_names() {
-        let guessed: Vec<String> =
+        let rewritten: Vec<String> =
             (0..600).map(|salt| disambiguated_tool_name("a_b", "", "a/b", salt)).collect();
-        let mut listed: Vec<&str> = guessed.iter().map(String::as_str).collect();
+        let mut listed: Vec<&str> = rewritten.iter().map(String::as_str).collect();
         listed.push("a/b");
-        let named = wire_names(&listed, None, Profile::of(Dialect::OpenAi));
-        let unique: HashSet<&Option<String>> = named.iter().collect();
+        let names = wire_names(&listed, None, Profile::of(Dialect::OpenAi));
+        let unique: HashSet<&Option<String>> = names.iter().collect();
         assert_eq!(unique.len(), listed.iter().collect::<HashSet<_>>().len());
-        assert!(named.iter().flatten().all(|name| is_valid_tool_name(name)));
+        assert!(names.iter().flatten().all(|name| is_valid_tool_name(name)));
     }
 
     #[test]

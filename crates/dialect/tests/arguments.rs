@@ -1,5 +1,5 @@
 //! Decoding a model's arguments: changes of the dialect are undone, small mistakes are repaired where the
-//! schema shows what was meant, and everything else is reported as a violation.
+//! schema allows only one interpretation, and everything else is reported as a violation.
 
 #![allow(clippy::unwrap_used)]
 
@@ -26,11 +26,11 @@ fn requiring(properties: Value, required: &[&str]) -> Value {
 #[track_caller]
 fn check(dialect: Dialect, schema: Value, sent: Value, expected: Value, repairs: &[&str]) {
     let decoded = toolset(&schema, dialect, &Options::default()).decode("tool", &sent);
-    let Decoded { name, arguments, repairs: found, .. } =
+    let Decoded { name, arguments, repairs: actual_repairs, .. } =
         decoded.unwrap_or_else(|error| panic!("{sent}: {error:?}"));
     assert_eq!(name, "tool");
     assert_eq!(Value::Object(arguments).to_string(), expected.to_string(), "{sent}");
-    let mut pointers: Vec<&str> = found.iter().map(|repair| repair.pointer.as_str()).collect();
+    let mut pointers: Vec<&str> = actual_repairs.iter().map(|repair| repair.pointer.as_str()).collect();
     pointers.sort_unstable();
     assert_eq!(pointers, repairs, "{sent}");
 }
@@ -75,7 +75,7 @@ fn check_error(dialect: Dialect, sent: Value, code: &str) {
 }
 
 /// Parses text, because `json!` would round the digits.
-fn exact(text: &str) -> Value {
+fn parse_exact(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
 }
 
@@ -104,7 +104,7 @@ fn absent_arguments_do_not_satisfy_a_required_property() {
 }
 
 #[test]
-fn text_that_is_not_json_is_reported_as_not_json() {
+fn invalid_json_text_is_reported() {
     for dialect in Dialect::all() {
         for sent in [r#"{"a":1"#, "{", "{'a':1}", r#"{"a":1}}"#, "a", "\u{0}", r#"{"a":"\ud83d"#] {
             check_error(dialect, json!(sent), "not_json");
@@ -122,7 +122,7 @@ fn the_parse_error_is_in_the_message() {
 }
 
 #[test]
-fn json_that_is_not_an_object_is_reported_as_not_an_object() {
+fn json_that_is_not_an_object_is_reported() {
     for dialect in Dialect::all() {
         for sent in
             [json!("[1]"), json!("5"), json!("true"), json!([1]), json!(5), json!(true), json!("\"a\"")]
@@ -332,8 +332,8 @@ fn the_case_of_a_strict_enum_is_repaired_if_only_one_value_matches() {
     };
     assert_eq!(decode(json!(["New York", "Rome"]), "New york"), Ok(json!({"city": "New York"})));
     assert_eq!(decode(json!(["New York", "new york"]), "new york"), Ok(json!({"city": "new york"})));
-    let unclear = decode(json!(["New York", "new york"]), "NEW YORK").expect_err("two values match");
-    assert_eq!(unclear.code(), "invalid_arguments");
+    let ambiguous = decode(json!(["New York", "new york"]), "NEW YORK").expect_err("two values match");
+    assert_eq!(ambiguous.code(), "invalid_arguments");
 }
 
 #[test]
@@ -355,9 +355,9 @@ fn openapi_enums_of_numbers_are_decoded_as_numbers() {
 
 #[test]
 fn openapi_json_text_is_decoded() {
-    let free = object(json!({"o": {"type": "object"}}));
+    let any_object = object(json!({"o": {"type": "object"}}));
     let map = object(json!({"o": {"type": "object", "additionalProperties": {"type": "integer"}}}));
-    for schema in [free, map] {
+    for schema in [any_object, map] {
         let toolset = toolset(&schema, Dialect::GeminiOpenApi, &Options::default());
         let decoded = toolset.decode("tool", &json!({"o": r#"{"x":1}"#})).unwrap();
         assert_eq!(Value::Object(decoded.arguments), json!({"o": {"x": 1}}));
@@ -380,19 +380,19 @@ fn every_dialect_preserves_digits() {
     });
     let schema = requiring(properties, &["id", "price", "huge", "far"]);
     for dialect in Dialect::all() {
-        check(dialect, schema.clone(), exact(sent), exact(sent), &[]);
-        check(dialect, schema.clone(), json!(sent), exact(sent), &[]);
+        check(dialect, schema.clone(), parse_exact(sent), parse_exact(sent), &[]);
+        check(dialect, schema.clone(), json!(sent), parse_exact(sent), &[]);
     }
 }
 
 #[test]
 fn repairs_preserve_digits() {
-    check_repaired(json!({"type": "integer"}), json!("9007199254740993"), exact("9007199254740993"));
-    check_repaired(json!({"type": "number"}), json!("0.1000"), exact("0.1000"));
+    check_repaired(json!({"type": "integer"}), json!("9007199254740993"), parse_exact("9007199254740993"));
+    check_repaired(json!({"type": "number"}), json!("0.1000"), parse_exact("0.1000"));
     check_repaired(
         object(json!({"n": {"type": "integer"}})),
         json!(r#"{"n":123456789012345678901234567890}"#),
-        exact(r#"{"n":123456789012345678901234567890}"#),
+        parse_exact(r#"{"n":123456789012345678901234567890}"#),
     );
 }
 
@@ -497,7 +497,7 @@ fn text_that_looks_like_json_is_unchanged_where_a_string_is_allowed() {
 }
 
 #[test]
-fn a_single_value_is_not_wrapped_where_it_is_allowed_beside_an_array() {
+fn a_single_value_is_not_wrapped_where_it_is_allowed_like_an_array() {
     let strings = json!({"type": "array", "items": {"type": "string"}});
     check_unchanged(json!({"anyOf": [{"type": "string"}, strings]}), json!("a"));
     check_unchanged(json!({"type": ["string", "array"], "items": {"type": "string"}}), json!("a"));
@@ -508,8 +508,8 @@ fn a_single_value_is_not_wrapped_where_it_is_allowed_beside_an_array() {
 
 #[test]
 fn valid_values_are_not_rewritten() {
-    check_unchanged(json!({"type": "integer"}), exact("1.0"));
-    check_unchanged(json!({"type": "number"}), exact("1e2"));
+    check_unchanged(json!({"type": "integer"}), parse_exact("1.0"));
+    check_unchanged(json!({"type": "number"}), parse_exact("1e2"));
     check_unchanged(json!({"type": "array"}), json!([[1], "[2]", "3"]));
     check_unchanged(json!({"type": "object"}), json!({"a": "1", "b": null, "c": "{}"}));
     check_unchanged(json!({"type": "string"}), json!(""));
@@ -577,14 +577,14 @@ fn every_violation_has_a_pointer_and_a_message() {
             "unknown property \"surplus\"; known properties are \"name\", \"age\", \"mode\", \"tags\", \"nested\"",
         ),
     ];
-    let found = violations(schema, sent);
-    let messages: Vec<String> = found.iter().map(Violation::message).collect();
-    let found: Vec<(&str, &str)> = found
+    let violations = violations(schema, sent);
+    let messages: Vec<String> = violations.iter().map(Violation::message).collect();
+    let actual: Vec<(&str, &str)> = violations
         .iter()
         .zip(&messages)
         .map(|(violation, message)| (violation.pointer.as_str(), message.as_str()))
         .collect();
-    assert_eq!(found, expected);
+    assert_eq!(actual, expected);
 }
 
 #[test]
@@ -607,10 +607,10 @@ fn violations_use_the_names_that_the_model_knows() {
 }
 
 #[test]
-fn a_violation_is_serialized_with_what_was_expected_and_found() {
-    let found = violations(requiring(json!({"n": {"type": "integer"}}), &["text"]), json!({"n": "x"}));
+fn a_violation_is_serialized_with_the_expected_and_the_actual_value() {
+    let violations = violations(requiring(json!({"n": {"type": "integer"}}), &["text"]), json!({"n": "x"}));
     assert_eq!(
-        json!(found),
+        json!(violations),
         json!([
             {"pointer": "/n", "expected": "an integer", "found": "\"x\"", "message": "\"x\" is not an integer"},
             {
@@ -624,7 +624,7 @@ fn a_violation_is_serialized_with_what_was_expected_and_found() {
 }
 
 #[test]
-fn decoded_arguments_name_the_schema_that_they_match() {
+fn decoded_arguments_contain_the_fingerprint_of_their_schema() {
     let schema = requiring(json!({"n": {"type": "integer"}}), &["n"]);
     for dialect in Dialect::all() {
         let decoded =
@@ -636,8 +636,8 @@ fn decoded_arguments_name_the_schema_that_they_match() {
 #[test]
 fn two_missing_properties_are_two_violations() {
     let schema = requiring(json!({"a": {"type": "string"}, "b": {"type": "string"}}), &["a", "b"]);
-    let found = violations(schema, json!({}));
-    let messages: Vec<String> = found.iter().map(Violation::message).collect();
+    let violations = violations(schema, json!({}));
+    let messages: Vec<String> = violations.iter().map(Violation::message).collect();
     assert_eq!(messages, [r#"missing required property "a""#, r#"missing required property "b""#]);
 }
 
@@ -671,19 +671,19 @@ fn decoding_reverses_encoding_in_every_dialect() {
         }),
         &["$key"],
     );
-    let every = json!({
+    let all_keys = json!({
         "$key": "k", "map": {"": 1, "a b": 2}, "free": {"x": [null, {"y": "{}"}]}, "any": "5", "pair": [1, "x"],
         "level": 2, "maybe": null, "rows": [{}, {"a": "", "b": 0}],
     });
-    let arguments = [json!({"$key": ""}), every, json!({"$key": "k", "any": null, "map": {}, "free": {}})];
+    let arguments = [json!({"$key": ""}), all_keys, json!({"$key": "k", "any": null, "map": {}, "free": {}})];
     for dialect in Dialect::all() {
         for reshape in [false, true] {
             let toolset = toolset(&schema, dialect, &Options::default().with_reshape(reshape));
             let report = &toolset.reports()[0];
             assert_ne!(report.status, Status::Refused, "{dialect}: {report:?}");
-            // Where every key is required, a nullable optional key cannot be omitted, and the report contains
-            // that.
-            let fills_in = report
+            // Where every key is required, a nullable optional key cannot be omitted, and the report
+            // mentions that.
+            let adds_null = report
                 .changes
                 .iter()
                 .any(|change| change.effect == Effect::Narrowed && change.pointer == "/properties/maybe");
@@ -691,7 +691,7 @@ fn decoding_reverses_encoding_in_every_dialect() {
                 let Encoded { name, arguments: encoded } = toolset.encode("tool", arguments).unwrap();
                 let decoded = toolset.decode(&name, &Value::Object(encoded.clone())).unwrap();
                 let mut expected = arguments.clone();
-                if fills_in && expected.get("maybe").is_none() {
+                if adds_null && expected.get("maybe").is_none() {
                     expected["maybe"] = Value::Null;
                 }
                 assert_eq!(

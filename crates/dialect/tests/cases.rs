@@ -184,7 +184,7 @@ fn every_case_file_has_a_test() {
 }
 
 #[test]
-fn of_21_tools_anthropic_gets_the_same_20_as_strict_each_time() {
+fn anthropic_gets_the_same_20_of_21_tools_as_strict_each_time() {
     let case = Case::read("115-21-tools");
     let strict = |tools: &[Value]| -> BTreeSet<String> {
         let text = serde_json::to_string(tools).unwrap();
@@ -198,7 +198,7 @@ fn of_21_tools_anthropic_gets_the_same_20_as_strict_each_time() {
     let first = strict(tools);
     assert_eq!(first.len(), 20);
     assert_eq!(strict(tools), first);
-    // Which tool is not strict may depend on the order of the list; how many may not.
+    // The order of the list may affect which tool is not strict, but not how many.
     let reversed: Vec<Value> = tools.iter().rev().cloned().collect();
     assert_eq!(strict(&reversed).len(), 20);
 }

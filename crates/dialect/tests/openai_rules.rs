@@ -49,31 +49,31 @@ fn definition(parameters: Value) -> Value {
 
 fn converted(tool: &Value, options: &Options) -> (Value, Report) {
     let conversion = convert(&tool.to_string(), Dialect::Mcp, Dialect::OpenAi, options).unwrap();
-    let [report] = conversion.reports.try_into().expect("one tool has one report");
-    (serde_json::from_str(&conversion.definitions.expect("the tool is not refused")).unwrap(), report)
+    let [report] = conversion.reports.try_into().expect("one report");
+    (serde_json::from_str(&conversion.definitions.expect("a definition")).unwrap(), report)
 }
 
-fn places(report: &Report) -> Vec<(&str, &str, &str)> {
-    let place = |change: &'_ toolwire_dialect::Change| (change.pointer.clone(), change.keyword.clone());
+fn change_list(report: &Report) -> Vec<(&str, &str, &str)> {
+    let sort_key = |change: &'_ toolwire_dialect::Change| (change.pointer.clone(), change.keyword.clone());
     let mut changes: Vec<_> = report.changes.iter().collect();
-    changes.sort_by_key(|change| place(change));
+    changes.sort_by_key(|change| sort_key(change));
     changes.iter().map(|change| (&*change.pointer, &*change.keyword, change.effect.name())).collect()
 }
 
-/// Checks the definition, including the order of keys, and the changes in the report: pointer, keyword, effect.
+/// Checks the definition, including the order of keys, and the pointer, keyword and effect of each change.
 #[track_caller]
 fn check(tool: Value, expected: Value, changes: &[(&str, &str, &str)]) {
     let (definition, report) = converted(&tool, &Options::default());
     assert_eq!(definition.to_string(), expected.to_string());
-    assert_eq!(places(&report), changes);
+    assert_eq!(change_list(&report), changes);
 }
 
-/// Checks that the schema is unchanged, and that the report says so.
+/// Checks that the schema is unchanged, and that the report has no changes.
 #[track_caller]
 fn check_unchanged(schema: Value) {
     let (actual, report) = converted(&tool(schema.clone()), &Options::default());
     assert_eq!(actual.to_string(), definition(schema).to_string());
-    assert_eq!((report.status, places(&report)), (Status::Exact, vec![]));
+    assert_eq!((report.status, change_list(&report)), (Status::Exact, vec![]));
 }
 
 /// Does the same as [`check`] for a repaired schema, ignoring the order of keys.
@@ -81,7 +81,7 @@ fn check_unchanged(schema: Value) {
 fn check_repaired(schema: Value, expected: Value, changes: &[(&str, &str, &str)]) {
     let (actual, report) = converted(&tool(schema), &Options::default());
     assert_eq!(actual, definition(expected));
-    assert_eq!((report.status, places(&report)), (Status::Rewritten, changes.to_vec()));
+    assert_eq!((report.status, change_list(&report)), (Status::Rewritten, changes.to_vec()));
 }
 
 fn object(properties: Value) -> Value {
@@ -168,8 +168,8 @@ fn a_default_is_removed_from_the_root() {
 
 #[test]
 fn a_default_is_removed_from_every_subschema() {
-    for (way, wrap) in POSITIONS {
-        let pointer = format!("/properties/p{way}");
+    for (position, wrap) in POSITIONS {
+        let pointer = format!("/properties/p{position}");
         check(
             tool(object(json!({"p": wrap(json!({"type": "string", "default": "x", "minLength": 1}))}))),
             definition(object(json!({"p": wrap(json!({"type": "string", "minLength": 1}))}))),
@@ -180,9 +180,9 @@ fn a_default_is_removed_from_every_subschema() {
 
 #[test]
 fn a_default_is_removed_from_subschemas_of_subschemas() {
-    for (outer_way, outer) in POSITIONS {
-        for (inner_way, inner) in POSITIONS {
-            let pointer = format!("/properties/p{outer_way}{inner_way}");
+    for (outer_position, outer) in POSITIONS {
+        for (inner_position, inner) in POSITIONS {
+            let pointer = format!("/properties/p{outer_position}{inner_position}");
             check(
                 tool(object(json!({"p": outer(inner(json!({"type": "string", "default": "x"})))}))),
                 definition(object(json!({"p": outer(inner(json!({"type": "string"})))}))),
@@ -194,8 +194,10 @@ fn a_default_is_removed_from_subschemas_of_subschemas() {
 
 #[test]
 fn a_default_is_removed_from_subschemas_of_the_root() {
-    let refused_at_the_root = ["/anyOf/1", "/oneOf/0", "/allOf/1", "/not"];
-    for (way, wrap) in POSITIONS.into_iter().filter(|(way, _)| !refused_at_the_root.contains(way)) {
+    let rewritten_at_the_root = ["/anyOf/1", "/oneOf/0", "/allOf/1", "/not"];
+    for (position, wrap) in
+        POSITIONS.into_iter().filter(|(position, _)| !rewritten_at_the_root.contains(position))
+    {
         let root = |inner: Value| {
             let mut schema = object(json!({"other": {"type": "string"}}));
             for (keyword, value) in wrap(inner).as_object().unwrap() {
@@ -208,7 +210,7 @@ fn a_default_is_removed_from_subschemas_of_the_root() {
         check(
             tool(root(json!({"description": "d", "default": 1}))),
             definition(root(json!({"description": "d"}))),
-            &[(way, "default", "dropped")],
+            &[(position, "default", "dropped")],
         );
     }
 }
@@ -218,8 +220,8 @@ fn a_default_is_removed_fifty_levels_deep() {
     let nest = |innermost: Value| {
         (0..50).fold(innermost, |inner, level| POSITIONS[level % POSITIONS.len()].1(inner))
     };
-    let way: String = (0..50).rev().map(|level| POSITIONS[level % POSITIONS.len()].0).collect();
-    let pointer = format!("/properties/p{way}");
+    let position: String = (0..50).rev().map(|level| POSITIONS[level % POSITIONS.len()].0).collect();
+    let pointer = format!("/properties/p{position}");
     check(
         tool(object(json!({"p": nest(json!({"type": "string", "default": "x"}))}))),
         definition(object(json!({"p": nest(json!({"type": "string"}))}))),
@@ -308,7 +310,7 @@ fn a_default_inside_an_unknown_keyword_stays() {
     ));
 }
 
-// Rule 3: everything else is kept.
+// Rule 3: everything else is preserved.
 
 #[test]
 fn an_enum_stays() {
@@ -354,7 +356,7 @@ fn digits_stay_as_they_were_written() {
     );
 }
 
-// Rule 3: repairs of what the API would reject.
+// Rule 3: schemas that the API would reject are repaired.
 
 #[test]
 fn a_root_without_a_type_is_an_object() {
@@ -389,9 +391,9 @@ fn a_nested_object_without_properties_stays() {
 
 #[test]
 fn an_array_without_items_gets_empty_items_at_every_position() {
-    for (way, wrap) in POSITIONS {
+    for (position, wrap) in POSITIONS {
         for kind in [json!("array"), json!(["array", "null"])] {
-            let pointer = format!("/properties/p{way}");
+            let pointer = format!("/properties/p{position}");
             check_repaired(
                 object(json!({"p": wrap(json!({"type": kind}))})),
                 object(json!({"p": wrap(json!({"type": kind, "items": {}}))})),
@@ -421,11 +423,11 @@ fn check_flattened(schema: Value, expected: Value, keyword: &str) {
     let text = function["description"].as_str().unwrap().to_owned();
     let parameters = function["parameters"].as_object_mut().unwrap();
     let inner = parameters.remove("description");
-    assert!(text.starts_with(PLACEHOLDER), "the tool's own description comes first: {text}");
+    assert!(text.starts_with(PLACEHOLDER), "the tool's own description is not first: {text}");
     assert!(text != PLACEHOLDER || inner.is_some(), "no description mentions the loss");
     assert_eq!(Value::Object(parameters.clone()), expected);
     assert_eq!(report.status, Status::Lossy);
-    assert!(places(&report).contains(&("", keyword, "widened")), "{:?}", report.changes);
+    assert!(change_list(&report).contains(&("", keyword, "widened")), "{:?}", report.changes);
 }
 
 #[test]
@@ -466,14 +468,14 @@ fn an_invalid_name_is_changed_and_reported() {
     let tool = json!({"name": "admin.tools/list", "description": "d", "inputSchema": object(json!({}))});
     let (definition, report) = converted(&tool, &Options::default());
     let name = definition["function"]["name"].as_str().unwrap();
-    let suffix = name.strip_prefix("admin_tools_list_").expect("a suffix follows what is left of the name");
+    let suffix = name.strip_prefix("admin_tools_list_").expect("a suffix");
     assert!(suffix.len() == 8 && suffix.chars().all(|digit| digit.is_ascii_hexdigit()), "{name}");
     assert_eq!((report.tool.as_str(), report.name.as_str()), ("admin.tools/list", name));
-    assert_eq!((report.status, places(&report)), (Status::Rewritten, vec![("", "name", "rewritten")]));
+    assert_eq!((report.status, change_list(&report)), (Status::Rewritten, vec![("", "name", "rewritten")]));
 }
 
 #[test]
-fn all_property_keys_are_kept() {
+fn all_property_keys_are_preserved() {
     check_unchanged(object(
         json!({"$filter": {"type": "string"}, "user id": {"type": "string"}, "名前": {}, "": {}}),
     ));
@@ -498,13 +500,10 @@ fn a_property_named_like_the_header_annotation_stays() {
 }
 
 #[test]
-fn the_input_is_the_same_after_a_conversion_as_before() {
+fn a_conversion_to_mcp_returns_the_input() {
     let text = tool(object(json!({"a": {"type": "array", "default": [1], "x-mcp-header": "A"}}))).to_string();
-    let before = text.clone();
-    convert(&text, Dialect::Mcp, Dialect::OpenAi, &Options::default()).unwrap();
-    assert_eq!(text, before);
-    let itself = convert(&text, Dialect::Mcp, Dialect::Mcp, &Options::default()).unwrap();
-    assert_eq!(itself.definitions.unwrap(), before);
+    let conversion = convert(&text, Dialect::Mcp, Dialect::Mcp, &Options::default()).unwrap();
+    assert_eq!(conversion.definitions.unwrap(), text);
 }
 
 // Lists, and the options for defaults.
@@ -538,7 +537,7 @@ fn every_form_of_a_list_gives_the_same_definitions_in_input_order() {
 }
 
 #[test]
-fn described_defaults_are_moved_to_the_description() {
+fn defaults_are_moved_to_the_description_on_request() {
     let options = Options::default().with_defaults(Defaults::Describe);
     let schema = object(json!({
         "described": {"type": "integer", "description": "How many.", "default": 10},
@@ -547,7 +546,7 @@ fn described_defaults_are_moved_to_the_description() {
     let (mut definition, report) = converted(&tool(schema), &options);
     let mut text = |name: &str| {
         let property = definition["function"]["parameters"]["properties"][name].as_object_mut().unwrap();
-        property.remove("description").expect("the default is described").as_str().unwrap().to_owned()
+        property.remove("description").expect("a description").as_str().unwrap().to_owned()
     };
     let (described, undescribed) = (text("described"), text("undescribed"));
     assert!(described.starts_with("How many.") && described.contains("10"), "{described}");
@@ -556,16 +555,16 @@ fn described_defaults_are_moved_to_the_description() {
         definition["function"]["parameters"],
         object(json!({"described": {"type": "integer"}, "undescribed": {"type": "object"}}))
     );
-    let named: Vec<(&str, &str)> = places(&report).iter().map(|place| (place.0, place.1)).collect();
-    assert_eq!(named, [("/properties/described", "default"), ("/properties/undescribed", "default")]);
+    let changes: Vec<(&str, &str)> = change_list(&report).iter().map(|change| (change.0, change.1)).collect();
+    assert_eq!(changes, [("/properties/described", "default"), ("/properties/undescribed", "default")]);
     assert_eq!(report.status, Status::Rewritten);
 }
 
 #[test]
-fn kept_defaults_stay_where_they_are() {
+fn defaults_are_preserved_on_request() {
     let options = Options::default().with_defaults(Defaults::Keep);
     let schema = object(json!({"a": {"type": "integer", "default": 10, "description": "d"}}));
     let (actual, report) = converted(&tool(schema.clone()), &options);
     assert_eq!(actual.to_string(), definition(schema).to_string());
-    assert_eq!((report.status, places(&report)), (Status::Exact, vec![]));
+    assert_eq!((report.status, change_list(&report)), (Status::Exact, vec![]));
 }

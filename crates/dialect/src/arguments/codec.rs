@@ -301,7 +301,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn too_deep_arguments_are_reported_as_such() {
+    fn arguments_that_are_nested_too_deeply_are_reported() {
         let check = |text: &str, expected: &str| match parse_text(text) {
             Err(ArgumentError::NotJson { message }) => assert_eq!(message, expected),
             other => panic!("{other:?}"),

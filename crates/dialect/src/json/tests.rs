@@ -16,11 +16,10 @@ fn read(text: &str) -> Option<Value> {
     reader.end().ok()?;
     let mut writer = JsonWriter::new(Layout::Compact, text.len()).reading_from(text);
     writer.node(node);
-    // `serde_json` normalizes `1e3` to `1e+3` and this reader keeps the digits, so both are parsed once more.
-    let value: Value =
-        serde_json::from_str(&to_value(node, &arena).to_string()).expect("a value is JSON when written");
-    // The written text has the same value, no matter how the nodes were borrowed.
-    let written: Value = serde_json::from_str(&writer.out).expect("the writer writes JSON");
+    // `serde_json` normalizes `1e3` to `1e+3` and this reader preserves the digits, so both are parsed once more.
+    let value: Value = serde_json::from_str(&to_value(node, &arena).to_string()).expect("valid JSON");
+    // The written text has the same value, regardless of how the nodes were borrowed.
+    let written: Value = serde_json::from_str(&writer.out).expect("valid JSON");
     assert_eq!(written, value, "{text}");
     Some(value)
 }
@@ -28,11 +27,11 @@ fn read(text: &str) -> Option<Value> {
 #[track_caller]
 fn check(text: &str) {
     // The reader skips a byte order mark at the start; `serde_json` does not.
-    let unmarked = text.strip_prefix('\u{feff}').unwrap_or(text);
-    assert_eq!(read(text), serde_json::from_str(unmarked).ok(), "{text:?}");
+    let without_mark = text.strip_prefix('\u{feff}').unwrap_or(text);
+    assert_eq!(read(text), serde_json::from_str(without_mark).ok(), "{text:?}");
 }
 
-/// JSON text with white space and escapes, some of it invalid.
+/// Generates JSON text with white space and escapes, some of it invalid.
 fn json() -> impl Strategy<Value = String> {
     let space = prop::sample::select(vec!["", " ", "\n", "\t\r\n "]);
     let text = prop::collection::vec(
@@ -104,22 +103,22 @@ proptest! {
     })]
 
     #[test]
-    fn texts_are_read_as_the_same_values(text in json()) {
+    fn both_read_the_same_values(text in json()) {
         check(&text);
     }
 
     #[test]
-    fn damaged_texts_are_accepted_or_rejected_alike(text in json(), at in any::<prop::sample::Index>(), with in any::<char>()) {
-        let mut letters: Vec<char> = text.chars().collect();
-        let at = at.index(letters.len());
-        letters[at] = with;
+    fn both_accept_or_reject_damaged_texts(text in json(), at in any::<prop::sample::Index>(), replacement in any::<char>()) {
+        let mut characters: Vec<char> = text.chars().collect();
+        let at = at.index(characters.len());
+        characters[at] = replacement;
         // The reader replaces an unpaired surrogate; `serde_json` rejects it.
         if text.contains("\\ud83d") {
             return Ok(());
         }
-        check(&letters.iter().collect::<String>());
-        letters.remove(at);
-        check(&letters.iter().collect::<String>());
-        check(&letters[..at].iter().collect::<String>());
+        check(&characters.iter().collect::<String>());
+        characters.remove(at);
+        check(&characters.iter().collect::<String>());
+        check(&characters[..at].iter().collect::<String>());
     }
 }

@@ -196,8 +196,8 @@ mod tests {
         check(json!({"result": [1, "b"]}), &["1", "b"], &[0, 1]);
         check(json!({"result": [1, "b"]}), &["1", "c"], &[]);
         check(json!(null), &["null"], &[0]);
-        let big = |text: &str| serde_json::from_str::<Value>(text).expect("the case is JSON");
-        check(big("12345678901234567890"), &["12345678901234567891"], &[]);
+        let parse = |text: &str| serde_json::from_str::<Value>(text).expect("valid JSON");
+        check(parse("12345678901234567890"), &["12345678901234567891"], &[]);
     }
 
     #[test]
@@ -212,13 +212,13 @@ mod tests {
             ("0.0", true),
             ("[[12345678901234567890]]", false),
         ] {
-            let value: Value = serde_json::from_str(text).expect("the case is JSON");
+            let value: Value = serde_json::from_str(text).expect("valid JSON");
             assert_eq!(has_exact_numbers(&value), expected, "{text}");
         }
     }
 
     #[test]
-    fn sizes_are_short() {
+    fn sizes_are_rounded() {
         let sizes = [1, 999, 1_000, 12_345, 999_499, 5_242_880].map(format_size);
         assert_eq!(sizes, ["1 byte", "999 bytes", "1 kB", "12 kB", "999 kB", "5.2 MB"]);
     }

@@ -4,7 +4,7 @@ use serde_json::json;
 use toolwire_contract::Tool;
 use toolwire_dialect::{Dialect, Options, Toolset, explain};
 
-/// Tools named `server.tool_0` and so on; some dialects rename them.
+/// Returns tools named `server.tool_0` and so on, which some dialects rename.
 fn tools(dialect: Dialect) -> Toolset {
     let tools: Vec<Tool> = (0..140)
         .map(|number| {
@@ -16,7 +16,7 @@ fn tools(dialect: Dialect) -> Toolset {
     Toolset::new(&tools, dialect, &Options::default())
 }
 
-/// `X` in the message is replaced by the dialect's name for `server.tool_7`.
+/// Checks an explanation. `X` in the message is replaced with the dialect's name for `server.tool_7`.
 #[track_caller]
 fn check(dialect: Dialect, message: &str, tool: Option<usize>, pointer: Option<&str>, cause: &str) {
     let tools = tools(dialect);

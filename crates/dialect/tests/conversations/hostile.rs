@@ -19,7 +19,7 @@ fn id() -> impl Strategy<Value = &'static str> {
 
 fn block() -> impl Strategy<Value = Value> {
     let text = prop::sample::select(vec!["hi", "", "  ", "\0", "ü"]);
-    let own = prop::sample::select(vec![
+    let provider = prop::sample::select(vec![
         "openai",
         "responses",
         "anthropic",
@@ -29,7 +29,7 @@ fn block() -> impl Strategy<Value = Value> {
         "ollama",
         "mcp",
     ]);
-    let name = prop::sample::select(vec!["get_weather", "db.query", "gone", "no tool at all!"]);
+    let name = prop::sample::select(vec!["get_weather", "db.query", "removed", "not a tool name!"]);
     prop_oneof![
         text.prop_map(|text| json!({"type": "text", "text": text})),
         Just(json!({"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"})),
@@ -38,8 +38,8 @@ fn block() -> impl Strategy<Value = Value> {
         Just(json!({"type": "resource_link", "uri": "a:b", "name": "n"})),
         Just(json!({"type": "later", "x": [1]})),
         Just(json!({"type": "text", "text": "secret", "annotations": {"audience": ["user"]}})),
-        own.clone().prop_map(|own| json!({"type": "thinking", "text": "t", "_meta": {format!("toolwire/{own}"): {"own": own}}})),
-        own.prop_map(|own| json!({"type": "text", "text": "", "_meta": {format!("toolwire/{own}"): {"thoughtSignature": "s"}}})),
+        provider.clone().prop_map(|provider| json!({"type": "thinking", "text": "t", "_meta": {format!("toolwire/{provider}"): {"provider": provider}}})),
+        provider.prop_map(|provider| json!({"type": "text", "text": "", "_meta": {format!("toolwire/{provider}"): {"thoughtSignature": "s"}}})),
         (id(), name.clone()).prop_map(|(id, name)| json!({"type": "tool_use", "id": id, "name": name, "input": {"city": 5, "$filter": "x"}})),
         (id(), name).prop_map(|(id, name)| {
             json!({"type": "tool_use", "id": id, "name": name, "_meta": {"toolwire/arguments": "{\"a", "toolwire/gemini": {"id": null}}})
@@ -56,13 +56,13 @@ fn message() -> impl Strategy<Value = Message> {
 }
 
 /// Returns no tools or all tools, converted once per dialect.
-fn bound(dialect: Dialect, has_tools: bool) -> &'static Arc<Toolset> {
-    static BOUND: LazyLock<Vec<[Arc<Toolset>; 2]>> = LazyLock::new(|| {
-        let none = |dialect| Toolset::new(&[], dialect, &Options::default());
-        Dialect::all().map(|dialect| [Arc::new(none(dialect)), Arc::new(toolset(dialect))]).collect()
+fn cached_toolset(dialect: Dialect, has_tools: bool) -> &'static Arc<Toolset> {
+    static TOOLSETS: LazyLock<Vec<[Arc<Toolset>; 2]>> = LazyLock::new(|| {
+        let empty = |dialect| Toolset::new(&[], dialect, &Options::default());
+        Dialect::all().map(|dialect| [Arc::new(empty(dialect)), Arc::new(toolset(dialect))]).collect()
     });
-    let place = Dialect::all().position(|known| known == dialect).unwrap();
-    &BOUND[place][usize::from(has_tools)]
+    let index = Dialect::all().position(|other| other == dialect).unwrap();
+    &TOOLSETS[index][usize::from(has_tools)]
 }
 
 proptest! {
@@ -72,7 +72,7 @@ proptest! {
     fn every_call_in_a_body_has_exactly_one_result(messages in prop::collection::vec(message().prop_map(Arc::new), 0..8), has_tools: bool) {
         for dialect in Dialect::all() {
             let tools = if has_tools { tools() } else { Vec::new() };
-            let toolset = bound(dialect, has_tools);
+            let toolset = cached_toolset(dialect, has_tools);
             let request = ModelRequest { messages: messages.clone(), tools: tools.into(), ..ModelRequest::default() };
             match write_request(dialect, &request, toolset, &RequestOptions::default()) {
                 Ok(body) => {
@@ -86,9 +86,9 @@ proptest! {
     }
 
     #[test]
-    fn no_response_causes_a_panic(events in prop::collection::vec(mangled(), 0..6)) {
+    fn no_response_causes_a_panic(events in prop::collection::vec(mutated_event(), 0..6)) {
         for dialect in Dialect::all() {
-            let tools = bound(dialect, true);
+            let tools = cached_toolset(dialect, true);
             let mut stream = ResponseStream::new(dialect, tools.clone());
             for event in &events {
                 let _ = read_response(dialect, event, tools, "");
@@ -99,8 +99,8 @@ proptest! {
     }
 }
 
-/// Events of all APIs, with one value in them replaced.
-fn mangled() -> impl Strategy<Value = Value> {
+/// Returns events of all APIs, each with one value replaced.
+fn mutated_event() -> impl Strategy<Value = Value> {
     let names = [
         "openai",
         "responses",
@@ -113,14 +113,14 @@ fn mangled() -> impl Strategy<Value = Value> {
         "mistral",
         "dial",
     ];
-    let mut all: Vec<Value> = Vec::new();
+    let mut events: Vec<Value> = Vec::new();
     for name in names {
         for transcript in crate::read(&format!("responses/{name}.json")).as_object().unwrap().values() {
-            all.extend(transcript["events"].as_array().unwrap().clone());
-            all.push(transcript["body"].clone());
+            events.extend(transcript["events"].as_array().unwrap().clone());
+            events.push(transcript["body"].clone());
         }
     }
-    let junk = prop::sample::select(vec![
+    let replacement = prop::sample::select(vec![
         json!(null),
         json!(-1),
         json!("x"),
@@ -129,31 +129,33 @@ fn mangled() -> impl Strategy<Value = Value> {
         json!({}),
         json!({"type": 5}),
     ]);
-    (prop::sample::select(all), any::<prop::sample::Index>(), junk).prop_map(|(mut event, place, junk)| {
-        let count = places(&event);
-        if let Some(target) = nth(&mut event, &mut place.index(count + 1)) {
-            *target = junk;
-        }
-        event
-    })
+    (prop::sample::select(events), any::<prop::sample::Index>(), replacement).prop_map(
+        |(mut event, index, replacement)| {
+            let count = value_count(&event);
+            if let Some(target) = nth_value(&mut event, &mut index.index(count + 1)) {
+                *target = replacement;
+            }
+            event
+        },
+    )
 }
 
-fn places(value: &Value) -> usize {
+fn value_count(value: &Value) -> usize {
     match value {
-        Value::Array(items) => items.iter().map(|item| 1 + places(item)).sum(),
-        Value::Object(fields) => fields.values().map(|field| 1 + places(field)).sum(),
+        Value::Array(items) => items.iter().map(|item| 1 + value_count(item)).sum(),
+        Value::Object(fields) => fields.values().map(|field| 1 + value_count(field)).sum(),
         _ => 0,
     }
 }
 
-fn nth<'v>(value: &'v mut Value, left: &mut usize) -> Option<&'v mut Value> {
-    if *left == 0 {
+fn nth_value<'v>(value: &'v mut Value, remaining: &mut usize) -> Option<&'v mut Value> {
+    if *remaining == 0 {
         return Some(value);
     }
-    *left -= 1;
+    *remaining -= 1;
     match value {
-        Value::Array(items) => items.iter_mut().find_map(|item| nth(item, left)),
-        Value::Object(fields) => fields.iter_mut().find_map(|(_, field)| nth(field, left)),
+        Value::Array(items) => items.iter_mut().find_map(|item| nth_value(item, remaining)),
+        Value::Object(fields) => fields.iter_mut().find_map(|(_, field)| nth_value(field, remaining)),
         _ => None,
     }
 }

@@ -25,7 +25,7 @@ fn read(path: &str) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// Compares with a file of expected outcomes, or writes it.
+/// Compares `actual` with a file of expected outcomes, or writes the file.
 #[track_caller]
 fn check_file(path: &str, actual: &Value) {
     if std::env::var_os("TOOLWIRE_BLESS").is_some() {
@@ -56,12 +56,12 @@ fn toolset(dialect: Dialect) -> Toolset {
 }
 
 /// Replaces `$QUERY` with the dialect's name for the tool `db.query`.
-fn filled(template: &Value, tools: &Toolset) -> Value {
+fn fill_template(template: &Value, tools: &Toolset) -> Value {
     match template {
         Value::String(text) if text == "$QUERY" => json!(tools.wire_name("db.query").unwrap()),
-        Value::Array(items) => items.iter().map(|item| filled(item, tools)).collect(),
+        Value::Array(items) => items.iter().map(|item| fill_template(item, tools)).collect(),
         Value::Object(fields) => {
-            fields.iter().map(|(key, value)| (key.clone(), filled(value, tools))).collect::<Value>()
+            fields.iter().map(|(key, value)| (key.clone(), fill_template(value, tools))).collect::<Value>()
         }
         other => other.clone(),
     }

@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 use toolwire_contract::{ModelRequest, Tool, ToolChoice};
 use toolwire_dialect::{Dialect, Options, OutputLimit, RequestError, RequestOptions, Toolset, write_request};
 
-use crate::{check_file, folder, read, rules, tools, toolset};
+use crate::{check_file, folder, read, rules, toolset};
 
 /// The dialects with different requests.
-const COLUMNS: [Dialect; 12] = [
+const DIALECTS: [Dialect; 12] = [
     Dialect::OpenAi,
     Dialect::Responses,
     Dialect::Anthropic,
@@ -40,8 +40,8 @@ fn cases() -> Vec<Case> {
 
 fn case(name: String) -> Case {
     let file = read(&format!("requests/{name}.json"));
-    let listed: Vec<Tool> = match &file["tools"] {
-        Value::Null => tools(),
+    let tools: Vec<Tool> = match &file["tools"] {
+        Value::Null => crate::tools(),
         tools => tools.as_array().unwrap().iter().map(|tool| Tool::try_from(tool.clone()).unwrap()).collect(),
     };
     let tool_choice = match &file["tool_choice"] {
@@ -51,7 +51,7 @@ fn case(name: String) -> Case {
     let request = ModelRequest {
         instructions: file["instructions"].as_str().map(str::to_owned),
         messages: serde_json::from_value(file["messages"].clone()).unwrap(),
-        tools: listed.into(),
+        tools: tools.into(),
         tool_choice,
         max_output_tokens: file["max_output_tokens"].as_u64(),
         temperature: file["temperature"].as_f64(),
@@ -72,7 +72,7 @@ fn case(name: String) -> Case {
     Case { name, request, options }
 }
 
-fn written(case: &Case, dialect: Dialect) -> Result<Value, RequestError> {
+fn write_body(case: &Case, dialect: Dialect) -> Result<Value, RequestError> {
     let tools = Toolset::new(&case.request.tools, dialect, &Options::default());
     write_request(dialect, &case.request, &tools, &case.options)
 }
@@ -82,10 +82,10 @@ fn every_case_has_the_expected_bodies() {
     let cases = cases();
     assert!(cases.len() >= 10);
     for case in cases {
-        let bodies: Value = COLUMNS
+        let bodies: Value = DIALECTS
             .iter()
             .map(|&dialect| {
-                let outcome = match written(&case, dialect) {
+                let outcome = match write_body(&case, dialect) {
                     Ok(mut body) => {
                         // Other tests cover the definitions; only their number matters here.
                         for pointer in ["/tools/0/functionDeclarations", "/toolConfig/tools", "/tools"] {
@@ -112,7 +112,7 @@ fn every_case_has_the_expected_bodies() {
 fn every_body_follows_the_rules_of_its_api() {
     for case in cases() {
         for dialect in Dialect::all() {
-            if let Ok(body) = written(&case, dialect) {
+            if let Ok(body) = write_body(&case, dialect) {
                 rules::check(dialect, &body);
             }
         }
@@ -120,11 +120,11 @@ fn every_body_follows_the_rules_of_its_api() {
 }
 
 #[test]
-fn the_same_request_is_written_byte_for_byte_the_same() {
+fn equal_requests_have_equal_bytes() {
     for case in cases() {
         for dialect in Dialect::all() {
             let text = |body: Result<Value, RequestError>| body.map(|body| body.to_string());
-            assert_eq!(text(written(&case, dialect)), text(written(&case, dialect)));
+            assert_eq!(text(write_body(&case, dialect)), text(write_body(&case, dialect)));
         }
     }
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use toolwire_contract::{Block, Content, ModelEvent, ModelResponse, ToolCall};
 use toolwire_dialect::{Dialect, ResponseError, ResponseStream, read_response};
 
-use crate::{check_file, filled, outcome, read, toolset};
+use crate::{check_file, fill_template, outcome, read, toolset};
 
 const DIALECTS: [&str; 12] = [
     "openai",
@@ -29,7 +29,7 @@ fn transcripts() -> Vec<(Dialect, String, Value, Vec<Value>)> {
     let mut transcripts = Vec::new();
     for name in DIALECTS {
         let dialect: Dialect = name.parse().unwrap();
-        let file = filled(&read(&format!("responses/{name}.json")), &toolset(dialect));
+        let file = fill_template(&read(&format!("responses/{name}.json")), &toolset(dialect));
         for (case, transcript) in file.as_object().unwrap() {
             let events = transcript["events"].as_array().unwrap().clone();
             transcripts.push((dialect, case.clone(), transcript["body"].clone(), events));
@@ -86,7 +86,7 @@ fn events_contain_the_text_and_calls_of_the_response() {
                 ModelEvent::Text(fragment) => text.push_str(&fragment),
                 ModelEvent::Thinking(fragment) => thinking.push_str(&fragment),
                 ModelEvent::CallAnnounced { id, name } => calls.push((id, name)),
-                ModelEvent::Response(_) => panic!("{dialect}: {case}: a response before the end"),
+                ModelEvent::Response(_) => panic!("{dialect}: {case}: an early response"),
             }
         }
         let blocks = &response.message.content;
@@ -166,15 +166,15 @@ fn synthetic_ids_differ_between_responses_and_are_stable() {
         stream.finish().unwrap().message.calls().map(|(id, _)| id.to_owned()).collect()
     };
     assert_eq!(ids("a", "1"), ids("a", "1"));
-    let all = [ids("a", "1"), ids("b", "1"), ids("a", "2")].concat();
-    assert_eq!(all.iter().collect::<std::collections::HashSet<_>>().len(), 6, "{all:?}");
+    let ids = [ids("a", "1"), ids("b", "1"), ids("a", "2")].concat();
+    assert_eq!(ids.iter().collect::<std::collections::HashSet<_>>().len(), 6, "{ids:?}");
 }
 
 #[test]
 fn arguments_that_are_nested_too_deeply_are_unusable_and_stored_as_text() {
     let deep = |levels: usize| format!("{}1{}", "[".repeat(levels), "]".repeat(levels));
     for (levels, is_accepted) in [(99, true), (100, false)] {
-        // The object itself is one more level.
+        // The object that contains the array is one more level.
         let arguments = format!(r#"{{"city":"Bern","extra":{}}}"#, deep(levels));
         let body = json!({"choices": [{"index": 0, "finish_reason": "tool_calls", "message": {"role": "assistant",
             "tool_calls": [{"id": "1", "type": "function", "function": {"name": "get_weather", "arguments": arguments}}]}}]});

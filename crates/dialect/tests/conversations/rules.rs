@@ -26,9 +26,9 @@ pub(crate) fn check(dialect: Dialect, body: &Value) -> usize {
         other => panic!("no rules for {other:?}"),
     };
     assert_eq!(calls, results, "{dialect}: calls and results in {text}");
-    let given: Vec<&String> = calls.iter().filter(|id| !id.starts_with("name:")).collect();
-    assert_eq!(given.iter().collect::<HashSet<_>>().len(), given.len(), "{dialect}: duplicate id in {text}");
-    for id in given {
+    let ids: Vec<&String> = calls.iter().filter(|id| !id.starts_with("name:")).collect();
+    assert_eq!(ids.iter().collect::<HashSet<_>>().len(), ids.len(), "{dialect}: duplicate id in {text}");
+    for id in ids {
         let is_legal = match (dialect, dialect.family()) {
             (Dialect::Mistral, _) => id.len() == 9 && id.chars().all(|c| c.is_ascii_alphanumeric()),
             (_, Family::OpenAiChat | Family::OpenAiResponses) => !id.is_empty() && id.chars().count() <= 64,
@@ -54,7 +54,7 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// Tool messages directly follow their calls, in the same order.
+/// Checks that tool messages directly follow their calls, in the same order.
 fn chat(dialect: Dialect, body: &Value) -> (Vec<String>, Vec<String>) {
     let (mut calls, mut results) = (Vec::new(), Vec::new());
     for message in list(&body["messages"]) {
@@ -90,11 +90,14 @@ fn chat(dialect: Dialect, body: &Value) -> (Vec<String>, Vec<String>) {
 
 fn responses(body: &Value) -> (Vec<String>, Vec<String>) {
     let (mut calls, mut results) = (Vec::new(), Vec::new());
-    let mut before = "";
+    let mut previous_type = "";
     for item in list(&body["input"]) {
         let item_type = item["type"].as_str().unwrap();
         if item_type != "function_call_output" && item_type != "function_call" {
-            assert!(before != "reasoning" || item_type != "message" || item["role"] == "assistant", "{body}");
+            assert!(
+                previous_type != "reasoning" || item_type != "message" || item["role"] == "assistant",
+                "{body}"
+            );
         }
         match item_type {
             "function_call" => calls.push(text(&item["call_id"])),
@@ -107,15 +110,16 @@ fn responses(body: &Value) -> (Vec<String>, Vec<String>) {
             }
             _ => {}
         }
-        before = item_type;
+        previous_type = item_type;
     }
-    assert_ne!(before, "reasoning", "{body}");
+    assert_ne!(previous_type, "reasoning", "{body}");
     (calls, results)
 }
 
-/// User and assistant alternate, the user starts, and results come first in the message after their calls.
+/// Checks that user and assistant alternate, the user starts, and results come first in the message after
+/// their calls.
 fn blocks(dialect: Dialect, body: &Value, call_type: &str, result_type: &str) -> (Vec<String>, Vec<String>) {
-    let of = |block: &Value, name: &str| match dialect.family() {
+    let block_of_type = |block: &Value, name: &str| match dialect.family() {
         Family::Bedrock => block.get(name).cloned(),
         _ => (block["type"] == name).then(|| block.clone()),
     };
@@ -126,22 +130,22 @@ fn blocks(dialect: Dialect, body: &Value, call_type: &str, result_type: &str) ->
         assert_eq!(message["role"], expected, "{dialect}: {body}");
         let content = list(&message["content"]);
         assert!(!content.is_empty(), "{dialect}: an empty message in {body}");
-        let found: Vec<String> = content
+        let result_ids: Vec<String> = content
             .iter()
-            .filter_map(|block| of(block, result_type))
+            .filter_map(|block| block_of_type(block, result_type))
             .map(|result| text(result.get("tool_use_id").unwrap_or(&result["toolUseId"])))
             .collect();
         assert!(
-            content.iter().take(found.len()).all(|block| of(block, result_type).is_some()),
+            content.iter().take(result_ids.len()).all(|block| block_of_type(block, result_type).is_some()),
             "{dialect}: {body}"
         );
-        tool_blocks += found.len();
-        results.extend(found);
+        tool_blocks += result_ids.len();
+        results.extend(result_ids);
         assert!(number % 2 == 1 || calls == results, "{dialect}: {body}");
         calls.extend(
             content
                 .iter()
-                .filter_map(|block| of(block, call_type))
+                .filter_map(|block| block_of_type(block, call_type))
                 .map(|call| text(call.get("id").unwrap_or(&call["toolUseId"]))),
         );
         for block in content {
@@ -154,7 +158,7 @@ fn blocks(dialect: Dialect, body: &Value, call_type: &str, result_type: &str) ->
     (calls, results)
 }
 
-/// Calls and results are paired by id, or by name and order.
+/// Checks that calls and results are paired by id, or by name and order.
 fn gemini(body: &Value) -> (Vec<String>, Vec<String>) {
     let (mut calls, mut results) = (Vec::new(), Vec::new());
     let key = |part: &Value| match part.get("id") {
@@ -168,9 +172,13 @@ fn gemini(body: &Value) -> (Vec<String>, Vec<String>) {
         assert!(!parts.is_empty(), "{body}");
         results.extend(parts.iter().filter_map(|part| part.get("functionResponse")).map(key));
         assert!(number % 2 == 1 || calls == results, "{body}");
-        let found: Vec<&Value> = parts.iter().filter(|part| part.get("functionCall").is_some()).collect();
-        assert!(found.iter().take(1).all(|part| part["thoughtSignature"].is_string()), "unsigned: {body}");
-        calls.extend(found.iter().map(|part| key(&part["functionCall"])));
+        let call_parts: Vec<&Value> =
+            parts.iter().filter(|part| part.get("functionCall").is_some()).collect();
+        assert!(
+            call_parts.iter().take(1).all(|part| part["thoughtSignature"].is_string()),
+            "unsigned: {body}"
+        );
+        calls.extend(call_parts.iter().map(|part| key(&part["functionCall"])));
     }
     (calls, results)
 }
@@ -195,14 +203,14 @@ fn ollama(body: &Value) -> (Vec<String>, Vec<String>) {
 fn mcp(body: &Value) -> (Vec<String>, Vec<String>) {
     let (mut calls, mut results) = (Vec::new(), Vec::new());
     for message in list(&body["messages"]) {
-        let of = |name: &str, key: &str| -> Vec<String> {
+        let ids = |name: &str, key: &str| -> Vec<String> {
             let blocks = list(&message["content"]).iter().filter(|block| block["type"] == name);
             blocks.map(|block| text(&block[key])).collect()
         };
-        let found = of("tool_result", "toolUseId");
-        assert!(found.is_empty() || found.len() == list(&message["content"]).len(), "{body}");
-        results.extend(found);
-        calls.extend(of("tool_use", "id"));
+        let result_ids = ids("tool_result", "toolUseId");
+        assert!(result_ids.is_empty() || result_ids.len() == list(&message["content"]).len(), "{body}");
+        results.extend(result_ids);
+        calls.extend(ids("tool_use", "id"));
     }
     (calls, results)
 }

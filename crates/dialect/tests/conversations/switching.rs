@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use toolwire_contract::{Block, Content, Message, ModelRequest, Role, ToolResult};
 use toolwire_dialect::{Dialect, RequestOptions, read_response, write_request};
 
-use crate::{check_file, filled, read, rules, tools, toolset};
+use crate::{check_file, fill_template, read, rules, tools, toolset};
 
 const PROVIDERS: [Dialect; 5] =
     [Dialect::OpenAi, Dialect::Responses, Dialect::Anthropic, Dialect::Gemini, Dialect::Bedrock];
@@ -16,18 +16,18 @@ const PNG: &str = "iVBORw0KGgo=";
 const SECRETS: [&str; 4] = ["then data.", "EqQBCg==", "gAAAA==", "c2ln"];
 
 fn body(source: Dialect) -> Value {
-    filled(&read(&format!("responses/{source}.json"))[CASE]["body"], &toolset(source))
+    fill_template(&read(&format!("responses/{source}.json"))[CASE]["body"], &toolset(source))
 }
 
 /// Returns a conversation with two calls by `source`: one returned an image, the other failed.
 fn history(source: Dialect) -> Vec<Arc<Message>> {
     let response = read_response(source, &body(source), &toolset(source), "").unwrap();
     let ids: Vec<String> = response.message.calls().map(|(id, _)| id.to_owned()).collect();
-    let picture = ToolResult {
+    let image_result = ToolResult {
         content: Some(vec![Content::text("12 °C"), Content::image(PNG, "image/png")]),
         ..ToolResult::default()
     };
-    let results = [picture, ToolResult::error("no such table")].into_iter().zip(&ids);
+    let results = [image_result, ToolResult::error("no such table")].into_iter().zip(&ids);
     let results = results.map(|(result, id)| Block::Result { id: id.clone(), result }).collect();
     let messages = [
         Message::new(
@@ -45,7 +45,7 @@ fn history(source: Dialect) -> Vec<Arc<Message>> {
     messages.map(Arc::new).into()
 }
 
-fn written(source: Dialect, target: Dialect) -> Value {
+fn write_body(source: Dialect, target: Dialect) -> Value {
     let request = ModelRequest {
         instructions: Some("Be brief.".to_owned()),
         messages: history(source),
@@ -60,7 +60,7 @@ fn written(source: Dialect, target: Dialect) -> Value {
 fn every_conversation_continues_on_every_provider() {
     for source in PROVIDERS {
         let bodies: Value =
-            PROVIDERS.iter().map(|&target| (target.name(), written(source, target))).collect();
+            PROVIDERS.iter().map(|&target| (target.name(), write_body(source, target))).collect();
         check_file(&format!("switching/from-{source}.json"), &bodies);
     }
 }
@@ -69,16 +69,16 @@ fn every_conversation_continues_on_every_provider() {
 fn every_body_follows_the_rules_of_its_api() {
     for source in Dialect::all().filter(|source| PROVIDERS.contains(source)) {
         for target in Dialect::all() {
-            assert_eq!(rules::check(target, &written(source, target)), 2, "{source} to {target}");
+            assert_eq!(rules::check(target, &write_body(source, target)), 2, "{source} to {target}");
         }
     }
 }
 
 #[test]
-fn no_provider_receives_another_provider_s_data() {
+fn data_of_a_provider_is_sent_only_to_that_provider() {
     for source in PROVIDERS {
         for target in Dialect::all().filter(|target| target.family() != source.family()) {
-            let body = written(source, target).to_string();
+            let body = write_body(source, target).to_string();
             for secret in SECRETS {
                 assert!(!body.contains(secret), "{source} to {target}: {secret}");
             }
@@ -88,13 +88,13 @@ fn no_provider_receives_another_provider_s_data() {
 
 #[test]
 fn the_same_provider_receives_its_message_unchanged() {
-    let anthropic = written(Dialect::Anthropic, Dialect::Anthropic);
+    let anthropic = write_body(Dialect::Anthropic, Dialect::Anthropic);
     assert_eq!(anthropic["messages"][1]["content"], body(Dialect::Anthropic)["content"]);
-    let bedrock = written(Dialect::Bedrock, Dialect::Bedrock);
+    let bedrock = write_body(Dialect::Bedrock, Dialect::Bedrock);
     assert_eq!(bedrock["messages"][1], body(Dialect::Bedrock)["output"]["message"]);
-    let gemini = written(Dialect::Gemini, Dialect::Gemini);
+    let gemini = write_body(Dialect::Gemini, Dialect::Gemini);
     assert_eq!(gemini["contents"][1], body(Dialect::Gemini)["candidates"][0]["content"]);
-    let responses = written(Dialect::Responses, Dialect::Responses);
+    let responses = write_body(Dialect::Responses, Dialect::Responses);
     let items: Vec<Value> =
         body(Dialect::Responses)["output"].as_array().unwrap().iter().map(without_call_ids).collect();
     assert_eq!(responses["input"].as_array().unwrap()[1..4], items);
@@ -112,13 +112,12 @@ fn without_call_ids(item: &Value) -> Value {
 }
 
 #[test]
-fn a_stored_message_still_has_its_thinking() {
-    // Writing a request for another provider does not change the stored message.
+fn a_stored_message_contains_its_thinking() {
     let history = history(Dialect::Anthropic);
     let stored = serde_json::to_string(&history).unwrap();
     let loaded: Vec<Message> = serde_json::from_str(&stored).unwrap();
     assert_eq!(history, loaded);
-    assert!(written(Dialect::Anthropic, Dialect::Anthropic).to_string().contains("EqQBCg=="));
+    assert!(write_body(Dialect::Anthropic, Dialect::Anthropic).to_string().contains("EqQBCg=="));
 }
 
 #[test]

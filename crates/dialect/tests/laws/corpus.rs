@@ -49,18 +49,19 @@ struct Request<'a> {
     toolset: &'a Toolset,
 }
 
-/// Calls `check` with every request in each of the dialects: without `reshape`, and with it if the result differs.
+/// Calls `check` with every request in each of the dialects: without `reshape`, and with it if the result
+/// differs.
 fn every_request(dialects: &[Dialect], mut check: impl FnMut(&Request<'_>)) {
     let mut requests = 0;
-    for server in &corpus::real().1 {
+    for server in &corpus::real_tools().1 {
         for tools in server.tools.chunks(TOOLS_PER_REQUEST) {
             let text = json!({"tools": tools}).to_string();
             for &dialect in dialects {
-                let bound = |reshape| {
+                let bind = |reshape| {
                     let options = Options::default().with_reshape(reshape);
-                    Toolset::from_json(&text, dialect, &options).expect("the text is a list of tools")
+                    Toolset::from_json(&text, dialect, &options).expect("a list of tools")
                 };
-                let (plain, reshaped) = (bound(false), bound(true));
+                let (plain, reshaped) = (bind(false), bind(true));
                 check(&Request { dialect, reshape: false, server, tools, toolset: &plain });
                 requests += 1;
                 if reshaped.definitions() != plain.definitions() || reshaped.reports() != plain.reports() {
@@ -94,18 +95,14 @@ fn every_request_is_accepted_and_reported_correctly() {
     // `reshape` does not change most definitions, and equal definitions are validated once.
     let mut validated = HashSet::new();
     every_request(&Dialect::all().collect::<Vec<_>>(), |request| {
-        is_accepted_by_its_api(request, &mut validated, &mut faults);
-        is_reported_consistently(request, &mut faults);
-        is_exact_if_reported_so(request, &mut faults);
+        check_api_accepts(request, &mut validated, &mut faults);
+        check_report(request, &mut faults);
+        check_exactness(request, &mut faults);
     });
     faults.assert_none();
 }
 
-fn is_accepted_by_its_api(
-    request: &Request<'_>,
-    validated: &mut HashSet<(Dialect, String)>,
-    faults: &mut Faults,
-) {
+fn check_api_accepts(request: &Request<'_>, validated: &mut HashSet<(Dialect, String)>, faults: &mut Faults) {
     let Request { dialect, server, toolset, .. } = *request;
     let converted = request.converted();
     let definitions: Vec<&Value> = converted.iter().map(|(_, _, definition)| *definition).collect();
@@ -118,7 +115,7 @@ fn is_accepted_by_its_api(
             continue;
         }
         for error in api_validator::validate_definition(dialect, definition).err().into_iter().flatten() {
-            faults.add(format!("{dialect}: {}", kind_of(&error)), || {
+            faults.add(format!("{dialect}: {}", error_kind(&error)), || {
                 format!("{}/{}: {error}", server.name, tool["name"])
             });
         }
@@ -131,15 +128,15 @@ fn is_accepted_by_its_api(
 }
 
 /// Returns an error without the parts that differ between tools, so that equal faults are counted together.
-fn kind_of(error: &str) -> String {
-    let general = error.split("function '").last().unwrap_or(error);
-    let general = general.split_once("': ").map_or(general, |(_, rest)| rest);
-    let start = general.find("In context=").map_or(0, |at| general[at..].find(')').map_or(0, |end| at + end));
+fn error_kind(error: &str) -> String {
+    let detail = error.split("function '").last().unwrap_or(error);
+    let detail = detail.split_once("': ").map_or(detail, |(_, rest)| rest);
+    let start = detail.find("In context=").map_or(0, |at| detail[at..].find(')').map_or(0, |end| at + end));
     let digits = |character: char| if character.is_ascii_digit() { '#' } else { character };
-    general[start..].chars().map(digits).take(70).collect()
+    detail[start..].chars().map(digits).take(70).collect()
 }
 
-fn is_reported_consistently(request: &Request<'_>, faults: &mut Faults) {
+fn check_report(request: &Request<'_>, faults: &mut Faults) {
     let Request { dialect, reshape, server, tools, toolset } = *request;
     assert_eq!(toolset.reports().len(), tools.len(), "one report per tool");
     for (tool, report) in tools.iter().zip(toolset.reports()) {
@@ -149,7 +146,7 @@ fn is_reported_consistently(request: &Request<'_>, faults: &mut Faults) {
             });
         };
         if tool["name"] != report.tool.as_str() || report.dialect != dialect {
-            fault("names another tool or dialect");
+            fault("the report names another tool or dialect");
         }
         let schema = &tool["inputSchema"];
         let pointers = report.changes.iter().map(|change| &change.pointer);
@@ -158,15 +155,16 @@ fn is_reported_consistently(request: &Request<'_>, faults: &mut Faults) {
                 fault("a pointer does not resolve");
             }
         }
-        let has = |effects: &[Effect]| report.changes.iter().any(|change| effects.contains(&change.effect));
-        let lossy = has(&[Effect::Widened, Effect::Narrowed]);
-        let consistent = match report.status {
+        let has_effect =
+            |effects: &[Effect]| report.changes.iter().any(|change| effects.contains(&change.effect));
+        let is_lossy = has_effect(&[Effect::Widened, Effect::Narrowed]);
+        let is_consistent = match report.status {
             Status::Exact => report.changes.is_empty(),
-            Status::Rewritten => !lossy && !report.changes.is_empty(),
-            Status::Lossy => lossy,
+            Status::Rewritten => !is_lossy && !report.changes.is_empty(),
+            Status::Lossy => is_lossy,
             Status::Refused => report.reason.as_ref().is_some_and(|reason| !reason.message.is_empty()),
         };
-        if !consistent {
+        if !is_consistent {
             fault("status and changes disagree");
         }
         if report.reason.is_some() != (report.status == Status::Refused) {
@@ -176,7 +174,7 @@ fn is_reported_consistently(request: &Request<'_>, faults: &mut Faults) {
 }
 
 /// `status: exact` means that only the wrapper and key names differ, and `mcp` changes nothing.
-fn is_exact_if_reported_so(request: &Request<'_>, faults: &mut Faults) {
+fn check_exactness(request: &Request<'_>, faults: &mut Faults) {
     let Request { dialect, server, .. } = *request;
     for (tool, report, definition) in request.converted() {
         if dialect == Dialect::Mcp && definition != tool {
@@ -185,19 +183,19 @@ fn is_exact_if_reported_so(request: &Request<'_>, faults: &mut Faults) {
         let plain = !matches!(dialect, Dialect::Mcp | Dialect::GeminiOpenApi | Dialect::Gemini);
         let schema = api_validator::schema(dialect, definition);
         if plain && report.status == Status::Exact && schema != Some(&tool["inputSchema"]) {
-            faults.add(format!("{dialect}: exact, yet the schema differs"), || {
+            faults.add(format!("{dialect}: the status is exact, but the schema differs"), || {
                 format!("{}/{}: {} became {}", server.name, tool["name"], tool["inputSchema"], definition)
             });
         }
     }
 }
 
-/// Checks the rules of plain `openai` with an independent implementation: `default` and `x-mcp-header` are removed from
-/// every schema, and everything else stays in order.
+/// Checks the rules of plain `openai` with an independent implementation: `default` and `x-mcp-header` are
+/// removed from every schema, and everything else stays in order.
 #[test]
 fn plain_openai_only_drops_annotations() {
     let mut compared = 0;
-    for tool in corpus::real().1.iter().flat_map(|server| &server.tools) {
+    for tool in corpus::real_tools().1.iter().flat_map(|server| &server.tools) {
         let toolset =
             Toolset::from_json(&tool.to_string(), Dialect::OpenAi, &Options::default()).expect("a tool");
         let report = &toolset.reports()[0];

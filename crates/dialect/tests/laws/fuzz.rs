@@ -11,7 +11,7 @@ use toolwire_dialect::{Defaults, Dialect, Layout, Options, Toolset, convert};
 
 const ROUNDS: usize = 3000;
 
-/// Texts that have a meaning somewhere in a tool.
+/// Keys and values with a meaning in tools and schemas.
 const TERMS: [&str; 32] = [
     "type",
     "object",
@@ -57,7 +57,7 @@ fn options(random: &mut Random) -> Options {
         .with_layout(if random.chance(50) { Layout::Compact } else { Layout::Indented })
 }
 
-/// Runs every function that accepts foreign text. Only panics matter, not the results.
+/// Runs every function that accepts untrusted text. Only panics fail the test.
 fn try_all(text: &str, random: &mut Random) {
     let dialects: Vec<Dialect> = Dialect::all().collect();
     let from = *random.pick(&dialects).expect("not empty");
@@ -66,13 +66,13 @@ fn try_all(text: &str, random: &mut Random) {
     if let Ok(conversion) = convert(text, from, to, &options)
         && let Some(definitions) = &conversion.definitions
     {
-        serde_json::from_str::<Value>(definitions).expect("definitions are JSON");
+        serde_json::from_str::<Value>(definitions).expect("valid JSON");
     }
     let Ok(toolset) = Toolset::from_json(text, to, &options) else { return };
     let mut names: Vec<String> = toolset.reports().iter().take(3).map(|report| report.name.clone()).collect();
     names.push("unknown".into());
     for name in names {
-        let arguments = value(random, 0);
+        let arguments = random_value(random, 0);
         let _ = toolset.decode(&name, &arguments);
         let _ = toolset.decode(&name, &Value::String(arguments.to_string()));
         let _ = toolset.encode(&name, &arguments);
@@ -80,7 +80,7 @@ fn try_all(text: &str, random: &mut Random) {
 }
 
 /// Returns random JSON made of schema keywords.
-fn value(random: &mut Random, depth: usize) -> Value {
+fn random_value(random: &mut Random, depth: usize) -> Value {
     let term = |random: &mut Random| random.pick(&TERMS).expect("not empty").to_string();
     match random.below(if depth > 6 { 5 } else { 12 }) {
         0 => Value::Null,
@@ -91,11 +91,11 @@ fn value(random: &mut Random, depth: usize) -> Value {
         )
         .expect("a number"),
         4 | 5 => Value::String(term(random)),
-        6 | 7 => (0..random.below(4)).map(|_| value(random, depth + 1)).collect(),
+        6 | 7 => (0..random.below(4)).map(|_| random_value(random, depth + 1)).collect(),
         _ => {
             let mut map = serde_json::Map::new();
             for _ in 0..random.below(6) {
-                map.insert(term(random), value(random, depth + 1));
+                map.insert(term(random), random_value(random, depth + 1));
             }
             Value::Object(map)
         }
@@ -115,7 +115,7 @@ fn arbitrary_text_never_panics() {
                 ),
                 2 => write!(text, "\"{}\":", random.pick(&TERMS).expect("not empty"))
                     .expect("writing to a string cannot fail"),
-                _ => text.push_str(&value(&mut random, 4).to_string()),
+                _ => text.push_str(&random_value(&mut random, 4).to_string()),
             }
         }
         try_all(&text, &mut random);
@@ -126,15 +126,15 @@ fn arbitrary_text_never_panics() {
 fn arbitrary_json_never_panics() {
     let mut random = Random::new(4);
     for _ in 0..ROUNDS {
-        let schema = value(&mut random, 0);
+        let schema = random_value(&mut random, 0);
         let input = match random.below(4) {
             0 => schema,
             1 => json!({"name": "n", "inputSchema": schema}),
             2 => {
-                json!({"tools": [{"name": "n", "inputSchema": schema}, {"name": "n", "inputSchema": {"type": "object", "properties": {"a": value(&mut random, 1)}}}]})
+                json!({"tools": [{"name": "n", "inputSchema": schema}, {"name": "n", "inputSchema": {"type": "object", "properties": {"a": random_value(&mut random, 1)}}}]})
             }
             _ => {
-                json!([{"name": value(&mut random, 5), "description": value(&mut random, 5), "inputSchema": schema}])
+                json!([{"name": random_value(&mut random, 5), "description": random_value(&mut random, 5), "inputSchema": schema}])
             }
         };
         try_all(&input.to_string(), &mut random);
@@ -146,7 +146,7 @@ fn damaged_tools_never_panic() {
     let mut random = Random::new(5);
     let tools: Vec<Value> = corpus::shapes().into_iter().flat_map(|server| server.tools).collect();
     for _ in 0..ROUNDS {
-        let tool = random.pick(&tools).expect("there are tools");
+        let tool = random.pick(&tools).expect("a tool");
         let mut bytes = tool.to_string().into_bytes();
         if random.chance(50) {
             // Replace some values, so that the text stays valid JSON.
@@ -180,13 +180,13 @@ fn damage(tree: &mut Value, random: &mut Random) {
         _ => 0,
     };
     if size == 0 || random.chance(15) {
-        *tree = value(random, 3);
+        *tree = random_value(random, 3);
         return;
     }
     let at = random.below(size);
     match tree {
         Value::Array(list) => damage(&mut list[at], random),
-        Value::Object(map) => damage(map.values_mut().nth(at).expect("the index is below the size"), random),
+        Value::Object(map) => damage(map.values_mut().nth(at).expect("a valid index"), random),
         _ => {}
     }
 }

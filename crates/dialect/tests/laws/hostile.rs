@@ -1,7 +1,7 @@
 //! Hostile schemas: each is converted or refused with a reason, in every dialect, on a small stack.
 //!
-//! The inputs are text, because the usual recursive code could not even drop a tree this deep. Nothing is timed: an
-//! engine that expanded the references in these inputs would not finish at all.
+//! The inputs are text, because recursive code could not even drop a tree this deep. Nothing is timed: an engine
+//! that expanded the references in these inputs would not finish.
 
 use std::fmt::Write as _;
 use std::thread;
@@ -16,40 +16,45 @@ const STACK_SIZE: usize = 2 * 1024 * 1024;
 const MAX_OUTPUT_LEN: usize = 32 * 1024 * 1024;
 
 /// The length from which an input is large, in bytes.
-const LARGE: usize = 256 * 1024;
+const LARGE_INPUT_LEN: usize = 256 * 1024;
 
-/// The dialects whose arguments are tested with large inputs, which takes long.
+/// The dialects whose arguments are tested with large inputs; testing all of them is slow.
 const DIALECTS_FOR_LARGE: [Dialect; 3] = [Dialect::OpenAi, Dialect::OpenAiStrict, Dialect::Gemini];
 
-/// Converts the text of a tool to every dialect, with `reshape` for the strict ones, and converts arguments both ways.
+/// Converts the text of a tool to every dialect, with `reshape` for the strict ones, and converts arguments both
+/// ways. Panics fail the test.
 #[track_caller]
-fn survives_as_tool(label: &str, text: String) {
+fn check_tool(label: &str, text: String) {
     let thread = thread::Builder::new().name(label.to_owned()).stack_size(STACK_SIZE);
     let run = move || {
         for dialect in Dialect::all() {
-            try_dialect(&text, dialect, &Options::default());
+            check_dialect(&text, dialect, &Options::default());
             if dialect.name().ends_with("-strict") {
-                try_dialect(&text, dialect, &Options::default().with_reshape(true));
+                check_dialect(&text, dialect, &Options::default().with_reshape(true));
             }
         }
     };
-    let outcome = thread.spawn(run).expect("a thread can be started").join();
-    assert!(outcome.is_ok(), "`{label}` made the engine panic; its message is above");
+    let outcome = thread.spawn(run).expect("a thread").join();
+    assert!(outcome.is_ok(), "the engine panicked on `{label}`; see the message above");
 }
 
-/// Does the same as [`survives_as_tool`] for the text of a schema.
+/// Does the same as [`check_tool`] for the text of a schema.
 #[track_caller]
-fn survives(label: &str, schema: &str) {
-    survives_as_tool(label, format!(r#"{{"name":"hostile","description":"d","inputSchema":{schema}}}"#));
+fn check_schema(label: &str, schema: &str) {
+    check_tool(label, format!(r#"{{"name":"hostile","description":"d","inputSchema":{schema}}}"#));
 }
 
-fn try_dialect(text: &str, dialect: Dialect, options: &Options) {
+fn check_dialect(text: &str, dialect: Dialect, options: &Options) {
     // Both functions share the engine, so for large inputs one of them is enough.
-    if (text.len() < LARGE || dialect == Dialect::OpenAi)
+    if (text.len() < LARGE_INPUT_LEN || dialect == Dialect::OpenAi)
         && let Ok(conversion) = convert(text, Dialect::Mcp, dialect, options)
     {
         let length = conversion.definitions.as_ref().map_or(0, String::len);
-        assert!(length < MAX_OUTPUT_LEN, "{dialect}: {length} bytes came out of {}", text.len());
+        assert!(
+            length < MAX_OUTPUT_LEN,
+            "{dialect}: {length} bytes of output for {} bytes of input",
+            text.len()
+        );
     }
     let toolset = match Toolset::from_json(text, dialect, options) {
         Ok(toolset) => toolset,
@@ -60,13 +65,13 @@ fn try_dialect(text: &str, dialect: Dialect, options: &Options) {
     };
     let reports = toolset.reports();
     assert_eq!(reports.len(), 1, "{dialect}: {reports:?}");
-    let refused = reports[0].status == Status::Refused;
-    assert_eq!(toolset.definitions().len(), usize::from(!refused), "{dialect}");
-    assert_eq!(reports[0].reason.is_some(), refused, "{dialect}: {reports:?}");
+    let is_refused = reports[0].status == Status::Refused;
+    assert_eq!(toolset.definitions().len(), usize::from(!is_refused), "{dialect}");
+    assert_eq!(reports[0].reason.is_some(), is_refused, "{dialect}: {reports:?}");
     if let Some(reason) = &reports[0].reason {
         assert!(!reason.code.is_empty() && !reason.message.is_empty(), "{dialect}: {reason:?}");
     }
-    if text.len() >= LARGE && !DIALECTS_FOR_LARGE.contains(&dialect) {
+    if text.len() >= LARGE_INPUT_LEN && !DIALECTS_FOR_LARGE.contains(&dialect) {
         return;
     }
     for arguments in [json!({}), json!({"p": "5", "a": null, "x": {"p": [[]]}}), json!(null)] {
@@ -83,7 +88,7 @@ fn arguments_of_a_hundred_thousand_levels_do_not_overflow_the_stack() {
     for dialect in Dialect::all() {
         let toolset = Toolset::from_json(tool, dialect, &Options::default()).unwrap();
         assert!(toolset.decode("deep", &Value::String(deep.clone())).is_err(), "{dialect}");
-        // It is too deep to be parsed as a list, so it stays text and becomes the only item of the expected list.
+        // Too deep to be parsed as a list, it stays text and becomes the only item of the expected list.
         let decoded = toolset.decode("deep", &json!({"p": deep}));
         let decoded = decoded.map(|decoded| Value::Object(decoded.arguments));
         assert_eq!(decoded, Ok(json!({"p": [deep]})), "{dialect}");
@@ -104,8 +109,8 @@ fn parts(count: usize, part: impl Fn(usize) -> String) -> String {
     (0..count).map(part).collect::<Vec<_>>().join(",")
 }
 
-/// Returns a root whose property `p` is the first of `levels` definitions. `link` creates each definition from a
-/// reference to the next.
+/// Returns a root whose property `p` is the first of `levels` definitions. `link` creates each definition from
+/// a reference to the next.
 fn chain(levels: usize, link: impl Fn(&str) -> String) -> String {
     let mut definitions = String::new();
     for level in 0..levels {
@@ -143,7 +148,7 @@ fn reference_bombs_are_never_expanded() {
             }),
         ];
         for (label, link) in bombs {
-            survives(&format!("bomb of {levels} by {label}"), &chain(levels, link));
+            check_schema(&format!("bomb of {levels} by {label}"), &chain(levels, link));
         }
     }
 }
@@ -157,19 +162,19 @@ fn products_of_alternatives_are_never_expanded() {
     };
     let unions: Vec<String> = (0..64).map(union).collect();
     let all_of = format!(r#"{{"type":"object","allOf":[{}]}}"#, unions.join(","));
-    survives("allOf of 64 unions at the root", &all_of);
-    survives("allOf of 64 unions in a property", &with_property(&all_of));
+    check_schema("allOf of 64 unions at the root", &all_of);
+    check_schema("allOf of 64 unions in a property", &with_property(&all_of));
     let nested = (0..64).fold(r#"{"type":"string"}"#.to_owned(), |inner, _| {
         format!(
             r#"{{"anyOf":[{inner},{{"type":"integer"}}],"oneOf":[{{}},{{"minimum":3}}],"not":{{"const":1}}}}"#
         )
     });
-    survives("unions beside unions, 64 deep", &with_property(&nested));
+    check_schema("unions beside unions, 64 deep", &with_property(&nested));
     let conditions = (0..64).map(|name| {
         format!(r#"{{"if":{{"required":["a{name}"]}},"then":{{"required":["b{name}"]}},"else":{{"required":["c{name}"]}}}}"#)
     });
     let conditions: Vec<String> = conditions.collect();
-    survives(
+    check_schema(
         "64 conditions at the root",
         &format!(r#"{{"type":"object","allOf":[{}]}}"#, conditions.join(",")),
     );
@@ -221,7 +226,7 @@ fn every_kind_of_recursion_ends() {
             r##"{"type":"object","properties":{"p":{"$ref":"#/$defs/A"}},"$defs":{"A":{"allOf":[{"type":"object","properties":{"x":{"$ref":"#/$defs/A"}}},{"type":"object","properties":{"x":{"type":"object","properties":{"x":{"$ref":"#/$defs/A"}}}}}]}}}"##,
         ),
     ] {
-        survives(label, schema);
+        check_schema(label, schema);
     }
 }
 
@@ -247,11 +252,11 @@ fn thousands_of_levels_do_not_overflow_the_stack() {
             } else {
                 nested(open, innermost, close, levels)
             };
-            survives(&format!("{levels} {label} in a property"), &with_property(&schema));
-            survives(&format!("{levels} {label} at the root"), &schema);
+            check_schema(&format!("{levels} {label} in a property"), &with_property(&schema));
+            check_schema(&format!("{levels} {label} at the root"), &schema);
         }
-        survives(&format!("a chain of {levels} references"), &chain(levels, str::to_owned));
-        survives(
+        check_schema(&format!("a chain of {levels} references"), &chain(levels, str::to_owned));
+        check_schema(
             &format!("a chain of {levels} parts"),
             &chain(levels, |next| format!(r#"{{"allOf":[{next}]}}"#)),
         );
@@ -261,60 +266,60 @@ fn thousands_of_levels_do_not_overflow_the_stack() {
 #[test]
 fn a_hundred_thousand_brackets_do_not_overflow_the_stack() {
     for brackets in ["[", "{\"a\":", "[[{\"properties\":"] {
-        survives_as_tool("only openings", brackets.repeat(100_000));
+        check_tool("only openings", brackets.repeat(100_000));
     }
     let deep = nested("[", "", "]", 100_000);
-    survives_as_tool("a list of lists", deep.clone());
-    survives("lists as a schema", &deep);
-    survives("lists as enum data", &with_property(&format!(r#"{{"enum":[{deep}]}}"#)));
-    survives("lists as a default", &with_property(&format!(r#"{{"type":"array","default":{deep}}}"#)));
-    survives("lists in an unknown keyword", &format!(r#"{{"type":"object","x-deep":{deep}}}"#));
-    survives_as_tool(
+    check_tool("a list of lists", deep.clone());
+    check_schema("lists as a schema", &deep);
+    check_schema("lists as enum data", &with_property(&format!(r#"{{"enum":[{deep}]}}"#)));
+    check_schema("lists as a default", &with_property(&format!(r#"{{"type":"array","default":{deep}}}"#)));
+    check_schema("lists in an unknown keyword", &format!(r#"{{"type":"object","x-deep":{deep}}}"#));
+    check_tool(
         "lists beside the schema",
         format!(r#"{{"name":"hostile","_meta":{deep},"inputSchema":{{"type":"object"}}}}"#),
     );
     let text = serde_json::to_string(&deep).unwrap();
-    survives("lists as the text of a schema", &text);
+    check_schema("lists as the text of a schema", &text);
 }
 
 #[test]
 fn a_hundred_thousand_properties_are_converted() {
     let properties =
         parts(100_000, |number| format!(r#""k{number}":{{"type":"string","default":"{number}"}}"#));
-    survives("properties", &format!(r#"{{"type":"object","properties":{{{properties}}}}}"#));
+    check_schema("properties", &format!(r#"{{"type":"object","properties":{{{properties}}}}}"#));
 }
 
 #[test]
 fn long_lists_of_every_kind_are_converted() {
     let many = |part: &dyn Fn(usize) -> String| parts(4_000, part);
     let properties = many(&|number| format!(r#""k{number}":{{"type":"string","default":"{number}"}}"#));
-    survives("definitions", &format!(r#"{{"type":"object","$defs":{{{properties}}}}}"#));
+    check_schema("definitions", &format!(r#"{{"type":"object","$defs":{{{properties}}}}}"#));
     let names = many(&|number| format!(r#""k{number}""#));
-    survives(
+    check_schema(
         "undefined required properties",
         &format!(r#"{{"type":"object","properties":{{}},"required":[{names}]}}"#),
     );
-    survives("enum values", &with_property(&format!(r#"{{"type":"string","enum":[{names}]}}"#)));
+    check_schema("enum values", &with_property(&format!(r#"{{"type":"string","enum":[{names}]}}"#)));
     let equal = many(&|_| r#"{"a":[1,2]}"#.to_owned());
-    survives("equal enum values", &with_property(&format!(r#"{{"enum":[{equal}]}}"#)));
+    check_schema("equal enum values", &with_property(&format!(r#"{{"enum":[{equal}]}}"#)));
     let consts = many(&|number| format!(r#"{{"const":{number}}}"#));
-    survives("alternatives", &with_property(&format!(r#"{{"anyOf":[{consts}]}}"#)));
-    survives("exclusive alternatives", &with_property(&format!(r#"{{"oneOf":[{consts}]}}"#)));
+    check_schema("alternatives", &with_property(&format!(r#"{{"anyOf":[{consts}]}}"#)));
+    check_schema("exclusive alternatives", &with_property(&format!(r#"{{"oneOf":[{consts}]}}"#)));
     let members = many(&|number| format!(r#"{{"properties":{{"k{number}":{{"minimum":{number}}}}}}}"#));
-    survives("parts at the root", &format!(r#"{{"type":"object","allOf":[{members}]}}"#));
-    survives("alternatives at the root", &format!(r#"{{"type":"object","anyOf":[{members}]}}"#));
+    check_schema("parts at the root", &format!(r#"{{"type":"object","allOf":[{members}]}}"#));
+    check_schema("alternatives at the root", &format!(r#"{{"type":"object","anyOf":[{members}]}}"#));
     let same = many(&|number| format!(r#"{{"properties":{{"k":{{"minimum":{number}}}}}}}"#));
-    survives("one key in all parts", &format!(r#"{{"type":"object","allOf":[{same}]}}"#));
-    survives("one key in all alternatives", &format!(r#"{{"type":"object","oneOf":[{same}]}}"#));
+    check_schema("one key in all parts", &format!(r#"{{"type":"object","allOf":[{same}]}}"#));
+    check_schema("one key in all alternatives", &format!(r#"{{"type":"object","oneOf":[{same}]}}"#));
     let references = many(&|number| format!(r##""k{number}":{{"$ref":"#/$defs/A","description":"d"}}"##));
-    survives(
+    check_schema(
         "references with siblings",
         &format!(
             r##"{{"type":"object","properties":{{{references}}},"$defs":{{"A":{{"type":"object","properties":{{"x":{{}}}}}}}}}}"##
         ),
     );
     let odd = many(&|number| format!(r#""k {number}":{{"type":"string"}}"#));
-    survives("keys to rename", &format!(r#"{{"type":"object","properties":{{{odd}}}}}"#));
+    check_schema("keys to rename", &format!(r#"{{"type":"object","properties":{{{odd}}}}}"#));
 }
 
 #[test]
@@ -354,9 +359,9 @@ fn unresolvable_references_do_not_panic() {
         for keyword in ["$ref", "$dynamicRef", "$recursiveRef"] {
             let target = Value::from(target);
             let label = format!("{keyword} to {target}").replace('\0', " ");
-            survives(&label, &with_property(&format!(r#"{{"{keyword}":{target}}}"#)));
-            survives(&label, &format!(r#"{{"type":"object","{keyword}":{target}}}"#));
-            survives(
+            check_schema(&label, &with_property(&format!(r#"{{"{keyword}":{target}}}"#)));
+            check_schema(&label, &format!(r#"{{"type":"object","{keyword}":{target}}}"#));
+            check_schema(
                 &label,
                 &with_property(&format!(r#"{{"anyOf":[{{"{keyword}":{target}}},{{"type":"null"}}]}}"#)),
             );
@@ -405,7 +410,7 @@ fn misleading_ids_and_anchors_do_not_panic() {
         ("unknown draft", r##"{"$schema":"http://example.com/none","type":"object","properties":{"p":{}}}"##),
         ("draft that is a list", r##"{"$schema":[],"type":"object","$vocabulary":{"x":true}}"##),
     ] {
-        survives(label, schema);
+        check_schema(label, schema);
     }
 }
 
@@ -413,7 +418,7 @@ fn misleading_ids_and_anchors_do_not_panic() {
 fn long_references_through_properties_are_followed() {
     let path: String = "/properties/p".repeat(500);
     let deep = nested(r#"{"type":"object","properties":{"p":"#, r#"{"type":"string"}"#, "}}", 500);
-    survives(
+    check_schema(
         "pointer of 500 steps",
         &format!(r##"{{"type":"object","properties":{{"p":{deep},"q":{{"$ref":"#{path}"}}}}}}"##),
     );
@@ -422,7 +427,7 @@ fn long_references_through_properties_are_followed() {
             format!(r##""k{number}":{{"type":"array","items":{{"$ref":"#/properties/k{}"}}}}"##, number + 1)
         })
         .collect();
-    survives(
+    check_schema(
         "2000 properties, each an array of the next",
         &format!(r#"{{"type":"object","properties":{{{},"k2000":{{"type":"string"}}}}}}"#, each.join(",")),
     );
@@ -432,7 +437,7 @@ fn long_references_through_properties_are_followed() {
             format!(r#""k{number}":{{"type":"object","properties":{{"x":{next},"y":{next}}}}}"#)
         })
         .collect();
-    survives(
+    check_schema(
         "a bomb of properties",
         &format!(r#"{{"type":"object","properties":{{{},"k60":{{"type":"string"}}}}}}"#, both.join(",")),
     );
@@ -529,17 +534,17 @@ fn values_that_are_not_schemas_do_not_panic_in_any_position() {
     for keyword in keywords {
         for value in values {
             let label = format!("{keyword} {value}");
-            survives(&label, &format!(r#"{{"type":"object","{keyword}":{value}}}"#));
-            survives(&label, &with_property(&format!(r#"{{"{keyword}":{value}}}"#)));
-            survives(
+            check_schema(&label, &format!(r#"{{"type":"object","{keyword}":{value}}}"#));
+            check_schema(&label, &with_property(&format!(r#"{{"{keyword}":{value}}}"#)));
+            check_schema(
                 &label,
                 &with_property(&format!(r#"{{"type":["array","object"],"{keyword}":{value},"items":{{}}}}"#)),
             );
         }
     }
     for value in values {
-        survives(value, value);
-        survives(value, &with_property(value));
+        check_schema(value, value);
+        check_schema(value, &with_property(value));
     }
 }
 
@@ -593,8 +598,8 @@ fn values_that_are_not_tools_do_not_panic() {
 #[test]
 fn a_read_error_has_a_line_and_column() {
     for (text, line, column) in [("{\n  \"name\": nix\n}", 2, 12), ("[\n{\"name\": \"é\" 5}]", 2, 14)] {
-        let error = convert(text, Dialect::Mcp, Dialect::OpenAi, &Options::default())
-            .expect_err("the text is not JSON");
+        let error =
+            convert(text, Dialect::Mcp, Dialect::OpenAi, &Options::default()).expect_err("invalid JSON");
         assert_eq!(error.line, line, "{error}");
         assert!(error.column.abs_diff(column) <= 2, "{error}");
     }
@@ -603,32 +608,32 @@ fn a_read_error_has_a_line_and_column() {
 #[test]
 fn unusual_text_does_not_panic() {
     let megabyte = "a".repeat(1 << 20);
-    survives(
+    check_schema(
         "long description",
         &with_property(&format!(r#"{{"type":"string","description":"{megabyte}"}}"#)),
     );
-    survives(
+    check_schema(
         "long key",
         &format!(r#"{{"type":"object","properties":{{"{megabyte}":{{"type":"string"}}}}}}"#),
     );
-    survives("long pattern", &with_property(&format!(r#"{{"type":"string","pattern":"{megabyte}"}}"#)));
-    survives(
+    check_schema("long pattern", &with_property(&format!(r#"{{"type":"string","pattern":"{megabyte}"}}"#)));
+    check_schema(
         "nested pattern",
         &with_property(&format!(r#"{{"type":"string","pattern":"{}"}}"#, nested("(", "a", ")*", 50_000))),
     );
-    survives("long format", &with_property(&format!(r#"{{"type":"string","format":"{megabyte}"}}"#)));
-    survives("long enum value", &with_property(&format!(r#"{{"enum":["{megabyte}"]}}"#)));
-    survives("long reference", &with_property(&format!(r##"{{"$ref":"#/{megabyte}"}}"##)));
-    survives(
+    check_schema("long format", &with_property(&format!(r#"{{"type":"string","format":"{megabyte}"}}"#)));
+    check_schema("long enum value", &with_property(&format!(r#"{{"enum":["{megabyte}"]}}"#)));
+    check_schema("long reference", &with_property(&format!(r##"{{"$ref":"#/{megabyte}"}}"##)));
+    check_schema(
         "long number",
         &with_property(&format!(r#"{{"type":"number","maximum":{}}}"#, "9".repeat(1 << 20))),
     );
-    survives(
+    check_schema(
         "large exponent",
         &with_property(r#"{"type":"integer","multipleOf":1e-999999999,"minimum":1e999999999}"#),
     );
-    survives_as_tool("long name", format!(r#"{{"name":"{megabyte}","inputSchema":{{"type":"object"}}}}"#));
-    survives_as_tool(
+    check_tool("long name", format!(r#"{{"name":"{megabyte}","inputSchema":{{"type":"object"}}}}"#));
+    check_tool(
         "wide name",
         format!(r#"{{"name":"{}","inputSchema":{{"type":"object"}}}}"#, "é".repeat(100_000)),
     );
@@ -644,30 +649,30 @@ fn unusual_text_does_not_panic() {
         "\u{202e}",
         "\u{7f}",
     ] {
-        survives(
+        check_schema(
             &format!("{text} as a key"),
             &format!(
                 r#"{{"type":"object","properties":{{"{text}":{{"type":"string"}}}},"required":["{text}"]}}"#
             ),
         );
-        survives(
+        check_schema(
             &format!("{text} as data"),
             &with_property(&format!(r#"{{"enum":["{text}"],"description":"{text}"}}"#)),
         );
-        survives(
+        check_schema(
             &format!("{text} as a definition"),
             &format!(
                 r##"{{"type":"object","properties":{{"p":{{"$ref":"#/$defs/{text}"}}}},"$defs":{{"{text}":{{}}}}}}"##
             ),
         );
-        survives(
+        check_schema(
             &format!("{text} as a pattern"),
             &with_property(&format!(r#"{{"type":"string","pattern":"{text}"}}"#)),
         );
-        survives_as_tool("in a name", format!(r#"{{"name":"{text}","inputSchema":{{"type":"object"}}}}"#));
+        check_tool("in a name", format!(r#"{{"name":"{text}","inputSchema":{{"type":"object"}}}}"#));
     }
     for key in ["ключ", "鍵", "🔑", "e\u{301}", "\u{e9}", "a\u{0301}b", "ﬀ", "İ", "\u{200b}"] {
-        survives(
+        check_schema(
             key,
             &format!(
                 r#"{{"type":"object","properties":{{"{key}":{{"type":"string"}},"x":{{}}}},"required":["{key}"]}}"#
@@ -686,7 +691,7 @@ fn duplicate_keys_do_not_panic() {
         r#"{"type":"object","properties":{"p":{},"\u0070":{"type":"array"}},"required":["p"]}"#,
         r##"{"type":"object","properties":{"p":{"$ref":"#/$defs/A","$ref":"#/$defs/B"}},"$defs":{"A":{},"A":{"type":"string"},"B":false}}"##,
     ] {
-        survives(schema, schema);
+        check_schema(schema, schema);
     }
 }
 
@@ -695,8 +700,8 @@ fn exponential_patterns_are_never_run() {
     for pattern in
         ["(a+)+$", "(a|a)*b", "(.*)*x", "a{1000000}", "(a{1000}){1000}", "(?<n>a)\\\\k<n>", "[", "(?", "\\\\"]
     {
-        survives(pattern, &with_property(&format!(r#"{{"type":"string","pattern":"{pattern}"}}"#)));
-        survives(
+        check_schema(pattern, &with_property(&format!(r#"{{"type":"string","pattern":"{pattern}"}}"#)));
+        check_schema(
             pattern,
             &with_property(&format!(
                 r#"{{"type":"object","patternProperties":{{"{pattern}":{{"type":"integer"}}}}}}"#

@@ -1,8 +1,9 @@
 //! The law of conversions, checked with real tools and generated schemas.
 //!
-//! (a) Arguments that match the definition, once decoded, match the original, unless a `widened` change explains why
-//! not. (b) Arguments that match the original, once encoded, match the definition, unless a `narrowed` change explains
-//! why not. (c) Decoding encoded arguments gives the same arguments, except at `narrowed` locations.
+//! (a) Arguments that match the definition, once decoded, match the original, unless a `widened` change
+//! explains why not. (b) Arguments that match the original, once encoded, match the definition, unless a
+//! `narrowed` change explains why not. (c) Decoding encoded arguments gives the same arguments, except at
+//! `narrowed` locations.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -10,10 +11,11 @@ use std::ops::AddAssign;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::support::argument_schema::argument_schema;
 use crate::support::random::Random;
 use crate::support::sampler::ArgumentSampler;
 use crate::support::schema_path::covers;
-use crate::support::{api_validator, corpus, openapi, schemas};
+use crate::support::{api_validator, corpus, schemas};
 use jsonschema::Validator;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 use serde_json::{Map, Value, json};
@@ -28,11 +30,11 @@ const DRAWS_PER_SCHEMA: usize = 3;
 /// The number of generated schemas. `TOOLWIRE_LAW_CASES` overrides it.
 const CASES: usize = 400;
 
-fn setting(name: &str, default: usize) -> usize {
+fn variable_or(name: &str, default: usize) -> usize {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// Counts what was checked, because a run that checks nothing proves nothing.
+/// Counts the checks, because a run without checks proves nothing.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
     conversions: usize,
@@ -89,8 +91,8 @@ struct Case<'a> {
     toolset: &'a Toolset,
     report: &'a Report,
     /// The arguments that the definition lets a model send.
-    meaning: &'a ArgumentSampler,
-    meaning_schema: &'a Value,
+    model_arguments: &'a ArgumentSampler,
+    model_schema: &'a Value,
 }
 
 /// Checks the law for `tool` in `dialect` with random arguments in each direction.
@@ -104,10 +106,10 @@ fn check_law(
     let mut tally = Tally { conversions: 1, ..Tally::default() };
     let options = Options::default().with_reshape(reshape);
     let text = json!([tool]).to_string();
-    let bound = |options| Toolset::from_json(&text, dialect, options).expect("the text is a list of tools");
-    let toolset = bound(&options);
+    let bind = |options| Toolset::from_json(&text, dialect, options).expect("a list of tools");
+    let toolset = bind(&options);
     if reshape {
-        let plain = bound(&Options::default());
+        let plain = bind(&Options::default());
         if plain.definitions() == toolset.definitions() && plain.reports() == toolset.reports() {
             return Ok(tally); // The same as without `reshape`, which is checked separately.
         }
@@ -117,16 +119,16 @@ fn check_law(
         tally.refused = 1;
         return Ok(tally);
     };
-    let meaning_schema = openapi::meaning(dialect, definition);
-    let meaning = ArgumentSampler::new(&meaning_schema);
-    let Some(meaning) = &meaning else {
+    let model_schema = argument_schema(dialect, definition);
+    let model_arguments = ArgumentSampler::new(&model_schema);
+    let Some(model_arguments) = &model_arguments else {
         return Err(Box::new(Counterexample {
             law: "(a)",
             dialect,
             reshape,
             tool: tool["name"].to_string(),
             original: tool["inputSchema"].clone(),
-            definition: meaning_schema,
+            definition: model_schema,
             drawn: Value::Null,
             converted: String::new(),
             violation: "the definition is not a schema".into(),
@@ -140,18 +142,18 @@ fn check_law(
         original,
         toolset: &toolset,
         report,
-        meaning,
-        meaning_schema: &meaning_schema,
+        model_arguments,
+        model_schema: &model_schema,
     };
     let mut random = Random::for_text(&format!("{dialect}{reshape}{tool}"));
     for _ in 0..draws {
-        if let Some(drawn) = meaning.draw(&mut random) {
+        if let Some(drawn) = model_arguments.draw(&mut random) {
             tally.from_definition += 1;
-            tally.explained += usize::from(case.decoding(&drawn)?);
+            tally.explained += usize::from(case.check_decoding(&drawn)?);
         }
         if let Some(drawn) = original.draw(&mut random) {
             tally.from_original += 1;
-            tally.explained += usize::from(case.encoding(&drawn)?);
+            tally.explained += usize::from(case.check_encoding(&drawn)?);
         }
     }
     Ok(tally)
@@ -159,15 +161,15 @@ fn check_law(
 
 impl Case<'_> {
     /// Checks law (a). Returns whether a `widened` change was needed to explain the result.
-    fn decoding(&self, drawn: &Value) -> Result<bool, Box<Counterexample>> {
-        let arguments = self
-            .decoded(&self.report.name, drawn)
-            .map_err(|error| self.broken("(a)", drawn, String::new(), format!("decode failed: {error}")))?;
+    fn check_decoding(&self, drawn: &Value) -> Result<bool, Box<Counterexample>> {
+        let arguments = self.decoded(&self.report.name, drawn).map_err(|error| {
+            self.counterexample("(a)", drawn, String::new(), format!("decode failed: {error}"))
+        })?;
         let arguments = Value::Object(arguments);
         let violations = violations(self.original.validator(), &arguments);
         for (place, message) in &violations {
-            if !self.explained(Effect::Widened, place) {
-                return Err(self.broken(
+            if !self.is_explained(Effect::Widened, place) {
+                return Err(self.counterexample(
                     "(a)",
                     drawn,
                     arguments.to_string(),
@@ -179,26 +181,31 @@ impl Case<'_> {
     }
 
     /// Checks laws (b) and (c). Returns whether a `narrowed` change was needed to explain the result.
-    fn encoding(&self, drawn: &Value) -> Result<bool, Box<Counterexample>> {
+    fn check_encoding(&self, drawn: &Value) -> Result<bool, Box<Counterexample>> {
         let name = self.tool["name"].as_str().unwrap_or_default();
         let encoded = match self.toolset.encode(name, drawn) {
             Ok(encoded) => Value::Object(encoded.arguments),
-            Err(_) if self.any(Effect::Narrowed) => return Ok(true),
+            Err(_) if self.has_change(Effect::Narrowed) => return Ok(true),
             Err(error) => {
-                return Err(self.broken("(b)", drawn, String::new(), format!("encode failed: {error}")));
+                return Err(self.counterexample(
+                    "(b)",
+                    drawn,
+                    String::new(),
+                    format!("encode failed: {error}"),
+                ));
             }
         };
-        let mut needed = false;
-        for (place, message) in violations(self.meaning.validator(), &encoded) {
-            needed = true;
+        let mut needs_explanation = false;
+        for (place, message) in violations(self.model_arguments.validator(), &encoded) {
+            needs_explanation = true;
             // Keys may be renamed and values reshaped, and then locations cannot be compared.
-            let explained = if self.preserves_locations() {
-                self.explained(Effect::Narrowed, &place)
+            let is_explained = if self.preserves_locations() {
+                self.is_explained(Effect::Narrowed, &place)
             } else {
-                self.any(Effect::Narrowed)
+                self.has_change(Effect::Narrowed)
             };
-            if !explained {
-                return Err(self.broken(
+            if !is_explained {
+                return Err(self.counterexample(
                     "(b)",
                     drawn,
                     encoded.to_string(),
@@ -207,17 +214,17 @@ impl Case<'_> {
             }
         }
         let decoded = self.decoded(&self.report.name, &encoded).map_err(|error| {
-            self.broken("(c)", drawn, encoded.to_string(), format!("decode failed: {error}"))
+            self.counterexample("(c)", drawn, encoded.to_string(), format!("decode failed: {error}"))
         })?;
         let mut places = Vec::new();
         differences("", drawn, &Value::Object(decoded.clone()), &mut places);
         for place in &places {
-            if !self.explained(Effect::Narrowed, place) {
+            if !self.is_explained(Effect::Narrowed, place) {
                 let converted = format!("{encoded} then {}", Value::Object(decoded));
-                return Err(self.broken("(c)", drawn, converted, format!("differs at `{place}`")));
+                return Err(self.counterexample("(c)", drawn, converted, format!("differs at `{place}`")));
             }
         }
-        Ok(needed || !places.is_empty())
+        Ok(needs_explanation || !places.is_empty())
     }
 
     /// Returns the decoded arguments, valid or not; the caller checks that.
@@ -230,7 +237,7 @@ impl Case<'_> {
     }
 
     /// Whether the report has a change with `effect` that affects `argument`, or a value above or below it.
-    fn explained(&self, effect: Effect, argument: &str) -> bool {
+    fn is_explained(&self, effect: Effect, argument: &str) -> bool {
         self.report.changes.iter().any(|change| {
             change.effect == effect && (covers(&change.pointer, argument) || self.is_shared(&change.pointer))
         })
@@ -238,29 +245,29 @@ impl Case<'_> {
 
     /// Whether a reference points to the location, so that a change there also applies elsewhere.
     fn is_shared(&self, pointer: &str) -> bool {
-        fn points(schema: &Value, pointer: &str) -> bool {
+        fn has_reference(schema: &Value, pointer: &str) -> bool {
             match schema {
                 Value::Object(map) => {
-                    let here = map
+                    let reference = map
                         .get("$ref")
                         .and_then(Value::as_str)
                         .and_then(|reference| reference.strip_prefix('#'));
-                    here.is_some_and(|target| pointer.starts_with(target))
-                        || map.values().any(|value| points(value, pointer))
+                    reference.is_some_and(|target| pointer.starts_with(target))
+                        || map.values().any(|value| has_reference(value, pointer))
                 }
-                Value::Array(items) => items.iter().any(|item| points(item, pointer)),
+                Value::Array(items) => items.iter().any(|item| has_reference(item, pointer)),
                 _ => false,
             }
         }
-        points(&self.tool["inputSchema"], pointer)
+        has_reference(&self.tool["inputSchema"], pointer)
     }
 
-    fn any(&self, effect: Effect) -> bool {
+    fn has_change(&self, effect: Effect) -> bool {
         self.report.changes.iter().any(|change| change.effect == effect)
     }
 
     fn preserves_locations(&self) -> bool {
-        let renames = matches!(
+        let renames_keys = matches!(
             self.dialect,
             Dialect::Anthropic
                 | Dialect::AnthropicStrict
@@ -268,10 +275,10 @@ impl Case<'_> {
                 | Dialect::Gemini
                 | Dialect::GeminiOpenApi
         );
-        !self.reshape && !renames
+        !self.reshape && !renames_keys
     }
 
-    fn broken(
+    fn counterexample(
         &self,
         law: &'static str,
         drawn: &Value,
@@ -291,7 +298,7 @@ impl Case<'_> {
             reshape: self.reshape,
             tool: self.tool["name"].to_string(),
             original: self.tool["inputSchema"].clone(),
-            definition: self.meaning_schema.clone(),
+            definition: self.model_schema.clone(),
             drawn: drawn.clone(),
             converted,
             violation,
@@ -309,32 +316,32 @@ fn violations(validator: &Validator, arguments: &Value) -> Vec<(String, String)>
 }
 
 /// Collects the locations where two values differ. Numbers are compared as text.
-fn differences(place: &str, one: &Value, other: &Value, found: &mut Vec<String>) {
+fn differences(place: &str, one: &Value, other: &Value, places: &mut Vec<String>) {
     match (one, other) {
         (Value::Object(one), Value::Object(other)) => {
             for key in one.keys().chain(other.keys().filter(|key| !one.contains_key(*key))) {
                 let place = format!("{place}/{}", key.replace('~', "~0").replace('/', "~1"));
                 match (one.get(key), other.get(key)) {
-                    (Some(one), Some(other)) => differences(&place, one, other, found),
-                    _ => found.push(place),
+                    (Some(one), Some(other)) => differences(&place, one, other, places),
+                    _ => places.push(place),
                 }
             }
         }
         (Value::Array(one), Value::Array(other)) if one.len() == other.len() => {
             for (index, (one, other)) in one.iter().zip(other).enumerate() {
-                differences(&format!("{place}/{index}"), one, other, found);
+                differences(&format!("{place}/{index}"), one, other, places);
             }
         }
         _ if one == other => {}
-        _ => found.push(place.to_owned()),
+        _ => places.push(place.to_owned()),
     }
 }
 
 /// Schemas whose meaning is easily misread.
-fn tricky_schemas() -> Vec<Value> {
+fn easily_misread_schemas() -> Vec<Value> {
     let object = |properties: Value| json!({"type": "object", "properties": properties});
-    let with = |mut schema: Value, more: Value| {
-        for (key, value) in more.as_object().expect("an object").clone() {
+    let with = |mut schema: Value, keywords: Value| {
+        for (key, value) in keywords.as_object().expect("an object").clone() {
             schema[&key] = value;
         }
         schema
@@ -392,25 +399,30 @@ fn tricky_schemas() -> Vec<Value> {
 }
 
 #[test]
-fn the_law_holds_for_tricky_schemas() {
-    let mut broken = Vec::new();
-    for schema in tricky_schemas() {
+fn the_law_holds_for_easily_misread_schemas() {
+    let mut counterexamples = Vec::new();
+    for schema in easily_misread_schemas() {
         let tool = json!({"name": "tricky", "description": "d", "inputSchema": schema});
-        let original = ArgumentSampler::new(&tool["inputSchema"]).expect("it is a schema");
+        let original = ArgumentSampler::new(&tool["inputSchema"]).expect("a valid schema");
         for dialect in Dialect::all() {
             for reshape in [false, true] {
                 if let Err(counterexample) = check_law(&tool, &original, dialect, reshape, 40) {
-                    broken.push(counterexample.to_string());
+                    counterexamples.push(counterexample.to_string());
                 }
             }
         }
     }
-    assert!(broken.is_empty(), "{} violations\n\n{}", broken.len(), broken.join("\n\n"));
+    assert!(
+        counterexamples.is_empty(),
+        "{} violations\n\n{}",
+        counterexamples.len(),
+        counterexamples.join("\n\n")
+    );
 }
 
 #[test]
 fn the_law_holds_for_every_real_tool() {
-    let draws = setting("TOOLWIRE_LAW_DRAWS", DRAWS);
+    let draws = variable_or("TOOLWIRE_LAW_DRAWS", DRAWS);
     let mut seen = HashSet::new();
     let mut tools: Vec<Value> = Vec::new();
     // Tools with equal schemas need to be checked only once.
@@ -459,7 +471,7 @@ fn the_law_holds_for_every_real_tool() {
 
 #[test]
 fn the_law_holds_for_generated_schemas() {
-    let cases = setting("TOOLWIRE_LAW_CASES", CASES);
+    let cases = variable_or("TOOLWIRE_LAW_CASES", CASES);
     let config = Config {
         cases: cases as u32,
         failure_persistence: None,

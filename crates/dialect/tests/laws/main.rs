@@ -1,6 +1,7 @@
 //! Laws that hold for every tool (real, generated or hostile) in every dialect.
 //!
-//! They are one program, so that the validators and the sampler are compiled once and the long tests share the cores.
+//! They are one program, so that the validators and the sampler are compiled once and the long tests share the
+//! cores.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,6 +13,6 @@ mod law;
 mod sampler;
 mod support;
 
-/// The same allocator as in the binary.
+/// The same allocator as in the command `toolwire`.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -1,4 +1,4 @@
-//! Calls in complete and streamed responses: the file contains what each API sent and the expected calls.
+//! Calls in complete and streamed responses. The file contains responses of each API and the expected calls.
 
 use serde_json::{Value, json};
 use toolwire_dialect::{CallStream, Dialect, ResponseError, read_calls, wire_id, write_calls};
@@ -36,24 +36,24 @@ fn every_case_has_the_expected_outcome() {
 }
 
 #[test]
-fn calls_written_back_are_read_as_the_same_calls() {
+fn written_calls_are_read_as_the_same_calls() {
     for (from, transcript) in transcripts::all() {
         let calls = read_calls(from, &transcript["body"]).unwrap();
         for to in Dialect::all() {
             let messages = write_calls(to, &calls);
             let turn = if messages.len() == 1 { messages[0].clone() } else { Value::Array(messages) };
-            let again = read_calls(to, &turn).unwrap();
-            assert_eq!(again.len(), calls.len(), "{from} to {to}");
-            for (call, again) in calls.iter().zip(&again) {
-                assert_eq!(again.name, call.name);
-                if let Some(given) = again.id.given() {
-                    assert_eq!(given, wire_id(to, call.id.as_str()), "{from} to {to}");
+            let read_back = read_calls(to, &turn).unwrap();
+            assert_eq!(read_back.len(), calls.len(), "{from} to {to}");
+            for (call, read_back) in calls.iter().zip(&read_back) {
+                assert_eq!(read_back.name, call.name);
+                if let Some(id) = read_back.id.given() {
+                    assert_eq!(id, wire_id(to, call.id.as_str()), "{from} to {to}");
                 }
                 let value = |arguments: &Value| match arguments {
                     Value::String(text) => serde_json::from_str(text).unwrap(),
                     other => other.clone(),
                 };
-                assert_eq!(value(&again.arguments), value(&call.arguments), "{from} to {to}");
+                assert_eq!(value(&read_back.arguments), value(&call.arguments), "{from} to {to}");
             }
         }
     }
@@ -61,10 +61,10 @@ fn calls_written_back_are_read_as_the_same_calls() {
 
 #[test]
 fn written_calls_have_the_fields_that_each_api_requires() {
-    let bare = json!({"choices": [{"message": {"tool_calls": [
+    let body = json!({"choices": [{"message": {"tool_calls": [
         {"id": "functions.get:0", "function": {"name": "get", "arguments": ""}},
         {"id": "functions.get:1", "function": {"name": "get", "arguments": "{\"a\":"}}]}, "finish_reason": "stop"}]});
-    let calls = read_calls(Dialect::OpenAi, &bare).unwrap();
+    let calls = read_calls(Dialect::OpenAi, &body).unwrap();
     assert_eq!(
         write_calls(Dialect::Xai, &calls[..1]),
         [json!({"role": "assistant", "content": null, "tool_calls": [

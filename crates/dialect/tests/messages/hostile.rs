@@ -1,4 +1,4 @@
-//! Randomly mutated responses, events and results: every one has an outcome, none causes a panic.
+//! Randomly mutated responses, events and results. Each has an outcome, and none causes a panic.
 
 use serde_json::{Value, json};
 use toolwire_contract::ToolResult;
@@ -43,13 +43,13 @@ impl Random {
                 }
             }
             Value::Array(items) if choice > 0 && !items.is_empty() => {
-                let place = self.below(items.len());
+                let index = self.below(items.len());
                 match choice {
                     1 => {
-                        items.remove(place);
+                        items.remove(index);
                     }
-                    2 => items.push(items[place].clone()),
-                    _ => self.mutate(&mut items[place]),
+                    2 => items.push(items[index].clone()),
+                    _ => self.mutate(&mut items[index]),
                 }
             }
             other => *other = self.unusual_value(),
@@ -61,7 +61,7 @@ impl Random {
 fn mutated_responses_and_streams_have_an_outcome() {
     let transcripts = transcripts::all();
     let mut random = Random(7);
-    let mut read = 0;
+    let mut call_count = 0;
     for _ in 0..3_000 {
         let (dialect, transcript) = &transcripts[random.below(transcripts.len())];
         let mut body = transcript["body"].clone();
@@ -72,12 +72,12 @@ fn mutated_responses_and_streams_have_an_outcome() {
             .collect();
         for _ in 0..=random.below(3) {
             random.mutate(&mut body);
-            let place = random.below(events.len());
-            random.mutate(&mut events[place]);
+            let index = random.below(events.len());
+            random.mutate(&mut events[index]);
             let (one, other) = (random.below(events.len()), random.below(events.len()));
             events.swap(one, other);
         }
-        // The response of one API, read as that of another.
+        // Also reads the response as that of another API.
         for dialect in [*dialect, Dialect::all().nth(random.below(Dialect::all().len())).unwrap()] {
             let mut stream = CallStream::new(dialect);
             for event in &events {
@@ -85,7 +85,7 @@ fn mutated_responses_and_streams_have_an_outcome() {
             }
             let streamed = stream.finish();
             for calls in [read_calls(dialect, &body), streamed].into_iter().flatten() {
-                read += calls.len();
+                call_count += calls.len();
                 assert!(calls.iter().all(|call| !call.name.is_empty()));
                 for to in Dialect::all() {
                     write_calls(to, &calls);
@@ -93,7 +93,7 @@ fn mutated_responses_and_streams_have_an_outcome() {
             }
         }
     }
-    assert!(read > 500, "only {read} calls were left after the mutations");
+    assert!(call_count > 500, "only {call_count} calls were left after the mutations");
 }
 
 #[test]

@@ -2,7 +2,6 @@
 //!
 //! `TOOLWIRE_BLESS=1` rewrites the expected messages; review the diff.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
@@ -13,7 +12,7 @@ use toolwire_dialect::{
 };
 
 /// The dialects with different results.
-const COLUMNS: [Dialect; 12] = [
+const DIALECTS: [Dialect; 12] = [
     Dialect::OpenAi,
     Dialect::Responses,
     Dialect::Anthropic,
@@ -94,7 +93,7 @@ fn every_case_has_the_expected_messages() {
     let cases = cases();
     assert!(cases.len() >= 19);
     for mut case in cases {
-        let outcomes: BTreeMap<&str, Value> = COLUMNS
+        let outcomes: Value = DIALECTS
             .iter()
             .map(|&dialect| {
                 let outcome = match case.write(dialect) {
@@ -104,14 +103,12 @@ fn every_case_has_the_expected_messages() {
                 (dialect.name(), outcome)
             })
             .collect();
-        let outcomes: Value =
-            COLUMNS.iter().map(|dialect| (dialect.name(), outcomes[dialect.name()].clone())).collect();
         if std::env::var_os("TOOLWIRE_BLESS").is_some() {
             case.value["expected"] = outcomes;
             let text = serde_json::to_string_pretty(&case.value).unwrap() + "\n";
             std::fs::write(&case.path, text).unwrap();
         } else {
-            for dialect in COLUMNS {
+            for dialect in DIALECTS {
                 let name = dialect.name();
                 assert_eq!(outcomes[name], case.value["expected"][name], "{name} in {}", case.path.display());
             }
@@ -195,7 +192,7 @@ fn check_result_ids(dialect: Dialect, calls: &[ReceivedCall], messages: &[Value]
         .map(|(_, id)| id)
         .collect();
     let expected: Vec<String> = match dialect.family() {
-        Family::Gemini => return, // its key is `id`; the case files cover it
+        Family::Gemini => return, // The key is `id`, which the case files cover.
         Family::Ollama => calls.iter().filter_map(|call| call.id.given().map(str::to_owned)).collect(),
         _ => calls.iter().map(|call| wire_id(dialect, call.id.as_str())).collect(),
     };

@@ -17,10 +17,10 @@ const B: &str = r#"{"list":[{"x":null},"\\\""],"e":""}"#;
 pub(crate) fn all() -> Vec<(Dialect, Value)> {
     let file: Value = serde_json::from_str(include_str!("transcripts.json")).unwrap();
     let entries = file.as_object().unwrap().iter();
-    entries.map(|(name, transcript)| (name.parse().unwrap(), filled(transcript, ""))).collect()
+    entries.map(|(name, transcript)| (name.parse().unwrap(), fill_template(transcript, ""))).collect()
 }
 
-fn filled(template: &Value, fragment: &str) -> Value {
+fn fill_template(template: &Value, fragment: &str) -> Value {
     match template {
         Value::String(text) => match text.as_str() {
             "$A" => A.into(),
@@ -30,9 +30,9 @@ fn filled(template: &Value, fragment: &str) -> Value {
             "$FRAGMENT" if !fragment.is_empty() => fragment.into(),
             other => other.into(),
         },
-        Value::Array(items) => items.iter().map(|item| filled(item, fragment)).collect(),
+        Value::Array(items) => items.iter().map(|item| fill_template(item, fragment)).collect(),
         Value::Object(fields) => {
-            fields.iter().map(|(key, value)| (key.clone(), filled(value, fragment))).collect::<Value>()
+            fields.iter().map(|(key, value)| (key.clone(), fill_template(value, fragment))).collect::<Value>()
         }
         other => other.clone(),
     }
@@ -47,8 +47,8 @@ fn events(transcript: &Value, a_fragments: &[&str], b_fragments: &[&str]) -> Vec
     let mut events = transcript["before"].as_array().unwrap().clone();
     if has_fragments(transcript) {
         for turn in 0..a_fragments.len().max(b_fragments.len()) {
-            events.extend(a_fragments.get(turn).map(|fragment| filled(&transcript["a"], fragment)));
-            events.extend(b_fragments.get(turn).map(|fragment| filled(&transcript["b"], fragment)));
+            events.extend(a_fragments.get(turn).map(|fragment| fill_template(&transcript["a"], fragment)));
+            events.extend(b_fragments.get(turn).map(|fragment| fill_template(&transcript["b"], fragment)));
         }
     } else {
         events.extend([transcript["a"].clone(), transcript["b"].clone()]);
@@ -109,7 +109,7 @@ fn a_stream_that_ends_early_never_returns_calls_to_run() {
         let end = transcript["end"].as_array().unwrap().len();
         // The last events may only contain the usage. Before them, the end of the response was not reported.
         let ending_event =
-            events.len() - end + transcript["end"].as_array().unwrap().iter().position(ends).unwrap();
+            events.len() - end + transcript["end"].as_array().unwrap().iter().position(reports_end).unwrap();
         for length in 0..=ending_event {
             let mut stream = CallStream::new(dialect);
             for event in &events[..length] {
@@ -124,7 +124,7 @@ fn a_stream_that_ends_early_never_returns_calls_to_run() {
     }
 }
 
-fn ends(event: &Value) -> bool {
+fn reports_end(event: &Value) -> bool {
     let text = event.to_string();
     [
         "finish_reason\":\"",

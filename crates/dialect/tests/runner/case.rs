@@ -1,4 +1,4 @@
-//! A case file: what the case is about, what it requires, its tools and the expected outputs.
+//! A case file: a description, requirements, tools and the expected outputs.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -77,9 +77,9 @@ pub(crate) struct Listing {
 }
 
 impl Case {
-    /// The names of all case files.
+    /// Returns the names of all case files.
     pub(crate) fn names() -> BTreeSet<String> {
-        let entries = fs::read_dir(folder()).expect("the folder of cases can be listed");
+        let entries = fs::read_dir(folder()).expect("a readable folder");
         let files = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
         let cases = files.filter(|file| file != "README.md");
         cases.map(|file| file.trim_end_matches(".json").to_owned()).collect()
@@ -113,7 +113,7 @@ impl Case {
     }
 
     /// Compares the outputs of all variants with the expected ones. With `TOOLWIRE_BLESS=1` it rewrites the
-    /// file with the present outputs.
+    /// file with the actual outputs.
     pub(crate) fn check_outputs(&self, failures: &mut Failures) {
         let mut actual = Outputs::new();
         for variant in Variant::all() {
@@ -124,7 +124,7 @@ impl Case {
         }
         if std::env::var_os("TOOLWIRE_BLESS").is_some_and(|value| value == "1") {
             let text = self.file_text(&actual);
-            fs::write(&self.path, text).expect("the case file can be written");
+            fs::write(&self.path, text).expect("a writable file");
             return;
         }
         match decode(&self.file.outputs) {
@@ -170,8 +170,8 @@ impl Requirement {
     }
 
     pub(crate) fn allows(&self, outcome: Outcome) -> bool {
-        let lossless = matches!(outcome, Outcome::Unchanged | Outcome::Rewritten);
-        self.allowed.contains(&outcome) || (lossless && self.allowed.contains(&Outcome::Lossless))
+        let is_lossless = matches!(outcome, Outcome::Unchanged | Outcome::Rewritten);
+        self.allowed.contains(&outcome) || (is_lossless && self.allowed.contains(&Outcome::Lossless))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Collects what went wrong, so that one run reports all of it.
+//! Collects failures, so that one run reports all of them.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,10 +17,10 @@ impl Failures {
 
     /// Runs `work` and adds the failures it finds. A panic is a failure too.
     pub(crate) fn attempt<T>(&mut self, label: &str, work: impl FnOnce(&mut Vec<String>) -> T) -> Option<T> {
-        let mut found = Vec::new();
-        let result = catch_unwind(AssertUnwindSafe(|| work(&mut found)));
+        let mut problems = Vec::new();
+        let result = catch_unwind(AssertUnwindSafe(|| work(&mut problems)));
         let panic = result.as_ref().err().map(|panic| format!("panicked: {}", panic_message(&**panic)));
-        for failure in found.into_iter().chain(panic) {
+        for failure in problems.into_iter().chain(panic) {
             self.add(label, failure);
         }
         result.ok()

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 const MAX_LINE_CHARS: usize = 140;
-/// A longer list is only there to exceed a limit. On one line it does not push the rest of the file away.
+/// A longer list only exists to exceed a limit. It is written on one line, so that the file stays readable.
 const MAX_ENTRIES_ON_OWN_LINES: usize = 100;
 
 /// Writes `value` as JSON, with each object and array on one line where it fits.
@@ -22,9 +22,9 @@ fn write(value: &Value, depth: usize, column: usize, text: &mut String) {
         _ => Vec::new(),
     };
     let line = one_line(value);
-    // One character is left for the comma.
-    let fits = column + line.chars().count() < MAX_LINE_CHARS;
-    if fits || entries.is_empty() || entries.len() > MAX_ENTRIES_ON_OWN_LINES {
+    // One character is reserved for the comma.
+    let fits_on_line = column + line.chars().count() < MAX_LINE_CHARS;
+    if fits_on_line || entries.is_empty() || entries.len() > MAX_ENTRIES_ON_OWN_LINES {
         text.push_str(&line);
         return;
     }
@@ -57,7 +57,7 @@ fn key_text(key: &str) -> String {
     format!("{}: ", Value::from(key))
 }
 
-/// The lines from the first to the last one that differs, with a few lines around them.
+/// Returns the lines from the first to the last one that differs, with a few lines of context.
 pub(crate) fn difference(expected: &str, actual: &str) -> String {
     const CONTEXT_LINES: usize = 3;
     const MAX_LINES: usize = 30;
@@ -68,7 +68,7 @@ pub(crate) fn difference(expected: &str, actual: &str) -> String {
         .take_while(|&line| expected[expected.len() - 1 - line] == actual[actual.len() - 1 - line])
         .count();
     let mut text = String::from("differs\n");
-    let mut put = |mark: char, lines: &[&str]| {
+    let mut add_lines = |mark: char, lines: &[&str]| {
         for line in lines.iter().take(MAX_LINES) {
             text.push_str(&format!("  {mark} {line}\n"));
         }
@@ -76,9 +76,12 @@ pub(crate) fn difference(expected: &str, actual: &str) -> String {
             text.push_str(&format!("  {mark} … {} more lines\n", lines.len() - MAX_LINES));
         }
     };
-    put(' ', &expected[start.saturating_sub(CONTEXT_LINES)..start]);
-    put('-', &expected[start..expected.len() - end]);
-    put('+', &actual[start..actual.len() - end]);
-    put(' ', &expected[expected.len() - end..(expected.len() - end + CONTEXT_LINES).min(expected.len())]);
+    add_lines(' ', &expected[start.saturating_sub(CONTEXT_LINES)..start]);
+    add_lines('-', &expected[start..expected.len() - end]);
+    add_lines('+', &actual[start..actual.len() - end]);
+    add_lines(
+        ' ',
+        &expected[expected.len() - end..(expected.len() - end + CONTEXT_LINES).min(expected.len())],
+    );
     text
 }

@@ -13,7 +13,7 @@ const MAX_SCHEMA_BYTES: usize = 8_000;
 const MAX_LIST_ENTRIES: usize = 100;
 const DIGEST_ENTRIES: usize = 3;
 
-/// Each family of dialects has the schema at another place of the definition.
+/// The locations of the schema in a definition, one per family of dialects.
 const SCHEMA_POINTERS: [&str; 6] = [
     "/function/parameters",
     "/parameters",
@@ -31,7 +31,7 @@ pub(crate) struct Variant {
 }
 
 impl Variant {
-    /// Every dialect, and the strict ones also with `reshape`.
+    /// Returns every dialect, and the strict ones also with `reshape`.
     pub(crate) fn all() -> impl Iterator<Item = Variant> {
         Dialect::all().flat_map(|dialect| {
             let reshapes = if is_strict(dialect) { vec![false, true] } else { vec![false] };
@@ -51,18 +51,18 @@ pub(crate) fn is_strict(dialect: Dialect) -> bool {
 }
 
 /// Converts the tools of `case`. Dialects with equal results have equal outputs, since `<schema>` replaces the
-/// schema within a definition and `<dialect>` the dialect's name within a report. Digests replace large parts.
+/// schema in a definition and `<dialect>` the dialect's name in a report. Digests replace large parts.
 pub(crate) fn output(case: &Case, variant: Variant) -> Value {
     let mut listings = case.listings.iter().map(|listing| listing_output(listing, variant));
     if case.is_one_tool() {
-        let mut listing = listings.next().expect("a case with one tool has one listing");
+        let mut listing = listings.next().expect("one listing");
         let mut first = |key: &str| listing[key].get_mut(0).map(Value::take);
         return json!({
             "definition": first("definitions"), "schema": first("schemas"), "report": first("reports"),
         });
     }
     match &case.listings[..] {
-        [listing] if listing.server.is_none() => listings.next().expect("there is one listing"),
+        [listing] if listing.server.is_none() => listings.next().expect("one listing"),
         _ => json!({"servers": listings.collect::<Vec<_>>()}),
     }
 }
@@ -71,17 +71,17 @@ fn listing_output(listing: &Listing, variant: Variant) -> Value {
     let toolset = listing.bind(variant).unwrap_or_else(|error| panic!("the tools cannot be read: {error}"));
     let definitions = toolset.definitions().into_iter().map(|definition| split_schema(definition.clone()));
     let (definitions, schemas): (Vec<Value>, Vec<Value>) = definitions.unzip();
-    let schemas = schemas.into_iter().map(shortened_schema).collect();
+    let schemas = schemas.into_iter().map(shorten_schema).collect();
     let reports = toolset.reports().iter().map(|report| report_output(report, variant)).collect();
     let mut output = Map::new();
     output.extend(listing.server.as_ref().map(|server| ("server".to_owned(), json!(server))));
-    output.insert("definitions".to_owned(), shortened_list(definitions));
-    output.insert("schemas".to_owned(), shortened_list(schemas));
-    output.insert("reports".to_owned(), shortened_list(reports));
+    output.insert("definitions".to_owned(), shorten_list(definitions));
+    output.insert("schemas".to_owned(), shorten_list(schemas));
+    output.insert("reports".to_owned(), shorten_list(reports));
     output.into()
 }
 
-/// The schema within a definition, if it has one.
+/// Returns the schema in a definition, if it has one.
 pub(crate) fn schema_of(definition: &Value) -> Option<&Value> {
     SCHEMA_POINTERS.iter().find_map(|pointer| definition.pointer(pointer))
 }
@@ -101,12 +101,12 @@ fn report_output(report: &Report, variant: Variant) -> Value {
     assert_eq!(value["dialect"], variant.dialect.name(), "the report names another dialect");
     value["dialect"] = json!("<dialect>");
     if let Value::Array(changes) = value["changes"].take() {
-        value["changes"] = shortened_list(changes);
+        value["changes"] = shorten_list(changes);
     }
     value
 }
 
-fn shortened_schema(schema: Value) -> Value {
+fn shorten_schema(schema: Value) -> Value {
     let text = schema.to_string();
     if text.len() <= MAX_SCHEMA_BYTES {
         return schema;
@@ -114,7 +114,7 @@ fn shortened_schema(schema: Value) -> Value {
     json!({"bytes": text.len(), "fnv1a": fnv1a(&text)})
 }
 
-fn shortened_list(list: Vec<Value>) -> Value {
+fn shorten_list(list: Vec<Value>) -> Value {
     if list.len() <= MAX_LIST_ENTRIES {
         return Value::Array(list);
     }

@@ -1,4 +1,4 @@
-//! How a case file stores the outputs of all variants: in full, as `same as …`, or as a difference.
+//! The outputs of all variants in a case file: complete, as `same as …`, or as a difference.
 //!
 //! A difference is `{"like": "openai", "remove": [pointers], "set": {pointer: value}}`, with JSON pointers.
 //! `remove` comes first. A new key goes to the end of its object, so the order of keys is restored as well.
@@ -10,11 +10,11 @@ pub(crate) type Outputs = Vec<(String, Value)>;
 
 const SAME_AS: &str = "same as ";
 
-/// The outputs that differences refer to; only strict variants refer to the last two. Few bases are easy to
-/// remember.
+/// The outputs that differences refer to; only strict variants refer to the last two. The list is short, so that
+/// the files stay easy to read.
 const BASES: [&str; 3] = ["openai", "openai-strict", "openai-strict + reshape"];
 
-/// Gives each output the shortest form that refers to an output before it.
+/// Encodes each output in the shortest form, which may refer to an earlier output.
 pub(crate) fn encode(outputs: &Outputs) -> Map<String, Value> {
     let entries = outputs.iter().enumerate().map(|(position, (name, value))| {
         let before = &outputs[..position];
@@ -25,7 +25,7 @@ pub(crate) fn encode(outputs: &Outputs) -> Map<String, Value> {
         let bases = before.iter().filter(|(base, _)| allowed.contains(&base.as_str()));
         let differences = bases.map(|(base, other)| Difference::between(other, value, "").into_entry(base));
         let shortest = differences.chain([value.clone()]).min_by_key(|entry| entry.to_string().len());
-        (name.clone(), shortest.expect("there is at least the complete value"))
+        (name.clone(), shortest.expect("the complete value"))
     });
     entries.collect()
 }
@@ -35,10 +35,10 @@ pub(crate) fn decode(entries: &Map<String, Value>) -> Result<Outputs, String> {
     let mut outputs = Outputs::new();
     for (name, entry) in entries {
         let base = |base: &str| {
-            let found = outputs.iter().find(|(name, _)| name == base);
-            found
+            let output = outputs.iter().find(|(name, _)| name == base);
+            output
                 .map(|(_, value)| value.clone())
-                .ok_or(format!("`{name}` refers to `{base}`, which is not before it"))
+                .ok_or(format!("`{name}` refers to `{base}`, which does not precede it"))
         };
         let value = match (entry, entry.get("like")) {
             (Value::String(text), _) => {
@@ -82,15 +82,15 @@ impl Difference {
         nested.filter(|nested| nested.len() < replacement.len()).unwrap_or(replacement)
     }
 
-    /// `None` if removing and appending keys does not give the target's order of keys.
+    /// Returns `None` if removing and appending keys does not give the target's order of keys.
     fn of_objects(
         base: &Map<String, Value>,
         target: &Map<String, Value>,
         pointer: &str,
     ) -> Option<Difference> {
-        let stay = base.keys().filter(|key| target.contains_key(*key));
+        let common = base.keys().filter(|key| target.contains_key(*key));
         let new = target.keys().filter(|key| !base.contains_key(*key));
-        if !stay.chain(new).eq(target.keys()) {
+        if !common.chain(new).eq(target.keys()) {
             return None;
         }
         let child = |key: &str| format!("{pointer}/{}", key.replace('~', "~0").replace('/', "~1"));
@@ -129,7 +129,7 @@ impl Difference {
         entry
     }
 
-    /// The approximate length of its text.
+    /// Returns the approximate length of the difference as text.
     fn len(&self) -> usize {
         const PUNCTUATION: usize = 6;
         let removed = self.remove.iter().map(|pointer| pointer.len() + PUNCTUATION);

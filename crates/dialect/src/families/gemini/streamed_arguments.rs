@@ -147,7 +147,7 @@ mod tests {
     fn check(fragments: Value, expected: Option<Value>) {
         let mut arguments = StreamedArguments::default();
         let fragments = JsonCursor::root(&fragments);
-        let mut fragments = fragments.items().expect("the case is an array");
+        let mut fragments = fragments.items().expect("an array");
         let outcome = fragments.try_for_each(|fragment| arguments.add(&fragment));
         assert_eq!(outcome.ok().and_then(|()| arguments.finish()), expected);
     }

@@ -16,7 +16,7 @@ pub struct Server {
 /// Returns the captured tools if they are available, else the committed shapes, with a label.
 ///
 /// `corpus/strip.py --check` checks that both contain the same tools.
-pub fn real() -> (&'static str, Vec<Server>) {
+pub fn real_tools() -> (&'static str, Vec<Server>) {
     match captured_folder() {
         Some(folder) => ("captured tools", captured(&folder)),
         None => ("committed shapes", shapes()),
@@ -26,13 +26,13 @@ pub fn real() -> (&'static str, Vec<Server>) {
 /// Returns the committed shapes.
 pub fn shapes() -> Vec<Server> {
     let path = repository().join("corpus/shapes.jsonl.gz");
-    let file = fs::File::open(&path).expect("the shapes are committed");
+    let file = fs::File::open(&path).expect("the committed shapes");
     let mut text = String::new();
-    GzDecoder::new(file).read_to_string(&mut text).expect("the shapes are UTF-8 in gzip");
+    GzDecoder::new(file).read_to_string(&mut text).expect("UTF-8 in gzip");
     text.lines()
         .map(|line| {
-            let line: Value = serde_json::from_str(line).expect("each line is JSON");
-            server(line["server"].as_str().expect("each line names its server"), &line["tools"])
+            let line: Value = serde_json::from_str(line).expect("valid JSON");
+            server(line["server"].as_str().expect("a server name"), &line["tools"])
         })
         .collect()
 }
@@ -40,25 +40,25 @@ pub fn shapes() -> Vec<Server> {
 /// Returns the captured tools, including descriptions.
 fn captured(folder: &Path) -> Vec<Server> {
     let mut paths: Vec<PathBuf> = fs::read_dir(folder)
-        .expect("the folder can be read")
-        .map(|entry| entry.expect("the folder can be read").path())
+        .expect("a readable folder")
+        .map(|entry| entry.expect("a readable folder").path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
         .collect();
     paths.sort();
     paths
         .iter()
         .map(|path| {
-            let text = fs::read_to_string(path).expect("the file can be read");
-            let captured: Value = serde_json::from_str(&text).expect("the file is JSON");
-            let name = path.file_stem().expect("the file has a name").to_string_lossy().into_owned();
+            let text = fs::read_to_string(path).expect("a readable file");
+            let captured: Value = serde_json::from_str(&text).expect("valid JSON");
+            let name = path.file_stem().expect("a file name").to_string_lossy().into_owned();
             server(&name, &captured["tools"])
         })
         .collect()
 }
 
 fn captured_folder() -> Option<PathBuf> {
-    let named = std::env::var_os("TOOLWIRE_CORPUS").map(PathBuf::from);
-    let folder = named.unwrap_or_else(|| repository().join("../shared/corpus"));
+    let configured = std::env::var_os("TOOLWIRE_CORPUS").map(PathBuf::from);
+    let folder = configured.unwrap_or_else(|| repository().join("../shared/corpus"));
     folder.is_dir().then_some(folder)
 }
 
@@ -67,6 +67,6 @@ fn repository() -> PathBuf {
 }
 
 fn server(name: &str, tools: &Value) -> Server {
-    let tools = tools.as_array().expect("tools are a list").clone();
+    let tools = tools.as_array().expect("a list of tools").clone();
     Server { name: name.to_owned(), tools }
 }

@@ -5,8 +5,8 @@
 #![allow(unreachable_pub, reason = "the benches use a part of it")]
 
 pub mod api_validator;
+pub mod argument_schema;
 pub mod corpus;
-pub mod openapi;
 pub mod random;
 pub mod sampler;
 pub mod schema_path;

@@ -7,7 +7,7 @@ impl Random {
         Self(seed ^ 0x9e37_79b9_7f4a_7c15)
     }
 
-    /// Derives the seed from a text, so that each tool and dialect has its own sequence, independent of the order.
+    /// Derives the seed from a text, so that each tool and dialect has its own sequence, in any order.
     pub fn for_text(text: &str) -> Self {
         let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -15,7 +15,7 @@ impl Random {
         Self::new(hash)
     }
 
-    /// SplitMix64.
+    /// Returns the next number (SplitMix64).
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;

@@ -1,7 +1,7 @@
 //! Draws random arguments that are valid for a schema.
 //!
-//! A draw is a guess based on the keywords, checked by a validator and repeated if it is invalid. An object that lists
-//! properties and has no rule for others never gets undeclared keys.
+//! A draw is a guess based on the keywords, checked by a validator and repeated if it is invalid. An object
+//! that lists properties and has no rule for others never gets undeclared keys.
 
 mod number;
 mod text;
@@ -12,8 +12,8 @@ use serde_json::{Map, Value, json};
 use super::random::Random;
 use super::schema_path;
 
-/// The depth from which a draw prefers values that end it.
-const DEEP: usize = 5;
+/// The depth from which a draw prefers values without children.
+const LEAF_DEPTH: usize = 5;
 
 /// The depth at which a draw gives up.
 const MAX_DEPTH: usize = 14;
@@ -46,12 +46,13 @@ impl ArgumentSampler {
     }
 
     fn guess(&self, random: &mut Random) -> Option<Value> {
-        let mut guess = Guess { root: &self.root, random, left: 400 };
+        let mut guess = Guess { root: &self.root, random, remaining_values: 400 };
         guess.object_root()
     }
 }
 
-/// Returns a validator for arguments. It treats `format` as an annotation, as MCP's default JSON Schema dialect does.
+/// Returns a validator for arguments. It treats `format` as an annotation, as MCP's default dialect of JSON
+/// Schema does.
 pub fn validator(schema: &Value) -> Option<Validator> {
     let mut options = jsonschema::options();
     if schema.get("$schema").is_none() {
@@ -64,13 +65,13 @@ struct Guess<'a> {
     root: &'a Value,
     random: &'a mut Random,
     /// The number of values that may still be created. It limits wide schemas.
-    left: usize,
+    remaining_values: usize,
 }
 
 impl Guess<'_> {
     /// Draws the root object. In MCP a root without properties means that there are no arguments.
     fn object_root(&mut self) -> Option<Value> {
-        let mut node = self.flat(self.root, 0)?;
+        let mut node = self.flattened(self.root, 0)?;
         let is_empty = ["properties", "patternProperties", "additionalProperties", "unevaluatedProperties"]
             .iter()
             .all(|keyword| !node.contains_key(*keyword));
@@ -82,11 +83,11 @@ impl Guess<'_> {
     }
 
     fn value(&mut self, schema: &Value, depth: usize) -> Option<Value> {
-        if depth > MAX_DEPTH || self.left == 0 {
+        if depth > MAX_DEPTH || self.remaining_values == 0 {
             return None;
         }
-        self.left -= 1;
-        let node = self.flat(schema, depth)?;
+        self.remaining_values -= 1;
+        let node = self.flattened(schema, depth)?;
         if let Some(value) = node.get("const") {
             return Some(value.clone());
         }
@@ -115,7 +116,7 @@ impl Guess<'_> {
     /// Returns the types in random order; deep in a draw, types without children come first.
     fn kinds_in_order<'kind>(&mut self, kinds: Vec<&'kind str>, depth: usize) -> Vec<&'kind str> {
         let mut kinds = self.random.shuffled(kinds);
-        if depth >= DEEP {
+        if depth >= LEAF_DEPTH {
             kinds.sort_by_key(|kind| matches!(*kind, "object" | "array"));
         }
         kinds
@@ -123,35 +124,41 @@ impl Guess<'_> {
 
     fn listed(&mut self, node: &Map<String, Value>, values: &[Value]) -> Option<Value> {
         let kinds = kinds(node);
-        let typed = node.contains_key("type");
-        let fitting: Vec<&Value> =
-            values.iter().filter(|value| !typed || kinds.iter().any(|kind| is_kind(value, kind))).collect();
-        self.random.pick(&fitting).map(|value| (*value).clone())
+        let has_type = node.contains_key("type");
+        let matching: Vec<&Value> = values
+            .iter()
+            .filter(|value| !has_type || kinds.iter().any(|kind| is_kind(value, kind)))
+            .collect();
+        self.random.pick(&matching).map(|value| (*value).clone())
     }
 
     fn array(&mut self, node: &Map<String, Value>, depth: usize) -> Option<Value> {
-        let least = count(node, "minItems").unwrap_or(0);
+        let min_items = count(node, "minItems").unwrap_or(0);
         let (fixed, rest) = match (node.get("prefixItems"), node.get("items")) {
             (Some(Value::Array(fixed)), rest) => (fixed.as_slice(), rest),
             (None, Some(Value::Array(fixed))) => (fixed.as_slice(), node.get("additionalItems")),
             (_, rest) => (&[][..], rest),
         };
-        let mut most = count(node, "maxItems").unwrap_or(usize::MAX);
+        let mut max_items = count(node, "maxItems").unwrap_or(usize::MAX);
         if rest == Some(&Value::Bool(false)) {
-            most = most.min(fixed.len());
+            max_items = max_items.min(fixed.len());
         }
-        let wanted = if depth >= DEEP { least } else { least.max(fixed.len()).max(self.random.below(4)) };
-        let wanted = wanted.clamp(least, most.max(least)).min(2000);
-        let anything = Value::Bool(true);
+        let length = if depth >= LEAF_DEPTH {
+            min_items
+        } else {
+            min_items.max(fixed.len()).max(self.random.below(4))
+        };
+        let length = length.clamp(min_items, max_items.max(min_items)).min(2000);
+        let any_schema = Value::Bool(true);
         let mut items = Vec::new();
         if let Some(inner) = node.get("contains") {
             items.push(self.value(inner, depth + 1)?);
         }
-        while items.len() < wanted {
-            let schema = fixed.get(items.len()).or(rest).unwrap_or(&anything);
+        while items.len() < length {
+            let schema = fixed.get(items.len()).or(rest).unwrap_or(&any_schema);
             match self.value(schema, depth + 1) {
                 Some(item) => items.push(item),
-                None if items.len() >= least => break,
+                None if items.len() >= min_items => break,
                 None => return None,
             }
         }
@@ -169,7 +176,7 @@ impl Guess<'_> {
 
     fn object(&mut self, node: &Map<String, Value>, depth: usize) -> Option<Value> {
         let empty = Map::new();
-        let named = node.get("properties").and_then(Value::as_object).unwrap_or(&empty);
+        let properties = node.get("properties").and_then(Value::as_object).unwrap_or(&empty);
         let required: Vec<&str> = node
             .get("required")
             .and_then(Value::as_array)
@@ -177,23 +184,23 @@ impl Guess<'_> {
             .flatten()
             .filter_map(Value::as_str)
             .collect();
-        let generous = self.random.pick(&[0, 30, 70, 100]).copied().unwrap_or(50);
-        let share = if depth >= DEEP { 0 } else { generous };
+        let percent = self.random.pick(&[0, 30, 70, 100]).copied().unwrap_or(50);
+        let percent = if depth >= LEAF_DEPTH { 0 } else { percent };
         let mut object = Map::new();
-        for (name, schema) in named {
+        for (name, schema) in properties {
             if required.contains(&name.as_str()) {
                 object.insert(name.clone(), self.value(schema, depth + 1)?);
-            } else if self.random.chance(share)
+            } else if self.random.chance(percent)
                 && let Some(value) = self.value(schema, depth + 1)
             {
                 object.insert(name.clone(), value);
             }
         }
-        let anything = Value::Bool(true);
+        let any_schema = Value::Bool(true);
         let rest = node.get("additionalProperties").or_else(|| node.get("unevaluatedProperties"));
         for name in required {
-            if !named.contains_key(name) {
-                let value = self.value(rest.unwrap_or(&anything), depth + 1)?;
+            if !properties.contains_key(name) {
+                let value = self.value(rest.unwrap_or(&any_schema), depth + 1)?;
                 object.insert(name.to_owned(), value);
             }
         }
@@ -209,36 +216,39 @@ impl Guess<'_> {
         depth: usize,
         object: &mut Map<String, Value>,
     ) -> Option<()> {
-        let least = count(node, "minProperties").unwrap_or(0);
-        let most = count(node, "maxProperties").unwrap_or(usize::MAX);
-        let anything = Value::Bool(true);
+        let min_properties = count(node, "minProperties").unwrap_or(0);
+        let max_properties = count(node, "maxProperties").unwrap_or(usize::MAX);
+        let any_schema = Value::Bool(true);
         let patterns = node.get("patternProperties").and_then(Value::as_object);
         for (pattern, schema) in patterns.into_iter().flatten() {
-            if depth < DEEP && self.random.chance(60) {
+            if depth < LEAF_DEPTH && self.random.chance(60) {
                 let key = text::from_pattern(pattern, self.random);
                 if let (Some(key), Some(value)) = (key, self.value(schema, depth + 1))
-                    && object.len() < most
+                    && object.len() < max_properties
                 {
                     object.insert(key, value);
                 }
             }
         }
-        let free = match rest {
+        let rest_schema = match rest {
             Some(Value::Bool(false)) => None,
             Some(schema) => Some(schema),
             // An object without properties and without a rule for others is free-form.
-            None if patterns.is_none() && !node.contains_key("properties") => Some(&anything),
+            None if patterns.is_none() && !node.contains_key("properties") => Some(&any_schema),
             None => None,
         };
-        let Some(schema) = free else { return Some(()) };
-        let wanted = if depth >= DEEP { 0 } else { self.random.below(3) };
-        let mut tries = 8;
-        while (object.len() < least || wanted > object.len()) && object.len() < most && tries > 0 {
-            tries -= 1;
+        let Some(schema) = rest_schema else { return Some(()) };
+        let key_count = if depth >= LEAF_DEPTH { 0 } else { self.random.below(3) };
+        let mut attempts = 8;
+        while (object.len() < min_properties || key_count > object.len())
+            && object.len() < max_properties
+            && attempts > 0
+        {
+            attempts -= 1;
             let key = match node.get("propertyNames") {
-                Some(rule) => match self.value(&string_rule(rule), depth + 1) {
+                Some(rule) => match self.value(&string_schema(rule), depth + 1) {
                     Some(Value::String(key)) => key,
-                    _ => return (object.len() >= least).then_some(()),
+                    _ => return (object.len() >= min_properties).then_some(()),
                 },
                 None => text::key(self.random),
             };
@@ -252,7 +262,7 @@ impl Guess<'_> {
     }
 
     /// Returns `schema` without references and composition: branches are chosen at random, parts are merged.
-    fn flat(&mut self, schema: &Value, depth: usize) -> Option<Map<String, Value>> {
+    fn flattened(&mut self, schema: &Value, depth: usize) -> Option<Map<String, Value>> {
         let mut node = match schema {
             Value::Bool(true) => return Some(Map::new()),
             Value::Object(node) => node.clone(),
@@ -262,24 +272,25 @@ impl Guess<'_> {
             return None;
         }
         // In a single document, `$recursiveRef` has the same target as `$ref`.
-        let followed = node.remove("$ref").or_else(|| node.remove("$recursiveRef"));
-        if let Some(Value::String(reference)) = followed {
-            let target = self.flat(schema_path::resolve(self.root, &reference)?, depth + 1)?;
+        let reference = node.remove("$ref").or_else(|| node.remove("$recursiveRef"));
+        if let Some(Value::String(reference)) = reference {
+            let target = self.flattened(schema_path::resolve(self.root, &reference)?, depth + 1)?;
             node = merged(node, target)?;
         }
         for keyword in ["anyOf", "oneOf"] {
             let Some(Value::Array(branches)) = node.remove(keyword) else { continue };
             let mut branches = self.random.shuffled(branches);
-            if depth >= DEEP {
+            if depth >= LEAF_DEPTH {
                 branches.sort_by_key(|branch| branch.to_string().contains("$ref"));
             }
             let parent = node.clone();
-            node =
-                branches.iter().find_map(|branch| merged(parent.clone(), self.flat(branch, depth + 1)?))?;
+            node = branches
+                .iter()
+                .find_map(|branch| merged(parent.clone(), self.flattened(branch, depth + 1)?))?;
         }
         if let Some(Value::Array(members)) = node.remove("allOf") {
             for member in &members {
-                let member = self.flat(member, depth + 1)?;
+                let member = self.flattened(member, depth + 1)?;
                 node = merged(node, member)?;
             }
         }
@@ -287,7 +298,7 @@ impl Guess<'_> {
         if let Some(condition) = condition {
             let chosen = if self.random.chance(60) { [Some(condition), then] } else { [otherwise, None] };
             for part in chosen.iter().flatten() {
-                let part = self.flat(part, depth + 1)?;
+                let part = self.flattened(part, depth + 1)?;
                 node = merged(node, part)?;
             }
         }
@@ -298,77 +309,78 @@ impl Guess<'_> {
 /// Merges two schemas, as far as the keywords of a single schema can express it.
 fn merged(mut one: Map<String, Value>, other: Map<String, Value>) -> Option<Map<String, Value>> {
     for (keyword, value) in other {
-        let Some(mine) = one.get(&keyword).cloned() else {
+        let Some(existing) = one.get(&keyword).cloned() else {
             one.insert(keyword, value);
             continue;
         };
-        if mine == value {
+        if existing == value {
             continue;
         }
-        let both = match keyword.as_str() {
+        let combined = match keyword.as_str() {
             "type" => {
-                let (mine, theirs) = (listed_kinds(&mine), listed_kinds(&value));
-                let mut both: Vec<&str> = mine.iter().copied().filter(|kind| theirs.contains(kind)).collect();
-                for (from, to) in [(&mine, &theirs), (&theirs, &mine)] {
-                    if from.contains(&"integer") && to.contains(&"number") && !both.contains(&"integer") {
-                        both.push("integer");
+                let (existing, added) = (listed_kinds(&existing), listed_kinds(&value));
+                let mut combined: Vec<&str> =
+                    existing.iter().copied().filter(|kind| added.contains(kind)).collect();
+                for (from, to) in [(&existing, &added), (&added, &existing)] {
+                    if from.contains(&"integer") && to.contains(&"number") && !combined.contains(&"integer") {
+                        combined.push("integer");
                     }
                 }
-                if both.is_empty() {
+                if combined.is_empty() {
                     return None;
                 }
-                json!(both)
+                json!(combined)
             }
             "required" => {
-                let mut names = mine.as_array().cloned().unwrap_or_default();
+                let mut names = existing.as_array().cloned().unwrap_or_default();
                 names.extend(value.as_array().cloned().unwrap_or_default());
                 names.dedup();
                 Value::Array(names)
             }
             "properties" | "patternProperties" => {
-                let mut names = mine.as_object().cloned().unwrap_or_default();
+                let mut names = existing.as_object().cloned().unwrap_or_default();
                 for (name, schema) in value.as_object().cloned().unwrap_or_default() {
-                    let both = match names.get(&name) {
-                        Some(mine) => json!({"allOf": [mine, schema]}),
+                    let combined = match names.get(&name) {
+                        Some(existing) => json!({"allOf": [existing, schema]}),
                         None => schema,
                     };
-                    names.insert(name, both);
+                    names.insert(name, combined);
                 }
                 Value::Object(names)
             }
             "items" | "additionalProperties" | "contains" | "propertyNames" => {
-                json!({"allOf": [mine, value]})
+                json!({"allOf": [existing, value]})
             }
             "enum" => {
-                let theirs = value.as_array().cloned().unwrap_or_default();
-                let both: Vec<Value> = mine
+                let added = value.as_array().cloned().unwrap_or_default();
+                let combined: Vec<Value> = existing
                     .as_array()
                     .cloned()
                     .unwrap_or_default()
                     .into_iter()
-                    .filter(|v| theirs.contains(v))
+                    .filter(|value| added.contains(value))
                     .collect();
-                Value::Array(both)
+                Value::Array(combined)
             }
             "const" => return None,
             "minimum" | "exclusiveMinimum" | "minLength" | "minItems" | "minProperties" => {
-                larger(mine, value, true)
+                larger_or_smaller(existing, value, true)
             }
             "maximum" | "exclusiveMaximum" | "maxLength" | "maxItems" | "maxProperties" => {
-                larger(mine, value, false)
+                larger_or_smaller(existing, value, false)
             }
-            _ => mine,
+            _ => existing,
         };
-        one.insert(keyword, both);
+        one.insert(keyword, combined);
     }
     Some(one)
 }
 
-fn larger(one: Value, other: Value, larger: bool) -> Value {
-    if (one.as_f64() > other.as_f64()) == larger { one } else { other }
+fn larger_or_smaller(one: Value, other: Value, is_larger: bool) -> Value {
+    if (one.as_f64() > other.as_f64()) == is_larger { one } else { other }
 }
 
-fn string_rule(rule: &Value) -> Value {
+fn string_schema(rule: &Value) -> Value {
     json!({"allOf": [{"type": "string"}, rule]})
 }
 

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 /// Keywords whose value is a schema.
-const SINGLE: [&str; 11] = [
+const SCHEMA_KEYWORDS: [&str; 11] = [
     "additionalProperties",
     "additionalItems",
     "propertyNames",
@@ -18,38 +18,40 @@ const SINGLE: [&str; 11] = [
 ];
 
 /// Keywords whose value is a list of schemas.
-const LISTS: [&str; 4] = ["prefixItems", "anyOf", "oneOf", "allOf"];
+const LIST_KEYWORDS: [&str; 4] = ["prefixItems", "anyOf", "oneOf", "allOf"];
 
 /// Keywords whose value maps names to schemas.
-const MAPS: [&str; 6] =
+const MAP_KEYWORDS: [&str; 6] =
     ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"];
 
 /// Returns the direct subschemas of `schema`, each with its relative path.
 pub fn children(schema: &Value) -> Vec<(Vec<String>, &Value)> {
-    let mut found = Vec::new();
-    let Some(map) = schema.as_object() else { return found };
+    let mut children = Vec::new();
+    let Some(map) = schema.as_object() else { return children };
     for (keyword, value) in map {
         match value {
-            Value::Array(list) if LISTS.contains(&keyword.as_str()) || keyword == "items" => {
+            Value::Array(list) if LIST_KEYWORDS.contains(&keyword.as_str()) || keyword == "items" => {
                 for (index, item) in list.iter().enumerate() {
-                    found.push((vec![keyword.clone(), index.to_string()], item));
+                    children.push((vec![keyword.clone(), index.to_string()], item));
                 }
             }
-            Value::Object(named) if MAPS.contains(&keyword.as_str()) => {
+            Value::Object(named) if MAP_KEYWORDS.contains(&keyword.as_str()) => {
                 for (name, item) in named {
                     // `dependencies` may contain lists of names besides schemas.
                     if !item.is_array() {
-                        found.push((vec![keyword.clone(), name.clone()], item));
+                        children.push((vec![keyword.clone(), name.clone()], item));
                     }
                 }
             }
-            Value::Object(_) | Value::Bool(_) if SINGLE.contains(&keyword.as_str()) || keyword == "items" => {
-                found.push((vec![keyword.clone()], value));
+            Value::Object(_) | Value::Bool(_)
+                if SCHEMA_KEYWORDS.contains(&keyword.as_str()) || keyword == "items" =>
+            {
+                children.push((vec![keyword.clone()], value));
             }
             _ => {}
         }
     }
-    found
+    children
 }
 
 /// Calls `visit` with `schema` and each subschema, with its path.
@@ -76,11 +78,11 @@ pub fn rewrite(schema: &Value, edit: &dyn Fn(&mut Map<String, Value>)) -> Value 
     let Value::Object(map) = schema else { return schema.clone() };
     let mut result = map.clone();
     for (steps, child) in children(schema) {
-        let mut slot = result.get_mut(&steps[0]).expect("the path was just found");
+        let mut slot = result.get_mut(&steps[0]).expect("a path of a child");
         if let Some(step) = steps.get(1) {
             slot = match slot {
                 Value::Array(list) => &mut list[step.parse::<usize>().expect("an index")],
-                other => other.get_mut(step.as_str()).expect("the path was just found"),
+                other => other.get_mut(step.as_str()).expect("a path of a child"),
             };
         }
         *slot = rewrite(child, edit);
@@ -93,7 +95,7 @@ pub fn rewrite(schema: &Value, edit: &dyn Fn(&mut Map<String, Value>)) -> Value 
 pub fn resolve<'schema>(root: &'schema Value, reference: &str) -> Option<&'schema Value> {
     if let Some(pointer) = reference.strip_prefix('#') {
         if pointer.is_empty() || pointer.starts_with('/') {
-            return root.pointer(&percent_decoded(pointer));
+            return root.pointer(&percent_decode(pointer));
         }
         let mut found = None;
         walk(root, &mut |_, schema| {
@@ -106,7 +108,7 @@ pub fn resolve<'schema>(root: &'schema Value, reference: &str) -> Option<&'schem
     (root.get("$id").and_then(Value::as_str) == Some(reference)).then_some(root)
 }
 
-fn percent_decoded(text: &str) -> String {
+fn percent_decode(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut decoded = Vec::with_capacity(bytes.len());
     let mut index = 0;
@@ -144,24 +146,24 @@ pub enum Step {
 
 /// Returns the path in the arguments that the location `pointer` in a schema describes.
 pub fn argument_path(pointer: &str) -> Vec<Step> {
-    let mut place = Vec::new();
+    let mut path = Vec::new();
     let mut steps = steps(pointer).into_iter();
     while let Some(keyword) = steps.next() {
         match keyword.as_str() {
             "properties" | "dependentSchemas" | "dependencies" => match steps.next() {
-                Some(name) if keyword == "properties" => place.push(Step::Key(name)),
+                Some(name) if keyword == "properties" => path.push(Step::Key(name)),
                 _ => {}
             },
             "patternProperties" => {
                 steps.next();
-                place.push(Step::AnyKey);
+                path.push(Step::AnyKey);
             }
-            "additionalProperties" | "unevaluatedProperties" | "propertyNames" => place.push(Step::AnyKey),
+            "additionalProperties" | "unevaluatedProperties" | "propertyNames" => path.push(Step::AnyKey),
             "prefixItems" => {
-                place.extend(steps.next().and_then(|index| index.parse().ok()).map(Step::Index));
+                path.extend(steps.next().and_then(|index| index.parse().ok()).map(Step::Index));
             }
             "items" | "contains" | "additionalItems" | "unevaluatedItems" => {
-                place.push(Step::AnyIndex);
+                path.push(Step::AnyIndex);
                 // In the array form of `items` an index follows; a keyword is never a number.
                 let mut ahead = steps.clone();
                 if ahead.next().is_some_and(|step| step.parse::<usize>().is_ok()) {
@@ -172,24 +174,24 @@ pub fn argument_path(pointer: &str) -> Vec<Step> {
                 steps.next();
             }
             "$defs" | "definitions" => {
-                place.push(Step::Anywhere);
-                return place;
+                path.push(Step::Anywhere);
+                return path;
             }
             "not" | "if" | "then" | "else" => {}
-            // The keyword has no subschema, so the location is its own schema.
+            // The keyword has no subschema, so the location is the schema itself.
             _ => break,
         }
     }
-    place
+    path
 }
 
 /// Whether the location `pointer` in a schema describes `argument`, or a value above or below it.
 pub fn covers(pointer: &str, argument: &str) -> bool {
-    for (step, found) in argument_path(pointer).iter().zip(steps(argument)) {
+    for (step, actual) in argument_path(pointer).iter().zip(steps(argument)) {
         let matches = match step {
-            Step::Key(name) => *name == found,
-            Step::Index(index) => index.to_string() == found,
-            Step::AnyIndex => found.parse::<usize>().is_ok(),
+            Step::Key(name) => *name == actual,
+            Step::Index(index) => index.to_string() == actual,
+            Step::AnyIndex => actual.parse::<usize>().is_ok(),
             Step::AnyKey => true,
             Step::Anywhere => return true,
         };

@@ -32,7 +32,7 @@ fn name() -> impl Strategy<Value = String> {
 }
 
 /// Values of any type, for `enum`, `const` and `default`.
-fn datum() -> impl Strategy<Value = Value> {
+fn any_value() -> impl Strategy<Value = Value> {
     let plain = prop::sample::select(vec![
         json!("x"),
         json!("y"),
@@ -57,7 +57,7 @@ fn datum() -> impl Strategy<Value = Value> {
 }
 
 fn number(text: &str) -> Value {
-    serde_json::from_str(text).expect("it is a number")
+    serde_json::from_str(text).expect("a number")
 }
 
 fn bounds() -> impl Strategy<Value = Value> {
@@ -94,11 +94,11 @@ fn text() -> impl Strategy<Value = Value> {
         option::weighted(0.2, patterns),
         option::weighted(0.2, formats),
     )
-        .prop_map(|(least, most, pattern, format)| {
+        .prop_map(|(min, max, pattern, format)| {
             let mut node = json!({"type": "string"});
             for (keyword, value) in [
-                ("minLength", least.map(Value::from)),
-                ("maxLength", most.map(Value::from)),
+                ("minLength", min.map(Value::from)),
+                ("maxLength", max.map(Value::from)),
                 ("pattern", pattern.map(Value::from)),
                 ("format", format.map(Value::from)),
             ] {
@@ -127,10 +127,10 @@ fn leaf() -> impl Strategy<Value = Value> {
         1 => Just(json!({"type": "object", "additionalProperties": true})),
         1 => Just(json!({"type": "array"})),
         2 => types.prop_map(|types| json!({"type": types})),
-        2 => vec(datum(), 1..5).prop_map(|values| json!({"enum": values})),
+        2 => vec(any_value(), 1..5).prop_map(|values| json!({"enum": values})),
         2 => vec(prop::sample::select(vec!["a", "b", "New York", ""]), 1..4).prop_map(|values| json!({"type": "string", "enum": values})),
         1 => vec(1..9_i64, 1..4).prop_map(|values| json!({"type": "integer", "enum": values})),
-        2 => datum().prop_map(|value| json!({"const": value})),
+        2 => any_value().prop_map(|value| json!({"const": value})),
         1 => text().prop_map(|mut node| { node["nullable"] = json!(true); node }),
         2 => prop::sample::select(vec!["#", "#/$defs/A", "#/$defs/B", "#/$defs/A"]).prop_map(|to| json!({"$ref": to})),
         1 => Just(json!({"$ref": "#/$defs/B", "description": "d"})),
@@ -159,8 +159,8 @@ fn object(inner: impl Strategy<Value = Value> + Clone) -> impl Strategy<Value = 
     (btree_map(name(), (inner, any::<bool>()), 0..4), rest, extra).prop_map(|(named, rest, extra)| {
         let mut properties = Map::new();
         let mut required = Vec::new();
-        for (name, (schema, needed)) in named {
-            if needed {
+        for (name, (schema, is_required)) in named {
+            if is_required {
                 required.push(name.clone());
             }
             properties.insert(name, schema);
@@ -187,10 +187,10 @@ pub fn schema() -> impl Strategy<Value = Value> + Clone {
             prop_oneof![
                 6 => object(inner.clone()),
                 3 => (inner.clone(), option::weighted(0.3, 0..3_u32), option::weighted(0.3, 2..5_u32), prop::bool::weighted(0.2))
-                    .prop_map(|(items, least, most, unique)| {
+                    .prop_map(|(items, min, max, unique)| {
                         let mut node = json!({"type": "array", "items": items});
-                        if let Some(least) = least { node["minItems"] = json!(least); }
-                        if let Some(most) = most { node["maxItems"] = json!(most); }
+                        if let Some(min) = min { node["minItems"] = json!(min); }
+                        if let Some(max) = max { node["maxItems"] = json!(max); }
                         if unique { node["uniqueItems"] = json!(true); }
                         node
                     }),
@@ -203,7 +203,7 @@ pub fn schema() -> impl Strategy<Value = Value> + Clone {
                 2 => inner.clone().prop_map(|schema| json!({"anyOf": [schema, {"type": "null"}]})),
                 1 => branches.clone().prop_map(|branches| json!({"oneOf": branches})),
                 1 => branches.prop_map(|branches| json!({"allOf": branches})),
-                1 => (inner.clone(), datum()).prop_map(|(mut schema, value)| {
+                1 => (inner.clone(), any_value()).prop_map(|(mut schema, value)| {
                     if let Some(node) = schema.as_object_mut() { node.insert("default".into(), value); }
                     schema
                 }),

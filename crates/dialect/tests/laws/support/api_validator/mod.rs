@@ -1,11 +1,11 @@
 //! An imitation of each API's validator: it rejects what the API rejects, with similar messages.
 //!
-//! It is written from the documented rules and from the APIs' responses, independently of the engine. Where the
-//! documentation leaves a rule open, the narrower reading is used.
+//! It follows the documented rules and the APIs' responses, independently of the engine. If the documentation
+//! is ambiguous, the stricter reading is used.
 
 mod anthropic;
 mod gemini;
-mod loose;
+mod lenient;
 mod ollama;
 mod openai;
 mod pattern;
@@ -16,19 +16,19 @@ use toolwire_dialect::Dialect;
 
 use super::schema_path;
 
-#[allow(unused_imports, reason = "each test binary uses its own part")]
+#[allow(unused_imports, reason = "not every test binary uses it")]
 pub use pattern::compiles_in_python;
 
 /// The errors an API reports for a definition; empty if the API accepts it.
 pub struct ApiErrors {
     /// The prefix of each error: how the API names the definition.
     subject: String,
-    found: Vec<String>,
+    messages: Vec<String>,
 }
 
 /// Checks whether the API of `dialect` accepts `definition` as one entry of a request.
 pub fn validate_definition(dialect: Dialect, definition: &Value) -> Result<(), Vec<String>> {
-    let mut errors = ApiErrors { subject: String::new(), found: Vec::new() };
+    let mut errors = ApiErrors { subject: String::new(), messages: Vec::new() };
     match dialect {
         Dialect::OpenAi => openai::chat(definition, openai::Strict::Never, &mut errors),
         Dialect::OpenAiStrict => openai::chat(definition, openai::Strict::Required, &mut errors),
@@ -42,11 +42,11 @@ pub fn validate_definition(dialect: Dialect, definition: &Value) -> Result<(), V
         Dialect::Bedrock => anthropic::bedrock(definition, &mut errors),
         Dialect::Gemini => gemini::json_schema(definition, &mut errors),
         Dialect::GeminiOpenApi => gemini::open_api(definition, &mut errors),
-        Dialect::Mistral => loose::mistral(definition, &mut errors),
-        Dialect::Cohere => loose::cohere(definition, &mut errors),
-        Dialect::Xai => loose::xai(definition, &mut errors),
+        Dialect::Mistral => lenient::mistral(definition, &mut errors),
+        Dialect::Cohere => lenient::cohere(definition, &mut errors),
+        Dialect::Xai => lenient::xai(definition, &mut errors),
         Dialect::Ollama => ollama::chat(definition, &mut errors),
-        Dialect::Mcp => loose::mcp(definition, &mut errors),
+        Dialect::Mcp => lenient::mcp(definition, &mut errors),
         other => panic!("no validator for `{other}`"),
     }
     errors.into_result()
@@ -57,13 +57,13 @@ pub fn validate_request(dialect: Dialect, definitions: &[&Value]) -> Result<(), 
     let separate =
         definitions.iter().filter_map(|definition| validate_definition(dialect, definition).err()).flatten();
     let together = validate_together(dialect, definitions).err().into_iter().flatten();
-    let found: Vec<String> = separate.chain(together).collect();
-    if found.is_empty() { Ok(()) } else { Err(found) }
+    let errors: Vec<String> = separate.chain(together).collect();
+    if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
 
 /// Checks the rules for a complete request: the number of definitions, and that their names differ.
 pub fn validate_together(dialect: Dialect, definitions: &[&Value]) -> Result<(), Vec<String>> {
-    let mut errors = ApiErrors { subject: String::new(), found: Vec::new() };
+    let mut errors = ApiErrors { subject: String::new(), messages: Vec::new() };
     let count = definitions.len();
     match dialect {
         Dialect::OpenAi
@@ -71,7 +71,7 @@ pub fn validate_together(dialect: Dialect, definitions: &[&Value]) -> Result<(),
         | Dialect::Azure
         | Dialect::Dial
         | Dialect::DeepSeek
-        | Dialect::Groq => openai::count(count, &mut errors),
+        | Dialect::Groq => openai::check_count(count, &mut errors),
         Dialect::Gemini | Dialect::GeminiOpenApi if count > 512 => errors.add(
             "tools[0].function_declarations: [FIELD_INVALID] At most 512 function declarations can be specified.",
         ),
@@ -102,7 +102,7 @@ pub fn validate_together(dialect: Dialect, definitions: &[&Value]) -> Result<(),
 
 /// Returns the name that the model sees.
 pub fn name(dialect: Dialect, definition: &Value) -> Option<&str> {
-    let place = match dialect {
+    let pointer = match dialect {
         Dialect::Responses
         | Dialect::ResponsesStrict
         | Dialect::Anthropic
@@ -113,7 +113,7 @@ pub fn name(dialect: Dialect, definition: &Value) -> Option<&str> {
         Dialect::Bedrock => "/toolSpec/name",
         _ => "/function/name",
     };
-    definition.pointer(place)?.as_str()
+    definition.pointer(pointer)?.as_str()
 }
 
 /// Returns the schema of the arguments; `None` for a tool without arguments, if the dialect omits its schema.
@@ -133,7 +133,7 @@ pub fn schema(dialect: Dialect, definition: &Value) -> Option<&Value> {
 pub fn is_strict(definition: &Value) -> bool {
     ["/strict", "/function/strict", "/toolSpec/strict"]
         .iter()
-        .any(|place| definition.pointer(place) == Some(&Value::Bool(true)))
+        .any(|pointer| definition.pointer(pointer) == Some(&Value::Bool(true)))
 }
 
 impl ApiErrors {
@@ -142,39 +142,39 @@ impl ApiErrors {
     }
 
     fn add(&mut self, error: &str) {
-        self.found.push(format!("{}{error}", self.subject));
+        self.messages.push(format!("{}{error}", self.subject));
     }
 
-    /// Adds `error` unless `holds`.
-    fn require(&mut self, holds: bool, error: impl FnOnce() -> String) {
-        if !holds {
+    /// Adds `error` unless `condition` is true.
+    fn require(&mut self, condition: bool, error: impl FnOnce() -> String) {
+        if !condition {
             let error = error();
             self.add(&error);
         }
     }
 
     fn into_result(self) -> Result<(), Vec<String>> {
-        if self.found.is_empty() { Ok(()) } else { Err(self.found) }
+        if self.messages.is_empty() { Ok(()) } else { Err(self.messages) }
     }
 
-    /// Requires `value` to be an object that has all keys in `needed` and no others except those in `allowed`.
-    fn keys<'value>(
+    /// Requires `value` to be an object with all keys in `required` and no others except those in `optional`.
+    fn check_keys<'value>(
         &mut self,
-        what: &str,
+        path: &str,
         value: &'value Value,
-        needed: &[&str],
-        allowed: &[&str],
+        required: &[&str],
+        optional: &[&str],
     ) -> Option<&'value Map<String, Value>> {
         let Some(map) = value.as_object() else {
-            self.add(&format!("{what}: expected an object"));
+            self.add(&format!("{path}: expected an object"));
             return None;
         };
-        for key in needed {
-            self.require(map.contains_key(*key), || format!("Missing required parameter: '{what}.{key}'."));
+        for key in required {
+            self.require(map.contains_key(*key), || format!("Missing required parameter: '{path}.{key}'."));
         }
         for key in map.keys() {
-            let known = needed.contains(&key.as_str()) || allowed.contains(&key.as_str());
-            self.require(known, || format!("Unknown parameter: '{what}.{key}'."));
+            let is_known = required.contains(&key.as_str()) || optional.contains(&key.as_str());
+            self.require(is_known, || format!("Unknown parameter: '{path}.{key}'."));
         }
         Some(map)
     }
@@ -215,7 +215,7 @@ fn context(path: &[String]) -> String {
 }
 
 /// Adds an error for each reference that cannot be resolved inside the schema.
-fn references(schema: &Value, errors: &mut ApiErrors) {
+fn check_references(schema: &Value, errors: &mut ApiErrors) {
     schema_path::walk(schema, &mut |path, node| {
         if let Some(reference) = node.get("$ref").and_then(Value::as_str) {
             errors.require(schema_path::resolve(schema, reference).is_some(), || {
@@ -245,30 +245,30 @@ fn find_cycle(root: &Value, only_required: bool) -> Option<String> {
 fn reaches<'root>(
     root: &'root Value,
     from: &'root Value,
-    goal: &'root Value,
+    searched: &'root Value,
     only_required: bool,
     seen: &mut Vec<*const Value>,
 ) -> bool {
     if let Some(target) =
         from.get("$ref").and_then(Value::as_str).and_then(|reference| schema_path::resolve(root, reference))
     {
-        if std::ptr::eq(target, goal) {
+        if std::ptr::eq(target, searched) {
             return true;
         }
         if !seen.contains(&std::ptr::from_ref(target)) {
             seen.push(target);
-            if reaches(root, target, goal, only_required, seen) {
+            if reaches(root, target, searched, only_required, seen) {
                 return true;
             }
         }
     }
     let Some(map) = from.as_object() else { return false };
-    let needed = required(map);
+    let required = required(map);
     schema_path::children(from).into_iter().any(|(steps, child)| {
         let is_definition = steps[0] == "$defs" || steps[0] == "definitions";
-        let optional = steps[0] == "properties" && !needed.contains(&steps[1].as_str());
-        let breaks = only_required && optional;
-        !is_definition && !breaks && reaches(root, child, goal, only_required, seen)
+        let is_optional = steps[0] == "properties" && !required.contains(&steps[1].as_str());
+        let breaks_cycle = only_required && is_optional;
+        !is_definition && !breaks_cycle && reaches(root, child, searched, only_required, seen)
     })
 }
 

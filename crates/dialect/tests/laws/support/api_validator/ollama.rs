@@ -1,19 +1,21 @@
-//! Ollama decodes the schema into a fixed struct and silently drops keywords that the struct has no field for, so such
-//! a keyword is an error here.
+//! Ollama, which decodes the schema into a fixed struct and silently drops other keywords. Such a keyword is an
+//! error here.
 
 use serde_json::Value;
 
 use super::{ApiErrors, context, schema_path};
 
-const ROOT: [&str; 5] = ["type", "$defs", "items", "required", "properties"];
-const PROPERTY: [&str; 7] = ["anyOf", "type", "items", "description", "enum", "properties", "required"];
+const ROOT_KEYWORDS: [&str; 5] = ["type", "$defs", "items", "required", "properties"];
+const PROPERTY_KEYWORDS: [&str; 7] =
+    ["anyOf", "type", "items", "description", "enum", "properties", "required"];
 
 pub(super) fn chat(definition: &Value, errors: &mut ApiErrors) {
-    let Some(tool) = errors.keys("tools[0]", definition, &["type", "function"], &[]) else { return };
+    let Some(tool) = errors.check_keys("tools[0]", definition, &["type", "function"], &[]) else { return };
     errors.require(tool.get("type") == Some(&"function".into()), || "tools[0].type: unknown".into());
     let function = tool.get("function").unwrap_or(&Value::Null);
-    let needed = ["name", "parameters"];
-    let Some(function) = errors.keys("tools[0].function", function, &needed, &["description"]) else {
+    let required_keys = ["name", "parameters"];
+    let Some(function) = errors.check_keys("tools[0].function", function, &required_keys, &["description"])
+    else {
         return;
     };
     errors.require(function.get("name").is_some_and(Value::is_string), || "name: expected a string".into());
@@ -24,20 +26,20 @@ pub(super) fn chat(definition: &Value, errors: &mut ApiErrors) {
         "parameters.properties: expected an object".into()
     });
     schema_path::walk(schema, &mut |path, node| {
-        let here = context(path);
+        let location = context(path);
         let Some(node) = node.as_object() else {
-            errors.add(&format!("json: cannot unmarshal bool into a property at {here}"));
+            errors.add(&format!("json: cannot unmarshal bool into a property at {location}"));
             return;
         };
-        let known: &[&str] = if path.is_empty() { &ROOT } else { &PROPERTY };
+        let keywords: &[&str] = if path.is_empty() { &ROOT_KEYWORDS } else { &PROPERTY_KEYWORDS };
         for keyword in node.keys() {
-            errors.require(known.contains(&keyword.as_str()), || {
-                format!("`{keyword}` is silently dropped at {here}")
+            errors.require(keywords.contains(&keyword.as_str()), || {
+                format!("`{keyword}` is silently dropped at {location}")
             });
         }
         let kind = node.get("type");
         errors.require(kind.is_none_or(|kind| kind.is_string() || kind.is_array()), || {
-            format!("json: cannot unmarshal type at {here}")
+            format!("json: cannot unmarshal type at {location}")
         });
     });
 }

@@ -1,8 +1,9 @@
-//! OpenAI's Chat Completions and Responses, and compatible APIs: the wrapper, and the rules without strict mode.
+//! OpenAI's Chat Completions and Responses, and compatible APIs: the wrapper, and the rules without strict
+//! mode.
 
 use serde_json::{Map, Value};
 
-use super::{ApiErrors, context, pattern, references, schema_path, strict, types};
+use super::{ApiErrors, check_references, context, pattern, schema_path, strict, types};
 
 /// The rule for the `strict` field of a definition.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -14,31 +15,31 @@ pub(super) enum Strict {
 }
 
 pub(super) fn chat(definition: &Value, strict: Strict, errors: &mut ApiErrors) {
-    let Some(tool) = errors.keys("tools[0]", definition, &["type", "function"], &[]) else { return };
+    let Some(tool) = errors.check_keys("tools[0]", definition, &["type", "function"], &[]) else { return };
     errors.require(tool.get("type") == Some(&"function".into()), || "Invalid value: 'tools[0].type'.".into());
-    let mut needed = vec!["name", "description", "parameters"];
+    let mut required_keys = vec!["name", "description", "parameters"];
     if strict == Strict::Required {
-        needed.push("strict");
+        required_keys.push("strict");
     }
     let function = tool.get("function").unwrap_or(&Value::Null);
-    if let Some(function) = errors.keys("tools[0].function", function, &needed, &[]) {
-        checked(function, "tools[0].function", 64, errors);
+    if let Some(function) = errors.check_keys("tools[0].function", function, &required_keys, &[]) {
+        check_function(function, "tools[0].function", 64, errors);
     }
 }
 
 pub(super) fn responses(definition: &Value, strict: Strict, errors: &mut ApiErrors) {
-    let needed = ["type", "name", "description", "parameters", "strict"];
-    let Some(tool) = errors.keys("tools[0]", definition, &needed, &[]) else { return };
+    let required_keys = ["type", "name", "description", "parameters", "strict"];
+    let Some(tool) = errors.check_keys("tools[0]", definition, &required_keys, &[]) else { return };
     errors.require(tool.get("type") == Some(&"function".into()), || "Invalid value: 'tools[0].type'.".into());
     if strict == Strict::Never {
         errors.require(tool.get("strict") == Some(&Value::Bool(false)), || {
             "'tools[0].strict' must be false: left out or null, the server tries strict mode.".into()
         });
     }
-    checked(tool, "tools[0]", 128, errors);
+    check_function(tool, "tools[0]", 128, errors);
 }
 
-pub(super) fn count(count: usize, errors: &mut ApiErrors) {
+pub(super) fn check_count(count: usize, errors: &mut ApiErrors) {
     errors.require(count > 0, || {
         "Invalid 'tools': empty array. Expected an array with minimum length 1, but got an empty array instead."
             .into()
@@ -51,9 +52,9 @@ pub(super) fn count(count: usize, errors: &mut ApiErrors) {
 }
 
 /// Checks the name and the description, then the schema by the rules of the mode that the function claims.
-fn checked(function: &Map<String, Value>, location: &str, max_len: usize, errors: &mut ApiErrors) {
+fn check_function(function: &Map<String, Value>, location: &str, max_len: usize, errors: &mut ApiErrors) {
     let name = function.get("name").and_then(Value::as_str).unwrap_or("");
-    name_rule(name, location, max_len, errors);
+    check_name(name, location, max_len, errors);
     errors.require(function.get("description").is_some_and(Value::is_string), || {
         format!("Invalid type for '{location}.description': expected a string.")
     });
@@ -73,7 +74,7 @@ fn checked(function: &Map<String, Value>, location: &str, max_len: usize, errors
     }
 }
 
-pub(super) fn name_rule(name: &str, location: &str, max_len: usize, errors: &mut ApiErrors) {
+pub(super) fn check_name(name: &str, location: &str, max_len: usize, errors: &mut ApiErrors) {
     let is_valid =
         |character: char| character.is_ascii_alphanumeric() || character == '_' || character == '-';
     errors.require(!name.is_empty() && name.chars().all(is_valid), || {
@@ -113,7 +114,7 @@ pub(super) fn schema(schema: &Value, errors: &mut ApiErrors) {
     if let Err(error) = jsonschema::draft202012::meta::validate(schema) {
         errors.add(&error.to_string());
     }
-    references(schema, errors);
+    check_references(schema, errors);
     schema_path::walk(schema, &mut |path, node| {
         let Some(node) = node.as_object() else { return };
         errors.require(!types(node).contains(&"array") || node.contains_key("items"), || {

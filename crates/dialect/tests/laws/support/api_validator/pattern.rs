@@ -7,7 +7,7 @@ pub fn compiles_in_python(pattern: &str) -> bool {
     let mut class_start = false;
     let mut after_hyphen_from_character = false;
     let mut depth = 0_i32;
-    // At the start there is nothing to repeat, as at the start of a group.
+    // Nothing can be repeated at the start of the pattern, as at the start of a group.
     let mut previous = '(';
     while let Some(character) = characters.next() {
         let first_in_class = std::mem::take(&mut class_start);
@@ -50,7 +50,7 @@ pub fn compiles_in_python(pattern: &str) -> bool {
                     characters.next();
                 }
             }
-            // In Python a bracket at the start of a class is a member, so ECMA's `[]` and `[^]` do not end there.
+            // In Python, a bracket at the start of a class is a member, so `[]` and `[^]` do not end there.
             ']' if in_class && !first_in_class => in_class = false,
             '-' if in_class => {}
             _ if in_class => {
@@ -66,7 +66,7 @@ pub fn compiles_in_python(pattern: &str) -> bool {
                     if rest.starts_with("?<") && !lookbehind {
                         return false;
                     }
-                    if lookbehind && !fixed_width(characters.clone().skip(3)) {
+                    if lookbehind && !has_fixed_width(characters.clone().skip(3)) {
                         return false;
                     }
                 }
@@ -101,7 +101,7 @@ fn followed_by_range(ahead: &std::iter::Peekable<std::str::Chars<'_>>) -> bool {
 }
 
 /// Whether the group at `characters` has a fixed width: no repetition and no alternatives.
-fn fixed_width(characters: impl Iterator<Item = char>) -> bool {
+fn has_fixed_width(characters: impl Iterator<Item = char>) -> bool {
     let mut depth = 0;
     for character in characters {
         match character {
@@ -117,8 +117,8 @@ fn fixed_width(characters: impl Iterator<Item = char>) -> bool {
 
 /// Whether `pattern` has no lookaround; with `simplest`, also no backreferences and no word boundaries.
 pub fn is_simple(pattern: &str, simplest: bool) -> bool {
-    let lookaround = ["(?=", "(?!", "(?<=", "(?<!"].iter().any(|construct| pattern.contains(construct));
-    if lookaround {
+    let has_lookaround = ["(?=", "(?!", "(?<=", "(?<!"].iter().any(|construct| pattern.contains(construct));
+    if has_lookaround {
         return false;
     }
     let mut characters = pattern.chars();

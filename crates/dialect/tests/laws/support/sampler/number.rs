@@ -7,12 +7,12 @@ use crate::support::random::Random;
 /// The scale of fixed-point numbers: six decimals.
 const SCALE: i128 = 1_000_000;
 
-pub(super) fn draw(node: &Map<String, Value>, integer: bool, random: &mut Random) -> Option<Value> {
+pub(super) fn draw(node: &Map<String, Value>, is_integer: bool, random: &mut Random) -> Option<Value> {
     let bound = |keyword: &str| node.get(keyword).and_then(scaled);
     let step = match bound("multipleOf") {
-        Some(step) if step > 0 && !integer => step,
-        Some(step) if step > 0 => least_common(step, SCALE)?,
-        _ if integer => SCALE,
+        Some(step) if step > 0 && !is_integer => step,
+        Some(step) if step > 0 => least_common_multiple(step, SCALE)?,
+        _ if is_integer => SCALE,
         _ => 0,
     };
     let unit = if step == 0 { SCALE / 4 } else { step };
@@ -29,8 +29,8 @@ pub(super) fn draw(node: &Map<String, Value>, integer: bool, random: &mut Random
         (Some(low), None) => (low, low + unit * 100),
         (None, Some(high)) => (high - unit * 100, high),
         (None, None) => {
-            // More than a double can represent, to check that digits are kept.
-            if integer && step == SCALE && random.chance(8) {
+            // More than a double can represent, to check that digits are preserved.
+            if is_integer && step == SCALE && random.chance(8) {
                 return Some(Value::Number("9007199254740993".parse::<Number>().ok()?));
             }
             (-unit * 3, unit * 1000)
@@ -52,7 +52,7 @@ pub(super) fn draw(node: &Map<String, Value>, integer: bool, random: &mut Random
     };
     let chosen = first + i128::try_from(offset).ok()?;
     let value = if step == 0 { maybe_rounded(chosen, low, high, random) } else { chosen * step };
-    Some(Value::Number(written(value).parse::<Number>().ok()?))
+    Some(Value::Number(to_decimal(value).parse::<Number>().ok()?))
 }
 
 /// Rounds half of the numbers to integers, if the integer is within the bounds.
@@ -78,7 +78,7 @@ fn scaled(value: &Value) -> Option<i128> {
     Some(whole * SCALE + if negative { -fraction } else { fraction })
 }
 
-fn written(value: i128) -> String {
+fn to_decimal(value: i128) -> String {
     let sign = if value < 0 { "-" } else { "" };
     let (whole, fraction) = (value.unsigned_abs() / SCALE as u128, value.unsigned_abs() % SCALE as u128);
     if fraction == 0 {
@@ -88,7 +88,7 @@ fn written(value: i128) -> String {
     format!("{sign}{whole}.{}", fraction.trim_end_matches('0'))
 }
 
-fn least_common(one: i128, other: i128) -> Option<i128> {
+fn least_common_multiple(one: i128, other: i128) -> Option<i128> {
     let (mut a, mut b) = (one, other);
     while b != 0 {
         (a, b) = (b, a % b);

@@ -34,15 +34,16 @@ const KEYS: [&str; 8] = ["key", "other", "a b", "$x", "名前", "default", "0", 
 
 pub(super) fn draw(node: &Map<String, Value>, random: &mut Random) -> Option<Value> {
     let length = |keyword: &str| node.get(keyword).and_then(Value::as_u64).map(|count| count as usize);
-    let (least, most) = (length("minLength").unwrap_or(0), length("maxLength").unwrap_or(usize::MAX));
-    if least > most || least > 200_000 {
+    let (min_length, max_length) =
+        (length("minLength").unwrap_or(0), length("maxLength").unwrap_or(usize::MAX));
+    if min_length > max_length || min_length > 200_000 {
         return None;
     }
     if let Some(pattern) = node.get("pattern").and_then(Value::as_str) {
         let mut drawn = None;
         for _ in 0..4 {
             drawn = from_pattern(pattern, random);
-            if drawn.as_ref().is_some_and(|text| (least..=most).contains(&text.chars().count())) {
+            if drawn.as_ref().is_some_and(|text| (min_length..=max_length).contains(&text.chars().count())) {
                 break;
             }
         }
@@ -50,10 +51,10 @@ pub(super) fn draw(node: &Map<String, Value>, random: &mut Random) -> Option<Val
     }
     let text = match node.get("format").and_then(Value::as_str).and_then(examples) {
         Some(examples) => (*random.pick(examples)?).to_owned(),
-        None if least == 0 && random.chance(6) => String::new(),
+        None if min_length == 0 && random.chance(6) => String::new(),
         None => word(random),
     };
-    Some(Value::String(sized(text, least, most)))
+    Some(Value::String(with_length(text, min_length, max_length)))
 }
 
 /// Returns a key for an object that accepts any key.
@@ -66,26 +67,26 @@ fn word(random: &mut Random) -> String {
     random.pick(&WORDS).copied().unwrap_or("word").to_owned()
 }
 
-fn sized(text: String, least: usize, most: usize) -> String {
+fn with_length(text: String, min_length: usize, max_length: usize) -> String {
     let length = text.chars().count();
-    if length > most {
-        return text.chars().take(most).collect();
+    if length > max_length {
+        return text.chars().take(max_length).collect();
     }
     let mut text = text;
-    text.extend(std::iter::repeat_n('y', least.saturating_sub(length)));
+    text.extend(std::iter::repeat_n('y', min_length.saturating_sub(length)));
     text
 }
 
 thread_local! {
-    /// Parsed patterns; parsing costs far more than drawing.
-    static READ: RefCell<HashMap<String, Option<SBoxedStrategy<String>>>> = RefCell::default();
+    /// A cache, because parsing a pattern costs far more than drawing from it.
+    static PARSED_PATTERNS: RefCell<HashMap<String, Option<SBoxedStrategy<String>>>> = RefCell::default();
 }
 
 /// Returns a text that `pattern` most likely matches.
 pub(super) fn from_pattern(pattern: &str, random: &mut Random) -> Option<String> {
-    let strategy = READ.with_borrow_mut(|read| {
-        let made = || string_regex(&without_anchors(pattern)).ok().map(Strategy::sboxed);
-        read.entry(pattern.to_owned()).or_insert_with(made).clone()
+    let strategy = PARSED_PATTERNS.with_borrow_mut(|patterns| {
+        let parse = || string_regex(&without_anchors(pattern)).ok().map(Strategy::sboxed);
+        patterns.entry(pattern.to_owned()).or_insert_with(parse).clone()
     })?;
     let mut seed = [0; 32];
     seed[..8].copy_from_slice(&random.next().to_le_bytes());

@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-/// From 1 KB to 10 MB.
+/// The sizes in bytes, from 1 KB to 10 MB.
 pub const SIZES: [usize; 5] = [1_000, 10_000, 100_000, 1_000_000, 10_000_000];
 
-/// How a schema grows.
+/// The structure of a growing schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// One object with more and more properties, half of them required.
@@ -113,16 +113,16 @@ fn object(properties: &str, required: &str) -> String {
     )
 }
 
-fn repeat(bytes: usize, piece: impl Fn(usize) -> String) -> String {
-    let mut text = piece(0);
+fn repeat(bytes: usize, part: impl Fn(usize) -> String) -> String {
+    let mut text = part(0);
     let mut index = 1;
     while text.len() < bytes {
-        write!(text, ",{}", piece(index)).expect("writing to a string cannot fail");
+        write!(text, ",{}", part(index)).expect("writing to a string cannot fail");
         index += 1;
     }
     text
 }
 
-fn repeat_times(count: usize, piece: impl Fn(usize) -> String) -> String {
-    (0..count).map(piece).collect::<Vec<_>>().join(",")
+fn repeat_times(count: usize, part: impl Fn(usize) -> String) -> String {
+    (0..count).map(part).collect::<Vec<_>>().join(",")
 }

@@ -1,4 +1,4 @@
-//! Converts a dialect's definition to a JSON Schema of the arguments that its API lets a model send.
+//! The JSON Schema of the arguments that an API lets a model send.
 
 use serde_json::{Map, Value, json};
 use toolwire_dialect::Dialect;
@@ -6,22 +6,22 @@ use toolwire_dialect::Dialect;
 use super::{api_validator, schema_path};
 
 /// Returns the JSON Schema of the arguments that a model may send for `definition`.
-pub fn meaning(dialect: Dialect, definition: &Value) -> Value {
+pub fn argument_schema(dialect: Dialect, definition: &Value) -> Value {
     match (dialect, api_validator::schema(dialect, definition)) {
         // A definition without a schema accepts no arguments.
         (_, None) => json!({"type": "object", "properties": {}, "additionalProperties": false}),
-        (Dialect::GeminiOpenApi, Some(schema)) => schema_path::rewrite(schema, &from_open_api),
-        (Dialect::Xai, Some(schema)) => closed_by_default(schema),
+        (Dialect::GeminiOpenApi, Some(schema)) => schema_path::rewrite(schema, &convert_open_api),
+        (Dialect::Xai, Some(schema)) => close_objects(schema),
         (_, Some(schema)) => schema.clone(),
     }
 }
 
 /// Converts Gemini's OpenAPI 3.0: types in upper case, `nullable`, and numbers listed as text.
-fn from_open_api(node: &mut Map<String, Value>) {
-    let nullable = node.remove("nullable") == Some(Value::Bool(true));
+fn convert_open_api(node: &mut Map<String, Value>) {
+    let is_nullable = node.remove("nullable") == Some(Value::Bool(true));
     if let Some(Value::String(kind)) = node.get("type") {
         let kind = kind.to_lowercase();
-        let kind = if nullable { json!([kind, "null"]) } else { json!(kind) };
+        let kind = if is_nullable { json!([kind, "null"]) } else { json!(kind) };
         node.insert("type".into(), kind);
     }
     if node.get("format") == Some(&json!("enum")) {
@@ -31,16 +31,16 @@ fn from_open_api(node: &mut Map<String, Value>) {
             node.remove("type");
         }
     }
-    if nullable && let Some(Value::Array(values)) = node.get_mut("enum") {
+    if is_nullable && let Some(Value::Array(values)) = node.get_mut("enum") {
         values.push(Value::Null);
     }
     node.remove("propertyOrdering");
     node.remove("example");
 }
 
-/// Closes objects as xAI does: all without `additionalProperties`. Conditions stay open, since closing them would change
-/// their meaning.
-fn closed_by_default(schema: &Value) -> Value {
+/// Closes all objects without `additionalProperties`, as xAI does. Conditions stay open, since closing them
+/// would change their meaning.
+fn close_objects(schema: &Value) -> Value {
     let conditions = ["not", "if", "then", "else", "allOf", "dependentSchemas", "contains"];
     let mut conditional = Vec::new();
     schema_path::walk(schema, &mut |path, node| {
@@ -56,10 +56,10 @@ fn closed_by_default(schema: &Value) -> Value {
             }
         }
     });
-    closed_from(schema, &conditional)
+    close_objects_except(schema, &conditional)
 }
 
-fn closed_from(schema: &Value, conditional: &[*const Value]) -> Value {
+fn close_objects_except(schema: &Value, conditional: &[*const Value]) -> Value {
     let Value::Object(map) = schema else { return schema.clone() };
     let mut result = map.clone();
     for (steps, child) in schema_path::children(schema) {
@@ -70,13 +70,13 @@ fn closed_from(schema: &Value, conditional: &[*const Value]) -> Value {
             Value::Array(list) => list.get_mut(step.parse::<usize>().ok()?),
             other => other.get_mut(step.as_str()),
         });
-        *slot.expect("the path was just found") = closed_from(child, conditional);
+        *slot.expect("a path of a child") = close_objects_except(child, conditional);
     }
-    let object = result.get("type") == Some(&json!("object")) || result.contains_key("properties");
-    let composed = ["anyOf", "oneOf", "allOf", "$ref", "patternProperties"]
+    let is_object = result.get("type") == Some(&json!("object")) || result.contains_key("properties");
+    let is_composed = ["anyOf", "oneOf", "allOf", "$ref", "patternProperties"]
         .iter()
         .any(|keyword| result.contains_key(*keyword));
-    if object && !composed && !result.contains_key("additionalProperties") {
+    if is_object && !is_composed && !result.contains_key("additionalProperties") {
         result.insert("additionalProperties".into(), Value::Bool(false));
     }
     Value::Object(result)

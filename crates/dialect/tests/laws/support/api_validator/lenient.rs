@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{ApiErrors, context, find_cycle, openai, references, schema_path};
+use super::{ApiErrors, check_references, context, find_cycle, openai, schema_path};
 
 pub(super) fn mistral(definition: &Value, errors: &mut ApiErrors) {
     let Some((name, schema)) = function(definition, errors) else { return };
@@ -15,23 +15,23 @@ pub(super) fn mistral(definition: &Value, errors: &mut ApiErrors) {
     if let Err(error) = jsonschema::draft7::meta::validate(schema) {
         errors.add(&format!("Invalid tool schema: {error}"));
     }
-    object(schema, errors);
+    check_object(schema, errors);
 }
 
 pub(super) fn cohere(definition: &Value, errors: &mut ApiErrors) {
     let Some((name, schema)) = function(definition, errors) else { return };
-    openai::name_rule(name, "tools[0].function", 64, errors);
-    object(schema, errors);
-    valid(schema, errors);
+    openai::check_name(name, "tools[0].function", 64, errors);
+    check_object(schema, errors);
+    check_metaschema(schema, errors);
 }
 
 /// Strict decoding is always on, so the API rejects what cannot be decoded strictly.
 pub(super) fn xai(definition: &Value, errors: &mut ApiErrors) {
     let Some((name, schema)) = function(definition, errors) else { return };
-    openai::name_rule(name, "tools[0].function", 64, errors);
+    openai::check_name(name, "tools[0].function", 64, errors);
     errors.set_subject("Invalid request content: Invalid function schema. ".into());
-    object(schema, errors);
-    valid(schema, errors);
+    check_object(schema, errors);
+    check_metaschema(schema, errors);
     if let Some(reference) = find_cycle(schema, false) {
         errors.add(&format!("circular reference `{reference}`"));
     }
@@ -49,28 +49,32 @@ pub(super) fn mcp(definition: &Value, errors: &mut ApiErrors) {
     errors.require(definition.get("name").is_some_and(Value::is_string), || "name: expected a string".into());
 }
 
-/// The wrapper that all of them share with OpenAI, without `strict`.
+/// Checks the wrapper that all of them share with OpenAI, without `strict`. Returns the name and the schema.
 fn function<'definition>(
     definition: &'definition Value,
     errors: &mut ApiErrors,
 ) -> Option<(&'definition str, &'definition Value)> {
-    let tool = errors.keys("tools[0]", definition, &["type", "function"], &[])?;
+    let tool = errors.check_keys("tools[0]", definition, &["type", "function"], &[])?;
     errors.require(tool.get("type") == Some(&"function".into()), || "Invalid value: 'tools[0].type'.".into());
-    let function: &Map<String, Value> =
-        errors.keys("tools[0].function", tool.get("function")?, &["name", "parameters"], &["description"])?;
+    let function: &Map<String, Value> = errors.check_keys(
+        "tools[0].function",
+        tool.get("function")?,
+        &["name", "parameters"],
+        &["description"],
+    )?;
     errors.require(function.get("description").is_none_or(Value::is_string), || {
         "Invalid type for 'tools[0].function.description': expected a string.".into()
     });
     Some((function.get("name")?.as_str().unwrap_or(""), function.get("parameters")?))
 }
 
-fn object(schema: &Value, errors: &mut ApiErrors) {
+fn check_object(schema: &Value, errors: &mut ApiErrors) {
     errors
         .require(schema.get("type") == Some(&"object".into()), || "parameters must be of type object".into());
-    references(schema, errors);
+    check_references(schema, errors);
 }
 
-fn valid(schema: &Value, errors: &mut ApiErrors) {
+fn check_metaschema(schema: &Value, errors: &mut ApiErrors) {
     if let Err(error) = jsonschema::draft202012::meta::validate(schema) {
         errors.add(&format!("not a valid schema: {error}"));
     }

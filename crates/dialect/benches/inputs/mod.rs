@@ -1,6 +1,6 @@
-//! The inputs of the benches: real tools, schemas of any size, and a typical call.
+//! The inputs of the benchmarks: real tools, schemas of any size, and a typical call.
 
-#![allow(dead_code, unreachable_pub, reason = "each bench uses a part of it")]
+#![allow(dead_code, unreachable_pub, reason = "each benchmark uses a part of it")]
 
 #[path = "../../tests/laws/support/corpus.rs"]
 mod corpus;
@@ -10,7 +10,7 @@ use serde_json::json;
 use toolwire_dialect::{Dialect, Options, convert};
 
 /// Real tools as their servers send them: one `tools/list` result per server.
-pub struct Material {
+pub struct CorpusTexts {
     pub name: &'static str,
     pub texts: Vec<String>,
     pub tools: usize,
@@ -18,30 +18,34 @@ pub struct Material {
 }
 
 /// Returns the captured tools if they are available, else the committed shapes.
-pub fn tools() -> Material {
-    let (name, servers) = corpus::real();
+pub fn tools() -> CorpusTexts {
+    let (name, servers) = corpus::real_tools();
     let tools = servers.iter().map(|server| server.tools.len()).sum();
     let texts: Vec<String> =
         servers.into_iter().map(|server| json!({"tools": server.tools}).to_string()).collect();
     let bytes = texts.iter().map(String::len).sum();
-    Material { name, texts, tools, bytes }
+    CorpusTexts { name, texts, tools, bytes }
 }
 
 /// Returns the same tools as values, one list per server.
 pub fn servers() -> Vec<Vec<toolwire_contract::Tool>> {
-    let read = |tool| toolwire_contract::Tool::try_from(tool).ok();
-    corpus::real().1.into_iter().map(|server| server.tools.into_iter().filter_map(read).collect()).collect()
+    let parse = |tool| toolwire_contract::Tool::try_from(tool).ok();
+    corpus::real_tools()
+        .1
+        .into_iter()
+        .map(|server| server.tools.into_iter().filter_map(parse).collect())
+        .collect()
 }
 
-/// The baseline: parses and serializes `text` with `serde_json`. Returns the number of bytes written.
+/// Parses and serializes `text` with `serde_json`, as the baseline. Returns the number of bytes written.
 pub fn round_trip(text: &str) -> usize {
-    let value: serde_json::Value = serde_json::from_str(text).expect("the material is JSON");
-    serde_json::to_string(&value).expect("a value has text keys only").len()
+    let value: serde_json::Value = serde_json::from_str(text).expect("valid JSON");
+    serde_json::to_string(&value).expect("valid JSON").len()
 }
 
 /// Converts JSON text to definitions. Returns the number of bytes written.
 pub fn conversion(text: &str, dialect: Dialect, options: &Options) -> usize {
-    let conversion = convert(text, Dialect::Mcp, dialect, options).expect("the material is a list of tools");
+    let conversion = convert(text, Dialect::Mcp, dialect, options).expect("a list of tools");
     conversion.definitions.map_or(0, |definitions| definitions.len())
 }
 
