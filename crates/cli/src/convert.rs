@@ -19,7 +19,7 @@ use crate::terminal_text::sanitize;
 ///
 /// Reads one tool, an array of tools, `{"tools":[…]}` or a `tools/list` response, and prints the `tools`
 /// field of a request, in input order; for one tool, its definition. A tool that cannot be expressed without
-/// changing its meaning is left out and named on standard error, and the exit code is 1.
+/// changing its meaning is left out and reported on stderr, and the exit code is 1.
 #[derive(Args)]
 #[command(after_long_help = include_str!("help/convert.txt"))]
 pub(crate) struct ConvertArgs {
@@ -126,11 +126,9 @@ fn warn_about_tool_limit(reports: &[Report], to: Dialect) {
 /// Describes the accepted forms of the input, as a hint.
 pub(crate) fn accepted_forms(from: Dialect) -> String {
     match from {
-        Dialect::Mcp => {
-            "pass one tool, an array of tools, {\"tools\":[…]} or a tools/list response; \
+        Dialect::Mcp => "pass one tool, an array of tools, {\"tools\":[…]} or a tools/list response; \
              `--from` reads other dialects"
-                .to_owned()
-        }
+            .to_owned(),
         other => format!("pass one `{other}` definition, an array of them, or {{\"tools\":[…]}}"),
     }
 }
