@@ -1,8 +1,8 @@
-//! What serving through the toolkit costs: the same echo tool beside one in the bare SDK.
+//! The overhead of the toolkit: an echo tool with the toolkit, compared with the same tool on the bare SDK.
 //!
-//! Both give the same answer. They run as programs of their own and take turns, round by round, so that whatever else the machine
-//! does meets both; what counts is the median of the rounds' ratios, and the bench fails when one is over the goal. Each answer is
-//! read and compared: one that is lost or wrong ends the bench. `cargo bench -p toolwire-toolkit --bench load`
+//! Both servers run in their own processes and take turns, round by round, so that other load on the machine
+//! affects both. The result is the median of the ratios of all rounds; the bench fails if it is over the
+//! goal. Every response is checked. `cargo bench -p toolwire-toolkit --bench load`
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
@@ -23,42 +23,42 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use toolwire_toolkit::{HttpOptions, Outcome, Server, serve_http, serve_stdio, tool};
 
-/// Set for the server that the bench starts.
+/// Set when the bench starts this program as a server; selects the server.
 const SERVE: &str = "TOOLWIRE_BENCH_SERVE";
 
-const SEQUENTIAL: usize = 10_000;
-const CONCURRENT: usize = 1_000;
+const SEQUENTIAL_CALLS: usize = 10_000;
+const CONCURRENT_CALLS: usize = 1_000;
 const ROUNDS: usize = 20;
 
-/// How much longer a call may take than with the SDK alone.
-const GOAL: f64 = 1.2;
+/// Maximum ratio between the time of a call with the toolkit and with the SDK alone.
+const MAX_RATIO: f64 = 1.2;
 
 fn main() -> ExitCode {
-    let runtime = tokio::runtime::Runtime::new().expect("a runtime can be made");
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     if let Ok(which) = std::env::var(SERVE) {
         runtime.block_on(serve(&which));
         return ExitCode::SUCCESS;
     }
     let mut ratios = Vec::new();
-    println!("{SEQUENTIAL} calls one after the other over stdio");
+    println!("{SEQUENTIAL_CALLS} sequential calls over stdio");
     for era in [Era::Session, Era::Single] {
-        let mut ours = Stream::start("toolkit-stdio", era);
-        let mut bare = Stream::start("bare-stdio", era);
-        let each = SEQUENTIAL / ROUNDS;
-        ratios.push(report(era, each, || (ours.round(each), bare.round(each))));
+        let mut toolkit = StdioServer::start("toolkit-stdio", era);
+        let mut bare = StdioServer::start("bare-stdio", era);
+        let calls = SEQUENTIAL_CALLS / ROUNDS;
+        ratios.push(report(era, calls, || (toolkit.round(calls), bare.round(calls))));
     }
-    println!("{CONCURRENT} calls at once over HTTP, {ROUNDS} times");
+    println!("{CONCURRENT_CALLS} concurrent calls over HTTP, {ROUNDS} times");
     for era in [Era::Session, Era::Single] {
-        let mut ours = runtime.block_on(Connections::start("toolkit-http", era));
-        let mut bare = runtime.block_on(Connections::start("bare-http", era));
-        ratios.push(report(era, CONCURRENT, || {
-            (runtime.block_on(ours.round()), runtime.block_on(bare.round()))
+        let mut toolkit = runtime.block_on(HttpServer::start("toolkit-http", era));
+        let mut bare = runtime.block_on(HttpServer::start("bare-http", era));
+        ratios.push(report(era, CONCURRENT_CALLS, || {
+            (runtime.block_on(toolkit.round()), runtime.block_on(bare.round()))
         }));
     }
-    match ratios.iter().all(|ratio| *ratio <= GOAL) {
+    match ratios.iter().all(|ratio| *ratio <= MAX_RATIO) {
         true => ExitCode::SUCCESS,
         false => {
-            println!("over the goal of {GOAL} times");
+            println!("over the goal of {MAX_RATIO} times");
             ExitCode::FAILURE
         }
     }
@@ -68,7 +68,7 @@ fn main() -> ExitCode {
 enum Era {
     /// 2025-11-25, in a session.
     Session,
-    /// 2026-07-28, each request by itself.
+    /// 2026-07-28, without a session.
     Single,
 }
 
@@ -89,29 +89,29 @@ impl Era {
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}"#;
 const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 
-/// Runs both in turns, prints the medians, and gives back that of the ratios.
+/// Runs both servers in turns, prints the medians, and returns the median ratio.
 fn report(era: Era, calls: usize, mut round: impl FnMut() -> (Duration, Duration)) -> f64 {
     round();
-    let rounds: Vec<(f64, f64)> =
-        (0..ROUNDS).map(|_| round()).map(|(ours, bare)| (ours.as_secs_f64(), bare.as_secs_f64())).collect();
+    let seconds = |(toolkit, bare): (Duration, Duration)| (toolkit.as_secs_f64(), bare.as_secs_f64());
+    let rounds: Vec<(f64, f64)> = (0..ROUNDS).map(|_| seconds(round())).collect();
     let median = |of: fn(&(f64, f64)) -> f64| {
         let mut all: Vec<f64> = rounds.iter().map(of).collect();
         all.sort_by(f64::total_cmp);
         all[all.len() / 2]
     };
-    let (ours, bare) = (median(|round| round.0), median(|round| round.1));
-    let ratio = median(|(ours, bare)| ours / bare);
+    let (toolkit, bare) = (median(|round| round.0), median(|round| round.1));
+    let ratio = median(|(toolkit, bare)| toolkit / bare);
     let per_call = |seconds: f64| seconds * 1e6 / calls as f64;
     println!(
         "  {era:?}: toolkit {:.1} µs, bare {:.1} µs per call: {ratio:.2} times",
-        per_call(ours),
+        per_call(toolkit),
         per_call(bare)
     );
     ratio
 }
 
-/// A server on stdio, and the pipes to it.
-struct Stream {
+/// A server on stdio with its pipes.
+struct StdioServer {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
@@ -119,25 +119,25 @@ struct Stream {
     next: usize,
 }
 
-impl Stream {
-    fn start(which: &str, era: Era) -> Stream {
-        let mut child = start(which).stdin(Stdio::piped()).spawn().expect("it can be started");
-        let input = child.stdin.take().expect("it is piped");
-        let output = BufReader::new(child.stdout.take().expect("it is piped"));
-        let mut stream = Stream { child, input, output, era, next: 1 };
+impl StdioServer {
+    fn start(which: &str, era: Era) -> StdioServer {
+        let mut child = start(which).stdin(Stdio::piped()).spawn().expect("a started server");
+        let input = child.stdin.take().expect("a pipe");
+        let output = BufReader::new(child.stdout.take().expect("a pipe"));
+        let mut stream = StdioServer { child, input, output, era, next: 1 };
         if era == Era::Session {
-            stream.say(INITIALIZE);
-            stream.hear();
-            stream.say(INITIALIZED);
+            stream.send(INITIALIZE);
+            stream.receive();
+            stream.send(INITIALIZED);
         }
         stream
     }
 
-    fn say(&mut self, message: &str) {
+    fn send(&mut self, message: &str) {
         self.input.write_all(format!("{message}\n").as_bytes()).expect("the server reads");
     }
 
-    fn hear(&mut self) -> String {
+    fn receive(&mut self) -> String {
         let mut line = String::new();
         self.output.read_line(&mut line).expect("the server writes");
         line
@@ -148,47 +148,47 @@ impl Stream {
         for _ in 0..calls {
             let id = self.next;
             self.next += 1;
-            self.say(&self.era.call(id));
-            let answer = self.hear();
-            check(&answer, id);
+            self.send(&self.era.call(id));
+            check(&self.receive(), id);
         }
         started.elapsed()
     }
 }
 
-impl Drop for Stream {
+impl Drop for StdioServer {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A server over HTTP, and a connection for each call at once.
-struct Connections {
+/// A server over HTTP, with a connection for each concurrent call.
+struct HttpServer {
     child: Child,
-    open: Vec<TcpStream>,
+    connections: Vec<TcpStream>,
     era: Era,
     session: Option<String>,
     next: usize,
 }
 
-impl Connections {
-    async fn start(which: &str, era: Era) -> Connections {
-        let mut child = start(which).stdin(Stdio::null()).spawn().expect("it can be started");
+impl HttpServer {
+    async fn start(which: &str, era: Era) -> HttpServer {
+        let mut child = start(which).stdin(Stdio::null()).spawn().expect("a started server");
         let mut address = String::new();
-        let output = child.stdout.take().expect("it is piped");
-        BufReader::new(output).read_line(&mut address).expect("it says where it listens");
-        let connect = (0..CONCURRENT).map(|_| TcpStream::connect(address.trim().to_owned()));
-        let open = join_all(connect).await.into_iter().map(|stream| stream.expect("it accepts")).collect();
-        let mut connections = Connections { child, open, era, session: None, next: 1 };
+        let output = child.stdout.take().expect("a pipe");
+        BufReader::new(output).read_line(&mut address).expect("the address");
+        let connect = (0..CONCURRENT_CALLS).map(|_| TcpStream::connect(address.trim().to_owned()));
+        let connections =
+            join_all(connect).await.into_iter().map(|stream| stream.expect("a connection")).collect();
+        let mut server = HttpServer { child, connections, era, session: None, next: 1 };
         if era == Era::Session {
-            let (head, _) = ask(&mut connections.open[0], INITIALIZE, "").await;
+            let (head, _) = post(&mut server.connections[0], INITIALIZE, "").await;
             let session = head.lines().find_map(|line| line.strip_prefix("mcp-session-id: "));
-            let session = session.expect("a session is opened").trim().to_owned();
-            ask(&mut connections.open[0], INITIALIZED, &format!("mcp-session-id: {session}\r\n")).await;
-            connections.session = Some(session);
+            let session = session.expect("a session id").trim().to_owned();
+            post(&mut server.connections[0], INITIALIZED, &format!("mcp-session-id: {session}\r\n")).await;
+            server.session = Some(session);
         }
-        connections
+        server
     }
 
     async fn round(&mut self) -> Duration {
@@ -199,14 +199,14 @@ impl Connections {
             }
         };
         let (era, first) = (self.era, self.next);
-        self.next += CONCURRENT;
+        self.next += CONCURRENT_CALLS;
         let started = Instant::now();
-        let calls = self.open.iter_mut().enumerate().map(|(place, stream)| {
-            let (id, headers) = (first + place, &headers);
+        let calls = self.connections.iter_mut().enumerate().map(|(index, stream)| {
+            let (id, headers) = (first + index, &headers);
             async move {
-                let (_, body) = ask(stream, &era.call(id), headers).await;
-                let answer = body.lines().find(|line| line.contains(r#""result""#)).unwrap_or_default();
-                check(answer.strip_prefix("data: ").unwrap_or(answer), id);
+                let (_, body) = post(stream, &era.call(id), headers).await;
+                let response = body.lines().find(|line| line.contains(r#""result""#)).unwrap_or_default();
+                check(response.strip_prefix("data: ").unwrap_or(response), id);
             }
         });
         join_all(calls).await;
@@ -214,66 +214,66 @@ impl Connections {
     }
 }
 
-impl Drop for Connections {
+impl Drop for HttpServer {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// One request and its answer, head and body.
-async fn ask(stream: &mut TcpStream, body: &str, headers: &str) -> (String, String) {
+/// Sends a request and returns the head and the body of the response.
+async fn post(stream: &mut TcpStream, body: &str, headers: &str) -> (String, String) {
     let length = body.len();
     let request = format!(
         "POST /mcp HTTP/1.1\r\nhost: localhost\r\naccept: application/json, text/event-stream\r\n\
          content-type: application/json\r\ncontent-length: {length}\r\n{headers}\r\n{body}"
     );
     stream.write_all(request.as_bytes()).await.expect("the server reads");
-    let mut answer = Vec::new();
+    let mut response = Vec::new();
     let mut buffer = [0; 4096];
     loop {
-        let text = String::from_utf8_lossy(&answer);
+        let text = String::from_utf8_lossy(&response);
         if let Some((head, body)) = text.split_once("\r\n\r\n") {
             let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
-            let complete = match length {
-                Some(length) => body.len() >= length.parse::<usize>().expect("a length is a number"),
+            let is_complete = match length {
+                Some(length) => body.len() >= length.parse::<usize>().expect("a number"),
                 None => body.ends_with("0\r\n\r\n") || head.contains(" 202 "),
             };
-            if complete {
+            if is_complete {
                 return (head.to_owned(), body.to_owned());
             }
         }
         let read = stream.read(&mut buffer).await.expect("the server writes");
-        assert!(read > 0, "the server closed: {}", String::from_utf8_lossy(&answer));
-        answer.extend_from_slice(&buffer[..read]);
+        assert!(read > 0, "the server closed: {}", String::from_utf8_lossy(&response));
+        response.extend_from_slice(&buffer[..read]);
     }
 }
 
-fn check(answer: &str, id: usize) {
-    let answer: Value = serde_json::from_str(answer.trim()).expect("each answer is JSON");
-    assert_eq!(answer["id"], id);
-    let said = json!({"success": true, "value": format!("call {id}")});
-    assert_eq!(answer["result"]["structuredContent"], said);
-    assert_eq!(answer["result"]["content"], json!([{"type": "text", "text": said.to_string()}]));
+fn check(response: &str, id: usize) {
+    let response: Value = serde_json::from_str(response.trim()).expect("valid JSON");
+    assert_eq!(response["id"], id);
+    let expected = json!({"success": true, "value": format!("call {id}")});
+    assert_eq!(response["result"]["structuredContent"], expected);
+    assert_eq!(response["result"]["content"], json!([{"type": "text", "text": expected.to_string()}]));
 }
 
 fn start(which: &str) -> Command {
-    let mut command = Command::new(std::env::current_exe().expect("a running program has a path"));
+    let mut command = Command::new(std::env::current_exe().expect("the path of this program"));
     command.env(SERVE, which).stdout(Stdio::piped());
     command
 }
 
 async fn serve(which: &str) {
-    let ours = || Server::builder("bench").prefix("").tool(echo).build().expect("each name comes once");
+    let toolkit = || Server::builder("bench").prefix("").tool(echo).build().expect("unique names");
     match which {
-        "toolkit-stdio" => serve_stdio(ours()).expect("it can be served").finished().await,
+        "toolkit-stdio" => serve_stdio(toolkit()).expect("a server").finished().await,
         "bare-stdio" => {
             let running = rmcp::serve_server(Bare, rmcp::transport::stdio_pipes()).await;
-            let _ = running.expect("the bench speaks MCP").waiting().await;
+            let _ = running.expect("a handshake").waiting().await;
         }
         "toolkit-http" => {
-            let served = serve_http(ours(), ([127, 0, 0, 1], 0).into(), HttpOptions::default()).await;
-            println!("{}", served.as_ref().expect("a port is free").address());
+            let served = serve_http(toolkit(), ([127, 0, 0, 1], 0).into(), HttpOptions::default()).await;
+            println!("{}", served.as_ref().expect("a free port").address());
             std::future::pending::<()>().await;
         }
         _ => {
@@ -281,23 +281,23 @@ async fn serve(which: &str) {
             let sessions = std::sync::Arc::new(LocalSessionManager::default());
             let service = StreamableHttpService::new(|| Ok(Bare), sessions, config);
             let application = axum::Router::new().route_service("/mcp", service);
-            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
-            println!("{}", listener.local_addr().expect("it listens"));
-            axum::serve(listener, application).await.expect("it serves");
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+            println!("{}", listener.local_addr().expect("an address"));
+            axum::serve(listener, application).await.expect("a server");
         }
     }
 }
 
-/// Says what it was told.
+/// Return the text.
 #[tool]
 async fn echo(
-    /// What to say
+    /// The text
     text: String,
 ) -> Outcome<String> {
     Outcome::ok(text)
 }
 
-/// The echo tool with nothing but the SDK.
+/// The echo tool on the bare SDK.
 struct Bare;
 
 impl ServerHandler for Bare {
@@ -318,7 +318,7 @@ impl ServerHandler for Bare {
         let schema =
             json!({"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]});
         let schema = schema.as_object().cloned().unwrap_or_default();
-        Some(Tool::new("echo", "Says what it was told", std::sync::Arc::new(schema)))
+        Some(Tool::new("echo", "Return the text.", std::sync::Arc::new(schema)))
     }
 
     async fn call_tool(

@@ -198,11 +198,11 @@ fn as_integer(number: &Number) -> Option<Number> {
         Ok(_) => return None,
         Err(_) => {
             let cut = usize::try_from(shift.unsigned_abs()).ok()?;
-            let kept = significant.len().saturating_sub(cut);
-            if significant[kept..].bytes().any(|digit| digit != b'0') {
+            let end = significant.len().saturating_sub(cut);
+            if significant[end..].bytes().any(|digit| digit != b'0') {
                 return None;
             }
-            significant[..kept].to_owned()
+            significant[..end].to_owned()
         }
     };
     match digits.trim_start_matches('0') {

@@ -19,7 +19,7 @@ use crate::instruction::Instruction;
 /// ```
 /// use toolwire_toolkit::{Instruction, Outcome};
 ///
-/// let outcome = Outcome::ok(3).with_message("3 documents").with_instruction(Instruction::present_and_stop());
+/// let outcome = Outcome::ok(3).with_instruction(Instruction::present_and_stop());
 /// assert!(outcome.is_ok());
 /// let failure: Outcome<u32> = Outcome::failure("not_found", "there is no document `plan`");
 /// assert_eq!(

@@ -100,18 +100,18 @@ impl Secrets {
     }
 }
 
-/// Collects the texts that are redacted in `shown`.
-fn gather(value: &Value, shown: &Value, texts: &mut Vec<String>) {
-    match (value, shown) {
+/// Collects the texts of `value` that are missing in `redacted`.
+fn gather(value: &Value, redacted: &Value, texts: &mut Vec<String>) {
+    match (value, redacted) {
         (Value::Object(fields), Value::Object(others)) => {
             fields
                 .iter()
                 .for_each(|(key, value)| gather(value, others.get(key).unwrap_or(&Value::Null), texts));
         }
         (Value::Array(items), Value::Array(others)) => {
-            items.iter().zip(others).for_each(|(value, shown)| gather(value, shown, texts));
+            items.iter().zip(others).for_each(|(value, redacted)| gather(value, redacted, texts));
         }
-        (value, shown) if value == shown => (),
+        (value, redacted) if value == redacted => (),
         (Value::String(text), _) => texts.push(text.clone()),
         (Value::Number(number), _) => texts.push(number.to_string()),
         (Value::Object(fields), _) => {
@@ -234,8 +234,8 @@ mod tests {
         let arguments =
             json!({"user": "somebody", "key": {"parts": ["open", "open sesame", "no"], "pin": 12345}});
         let secrets = Secrets::of(&arguments, &schema);
-        let text = "somebody said `open sesame`, open, no and 12345".to_owned();
-        assert_eq!(secrets.hide(text), "somebody said `…`, …, no and …");
+        let text = "the password is `open sesame`, open, no and 12345".to_owned();
+        assert_eq!(secrets.hide(text), "the password is `…`, …, no and …");
     }
 
     #[test]

@@ -155,9 +155,9 @@ pub(crate) fn form_out(form: Form) -> Value {
 }
 
 /// Parses the result of `elicitation/create`; `None` if it is invalid.
-pub(crate) fn form_reply(answer: &Value) -> Option<FormReply> {
-    match answer.get("action")?.as_str()? {
-        "accept" => match answer.get("content") {
+pub(crate) fn form_reply(response: &Value) -> Option<FormReply> {
+    match response.get("action")?.as_str()? {
+        "accept" => match response.get("content") {
             None | Some(Value::Null) => Some(FormReply::Accepted(Map::new())),
             Some(Value::Object(content)) => Some(FormReply::Accepted(content.clone())),
             Some(_) => None,

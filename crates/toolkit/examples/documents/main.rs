@@ -1,9 +1,10 @@
 //! A server for documents in folders: explicit actions, instructions and modes.
 //!
-//! `cargo run -p toolwire-toolkit --example documents` serves it on standard input and output, as any MCP host starts it:
-//! `{"mcpServers": {"documents": {"command": "target/debug/examples/documents"}}}`.
+//! `cargo run -p toolwire-toolkit --example documents` serves it on standard input and output. An MCP host
+//! starts it with `{"mcpServers": {"documents": {"command": "target/debug/examples/documents"}}}`.
 //!
-//! Looking is free. Writing works only once the agent has been told to implement, and what cannot be undone needs the user's word.
+//! Reading needs no consent. Creating, updating and deleting documents require an explicit request of the
+//! user.
 
 mod store;
 
@@ -15,7 +16,7 @@ use toolwire_toolkit::{
 
 use store::Store;
 
-/// A document, as the tools show it.
+/// A document, as the tools return it.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 struct Document {
     title: String,
@@ -24,7 +25,7 @@ struct Document {
     version: u32,
 }
 
-/// How far a document is.
+/// The status of a document.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Status {
@@ -37,12 +38,12 @@ enum Status {
 
 #[derive(Deserialize, JsonSchema)]
 struct CreateDocument {
-    /// What it is called; no two documents share a title
+    /// The title, which must be unique
     #[schemars(length(min = 1, max = 80))]
     title: String,
-    /// What it says, in Markdown
+    /// The text, in Markdown
     text: String,
-    /// How far it is
+    /// The status
     #[serde(default)]
     status: Status,
 }
@@ -50,7 +51,7 @@ struct CreateDocument {
 /// List the titles of all documents.
 #[tool(read_only)]
 async fn list_documents(
-    /// Only those of this status
+    /// Only documents with this status
     status: Option<Status>,
     cx: &Context,
 ) -> Outcome<Vec<String>> {
@@ -76,12 +77,12 @@ async fn read_document(
 /// Propose an outline for a document, without writing anything.
 #[tool(read_only)]
 async fn plan_document(
-    /// What it should be about
+    /// The subject
     subject: String,
 ) -> Outcome<Vec<String>> {
     let outline = ["Why", "What", "How", "Open questions"].map(|part| format!("{part}: {subject}"));
     Outcome::ok(outline.to_vec())
-        .with_message("An outline, to be agreed on before anything is written.")
+        .with_message("An outline, to be approved before anything is written.")
         .with_instruction(Instruction::switch_to(Mode::Planning).then(Instruction::present_and_stop()))
 }
 
@@ -92,7 +93,7 @@ async fn create_document(args: CreateDocument, cx: &Context) -> Outcome<Document
     if !store(cx)?.add(document.clone()) {
         return Outcome::failure(
             "already_exists",
-            format!("there is a document `{}` already", document.title),
+            format!("the document `{}` already exists", document.title),
         )
         .with_instruction(Instruction::ask_for("another title"));
     }
@@ -105,21 +106,21 @@ async fn create_document(args: CreateDocument, cx: &Context) -> Outcome<Document
 async fn update_document(
     /// Its title
     title: String,
-    /// The version that was read: a newer one is not overwritten
+    /// The version that was read; a newer one is not overwritten
     version: u32,
-    /// What it says from now on, in Markdown
+    /// The new text, in Markdown
     text: String,
     cx: &Context,
 ) -> Outcome<Document> {
     let updated = store(cx)?.change(&title, |document| {
         if document.status == Status::Final {
-            return Err(Failure::new("final", "a final document is not changed")
+            return Err(Failure::new("final", "a final document cannot be changed")
                 .with_instruction(Instruction::no_changes()));
         }
         if document.version != version {
-            return Err(Failure::new("conflict", "the document was changed meanwhile")
+            return Err(Failure::new("conflict", "the document was changed in the meantime")
                 .with_data("version", document.version)
-                .with_instruction(Instruction::retry_with("the version that `read_document` gives")));
+                .with_instruction(Instruction::retry_with("the version that `read_document` returns")));
         }
         document.text = text;
         document.version += 1;
@@ -128,7 +129,7 @@ async fn update_document(
     Outcome::ok(updated.or_failure("not_found", format!("there is no document `{title}`"))??)
 }
 
-/// Delete a document for good.
+/// Delete a document permanently.
 #[tool(explicit = "DELETE_DOCUMENT")]
 async fn delete_document(
     /// Its title
@@ -137,18 +138,18 @@ async fn delete_document(
 ) -> Outcome<()> {
     store(cx)?.remove(&title).or_failure("not_found", format!("there is no document `{title}`"))?;
     Outcome::ok(())
-        .with_message(format!("`{title}` is gone."))
+        .with_message(format!("`{title}` was deleted."))
         .with_instruction(Instruction::present_and_stop())
 }
 
 fn store(cx: &Context) -> Result<&Store, Failure> {
-    cx.state::<Store>().or_failure("internal_error", "there is no store")
+    cx.state::<Store>().or_failure("internal_error", "the store is missing")
 }
 
 fn server() -> Result<Server, BuildError> {
     Server::builder("documents")
         .version(env!("CARGO_PKG_VERSION"))
-        .instructions("Documents with titles. Plan first, write when the user agreed, and ask before anything is deleted.")
+        .instructions("Documents with titles. Plan first, write after the user agreed, and ask before anything is deleted.")
         .state(Store::default())
         .tool(list_documents)
         .tool(read_document)
@@ -172,39 +173,44 @@ mod tests {
 
     use super::*;
 
-    async fn say(server: &Server, tool: &str, arguments: Value) -> Value {
+    async fn call(server: &Server, tool: &str, arguments: Value) -> Value {
         let context = Context::alone();
-        let name =
-            &server.registered().iter().find(|each| each.plain_name == tool).expect("it is a tool").tool.name;
+        let name = &server
+            .registered()
+            .iter()
+            .find(|each| each.plain_name == tool)
+            .expect("a registered tool")
+            .tool
+            .name;
         let result = server.call(name, arguments.as_object().cloned(), &context).await;
-        result.expect("the tool can be asked").structured_content.expect("an outcome is structured")
+        result.expect("a result").structured_content.expect("structured content")
     }
 
     #[test]
     fn every_tool_and_argument_is_described() {
-        assert_eq!(lint(&server().expect("the tools make a server")), []);
+        assert_eq!(lint(&server().expect("a valid server")), []);
     }
 
     #[tokio::test]
-    async fn a_document_lives_and_dies_by_the_users_word() {
-        let server = server().expect("the tools make a server");
+    async fn documents_change_only_with_consent() {
+        let server = server().expect("a valid server");
         let plan = json!({"title": "Plan", "text": "First."});
-        assert_eq!(say(&server, "create_document", plan).await["error_type"], "explicit_action_required");
+        assert_eq!(call(&server, "create_document", plan).await["error_type"], "explicit_action_required");
         let plan = json!({"title": "Plan", "text": "First.", "explicit_action": "CREATE_DOCUMENT"});
-        assert_eq!(say(&server, "create_document", plan.clone()).await["value"]["version"], 1);
-        assert_eq!(say(&server, "create_document", plan).await["error_type"], "already_exists");
+        assert_eq!(call(&server, "create_document", plan.clone()).await["value"]["version"], 1);
+        assert_eq!(call(&server, "create_document", plan).await["error_type"], "already_exists");
 
         let update = |version: u32| json!({"title": "Plan", "version": version, "text": "Second.", "explicit_action": "UPDATE_DOCUMENT"});
-        assert_eq!(say(&server, "update_document", update(7)).await["data"], json!({"version": 1}));
-        assert_eq!(say(&server, "update_document", update(1)).await["value"]["version"], 2);
+        assert_eq!(call(&server, "update_document", update(7)).await["data"], json!({"version": 1}));
+        assert_eq!(call(&server, "update_document", update(1)).await["value"]["version"], 2);
         assert_eq!(
-            say(&server, "list_documents", json!({"status": "draft"})).await["value"],
+            call(&server, "list_documents", json!({"status": "draft"})).await["value"],
             json!(["Plan"])
         );
 
-        let gone = json!({"title": "Plan", "explicit_action": "DELETE_DOCUMENT"});
-        assert_eq!(say(&server, "delete_document", gone.clone()).await["message"], "`Plan` is gone.");
-        assert_eq!(say(&server, "delete_document", gone).await["error_type"], "not_found");
-        assert_eq!(say(&server, "read_document", json!({"title": "Plan"})).await["error_type"], "not_found");
+        let delete = json!({"title": "Plan", "explicit_action": "DELETE_DOCUMENT"});
+        assert_eq!(call(&server, "delete_document", delete.clone()).await["message"], "`Plan` was deleted.");
+        assert_eq!(call(&server, "delete_document", delete).await["error_type"], "not_found");
+        assert_eq!(call(&server, "read_document", json!({"title": "Plan"})).await["error_type"], "not_found");
     }
 }

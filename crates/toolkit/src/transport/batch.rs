@@ -53,17 +53,17 @@ impl Batches {
 
     /// Records the response to a request of a batch, or that there is none. Returns the responses of the
     /// batch if this was the last.
-    pub(super) fn resolve(&mut self, id: &RequestId, answer: Option<Value>) -> Option<Value> {
-        let place = self.0.iter_mut().position(|batch| batch.waiting.remove(id))?;
-        self.0[place].responses.extend(answer);
-        self.finished(place)
+    pub(super) fn resolve(&mut self, id: &RequestId, response: Option<Value>) -> Option<Value> {
+        let position = self.0.iter_mut().position(|batch| batch.waiting.remove(id))?;
+        self.0[position].responses.extend(response);
+        self.finished(position)
     }
 
-    fn finished(&mut self, place: usize) -> Option<Value> {
-        if !self.0[place].waiting.is_empty() {
+    fn finished(&mut self, position: usize) -> Option<Value> {
+        if !self.0[position].waiting.is_empty() {
             return None;
         }
-        let responses = self.0.swap_remove(place).responses;
+        let responses = self.0.swap_remove(position).responses;
         (!responses.is_empty()).then_some(Value::Array(responses))
     }
 }

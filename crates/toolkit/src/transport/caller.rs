@@ -117,13 +117,13 @@ impl RunningCall {
             caller: Arc::new(caller),
             abandoned: shared.abandoned.clone(),
             cancelled: CancellationToken::new(),
-            _counted: shared.answering.token(),
+            _counted: shared.running_calls.token(),
         }
     }
 
     /// Allows the call to become a task.
     pub(super) fn detachable(mut self) -> RunningCall {
-        let caller = Arc::get_mut(&mut self.caller).expect("nobody was told of the caller yet");
+        let caller = Arc::get_mut(&mut self.caller).expect("the caller is not shared yet");
         caller.detaching = Some(Detaching::default());
         self
     }
@@ -158,7 +158,7 @@ impl RunningCall {
 
     pub(super) async fn run<T>(&mut self, work: impl Future<Output = T>) -> CallEnd<T> {
         let caller = self.caller.clone();
-        let asked = async {
+        let question = async {
             match &caller.rounds {
                 Some(rounds) => rounds.open.notified().await,
                 None => std::future::pending().await,
@@ -172,7 +172,7 @@ impl RunningCall {
         };
         let mut detaching = std::pin::pin!(detaching);
         let mut work = std::pin::pin!(AssertUnwindSafe(work).catch_unwind());
-        let mut asked = std::pin::pin!(asked);
+        let mut question = std::pin::pin!(question);
         let end = loop {
             // The order matters: all questions asked at the same time are collected before the call ends.
             tokio::select! {
@@ -180,7 +180,7 @@ impl RunningCall {
                 () = caller.context.ct.cancelled() => break CallEnd::Cancelled,
                 () = self.abandoned.cancelled() => break CallEnd::Cancelled,
                 done = &mut work => break done.map_or(CallEnd::Panicked, CallEnd::Done),
-                () = &mut asked => break CallEnd::InputRequired,
+                () = &mut question => break CallEnd::InputRequired,
                 () = &mut detaching => break CallEnd::Detaching,
                 () = caller.outbox.filled.notified() => {
                     if !caller.send_all().await {
@@ -245,31 +245,31 @@ impl Caller {
         params: Value,
         read: impl Fn(&Value) -> Option<T>,
     ) -> Result<T, ClientError> {
-        let late = |_| ClientError::TimedOut { method, after: self.reply_timeout };
+        let timed_out = |_| ClientError::TimedOut { method, after: self.reply_timeout };
         if let Some(task) = self.task() {
-            let answer = task.questions.ask(key, method, &params, &read, || task.touch());
-            return tokio::time::timeout(self.reply_timeout, answer).await.map_err(late);
+            let reply = task.questions.ask(key, method, &params, &read, || task.touch());
+            return tokio::time::timeout(self.reply_timeout, reply).await.map_err(timed_out);
         }
         if let Some(rounds) = &self.rounds {
             return match rounds.ask(key, method, &params, &read) {
-                Some(answer) => Ok(answer),
+                Some(reply) => Ok(reply),
                 // The running call ends now and drops this future.
                 None => std::future::pending().await,
             };
         }
         let request = ServerRequest::CustomRequest(CustomRequest::new(method, Some(params)));
-        let answer = tokio::time::timeout(self.reply_timeout, self.context.peer.send_request(request))
+        let response = tokio::time::timeout(self.reply_timeout, self.context.peer.send_request(request))
             .await
-            .map_err(late)?
+            .map_err(timed_out)?
             .map_err(|error| match error {
                 ServiceError::McpError(error) => {
                     ClientError::Refused { method, message: error.message.into_owned() }
                 }
                 _ => ClientError::Disconnected,
             })?;
-        let answer = serde_json::to_value(answer).unwrap_or_default();
-        let unreadable = || ClientError::Refused { method, message: "invalid response".to_owned() };
-        read(&answer).ok_or_else(unreadable)
+        let response = serde_json::to_value(response).unwrap_or_default();
+        let invalid = || ClientError::Refused { method, message: "invalid response".to_owned() };
+        read(&response).ok_or_else(invalid)
     }
 
     fn unsupported(&self, method: &'static str, lacking: ClientCapabilities) -> ClientError {
@@ -281,12 +281,14 @@ impl Caller {
         const METHOD: &str = "elicitation/create";
         let declared = self.capabilities().elicitation;
         let declared = declared.as_ref();
-        let can = match &form {
+        let is_supported = match &form {
             // `elicitation` without details means forms.
-            Form::Fields { .. } => declared.is_some_and(|can| can.form.is_some() || can.url.is_none()),
-            Form::Url { .. } => declared.is_some_and(|can| can.url.is_some()),
+            Form::Fields { .. } => {
+                declared.is_some_and(|capability| capability.form.is_some() || capability.url.is_none())
+            }
+            Form::Url { .. } => declared.is_some_and(|capability| capability.url.is_some()),
         };
-        if !can {
+        if !is_supported {
             let needed = match form {
                 Form::Fields { .. } => ElicitationCapability::default(),
                 Form::Url { .. } => ElicitationCapability::default().with_url(Default::default()),
@@ -318,7 +320,7 @@ impl Client for Caller {
 
     fn log(&self, level: Level, logger: &str, data: Value) {
         // Tasks have no log messages.
-        if self.level.is_none_or(|least| level < least) || self.task().is_some() {
+        if self.level.is_none_or(|min| level < min) || self.task().is_some() {
             return;
         }
         let mut params = LoggingMessageNotificationParam::new(wire::level_out(level), data);
@@ -372,6 +374,6 @@ impl Client for Caller {
     }
 }
 
-fn object(answer: &Value) -> Option<Value> {
-    answer.is_object().then(|| answer.clone())
+fn object(response: &Value) -> Option<Value> {
+    response.is_object().then(|| response.clone())
 }

@@ -43,8 +43,8 @@ impl Connection {
         let CallToolRequestParams { name, arguments, input_responses, request_state, .. } = request;
         let arguments = OriginalArguments::of(&context).or(arguments);
         // Cloned to bind questions to the request, because the tool consumes the arguments.
-        let kept = is_modern(&context).then(|| arguments.clone()).flatten();
-        let bound = RequestBinding { method: "tools/call", name: &name, arguments: kept.as_ref() };
+        let bound_arguments = is_modern(&context).then(|| arguments.clone()).flatten();
+        let bound = RequestBinding { method: "tools/call", name: &name, arguments: bound_arguments.as_ref() };
         let Some(support) = support else {
             let context = Arc::new(context);
             let mut running = self.start_call(&context, input_responses, request_state.as_deref(), &bound)?;
@@ -69,7 +69,7 @@ impl Connection {
         let (shared, caller, tool_context) =
             (self.shared.clone(), running.caller().clone(), running.context());
         let name = name.to_owned();
-        let counted = shared.answering.token();
+        let counted = shared.running_calls.token();
         Box::pin(async move {
             let _counted = counted;
             let call = shared.server.call(&name, arguments, &tool_context);

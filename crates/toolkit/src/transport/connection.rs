@@ -75,24 +75,24 @@ impl Connection {
 
     /// Responds with raw JSON. The typed response that the SDK receives is a placeholder and is replaced
     /// before sending.
-    pub(super) fn respond(&self, context: &RequestContext<RoleServer>, mut answer: Map<String, Value>) {
+    pub(super) fn respond(&self, context: &RequestContext<RoleServer>, mut result: Map<String, Value>) {
         if is_modern(context) {
-            answer.entry("resultType").or_insert_with(|| json!("complete"));
+            result.entry("resultType").or_insert_with(|| json!("complete"));
         }
-        let answers = RawResponses::of(context).expect("every transport here has a place for answers");
-        answers.put(context.id.clone(), answer);
+        let responses = RawResponses::of(context).expect("every transport has raw responses");
+        responses.put(context.id.clone(), result);
     }
 
     /// Responds with a list or with contents, which clients may cache.
     pub(super) fn respond_cacheable(&self, context: &RequestContext<RoleServer>, key: &str, value: Value) {
-        let mut answer = Map::from_iter([(key.to_owned(), value)]);
+        let mut result = Map::from_iter([(key.to_owned(), value)]);
         if is_modern(context) {
             let caching = self.shared.server.offers.caching;
             let max_age = u64::try_from(caching.max_age.as_millis()).unwrap_or(u64::MAX);
-            answer.insert("ttlMs".to_owned(), json!(max_age));
-            answer.insert("cacheScope".to_owned(), json!(if caching.shared { "public" } else { "private" }));
+            result.insert("ttlMs".to_owned(), json!(max_age));
+            result.insert("cacheScope".to_owned(), json!(if caching.shared { "public" } else { "private" }));
         }
-        self.respond(context, answer);
+        self.respond(context, result);
     }
 
     pub(super) fn input_required(

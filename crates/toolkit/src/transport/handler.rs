@@ -101,7 +101,7 @@ impl ServerHandler for Connection {
         request: UpdateTaskParams,
         _: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.shared.tasks.find(&request.task_id)?.answer(request.input_responses);
+        self.shared.tasks.find(&request.task_id)?.reply(request.input_responses);
         Ok(())
     }
 

@@ -179,8 +179,8 @@ impl HttpService {
         let finished = async {
             let _ = inner.requests.acquire_many(all).await;
             // Tasks have no request any more, but they are running calls too.
-            inner.shared.answering.close();
-            inner.shared.answering.wait().await;
+            inner.shared.running_calls.close();
+            inner.shared.running_calls.wait().await;
         };
         let _ = tokio::time::timeout(grace_period, finished).await;
         inner.shared.abandoned.cancel();
@@ -262,13 +262,13 @@ impl Inner {
     ) -> HttpResponse {
         // In a session a call continues when its connection is lost, so it holds the permit until it ends.
         parts.extensions.insert(permit.clone());
-        let says_json = parts
+        let is_json = parts
             .headers
             .get(header::CONTENT_TYPE)
             .is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
         let responses = RawResponses::default();
         parts.extensions.insert(responses.clone());
-        let seen = match redact_secrets(&self.shared.server, &body) {
+        let redacted = match redact_secrets(&self.shared.server, &body) {
             Some((message, original)) => {
                 if let Some(original) = original {
                     parts.extensions.insert(original);
@@ -279,9 +279,9 @@ impl Inner {
             None => body.clone(),
         };
         let sdk = if prefers_stream(&parts.headers) { &self.streaming } else { &self.sdk };
-        let response = sdk.handle(Request::from_parts(parts, Full::new(seen))).await;
+        let response = sdk.handle(Request::from_parts(parts, Full::new(redacted))).await;
         // The SDK responds with this status to a body that is not a message, even if the header is correct.
-        if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE && says_json {
+        if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE && is_json {
             return match serde_json::from_slice::<Value>(&body) {
                 Ok(_) => refusal(StatusCode::BAD_REQUEST, -32600, "the body is not an MCP message"),
                 Err(_) => refusal(StatusCode::BAD_REQUEST, -32700, "the body is not JSON"),

@@ -127,7 +127,7 @@ async fn accept(
         let Some((accepted, place)) = accepted else { return };
         match accepted {
             Ok((stream, _)) => {
-                let connection = converse(stream, service.clone(), closing.clone());
+                let connection = handle_connection(stream, service.clone(), closing.clone());
                 let abandon = abandon.clone();
                 connections.spawn(async move {
                     tokio::select! {
@@ -146,10 +146,10 @@ async fn accept(
     }
 }
 
-async fn converse(stream: TcpStream, service: HttpService, closing: CancellationToken) {
+async fn handle_connection(stream: TcpStream, service: HttpService, closing: CancellationToken) {
     let _ = stream.set_nodelay(true);
     let read_timeout = service.read_timeout();
-    let answer = service_fn(move |request: Request<Incoming>| {
+    let handler = service_fn(move |request: Request<Incoming>| {
         let service = service.clone();
         async move {
             Ok::<_, Infallible>(match request.uri().path() {
@@ -161,7 +161,7 @@ async fn converse(stream: TcpStream, service: HttpService, closing: Cancellation
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(read_timeout)
-        .serve_connection(TokioIo::new(stream), answer);
+        .serve_connection(TokioIo::new(stream), handler);
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,

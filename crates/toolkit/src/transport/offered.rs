@@ -61,7 +61,7 @@ impl Connection {
         let bound = RequestBinding { method: "prompts/get", name: &name, arguments: arguments.as_ref() };
         let mut running = self.start_call(&context, input_responses, request_state.as_deref(), &bound)?;
         let tool_context = running.context();
-        let answer = match running.run(handler.get(given, &tool_context)).await {
+        let response = match running.run(handler.get(given, &tool_context)).await {
             CallEnd::Done(Ok(prompted)) => prompted.into_json(),
             CallEnd::Done(Err(error)) => {
                 let lacking = running.lacking().filter(|_| is_modern(&context));
@@ -74,7 +74,7 @@ impl Connection {
             CallEnd::Cancelled | CallEnd::Detaching => return Err(request_cancelled()),
             CallEnd::Panicked => return Err(panicked()),
         };
-        self.respond(&context, answer);
+        self.respond(&context, response);
         Ok(GetPromptResult::new(Vec::new()).into())
     }
 

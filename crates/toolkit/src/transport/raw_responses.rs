@@ -32,8 +32,8 @@ impl RawResponses {
         context.extensions.get::<RawResponses>().or_else(of_request)
     }
 
-    pub(super) fn put(&self, id: RequestId, answer: Map<String, Value>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id, Value::Object(answer));
+    pub(super) fn put(&self, id: RequestId, result: Map<String, Value>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id, Value::Object(result));
     }
 
     pub(super) fn take(&self, id: &RequestId) -> Option<Value> {
@@ -85,9 +85,9 @@ impl<T: Transport<RoleServer>> Transport<RoleServer> for RawResponseTransport<T>
         mut message: ServerJsonRpcMessage,
     ) -> impl Future<Output = Result<(), T::Error>> + Send + 'static {
         if let JsonRpcMessage::Response(response) = &mut message
-            && let Some(answer) = self.responses.take(&response.id)
+            && let Some(result) = self.responses.take(&response.id)
         {
-            response.result = ServerResult::CustomResult(CustomResult::new(answer));
+            response.result = ServerResult::CustomResult(CustomResult::new(result));
         }
         self.inner.send(message)
     }

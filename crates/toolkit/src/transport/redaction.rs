@@ -47,12 +47,12 @@ pub(super) fn redact_secrets(server: &Server, message: &[u8]) -> Option<(Value, 
         return None;
     }
     let arguments = params.get_mut("arguments")?;
-    let seen = match &schema {
+    let replacement = match &schema {
         Some(schema) => redacted(arguments, schema),
         // The name may be a misspelling of a tool with secrets.
         None => Value::Object(Map::new()),
     };
-    let original = match std::mem::replace(arguments, seen) {
+    let original = match std::mem::replace(arguments, replacement) {
         Value::Object(arguments) => Some(OriginalArguments(Arc::new(arguments))),
         _ => None,
     };

@@ -6,7 +6,7 @@
 //! request.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rmcp::model::{RequestStateCodec, SealOptions};
@@ -15,8 +15,8 @@ use tokio::sync::Notify;
 
 /// The replies in a request, and the questions that it leads to.
 pub(super) struct Rounds {
-    answers: BTreeMap<String, Value>,
-    asked: Mutex<RoundQuestions>,
+    replies: BTreeMap<String, Value>,
+    questions: Mutex<RoundQuestions>,
     /// Notified when a question has no reply yet.
     pub(super) open: Notify,
 }
@@ -43,8 +43,8 @@ impl Rounds {
             Some(state) => signature.open_json_with(state, request).map_err(|_| InvalidState)?,
             None => BTreeMap::new(),
         };
-        let answers = earlier.into_iter().chain(responses.unwrap_or_default()).collect();
-        Ok(Rounds { answers, asked: Mutex::default(), open: Notify::new() })
+        let replies = earlier.into_iter().chain(responses.unwrap_or_default()).collect();
+        Ok(Rounds { replies, questions: Mutex::default(), open: Notify::new() })
     }
 
     /// Returns the reply to a question if `read` accepts it; otherwise records the question as open.
@@ -55,20 +55,24 @@ impl Rounds {
         params: &Value,
         read: impl FnOnce(&Value) -> Option<T>,
     ) -> Option<T> {
-        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        asked.count += 1;
-        let key = key.map_or_else(|| asked.count.to_string(), str::to_owned);
-        let answer = self.answers.get(&key).and_then(read);
-        if answer.is_none() {
-            asked.open.insert(key, json!({"method": method, "params": params}));
+        let mut questions = self.lock();
+        questions.count += 1;
+        let key = key.map_or_else(|| questions.count.to_string(), str::to_owned);
+        let reply = self.replies.get(&key).and_then(read);
+        if reply.is_none() {
+            questions.open.insert(key, json!({"method": method, "params": params}));
             self.open.notify_one();
         }
-        answer
+        reply
     }
 
     /// Whether a question has no reply yet.
     pub(super) fn has_questions(&self) -> bool {
-        !self.asked.lock().unwrap_or_else(PoisonError::into_inner).open.is_empty()
+        !self.lock().open.is_empty()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, RoundQuestions> {
+        self.questions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the result with the open questions.
@@ -78,15 +82,15 @@ impl Rounds {
         signature: &RequestStateCodec,
         reply_timeout: Duration,
     ) -> Map<String, Value> {
-        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let questions = self.lock();
         // An invalid reply is requested again, so it is not retained.
-        let answers: BTreeMap<&String, &Value> =
-            self.answers.iter().filter(|(key, _)| !asked.open.contains_key(*key)).collect();
+        let replies: BTreeMap<&String, &Value> =
+            self.replies.iter().filter(|(key, _)| !questions.open.contains_key(*key)).collect();
         let options = SealOptions::new().associated_data(request).ttl(reply_timeout);
-        let state = signature.seal_json_with(&answers, &options).unwrap_or_default();
+        let state = signature.seal_json_with(&replies, &options).unwrap_or_default();
         let mut result = Map::new();
         result.insert("resultType".to_owned(), json!("input_required"));
-        result.insert("inputRequests".to_owned(), Value::Object(asked.open.clone()));
+        result.insert("inputRequests".to_owned(), Value::Object(questions.open.clone()));
         result.insert("requestState".to_owned(), json!(state));
         result
     }
@@ -100,7 +104,7 @@ mod tests {
     const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
 
     fn signature() -> RequestStateCodec {
-        RequestStateCodec::try_new(KEY).expect("the key is long enough")
+        RequestStateCodec::try_new(KEY).expect("a long enough key")
     }
 
     fn text(value: &Value) -> Option<String> {
@@ -108,30 +112,30 @@ mod tests {
     }
 
     #[test]
-    fn later_rounds_know_all_replies() {
-        let first = Rounds::new(None, None, b"a", &signature()).expect("there is no state");
+    fn later_rounds_have_all_replies() {
+        let first = Rounds::new(None, None, b"a", &signature()).expect("no state");
         assert_eq!(first.ask(None, "m", &json!({}), text), None);
         let result = first.questions(b"a", &signature(), WEEK);
         assert_eq!(result["inputRequests"], json!({"1": {"method": "m", "params": {}}}));
 
         let state = result["requestState"].as_str();
-        let given = BTreeMap::from([("1".to_owned(), json!("one"))]);
-        let second = Rounds::new(Some(given), state, b"a", &signature()).expect("the state is ours");
+        let replies = BTreeMap::from([("1".to_owned(), json!("one"))]);
+        let second = Rounds::new(Some(replies), state, b"a", &signature()).expect("valid state");
         assert_eq!(second.ask(None, "m", &json!({}), text), Some("one".to_owned()));
         assert_eq!(second.ask(Some("two"), "m", &json!({}), text), None);
         let result = second.questions(b"a", &signature(), WEEK);
 
         let state = result["requestState"].as_str();
-        let given = BTreeMap::from([("two".to_owned(), json!("2"))]);
-        let third = Rounds::new(Some(given), state, b"a", &signature()).expect("the state is ours");
+        let replies = BTreeMap::from([("two".to_owned(), json!("2"))]);
+        let third = Rounds::new(Some(replies), state, b"a", &signature()).expect("valid state");
         assert_eq!(third.ask(None, "m", &json!({}), text), Some("one".to_owned()));
         assert_eq!(third.ask(Some("two"), "m", &json!({}), text), Some("2".to_owned()));
     }
 
     #[test]
     fn an_invalid_reply_is_requested_again() {
-        let given = BTreeMap::from([("1".to_owned(), json!(5))]);
-        let rounds = Rounds::new(Some(given), None, b"a", &signature()).expect("there is no state");
+        let replies = BTreeMap::from([("1".to_owned(), json!(5))]);
+        let rounds = Rounds::new(Some(replies), None, b"a", &signature()).expect("no state");
         assert_eq!(rounds.ask(None, "m", &json!({}), text), None);
         let result = rounds.questions(b"a", &signature(), WEEK);
         assert_eq!(result["inputRequests"], json!({"1": {"method": "m", "params": {}}}));
@@ -139,16 +143,16 @@ mod tests {
 
     #[test]
     fn foreign_state_is_rejected() {
-        let rounds = Rounds::new(None, None, b"a", &signature()).expect("there is no state");
+        let rounds = Rounds::new(None, None, b"a", &signature()).expect("no state");
         let result = rounds.questions(b"a", &signature(), WEEK);
         let state = result["requestState"].as_str().expect("state is text");
-        let is_refused = |state: &str, request: &[u8], key: [u8; 32]| {
-            let signature = RequestStateCodec::try_new(key).expect("the key is long enough");
+        let is_rejected = |state: &str, request: &[u8], key: [u8; 32]| {
+            let signature = RequestStateCodec::try_new(key).expect("a long enough key");
             Rounds::new(None, Some(state), request, &signature).is_err()
         };
-        assert!(!is_refused(state, b"a", KEY));
-        assert!(is_refused(state, b"b", KEY), "it belongs to another request");
-        assert!(is_refused(state, b"a", [8; 32]), "it was signed by another");
-        assert!(is_refused(&format!("{state}-"), b"a", KEY), "it was changed");
+        assert!(!is_rejected(state, b"a", KEY));
+        assert!(is_rejected(state, b"b", KEY), "it belongs to another request");
+        assert!(is_rejected(state, b"a", [8; 32]), "it was signed with another key");
+        assert!(is_rejected(&format!("{state}-"), b"a", KEY), "it was changed");
     }
 }

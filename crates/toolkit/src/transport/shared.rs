@@ -28,7 +28,7 @@ pub(crate) struct Shared {
     pub(super) changes: Changes,
     pub(super) tasks: Tasks,
     /// Counts running calls.
-    pub(super) answering: TaskTracker,
+    pub(super) running_calls: TaskTracker,
     /// Ends the streams of clients that listen for changes.
     pub(super) closing: CancellationToken,
     /// Cancels running calls.
@@ -59,7 +59,7 @@ impl Shared {
                 key
             }
         };
-        let signature = RequestStateCodec::try_new(key).expect("the builder takes no key that is too short");
+        let signature = RequestStateCodec::try_new(key).expect("the builder rejects short keys");
         let abandoned = CancellationToken::new();
         let tasks = Tasks::new(server.offers.tasks.clone(), abandoned.child_token());
         Ok(Arc::new(Shared {
@@ -73,7 +73,7 @@ impl Shared {
             signature,
             changes,
             tasks,
-            answering: TaskTracker::new(),
+            running_calls: TaskTracker::new(),
             closing: CancellationToken::new(),
             abandoned,
             _forwarding: forwarding,

@@ -93,8 +93,8 @@ impl StreamServer {
     pub async fn shutdown(mut self, grace_period: Duration) {
         self.closing.requests.cancel();
         self.shared.closing.cancel();
-        self.shared.answering.close();
-        let in_time = tokio::time::timeout(grace_period, self.shared.answering.wait()).await.is_ok();
+        self.shared.running_calls.close();
+        let in_time = tokio::time::timeout(grace_period, self.shared.running_calls.wait()).await.is_ok();
         match in_time {
             true => self.closing.reading.cancel(),
             false => self.abandon.cancel(),

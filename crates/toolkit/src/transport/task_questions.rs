@@ -13,7 +13,7 @@ pub(super) struct Questions(Mutex<QuestionState>);
 #[derive(Default)]
 struct QuestionState {
     count: usize,
-    /// Names that were used as keys; a key is unique within a task.
+    /// Names that were already used as keys; a key is unique within a task.
     used_keys: HashSet<String>,
     open: BTreeMap<String, (Value, oneshot::Sender<Value>)>,
 }
@@ -21,15 +21,16 @@ struct QuestionState {
 impl Questions {
     /// Returns the open questions as MCP's `inputRequests`.
     pub(super) fn open(&self) -> Map<String, Value> {
-        self.asked().open.iter().map(|(key, (question, _))| (key.clone(), question.clone())).collect()
+        self.state().open.iter().map(|(key, (question, _))| (key.clone(), question.clone())).collect()
     }
 
-    pub(super) fn answer(&self, answers: impl IntoIterator<Item = (String, Value)>) {
-        let mut asked = self.asked();
-        for (key, answer) in answers {
-            if let Some((_, waiting)) = asked.open.remove(&key) {
+    /// Passes replies to the waiting tool. Replies without an open question are ignored.
+    pub(super) fn reply(&self, replies: impl IntoIterator<Item = (String, Value)>) {
+        let mut state = self.state();
+        for (key, reply) in replies {
+            if let Some((_, sender)) = state.open.remove(&key) {
                 // The receiver may be gone if the tool no longer waits; ignore the send error.
-                let _ = waiting.send(answer);
+                let _ = sender.send(reply);
             }
         }
     }
@@ -46,40 +47,40 @@ impl Questions {
         let open = OpenQuestion { questions: self, key: self.new_key(key) };
         let mut on_asked = Some(on_asked);
         loop {
-            let (waiting, answer) = oneshot::channel();
+            let (sender, receiver) = oneshot::channel();
             let question = json!({"method": method, "params": params});
-            self.asked().open.insert(open.key.clone(), (question, waiting));
+            self.state().open.insert(open.key.clone(), (question, sender));
             if let Some(on_asked) = on_asked.take() {
                 on_asked();
             }
-            match answer.await.ok().as_ref().and_then(&read) {
-                Some(answer) => return answer,
+            match receiver.await.ok().as_ref().and_then(&read) {
+                Some(reply) => return reply,
                 None => tracing::debug!(key = %open.key, "invalid response"),
             }
         }
     }
 
     fn new_key(&self, name: Option<&str>) -> String {
-        let mut asked = self.asked();
+        let mut state = self.state();
         if let Some(name) = name
-            && !asked.open.contains_key(name)
-            && asked.used_keys.insert(name.to_owned())
+            && !state.open.contains_key(name)
+            && state.used_keys.insert(name.to_owned())
         {
             return name.to_owned();
         }
         loop {
-            asked.count += 1;
+            state.count += 1;
             let key = match name {
-                Some(name) => format!("{name}-{}", asked.count),
-                None => asked.count.to_string(),
+                Some(name) => format!("{name}-{}", state.count),
+                None => state.count.to_string(),
             };
-            if !asked.used_keys.contains(&key) && !asked.open.contains_key(&key) {
+            if !state.used_keys.contains(&key) && !state.open.contains_key(&key) {
                 return key;
             }
         }
     }
 
-    fn asked(&self) -> MutexGuard<'_, QuestionState> {
+    fn state(&self) -> MutexGuard<'_, QuestionState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -92,6 +93,6 @@ struct OpenQuestion<'a> {
 
 impl Drop for OpenQuestion<'_> {
     fn drop(&mut self) {
-        self.questions.asked().open.remove(&self.key);
+        self.questions.state().open.remove(&self.key);
     }
 }

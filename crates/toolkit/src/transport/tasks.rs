@@ -224,8 +224,8 @@ impl Task {
     }
 
     /// Passes replies to the tool's questions. Replies without an open question are ignored.
-    pub(super) fn answer(&self, answers: impl IntoIterator<Item = (String, Value)>) {
-        self.questions.answer(answers);
+    pub(super) fn reply(&self, replies: impl IntoIterator<Item = (String, Value)>) {
+        self.questions.reply(replies);
         self.touch();
     }
 

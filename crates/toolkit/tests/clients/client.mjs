@@ -1,5 +1,5 @@
-// The official client for JavaScript: connects in one era, does a little of everything, writes down what it saw.
-// Arguments: the folder with the package, the era (`legacy` or a revision to insist on), then a URL or a command.
+// The official client for JavaScript: connects, uses most features of the server, and prints the results as JSON.
+// Arguments: the folder of the package, the era (`legacy` or a revision to require), then a URL or a command.
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
@@ -10,7 +10,7 @@ const { StdioClientTransport } = await load('stdio.mjs');
 
 const mode = era === 'legacy' ? 'legacy' : { pin: era };
 const client = new Client(
-  { name: 'a-client', version: '1.0.0' },
+  { name: 'test', version: '1.0.0' },
   { capabilities: { elicitation: {} }, versionNegotiation: { mode } },
 );
 client.setRequestHandler('elicitation/create', async () => ({ action: 'accept', content: { name: 'Oslo' } }));
@@ -22,20 +22,20 @@ await client.connect(transport);
 
 const progress = [];
 const call = (name, args = {}, options = {}) => client.callTool({ name, arguments: args }, options);
-const failure = (promise) => promise.then(() => null, (error) => error.code);
+const errorCode = (promise) => promise.then(() => null, (error) => error.code);
 const { tools } = await client.listTools();
-const seen = {
+const results = {
   revision: client.getNegotiatedProtocolVersion(),
   server: client.getServerVersion()?.name,
   tools: tools.length,
   extra: tools.find((tool) => tool.name === 'json_schema_2020_12_tool').inputSchema.$defs.address.$anchor,
   echo: (await call('echo', { text: 'grüß dich' })).content,
   ordered: (await call('order', { thing: 'tea', count: 2, explicit_action: 'ORDER' })).structuredContent,
-  refused: (await call('order', { count: 10, explicit_action: 'ORDER' })).structuredContent.data.validation_errors,
+  violations: (await call('order', { count: 10, explicit_action: 'ORDER' })).structuredContent.data.validation_errors,
   failed: (await call('test_error_handling')).isError,
   panicked: (await call('test_panic')).isError,
-  unknown: await failure(call('no_such_tool')),
-  asked: (await call('test_input_required_result_elicitation')).content,
+  unknownTool: await errorCode(call('no_such_tool')),
+  elicited: (await call('test_input_required_result_elicitation')).content,
   resource: (await client.readResource({ uri: 'test://template/7/data' })).contents[0].text,
   prompt: (await client.getPrompt({ name: 'test_simple_prompt' })).messages.length,
   completed: (
@@ -46,6 +46,6 @@ const seen = {
   ).completion.values,
 };
 await call('test_tool_with_progress', {}, { onprogress: ({ progress: done }) => progress.push(done) });
-seen.progress = progress;
+results.progress = progress;
 await client.close();
-console.log(JSON.stringify(seen));
+console.log(JSON.stringify(results));

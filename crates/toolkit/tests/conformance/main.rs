@@ -1,7 +1,7 @@
-//! MCP's own conformance suite, server side: every scenario of both revisions that the suite requires, one by one.
+//! Runs every server scenario of MCP's conformance suite for both revisions that the suite supports.
 //!
-//! Words on the command line choose scenarios: `cargo test -p toolwire-toolkit --test conformance -- prompts`. With
-//! `--serve` the fixture is served until it is stopped, for a closer look.
+//! Arguments select scenarios: `cargo test -p toolwire-toolkit --test conformance -- prompts`. `--serve` only
+//! serves the fixture, for debugging.
 
 #[path = "../fixture/mod.rs"]
 mod fixture;
@@ -15,39 +15,39 @@ use scenarios::Verdict;
 use toolwire_testkit::conformance::{ConformanceSuite, Scenario, ScenarioTally, TestedSide};
 use toolwire_toolkit::{HttpOptions, HttpServer, serve_http};
 
-/// Each revision with the number of checks that the scenarios which are run come to: fewer would mean that some were not
-/// made.
+/// Each revision with the expected number of passed checks; fewer would mean that some did not run.
 const REVISIONS: [(&str, usize); 2] = [("2025-11-25", 83), ("2026-07-28", 197)];
 
 fn main() -> ExitCode {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    if words.iter().any(|word| word == "--list") {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.iter().any(|argument| argument == "--list") {
         return ExitCode::SUCCESS;
     }
-    let runtime = tokio::runtime::Runtime::new().expect("a runtime can be made");
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let server = runtime.block_on(serve());
-    if words.iter().any(|word| word == "--serve") {
+    if arguments.iter().any(|argument| argument == "--serve") {
         println!("{}", server.url());
         runtime.block_on(std::future::pending::<()>());
     }
-    let chosen: Vec<&str> = words.iter().map(String::as_str).filter(|word| !word.starts_with('-')).collect();
+    let filters: Vec<&str> =
+        arguments.iter().map(String::as_str).filter(|argument| !argument.starts_with('-')).collect();
     let output = Path::new(env!("CARGO_TARGET_TMPDIR")).join("server-conformance");
     let suite = ConformanceSuite::installed(TestedSide::Server, output);
     let url = server.url();
     let mut tally = ScenarioTally::default();
     for (revision, checks) in REVISIONS {
         println!("\nconformance with MCP {revision}, as a server");
-        let mut made = 0;
-        for listed in suite.scenarios(revision) {
-            if chosen.is_empty() || chosen.iter().any(|word| listed.name.contains(word)) {
-                made += add(&mut tally, revision, &listed, |verdict| {
-                    run(&suite, &listed, revision, &url, verdict)
+        let mut passed = 0;
+        for scenario in suite.scenarios(revision) {
+            if filters.is_empty() || filters.iter().any(|filter| scenario.name.contains(filter)) {
+                passed += add(&mut tally, revision, &scenario, |verdict| {
+                    run(&suite, &scenario, revision, &url, verdict)
                 });
             }
         }
-        println!("  {made} checks passed");
-        if chosen.is_empty() && made < checks {
-            tally.failures.push(format!("{revision} wants {checks} checks passed, and {made} were"));
+        println!("  {passed} checks passed");
+        if filters.is_empty() && passed < checks {
+            tally.failures.push(format!("{revision}: {passed} checks passed, expected at least {checks}"));
         }
     }
     runtime.block_on(server.shutdown(Duration::from_secs(5)));
@@ -56,19 +56,17 @@ fn main() -> ExitCode {
 
 async fn serve() -> HttpServer {
     let address = ([127, 0, 0, 1], 0).into();
-    serve_http(fixture::server(), address, HttpOptions::default())
-        .await
-        .expect("a free port can be listened on")
+    serve_http(fixture::server(), address, HttpOptions::default()).await.expect("a free port")
 }
 
-/// How many checks passed.
+/// Runs a scenario, adds its result to the tally, and returns the number of passed checks.
 fn add(
     tally: &mut ScenarioTally,
     revision: &str,
-    listed: &Scenario,
+    scenario: &Scenario,
     run: impl FnOnce(&Verdict) -> Result<usize, String>,
 ) -> usize {
-    let Scenario { name, scored } = listed;
+    let Scenario { name, scored } = scenario;
     let note = if *scored { "" } else { " (not scored)" };
     match scenarios::verdict(name, *scored) {
         Verdict::Skip(reason) => {
@@ -79,11 +77,11 @@ fn add(
         verdict => match run(&verdict) {
             Ok(checks) => {
                 tally.passed += 1;
-                let but = match verdict {
+                let warning = match verdict {
                     Verdict::Warns(_, reason) => format!(", with a warning: {reason}"),
                     _ => String::new(),
                 };
-                println!("  {name}{note}: passed, {checks} checks{but}");
+                println!("  {name}{note}: passed, {checks} checks{warning}");
                 checks
             }
             Err(output) => {
@@ -95,10 +93,10 @@ fn add(
     }
 }
 
-/// How many checks passed, or the suite's output when it is not content.
+/// Returns the number of passed checks, or the suite's output if the scenario failed.
 fn run(
     suite: &ConformanceSuite,
-    listed: &Scenario,
+    scenario: &Scenario,
     revision: &str,
     url: &str,
     verdict: &Verdict,
@@ -107,12 +105,12 @@ fn run(
         Verdict::Warns(warnings, _) => *warnings,
         _ => 0,
     };
-    let mut tries = scenarios::tries(&listed.name);
+    let mut tries = scenarios::tries(&scenario.name);
     loop {
         tries -= 1;
-        let (ended_well, output) = suite.run(listed, revision, url).map_err(|error| error.to_string())?;
-        // The suite takes a scenario that it does not run for a success.
-        match (ended_well, read_tally(&output)) {
+        let (is_success, output) = suite.run(scenario, revision, url).map_err(|error| error.to_string())?;
+        // The suite reports success for scenarios that it does not run, so passed checks are required.
+        match (is_success, read_tally(&output)) {
             (true, Some((passed, 0, warnings))) if passed > 0 && warnings == allowed => return Ok(passed),
             _ if tries == 0 => return Err(output),
             _ => (),
@@ -120,7 +118,7 @@ fn run(
     }
 }
 
-/// Passed, failed and warned, as the suite sums a scenario up: `Passed: 3/3, 0 failed, 0 warnings`.
+/// Parses the numbers of passed, failed and warned checks: `Passed: 3/3, 0 failed, 0 warnings`.
 fn read_tally(output: &str) -> Option<(usize, usize, usize)> {
     let line = output.lines().find_map(|line| line.trim().strip_prefix("Passed: "))?;
     let mut parts = line.split(", ");

@@ -1,30 +1,30 @@
-//! The suite's server scenarios: what each wants to see, or why it is left out.
+//! Server scenarios of the suite that need special handling.
 
-/// Scenarios that are run though the suite does not score them, or that are left out for a reason.
+/// How a scenario is handled.
 pub(crate) enum Verdict {
     Run,
-    /// With so many warnings, for the reason given.
+    /// Expects this number of warnings, for this reason.
     Warns(usize, &'static str),
     Skip(&'static str),
 }
 
-/// What is done with a scenario. Those that are scored are always run.
-pub(crate) fn verdict(name: &str, scored: bool) -> Verdict {
+/// Returns how a scenario is handled. Scored scenarios always run.
+pub(crate) fn verdict(name: &str, is_scored: bool) -> Verdict {
     match name {
-        _ if scored => Verdict::Run,
-        "tasks-status-notifications" => Verdict::Skip("the suite makes no check in it yet"),
+        _ if is_scored => Verdict::Run,
+        "tasks-status-notifications" => Verdict::Skip("it has no checks in the suite yet"),
         "server-sse-polling" => Verdict::Warns(
             1,
-            "pending in the suite: it wants a tool that closes its own stream, which the toolkit does not offer",
+            "pending in the suite: requires a tool that closes its own stream, which the toolkit does not support",
         ),
         _ => Verdict::Run,
     }
 }
 
-/// Scenarios that hold the server to the clock, which a busy machine may miss: so many tries.
+/// Returns the number of attempts: scenarios with timeouts may fail on a busy machine.
 pub(crate) fn tries(name: &str) -> usize {
     match name {
-        // Subscriptions must be told of a change within 800 ms, calls must answer within half a second.
+        // Subscribers must be notified within 800 ms, and calls must return within half a second.
         "server-stateless" => 3,
         _ => 1,
     }

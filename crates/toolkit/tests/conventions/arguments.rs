@@ -1,4 +1,4 @@
-//! Arguments: one struct is the schema, the validation and the documentation.
+//! Arguments: one struct defines the schema, the validation and the documentation.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +7,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 use toolwire_toolkit::{Context, Outcome, Secret, Server, tool};
 
-use crate::support::{list, plain, said};
+use crate::support::{list, outcome_of, plain};
 
-/// A description of the struct, which is not the tool's.
+/// A description of the struct, which is not used for the tool.
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 struct Search {
     /// What to look for
@@ -64,7 +64,7 @@ enum Criterion {
     },
 }
 
-/// Validated only by its own code.
+/// A type with its own validation.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Colour(String);
 
@@ -109,7 +109,7 @@ async fn browse(
     json!([verbose, cx.request, limit, order, page, words, share])
 }
 
-/// A map and what is not known beforehand.
+/// Take a name and any other properties.
 #[tool]
 async fn open(args: Open) -> Value {
     json!({"name": args.name, "rest": args.rest})
@@ -124,7 +124,7 @@ struct Open {
     rest: BTreeMap<String, Value>,
 }
 
-/// Fields of two structs in one.
+/// Take the fields of two structs.
 #[tool]
 async fn combined(args: Combined) -> Value {
     json!([args.name, args.page.number, args.page.size])
@@ -146,7 +146,7 @@ struct Page {
     size: f64,
 }
 
-/// Take many, and a secret that may be left out.
+/// Take many numbers and an optional secret.
 #[tool]
 async fn many(
     /// Numbers
@@ -158,20 +158,20 @@ async fn many(
     json!([numbers, key.reveal()])
 }
 
-/// Take alternatives, and what contains itself.
+/// Take alternatives and a recursive type.
 #[tool]
 async fn grow(
     /// How
-    way: Way,
+    growth: Growth,
     /// What
     tree: Option<Tree>,
 ) -> Value {
-    json!([way, tree])
+    json!([growth, tree])
 }
 
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-enum Way {
+enum Growth {
     Fast {
         /// In metres
         height: u32,
@@ -193,7 +193,7 @@ struct Tree {
     branches: Vec<Tree>,
 }
 
-/// Nothing to give.
+/// Take no arguments.
 #[tool]
 async fn now(_cx: &Context) -> String {
     "now".to_owned()
@@ -214,25 +214,25 @@ fn server() -> Server {
 
 #[track_caller]
 fn check_violations(tool: &str, arguments: Value, expected: &[(&str, &str)]) {
-    let said = said(&server(), tool, arguments);
-    assert_eq!(said["success"], false, "{said}");
-    assert_eq!(said["error_type"], "validation_error", "{said}");
-    let found: Vec<(&str, &str)> = said["data"]["validation_errors"]
+    let outcome = outcome_of(&server(), tool, arguments);
+    assert_eq!(outcome["success"], false, "{outcome}");
+    assert_eq!(outcome["error_type"], "validation_error", "{outcome}");
+    let violations: Vec<(&str, &str)> = outcome["data"]["validation_errors"]
         .as_array()
         .unwrap()
         .iter()
         .map(|each| (each["field"].as_str().unwrap(), each["message"].as_str().unwrap()))
         .collect();
-    assert_eq!(found, expected);
+    assert_eq!(violations, expected);
 }
 
 #[track_caller]
 fn check_value(tool: &str, arguments: Value, expected: Value) {
-    assert_eq!(said(&server(), tool, arguments), json!({"success": true, "value": expected}));
+    assert_eq!(outcome_of(&server(), tool, arguments), json!({"success": true, "value": expected}));
 }
 
 #[test]
-fn every_violation_is_found_at_once_and_in_order() {
+fn all_violations_are_reported_in_order() {
     check_violations(
         "search",
         json!({
@@ -286,7 +286,7 @@ fn the_range_of_an_integer_type_is_checked_too() {
 }
 
 #[test]
-fn errors_of_the_type_s_own_code_are_reported_like_violations() {
+fn errors_of_custom_deserialization_are_reported_like_violations() {
     check_violations(
         "search",
         json!({"query": "x", "colour": "blue"}),
@@ -297,7 +297,7 @@ fn errors_of_the_type_s_own_code_are_reported_like_violations() {
 #[test]
 fn the_result_for_invalid_arguments_has_an_instruction() {
     assert_eq!(
-        said(&server(), "search", json!({"query": 1})),
+        outcome_of(&server(), "search", json!({"query": 1})),
         json!({
             "success": false,
             "error": "`query` is invalid; nothing was done",
@@ -361,7 +361,7 @@ fn nulls_and_integers_are_normalized_in_alternatives_and_at_any_depth() {
     check_value(
         "grow",
         json!({
-            "way": {"kind": "fast", "height": 3.0, "word": null},
+            "growth": {"kind": "fast", "height": 3.0, "word": null},
             "tree": {"name": null, "branches": [{"name": null, "branches": [{"branches": null}]}]}
         }),
         json!([
@@ -371,9 +371,9 @@ fn nulls_and_integers_are_normalized_in_alternatives_and_at_any_depth() {
     );
     check_violations(
         "grow",
-        json!({"way": {"kind": "slow", "years": null}, "tree": {"branches": [{"leaves": 1}]}}),
+        json!({"growth": {"kind": "slow", "years": null}, "tree": {"branches": [{"leaves": 1}]}}),
         &[
-            ("way.years", "must be an integer, not null"),
+            ("growth.years", "must be an integer, not null"),
             (
                 "tree.branches[0].leaves",
                 r#"unknown property "leaves"; known properties are "name", "branches""#,
@@ -558,8 +558,8 @@ fn a_flattened_enum_is_served_as_plain_fields() {
 #[test]
 fn a_flattened_enum_is_validated_as_an_enum() {
     let violations =
-        |arguments: Value| said(&flattened(), "put", arguments)["data"]["validation_errors"].clone();
-    let value = |arguments: Value| said(&flattened(), "put", arguments)["value"].clone();
+        |arguments: Value| outcome_of(&flattened(), "put", arguments)["data"]["validation_errors"].clone();
+    let value = |arguments: Value| outcome_of(&flattened(), "put", arguments)["value"].clone();
     assert_eq!(
         value(json!({"thing": "a", "kind": "shelf", "height": 2.0, "number": null})),
         json!({"thing": "a", "kind": "shelf", "height": 2, "number": null})
@@ -593,7 +593,7 @@ fn a_flattened_enum_is_validated_as_an_enum() {
     );
 }
 
-/// Take what has two names.
+/// Take arguments with aliases.
 #[tool]
 async fn aliased(args: Aliased) -> Value {
     json!(args)
@@ -609,7 +609,7 @@ struct Aliased {
     units: Option<Scope>,
     /// How often
     #[serde(alias = "times")]
-    count: Way,
+    count: Growth,
 }
 
 #[test]
@@ -622,10 +622,10 @@ fn an_argument_is_accepted_under_its_aliases() {
         json!({"location": "Oslo", "temperature": "folder", "count": count}),
         json!({"times": count, "place": "Oslo", "units": "folder"}),
     ] {
-        assert_eq!(said(&server, "aliased", arguments)["value"], expected);
+        assert_eq!(outcome_of(&server, "aliased", arguments)["value"], expected);
     }
     assert_eq!(
-        said(&server, "aliased", json!({"city": "Oslo", "place": "Bergen", "times": count}))["data"]["validation_errors"]
+        outcome_of(&server, "aliased", json!({"city": "Oslo", "place": "Bergen", "times": count}))["data"]["validation_errors"]
             [0]["field"],
         "place"
     );
@@ -652,7 +652,7 @@ struct Exact {
 #[test]
 fn numbers_are_exact_or_rejected() {
     let server = plain().tool(exact).build().unwrap();
-    let read = |text: &str| said(&server, "exact", serde_json::from_str(text).unwrap());
+    let read = |text: &str| outcome_of(&server, "exact", serde_json::from_str(text).unwrap());
     for (text, field, expected) in [
         (r#"{"whole":-0}"#, "whole", json!("0")),
         (r#"{"whole":-0.0}"#, "whole", json!("0")),
@@ -679,10 +679,10 @@ fn numbers_are_exact_or_rejected() {
         (r#"{"float":-1e400}"#, "float"),
         (r#"{"short":1e39}"#, "short"),
     ] {
-        let said = read(text);
-        let errors = said["data"]["validation_errors"].as_array().cloned().unwrap_or_default();
+        let outcome = read(text);
+        let errors = outcome["data"]["validation_errors"].as_array().cloned().unwrap_or_default();
         let fields: Vec<&Value> = errors.iter().map(|error| &error["field"]).collect();
-        assert_eq!(fields, [field], "{text}: {said}");
+        assert_eq!(fields, [field], "{text}: {outcome}");
     }
     assert_eq!(
         read(r#"{"whole":5.5}"#)["data"]["validation_errors"][0]["message"],
@@ -690,7 +690,7 @@ fn numbers_are_exact_or_rejected() {
     );
 }
 
-/// Say it quietly or not.
+/// Ignore the arguments.
 #[tool]
 async fn unused(
     /// Whether to say more

@@ -1,4 +1,4 @@
-//! Descriptions: the doc comment, then what can be given.
+//! Descriptions: the doc comment, then the list of arguments.
 
 use serde_json::Value;
 use toolwire_toolkit::tool;

@@ -1,4 +1,4 @@
-//! What the toolkit generates converts cleanly: in every dialect, the tool still means the same.
+//! Generated definitions convert to every dialect without loss.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -54,8 +54,8 @@ struct Everything {
     anything: Value,
     /// Secret
     secret: Secret<String>,
-    /// Perhaps secret
-    perhaps: Option<Secret<String>>,
+    /// An optional secret
+    optional_secret: Option<Secret<String>>,
     /// A letter
     letter: char,
     /// A default structure
@@ -183,7 +183,7 @@ async fn few(
     drop((number, secret));
 }
 
-/// Take what some models cannot be told.
+/// Take types that some models do not support.
 #[tool]
 async fn hard(
     /// A map
@@ -192,7 +192,7 @@ async fn hard(
     tuple: (u8, String),
     /// A tree
     tree: Tree,
-    /// What is not known
+    /// Anything
     unknown: serde_json::Map<String, Value>,
 ) {
     drop((map, tuple, tree, unknown));
@@ -217,7 +217,7 @@ struct Open {
 #[derive(Deserialize, JsonSchema)]
 #[allow(dead_code)]
 struct Tree {
-    /// What grows from it
+    /// Its branches
     branches: Vec<Tree>,
 }
 

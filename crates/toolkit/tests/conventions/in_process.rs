@@ -9,10 +9,10 @@ use toolwire_toolkit::{Context, tool};
 
 use crate::support::{plain, runtime};
 
-/// Say something back.
+/// Echo a text.
 #[tool]
 async fn echo(
-    /// What
+    /// The text
     text: String,
     cx: &Context,
 ) -> String {
@@ -20,18 +20,18 @@ async fn echo(
     text
 }
 
-/// Wait until the call is given up.
+/// Wait until the call is cancelled.
 #[tool]
 async fn wait(cx: &Context) {
-    let (cancelled, heard) = (cx.cancelled.clone(), cx.state::<Heard>().unwrap().clone());
+    let (cancelled, observed) = (cx.cancelled.clone(), cx.state::<CancellationObserved>().unwrap().clone());
     tokio::spawn(async move {
         cancelled.cancelled().await;
-        heard.notify_one();
+        observed.notify_one();
     });
     std::future::pending().await
 }
 
-type Heard = Arc<tokio::sync::Notify>;
+type CancellationObserved = Arc<tokio::sync::Notify>;
 
 #[track_caller]
 fn check(arguments: Value, expected: Result<Value, CallError>) {
@@ -41,7 +41,7 @@ fn check(arguments: Value, expected: Result<Value, CallError>) {
 }
 
 #[test]
-fn arguments_come_as_models_send_them() {
+fn arguments_may_be_json_text() {
     check(json!({"text": "a"}), Ok(json!({"success": true, "value": "a"})));
     check(json!("{\"text\": \"a\"}"), Ok(json!({"success": true, "value": "a"})));
     let problem = "not a JSON object".to_owned();
@@ -50,26 +50,26 @@ fn arguments_come_as_models_send_them() {
 
 #[test]
 fn progress_is_forwarded() {
-    let seen = Arc::new(Mutex::new(Vec::new()));
-    let sink = seen.clone();
+    let received = Arc::new(Mutex::new(Vec::new()));
+    let sink = received.clone();
     let options = CallOptions {
         progress: Some(Arc::new(move |progress: Progress| sink.lock().unwrap().push(progress.done))),
         ..CallOptions::default()
     };
     let server = plain().tool(echo).build().unwrap();
     runtime().block_on(Toolbox::call(&server, "echo", &json!({"text": "a"}), options)).unwrap();
-    assert_eq!(*seen.lock().unwrap(), [1.0]);
+    assert_eq!(*received.lock().unwrap(), [1.0]);
 }
 
 #[test]
 fn a_call_that_times_out_is_cancelled() {
-    let heard = Heard::default();
-    let server = plain().state(heard.clone()).tool(wait).build().unwrap();
+    let observed = CancellationObserved::default();
+    let server = plain().state(observed.clone()).tool(wait).build().unwrap();
     let limit = Duration::from_millis(1);
     runtime().block_on(async {
         let options = CallOptions { timeout: Some(limit), ..CallOptions::default() };
         let error = Toolbox::call(&server, "wait", &Value::Null, options).await.unwrap_err();
         assert_eq!(error, CallError::TimedOut { server: "test".into(), tool: "wait".into(), after: limit });
-        heard.notified().await;
+        observed.notified().await;
     });
 }

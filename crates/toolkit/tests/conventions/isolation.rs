@@ -1,9 +1,9 @@
-//! Registration without globals: a tool exists in the server whose builder named it.
+//! Registration without globals: a tool exists only in the server that registered it.
 
 use serde_json::json;
 use toolwire_toolkit::{Context, Server, tool};
 
-use crate::support::{list, plain, runtime, said, try_call};
+use crate::support::{list, outcome_of, plain, runtime, try_call};
 
 struct Place(&'static str);
 
@@ -13,7 +13,7 @@ async fn place(cx: &Context) -> Option<String> {
     Some(cx.state::<Place>()?.0.to_owned())
 }
 
-/// Only in one of them.
+/// Exist only in one server.
 #[tool]
 async fn special() {}
 
@@ -29,15 +29,15 @@ fn two_servers_in_one_process_do_not_see_each_other() {
     let names = |server: &Server| list(server).into_iter().map(|tool| tool.name).collect::<Vec<_>>();
     assert_eq!(names(&here), ["here_place"]);
     assert_eq!(names(&there), ["there_place", "there_special"]);
-    assert_eq!(said(&here, "here_place", json!({})), json!({"success": true, "value": "here"}));
-    assert_eq!(said(&there, "there_place", json!({})), json!({"success": true, "value": "there"}));
-    assert_eq!(said(&nowhere, "nowhere_place", json!({})), json!({"success": true}));
+    assert_eq!(outcome_of(&here, "here_place", json!({})), json!({"success": true, "value": "here"}));
+    assert_eq!(outcome_of(&there, "there_place", json!({})), json!({"success": true, "value": "there"}));
+    assert_eq!(outcome_of(&nowhere, "nowhere_place", json!({})), json!({"success": true}));
     assert!(try_call(&here, "there_special", json!({})).is_err());
     assert!(try_call(&here, "here_special", json!({})).is_err());
 }
 
 #[test]
-fn the_builder_lists_what_is_registered() {
+fn a_server_lists_its_registered_tools() {
     let server = server("here").state(Place("here")).tool(place).tool(special).build().unwrap();
     let listed: Vec<(&str, &str)> = server
         .registered()
@@ -48,13 +48,13 @@ fn the_builder_lists_what_is_registered() {
         })
         .collect();
     assert_eq!(listed, [("place", "here_place"), ("special", "here_special")]);
-    // The handler is whole: it knows what the server's tools share.
+    // The handler has access to the state of the server.
     let context = Context::alone();
     let result = runtime().block_on(server.registered()[0].handler.run(serde_json::Map::new(), &context));
     assert_eq!(result.structured_content, Some(json!({"success": true, "value": "here"})));
 }
 
-/// A module may be called like the tool in it, and a variable too.
+/// A module and a variable may have the name of a tool.
 mod greet {
     /// Say hello.
     #[toolwire_toolkit::tool]
@@ -65,10 +65,10 @@ mod greet {
 use greet::greet;
 
 #[test]
-fn a_tool_s_name_is_free_for_other_things() {
+fn the_name_of_a_tool_can_be_used_for_other_items() {
     let server = plain().tool(greet).build().unwrap();
-    let greet = said(&server, "greet", json!({}));
+    let greet = outcome_of(&server, "greet", json!({}));
     assert_eq!(greet["value"], "hello");
-    // What the function gives is the tool as well.
+    // The value that the generated function returns is a tool as well.
     assert_eq!(list(&plain().tool(greet::greet()).build().unwrap()), list(&server));
 }

@@ -1,4 +1,4 @@
-//! What breaks the conventions is found by `lint`.
+//! `lint` finds violations of the conventions.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -20,7 +20,7 @@ struct Part {
     size: u32,
 }
 
-#[allow(deprecated)] // The build warns of it too.
+#[allow(deprecated)] // A missing description is also a compiler warning.
 mod silent {
     use super::*;
 
@@ -30,13 +30,13 @@ mod silent {
     }
 }
 
-/// Take what nobody described.
+/// Take undescribed arguments.
 #[tool]
 async fn undescribed(args: Undescribed) {
     drop(args);
 }
 
-/// Take what has a default that cannot be shown.
+/// Take a default that cannot be serialized.
 #[tool]
 async fn hidden(args: Hidden) {
     let _ = args;
@@ -48,7 +48,7 @@ struct Hidden {
     /// Which one
     #[serde(default)]
     kind: Kind,
-    /// Perhaps another
+    /// Another one
     other: Option<Kind>,
     /// How many
     #[serde(default)]
@@ -67,9 +67,9 @@ enum Kind {
 #[tool(destructive)]
 async fn destroy() {}
 
-/// A well-kept tool.
+/// A tool without problems.
 #[tool]
-async fn kept(
+async fn flawless(
     /// A number
     number: u8,
 ) {
@@ -87,14 +87,14 @@ fn all_problems_are_reported() {
         .tool(undescribed)
         .tool(hidden)
         .tool(destroy)
-        .tool(kept)
+        .tool(flawless)
         .tool(a_tool_whose_name_is_longer_than_what_some_of_the_models_can_take)
         .build()
         .unwrap();
-    let found: Vec<String> = lint(&server).iter().map(ToString::to_string).collect();
+    let problems: Vec<String> = lint(&server).iter().map(ToString::to_string).collect();
     let long = "a_tool_whose_name_is_longer_than_what_some_of_the_models_can_take";
     assert_eq!(
-        found,
+        problems,
         [
             "the tool `silent` has no description; add a doc comment".to_owned(),
             "the argument `number` of `silent` has no description; add a doc comment".to_owned(),

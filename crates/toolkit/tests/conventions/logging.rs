@@ -1,4 +1,4 @@
-//! Automatic logging: a span for each call, and what happened at the level where one looks for it.
+//! Automatic logging: a span for each call, with events at fixed levels.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
@@ -16,7 +16,7 @@ use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::layer::{Context as Layered, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 
-use crate::support::{Client, WAYS, Way, runtime};
+use crate::support::{Client, TRANSPORTS, Transport, runtime};
 
 /// Greet someone at a place.
 #[tool]
@@ -47,16 +47,16 @@ async fn login(args: Login) -> Outcome<String> {
 /// Panic.
 #[tool]
 async fn explode(
-    /// In which words
-    words: String,
+    /// The message of the panic
+    message: String,
 ) {
-    panic!("boom: {words}");
+    panic!("boom: {message}");
 }
 
-/// One test waits for it.
+/// Notified when `wait` runs.
 static STARTED: Notify = Notify::const_new();
 
-/// Wait for ever.
+/// Wait forever.
 #[tool]
 async fn wait() {
     STARTED.notify_one();
@@ -64,7 +64,7 @@ async fn wait() {
 }
 
 fn server() -> Server {
-    // The served names have a prefix; the log has none.
+    // The served names have a prefix; the names in the log have none.
     Server::builder("docs")
         .environment::<&str, &str>([])
         .tool(greet)
@@ -75,42 +75,42 @@ fn server() -> Server {
         .unwrap()
 }
 
-/// Calls a tool through a client and gives back the lines that were logged down to `level`, which are the same each way.
+/// Calls a tool through a client and returns the lines logged at `level` or above; equal over all transports.
 fn logged(level: Level, tool: &str, arguments: Value) -> Vec<String> {
-    let [lines, http] = WAYS.map(|way| logged_over(way, level, tool, arguments.clone()));
-    assert_eq!(lines, http, "over lines and over HTTP");
-    lines
+    let [stream, http] = TRANSPORTS.map(|transport| logged_over(transport, level, tool, arguments.clone()));
+    assert_eq!(stream, http, "over a stream and over HTTP");
+    stream
 }
 
-fn logged_over(way: Way, level: Level, tool: &str, arguments: Value) -> Vec<String> {
+fn logged_over(transport: Transport, level: Level, tool: &str, arguments: Value) -> Vec<String> {
     let log = Log { level, lines: Arc::default() };
     let lines = log.lines.clone();
-    let has_line = |start: &'static str| {
+    let wait_for_line = |start: &'static str| {
         let lines = lines.clone();
         async move {
-            let found = async {
+            let line_exists = async {
                 while !lines.lock().unwrap().iter().any(|line| line.starts_with(start)) {
                     tokio::task::yield_now().await;
                 }
             };
-            let found = tokio::time::timeout(Duration::from_secs(60), found).await;
-            assert!(found.is_ok(), "no line starts with {start:?}: {:#?}", lines.lock().unwrap());
+            let line_exists = tokio::time::timeout(Duration::from_secs(60), line_exists).await;
+            assert!(line_exists.is_ok(), "no line starts with {start:?}: {:#?}", lines.lock().unwrap());
         }
     };
     toolwire_testkit::with_subscriber(tracing_subscriber::registry().with(log), || {
-        // Everything runs on this thread, so everything is logged here.
+        // Everything runs on this thread, so this subscriber receives every event.
         runtime().block_on(async {
-            let client = Client::at(&server(), way).await;
+            let client = Client::connect(&server(), transport).await;
             let call = client.call(tool, arguments);
             if tool == "docs_wait" {
                 tokio::select! {
-                    answer = call => panic!("it waits: {answer:?}"),
-                    () = STARTED.notified() => (), // and is given up
+                    result = call => panic!("the tool waits forever: {result:?}"),
+                    () = STARTED.notified() => (), // The call is dropped.
                 }
             } else {
                 call.await.unwrap();
             }
-            has_line(CLOSED).await;
+            wait_for_line(SPAN_CLOSED).await;
         });
     });
     let lines = lines.lock().unwrap();
@@ -122,10 +122,11 @@ fn check(level: Level, tool: &str, arguments: Value, expected: &[&str]) {
     assert_eq!(logged(level, tool, arguments), expected);
 }
 
-const CLOSED: &str = "span tool=";
+/// The beginning of the line for a closed span.
+const SPAN_CLOSED: &str = "span tool=";
 
 #[test]
-fn a_call_is_traced_and_its_outcome_is_for_debugging() {
+fn a_call_is_logged_at_trace_and_its_outcome_at_debug() {
     check(
         Level::TRACE,
         "docs_greet",
@@ -152,7 +153,7 @@ fn a_call_is_traced_and_its_outcome_is_for_debugging() {
 }
 
 #[test]
-fn a_failure_is_an_error_with_its_cause() {
+fn a_failure_is_logged_as_an_error_with_its_cause() {
     check(
         Level::ERROR,
         "docs_login",
@@ -175,7 +176,7 @@ fn a_failure_is_an_error_with_its_cause() {
     check(
         Level::DEBUG,
         "docs_explode",
-        json!({"words": "bang"}),
+        json!({"message": "bang"}),
         &[
             "ERROR failed error_type=internal_error error=internal error in the tool; see its log \
          cause=panicked: boom: bang",
@@ -198,7 +199,7 @@ fn secrets_are_not_logged() {
     for arguments in attempts {
         let lines = logged(Level::TRACE, "docs_login", arguments);
         assert!(lines.iter().all(|line| !line.contains("hunter2")), "{lines:#?}");
-        assert!(lines.last().unwrap().starts_with(CLOSED));
+        assert!(lines.last().unwrap().starts_with(SPAN_CLOSED));
     }
 }
 
@@ -220,7 +221,7 @@ async fn ask(cx: &Context) -> Outcome<()> {
     Outcome::ok(())
 }
 
-/// In 2026-07-28 a question ends the call, which is no cancellation.
+/// In 2026-07-28 a question ends the call, which is not a cancellation.
 #[test]
 fn a_call_with_questions_is_logged_as_input_required() {
     let server = Server::builder("docs").environment::<&str, &str>([]).tool(ask).build().unwrap();
@@ -234,13 +235,13 @@ fn a_call_with_questions_is_logged_as_input_required() {
                 "name": "docs_ask",
                 "_meta": {
                     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-                    "io.modelcontextprotocol/clientInfo": {"name": "by-hand", "version": "1"},
+                    "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
                     "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
                 },
             }});
             output.write_all(format!("{request}\n").as_bytes()).await.unwrap();
-            let answer = BufReader::new(input).lines().next_line().await.unwrap().unwrap();
-            assert!(answer.contains(r#""resultType":"input_required""#), "{answer}");
+            let response = BufReader::new(input).lines().next_line().await.unwrap().unwrap();
+            assert!(response.contains(r#""resultType":"input_required""#), "{response}");
         });
     });
     let expected = [
@@ -250,7 +251,7 @@ fn a_call_with_questions_is_logged_as_input_required() {
     assert_eq!(*lines.lock().unwrap(), expected);
 }
 
-/// Keeps what the toolkit logs, as lines; a span is one when it closes.
+/// Collects the toolkit's events as lines, and a line for each closed span.
 struct Log {
     level: Level,
     lines: Arc<Mutex<Vec<String>>>,
@@ -261,23 +262,22 @@ struct Fields(Vec<(String, String)>);
 
 impl Visit for Fields {
     fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
-        // How long it took is another each time, and clients count as they like.
-        let value = if ["duration", "request_id"].contains(&field.name()) {
-            "…".to_owned()
-        } else {
-            format!("{value:?}")
-        };
-        self.0.push((field.name().to_owned(), value));
+        self.push(field, format!("{value:?}"));
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        // Clients count as they like.
-        let value = if field.name() == "request_id" { "…" } else { value };
-        self.0.push((field.name().to_owned(), value.to_owned()));
+        self.push(field, value.to_owned());
     }
 }
 
 impl Fields {
+    fn push(&mut self, field: &Field, value: String) {
+        // Durations vary, and request ids depend on the client.
+        let is_variable = ["duration", "request_id"].contains(&field.name());
+        let value = if is_variable { "…".to_owned() } else { value };
+        self.0.push((field.name().to_owned(), value));
+    }
+
     fn line(&self, mut line: String) -> String {
         if let Some((_, message)) = self.0.iter().find(|(name, _)| name == "message") {
             write!(line, " {message}").unwrap();
@@ -306,7 +306,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Log {
     }
 
     fn on_event(&self, event: &Event<'_>, layered: Layered<'_, S>) {
-        assert_eq!(layered.event_span(event).unwrap().name(), "tool_call", "a line belongs to its call");
+        assert_eq!(layered.event_span(event).unwrap().name(), "tool_call", "every event belongs to a call");
         let mut fields = Fields::default();
         event.record(&mut fields);
         self.lines.lock().unwrap().push(fields.line(event.metadata().level().to_string()));

@@ -1,13 +1,13 @@
-//! One test for each convention, on what a client sees.
+//! The conventions of the toolkit, tested through real clients.
 //!
-//! Tests go through [`support::call`] and [`support::list`] alone, so the same tables hold for any way to reach a server.
+//! Tests use [`support::call`] and [`support::list`], which run over every transport.
 
 #![allow(clippy::unwrap_used)]
 
 mod arguments;
 mod descriptions;
 mod dialects;
-mod explicit;
+mod explicit_action;
 mod in_process;
 mod isolation;
 mod lints;
@@ -16,11 +16,10 @@ mod names;
 mod outcomes;
 mod support;
 
-/// What a newcomer copies is what is built.
 #[test]
 fn the_guide_shows_the_example() {
     let guide = include_str!("../../../../docs/guide/toolkit.md");
     let example = include_str!("../../examples/words.rs");
-    assert!(guide.contains(example), "docs/guide/toolkit.md shows another program than examples/words.rs");
+    assert!(guide.contains(example), "docs/guide/toolkit.md differs from examples/words.rs");
     assert!(example.lines().count() < 30);
 }

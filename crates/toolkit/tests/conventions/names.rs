@@ -1,19 +1,19 @@
-//! Names with a prefix: from the variable, else from the builder, else the server's name; a tool's own stands above all.
+//! Prefixes of tool names: of the tool, else from the variable, else of the builder, else the server's name.
 
 use serde_json::json;
 use toolwire_toolkit::{BuildError, Server, ServerBuilder, tool};
 
-use crate::support::{list, said, try_call};
+use crate::support::{list, outcome_of, try_call};
 
-/// A tool without a say.
+/// A tool without settings.
 #[tool]
 async fn plain_one() {}
 
-/// A tool with a prefix of its own.
+/// A tool with its own prefix.
 #[tool(prefix = "own")]
 async fn own_one() {}
 
-/// A tool without any.
+/// A tool without a prefix.
 #[tool(prefix = "")]
 async fn bare_one() {}
 
@@ -23,17 +23,17 @@ async fn named_one() {}
 
 #[track_caller]
 fn check(server: &str, variable: Option<&str>, builder: Option<&str>, expected: [&str; 4]) {
-    let mut made = Server::builder(server).environment(variable.map(|prefix| ("MCP_TOOL_PREFIX", prefix)));
+    let mut server = Server::builder(server).environment(variable.map(|prefix| ("MCP_TOOL_PREFIX", prefix)));
     if let Some(prefix) = builder {
-        made = made.prefix(prefix);
+        server = server.prefix(prefix);
     }
-    let made = made.tool(plain_one).tool(own_one).tool(bare_one).tool(named_one).build().unwrap();
-    let names: Vec<String> = list(&made).into_iter().map(|tool| tool.name).collect();
+    let server = server.tool(plain_one).tool(own_one).tool(bare_one).tool(named_one).build().unwrap();
+    let names: Vec<String> = list(&server).into_iter().map(|tool| tool.name).collect();
     assert_eq!(names, expected);
     for name in names {
-        assert_eq!(said(&made, &name, json!({})), json!({"success": true}));
+        assert_eq!(outcome_of(&server, &name, json!({})), json!({"success": true}));
     }
-    let plain: Vec<&str> = made.registered().iter().map(|each| each.plain_name.as_str()).collect();
+    let plain: Vec<&str> = server.registered().iter().map(|each| each.plain_name.as_str()).collect();
     assert_eq!(plain, ["plain_one", "own_one", "bare_one", "renamed"]);
 }
 
@@ -53,7 +53,7 @@ fn the_variable_overrides_the_builder_and_the_builder_overrides_the_name() {
 }
 
 #[test]
-fn a_server_s_name_is_made_a_legal_prefix() {
+fn an_illegal_server_name_is_normalized_to_a_prefix() {
     check(
         "my docs (1)",
         None,
@@ -90,7 +90,7 @@ fn an_illegal_name_is_rejected() {
 }
 
 #[test]
-fn an_illegal_prefix_is_traced_to_where_it_came_from() {
+fn an_illegal_prefix_is_reported_with_its_source() {
     let error = |builder: ServerBuilder| {
         let error = builder.tool(plain_one).build().err().unwrap();
         [error.to_string(), error.hint()]
@@ -125,7 +125,7 @@ fn an_unknown_name_gets_suggestions() {
     assert!(error.to_lowercase().contains("use one of the listed tools"), "{error}");
 }
 
-/// Run by the next test, in a process that has the variable.
+/// Runs in a process with the variable, started by the next test.
 #[test]
 #[ignore = "needs `MCP_TOOL_PREFIX`"]
 fn in_a_process_with_the_variable() {
@@ -134,12 +134,12 @@ fn in_a_process_with_the_variable() {
 }
 
 #[test]
-fn the_variable_of_the_process_is_obeyed_with_nothing_to_add() {
+fn the_environment_of_the_process_is_read_by_default() {
     let output = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--ignored", "--exact", "names::in_a_process_with_the_variable"])
         .env("MCP_TOOL_PREFIX", "from_outside")
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && stdout.contains("1 passed"), "{stdout}");
 }

@@ -1,4 +1,4 @@
-//! Outcomes: what a tool says, for every kind of value and of failure.
+//! Outcomes: the result of a tool for every kind of value and failure.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,7 +10,7 @@ use toolwire_toolkit::{
     Content, Context, Failure, Instruction, Mode, OrFailure, Outcome, Server, ToolResult, tool,
 };
 
-use crate::support::{call, list, plain, said};
+use crate::support::{call, list, outcome_of, plain};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 struct Document {
@@ -25,7 +25,7 @@ enum Shape {
     Square { side: f64 },
 }
 
-/// Asserts that an outcome is written as it should be, and read back as it was.
+/// Asserts that an outcome is serialized as expected, and equal after deserialization.
 #[track_caller]
 fn check<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(
     outcome: Outcome<T>,
@@ -36,7 +36,7 @@ fn check<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(
 }
 
 #[test]
-fn a_value_of_any_kind_is_written_and_read_back() {
+fn a_value_of_any_type_can_be_serialized_and_deserialized() {
     let document = Document { title: "plan".into(), size: None };
     check(Outcome::ok(document.clone()), json!({"success": true, "value": {"title": "plan", "size": null}}));
     check(Outcome::ok(Shape::Round), json!({"success": true, "value": "round"}));
@@ -87,7 +87,7 @@ fn all_fields_are_written_in_their_order() {
 
 #[test]
 fn common_instructions_have_fixed_texts() {
-    let words = [
+    let texts = [
         (Instruction::present_and_stop(), "Present this result"),
         (Instruction::suggest("a shorter title"), "Suggest to the user: a shorter title."),
         (Instruction::ask_for("a title"), "Ask the user for a title"),
@@ -102,19 +102,19 @@ fn common_instructions_have_fixed_texts() {
         (Instruction::retry_with("another name"), "Call the tool again with another name"),
         (Instruction::do_not_retry(), "Do not call the tool again"),
     ];
-    for (instruction, beginning) in words {
+    for (instruction, beginning) in texts {
         assert!(instruction.as_str().starts_with(beginning), "{instruction}");
     }
 }
 
-/// Fail in the way that is asked for.
+/// Fail in one of several ways.
 #[tool]
-#[allow(clippy::needless_return)] // That they stand there is what is tested.
+#[allow(clippy::needless_return)] // The macro must handle `return` in nested functions.
 async fn fail(
-    /// The way
-    way: String,
+    /// The kind of failure
+    kind: String,
 ) -> Outcome<u8> {
-    // What returns in here is theirs, not the tool's.
+    // These return from the closure, the block and the function, not from the tool.
     let nested = || -> Result<u8, io::Error> {
         return Err(io::Error::other("nested"));
     };
@@ -122,10 +122,10 @@ async fn fail(
     fn beside() -> u8 {
         return 5;
     }
-    if way == "early" {
+    if kind == "early" {
         return Outcome::ok(later.await + beside());
     }
-    match way.as_str() {
+    match kind.as_str() {
         "closure" => {
             nested()?;
         }
@@ -145,8 +145,8 @@ async fn fail(
         }
         "text" => Err("hunter2")?,
         "failure" => Err(Failure::new("full", "the disk is full").with_message("No space left."))?,
-        "said" => {
-            "x".parse::<u8>().or_failure("no_number", "`x` is no number")?;
+        "explicit" => {
+            "x".parse::<u8>().or_failure("invalid_number", "`x` is not a number")?;
         }
         "none" => return Outcome::ok(None.or_failure("nothing", "there is none")?),
         "panic" => panic!("hunter2"),
@@ -155,10 +155,10 @@ async fn fail(
     Outcome::ok(1)
 }
 
-/// FormReply with a result of a value.
+/// Return a `Result` with a value.
 #[tool]
 async fn fallible(
-    /// Whether to
+    /// Whether to fail
     fail: bool,
 ) -> Result<Document, io::Error> {
     if fail {
@@ -167,43 +167,43 @@ async fn fallible(
     Ok(Document { title: "a".into(), size: Some(1) })
 }
 
-/// FormReply with a result of an outcome.
+/// Return a `Result` with an outcome.
 #[tool]
 async fn both(
-    /// Whether to
+    /// Whether to fail
     fail: bool,
 ) -> anyhow::Result<Outcome<()>> {
     anyhow::ensure!(!fail, "hunter2");
     Ok(Outcome::ok(()).with_message("done"))
 }
 
-/// FormReply with a value.
+/// Return a value.
 #[tool]
 async fn value(mut args: Document, _cx: &Context) -> Document {
     args.title.push('!');
     args
 }
 
-/// FormReply with nothing.
+/// Return nothing.
 #[tool]
 async fn nothing() {}
 
-/// FormReply with a picture.
+/// Return an image.
 #[tool]
 async fn picture() -> ToolResult {
     ToolResult { content: Some(vec![Content::image("AAAA", "image/png")]), ..ToolResult::default() }
 }
 
-/// FormReply with what JSON cannot say.
+/// Return a value that JSON cannot represent.
 #[tool]
-async fn unsayable() -> BTreeMap<Unsayable, u8> {
-    BTreeMap::from([(Unsayable, 1)])
+async fn unserializable() -> BTreeMap<Unserializable, u8> {
+    BTreeMap::from([(Unserializable, 1)])
 }
 
 #[derive(PartialEq, Eq, PartialOrd, Ord, JsonSchema)]
-struct Unsayable;
+struct Unserializable;
 
-impl Serialize for Unsayable {
+impl Serialize for Unserializable {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_f64(f64::NAN)
     }
@@ -214,66 +214,69 @@ fn server() -> Server {
 }
 
 #[track_caller]
-fn check_failure(way: &str, error_type: &str, error: &str) {
-    let said = said(&server(), "fail", json!({"way": way}));
+fn check_failure(kind: &str, error_type: &str, error: &str) {
+    let outcome = outcome_of(&server(), "fail", json!({"kind": kind}));
     assert_eq!(
-        (said["error_type"].as_str(), said["error"].as_str()),
+        (outcome["error_type"].as_str(), outcome["error"].as_str()),
         (Some(error_type), Some(error)),
-        "{way}"
+        "{kind}"
     );
-    let text = said.to_string();
+    let text = outcome.to_string();
     assert!(!text.contains("hunter2") && !text.contains("secret"), "{text}");
 }
 
-const INSIDE: &str = "internal error in the tool; see its log";
+const INTERNAL_ERROR: &str = "internal error in the tool; see its log";
 
 #[test]
 fn ordinary_errors_become_failures_that_leak_nothing() {
-    check_failure("closure", "internal_error", INSIDE);
+    check_failure("closure", "internal_error", INTERNAL_ERROR);
     check_failure("missing", "not_found", "a resource that the tool needs was not found");
-    check_failure("parse", "internal_error", INSIDE);
-    check_failure("boxed", "internal_error", INSIDE);
+    check_failure("parse", "internal_error", INTERNAL_ERROR);
+    check_failure("boxed", "internal_error", INTERNAL_ERROR);
     check_failure("anyhow", "timeout", "an operation of the tool timed out");
-    check_failure("text", "internal_error", INSIDE);
-    check_failure("panic", "internal_error", INSIDE);
+    check_failure("text", "internal_error", INTERNAL_ERROR);
+    check_failure("panic", "internal_error", INTERNAL_ERROR);
 }
 
 #[test]
 fn explicit_failures_are_reported() {
-    check_failure("said", "no_number", "`x` is no number");
+    check_failure("explicit", "invalid_number", "`x` is not a number");
     check_failure("none", "nothing", "there is none");
     assert_eq!(
-        said(&server(), "fail", json!({"way": "failure"})),
+        outcome_of(&server(), "fail", json!({"kind": "failure"})),
         json!({"success": false, "error": "the disk is full", "error_type": "full", "message": "No space left."})
     );
 }
 
 #[test]
 fn an_outcome_can_be_returned_early() {
-    assert_eq!(said(&server(), "fail", json!({"way": "early"})), json!({"success": true, "value": 9}));
-    assert_eq!(said(&server(), "fail", json!({"way": ""})), json!({"success": true, "value": 1}));
+    assert_eq!(outcome_of(&server(), "fail", json!({"kind": "early"})), json!({"success": true, "value": 9}));
+    assert_eq!(outcome_of(&server(), "fail", json!({"kind": ""})), json!({"success": true, "value": 1}));
 }
 
 #[test]
 fn a_panic_is_one_failed_call() {
     let server = server();
-    assert_eq!(said(&server, "fail", json!({"way": "panic"}))["error_type"], "internal_error");
-    assert_eq!(said(&server, "fail", json!({"way": ""})), json!({"success": true, "value": 1}));
+    assert_eq!(outcome_of(&server, "fail", json!({"kind": "panic"}))["error_type"], "internal_error");
+    assert_eq!(outcome_of(&server, "fail", json!({"kind": ""})), json!({"success": true, "value": 1}));
 }
 
 #[test]
 fn functions_can_return_other_types() {
     let server = server();
     let document = json!({"success": true, "value": {"title": "a", "size": 1}});
-    assert_eq!(said(&server, "fallible", json!({"fail": false})), document);
-    assert_eq!(said(&server, "fallible", json!({"fail": true}))["error_type"], "not_found");
-    assert_eq!(said(&server, "both", json!({"fail": false})), json!({"success": true, "message": "done"}));
-    assert_eq!(said(&server, "both", json!({"fail": true}))["error"], INSIDE);
+    assert_eq!(outcome_of(&server, "fallible", json!({"fail": false})), document);
+    assert_eq!(outcome_of(&server, "fallible", json!({"fail": true}))["error_type"], "not_found");
     assert_eq!(
-        said(&server, "value", json!({"title": "b"})),
+        outcome_of(&server, "both", json!({"fail": false})),
+        json!({"success": true, "message": "done"})
+    );
+    assert_eq!(outcome_of(&server, "both", json!({"fail": true}))["error"], INTERNAL_ERROR);
+    assert_eq!(
+        outcome_of(&server, "value", json!({"title": "b"})),
         json!({"success": true, "value": {"title": "b!", "size": null}})
     );
-    assert_eq!(said(&server, "nothing", json!({})), json!({"success": true}));
+    assert_eq!(outcome_of(&server, "nothing", json!({})), json!({"success": true}));
     let result = call(&server, "picture", json!({}));
     assert_eq!(result.blocks(), [Content::image("AAAA", "image/png")]);
     assert_eq!(result.structured_content, None);
@@ -281,16 +284,16 @@ fn functions_can_return_other_types() {
 
 #[test]
 fn a_value_that_cannot_be_serialized_is_a_failure() {
-    let server = plain().tool(unsayable).build().unwrap();
-    assert_eq!(said(&server, "unsayable", json!({}))["error"], INSIDE);
+    let server = plain().tool(unserializable).build().unwrap();
+    assert_eq!(outcome_of(&server, "unserializable", json!({}))["error"], INTERNAL_ERROR);
 }
 
 #[test]
-fn the_output_schema_is_generated_and_holds() {
+fn results_match_the_generated_output_schema() {
     let server = server();
     let calls = [
-        ("fail", json!({"way": ""})),
-        ("fail", json!({"way": "failure"})),
+        ("fail", json!({"kind": ""})),
+        ("fail", json!({"kind": "failure"})),
         ("fail", json!({})),
         ("fallible", json!({"fail": false})),
         ("both", json!({"fail": false})),
@@ -301,8 +304,8 @@ fn the_output_schema_is_generated_and_holds() {
         let tool = list(&server).into_iter().find(|tool| tool.name == name).unwrap();
         let schema = tool.output_schema.unwrap();
         assert_eq!(schema["type"], "object");
-        let said = said(&server, name, arguments);
-        assert!(jsonschema::is_valid(&schema, &said), "{said} does not fit {schema}");
+        let outcome = outcome_of(&server, name, arguments);
+        assert!(jsonschema::is_valid(&schema, &outcome), "{outcome} does not match {schema}");
         assert!(!jsonschema::is_valid(&schema, &json!({"success": "yes"})));
     }
     let tool = list(&server).into_iter().find(|tool| tool.name == "picture").unwrap();
@@ -327,7 +330,7 @@ fn the_function_can_be_called_directly() {
     assert_eq!(document.title, "c!");
 }
 
-/// Roll until it is a six. Its body never comes to an end of its own, which nobody is to be warned of.
+/// Roll until it is a six. The end of the body is unreachable, which must not cause a warning.
 #[deny(unreachable_code)]
 #[tool]
 async fn until_six() -> Outcome<u8> {
@@ -341,7 +344,7 @@ async fn until_six() -> Outcome<u8> {
 }
 
 #[test]
-fn a_body_may_end_by_return_alone() {
+fn a_body_may_end_only_with_return() {
     let server = plain().tool(until_six).build().unwrap();
-    assert_eq!(said(&server, "until_six", json!({})), json!({"success": true, "value": 6}));
+    assert_eq!(outcome_of(&server, "until_six", json!({})), json!({"success": true, "value": 6}));
 }

@@ -1,5 +1,5 @@
-//! How the tests reach a server: through a real client, over lines, over HTTP and over the pipes of a process of its own, which
-//! must all say the same.
+//! Real clients for the tests, over an in-process stream, over HTTP and over the pipes of a separate process.
+//! Results must be the same over every transport.
 
 use std::cell::Cell;
 use std::process::Stdio;
@@ -14,67 +14,68 @@ use toolwire_toolkit::{
     serve_stdio,
 };
 
-/// A builder that no variable of the machine reaches, without prefix.
+/// A builder without prefix that ignores the environment.
 pub(crate) fn plain() -> ServerBuilder {
     Server::builder("test").prefix("").environment::<&str, &str>([])
 }
 
+/// A transport within the process of the test.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Way {
-    Lines,
+pub(crate) enum Transport {
+    Stream,
     Http,
 }
 
-pub(crate) const WAYS: [Way; 2] = [Way::Lines, Way::Http];
+pub(crate) const TRANSPORTS: [Transport; 2] = [Transport::Stream, Transport::Http];
 
-/// A client at a server. What it says stands for what every client says.
+/// A client of the SDK that is connected to a server.
 pub(crate) struct Client {
     client: RunningService<RoleClient, ()>,
-    _served: Served,
+    _server: RunningServer,
 }
 
-/// Held: it ends with the client.
-enum Served {
-    Lines {
+/// The server of a client. It stops when it is dropped.
+enum RunningServer {
+    Stream {
         _server: StreamServer,
     },
     Http {
         _server: HttpServer,
     },
-    /// The process ends when its input does.
-    Pipes,
+    /// A process, which ends when its standard input is closed.
+    Process,
 }
 
 impl Client {
-    pub(crate) async fn at(server: &Server, way: Way) -> Client {
-        match way {
-            Way::Lines => {
-                let (stream, served) = in_process(server.clone()).unwrap();
+    pub(crate) async fn connect(server: &Server, transport: Transport) -> Client {
+        match transport {
+            Transport::Stream => {
+                let (stream, running) = in_process(server.clone()).unwrap();
                 let client = rmcp::serve_client((), stream).await.unwrap();
-                Client { client, _served: Served::Lines { _server: served } }
+                Client { client, _server: RunningServer::Stream { _server: running } }
             }
-            Way::Http => {
+            Transport::Http => {
                 let address = ([127, 0, 0, 1], 0).into();
-                let served = serve_http(server.clone(), address, HttpOptions::default()).await.unwrap();
-                let transport = StreamableHttpClientTransport::from_uri(served.url());
+                let running = serve_http(server.clone(), address, HttpOptions::default()).await.unwrap();
+                let transport = StreamableHttpClientTransport::from_uri(running.url());
                 let client = rmcp::serve_client((), transport).await.unwrap();
-                Client { client, _served: Served::Http { _server: served } }
+                Client { client, _server: RunningServer::Http { _server: running } }
             }
         }
     }
 
-    /// At the server of this same test, in another process: see [`each_way`].
-    async fn at_another_process(number: usize) -> Client {
+    /// Runs this test in another process and connects to its server; see [`over_every_transport`].
+    async fn connect_to_process(index: usize) -> Client {
         let thread = std::thread::current();
         let test =
-            thread.name().filter(|name| *name != "main").expect("tests run in threads with their names");
+            thread.name().filter(|name| *name != "main").expect("a test runs in a thread with its name");
         let mut command = tokio::process::Command::new(std::env::current_exe().unwrap());
-        command.args([test, "--exact", "--include-ignored", "--nocapture"]).env(SERVE, number.to_string());
+        command.args([test, "--exact", "--include-ignored", "--nocapture"]).env(SERVE, index.to_string());
         let (process, _) = TokioChildProcess::builder(command).stderr(Stdio::null()).spawn().unwrap();
-        Client { client: rmcp::serve_client((), process).await.unwrap(), _served: Served::Pipes }
+        Client { client: rmcp::serve_client((), process).await.unwrap(), _server: RunningServer::Process }
     }
 
-    /// The result, or the error of the protocol in words.
+    /// Returns the result, or the message of the protocol error.
     pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Result<Value, String> {
         let arguments: Option<Map<String, Value>> = serde_json::from_value(arguments).unwrap();
         let mut params = CallToolRequestParams::new(tool.to_owned());
@@ -90,44 +91,48 @@ impl Client {
     }
 }
 
-/// Set for the process that serves what a test asks about; its value is which question of the test it is for.
+/// Set in the process that only serves: the index of the request in the test whose server it serves.
 const SERVE: &str = "TOOLWIRE_CONVENTIONS_SERVE";
 
 thread_local! {
-    /// How many questions this test has asked.
-    static ASKED: Cell<usize> = const { Cell::new(0) };
+    /// The number of requests that this test has made.
+    static REQUESTS: Cell<usize> = const { Cell::new(0) };
 }
 
-/// What is asked of a client each way, which must be the same.
+/// Makes a request over every transport and asserts that the results are equal.
 ///
-/// A server cannot be handed to another process. So the same test is run there, up to the same question, and there the server is
-/// served on standard input and output instead.
+/// A server cannot be passed to another process. Therefore the same test runs there up to the same request,
+/// and serves the server on standard input and output.
 #[track_caller]
-fn each_way<T: PartialEq + std::fmt::Debug>(server: &Server, ask: impl AsyncFn(&Client) -> T) -> T {
-    let number = ASKED.replace(ASKED.get() + 1);
-    let served: Option<usize> = std::env::var(SERVE).ok().map(|number| number.parse().unwrap());
-    if served == Some(number) {
+fn over_every_transport<T: PartialEq + std::fmt::Debug>(
+    server: &Server,
+    request: impl AsyncFn(&Client) -> T,
+) -> T {
+    let index = REQUESTS.replace(REQUESTS.get() + 1);
+    let served_index: Option<usize> = std::env::var(SERVE).ok().map(|index| index.parse().unwrap());
+    if served_index == Some(index) {
         runtime().block_on(async { serve_stdio(server.clone()).unwrap().finished().await });
         std::process::exit(0);
     }
-    let lines = runtime().block_on(async { ask(&Client::at(server, Way::Lines).await).await });
-    if served.is_none() {
-        let http = runtime().block_on(async { ask(&Client::at(server, Way::Http).await).await });
-        assert_eq!(lines, http, "over lines and over HTTP");
-        let pipes = runtime().block_on(async { ask(&Client::at_another_process(number).await).await });
-        assert_eq!(lines, pipes, "over lines and over the pipes of another process");
+    let on =
+        |transport| runtime().block_on(async { request(&Client::connect(server, transport).await).await });
+    let result = on(Transport::Stream);
+    if served_index.is_none() {
+        assert_eq!(result, on(Transport::Http), "over a stream and over HTTP");
+        let process = runtime().block_on(async { request(&Client::connect_to_process(index).await).await });
+        assert_eq!(result, process, "over a stream and over the pipes of a process");
     }
-    lines
+    result
 }
 
 #[track_caller]
 pub(crate) fn list(server: &Server) -> Vec<Tool> {
-    serde_json::from_value(each_way(server, async |client| client.list().await)).unwrap()
+    serde_json::from_value(over_every_transport(server, async |client| client.list().await)).unwrap()
 }
 
 #[track_caller]
 pub(crate) fn try_call(server: &Server, tool: &str, arguments: Value) -> Result<ToolResult, String> {
-    let result = each_way(server, async |client| client.call(tool, arguments.clone()).await)?;
+    let result = over_every_transport(server, async |client| client.call(tool, arguments.clone()).await)?;
     Ok(serde_json::from_value(result).unwrap())
 }
 
@@ -136,13 +141,13 @@ pub(crate) fn call(server: &Server, tool: &str, arguments: Value) -> ToolResult 
     try_call(server, tool, arguments).unwrap()
 }
 
-/// What the call said, as JSON; the text must say the same, and `isError` must follow `success`.
+/// Calls a tool and returns its outcome. The text must be the same JSON, and `isError` must match `success`.
 #[track_caller]
-pub(crate) fn said(server: &Server, tool: &str, arguments: Value) -> Value {
+pub(crate) fn outcome_of(server: &Server, tool: &str, arguments: Value) -> Value {
     let result = call(server, tool, arguments);
     let structured = result.structured_content.clone().expect("an outcome is structured");
     let [toolwire_toolkit::Content::Text { text, .. }] = result.blocks() else {
-        panic!("an outcome is one text: {result:?}")
+        panic!("an outcome has one text: {result:?}")
     };
     assert_eq!(serde_json::from_str::<Value>(text).unwrap(), structured);
     assert_eq!(result.is_error(), structured["success"] == false);

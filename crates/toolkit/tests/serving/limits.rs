@@ -1,4 +1,4 @@
-//! How much is taken on at once, and how it comes to an end.
+//! Limits of requests and sessions, and shutdown.
 
 use std::time::Duration;
 
@@ -7,52 +7,52 @@ use serde_json::json;
 use toolwire_toolkit::HttpOptions;
 
 use crate::fixture;
-use crate::support::{Http, Waiting, answered, request, session_of, soon};
+use crate::support::{HttpClient, WaitingTool, request, send, session_of, with_timeout};
 
 #[tokio::test]
 async fn requests_over_the_limit_get_retry_after() {
     let mut options = HttpOptions::default();
     options.max_requests = 1;
-    let mut waiting = Waiting::new();
-    let http = Http::serve(waiting.server(), options).await;
+    let mut waiting = WaitingTool::new();
+    let http = HttpClient::serve(waiting.server(), options).await;
     let first = tokio::spawn(http.call("wait").send());
-    soon(waiting.started.recv()).await.unwrap();
-    let second = answered(http.call("echo")).await;
+    with_timeout(waiting.started.recv()).await.unwrap();
+    let second = send(http.call("echo")).await;
     assert_eq!((second.status, &second.headers["retry-after"]), (503, &"1".parse().unwrap()));
     waiting.may_end.notify_one();
-    let first = soon(first).await.unwrap().unwrap();
+    let first = with_timeout(first).await.unwrap().unwrap();
     assert_eq!(first.status(), 200);
-    soon(first.text()).await.unwrap();
-    // The place is free when the answer has left, which the client sees a moment before the server.
-    soon(async { while answered(http.call("echo")).await.status != 200 {} }).await;
+    with_timeout(first.text()).await.unwrap();
+    // The permit is released after the response was sent, slightly later than the client receives it.
+    with_timeout(async { while send(http.call("echo")).await.status != 200 {} }).await;
 }
 
 #[tokio::test]
 async fn the_number_of_sessions_is_limited() {
     let mut options = HttpOptions::default();
     options.max_sessions = 1;
-    let http = Http::serve(fixture::server(), options).await;
-    let first = http.open().await;
+    let http = HttpClient::serve(fixture::server(), options).await;
+    let first = http.initialize().await;
     assert_eq!(first.status, 200);
-    let second = http.open().await;
+    let second = http.initialize().await;
     assert_eq!((second.status, &second.body["error"]["message"]), (503, &json!("too many sessions")));
     let end = http.client.delete(http.server.url()).header("mcp-session-id", session_of(&first));
-    assert_eq!(answered(end).await.status, 202);
-    soon(async { while http.open().await.status != 200 {} }).await;
+    assert_eq!(send(end).await.status, 202);
+    with_timeout(async { while http.initialize().await.status != 200 {} }).await;
 }
 
 #[tokio::test]
 async fn an_idle_session_ends() {
     let mut options = HttpOptions::default();
     options.session_idle = Duration::from_millis(50);
-    let http = Http::serve(fixture::server(), options).await;
-    let session = session_of(&http.open().await);
-    // Each try would keep it alive, so they come at longer and longer intervals.
+    let http = HttpClient::serve(fixture::server(), options).await;
+    let session = session_of(&http.initialize().await);
+    // Each request keeps the session alive, so the intervals grow.
     let mut pause = Duration::from_millis(100);
-    soon(async {
+    with_timeout(async {
         loop {
             tokio::time::sleep(pause).await;
-            if answered(http.in_session(&session, &request(1, "ping", json!({})))).await.status == 404 {
+            if send(http.in_session(&session, &request(1, "ping", json!({})))).await.status == 404 {
                 return;
             }
             pause *= 2;
@@ -63,45 +63,43 @@ async fn an_idle_session_ends() {
 
 #[tokio::test]
 async fn concurrent_calls_all_get_responses() {
-    let http = Http::serve(fixture::server(), HttpOptions::default()).await;
+    let http = HttpClient::serve(fixture::server(), HttpOptions::default()).await;
     let calls = (0..200).map(|number| {
         let text = format!("call {number}");
         let call = http.modern("tools/call", json!({"name": "echo", "arguments": {"text": text}}));
-        async move { (text, answered(call).await) }
+        async move { (text, send(call).await) }
     });
-    for (text, answer) in join_all(calls).await {
-        assert_eq!(answer.body["result"]["content"][0]["text"], text);
+    for (text, response) in join_all(calls).await {
+        assert_eq!(response.body["result"]["content"][0]["text"], text);
     }
 }
 
 #[tokio::test]
-async fn shutting_down_finishes_calls_in_flight() {
-    let mut waiting = Waiting::new();
-    let Http { server, client } = Http::serve(waiting.server(), HttpOptions::default()).await;
-    let http = Http { server, client };
+async fn shutdown_waits_for_calls_in_flight() {
+    let mut waiting = WaitingTool::new();
+    let http = HttpClient::serve(waiting.server(), HttpOptions::default()).await;
     let newer = tokio::spawn(http.call("wait").send());
-    soon(waiting.started.recv()).await.unwrap();
-    let session = session_of(&http.open().await);
+    with_timeout(waiting.started.recv()).await.unwrap();
+    let session = session_of(&http.initialize().await);
     let call = request(1, "tools/call", json!({"name": "wait"}));
-    let older = soon(http.in_session(&session, &call).send()).await.unwrap();
-    soon(waiting.started.recv()).await.unwrap();
-    let late = http.call("echo");
-    let ending = tokio::spawn(http.server.shutdown(Duration::from_secs(60)));
-    // New connections are refused as soon as the shutdown has begun.
-    let mut late = Some(late);
-    soon(async {
-        while let Some(again) = late.as_ref().and_then(reqwest::RequestBuilder::try_clone) {
-            match again.send().await {
+    let older = with_timeout(http.in_session(&session, &call).send()).await.unwrap();
+    with_timeout(waiting.started.recv()).await.unwrap();
+    let mut probe = Some(http.call("echo"));
+    let shutdown = tokio::spawn(http.server.shutdown(Duration::from_secs(60)));
+    // New connections are refused once the shutdown has started.
+    with_timeout(async {
+        while let Some(request) = probe.as_ref().and_then(reqwest::RequestBuilder::try_clone) {
+            match request.send().await {
                 Ok(response) if response.status() == 200 => (),
-                _ => late = None,
+                _ => probe = None,
             }
         }
     })
     .await;
-    assert!(!ending.is_finished());
+    assert!(!shutdown.is_finished());
     waiting.may_end.notify_one();
     waiting.may_end.notify_one();
-    // `notify_one` keeps a single permit, so the second waiter may need another.
+    // `notify_one` stores a single permit, so the second waiter may need another.
     let release = tokio::spawn({
         let may_end = waiting.may_end.clone();
         async move {
@@ -111,26 +109,26 @@ async fn shutting_down_finishes_calls_in_flight() {
             }
         }
     });
-    let newer = soon(newer).await.unwrap().unwrap();
-    assert!(soon(newer.text()).await.unwrap().contains("waited"));
-    assert!(soon(older.text()).await.unwrap().contains("waited"));
-    soon(ending).await.unwrap();
+    let newer = with_timeout(newer).await.unwrap().unwrap();
+    assert!(with_timeout(newer.text()).await.unwrap().contains("waited"));
+    assert!(with_timeout(older.text()).await.unwrap().contains("waited"));
+    with_timeout(shutdown).await.unwrap();
     release.abort();
     assert!(waiting.cancelled.try_recv().is_err());
 }
 
 #[tokio::test]
-async fn the_grace_period_ends() {
-    let mut waiting = Waiting::new();
-    let http = Http::serve(waiting.server(), HttpOptions::default()).await;
+async fn calls_are_cancelled_after_the_grace_period() {
+    let mut waiting = WaitingTool::new();
+    let http = HttpClient::serve(waiting.server(), HttpOptions::default()).await;
     let call = tokio::spawn(http.call("wait").send());
-    soon(waiting.started.recv()).await.unwrap();
-    let session = session_of(&http.open().await);
+    with_timeout(waiting.started.recv()).await.unwrap();
+    let session = session_of(&http.initialize().await);
     let message = request(1, "tools/call", json!({"name": "wait"}));
-    let _older = soon(http.in_session(&session, &message).send()).await.unwrap();
-    soon(waiting.started.recv()).await.unwrap();
-    soon(http.server.shutdown(Duration::ZERO)).await;
-    soon(waiting.cancelled.recv()).await.unwrap();
-    soon(waiting.cancelled.recv()).await.unwrap();
+    let _older = with_timeout(http.in_session(&session, &message).send()).await.unwrap();
+    with_timeout(waiting.started.recv()).await.unwrap();
+    with_timeout(http.server.shutdown(Duration::ZERO)).await;
+    with_timeout(waiting.cancelled.recv()).await.unwrap();
+    with_timeout(waiting.cancelled.recv()).await.unwrap();
     call.abort();
 }

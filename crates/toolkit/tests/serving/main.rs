@@ -1,4 +1,4 @@
-//! A served server, as clients see it that speak MCP by hand: well, badly, and not at all.
+//! Tests a served server with hand-written MCP messages, both valid and invalid.
 
 #![allow(clippy::unwrap_used)]
 
@@ -6,8 +6,8 @@
 mod fixture;
 
 mod batches;
-mod faults;
 mod http;
+mod http_errors;
 mod limits;
 mod lines;
 mod secrets;

@@ -1,4 +1,4 @@
-//! Secrets are in no line of the log, whoever writes it and at whatever level.
+//! Secrets are never logged, by any crate and at any level.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,7 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::layer::{Context as Layered, Layer, SubscriberExt};
 
-use crate::support::{Http, Lines, answered, modern, request, session_of};
+use crate::support::{HttpClient, StreamClient, modern, request, send, session_of};
 
 const PASSWORD: &str = "hunter2";
 
@@ -29,7 +29,7 @@ struct Login {
 
 #[derive(Deserialize, JsonSchema)]
 struct Key {
-    /// What opens the door
+    /// The code
     #[schemars(extend("writeOnly" = true))]
     code: String,
 }
@@ -42,11 +42,11 @@ async fn login(args: Login) -> Outcome<String> {
         "fail" => Err(format!("{} is wrong", args.password.reveal()))?,
         _ => (),
     }
-    let known = args.password.reveal() == PASSWORD && args.keys.iter().all(|key| key.code == PASSWORD);
-    Outcome::ok(format!("{} {known}", args.account))
+    let is_valid = args.password.reveal() == PASSWORD && args.keys.iter().all(|key| key.code == PASSWORD);
+    Outcome::ok(format!("{} {is_valid}", args.account))
 }
 
-/// Take another server's login.
+/// Check a password, as a tool of another server.
 #[tool(name = "relayed")]
 async fn relayed(
     /// The password
@@ -67,7 +67,7 @@ fn server() -> Server {
         .unwrap()
 }
 
-/// Calls with a secret, each as it should be or nearly, and what comes of it.
+/// Valid and invalid calls with a secret, and the values of their outcomes.
 fn calls() -> Vec<(Value, Value)> {
     vec![
         (
@@ -86,7 +86,7 @@ fn calls() -> Vec<(Value, Value)> {
     ]
 }
 
-/// Everything that is logged on this thread while `work` runs.
+/// Runs the future and returns everything that this thread logs.
 fn logged(work: impl Future<Output = ()>) -> Vec<String> {
     let log = Log::default();
     let lines = log.0.clone();
@@ -100,11 +100,11 @@ fn logged(work: impl Future<Output = ()>) -> Vec<String> {
 
 #[track_caller]
 fn check(lines: &[String]) {
-    let shown: Vec<&String> = lines.iter().filter(|line| line.contains(PASSWORD)).collect();
-    assert!(shown.is_empty(), "{shown:#?}");
-    // The SDK was listened to, and so was the toolkit.
+    let leaks: Vec<&String> = lines.iter().filter(|line| line.contains(PASSWORD)).collect();
+    assert!(leaks.is_empty(), "{leaks:#?}");
+    // The log contains lines of the SDK and of the toolkit.
     for target in ["rmcp", "toolwire_toolkit"] {
-        assert!(lines.iter().any(|line| line.starts_with(target)), "{target} said nothing");
+        assert!(lines.iter().any(|line| line.starts_with(target)), "{target} logged nothing");
     }
 }
 
@@ -113,21 +113,21 @@ fn secrets_are_not_logged_over_a_stream() {
     for is_modern in [false, true] {
         check(&logged(async move {
             let (stream, _server) = in_process(server()).unwrap();
-            let mut lines = Lines::new(stream);
+            let mut client = StreamClient::new(stream);
             if !is_modern {
-                lines.open("2025-11-25").await;
+                client.initialize("2025-11-25").await;
             }
             for (params, expected) in calls() {
                 let params = if is_modern && params.is_object() { modern(params) } else { params };
-                let answer = lines.ask(request(1, "tools/call", params)).await;
-                assert_eq!(answer["result"]["structuredContent"]["value"], expected, "{answer}");
+                let response = client.request(request(1, "tools/call", params)).await;
+                assert_eq!(response["result"]["structuredContent"]["value"], expected, "{response}");
             }
-            lines
+            client
                 .write(&format!(
                     r#"{{"method":"tools/call","id":1,"params":{{"arguments":"{PASSWORD}\ud800""#
                 ))
                 .await;
-            assert_eq!(lines.next().await["error"]["code"], -32700);
+            assert_eq!(client.next().await["error"]["code"], -32700);
         }));
     }
 }
@@ -135,24 +135,24 @@ fn secrets_are_not_logged_over_a_stream() {
 #[test]
 fn secrets_are_not_logged_over_http() {
     check(&logged(async {
-        let http = Http::serve(server(), HttpOptions::default()).await;
-        let session = session_of(&http.open().await);
+        let http = HttpClient::serve(server(), HttpOptions::default()).await;
+        let session = session_of(&http.initialize().await);
         for (params, expected) in calls() {
             let message = request(1, "tools/call", params.clone());
-            let older = answered(http.in_session(&session, &message)).await.body;
+            let older = send(http.in_session(&session, &message)).await.body;
             assert_eq!(older["result"]["structuredContent"]["value"], expected, "{older}");
             if params.is_object() {
-                let newer = answered(http.modern("tools/call", params)).await.body;
+                let newer = send(http.modern("tools/call", params)).await.body;
                 assert_eq!(newer["result"]["structuredContent"]["value"], expected, "{newer}");
             }
         }
         let body = format!(r#"{{"method":"tools/call","id":1,"params":{{"arguments":"{PASSWORD}\ud800""#);
-        let broken = answered(http.post(&Value::Null).body(body)).await;
+        let broken = send(http.post(&Value::Null).body(body)).await;
         assert_eq!(broken.body["error"]["code"], -32700);
     }));
 }
 
-/// Keeps everything: each event and each span, with all fields.
+/// Collects every event and span with all fields.
 #[derive(Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 

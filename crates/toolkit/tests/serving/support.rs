@@ -1,4 +1,4 @@
-//! Clients that speak MCP by hand, and tools that tell when they run.
+//! Minimal MCP clients, and a tool whose progress tests can observe and control.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,16 +11,16 @@ use tokio::sync::{Notify, mpsc};
 use toolwire_contract::{Tool, ToolResult};
 use toolwire_toolkit::{Context, Handler, HttpOptions, HttpServer, Registered, Server, serve_http};
 
-/// For what must happen and would otherwise hang the test.
-pub(crate) async fn soon<T>(happening: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(60), happening).await.expect("it happens within a minute")
+/// Awaits a future, and fails after a minute instead of hanging.
+pub(crate) async fn with_timeout<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(60), future).await.expect("completed within a minute")
 }
 
-/// The parameters of a request of 2026-07-28.
+/// Adds the metadata that requests of 2026-07-28 need.
 pub(crate) fn modern(mut params: Value) -> Value {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientInfo": {"name": "by-hand", "version": "1"},
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
         "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}, "sampling": {}},
     });
     params
@@ -31,22 +31,22 @@ pub(crate) fn request(id: u64, method: &str, params: Value) -> Value {
 }
 
 pub(crate) fn initialize(revision: &str) -> Value {
-    let client = json!({"name": "by-hand", "version": "1"});
+    let client = json!({"name": "test", "version": "1"});
     let params =
         json!({"protocolVersion": revision, "capabilities": {"elicitation": {}}, "clientInfo": client});
     request(0, "initialize", params)
 }
 
-/// A client on a stream of lines.
-pub(crate) struct Lines {
+/// A client on a stream of JSON lines.
+pub(crate) struct StreamClient {
     input: BufReader<ReadHalf<DuplexStream>>,
     pub(crate) output: WriteHalf<DuplexStream>,
 }
 
-impl Lines {
-    pub(crate) fn new(stream: DuplexStream) -> Lines {
+impl StreamClient {
+    pub(crate) fn new(stream: DuplexStream) -> StreamClient {
         let (input, output) = tokio::io::split(stream);
-        Lines { input: BufReader::new(input), output }
+        StreamClient { input: BufReader::new(input), output }
     }
 
     pub(crate) async fn write(&mut self, text: &str) {
@@ -57,43 +57,44 @@ impl Lines {
         self.write(&message.to_string()).await;
     }
 
-    /// The next message; `Null` when the server has ended.
+    /// Returns the next message, or `Null` if the server closed the stream.
     pub(crate) async fn next(&mut self) -> Value {
         let mut line = String::new();
-        soon(self.input.read_line(&mut line)).await.unwrap();
+        with_timeout(self.input.read_line(&mut line)).await.unwrap();
         if line.is_empty() { Value::Null } else { serde_json::from_str(&line).unwrap() }
     }
 
-    pub(crate) async fn ask(&mut self, message: Value) -> Value {
+    /// Sends a message and returns the next one that arrives.
+    pub(crate) async fn request(&mut self, message: Value) -> Value {
         self.send(message).await;
         self.next().await
     }
 
-    /// Opens a session of the older era.
-    pub(crate) async fn open(&mut self, revision: &str) -> Value {
-        let answer = self.ask(initialize(revision)).await;
+    /// Performs the handshake of revisions before 2026-07-28.
+    pub(crate) async fn initialize(&mut self, revision: &str) -> Value {
+        let response = self.request(initialize(revision)).await;
         self.send(json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
-        answer
+        response
     }
 }
 
-/// A client over HTTP.
-pub(crate) struct Http {
+/// A client over HTTP, with its server.
+pub(crate) struct HttpClient {
     pub(crate) server: HttpServer,
     pub(crate) client: reqwest::Client,
 }
 
-pub(crate) struct CompletedCall {
+pub(crate) struct HttpResponse {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
-    /// The last message, however it came.
+    /// The body, or the last message of an event stream.
     pub(crate) body: Value,
 }
 
-impl Http {
-    pub(crate) async fn serve(server: Server, options: HttpOptions) -> Http {
+impl HttpClient {
+    pub(crate) async fn serve(server: Server, options: HttpOptions) -> HttpClient {
         let server = serve_http(server, ([127, 0, 0, 1], 0).into(), options).await.unwrap();
-        Http { server, client: reqwest::Client::new() }
+        HttpClient { server, client: reqwest::Client::new() }
     }
 
     pub(crate) fn post(&self, message: &Value) -> reqwest::RequestBuilder {
@@ -104,7 +105,7 @@ impl Http {
             .body(message.to_string())
     }
 
-    /// A request of 2026-07-28.
+    /// Creates a request of 2026-07-28.
     pub(crate) fn modern(&self, method: &str, params: Value) -> reqwest::RequestBuilder {
         let name = params["name"].as_str().map(str::to_owned);
         let post = self
@@ -121,9 +122,9 @@ impl Http {
         self.modern("tools/call", json!({"name": tool, "arguments": {}}))
     }
 
-    /// Opens a session of the older era.
-    pub(crate) async fn open(&self) -> CompletedCall {
-        answered(self.post(&initialize("2025-11-25"))).await
+    /// Opens a session of 2025-11-25.
+    pub(crate) async fn initialize(&self) -> HttpResponse {
+        send(self.post(&initialize("2025-11-25"))).await
     }
 
     pub(crate) fn in_session(&self, session: &str, message: &Value) -> reqwest::RequestBuilder {
@@ -131,25 +132,25 @@ impl Http {
     }
 }
 
-pub(crate) async fn answered(request: reqwest::RequestBuilder) -> CompletedCall {
-    let response = soon(request.send()).await.unwrap();
+pub(crate) async fn send(request: reqwest::RequestBuilder) -> HttpResponse {
+    let response = with_timeout(request.send()).await.unwrap();
     let (status, headers) = (response.status().as_u16(), response.headers().clone());
-    let text = soon(response.text()).await.unwrap();
+    let text = with_timeout(response.text()).await.unwrap();
     let is_stream = headers.get("content-type").is_some_and(|kind| kind == "text/event-stream");
     let last = match is_stream {
         true => text.lines().filter_map(|line| line.strip_prefix("data: ")).next_back().unwrap_or_default(),
         false => text.as_str(),
     };
     let body = serde_json::from_str(last).unwrap_or_else(|_| Value::String(text.clone()));
-    CompletedCall { status, headers, body }
+    HttpResponse { status, headers, body }
 }
 
-pub(crate) fn session_of(answered: &CompletedCall) -> String {
-    answered.headers["mcp-session-id"].to_str().unwrap().to_owned()
+pub(crate) fn session_of(response: &HttpResponse) -> String {
+    response.headers["mcp-session-id"].to_str().unwrap().to_owned()
 }
 
-/// A tool that says when it starts, waits until it may end, and says when it was cancelled.
-pub(crate) struct Waiting {
+/// A tool that waits until the test releases it, and reports when it starts and when it is cancelled.
+pub(crate) struct WaitingTool {
     pub(crate) tool: Registered,
     pub(crate) started: mpsc::UnboundedReceiver<()>,
     pub(crate) cancelled: mpsc::UnboundedReceiver<()>,
@@ -165,7 +166,7 @@ struct WaitingHandler {
 impl Handler for WaitingHandler {
     fn run<'a>(&'a self, _: Map<String, Value>, context: &'a Context) -> BoxFuture<'a, ToolResult> {
         Box::pin(async move {
-            // Its own work would notice the cancellation; so does this.
+            // Cancellation drops this future, so a separate task reports it.
             let (token, cancelled) = (context.cancelled.clone(), self.cancelled.clone());
             tokio::spawn(async move {
                 token.cancelled().await;
@@ -173,7 +174,7 @@ impl Handler for WaitingHandler {
             });
             let _ = self.started.send(());
             self.may_end.notified().await;
-            // With a field that nobody knows: it must not be lost on any way.
+            // An unknown field must not be lost over any transport.
             let mut result = ToolResult::text("waited");
             result.extra.insert("later".to_owned(), json!(1));
             result
@@ -181,19 +182,19 @@ impl Handler for WaitingHandler {
     }
 }
 
-impl Waiting {
-    pub(crate) fn new() -> Waiting {
-        let (tell_started, started) = mpsc::unbounded_channel();
-        let (tell_cancelled, cancelled) = mpsc::unbounded_channel();
+impl WaitingTool {
+    pub(crate) fn new() -> WaitingTool {
+        let (started_sender, started) = mpsc::unbounded_channel();
+        let (cancelled_sender, cancelled) = mpsc::unbounded_channel();
         let may_end = Arc::new(Notify::new());
         let handler =
-            WaitingHandler { started: tell_started, cancelled: tell_cancelled, may_end: may_end.clone() };
+            WaitingHandler { started: started_sender, cancelled: cancelled_sender, may_end: may_end.clone() };
         let tool = Registered {
             tool: Tool::new("wait", json!({"type": "object"})),
             plain_name: "wait".to_owned(),
             handler: Arc::new(handler),
         };
-        Waiting { tool, started, cancelled, may_end }
+        WaitingTool { tool, started, cancelled, may_end }
     }
 
     pub(crate) fn server(&self) -> Server {
@@ -201,6 +202,6 @@ impl Waiting {
             .register(self.tool.clone())
             .register(crate::fixture::echo())
             .build()
-            .expect("each name comes once")
+            .expect("unique names")
     }
 }

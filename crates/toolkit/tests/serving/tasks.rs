@@ -1,4 +1,4 @@
-//! Calls that go on after they were answered.
+//! Calls that continue as tasks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,18 +12,19 @@ use toolwire_toolkit::{
     TaskSupport, in_process, tool,
 };
 
-use crate::support::{Http, Lines, answered, modern, request, soon};
+use crate::support::{HttpClient, StreamClient, modern, request, send, with_timeout};
 
-/// A tool that tells when its future starts and when it is dropped, and waits until it may end.
+/// A tool that waits until the test releases it, and reports when its future starts and when it is dropped.
 struct Job {
     support: TaskSupport,
     events: mpsc::UnboundedSender<&'static str>,
     may_end: Arc<Notify>,
 }
 
-struct Dropped(mpsc::UnboundedSender<&'static str>);
+/// Reports when it is dropped.
+struct ReportDrop(mpsc::UnboundedSender<&'static str>);
 
-impl Drop for Dropped {
+impl Drop for ReportDrop {
     fn drop(&mut self) {
         let _ = self.0.send("dropped");
     }
@@ -37,7 +38,7 @@ impl Handler for Job {
                 token.cancelled().await;
                 let _ = events.send("cancelled");
             });
-            let _dropped = Dropped(self.events.clone());
+            let _report_drop = ReportDrop(self.events.clone());
             context.client.progress(Progress { done: 1.0, total: Some(2.0), message: None });
             context.client.continue_as_task().await;
             let _ = self.events.send("started");
@@ -53,47 +54,48 @@ impl Handler for Job {
     }
 }
 
-struct Tested {
-    http: Http,
+/// A served job, and control over it.
+struct TaskServer {
+    http: HttpClient,
     events: mpsc::UnboundedReceiver<&'static str>,
     may_end: Arc<Notify>,
 }
 
 const AT_ONCE: TaskSupport = TaskSupport { is_required: false, start: TaskStart::AtOnce };
 
-impl Tested {
-    async fn serve(support: TaskSupport, options: TaskOptions, http: HttpOptions) -> Tested {
-        let (tell, events) = mpsc::unbounded_channel();
+impl TaskServer {
+    async fn serve(support: TaskSupport, options: TaskOptions, http: HttpOptions) -> TaskServer {
+        let (sender, events) = mpsc::unbounded_channel();
         let may_end = Arc::new(Notify::new());
-        let handler = Job { support, events: tell, may_end: may_end.clone() };
+        let handler = Job { support, events: sender, may_end: may_end.clone() };
         let job = Registered {
             tool: Tool::new("job", json!({"type": "object"})),
             plain_name: "job".to_owned(),
             handler: Arc::new(handler),
         };
         let builder = Server::builder("jobs").prefix("").register(job).tool(choose).tasks(options);
-        let server = builder.build().expect("each name comes once");
-        Tested { http: Http::serve(server, http).await, events, may_end }
+        let server = builder.build().expect("unique names");
+        TaskServer { http: HttpClient::serve(server, http).await, events, may_end }
     }
 
-    async fn plainly() -> Tested {
-        Tested::serve(AT_ONCE, TaskOptions::default(), HttpOptions::default()).await
+    async fn with_defaults() -> TaskServer {
+        TaskServer::serve(AT_ONCE, TaskOptions::default(), HttpOptions::default()).await
     }
 
-    /// The answer to a request of a client that knows tasks.
-    async fn ask(&self, method: &str, params: Value) -> Value {
+    /// Sends a request of a client that supports tasks, and returns the response.
+    async fn request(&self, method: &str, params: Value) -> Value {
         let name = params["taskId"].as_str().or(params["name"].as_str()).unwrap_or_default().to_owned();
         let post = self
             .http
-            .post(&request(1, method, knowing(params)))
+            .post(&request(1, method, with_tasks(params)))
             .header("mcp-protocol-version", "2026-07-28")
             .header("mcp-method", method)
             .header("mcp-name", name);
-        answered(post).await.body
+        send(post).await.body
     }
 
     async fn call(&self) -> Value {
-        self.ask("tools/call", json!({"name": "job", "arguments": {}})).await
+        self.request("tools/call", json!({"name": "job", "arguments": {}})).await
     }
 
     async fn start(&self) -> String {
@@ -101,42 +103,42 @@ impl Tested {
     }
 
     async fn get(&self, id: &str) -> Value {
-        self.ask("tasks/get", json!({"taskId": id})).await
+        self.request("tasks/get", json!({"taskId": id})).await
     }
 
-    async fn until(&self, id: &str, status: &str) -> Value {
-        soon(async {
+    async fn wait_for_status(&self, id: &str, status: &str) -> Value {
+        with_timeout(async {
             loop {
-                let seen = self.get(id).await;
-                if seen["result"]["status"] == status {
-                    return seen["result"].clone();
+                let response = self.get(id).await;
+                if response["result"]["status"] == status {
+                    return response["result"].clone();
                 }
             }
         })
         .await
     }
 
-    /// When nothing is under that id any longer.
-    async fn until_gone(&self, id: &str) {
-        soon(async { while self.get(id).await["error"]["code"] != -32602 {} }).await;
+    /// Waits until the task no longer exists.
+    async fn wait_until_expired(&self, id: &str) {
+        with_timeout(async { while self.get(id).await["error"]["code"] != -32602 {} }).await;
     }
 
-    async fn hear(&mut self, event: &str) {
-        assert_eq!(soon(self.events.recv()).await, Some(event));
+    async fn expect_event(&mut self, event: &str) {
+        assert_eq!(with_timeout(self.events.recv()).await, Some(event));
     }
 }
 
-/// The parameters of a client that knows tasks.
-fn knowing(params: Value) -> Value {
+/// Adds the metadata of a client that supports tasks.
+fn with_tasks(params: Value) -> Value {
     let mut params = modern(params);
     params["_meta"]["io.modelcontextprotocol/clientCapabilities"]["extensions"] =
         json!({"io.modelcontextprotocol/tasks": {}});
     params
 }
 
-fn id_of(answer: &Value) -> String {
-    assert_eq!(answer["result"]["resultType"], "task", "{answer}");
-    answer["result"]["taskId"].as_str().unwrap().to_owned()
+fn id_of(response: &Value) -> String {
+    assert_eq!(response["result"]["resultType"], "task", "{response}");
+    response["result"]["taskId"].as_str().unwrap().to_owned()
 }
 
 /// Choose a colour.
@@ -155,35 +157,38 @@ async fn choose(cx: &Context) -> Outcome<String> {
 
 #[tokio::test]
 async fn a_result_can_be_fetched_repeatedly() {
-    let mut tested = Tested::plainly().await;
-    let id = tested.start().await;
-    tested.hear("started").await;
-    let seen = tested.get(&id).await;
-    assert_eq!(seen["result"]["status"], "working");
-    assert_eq!(seen["result"]["statusMessage"], "1 of 2");
-    tested.may_end.notify_one();
-    let first = tested.until(&id, "completed").await;
+    let mut server = TaskServer::with_defaults().await;
+    let id = server.start().await;
+    server.expect_event("started").await;
+    let task = server.get(&id).await;
+    assert_eq!(task["result"]["status"], "working");
+    assert_eq!(task["result"]["statusMessage"], "1 of 2");
+    server.may_end.notify_one();
+    let first = server.wait_for_status(&id, "completed").await;
     assert_eq!(first["result"]["content"][0]["text"], "done");
-    assert_eq!(first["result"]["later"], 1, "a field that nobody knows");
-    assert_eq!(tested.get(&id).await["result"], first);
-    // Too late to be cancelled: the result stays.
-    assert_eq!(tested.ask("tasks/cancel", json!({"taskId": id})).await["result"]["resultType"], "complete");
-    assert_eq!(tested.get(&id).await["result"], first);
-    tested.hear("dropped").await;
-    assert!(tested.events.try_recv().is_err(), "a call that ended is not cancelled");
+    assert_eq!(first["result"]["later"], 1, "an unknown field");
+    assert_eq!(server.get(&id).await["result"], first);
+    // Cancelling a finished task has no effect.
+    assert_eq!(
+        server.request("tasks/cancel", json!({"taskId": id})).await["result"]["resultType"],
+        "complete"
+    );
+    assert_eq!(server.get(&id).await["result"], first);
+    server.expect_event("dropped").await;
+    assert!(server.events.try_recv().is_err(), "a call that ended is not cancelled");
 }
 
 #[tokio::test]
 async fn cancelling_drops_the_future_of_the_tool() {
-    let mut tested = Tested::plainly().await;
-    let id = tested.start().await;
-    tested.hear("started").await;
-    tested.ask("tasks/cancel", json!({"taskId": id})).await;
-    let seen = tested.get(&id).await["result"].clone();
-    assert_eq!((&seen["status"], seen.get("result")), (&json!("cancelled"), None));
-    let mut heard = [soon(tested.events.recv()).await, soon(tested.events.recv()).await];
-    heard.sort_unstable();
-    assert_eq!(heard, [Some("cancelled"), Some("dropped")]);
+    let mut server = TaskServer::with_defaults().await;
+    let id = server.start().await;
+    server.expect_event("started").await;
+    server.request("tasks/cancel", json!({"taskId": id})).await;
+    let task = server.get(&id).await["result"].clone();
+    assert_eq!((&task["status"], task.get("result")), (&json!("cancelled"), None));
+    let mut received = [with_timeout(server.events.recv()).await, with_timeout(server.events.recv()).await];
+    received.sort_unstable();
+    assert_eq!(received, [Some("cancelled"), Some("dropped")]);
 }
 
 #[tokio::test]
@@ -191,81 +196,81 @@ async fn a_task_expires_whether_it_runs_or_has_ended() {
     let mut options = TaskOptions::default();
     options.lifetime = Duration::from_secs(1);
     options.max_tasks = 1;
-    let mut tested = Tested::serve(AT_ONCE, options, HttpOptions::default()).await;
-    let running = tested.start().await;
-    tested.hear("started").await;
-    tested.until_gone(&running).await;
-    let mut heard = [soon(tested.events.recv()).await, soon(tested.events.recv()).await];
-    heard.sort_unstable();
-    assert_eq!(heard, [Some("cancelled"), Some("dropped")]);
+    let mut server = TaskServer::serve(AT_ONCE, options, HttpOptions::default()).await;
+    let running = server.start().await;
+    server.expect_event("started").await;
+    server.wait_until_expired(&running).await;
+    let mut received = [with_timeout(server.events.recv()).await, with_timeout(server.events.recv()).await];
+    received.sort_unstable();
+    assert_eq!(received, [Some("cancelled"), Some("dropped")]);
 
-    // Its place is free again, a moment after it has expired: until then a call stays a call.
-    tested.may_end.notify_one();
-    let ended = soon(async {
+    // The expired task is removed a moment later; until then, calls do not become tasks.
+    server.may_end.notify_one();
+    let ended = with_timeout(async {
         loop {
-            let answer = tested.call().await;
-            if answer["result"]["resultType"] == "task" {
-                return id_of(&answer);
+            let response = server.call().await;
+            if response["result"]["resultType"] == "task" {
+                return id_of(&response);
             }
-            tested.may_end.notify_one();
+            server.may_end.notify_one();
         }
     })
     .await;
-    tested.until_gone(&ended).await;
+    server.wait_until_expired(&ended).await;
 }
 
 #[tokio::test]
-async fn above_the_limit_a_call_stays_a_call_or_is_rejected() {
+async fn at_the_limit_a_call_does_not_become_a_task_or_is_rejected() {
     let mut options = TaskOptions::default();
     options.max_tasks = 1;
-    let mut tested = Tested::serve(AT_ONCE, options, HttpOptions::default()).await;
-    let first = tested.start().await;
-    tested.hear("started").await;
-    tested.may_end.notify_one();
-    tested.until(&first, "completed").await;
-    tested.hear("dropped").await;
-    // A finished one counts: its result is kept.
-    tested.may_end.notify_one();
-    let second = tested.call().await;
+    let mut server = TaskServer::serve(AT_ONCE, options, HttpOptions::default()).await;
+    let first = server.start().await;
+    server.expect_event("started").await;
+    server.may_end.notify_one();
+    server.wait_for_status(&first, "completed").await;
+    server.expect_event("dropped").await;
+    // A finished task counts, because its result is retained.
+    server.may_end.notify_one();
+    let second = server.call().await;
     assert_eq!(second["result"]["content"][0]["text"], "done");
     assert_eq!(second["result"]["resultType"], "complete");
-    let third = tested.ask("tools/call", json!({"name": "choose", "arguments": {}})).await;
+    let third = server.request("tools/call", json!({"name": "choose", "arguments": {}})).await;
     assert_eq!(third["error"]["code"], -32000);
-    assert_eq!(tested.get(&first).await["result"]["status"], "completed");
+    assert_eq!(server.get(&first).await["result"]["status"], "completed");
 }
 
 #[tokio::test]
 async fn a_result_over_the_size_limit_fails_the_task() {
     let mut options = TaskOptions::default();
     options.max_result_bytes = 10;
-    let tested = Tested::serve(AT_ONCE, options, HttpOptions::default()).await;
-    tested.may_end.notify_one();
-    let id = tested.start().await;
-    let seen = tested.until(&id, "failed").await;
-    assert_eq!((seen.get("result"), &seen["error"]["code"]), (None, &json!(-32603)));
+    let server = TaskServer::serve(AT_ONCE, options, HttpOptions::default()).await;
+    server.may_end.notify_one();
+    let id = server.start().await;
+    let task = server.wait_for_status(&id, "failed").await;
+    assert_eq!((task.get("result"), &task["error"]["code"]), (None, &json!(-32603)));
 }
 
 #[tokio::test]
 async fn questions_of_a_task_have_unique_keys() {
-    let tested = Tested::plainly().await;
-    let id = id_of(&tested.ask("tools/call", json!({"name": "choose", "arguments": {}})).await);
-    let asked = tested.until(&id, "input_required").await;
-    assert_eq!(asked["inputRequests"]["colour"]["method"], "elicitation/create");
-    let answer = |key: &str, answer: Value| {
-        let answers = Map::from_iter([(key.to_owned(), answer)]);
-        tested.ask("tasks/update", json!({"taskId": id, "inputResponses": answers}))
+    let server = TaskServer::with_defaults().await;
+    let id = id_of(&server.request("tools/call", json!({"name": "choose", "arguments": {}})).await);
+    let task = server.wait_for_status(&id, "input_required").await;
+    assert_eq!(task["inputRequests"]["colour"]["method"], "elicitation/create");
+    let reply = |key: &str, reply: Value| {
+        let replies = Map::from_iter([(key.to_owned(), reply)]);
+        server.request("tasks/update", json!({"taskId": id, "inputResponses": replies}))
     };
-    // Neither what cannot be read nor what was not asked for is an answer.
-    answer("colour", json!(5)).await;
-    answer("taste", json!({"action": "decline"})).await;
-    let asked = tested.until(&id, "input_required").await;
-    assert!(asked["inputRequests"]["colour"].is_object());
-    answer("colour", json!({"action": "accept", "content": {"colour": "red"}})).await;
-    let again = tested.until(&id, "input_required").await;
+    // Invalid replies and replies to unknown questions leave the question open.
+    reply("colour", json!(5)).await;
+    reply("taste", json!({"action": "decline"})).await;
+    let task = server.wait_for_status(&id, "input_required").await;
+    assert!(task["inputRequests"]["colour"].is_object());
+    reply("colour", json!({"action": "accept", "content": {"colour": "red"}})).await;
+    let again = server.wait_for_status(&id, "input_required").await;
     let keys: Vec<&String> = again["inputRequests"].as_object().unwrap().keys().collect();
     assert_eq!(keys, ["colour-1"]);
-    answer("colour-1", json!({"action": "accept", "content": {"colour": "blue"}})).await;
-    let done = tested.until(&id, "completed").await;
+    reply("colour-1", json!({"action": "accept", "content": {"colour": "blue"}})).await;
+    let done = server.wait_for_status(&id, "completed").await;
     assert_eq!(done["result"]["structuredContent"]["value"], "red and blue");
 }
 
@@ -275,67 +280,67 @@ async fn a_task_does_not_count_as_a_request() {
     options.max_requests = 1;
     for start in [TaskStart::AtOnce, TaskStart::WhenTold] {
         let support = TaskSupport { is_required: true, start };
-        let mut tested = Tested::serve(support, TaskOptions::default(), options.clone()).await;
-        let id = tested.start().await;
-        tested.hear("started").await;
-        // The place is free when the answer has left, which the client sees a moment before the server.
-        tested.until(&id, "working").await;
-        tested.may_end.notify_one();
-        tested.until(&id, "completed").await;
+        let mut server = TaskServer::serve(support, TaskOptions::default(), options.clone()).await;
+        let id = server.start().await;
+        server.expect_event("started").await;
+        // The permit is released after the response was sent, slightly later than the client receives it.
+        server.wait_for_status(&id, "working").await;
+        server.may_end.notify_one();
+        server.wait_for_status(&id, "completed").await;
     }
 }
 
 #[tokio::test]
-async fn shutting_down_lets_tasks_finish_and_then_cancels_them() {
-    for is_patient in [true, false] {
-        let mut tested = Tested::plainly().await;
-        tested.start().await;
-        tested.hear("started").await;
-        let patience = if is_patient { Duration::from_secs(60) } else { Duration::ZERO };
-        if is_patient {
-            tested.may_end.notify_one();
+async fn shutdown_cancels_tasks_after_the_grace_period() {
+    for has_time in [true, false] {
+        let mut server = TaskServer::with_defaults().await;
+        server.start().await;
+        server.expect_event("started").await;
+        let grace_period = if has_time { Duration::from_secs(60) } else { Duration::ZERO };
+        if has_time {
+            server.may_end.notify_one();
         }
-        let Tested { http, mut events, .. } = tested;
-        soon(http.server.shutdown(patience)).await;
-        let mut heard = vec![soon(events.recv()).await];
-        if !is_patient {
-            heard.push(soon(events.recv()).await);
-            heard.sort_unstable();
+        let TaskServer { http, mut events, .. } = server;
+        with_timeout(http.server.shutdown(grace_period)).await;
+        let mut received = vec![with_timeout(events.recv()).await];
+        if !has_time {
+            received.push(with_timeout(events.recv()).await);
+            received.sort_unstable();
         }
-        let expected: &[_] = if is_patient { &["dropped"] } else { &["cancelled", "dropped"] };
-        assert_eq!(heard.into_iter().flatten().collect::<Vec<_>>(), expected);
+        let expected: &[_] = if has_time { &["dropped"] } else { &["cancelled", "dropped"] };
+        assert_eq!(received.into_iter().flatten().collect::<Vec<_>>(), expected);
     }
 }
 
 #[tokio::test]
-async fn the_tasks_of_a_stream_are_its_own_and_end_with_it() {
-    let (tell, mut events) = mpsc::unbounded_channel();
-    let handler = Job { support: AT_ONCE, events: tell, may_end: Arc::default() };
+async fn tasks_belong_to_one_stream_and_end_with_it() {
+    let (sender, mut events) = mpsc::unbounded_channel();
+    let handler = Job { support: AT_ONCE, events: sender, may_end: Arc::default() };
     let job = Registered {
         tool: Tool::new("job", json!({"type": "object"})),
         plain_name: "job".to_owned(),
         handler: Arc::new(handler),
     };
-    let server = Server::builder("jobs").register(job).build().expect("each name comes once");
+    let server = Server::builder("jobs").register(job).build().expect("unique names");
     let (stream, _serving) = in_process(server.clone()).unwrap();
     let (other, _serving_other) = in_process(server).unwrap();
-    let (mut lines, mut others) = (Lines::new(stream), Lines::new(other));
-    let call = request(1, "tools/call", knowing(json!({"name": "job"})));
-    let id = id_of(&lines.ask(call).await);
-    assert_eq!(soon(events.recv()).await, Some("started"));
-    let get = request(2, "tasks/get", knowing(json!({"taskId": id})));
-    assert_eq!(lines.ask(get.clone()).await["result"]["status"], "working");
-    assert_eq!(others.ask(get).await["error"]["code"], -32602);
-    drop(lines);
-    let mut heard = [soon(events.recv()).await, soon(events.recv()).await];
-    heard.sort_unstable();
-    assert_eq!(heard, [Some("cancelled"), Some("dropped")]);
+    let (mut client, mut other_client) = (StreamClient::new(stream), StreamClient::new(other));
+    let call = request(1, "tools/call", with_tasks(json!({"name": "job"})));
+    let id = id_of(&client.request(call).await);
+    assert_eq!(with_timeout(events.recv()).await, Some("started"));
+    let get = request(2, "tasks/get", with_tasks(json!({"taskId": id})));
+    assert_eq!(client.request(get.clone()).await["result"]["status"], "working");
+    assert_eq!(other_client.request(get).await["error"]["code"], -32602);
+    drop(client);
+    let mut received = [with_timeout(events.recv()).await, with_timeout(events.recv()).await];
+    received.sort_unstable();
+    assert_eq!(received, [Some("cancelled"), Some("dropped")]);
 }
 
 #[tokio::test]
 async fn definitions_state_which_tools_may_become_tasks() {
-    let tested = Tested::plainly().await;
-    let listed = answered(tested.http.modern("tools/list", json!({}))).await.body;
-    let support = |place: usize| listed["result"]["tools"][place]["execution"]["taskSupport"].clone();
+    let server = TaskServer::with_defaults().await;
+    let listed = send(server.http.modern("tools/list", json!({}))).await.body;
+    let support = |index: usize| listed["result"]["tools"][index]["execution"]["taskSupport"].clone();
     assert_eq!((support(0), support(1)), (json!("optional"), json!("required")));
 }

@@ -1,4 +1,4 @@
-//! Explicit action: what needs the user's word does not run without it.
+//! Explicit actions: a tool that needs the user's consent does not run without it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::{Value, json};
 use toolwire_toolkit::{BuildError, Context, Instruction, Outcome, Server, tool};
 
-use crate::support::{WAYS, list, plain, said};
+use crate::support::{TRANSPORTS, list, outcome_of, plain};
 
 type Runs = Arc<AtomicUsize>;
 
@@ -25,7 +25,7 @@ async fn delete(
 #[tool(explicit = "EMPTY", idempotent, open_world = false, destructive = false)]
 async fn empty() {}
 
-/// Show what is private.
+/// Show private data.
 #[tool(explicit = "SHOW", read_only)]
 async fn show() {}
 
@@ -37,7 +37,7 @@ async fn look() {}
 #[tool]
 async fn act() {}
 
-/// Take the reserved word.
+/// Take the reserved argument.
 #[tool(explicit = "X")]
 async fn reserved(
     /// Taken
@@ -66,7 +66,7 @@ fn check_refused(arguments: Value, problem: &str, others: &[(&str, &str)]) {
             .map(|(field, message)| json!({"field": field, "message": message}))
             .collect::<Vec<Value>>()},
     });
-    assert_eq!(said(&server(&runs), "delete", arguments), expected);
+    assert_eq!(outcome_of(&server(&runs), "delete", arguments), expected);
     assert_eq!(runs.load(Ordering::SeqCst), 0, "the function ran");
 }
 
@@ -102,10 +102,10 @@ fn other_violations_are_reported_with_missing_consent() {
 fn a_call_with_consent_is_validated_and_runs() {
     let runs = Runs::default();
     let server = server(&runs);
-    let given = |name: Value| json!({"name": name, "explicit_action": "DELETE_DOCUMENT"});
-    assert_eq!(said(&server, "delete", given(json!("a"))), json!({"success": true, "value": "a"}));
-    assert_eq!(said(&server, "delete", given(json!(1)))["error_type"], "validation_error");
-    assert_eq!(runs.load(Ordering::SeqCst), WAYS.len(), "once each way");
+    let arguments = |name: Value| json!({"name": name, "explicit_action": "DELETE_DOCUMENT"});
+    assert_eq!(outcome_of(&server, "delete", arguments(json!("a"))), json!({"success": true, "value": "a"}));
+    assert_eq!(outcome_of(&server, "delete", arguments(json!(1)))["error_type"], "validation_error");
+    assert_eq!(runs.load(Ordering::SeqCst), TRANSPORTS.len(), "once per transport in this process");
 }
 
 #[test]
