@@ -46,20 +46,20 @@ pub(crate) fn fields(schema: &Value) -> Vec<FormField> {
         .flatten()
         .map(|(name, property)| FormField {
             name: name.clone(),
-            title: text(property, "title").unwrap_or_else(|| name.clone()),
-            description: text(property, "description"),
-            kind: kind(property),
+            title: string(property, "title").unwrap_or_else(|| name.clone()),
+            description: string(property, "description"),
+            kind: field_kind(property),
             is_required: required.contains(&name.as_str()),
             default: property.get("default").cloned(),
         })
         .collect()
 }
 
-fn text(property: &Value, key: &str) -> Option<String> {
+fn string(property: &Value, key: &str) -> Option<String> {
     property.get(key).and_then(Value::as_str).map(str::to_owned)
 }
 
-fn kind(property: &Value) -> FieldKind {
+fn field_kind(property: &Value) -> FieldKind {
     let number = |key: &str| property.get(key).and_then(Value::as_f64);
     let length = |key: &str| property.get(key).and_then(Value::as_u64);
     if let Some(choices) = choices(property) {
@@ -96,8 +96,8 @@ fn choices(property: &Value) -> Option<Vec<(String, String)>> {
 fn titled_choices(property: &Value, key: &str) -> Option<Vec<(String, String)>> {
     let options = property.get(key)?.as_array()?;
     let choice = |option: &Value| {
-        let value = text(option, "const")?;
-        Some((value.clone(), text(option, "title").unwrap_or(value)))
+        let value = string(option, "const")?;
+        Some((value.clone(), string(option, "title").unwrap_or(value)))
     };
     Some(options.iter().filter_map(choice).collect())
 }

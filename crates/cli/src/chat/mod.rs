@@ -98,8 +98,8 @@ pub(crate) struct Chat {
 
 pub(crate) fn run(args: &ChatArgs, config: Option<&Path>) -> Result<ExitCode, CommandError> {
     let (config, model) = config_and_model(args, config)?;
-    let config = servers::load_config(config.as_deref())?;
-    let settings = settings::read(config.config.toolwire.as_ref(), &config.origin)?;
+    let loaded = servers::load_config(config.as_deref())?;
+    let settings = settings::read(loaded.config.toolwire.as_ref(), &loaded.origin)?;
     let models = assembly::models(&settings)?;
     let model = assembly::model(&models, assembly::choose_model(model.as_deref(), &settings))?;
     servers::run(async {
@@ -111,7 +111,7 @@ pub(crate) fn run(args: &ChatArgs, config: Option<&Path>) -> Result<ExitCode, Co
         let terminal_modes = TerminalModes::current();
         let (store, store_error) = open_store(&settings).await;
         let (host, questions) = elicitation::channel();
-        let hub = Arc::new(start_hub(&config, host));
+        let hub = Arc::new(start_hub(&loaded, host));
         let session = Session::new(settings, models, model, hub.clone(), store)?;
         let mut chat = Chat::new(session, interrupts, questions)?;
         chat.print_greeting(store_error)?;
@@ -159,10 +159,10 @@ async fn open_store(settings: &Settings) -> (Arc<dyn Conversations>, Option<Comm
     }
 }
 
-fn start_hub(config: &LoadedConfig, host: ElicitationHost) -> Hub {
+fn start_hub(loaded: &LoadedConfig, host: ElicitationHost) -> Hub {
     let budget = Some(ResultBudget::default());
-    let options = config.options().with_host(Arc::new(host)).with_result_budget(budget);
-    Hub::start(&config.config, options)
+    let options = loaded.options().with_host(Arc::new(host)).with_result_budget(budget);
+    Hub::start(&loaded.config, options)
 }
 
 impl Chat {
@@ -178,17 +178,15 @@ impl Chat {
         let names = SharedNames::default();
         let history = servers::data_folder().map(|folder| folder.join("history"));
         let (input, note) = Input::new(is_terminal, names.clone(), history, is_styled);
-        let view = View::new(is_styled);
-        let (listed, reported_phases) = (Vec::new(), BTreeMap::new());
         let mut chat = Chat {
             session,
-            view,
+            view: View::new(is_styled),
             input,
             interrupts,
             questions,
             names,
-            listed,
-            reported_phases,
+            listed: Vec::new(),
+            reported_phases: BTreeMap::new(),
             has_failed: false,
         };
         if let Some(note) = note {
@@ -217,7 +215,8 @@ impl Chat {
             };
             let bold = anstyle::Style::new().bold();
             output::print_styled(&format!(
-                "{bold}toolwire{bold:#} {DIMMED}·{DIMMED:#} {model} {DIMMED}· {servers} · /help lists the commands{DIMMED:#}\n"
+                "{bold}toolwire{bold:#} {DIMMED}·{DIMMED:#} {model} \
+                 {DIMMED}· {servers} · /help lists the commands{DIMMED:#}\n"
             ))?;
         }
         Ok(())
@@ -298,7 +297,7 @@ impl Chat {
             }
         }
         let is_script = !self.input.is_terminal();
-        let mut typed = match &mut self.input {
+        let mut edited_line = match &mut self.input {
             Input::Terminal(editor) => {
                 let bold = anstyle::AnsiColor::Cyan.on_default().bold();
                 Some(editor.ask(("> ".to_owned(), format!("{bold}>{bold:#} ")), PromptKind::Message))
@@ -306,28 +305,34 @@ impl Chat {
             Input::Lines(_) => None,
         };
         loop {
-            let news = tokio::select! {
+            let notes = tokio::select! {
                 line = async {
-                    match (&mut typed, &mut self.input) {
-                        (Some(typed), _) => typed.await.unwrap_or_else(|_| InputLine::Failed("the line editor exited".into())),
+                    match (&mut edited_line, &mut self.input) {
+                        (Some(line), _) => {
+                            line.await.unwrap_or_else(|_| InputLine::Failed("the line editor exited".into()))
+                        }
                         (None, Input::Lines(lines)) => lines.recv().await.unwrap_or(InputLine::Eof),
                         (None, Input::Terminal(_)) => InputLine::Eof,
                     }
                 } => return Ok(line),
-                () = self.interrupts.next(), if is_script => return Ok(InputLine::Interrupted { was_empty: true }),
+                () = self.interrupts.next(), if is_script => {
+                    return Ok(InputLine::Interrupted { was_empty: true });
+                }
                 Some(ServerQuestion { server, reply, .. }) = self.questions.recv() => {
                     // The next line is a message and not an answer to this question.
                     let _ = reply.send(ElicitReply::Decline);
-                    let text = format!("server `{}` asked a question outside of a response: declined", sanitize(&server));
-                    vec![format!("{NOTE}note:{NOTE:#} {text}")]
+                    vec![format!(
+                        "{NOTE}note:{NOTE:#} server `{}` asked a question outside of a response: declined",
+                        sanitize(&server)
+                    )]
                 }
                 () = tokio::time::sleep(SERVER_POLL_INTERVAL) => {
                     self.server_changes().iter().map(ServerChange::to_string).collect()
                 }
             };
             self.update_tool_names();
-            if let (Input::Terminal(editor), false) = (&mut self.input, news.is_empty()) {
-                editor.print_above(format!("{}\n", news.join("\n")));
+            if let (Input::Terminal(editor), false) = (&mut self.input, notes.is_empty()) {
+                editor.print_above(format!("{}\n", notes.join("\n")));
             }
         }
     }
@@ -358,6 +363,7 @@ impl Chat {
         self.update_tool_names();
     }
 
+    /// Updates the names of the tools, which can change while the user types.
     fn update_tool_names(&mut self) {
         let tools = self.session.hub.tools();
         let mut names = self.names.write().unwrap_or_else(PoisonError::into_inner);

@@ -42,10 +42,10 @@ impl From<ChangeError> for CommandError {
             ChangeError::Empty => Some("type a message first"),
             ChangeError::Store(error) => error.hint(),
         };
-        let failed = CommandError::work(error.to_string());
+        let command_error = CommandError::work(error.to_string());
         match hint {
-            Some(hint) => failed.with_hint(hint),
-            None => failed,
+            Some(hint) => command_error.with_hint(hint),
+            None => command_error,
         }
     }
 }

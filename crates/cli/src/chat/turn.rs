@@ -64,7 +64,8 @@ impl Chat {
                     self.view.note("error:", ERROR, &failure.message)?;
                     match self.session.store_separately().await {
                         Ok(()) => self.view.hint(
-                            "this conversation is now stored separately with all its messages; `/retry` sends the message again",
+                            "this conversation is now stored separately with all its messages; \
+                             `/retry` sends the message again",
                         )?,
                         Err(error) => {
                             self.view.hint(&format!("it cannot be stored separately either: {error}"))?;
@@ -140,7 +141,11 @@ impl Chat {
     async fn ask_approval(&mut self, call: &PendingCall) -> io::Result<Option<Decision>> {
         if !self.input.is_terminal() {
             self.view.note("denied:", NOTE, &approval::question(call))?;
-            self.view.hint(&format!("allow it in the configuration: \"toolwire\": {{\"agent\": {{\"approvals\": {{\"allow\": [\"{}\"]}}}}}}", call.name))?;
+            self.view.hint(&format!(
+                "allow it in the configuration: \
+                 \"toolwire\": {{\"agent\": {{\"approvals\": {{\"allow\": [\"{}\"]}}}}}}",
+                call.name
+            ))?;
             return Ok(Some(Decision::unattended(call)));
         }
         self.view.note("approve:", NOTE, &approval::question(call))?;
@@ -267,8 +272,9 @@ impl Chat {
                 outcome = &mut settled => {
                     if outcome.is_err() {
                         let names = connecting(self).join(", ");
-                        let note =
-                            format!("continuing without {names}: still connecting after {MAX_CONNECT_WAIT:?}");
+                        let note = format!(
+                            "continuing without {names}: still connecting after {MAX_CONNECT_WAIT:?}"
+                        );
                         self.view.note("note:", NOTE, &note)?;
                     }
                     break true;

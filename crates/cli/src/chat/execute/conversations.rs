@@ -70,7 +70,7 @@ impl Chat {
             let suffix = if is_current { " (this one)" } else { "" };
             let details = format!(
                 "{}, {}{suffix}",
-                age(conversation.changed, now),
+                format_age(conversation.changed, now),
                 counted(usize::try_from(conversation.messages).unwrap_or(usize::MAX), "message")
             );
             let room = columns.saturating_sub(width(&details) + 8);
@@ -176,7 +176,7 @@ impl Chat {
     }
 }
 
-fn age(time: Timestamp, now: u128) -> String {
+fn format_age(time: Timestamp, now: u128) -> String {
     let minutes = now.saturating_sub(time.0.into()) / 60_000;
     match minutes {
         0 => "just now".to_owned(),

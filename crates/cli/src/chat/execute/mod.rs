@@ -3,6 +3,7 @@
 mod conversations;
 
 use std::fmt::Write as _;
+
 use toolwire_agent::DefaultRule;
 use toolwire_contract::{Tool, Toolbox};
 
@@ -53,7 +54,7 @@ impl Chat {
             },
             Command::Save(file) => self.save(file.as_deref()).await,
             Command::Resume(None) => self.list().await,
-            Command::Resume(Some(which)) => self.resume(&which).await,
+            Command::Resume(Some(reference)) => self.resume(&reference).await,
             Command::Usage => Ok(self.usage()),
             Command::Clear => Ok(self.clear()),
         };
@@ -163,10 +164,10 @@ impl Chat {
             ("need approval", &policy.ask),
             ("denied", &policy.deny),
         ];
-        for (what, patterns) in lists.into_iter().filter(|(_, patterns)| !patterns.is_empty()) {
+        for (label, patterns) in lists.into_iter().filter(|(_, patterns)| !patterns.is_empty()) {
             let patterns: Vec<String> =
                 patterns.iter().map(|pattern| format!("`{}`", sanitize(pattern))).collect();
-            let _ = writeln!(text, "  {what}: {}", patterns.join(", "));
+            let _ = writeln!(text, "  {label}: {}", patterns.join(", "));
         }
         if text.lines().count() == 1 {
             text = format!("{otherwise}\n");
@@ -186,7 +187,8 @@ impl Chat {
         }
         self.session.approve(pattern)?;
         Ok(format!(
-            "`{}` runs without approval in this chat, unless the configuration denies it or requires approval\n",
+            "`{}` runs without approval in this chat, \
+             unless the configuration denies it or requires approval\n",
             sanitize(pattern)
         ))
     }

@@ -12,8 +12,8 @@ pub(super) fn options() -> Options {
 /// Replaces a bracket that must not start a link definition. As a control character it cannot be displayed.
 const BRACKET_PLACEHOLDER: char = '\u{1}';
 
-/// Changes link definitions so that the parser treats them as text; otherwise they and their URLs would not be
-/// displayed. All positions stay the same.
+/// Changes link definitions so that the parser treats them as text; otherwise they and their URLs would not
+/// be displayed. All positions stay the same.
 pub(super) fn hide_link_definitions(text: &str) -> Cow<'_, str> {
     if !text.contains("]:") {
         return Cow::Borrowed(text);

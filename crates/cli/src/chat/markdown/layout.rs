@@ -15,7 +15,7 @@ const RULE_COLUMNS: usize = 40;
 
 /// Lays out the part of a block after `frozen`.
 pub(super) fn lines(text: &str, frozen: usize, columns: usize) -> Vec<Line> {
-    let mut layout = Layout::new(frozen, columns);
+    let mut layout = Layout { frozen, columns, ..Layout::default() };
     for (event, range) in Parser::new_ext(&hide_link_definitions(text), options()).into_offset_iter() {
         layout.handle(event, range);
     }
@@ -35,6 +35,7 @@ struct MarginLevel {
     rest: Span,
 }
 
+#[derive(Default)]
 struct Layout {
     frozen: usize,
     columns: usize,
@@ -47,35 +48,18 @@ struct Layout {
     styles: Vec<Style>,
     /// The URLs of the open links, each with the index of its first span.
     links: Vec<(String, usize)>,
-    /// The language of the open code block.
-    code: Option<String>,
+    is_in_code: bool,
     table: Option<Table>,
     /// Whether the last block needs an empty line below.
     needs_gap: bool,
 }
 
 impl Layout {
-    fn new(frozen: usize, columns: usize) -> Layout {
-        Layout {
-            frozen,
-            columns,
-            lines: Vec::new(),
-            levels: Vec::new(),
-            lists: Vec::new(),
-            spans: Vec::new(),
-            styles: Vec::new(),
-            links: Vec::new(),
-            code: None,
-            table: None,
-            needs_gap: false,
-        }
-    }
-
     fn handle(&mut self, event: Event<'_>, range: Range<usize>) {
         match event {
             Event::Start(tag) => self.start(tag, range),
             Event::End(tag) => self.end(tag, range),
-            Event::Text(text) if self.code.is_some() => self.code_lines(&text, range.start),
+            Event::Text(text) if self.is_in_code => self.code_lines(&text, range.start),
             Event::Text(text) => self.text(&text, Style::new(), range),
             Event::Code(text) | Event::InlineMath(text) | Event::DisplayMath(text) => {
                 // The text between the markers.
@@ -115,14 +99,13 @@ impl Layout {
             }
             Tag::CodeBlock(kind) => {
                 self.begin_block();
-                let label = match kind {
-                    CodeBlockKind::Fenced(label) => label.split_whitespace().next().unwrap_or("").to_owned(),
-                    CodeBlockKind::Indented => String::new(),
-                };
-                if !label.is_empty() && range.start >= self.frozen {
-                    self.add_line(Span::new(&format!("  {label}"), DIMMED, range.start..range.start));
+                if let CodeBlockKind::Fenced(info) = kind
+                    && let Some(language) = info.split_whitespace().next()
+                    && range.start >= self.frozen
+                {
+                    self.add_line(Span::new(&format!("  {language}"), DIMMED, range.start..range.start));
                 }
-                self.code = Some(label);
+                self.is_in_code = true;
             }
             Tag::List(first) => {
                 self.begin_block();
@@ -175,7 +158,7 @@ impl Layout {
                 self.needs_gap = true;
             }
             TagEnd::CodeBlock => {
-                self.code = None;
+                self.is_in_code = false;
                 self.needs_gap = true;
             }
             TagEnd::List(_) => {

@@ -79,7 +79,7 @@ impl Markdown {
     fn render_rest(&self, text: &str, columns: usize) -> Vec<Line> {
         match self.format {
             TextFormat::Markdown => self.lay_out(text, &blocks::ranges(text), columns),
-            TextFormat::Plain(style) => plain(text.trim_end_matches('\n'), self.frozen, style, columns),
+            TextFormat::Plain(style) => plain_lines(text.trim_end_matches('\n'), self.frozen, style, columns),
         }
     }
 
@@ -99,9 +99,11 @@ impl Markdown {
             }
             TextFormat::Plain(style) => {
                 // Trailing newlines are not settled, because the text may end with them.
-                let whole = self.source.trim_end_matches('\n');
-                match whole.rfind('\n') {
-                    Some(newline) => (plain(&whole[..newline], self.frozen, style, columns), newline + 1),
+                let trimmed = self.source.trim_end_matches('\n');
+                match trimmed.rfind('\n') {
+                    Some(newline) => {
+                        (plain_lines(&trimmed[..newline], self.frozen, style, columns), newline + 1)
+                    }
                     None => (Vec::new(), 0),
                 }
             }
@@ -130,7 +132,7 @@ impl Markdown {
     }
 }
 
-fn plain(text: &str, frozen: usize, style: Style, columns: usize) -> Vec<Line> {
+fn plain_lines(text: &str, frozen: usize, style: Style, columns: usize) -> Vec<Line> {
     let mut start = 0;
     let mut lines = Vec::new();
     for row in text.split('\n') {

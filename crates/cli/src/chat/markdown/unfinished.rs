@@ -1,7 +1,7 @@
 //! Completes unfinished Markdown for display.
 //!
-//! While a text still grows, unclosed markers are closed and incomplete markers are hidden, so that the display
-//! does not flicker.
+//! While a text still grows, unclosed markers are closed and incomplete markers are hidden, so that the
+//! display does not flicker.
 
 use std::borrow::Cow;
 

@@ -57,7 +57,7 @@ impl View {
 
     pub(crate) fn call_announced(&mut self, id: &str, name: &str) -> io::Result<()> {
         match self {
-            View::Terminal(view) => view.calls(|calls, now| calls.announced(id, name, now)),
+            View::Terminal(view) => view.update_calls(|calls, now| calls.announced(id, name, now)),
             View::Plain(_) => Ok(()),
         }
     }
@@ -69,7 +69,7 @@ impl View {
         arguments: &Map<String, Value>,
     ) -> io::Result<()> {
         match self {
-            View::Terminal(view) => view.calls(|calls, now| calls.started(id, name, arguments, now)),
+            View::Terminal(view) => view.update_calls(|calls, now| calls.started(id, name, arguments, now)),
             View::Plain(view) => {
                 view.calls.started(id, name, arguments, Instant::now());
                 Ok(())
@@ -79,7 +79,7 @@ impl View {
 
     pub(crate) fn call_progressed(&mut self, id: &str, progress: &Progress) -> io::Result<()> {
         match self {
-            View::Terminal(view) => view.calls(|calls, _| calls.progressed(id, progress)),
+            View::Terminal(view) => view.update_calls(|calls, _| calls.progressed(id, progress)),
             View::Plain(_) => Ok(()),
         }
     }
@@ -92,7 +92,9 @@ impl View {
         elapsed: Option<Duration>,
     ) -> io::Result<()> {
         match self {
-            View::Terminal(view) => view.calls(|calls, now| calls.finished(id, name, result, elapsed, now)),
+            View::Terminal(view) => {
+                view.update_calls(|calls, now| calls.finished(id, name, result, elapsed, now))
+            }
             View::Plain(view) => {
                 view.calls.finished(id, name, result, elapsed, Instant::now());
                 let line = view.calls.plain_line(id).unwrap_or_default();

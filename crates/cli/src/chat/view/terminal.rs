@@ -82,7 +82,7 @@ impl<W: Write> TerminalView<W> {
         self.draw_throttled()
     }
 
-    pub(super) fn calls(&mut self, change: impl FnOnce(&mut Calls, Instant)) -> io::Result<()> {
+    pub(super) fn update_calls(&mut self, change: impl FnOnce(&mut Calls, Instant)) -> io::Result<()> {
         if !matches!(self.section, Section::Calls(_)) {
             self.begin_section()?;
             self.section = Section::Calls(Calls::default());
