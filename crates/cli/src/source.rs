@@ -89,16 +89,22 @@ fn unreadable(label: &str, error: &io::Error) -> CommandError {
 
 /// Describes an I/O error without the system's error number, if its kind says enough.
 pub(crate) fn describe_io_error(error: &io::Error) -> String {
-    use io::ErrorKind::*;
+    use io::ErrorKind as Kind;
 
     match error.kind() {
         // The error was not created by the system and has a message of its own.
         _ if error.raw_os_error().is_none() => error.to_string(),
-        NotFound => "no such file or directory".to_owned(),
-        kind @ (PermissionDenied | IsADirectory | NotADirectory | AlreadyExists | BrokenPipe
-        | FileTooLarge | InvalidFilename | QuotaExceeded | ReadOnlyFilesystem | StorageFull) => {
-            kind.to_string()
-        }
+        Kind::NotFound => "no such file or directory".to_owned(),
+        kind @ (Kind::PermissionDenied
+        | Kind::IsADirectory
+        | Kind::NotADirectory
+        | Kind::AlreadyExists
+        | Kind::BrokenPipe
+        | Kind::FileTooLarge
+        | Kind::InvalidFilename
+        | Kind::QuotaExceeded
+        | Kind::ReadOnlyFilesystem
+        | Kind::StorageFull) => kind.to_string(),
         _ => error.to_string(),
     }
 }
