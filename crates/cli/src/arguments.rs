@@ -121,7 +121,8 @@ fn parse(line: &[u8]) -> Result<(String, Value), String> {
     }
     let text = std::str::from_utf8(line)
         .map_err(|error| format!("the line is not UTF-8 at byte {}", error.valid_up_to()))?;
-    let value: Value = serde_json::from_str(text).map_err(|error| {
+    // Without the line break, after which columns would be counted from 0 again.
+    let value: Value = serde_json::from_str(text.trim_end()).map_err(|error| {
         // The error's own message would name line 1 of this text, whichever line of the input it is.
         let problem = match error.classify() {
             Category::Eof => "unexpected end",
@@ -177,6 +178,7 @@ mod tests {
         check(r#"{"name":7}"#, Err("`name` is not a string"));
         check(r#"{"arguments":{}}"#, Err(r#"`name` is missing; expected {"name":…,"arguments":…}"#));
         check(r#"{"name":"a""#, Err("the line is not JSON: unexpected end at column 11"));
+        check("{\"name\":\"a\"\r\n", Err("the line is not JSON: unexpected end at column 11"));
         check(r#"{"name":a}"#, Err("the line is not JSON: syntax error at column 9"));
     }
 
