@@ -2,9 +2,9 @@
 """Strips captured MCP tools to their shapes: names and input schemas without prose.
 
     python3 corpus/strip.py [FOLDER]            writes corpus/shapes.jsonl.gz
-    python3 corpus/strip.py [FOLDER] --check    says whether the committed file is what this script makes
+    python3 corpus/strip.py [FOLDER] --check    checks that the committed file is up to date
 
-The same folder gives the same bytes.
+The same folder always produces the same bytes.
 """
 
 import argparse
@@ -19,7 +19,7 @@ SHAPES = HERE / "shapes.jsonl.gz"
 
 PROSE = {"description", "title", "examples", "example", "$comment", "markdownDescription", "note", "message"}
 
-# Where schemas stand, by the form of the keyword's value.
+# Keywords with subschemas: one schema, a list of schemas, or schemas by name.
 SCHEMA = {
     "additionalProperties", "additionalItems", "propertyNames", "contains", "not", "if", "then", "else",
     "unevaluatedItems", "unevaluatedProperties", "contentSchema",
@@ -27,20 +27,21 @@ SCHEMA = {
 SCHEMAS = {"prefixItems", "anyOf", "oneOf", "allOf"}
 NAMED_SCHEMAS = {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
 
-LONG = 40
+# Longer strings in data are replaced with placeholders.
+MAX_DATA_CHARS = 40
 
 
 class Number(str):
-    """A number as it was written: digits are part of a schema."""
+    """A number as text, because its digits are part of the schema."""
 
 
 def placeholder(text):
-    """Text of the same length class, so that limits on size still see it."""
+    """Returns text of the same length, up to 256 characters, so that size limits still apply."""
     return "x" * min(len(text), 256)
 
 
 def strip_data(value):
-    if isinstance(value, str) and not isinstance(value, Number) and len(value) > LONG:
+    if isinstance(value, str) and not isinstance(value, Number) and len(value) > MAX_DATA_CHARS:
         return placeholder(value)
     if isinstance(value, list):
         return [strip_data(item) for item in value]
@@ -73,7 +74,7 @@ def strip_schema(schema):
 
 
 def write(value):
-    """JSON without white space, numbers with the digits they came with."""
+    """Returns JSON without white space, with the original digits of numbers."""
     if isinstance(value, Number):
         return str(value)
     if isinstance(value, dict):
@@ -108,14 +109,14 @@ def main():
     parser.add_argument("--check", action="store_true", help="compare with the committed file, write nothing")
     arguments = parser.parse_args()
     if not arguments.folder.is_dir():
-        print(f"error: `{arguments.folder}` is no folder", file=sys.stderr)
+        print(f"error: `{arguments.folder}` is not a folder", file=sys.stderr)
         return 2
     text = shapes(arguments.folder)
     if arguments.check:
-        # The text is compared, not the compressed bytes: those may differ between zlib versions.
+        # Compares the text, because the compressed bytes may differ between zlib versions.
         committed = gzip.decompress(SHAPES.read_bytes()) if SHAPES.exists() else b""
         if committed != text:
-            print(f"error: `{SHAPES.name}` is not what `{arguments.folder}` gives; run corpus/strip.py", file=sys.stderr)
+            print(f"error: `{SHAPES.name}` does not match `{arguments.folder}`\nhint: run corpus/strip.py", file=sys.stderr)
             return 1
         print(f"{SHAPES.name} is up to date")
         return 0
