@@ -19,7 +19,8 @@ use crate::instruction::Instruction;
 /// ```
 /// use toolwire_toolkit::{Instruction, Outcome};
 ///
-/// let outcome = Outcome::ok(3).with_instruction(Instruction::present_and_stop());
+/// let outcome =
+///     Outcome::ok(3).with_message("3 documents").with_instruction(Instruction::present_and_stop());
 /// assert!(outcome.is_ok());
 /// let failure: Outcome<u32> = Outcome::failure("not_found", "there is no document `plan`");
 /// assert_eq!(
@@ -33,13 +34,13 @@ use crate::instruction::Instruction;
 pub struct Outcome<T> {
     pub success: bool,
     pub value: Option<T>,
-    /// What failed, for the agent.
+    /// The error message for the agent.
     pub error: Option<String>,
     /// A machine-readable error code, such as `not_found`.
     pub error_type: Option<String>,
     /// A message for the user.
     pub message: Option<String>,
-    /// What the agent should do next.
+    /// An instruction for the agent's next step.
     pub instruction: Option<Instruction>,
     /// Machine-readable details.
     pub data: Option<Map<String, Value>>,

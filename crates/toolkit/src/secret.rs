@@ -234,8 +234,8 @@ mod tests {
         let arguments =
             json!({"user": "somebody", "key": {"parts": ["open", "open sesame", "no"], "pin": 12345}});
         let secrets = Secrets::of(&arguments, &schema);
-        let text = "the password is `open sesame`, open, no and 12345".to_owned();
-        assert_eq!(secrets.hide(text), "the password is `…`, …, no and …");
+        let text = "somebody entered `open sesame`, open, no and 12345".to_owned();
+        assert_eq!(secrets.hide(text), "somebody entered `…`, …, no and …");
     }
 
     #[test]

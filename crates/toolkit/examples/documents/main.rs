@@ -1,4 +1,4 @@
-//! A server for documents in folders: explicit actions, instructions and modes.
+//! A server for documents: explicit actions, instructions and modes.
 //!
 //! `cargo run -p toolwire-toolkit --example documents` serves it on standard input and output. An MCP host
 //! starts it with `{"mcpServers": {"documents": {"command": "target/debug/examples/documents"}}}`.
@@ -32,7 +32,7 @@ enum Status {
     /// Still being written
     #[default]
     Draft,
-    /// Agreed on
+    /// Approved
     Final,
 }
 

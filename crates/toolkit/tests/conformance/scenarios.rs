@@ -1,6 +1,6 @@
 //! Server scenarios of the suite that need special handling.
 
-/// How a scenario is handled.
+/// The handling of a scenario.
 pub(crate) enum Verdict {
     Run,
     /// Expects this number of warnings, for this reason.

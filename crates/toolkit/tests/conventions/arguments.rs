@@ -12,16 +12,16 @@ use crate::support::{list, outcome_of, plain};
 /// A description of the struct, which is not used for the tool.
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 struct Search {
-    /// What to look for
+    /// The text to search for
     #[schemars(length(min = 1))]
     query: String,
-    /// How many to give
+    /// The maximum number of results
     #[serde(default = "ten")]
     #[schemars(range(min = 1, max = 50))]
     limit: u32,
-    /// Where to look
+    /// The scope of the search
     scope: Option<Scope>,
-    /// How to narrow it down
+    /// Filters on fields
     #[serde(default)]
     filters: Vec<Filter>,
     /// A colour in hexadecimal digits
@@ -35,9 +35,9 @@ fn ten() -> u32 {
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Scope {
-    /// What is in the folder
+    /// Documents in the folder
     Folder,
-    /// Everything there is.
+    /// All documents.
     Everywhere,
 }
 
@@ -45,7 +45,7 @@ enum Scope {
 struct Filter {
     /// The field to look at
     field: String,
-    /// What it must be
+    /// The condition
     is: Criterion,
 }
 
@@ -53,13 +53,13 @@ struct Filter {
 #[serde(tag = "kind", rename_all = "snake_case")]
 enum Criterion {
     Equal {
-        /// The text it equals
+        /// The expected text
         text: String,
     },
     Between {
-        /// The least
+        /// The lower bound
         least: f64,
-        /// The most
+        /// The upper bound
         most: f64,
     },
 }
@@ -84,24 +84,24 @@ async fn search(args: Search) -> Outcome<Search> {
     Outcome::ok(args)
 }
 
-/// List what is there.
+/// List documents.
 #[tool]
 async fn browse(
-    /// Whether to say more
+    /// Whether to include details
     verbose: bool,
     cx: &Context,
-    /// How many to give
+    /// The maximum number of results
     limit: Option<u8>,
-    /// In which order
+    /// The sort order
     #[tool(default = "name")]
     order: String,
-    /// Where to begin
+    /// The first page
     #[tool(default = 3 - 2)]
     page: i64,
-    /// Which words
+    /// The words
     #[tool(default)]
     words: Vec<String>,
-    /// The share of all
+    /// A share
     #[schemars(range(min = 0.0, max = 1.0))]
     #[serde(default)]
     share: f64,
@@ -119,7 +119,7 @@ async fn open(args: Open) -> Value {
 struct Open {
     /// A name
     name: String,
-    /// All else
+    /// Other properties
     #[serde(flatten)]
     rest: BTreeMap<String, Value>,
 }
@@ -161,9 +161,9 @@ async fn many(
 /// Take alternatives and a recursive type.
 #[tool]
 async fn grow(
-    /// How
+    /// The kind of growth
     growth: Growth,
-    /// What
+    /// The tree
     tree: Option<Tree>,
 ) -> Value {
     json!([growth, tree])
@@ -188,7 +188,7 @@ enum Growth {
 struct Tree {
     /// Its name
     name: Option<String>,
-    /// What grows from it
+    /// Its branches
     #[serde(default)]
     branches: Vec<Tree>,
 }
@@ -436,27 +436,27 @@ fn the_schema_uses_only_common_keywords() {
         json!({
             "type": "object",
             "properties": {
-                "query": {"description": "What to look for. At least 1 character", "type": "string"},
-                "limit": {"description": "How many to give. At least 1, at most 50", "type": "integer", "default": 10},
+                "query": {"description": "The text to search for. At least 1 character", "type": "string"},
+                "limit": {"description": "The maximum number of results. At least 1, at most 50", "type": "integer", "default": 10},
                 "scope": {
-                    "description": "Where to look\n`folder`: What is in the folder\n`everywhere`: Everything there is",
+                    "description": "The scope of the search\n`folder`: Documents in the folder\n`everywhere`: All documents",
                     "type": "string",
                     "enum": ["folder", "everywhere"]
                 },
                 "filters": {
-                    "description": "How to narrow it down",
+                    "description": "Filters on fields",
                     "type": "array",
                     "items": {
                         "type": "object",
                         "properties": {
                             "field": {"description": "The field to look at", "type": "string"},
                             "is": {
-                                "description": "What it must be",
+                                "description": "The condition",
                                 "oneOf": [
                                     {
                                         "type": "object",
                                         "properties": {
-                                            "text": {"description": "The text it equals", "type": "string"},
+                                            "text": {"description": "The expected text", "type": "string"},
                                             "kind": {"type": "string", "const": "equal"}
                                         },
                                         "required": ["kind", "text"],
@@ -465,8 +465,8 @@ fn the_schema_uses_only_common_keywords() {
                                     {
                                         "type": "object",
                                         "properties": {
-                                            "least": {"description": "The least", "type": "number"},
-                                            "most": {"description": "The most", "type": "number"},
+                                            "least": {"description": "The lower bound", "type": "number"},
+                                            "most": {"description": "The upper bound", "type": "number"},
                                             "kind": {"type": "string", "const": "between"}
                                         },
                                         "required": ["kind", "least", "most"],
@@ -493,7 +493,7 @@ fn the_schema_uses_only_common_keywords() {
     );
 }
 
-/// Put something somewhere.
+/// Store an object.
 #[tool]
 async fn put(args: Put) -> Value {
     json!(args)
@@ -501,7 +501,7 @@ async fn put(args: Put) -> Value {
 
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 struct Put {
-    /// What
+    /// The object
     thing: String,
     #[serde(flatten)]
     place: Place,
@@ -512,9 +512,9 @@ struct Put {
 enum Place {
     /// On a shelf.
     Shelf {
-        /// How high
+        /// The height
         height: u32,
-        /// Which one
+        /// The number of the shelf
         number: Option<u8>,
     },
     /// In a box
@@ -536,10 +536,10 @@ fn a_flattened_enum_is_served_as_plain_fields() {
         json!({
             "type": "object",
             "properties": {
-                "thing": {"description": "What", "type": "string"},
+                "thing": {"description": "The object", "type": "string"},
                 "kind": {"type": "string", "enum": ["shelf", "box"], "description": "`shelf`: On a shelf\n`box`: In a box"},
-                "height": {"description": "How high. Required when `kind` is `shelf`. At least 0", "type": "integer"},
-                "number": {"description": "Which one. Only allowed when `kind` is `shelf`. At least 0, at most 255", "type": "integer"},
+                "height": {"description": "The height. Required when `kind` is `shelf`. At least 0", "type": "integer"},
+                "number": {"description": "The number of the shelf. Only allowed when `kind` is `shelf`. At least 0, at most 255", "type": "integer"},
                 "colour": {"description": "Its colour. Required when `kind` is `box`", "type": "string"}
             },
             "required": ["thing", "kind"],
@@ -548,7 +548,7 @@ fn a_flattened_enum_is_served_as_plain_fields() {
     );
     assert_eq!(
         tool.description.unwrap(),
-        "Put something somewhere.\n\nArguments:\n- `thing`: string, required\n\
+        "Store an object.\n\nArguments:\n- `thing`: string, required\n\
          - `kind`: string, required, one of `shelf`, `box`\n- `height`: integer, optional\n\
          - `number`: integer, optional\n- `colour`: string, optional"
     );
@@ -601,13 +601,13 @@ async fn aliased(args: Aliased) -> Value {
 
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 struct Aliased {
-    /// Where
+    /// The city
     #[serde(alias = "location", alias = "place")]
     city: String,
-    /// How warm
+    /// The units
     #[serde(default, alias = "temperature")]
     units: Option<Scope>,
-    /// How often
+    /// The count
     #[serde(alias = "times")]
     count: Growth,
 }
@@ -639,13 +639,13 @@ async fn exact(args: Exact) -> Value {
 
 #[derive(Deserialize, JsonSchema)]
 struct Exact {
-    /// Whole
+    /// A whole number
     whole: Option<u64>,
-    /// Signed
+    /// A signed number
     signed: Option<i64>,
-    /// Any
+    /// A number
     float: Option<f64>,
-    /// A shorter one
+    /// A number with less precision
     short: Option<f32>,
 }
 
@@ -693,9 +693,9 @@ fn numbers_are_exact_or_rejected() {
 /// Ignore the arguments.
 #[tool]
 async fn unused(
-    /// Whether to say more
+    /// Whether to include details
     _verbose: bool,
-    /// How loud
+    /// The level
     #[serde(rename = "_level")]
     _level: u8,
 ) {

@@ -5,22 +5,22 @@ use toolwire_toolkit::tool;
 
 use crate::support::{list, plain};
 
-/// Move a document to another folder, in which there
-/// may be others.
+/// Move a document to another folder, which may contain
+/// other documents.
 ///
-/// What is there stays:
+/// Existing documents are:
 /// - never overwritten
 /// - never renamed
 #[tool(explicit = "MOVE")]
 async fn shift(
-    /// Which one
+    /// The document
     name: String,
-    /// Where to
+    /// The target folder
     #[tool(default = "inbox")]
     folder: String,
-    /// Which versions
+    /// The versions
     versions: Option<Vec<u32>>,
-    /// What else
+    /// Other data
     more: Option<Value>,
 ) {
     let _ = (name, folder, versions, more);
@@ -35,9 +35,9 @@ fn a_description_has_the_doc_comment_and_the_arguments() {
     let tools = list(&plain().tool(shift).tool(look).build().unwrap());
     assert_eq!(
         tools[0].description.as_deref().unwrap(),
-        "REQUIRES EXPLICIT USER INSTRUCTION. Move a document to another folder, in which there may be others.\n\
+        "REQUIRES EXPLICIT USER INSTRUCTION. Move a document to another folder, which may contain other documents.\n\
          \n\
-         What is there stays:\n\
+         Existing documents are:\n\
          - never overwritten\n\
          - never renamed\n\
          \n\

@@ -119,11 +119,11 @@ async fn fail(
         return Err(io::Error::other("nested"));
     };
     let later = async { return 4 };
-    fn beside() -> u8 {
+    fn inner() -> u8 {
         return 5;
     }
     if kind == "early" {
-        return Outcome::ok(later.await + beside());
+        return Outcome::ok(later.await + inner());
     }
     match kind.as_str() {
         "closure" => {
