@@ -1,8 +1,9 @@
-//! The work of the other benchmarks, measured in instructions, which do not depend on the load of the machine.
+//! The work of the other benchmarks, measured in instructions, which do not depend on the load of the
+//! machine.
 //!
-//! The program runs itself under Valgrind's callgrind, which counts only inside [`counted`] and writes one file
-//! per count. `cargo bench --bench instructions -- corpus` runs one part; the others are `bind`, `decode` and
-//! `growth`.
+//! The program runs itself under Valgrind's callgrind, which counts only inside [`counted`] and writes one
+//! file per count. `cargo bench --bench instructions -- corpus` runs one part; the others are `bind`,
+//! `decode` and `growth`.
 
 mod inputs;
 

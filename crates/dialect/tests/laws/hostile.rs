@@ -1,7 +1,7 @@
 //! Hostile schemas: each is converted or refused with a reason, in every dialect, on a small stack.
 //!
-//! The inputs are text, because recursive code could not even drop a tree this deep. Nothing is timed: an engine
-//! that expanded the references in these inputs would not finish.
+//! The inputs are text, because recursive code could not even drop a tree this deep. Nothing is timed: an
+//! engine that expanded the references in these inputs would not finish.
 
 use std::fmt::Write as _;
 use std::thread;
@@ -21,8 +21,8 @@ const LARGE_INPUT_LEN: usize = 256 * 1024;
 /// The dialects whose arguments are tested with large inputs; testing all of them is slow.
 const DIALECTS_FOR_LARGE: [Dialect; 3] = [Dialect::OpenAi, Dialect::OpenAiStrict, Dialect::Gemini];
 
-/// Converts the text of a tool to every dialect, with `reshape` for the strict ones, and converts arguments both
-/// ways. Panics fail the test.
+/// Converts the text of a tool to every dialect, with `reshape` for the strict ones, and converts arguments
+/// both ways. Panics fail the test.
 #[track_caller]
 fn check_tool(label: &str, text: String) {
     let thread = thread::Builder::new().name(label.to_owned()).stack_size(STACK_SIZE);
@@ -109,8 +109,8 @@ fn parts(count: usize, part: impl Fn(usize) -> String) -> String {
     (0..count).map(part).collect::<Vec<_>>().join(",")
 }
 
-/// Returns a root whose property `p` is the first of `levels` definitions. `link` creates each definition from
-/// a reference to the next.
+/// Returns a root whose property `p` is the first of `levels` definitions. `link` creates each definition
+/// from a reference to the next.
 fn chain(levels: usize, link: impl Fn(&str) -> String) -> String {
     let mut definitions = String::new();
     for level in 0..levels {

@@ -1,7 +1,7 @@
 //! Laws that hold for every tool (real, generated or hostile) in every dialect.
 //!
-//! They are one program, so that the validators and the sampler are compiled once and the long tests share the
-//! cores.
+//! They are one program, so that the validators and the sampler are compiled once and the long tests share
+//! the cores.
 
 #![allow(clippy::unwrap_used)]
 

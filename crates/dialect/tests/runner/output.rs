@@ -50,8 +50,8 @@ pub(crate) fn is_strict(dialect: Dialect) -> bool {
     matches!(dialect, Dialect::OpenAiStrict | Dialect::ResponsesStrict | Dialect::AnthropicStrict)
 }
 
-/// Converts the tools of `case`. Dialects with equal results have equal outputs, since `<schema>` replaces the
-/// schema in a definition and `<dialect>` the dialect's name in a report. Digests replace large parts.
+/// Converts the tools of `case`. Dialects with equal results have equal outputs, since `<schema>` replaces
+/// the schema in a definition and `<dialect>` the dialect's name in a report. Digests replace large parts.
 pub(crate) fn output(case: &Case, variant: Variant) -> Value {
     let mut listings = case.listings.iter().map(|listing| listing_output(listing, variant));
     if case.is_one_tool() {

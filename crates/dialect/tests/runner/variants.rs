@@ -10,8 +10,8 @@ pub(crate) type Outputs = Vec<(String, Value)>;
 
 const SAME_AS: &str = "same as ";
 
-/// The outputs that differences refer to; only strict variants refer to the last two. The list is short, so that
-/// the files stay easy to read.
+/// The outputs that differences refer to; only strict variants refer to the last two. The list is short, so
+/// that the files stay easy to read.
 const BASES: [&str; 3] = ["openai", "openai-strict", "openai-strict + reshape"];
 
 /// Encodes each output in the shortest form, which may refer to an earlier output.

@@ -1,5 +1,5 @@
-//! Ollama, which decodes the schema into a fixed struct and silently drops other keywords. Such a keyword is an
-//! error here.
+//! Ollama, which decodes the schema into a fixed struct and silently drops other keywords. Such a keyword is
+//! an error here.
 
 use serde_json::Value;
 
