@@ -55,13 +55,13 @@ fn public_apis_match_their_snapshots() {
 /// Runs rustdoc on the workspace and returns the folder of its JSON files.
 fn rustdoc_json(root: &Path) -> PathBuf {
     // Below the target directory of this build, so that compiled dependencies are shared.
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("..");
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("the target directory");
     output(
         Command::new(env!("CARGO"))
             .current_dir(root)
             // The complete workspace, so that dependencies have the same features as in the other builds.
             .args(["doc", "--quiet", "--locked", "--workspace", "--no-deps", "--target-dir"])
-            .arg(&target)
+            .arg(target)
             .env("RUSTDOCFLAGS", "-Zunstable-options --output-format=json --cap-lints=allow")
             // The wrapper allows the unstable option only for rustdoc. Set for all of Cargo, the variable
             // would recompile every dependency whose build script reads it.

@@ -1,6 +1,6 @@
 //! The commands of the chat, and parsing of the user's input.
 
-use strsim::damerau_levenshtein;
+use toolwire_contract::nearest_names;
 
 /// A command with its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,12 +104,10 @@ pub(crate) fn parse(text: &str) -> ParsedInput {
 
 fn unknown(name: &str) -> ParsedInput {
     let lowercase = name.to_lowercase();
-    let distance = |info: &&CommandInfo| damerau_levenshtein(info.name, &lowercase);
-    let completed = COMMANDS.iter().find(|info| !name.is_empty() && info.name.starts_with(&lowercase));
-    let nearest =
-        completed.or_else(|| COMMANDS.iter().min_by_key(distance).filter(|info| distance(info) <= 2));
-    let hint = match nearest {
-        Some(info) => format!("did you mean `/{}`? `/help` lists them all", info.name),
+    let names = || COMMANDS.iter().map(|info| info.name);
+    let completed = names().find(|known| !name.is_empty() && known.starts_with(&lowercase));
+    let hint = match completed.or_else(|| nearest_names(name, names()).first().copied()) {
+        Some(known) => format!("did you mean `/{known}`? `/help` lists them all"),
         None => "`/help` lists them all".to_owned(),
     };
     let problem = if name.is_empty() {

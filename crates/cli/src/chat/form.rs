@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::terminal_text::sanitize;
+use crate::terminal_text::{counted, sanitize};
 
 /// One field of a form.
 #[derive(Clone, Debug, PartialEq)]
@@ -123,7 +123,7 @@ impl FormField {
         };
         let default = match (&self.default, self.is_required) {
             (Some(Value::String(text)), _) => format!(" [{}]", sanitize(text)),
-            (Some(value), _) => format!(" [{value}]"),
+            (Some(value), _) => format!(" [{}]", sanitize(&value.to_string())),
             (None, false) => " [nothing]".to_owned(),
             (None, true) => String::new(),
         };
@@ -159,8 +159,12 @@ impl FormField {
             FieldKind::Text { min, max } => {
                 let length = typed.chars().count() as u64;
                 match (*min, *max) {
-                    (Some(min), _) if length < min => Err(format!("it must have at least {min} characters")),
-                    (_, Some(max)) if length > max => Err(format!("it must have at most {max} characters")),
+                    (Some(min), _) if length < min => {
+                        Err(format!("it must have at least {}", counted(min as usize, "character")))
+                    }
+                    (_, Some(max)) if length > max => {
+                        Err(format!("it must have at most {}", counted(max as usize, "character")))
+                    }
                     _ => Ok(Some(typed.into())),
                 }
             }

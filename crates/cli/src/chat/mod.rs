@@ -66,16 +66,16 @@ const LIST_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Chat with a model in the terminal, with the tools of the configured servers
 ///
-/// Answers are shown as they come, and so is every call of a tool. Calls that may change something are asked
-/// about first. Conversations are kept, and `/resume` continues one.
+/// Responses and tool calls are displayed as they arrive. Calls that may change something need your approval.
+/// Conversations are stored; `/resume` continues one.
 #[derive(Args)]
 #[command(after_long_help = include_str!("../help/chat.txt"))]
 pub(crate) struct ChatArgs {
-    /// The configuration, as with `--config`; may be left out
+    /// The configuration file, as with `--config` (optional)
     #[arg(value_name = "CONFIG")]
     first: Option<String>,
-    /// The model that answers, such as openai/…, anthropic/… or ollama/…; otherwise `toolwire.model` of the
-    /// configuration, or `demo`
+    /// The model, such as openai/…, anthropic/… or ollama/… [default: `toolwire.model` of the configuration,
+    /// else `demo`]
     #[arg(value_name = "MODEL")]
     second: Option<String>,
 }
@@ -257,6 +257,7 @@ impl Chat {
             let end = match next {
                 NextAction::Prompt => continue,
                 NextAction::Exit => break,
+                NextAction::Interrupted => return Ok(ExitCode::from(130)),
                 NextAction::Respond => match self.respond().await {
                     Ok(end) => end,
                     // The reader of standard output may have closed it.
@@ -278,11 +279,21 @@ impl Chat {
 
     /// Adds a message to the run when the servers are ready.
     async fn send(&mut self, text: String) -> Result<NextAction, CommandError> {
-        if !self.wait_for_servers().await.or_else(|error| ignore_broken_pipe(error).map(|()| false))? {
-            return Ok(NextAction::Prompt);
+        if let Some(next) = self.wait_for_tools().await? {
+            return Ok(next);
         }
         self.session.run.say(text);
         Ok(NextAction::Respond)
+    }
+
+    /// Waits for the tools of all servers. Returns what to do instead if the user does not want to wait.
+    pub(super) async fn wait_for_tools(&mut self) -> Result<Option<NextAction>, CommandError> {
+        match self.wait_for_servers().await {
+            Ok(true) => Ok(None),
+            Ok(false) if self.input.is_terminal() => Ok(Some(NextAction::Prompt)),
+            Ok(false) => Ok(Some(NextAction::Interrupted)),
+            Err(error) => ignore_broken_pipe(error).map(|()| Some(NextAction::Exit)),
+        }
     }
 
     /// Displays the prompt and waits for a message. Changes of servers are printed above the prompt.

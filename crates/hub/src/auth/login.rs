@@ -131,7 +131,7 @@ async fn choose_client(
     let has_metadata = authorization_server.has_metadata;
     let failed = |error: SdkError| {
         if !has_metadata {
-            let detail = "it requires a token but names none".to_owned();
+            let detail = "it requires a token but names no authorization server".to_owned();
             return AuthProblem::Discovery { detail };
         }
         let detail = match error {

@@ -758,7 +758,7 @@ async fn the_hint_for_a_server_without_oauth_mentions_headers() {
         error.hint().expect("a hint"),
         "check `url` of `notes` in mcp.json, or set a fixed token under `headers`"
     );
-    assert_error(Err::<(), _>(error), "it requires a token but names none");
+    assert_error(Err::<(), _>(error), "it requires a token but names no authorization server");
     assert_eq!(setup.browser.visits(), 0);
 }
 

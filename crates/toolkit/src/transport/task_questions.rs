@@ -13,7 +13,7 @@ pub(super) struct Questions(Mutex<QuestionState>);
 #[derive(Default)]
 struct QuestionState {
     count: usize,
-    /// Names that were already used as keys; a key is unique within a task.
+    /// All keys so far; a key is unique within a task.
     used_keys: HashSet<String>,
     open: BTreeMap<String, (Value, oneshot::Sender<Value>)>,
 }
@@ -63,7 +63,6 @@ impl Questions {
     fn new_key(&self, name: Option<&str>) -> String {
         let mut state = self.state();
         if let Some(name) = name
-            && !state.open.contains_key(name)
             && state.used_keys.insert(name.to_owned())
         {
             return name.to_owned();
@@ -74,7 +73,7 @@ impl Questions {
                 Some(name) => format!("{name}-{}", state.count),
                 None => state.count.to_string(),
             };
-            if !state.used_keys.contains(&key) && !state.open.contains_key(&key) {
+            if state.used_keys.insert(key.clone()) {
                 return key;
             }
         }
@@ -94,5 +93,19 @@ struct OpenQuestion<'a> {
 impl Drop for OpenQuestion<'_> {
     fn drop(&mut self) {
         self.questions.state().open.remove(&self.key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_unique_within_a_task() {
+        let questions = Questions::default();
+        let keys =
+            [Some("colour"), Some("colour"), None, Some("colour-1")].map(|name| questions.new_key(name));
+        assert_eq!(keys.iter().collect::<HashSet<_>>().len(), 4, "{keys:?}");
+        assert_eq!(keys[..2], ["colour", "colour-1"]);
     }
 }

@@ -117,8 +117,8 @@ impl Chat {
             } else {
                 writeln!(
                     text,
-                    "{NOTE}note:{NOTE:#} {} had begun and may have done its work\n\
-                     {HINT}hint:{HINT:#} type a message to go on, and the model is told so; \
+                    "{NOTE}note:{NOTE:#} {} was interrupted; it is unknown whether it took effect\n\
+                     {HINT}hint:{HINT:#} the next message continues the conversation, and the model is informed; \
                      `/retry` asks from the beginning and may do it again",
                     calls.join(", ")
                 )
@@ -150,7 +150,7 @@ impl Chat {
             [id] => Ok((*id).clone()),
             [] => Err(CommandError::usage(format!("unknown conversation `{reference}`"))
                 .with_hint("`/resume` lists them with their numbers")),
-            _ => Err(CommandError::usage(format!("`{reference}` fits {} conversations", matching.len()))
+            _ => Err(CommandError::usage(format!("`{reference}` matches {} conversations", matching.len()))
                 .with_hint("type more of the id, or the number that `/resume` lists")),
         }
     }

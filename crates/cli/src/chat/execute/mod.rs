@@ -5,7 +5,7 @@ mod conversations;
 use std::fmt::Write as _;
 
 use toolwire_agent::DefaultRule;
-use toolwire_contract::{Tool, Toolbox};
+use toolwire_contract::{Tool, Toolbox, nearest_names};
 
 use super::Chat;
 use super::command::{COMMANDS, Command};
@@ -25,6 +25,8 @@ pub(crate) enum NextAction {
     /// The run has a new message.
     Respond,
     Exit,
+    /// Ctrl-C ended a script.
+    Interrupted,
 }
 
 impl Chat {
@@ -32,8 +34,11 @@ impl Chat {
     pub(crate) async fn execute(&mut self, command: Command) -> Result<NextAction, CommandError> {
         // A script cannot see when servers become ready, so commands about tools wait for them.
         let is_about_tools = matches!(command, Command::Tools(_) | Command::Approve(Some(_)));
-        if is_about_tools && !self.input.is_terminal() {
-            self.wait_for_servers().await.or_else(|error| ignore_broken_pipe(error).map(|()| false))?;
+        if is_about_tools
+            && !self.input.is_terminal()
+            && let Some(next) = self.wait_for_tools().await?
+        {
+            return Ok(next);
         }
         let outcome = match command {
             Command::Exit => return Ok(NextAction::Exit),
@@ -133,7 +138,7 @@ impl Chat {
     }
 
     fn models(&self) -> String {
-        let mut text = format!("{BOLD}{}{BOLD:#} answers\n", sanitize(self.session.model_name()));
+        let mut text = format!("current model: {BOLD}{}{BOLD:#}\n", sanitize(self.session.model_name()));
         let configured: Vec<String> =
             self.session.models.configured().map(|name| format!("`{}`", sanitize(name))).collect();
         if !configured.is_empty() {
@@ -178,10 +183,13 @@ impl Chat {
     fn approve(&mut self, pattern: &str) -> Result<String, CommandError> {
         let all = self.session.hub.tools();
         if !pattern.contains(['*', '?']) && !all.iter().any(|tool| tool.name == pattern) {
-            let nearest = all.iter().min_by_key(|tool| strsim::damerau_levenshtein(&tool.name, pattern));
-            let hint = match nearest {
-                Some(tool) => format!("did you mean `{}`? `/tools` lists them all", tool.name),
-                None => "no server offers a tool yet; `/servers` displays their status".to_owned(),
+            let names = all.iter().map(|tool| tool.name.as_str());
+            let hint = match nearest_names(pattern, names).first() {
+                Some(name) => format!("did you mean `{name}`? `/tools` lists all tools"),
+                None if all.is_empty() => {
+                    "no server offers a tool yet; `/servers` displays their status".to_owned()
+                }
+                None => "`/tools` lists all tools".to_owned(),
             };
             return Err(CommandError::usage(format!("unknown tool `{pattern}`")).with_hint(hint));
         }
@@ -202,9 +210,9 @@ fn help() -> String {
         let _ = writeln!(text, "{BOLD}{name}{BOLD:#}  {}", info.description);
     }
     text.push_str(
-        "\nA message goes on in the next line after a backslash, after Alt-Enter, and\n\
-         inside of ``` fences. Ctrl-C stops an answer, and clears the line at the\n\
-         prompt; twice leaves. Tab completes, Ctrl-R searches.\n",
+        "\nA message continues on the next line after a backslash, after Alt-Enter and\n\
+         inside ``` fences. Ctrl-C stops a response or clears the line; pressed twice,\n\
+         it exits. Tab completes, Ctrl-R searches.\n",
     );
     text
 }
