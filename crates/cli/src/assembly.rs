@@ -12,9 +12,9 @@ use crate::servers::LoadedConfig;
 use crate::settings::Settings;
 use crate::terminal_text::sanitize;
 
-/// The models of the configuration and of the known providers, with API keys from the environment.
+/// Returns the models of the configuration and of the known providers, with API keys from the environment.
 pub(crate) fn models(settings: &Settings) -> Result<Models, CommandError> {
-    Models::new(settings.models.endpoints.clone(), |name| std::env::var(name).ok()).map_err(command_error)
+    Models::new(settings.models.endpoints.clone(), |name| std::env::var(name).ok()).map_err(to_command_error)
 }
 
 /// Returns the name of the model: from the command line, from the configuration, or `demo` with a note.
@@ -33,10 +33,11 @@ pub(crate) fn choose_model<'a>(argument: Option<&'a str>, settings: &'a Settings
 
 /// Returns the model with this name.
 pub(crate) fn model(models: &Models, name: &str) -> Result<Arc<dyn Model>, CommandError> {
-    models.model(name).map_err(command_error)
+    models.model(name).map_err(to_command_error)
 }
 
-/// Starts an agent for `model` with the configured settings. The caller adds tools, approvals and a store.
+/// Returns an agent builder with the model and the configured settings. The caller adds tools, approvals and
+/// a store.
 pub(crate) fn agent(model: Arc<dyn Model>, settings: &Settings) -> AgentBuilder {
     Agent::builder().settings(settings.agent.clone()).model(model)
 }
@@ -46,6 +47,6 @@ pub(crate) fn hub(loaded: &LoadedConfig) -> Hub {
     Hub::start(&loaded.config, loaded.options().with_result_budget(Some(ResultBudget::default())))
 }
 
-fn command_error(error: EndpointError) -> CommandError {
+fn to_command_error(error: EndpointError) -> CommandError {
     CommandError::usage(sanitize(&error.to_string())).with_hint(sanitize(&error.hint()))
 }

@@ -94,12 +94,12 @@ fn server_tools(config: Option<&Path>) -> Result<String, CommandError> {
 
 /// Returns the complete output for people, for a terminal of this many columns.
 fn page(survey: &Survey, columns: usize) -> String {
-    if survey.tools() == 0 {
+    if survey.tool_count() == 0 {
         return "no tools\n".to_owned();
     }
     let mut text = table::render(survey, columns);
     // The summary is not needed for a few rows.
-    if survey.tools() > 4 {
+    if survey.tool_count() > 4 {
         text.push_str(&summary::render(survey, columns));
     }
     text.push_str(&reasons::render(survey, columns));

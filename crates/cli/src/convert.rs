@@ -94,12 +94,12 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<ExitCode, CommandError> {
     }
     warn_about_more_pages(&input.text);
     warn_about_tool_limit(&conversion.reports, args.to);
-    Ok(exit_code(&conversion.reports, args))
+    Ok(print_refusals(&conversion.reports, args))
 }
 
 /// Warns if the input is only one page of a longer list.
 fn warn_about_more_pages(text: &str) {
-    // Saves parsing the text again.
+    // Most inputs have no cursor and need not be parsed again.
     if !text.contains("\"nextCursor\"") {
         return;
     }
@@ -138,12 +138,12 @@ fn note_lossy_tools(reports: &[Report]) {
     let mut lossy = reports.iter().filter(|report| report.status == Status::Lossy);
     let Some(first) = lossy.next() else { return };
     if io::stderr().is_terminal() {
-        let rest = match lossy.count() {
+        let predicate = match lossy.count() {
             0 => "is".to_owned(),
             more => format!("and {more} more are"),
         };
         print_stderr(&format!(
-            "{NOTE}note:{NOTE:#} `{}` {rest} lossy in `{}`; `--report -` lists each place\n",
+            "{NOTE}note:{NOTE:#} `{}` {predicate} lossy in `{}`; `--report -` lists the changes\n",
             sanitize(&first.tool),
             first.dialect
         ));
@@ -151,7 +151,7 @@ fn note_lossy_tools(reports: &[Report]) {
 }
 
 /// Prints the refused tools and returns the exit code.
-fn exit_code(reports: &[Report], args: &ConvertArgs) -> ExitCode {
+fn print_refusals(reports: &[Report], args: &ConvertArgs) -> ExitCode {
     let file = args.file.as_deref().filter(|path| *path != Path::new("-") && args.from == Dialect::Mcp);
     let hint = match file {
         Some(path) => {

@@ -20,7 +20,7 @@ use crate::terminal_text::{counted, sanitize, width};
 
 /// The configuration of the servers, and where it came from.
 pub(crate) struct LoadedConfig {
-    /// The file, or a note that there is none; safe for a terminal.
+    /// The file, or a text if there is none; safe for a terminal.
     pub(crate) origin: String,
     pub(crate) config: Config,
     /// The only server to connect to. The others stay in `config`, because tool names depend on all servers.
@@ -51,7 +51,7 @@ pub(crate) fn load_config(flag: Option<&Path>) -> Result<LoadedConfig, CommandEr
     demo_config(&missing.join(", "))
 }
 
-/// Returns the configuration that is used if there is none.
+/// Returns a configuration with only the demo server, and prints a note that no configuration was found.
 fn demo_config(missing: &str) -> Result<LoadedConfig, CommandError> {
     let config = demo_server::config().map_err(|error| {
         CommandError::work(format!("cannot find the path of this program: {}", describe_io_error(&error)))
@@ -61,7 +61,7 @@ fn demo_config(missing: &str) -> Result<LoadedConfig, CommandError> {
          {HINT}hint:{HINT:#} write an mcp.json such as {{\"mcpServers\": {{\"time\": \
          {{\"command\": \"uvx\", \"args\": [\"mcp-server-time\"]}}}}}}\n",
     ));
-    Ok(LoadedConfig { origin: "none: the demo server".to_owned(), config, only_server: None })
+    Ok(LoadedConfig { origin: "the built-in demo configuration".to_owned(), config, only_server: None })
 }
 
 fn parse_config(file: &Path, text: &str) -> Result<LoadedConfig, CommandError> {
@@ -88,12 +88,13 @@ pub(crate) fn data_folder() -> Option<PathBuf> {
     toolwire_folder("XDG_DATA_HOME", "LOCALAPPDATA", ".local/share")
 }
 
-/// Returns the folder `toolwire` in the folder that a variable names, or else in a folder of the home folder.
-fn toolwire_folder(variable: &str, windows_variable: &str, in_home: &str) -> Option<PathBuf> {
+/// Returns the folder `toolwire` in the folder that `variable` names, or else in `home_subfolder` of the home
+/// folder.
+fn toolwire_folder(variable: &str, windows_variable: &str, home_subfolder: &str) -> Option<PathBuf> {
     let from_env = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let base = from_env(variable)
         .or_else(|| from_env(windows_variable).filter(|_| cfg!(windows)))
-        .or_else(|| Some(from_env("HOME")?.join(in_home)))?;
+        .or_else(|| Some(from_env("HOME")?.join(home_subfolder)))?;
     Some(base.join("toolwire"))
 }
 
@@ -175,7 +176,7 @@ pub(crate) async fn close(hub: &Hub) {
     let _ = tokio::time::timeout(CLOSE_TIMEOUT, hub.close()).await;
 }
 
-/// A little longer than the steps that stop a process take.
+/// Slightly longer than it takes to stop a process.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(6);
 
 /// Prints the URL of a login page, for the user to open.

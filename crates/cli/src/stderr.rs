@@ -8,7 +8,7 @@ use indicatif::MultiProgress;
 /// The lines that are being redrawn.
 static LIVE_LINES: Mutex<Option<MultiProgress>> = Mutex::new(None);
 
-/// Makes `lines` give way to printed text, until [`release`].
+/// Registers `lines`, which are then hidden while text is printed, until [`release`].
 pub(crate) fn share(lines: &MultiProgress) {
     *LIVE_LINES.lock().unwrap_or_else(PoisonError::into_inner) = Some(lines.clone());
 }
@@ -17,7 +17,8 @@ pub(crate) fn release() {
     *LIVE_LINES.lock().unwrap_or_else(PoisonError::into_inner) = None;
 }
 
-/// Prints to standard error, with colours only where they are wanted. No live line is drawn over the text.
+/// Prints to standard error, without colours if they are disabled or unsupported. Live lines are hidden
+/// meanwhile.
 pub(crate) fn print(text: &[u8]) -> io::Result<()> {
     without_live_lines(|| anstream::stderr().lock().write_all(text))
 }
@@ -52,21 +53,22 @@ mod tests {
 
     use super::*;
 
-    /// A terminal of a few rows.
+    /// A terminal in memory: its rows and the row of the cursor.
     #[derive(Clone, Debug, Default)]
     struct Terminal(Arc<Mutex<(Vec<String>, usize)>>);
 
     impl Terminal {
         fn rows(&self) -> Vec<String> {
-            let (rows, _) = &*self.0.lock().expect("no test failed");
+            let (rows, _) = &*self.0.lock().expect("the lock is not poisoned");
             rows.iter().filter(|row| !row.trim().is_empty()).map(|row| row.trim_end().to_owned()).collect()
         }
 
+        /// Changes the rows or the cursor, then adds rows down to the cursor.
         fn change(&self, change: impl FnOnce(&mut Vec<String>, &mut usize)) -> io::Result<()> {
-            let (rows, row) = &mut *self.0.lock().expect("no test failed");
+            let (rows, row) = &mut *self.0.lock().expect("the lock is not poisoned");
             change(rows, row);
-            let least = rows.len().max(*row + 1);
-            rows.resize(least, String::new());
+            let row_count = rows.len().max(*row + 1);
+            rows.resize(row_count, String::new());
             Ok(())
         }
     }
@@ -110,10 +112,10 @@ mod tests {
         let target = ProgressDrawTarget::term_like(Box::new(terminal.clone()));
         let lines = MultiProgress::with_draw_target(target);
         share(&lines);
-        let style = ProgressStyle::with_template("{msg}").expect("it is valid");
+        let style = ProgressStyle::with_template("{msg}").expect("a valid template");
         let line = lines.add(ProgressBar::new_spinner().with_style(style).with_message("connecting"));
         line.tick();
-        without_live_lines(|| terminal.write_line("open https://example.com/").expect("it is memory"));
+        without_live_lines(|| terminal.write_line("open https://example.com/").expect("a write to memory"));
         line.set_message("still connecting");
         line.tick();
         release();

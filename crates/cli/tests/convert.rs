@@ -54,6 +54,12 @@ fn folder(name: &str) -> PathBuf {
     path
 }
 
+/// Returns a list of tools with numbered names.
+fn weather_tools(count: usize) -> String {
+    let numbered = |number: usize| WEATHER.replacen("get_weather", &format!("get_weather_{number}"), 1);
+    format!("[{}]", (0..count).map(numbered).collect::<Vec<_>>().join(","))
+}
+
 fn weather_for_openai() -> Value {
     json!({"type": "function", "function": {
         "name": "get_weather",
@@ -97,8 +103,7 @@ fn an_incomplete_list_gives_a_warning() {
 
 #[test]
 fn more_tools_than_one_request_accepts_give_a_warning() {
-    let numbered = |number: usize| WEATHER.replacen("get_weather", &format!("get_weather_{number}"), 1);
-    let tools = format!("[{}]", (0..129).map(numbered).collect::<Vec<_>>().join(","));
+    let tools = weather_tools(129);
     let outcome = convert(&["--to", "openai"], &tools);
     let expected = "warning: 129 tools, but one request to `openai` accepts 128; select the ones to send\n";
     assert_eq!((outcome.code, outcome.stderr.as_str()), (0, expected));
@@ -293,11 +298,9 @@ fn invalid_json_is_reported_with_its_position() {
 fn a_closed_output_pipe_is_not_an_error() {
     use std::process::{Command, Stdio};
 
-    // Enough definitions to fill any pipe.
-    let numbered = |number: usize| WEATHER.replacen("get_weather", &format!("get_weather_{number}"), 1);
-    let tools = format!("[{}]", (0..2000).map(numbered).collect::<Vec<_>>().join(","));
     let path = folder("closed_output_pipe").join("tools.json");
-    fs::write(&path, tools).unwrap();
+    // Enough definitions to fill any pipe.
+    fs::write(&path, weather_tools(2000)).unwrap();
     let mut child = Command::new(env!("CARGO_BIN_EXE_toolwire"))
         .args(["convert", path.to_str().unwrap(), "--to", "mistral"])
         .stdout(Stdio::piped())

@@ -14,14 +14,14 @@ pub(crate) fn question(call: &PendingCall) -> String {
     format!("`{}`{title} needs your approval: {}", sanitize(&call.name), sanitize(&call.why))
 }
 
-/// Returns the complete arguments as JSON lines, because the user decides by them.
+/// Returns the complete arguments as lines of JSON, because the user's decision depends on them.
 pub(crate) fn argument_lines(call: &PendingCall) -> Vec<String> {
     let short = short_arguments(&call.arguments);
     let text = serde_json::to_string_pretty(&call.arguments).unwrap_or(short);
     text.lines().map(sanitize).collect()
 }
 
-/// Parses an answer such as `y`, `always` or `n, wrong folder`. Returns `None` if it is ambiguous.
+/// Parses an answer such as `y`, `always` or `n, wrong folder`. Returns `None` if it is unclear.
 pub(crate) fn parse(answer: &str) -> Option<Decision> {
     let answer = answer.trim();
     let (word, rest) = answer.split_once([' ', ',', ':']).unwrap_or((answer, ""));
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn ambiguous_answers_are_rejected() {
+    fn unclear_answers_are_rejected() {
         check("", None);
         check("ok", None);
         check("yes but only once", None);

@@ -20,7 +20,7 @@ pub(crate) enum Command {
     Exit,
 }
 
-/// A command's name, arguments and description, for `/help` and completion.
+/// A command's name, argument and description, for `/help` and completion.
 pub(crate) struct CommandInfo {
     pub(crate) name: &'static str,
     pub(crate) argument: &'static str,
@@ -88,7 +88,7 @@ pub(crate) fn parse(text: &str) -> ParsedInput {
         "usage" => Command::Usage,
         "clear" => Command::Clear,
         "exit" | "quit" => Command::Exit,
-        _ => return unknown(name),
+        _ => return unknown_command(name),
     };
     let expected = COMMANDS.iter().find(|info| info.name == name).map_or("", |info| info.argument);
     let words = argument.split_whitespace().count();
@@ -102,13 +102,13 @@ pub(crate) fn parse(text: &str) -> ParsedInput {
     }
 }
 
-fn unknown(name: &str) -> ParsedInput {
+fn unknown_command(name: &str) -> ParsedInput {
     let lowercase = name.to_lowercase();
     let names = || COMMANDS.iter().map(|info| info.name);
     let completed = names().find(|known| !name.is_empty() && known.starts_with(&lowercase));
     let hint = match completed.or_else(|| nearest_names(name, names()).first().copied()) {
-        Some(known) => format!("did you mean `/{known}`? `/help` lists them all"),
-        None => "`/help` lists them all".to_owned(),
+        Some(known) => format!("did you mean `/{known}`? `/help` lists all commands"),
+        None => "`/help` lists all commands".to_owned(),
     };
     let problem = if name.is_empty() {
         "`/` is not a command".to_owned()
@@ -163,11 +163,11 @@ mod tests {
         check_invalid(
             "/modle x",
             "unknown command `/modle`",
-            "did you mean `/model`? `/help` lists them all",
+            "did you mean `/model`? `/help` lists all commands",
         );
-        check_invalid("/re", "unknown command `/re`", "did you mean `/retry`? `/help` lists them all");
-        check_invalid("/xyzzy", "unknown command `/xyzzy`", "`/help` lists them all");
-        check_invalid("/", "`/` is not a command", "`/help` lists them all");
+        check_invalid("/re", "unknown command `/re`", "did you mean `/retry`? `/help` lists all commands");
+        check_invalid("/xyzzy", "unknown command `/xyzzy`", "`/help` lists all commands");
+        check_invalid("/", "`/` is not a command", "`/help` lists all commands");
         check_invalid("/undo 3", "`/undo` takes no arguments", "type `/undo` alone");
         check_invalid("/model a b", "`/model` takes one argument, not 2", "type `/model [MODEL]`");
     }

@@ -18,7 +18,7 @@ pub(super) fn render(survey: &Survey, columns: usize) -> String {
     if table_width > columns {
         return String::new();
     }
-    let bar_width = (columns - table_width).saturating_sub(3).min(MAX_BAR_COLUMNS).min(survey.tools());
+    let bar_width = (columns - table_width).saturating_sub(3).min(MAX_BAR_COLUMNS).min(survey.tool_count());
 
     let mut text = format!("\n{}", " ".repeat(name_width));
     for status in STATUSES {

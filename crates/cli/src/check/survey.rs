@@ -22,14 +22,14 @@ impl Survey {
         Self { dialects, reports }
     }
 
-    /// The number of tools.
-    pub(super) fn tools(&self) -> usize {
+    pub(super) fn tool_count(&self) -> usize {
         self.reports.first().map_or(0, Vec::len)
     }
 
     /// The reports of each tool, one per dialect.
     pub(super) fn by_tool(&self) -> impl Iterator<Item = Vec<&Report>> {
-        (0..self.tools()).map(|tool| self.reports.iter().filter_map(|reports| reports.get(tool)).collect())
+        (0..self.tool_count())
+            .map(|index| self.reports.iter().filter_map(|reports| reports.get(index)).collect())
     }
 
     /// The reports of each dialect, one per tool.

@@ -93,7 +93,7 @@ fn body<'a, Row: AsRef<[&'a Report]>>(
 /// Returns the numbers of tools and dialects, and the legend of the symbols.
 fn headline(survey: &Survey, columns: usize) -> String {
     let title =
-        format!("{} in {}", counted(survey.tools(), "tool"), counted(survey.dialects.len(), "dialect"));
+        format!("{} in {}", counted(survey.tool_count(), "tool"), counted(survey.dialects.len(), "dialect"));
     let legend: Vec<String> = STATUSES
         .iter()
         .map(|status| format!("{} {} {}", symbol(*status), survey.count(*status), status.name()))

@@ -15,13 +15,14 @@ pub(super) fn complete(text: &str) -> Cow<'_, str> {
             !last_line.is_empty() && last_line.trim_start().bytes().all(|byte| matches!(byte, b'`' | b'~'));
         return Cow::Borrowed(if may_close { &text[..line_start] } else { text });
     }
-    // The line may become a fence, a rule, a list or the underline of a heading; the next characters decide.
+    // The line may become a fence, a rule, a list or the underline of a heading; it is hidden until that is known.
     if line_start > 0 && is_only_marker(last_line) {
         return Cow::Borrowed(&text[..line_start]);
     }
-    // A marker after white space closes nothing, and nothing follows it yet.
-    let bare = text.trim_end_matches(['*', '_', '`', '~']);
-    let text = if bare.ends_with(|last: char| !last.is_whitespace()) { text } else { bare };
+    // A marker after whitespace closes nothing, and opens nothing until text follows; it is hidden.
+    let without_markers = text.trim_end_matches(['*', '_', '`', '~']);
+    let text =
+        if without_markers.ends_with(|last: char| !last.is_whitespace()) { text } else { without_markers };
     let text = strip_partial_marker(text);
     let closing = closing_markers(last_paragraph(text));
     if closing.is_empty() {
@@ -43,7 +44,7 @@ fn strip_partial_marker(text: &str) -> &str {
     if is_partial { head } else { text }
 }
 
-/// Whether a line has only characters that can start or be a marker of a block.
+/// Whether a line consists only of characters that can form the marker of a block.
 fn is_only_marker(line: &str) -> bool {
     let line = line.trim();
     let is_number = || {
@@ -66,9 +67,9 @@ pub(crate) fn ends_in_code_fence(text: &str) -> bool {
         let length = line.bytes().take_while(|byte| *byte == mark).count();
         match open {
             Some((opening_mark, opening_length)) => {
-                let closes =
+                let is_closing =
                     is_complete && mark == opening_mark && length >= opening_length && line.len() == length;
-                open = open.filter(|_| !closes);
+                open = open.filter(|_| !is_closing);
             }
             None if length >= 3 && is_complete && !(mark == b'`' && line[length..].contains('`')) => {
                 open = Some((mark, length));
@@ -90,11 +91,11 @@ fn closing_markers(paragraph: &str) -> String {
         let length = match marker {
             Some(marker) if in_code && marker != "`" => marker.len(),
             Some(marker) => {
-                let follows = rest[marker.len()..].chars().next();
+                let following = rest[marker.len()..].chars().next();
                 if open.last() == Some(&marker) {
                     open.pop();
                 } else if marker == "`"
-                    || (follows.is_some_and(|next| !next.is_whitespace()) && !before.is_alphanumeric())
+                    || (following.is_some_and(|next| !next.is_whitespace()) && !before.is_alphanumeric())
                 {
                     open.push(marker);
                 }
