@@ -17,11 +17,11 @@ use crate::instruction::Instruction;
 ///
 /// It does not implement [`Error`], because that would conflict with the conversion from every error.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Failure(Box<Parts>);
+pub struct Failure(Box<FailureParts>);
 
 /// The fields of a failure. They are boxed to keep a `Result` with a failure small.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Parts {
+pub(crate) struct FailureParts {
     pub(crate) error_type: String,
     pub(crate) error: String,
     pub(crate) message: Option<String>,
@@ -44,7 +44,7 @@ pub trait OrFailure<T> {
 impl Failure {
     /// Creates a failure with a machine-readable error type (`not_found`) and a text for the agent.
     pub fn new(error_type: impl Into<String>, error: impl Into<String>) -> Failure {
-        Failure(Box::new(Parts {
+        Failure(Box::new(FailureParts {
             error_type: error_type.into(),
             error: error.into(),
             message: None,
@@ -62,7 +62,7 @@ impl Failure {
         &self.0.error
     }
 
-    pub(crate) fn into_parts(self) -> Parts {
+    pub(crate) fn into_parts(self) -> FailureParts {
         *self.0
     }
 
@@ -110,9 +110,9 @@ impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for Failure {
         let error = error.into();
         let mut next: Option<&(dyn Error + 'static)> = Some(&*error);
         let mut known = None;
-        while let Some(here) = next {
-            known = known.or_else(|| known_kind(here));
-            next = here.source();
+        while let Some(current) = next {
+            known = known.or_else(|| known_kind(current));
+            next = current.source();
         }
         let failure = match known {
             Some((error_type, text)) => Failure::new(error_type, text),
@@ -202,7 +202,7 @@ impl fmt::Display for Cause {
 }
 
 impl Cause {
-    pub(crate) fn is_known(&self) -> bool {
+    pub(crate) fn is_set(&self) -> bool {
         self.0.is_some()
     }
 }

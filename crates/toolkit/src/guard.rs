@@ -90,11 +90,11 @@ impl CheckedTool {
         Span::current().record("outcome", outcome);
         if let Some(failure) = &completed.failure {
             let redact = |text: String| match &secrets {
-                Some(secrets) => secrets.hide(text),
+                Some(secrets) => secrets.redact(text),
                 None => text,
             };
             let error = redact(failure.error.clone());
-            if failure.cause.is_known() {
+            if failure.cause.is_set() {
                 let cause = redact(failure.cause.to_string());
                 tracing::error!(error_type = %failure.error_type, %error, %cause, "failed");
             } else {

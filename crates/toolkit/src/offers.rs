@@ -7,7 +7,7 @@ use toolwire_contract::{ResourceBody, ResourceContents, ResourceLink};
 
 use crate::changes::Changes;
 use crate::prompts::{Prompt, PromptHandler};
-use crate::resources::{Fixed, Resources};
+use crate::resources::{FixedResource, Resources};
 use crate::server::ServerBuilder;
 use crate::tasks::TaskOptions;
 
@@ -38,8 +38,7 @@ impl Default for Offers {
     }
 }
 
-/// How long clients of MCP 2026-07-28 may cache lists and resources, and for whom. By default nothing is
-/// cached.
+/// The rules by which clients of MCP 2026-07-28 may cache lists and resources. By default nothing is cached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Caching {
     pub max_age: Duration,
@@ -65,7 +64,7 @@ impl From<crate::ClientError> for OfferError {
 }
 
 impl ServerBuilder {
-    /// Adds resources that are computed on request. The first provider that knows a URI is used.
+    /// Adds resources that are computed on request. The first provider that has a URI is used.
     #[must_use]
     pub fn resources(mut self, resources: Arc<dyn Resources>) -> ServerBuilder {
         self.server.offers.resources.push(resources);
@@ -81,7 +80,7 @@ impl ServerBuilder {
             body,
             extra: serde_json::Map::new(),
         }];
-        self.resources(Arc::new(Fixed { link, contents }))
+        self.resources(Arc::new(FixedResource { link, contents }))
     }
 
     #[must_use]
@@ -90,7 +89,7 @@ impl ServerBuilder {
         self
     }
 
-    /// Notifies clients of these changes. Without it, only the tools of toolboxes can change.
+    /// Notifies clients of these changes. Without this, they are notified only of changes in toolboxes.
     #[must_use]
     pub fn changes(mut self, changes: &Changes) -> ServerBuilder {
         self.server.offers.changes = Some(changes.clone());
@@ -103,7 +102,7 @@ impl ServerBuilder {
         self
     }
 
-    /// Sets how long a tool waits for a reply of the client; ten minutes by default.
+    /// Sets how long a tool waits for a reply from the client; ten minutes by default.
     #[must_use]
     pub fn reply_timeout(mut self, limit: Duration) -> ServerBuilder {
         self.server.offers.reply_timeout = limit;

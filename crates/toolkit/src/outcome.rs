@@ -8,7 +8,7 @@ use serde::ser::{Error as _, SerializeMap};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use crate::failure::{Cause, Failure, Parts, insert_data};
+use crate::failure::{Cause, Failure, FailureParts, insert_data};
 use crate::instruction::Instruction;
 
 /// The structured result of a tool: a value or a failure, with a message for the user and an instruction for
@@ -116,7 +116,7 @@ impl Outcome<Value> {
 
 impl<T> From<Failure> for Outcome<T> {
     fn from(failure: Failure) -> Outcome<T> {
-        let Parts { error_type, error, message, instruction, data, cause } = failure.into_parts();
+        let FailureParts { error_type, error, message, instruction, data, cause } = failure.into_parts();
         let (error, error_type) = (Some(error), Some(error_type));
         Outcome { success: false, value: None, error, error_type, message, instruction, data, cause }
     }

@@ -1,4 +1,4 @@
-//! Resources a server lets clients read.
+//! Resources that clients can read.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use toolwire_contract::{ResourceContents, ResourceLink};
 use crate::context::Context;
 use crate::offers::OfferError;
 
-/// Resources a server lets clients read.
+/// A provider of resources.
 pub trait Resources: Send + Sync {
     /// Returns the listed resources, always in the same order.
     fn list(&self) -> Vec<ResourceLink> {
@@ -41,7 +41,7 @@ pub trait Resources: Send + Sync {
 /// A template for the URIs of similar resources.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ResourceTemplate {
-    /// A template of RFC 6570: `log://{day}`.
+    /// A URI template (RFC 6570), such as `log://{day}`.
     pub uri_template: String,
     pub name: String,
     pub title: Option<String>,
@@ -77,12 +77,12 @@ impl ResourceTemplate {
 }
 
 /// A resource with fixed contents.
-pub(crate) struct Fixed {
+pub(crate) struct FixedResource {
     pub(crate) link: ResourceLink,
     pub(crate) contents: Vec<ResourceContents>,
 }
 
-impl Resources for Fixed {
+impl Resources for FixedResource {
     fn list(&self) -> Vec<ResourceLink> {
         vec![self.link.clone()]
     }

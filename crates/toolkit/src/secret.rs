@@ -34,7 +34,7 @@ impl<T> fmt::Debug for Secret<T> {
     }
 }
 
-/// A secret is always serialized as redacted.
+/// Serializes a placeholder instead of the value.
 impl<T> Serialize for Secret<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(REDACTED)
@@ -75,7 +75,7 @@ fn is_secret(schema: &Value) -> bool {
 /// Returns the arguments for the log. Secrets are redacted. If the schema has secrets, unknown values are
 /// redacted too, because they may be secrets under a wrong name or in a wrong place.
 pub(crate) fn redacted(arguments: &Value, schema: &Value) -> Value {
-    if has_secrets(schema) { hide(arguments, &[schema], schema) } else { arguments.clone() }
+    if has_secrets(schema) { redact_value(arguments, &[schema], schema) } else { arguments.clone() }
 }
 
 /// The secrets of one call, to be redacted in other texts about it.
@@ -87,7 +87,7 @@ const MIN_SECRET_CHARS: usize = 4;
 impl Secrets {
     pub(crate) fn of(arguments: &Value, schema: &Value) -> Secrets {
         let mut texts = Vec::new();
-        gather(arguments, &redacted(arguments, schema), &mut texts);
+        collect_redacted(arguments, &redacted(arguments, schema), &mut texts);
         texts.retain(|text| text.chars().count() >= MIN_SECRET_CHARS);
         // Longer secrets come first, because a shorter one may be a prefix of a longer one.
         texts.sort_by_key(|text| std::cmp::Reverse(text.len()));
@@ -95,72 +95,76 @@ impl Secrets {
     }
 
     /// Redacts the secrets in a text: an error or a panic may quote its input.
-    pub(crate) fn hide(&self, text: String) -> String {
+    pub(crate) fn redact(&self, text: String) -> String {
         self.0.iter().fold(text, |text, secret| text.replace(secret.as_str(), REDACTED))
     }
 }
 
-/// Collects the texts of `value` that are missing in `redacted`.
-fn gather(value: &Value, redacted: &Value, texts: &mut Vec<String>) {
+/// Collects the texts and numbers of `value` that are missing in `redacted`.
+fn collect_redacted(value: &Value, redacted: &Value, texts: &mut Vec<String>) {
     match (value, redacted) {
         (Value::Object(fields), Value::Object(others)) => {
-            fields
-                .iter()
-                .for_each(|(key, value)| gather(value, others.get(key).unwrap_or(&Value::Null), texts));
+            fields.iter().for_each(|(key, value)| {
+                collect_redacted(value, others.get(key).unwrap_or(&Value::Null), texts)
+            });
         }
         (Value::Array(items), Value::Array(others)) => {
-            items.iter().zip(others).for_each(|(value, redacted)| gather(value, redacted, texts));
+            items.iter().zip(others).for_each(|(value, redacted)| collect_redacted(value, redacted, texts));
         }
         (value, redacted) if value == redacted => (),
         (Value::String(text), _) => texts.push(text.clone()),
         (Value::Number(number), _) => texts.push(number.to_string()),
         (Value::Object(fields), _) => {
-            fields.values().for_each(|value| gather(value, &Value::Null, texts));
+            fields.values().for_each(|value| collect_redacted(value, &Value::Null, texts));
         }
-        (Value::Array(items), _) => items.iter().for_each(|value| gather(value, &Value::Null, texts)),
+        (Value::Array(items), _) => {
+            items.iter().for_each(|value| collect_redacted(value, &Value::Null, texts))
+        }
         _ => (),
     }
 }
 
 /// Redacts a value to which all of `schemas` apply.
-fn hide(value: &Value, schemas: &[&Value], root: &Value) -> Value {
-    let mut all: Vec<&Value> = Vec::new();
-    let mut waiting: Vec<&Value> = schemas.to_vec();
-    while let Some(schema) = waiting.pop() {
+fn redact_value(value: &Value, schemas: &[&Value], root: &Value) -> Value {
+    let mut applicable: Vec<&Value> = Vec::new();
+    let mut pending: Vec<&Value> = schemas.to_vec();
+    while let Some(schema) = pending.pop() {
         let schema = resolve(schema, root);
-        if all.iter().any(|known| std::ptr::eq(*known, schema)) {
+        if applicable.iter().any(|known| std::ptr::eq(*known, schema)) {
             continue;
         }
-        all.push(schema);
+        applicable.push(schema);
         for key in ["anyOf", "oneOf", "allOf"] {
-            waiting.extend(schema.get(key).and_then(Value::as_array).into_iter().flatten());
+            pending.extend(schema.get(key).and_then(Value::as_array).into_iter().flatten());
         }
     }
-    if all.is_empty() || all.iter().any(|schema| is_secret(schema)) {
+    if applicable.is_empty() || applicable.iter().any(|schema| is_secret(schema)) {
         return REDACTED.into();
     }
     match value {
         Value::Object(fields) => {
-            let inside = |key: &str| -> Vec<&Value> {
+            let property_schemas = |key: &str| -> Vec<&Value> {
                 let named: Vec<&Value> =
-                    all.iter().filter_map(|schema| schema.get("properties")?.get(key)).collect();
+                    applicable.iter().filter_map(|schema| schema.get("properties")?.get(key)).collect();
                 if !named.is_empty() {
                     return named;
                 }
-                all.iter()
+                applicable
+                    .iter()
                     .filter_map(|schema| schema.get("additionalProperties"))
                     .filter(|schema| **schema != false)
                     .collect()
             };
             fields
                 .iter()
-                .map(|(key, value)| (key.clone(), hide(value, &inside(key), root)))
+                .map(|(key, value)| (key.clone(), redact_value(value, &property_schemas(key), root)))
                 .collect::<Map<_, _>>()
                 .into()
         }
         Value::Array(items) => {
-            let inside = |index: usize| -> Vec<&Value> {
-                all.iter()
+            let item_schemas = |index: usize| -> Vec<&Value> {
+                applicable
+                    .iter()
                     .filter_map(|schema| {
                         schema
                             .get("prefixItems")
@@ -172,12 +176,12 @@ fn hide(value: &Value, schemas: &[&Value], root: &Value) -> Value {
             items
                 .iter()
                 .enumerate()
-                .map(|(index, value)| hide(value, &inside(index), root))
+                .map(|(index, value)| redact_value(value, &item_schemas(index), root))
                 .collect::<Vec<_>>()
                 .into()
         }
         // A string in place of a structure that contains a secret may be that structure as JSON text.
-        _ if all.iter().any(|schema| has_secrets(schema)) => REDACTED.into(),
+        _ if applicable.iter().any(|schema| has_secrets(schema)) => REDACTED.into(),
         plain => plain.clone(),
     }
 }
@@ -235,7 +239,7 @@ mod tests {
             json!({"user": "somebody", "key": {"parts": ["open", "open sesame", "no"], "pin": 12345}});
         let secrets = Secrets::of(&arguments, &schema);
         let text = "somebody entered `open sesame`, open, no and 12345".to_owned();
-        assert_eq!(secrets.hide(text), "somebody entered `…`, …, no and …");
+        assert_eq!(secrets.redact(text), "somebody entered `…`, …, no and …");
     }
 
     #[test]

@@ -101,7 +101,7 @@ impl Connection {
         request: &RequestBinding<'_>,
     ) -> Map<String, Value> {
         let within = self.shared.server.offers.reply_timeout;
-        let rounds = running.rounds().expect("only rounds end a call with questions");
+        let rounds = running.rounds().expect("only a call with rounds ends with questions");
         rounds.questions(&request.to_bytes(), &self.shared.signature, within)
     }
 }

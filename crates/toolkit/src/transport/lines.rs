@@ -36,11 +36,11 @@ pub(super) struct Lines<R, W> {
     is_too_long: bool,
     /// The remaining messages of a batch.
     messages: VecDeque<ClientJsonRpcMessage>,
-    /// Whether the client negotiated the revision with batches.
-    has_batches: bool,
+    /// Whether the client requested the revision with batches.
+    accepts_batches: bool,
     batches: Arc<Lock<Batches>>,
     /// Responses to invalid lines, and to batches that are already finished.
-    refusals: VecDeque<Value>,
+    pending_responses: VecDeque<Value>,
     is_flushing: bool,
     output: Arc<Mutex<Option<Output<W>>>>,
     shared: Arc<Shared>,
@@ -49,20 +49,20 @@ pub(super) struct Lines<R, W> {
 struct Output<W> {
     inner: W,
     /// Unsent bytes. They are retained if sending is cancelled, so that no line is truncated.
-    waiting: BytesMut,
+    unsent: BytesMut,
 }
 
 impl<R: AsyncRead + Unpin, W> Lines<R, W> {
     pub(super) fn new(input: R, output: W, shared: Arc<Shared>) -> Lines<R, W> {
-        let output = Output { inner: output, waiting: BytesMut::new() };
+        let output = Output { inner: output, unsent: BytesMut::new() };
         Lines {
             input: BufReader::new(input),
             line: Vec::new(),
             is_too_long: false,
             messages: VecDeque::new(),
-            has_batches: false,
+            accepts_batches: false,
             batches: Arc::default(),
-            refusals: VecDeque::new(),
+            pending_responses: VecDeque::new(),
             is_flushing: false,
             output: Arc::new(Mutex::new(Some(output))),
             shared,
@@ -90,18 +90,18 @@ impl<R: AsyncRead + Unpin, W> Lines<R, W> {
     }
 
     /// Parses the messages in `line` and clears it. An invalid line produces an error response.
-    fn take_messages(&mut self) {
+    fn parse_line(&mut self) {
         let line = std::mem::take(&mut self.line);
         let text = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&line).trim_ascii();
         if std::mem::take(&mut self.is_too_long) {
-            let why = format!("the message is longer than {MAX_LINE_BYTES} bytes");
-            self.refusals.push_back(refusal(text, ErrorCode::PARSE_ERROR, &why));
-        } else if self.has_batches && batch::is_batch(text) {
-            self.take_batch(text);
+            let reason = format!("the message is longer than {MAX_LINE_BYTES} bytes");
+            self.pending_responses.push_back(refusal(text, ErrorCode::PARSE_ERROR, &reason));
+        } else if self.accepts_batches && batch::is_batch(text) {
+            self.parse_batch(text);
         } else if !text.is_empty() {
-            match message(text, &self.shared) {
-                Ok(message) => self.take(message),
-                Err(refusal) => self.refusals.extend(refusal),
+            match parse_message(text, &self.shared) {
+                Ok(message) => self.enqueue(message),
+                Err(response) => self.pending_responses.extend(response),
             }
         }
         // The buffer is reused, unless it is unusually large.
@@ -111,19 +111,19 @@ impl<R: AsyncRead + Unpin, W> Lines<R, W> {
         }
     }
 
-    fn take(&mut self, message: ClientJsonRpcMessage) {
+    fn enqueue(&mut self, message: ClientJsonRpcMessage) {
         match &message {
             JsonRpcMessage::Request(request) => {
-                if let ClientRequest::InitializeRequest(opening) = &request.request {
-                    self.has_batches = opening.params.protocol_version.as_str() == batch::REVISION;
+                if let ClientRequest::InitializeRequest(initialize) = &request.request {
+                    self.accepts_batches = initialize.params.protocol_version.as_str() == batch::REVISION;
                 }
             }
             // A cancelled request gets no response, so its batch must not wait for it.
             JsonRpcMessage::Notification(notification) => {
-                if let ClientNotification::CancelledNotification(given_up) = &notification.notification
-                    && let Some(id) = &given_up.params.request_id
+                if let ClientNotification::CancelledNotification(cancelled) = &notification.notification
+                    && let Some(id) = &cancelled.params.request_id
                 {
-                    self.refusals.extend(locked(&self.batches).resolve(id, None));
+                    self.pending_responses.extend(lock(&self.batches).resolve(id, None));
                 }
             }
             _ => (),
@@ -131,11 +131,11 @@ impl<R: AsyncRead + Unpin, W> Lines<R, W> {
         self.messages.push_back(message);
     }
 
-    fn take_batch(&mut self, text: &[u8]) {
+    fn parse_batch(&mut self, text: &[u8]) {
         let pieces = match batch::pieces(text) {
             Ok(pieces) => pieces,
-            Err(why) => {
-                self.refusals.push_back(refusal(text, ErrorCode::INVALID_REQUEST, &why));
+            Err(reason) => {
+                self.pending_responses.push_back(refusal(text, ErrorCode::INVALID_REQUEST, &reason));
                 return;
             }
         };
@@ -143,7 +143,7 @@ impl<R: AsyncRead + Unpin, W> Lines<R, W> {
         let mut messages = Vec::new();
         for piece in pieces {
             let text = piece.as_bytes();
-            match message(text, &self.shared) {
+            match parse_message(text, &self.shared) {
                 Ok(JsonRpcMessage::Request(request))
                     if matches!(request.request, ClientRequest::InitializeRequest(_)) =>
                 {
@@ -155,20 +155,20 @@ impl<R: AsyncRead + Unpin, W> Lines<R, W> {
                     }
                     messages.push(message);
                 }
-                Err(refusal) => batch.responses.extend(refusal),
+                Err(response) => batch.responses.extend(response),
             }
         }
-        self.refusals.extend(locked(&self.batches).open(batch));
-        messages.into_iter().for_each(|message| self.take(message));
+        self.pending_responses.extend(lock(&self.batches).open(batch));
+        messages.into_iter().for_each(|message| self.enqueue(message));
     }
 }
 
-fn locked(batches: &Lock<Batches>) -> std::sync::MutexGuard<'_, Batches> {
+fn lock(batches: &Lock<Batches>) -> std::sync::MutexGuard<'_, Batches> {
     batches.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns the id of the request that a message responds to.
-fn answered(message: &ServerJsonRpcMessage) -> Option<&RequestId> {
+fn responded_id(message: &ServerJsonRpcMessage) -> Option<&RequestId> {
     match message {
         JsonRpcMessage::Response(response) => Some(&response.id),
         JsonRpcMessage::Error(error) => error.id.as_ref(),
@@ -177,13 +177,13 @@ fn answered(message: &ServerJsonRpcMessage) -> Option<&RequestId> {
 }
 
 /// Parses a message. An invalid one produces an error response, unless it is a notification.
-fn message(text: &[u8], shared: &Shared) -> Result<ClientJsonRpcMessage, Option<Value>> {
-    let (read, original): (serde_json::Result<ClientJsonRpcMessage>, _) =
+fn parse_message(text: &[u8], shared: &Shared) -> Result<ClientJsonRpcMessage, Option<Value>> {
+    let (parsed, original): (serde_json::Result<ClientJsonRpcMessage>, _) =
         match redact_secrets(&shared.server, text) {
             Some((message, original)) => (serde_json::from_value(message), original),
             None => (serde_json::from_slice(text), None),
         };
-    match read {
+    match parsed {
         Ok(mut message) => {
             if let (JsonRpcMessage::Request(request), Some(original)) = (&mut message, original) {
                 request.request.extensions_mut().insert(original);
@@ -205,14 +205,14 @@ fn message(text: &[u8], shared: &Shared) -> Result<ClientJsonRpcMessage, Option<
 }
 
 impl<W: AsyncWrite + Unpin> Output<W> {
-    fn put(&mut self, line: &[u8]) {
-        self.waiting.extend_from_slice(line);
-        self.waiting.extend_from_slice(b"\n");
+    fn push_line(&mut self, line: &[u8]) {
+        self.unsent.extend_from_slice(line);
+        self.unsent.extend_from_slice(b"\n");
     }
 
     async fn flush(&mut self) -> io::Result<()> {
-        while !self.waiting.is_empty() {
-            if self.inner.write_buf(&mut self.waiting).await? == 0 {
+        while !self.unsent.is_empty() {
+            if self.inner.write_buf(&mut self.unsent).await? == 0 {
                 return Err(io::ErrorKind::WriteZero.into());
             }
         }
@@ -225,15 +225,15 @@ where
     R: AsyncRead + Send + Unpin,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    /// Sends pending error responses, including those whose sending was interrupted.
-    async fn refuse(&mut self) -> io::Result<()> {
-        if self.refusals.is_empty() && !self.is_flushing {
+    /// Sends the pending responses, including those whose sending was interrupted.
+    async fn send_pending_responses(&mut self) -> io::Result<()> {
+        if self.pending_responses.is_empty() && !self.is_flushing {
             return Ok(());
         }
         let mut output = self.output.lock().await;
         let output = output.as_mut().ok_or(io::ErrorKind::NotConnected)?;
-        for refusal in self.refusals.drain(..) {
-            output.put(refusal.to_string().as_bytes());
+        for response in self.pending_responses.drain(..) {
+            output.push_line(response.to_string().as_bytes());
         }
         self.is_flushing = true;
         output.flush().await?;
@@ -243,14 +243,14 @@ where
 
     async fn next(&mut self) -> io::Result<Option<ClientJsonRpcMessage>> {
         loop {
-            self.refuse().await?;
+            self.send_pending_responses().await?;
             if let Some(message) = self.messages.pop_front() {
                 return Ok(Some(message));
             }
             if !self.read_line().await? {
                 return Ok(None);
             }
-            self.take_messages();
+            self.parse_line();
         }
     }
 }
@@ -270,18 +270,18 @@ where
         let batches = self.batches.clone();
         async move {
             let mut line = serde_json::to_vec(&message)?;
-            if let Some(id) = answered(&message) {
-                let mut batches = locked(&batches);
+            if let Some(id) = responded_id(&message) {
+                let mut batches = lock(&batches);
                 if batches.has(id) {
-                    let Some(whole) = batches.resolve(id, Some(serde_json::from_slice(&line)?)) else {
+                    let Some(responses) = batches.resolve(id, Some(serde_json::from_slice(&line)?)) else {
                         return Ok(());
                     };
-                    line = serde_json::to_vec(&whole)?;
+                    line = serde_json::to_vec(&responses)?;
                 }
             }
             let mut output = output.lock().await;
             let output = output.as_mut().ok_or(io::ErrorKind::NotConnected)?;
-            output.put(&line);
+            output.push_line(&line);
             output.flush().await
         }
     }

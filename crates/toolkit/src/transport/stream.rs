@@ -19,8 +19,8 @@ pub struct StreamServer {
     task: JoinHandle<()>,
     shared: std::sync::Arc<Shared>,
     closing: Closing,
-    /// Cancels everything.
-    abandon: CancellationToken,
+    /// Ends the connection and all its calls.
+    cancel_all: CancellationToken,
 }
 
 /// Serves on standard input and output. Nothing else may use them meanwhile.
@@ -43,9 +43,9 @@ pub fn serve_stdio(server: Server) -> Result<StreamServer, ServeError> {
 pub fn in_process(server: Server) -> Result<(DuplexStream, StreamServer), ServeError> {
     /// The writer waits for the reader when the buffer is full.
     const PIPE_BUFFER_BYTES: usize = 64 * 1024;
-    let (theirs, ours) = tokio::io::duplex(PIPE_BUFFER_BYTES);
-    let (input, output) = tokio::io::split(ours);
-    Ok((theirs, serve_stream(server, input, output)?))
+    let (client_end, server_end) = tokio::io::duplex(PIPE_BUFFER_BYTES);
+    let (input, output) = tokio::io::split(server_end);
+    Ok((client_end, serve_stream(server, input, output)?))
 }
 
 /// Serves on any pair of streams, one message per line. An invalid line, or one longer than 16 MiB, gets an
@@ -61,15 +61,15 @@ pub fn serve_stream(
 ) -> Result<StreamServer, ServeError> {
     let shared = Shared::new(server)?;
     let closing = Closing::default();
-    let abandon = CancellationToken::new();
+    let cancel_all = CancellationToken::new();
     let transport = RawResponseTransport::new(Lines::new(input, output, shared.clone()), closing.clone());
     let connection = Connection::new(shared.clone());
-    let given_up = abandon.clone();
+    let cancelled = cancel_all.clone();
     // The stream has one client; without it, no one can reach the tasks.
-    let tasks_end = shared.tasks.ended.clone().drop_guard();
+    let tasks_guard = shared.tasks.ended.clone().drop_guard();
     let task = tokio::spawn(async move {
-        let _tasks_end = tasks_end;
-        match serve_server_with_ct(connection, transport, given_up).await {
+        let _tasks_guard = tasks_guard;
+        match serve_server_with_ct(connection, transport, cancelled).await {
             Ok(running) => match running.waiting().await {
                 Ok(QuitReason::JoinError(error)) | Err(error) => {
                     tracing::error!(%error, "the connection failed");
@@ -79,7 +79,7 @@ pub fn serve_stream(
             Err(error) => tracing::debug!(%error, "the client disconnected before initialization"),
         }
     });
-    Ok(StreamServer { task, shared, closing, abandon })
+    Ok(StreamServer { task, shared, closing, cancel_all })
 }
 
 impl StreamServer {
@@ -97,7 +97,7 @@ impl StreamServer {
         let in_time = tokio::time::timeout(grace_period, self.shared.running_calls.wait()).await.is_ok();
         match in_time {
             true => self.closing.reading.cancel(),
-            false => self.abandon.cancel(),
+            false => self.cancel_all.cancel(),
         }
         self.shared.abandoned.cancel();
         let _ = (&mut self.task).await;
@@ -106,6 +106,6 @@ impl StreamServer {
 
 impl Drop for StreamServer {
     fn drop(&mut self) {
-        self.abandon.cancel();
+        self.cancel_all.cancel();
     }
 }

@@ -101,7 +101,7 @@ async fn browse(
     /// The words
     #[tool(default)]
     words: Vec<String>,
-    /// A share
+    /// A fraction
     #[schemars(range(min = 0.0, max = 1.0))]
     #[serde(default)]
     share: f64,
@@ -140,9 +140,9 @@ struct Combined {
 
 #[derive(Deserialize, JsonSchema)]
 struct Page {
-    /// Which page
+    /// The page number
     number: u32,
-    /// How large, as a share
+    /// The page size, as a fraction
     size: f64,
 }
 
@@ -385,8 +385,8 @@ fn nulls_and_integers_are_normalized_in_alternatives_and_at_any_depth() {
 #[test]
 fn violations_of_items_are_in_the_order_of_the_items() {
     let mut numbers = vec![json!(1); 12];
-    for wrong in [2, 9, 10, 11] {
-        numbers[wrong] = json!(-1);
+    for index in [2, 9, 10, 11] {
+        numbers[index] = json!(-1);
     }
     let message = "must be at least 0";
     let expected = [
@@ -493,7 +493,7 @@ fn the_schema_uses_only_common_keywords() {
     );
 }
 
-/// Store an object.
+/// Store an item.
 #[tool]
 async fn put(args: Put) -> Value {
     json!(args)
@@ -501,8 +501,8 @@ async fn put(args: Put) -> Value {
 
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 struct Put {
-    /// The object
-    thing: String,
+    /// The item
+    item: String,
     #[serde(flatten)]
     place: Place,
 }
@@ -536,19 +536,19 @@ fn a_flattened_enum_is_served_as_plain_fields() {
         json!({
             "type": "object",
             "properties": {
-                "thing": {"description": "The object", "type": "string"},
+                "item": {"description": "The item", "type": "string"},
                 "kind": {"type": "string", "enum": ["shelf", "box"], "description": "`shelf`: On a shelf\n`box`: In a box"},
                 "height": {"description": "The height. Required when `kind` is `shelf`. At least 0", "type": "integer"},
                 "number": {"description": "The number of the shelf. Only allowed when `kind` is `shelf`. At least 0, at most 255", "type": "integer"},
                 "colour": {"description": "Its colour. Required when `kind` is `box`", "type": "string"}
             },
-            "required": ["thing", "kind"],
+            "required": ["item", "kind"],
             "additionalProperties": false
         })
     );
     assert_eq!(
         tool.description.unwrap(),
-        "Store an object.\n\nArguments:\n- `thing`: string, required\n\
+        "Store an item.\n\nArguments:\n- `item`: string, required\n\
          - `kind`: string, required, one of `shelf`, `box`\n- `height`: integer, optional\n\
          - `number`: integer, optional\n- `colour`: string, optional"
     );
@@ -561,12 +561,12 @@ fn a_flattened_enum_is_validated_as_an_enum() {
         |arguments: Value| outcome_of(&flattened(), "put", arguments)["data"]["validation_errors"].clone();
     let value = |arguments: Value| outcome_of(&flattened(), "put", arguments)["value"].clone();
     assert_eq!(
-        value(json!({"thing": "a", "kind": "shelf", "height": 2.0, "number": null})),
-        json!({"thing": "a", "kind": "shelf", "height": 2, "number": null})
+        value(json!({"item": "a", "kind": "shelf", "height": 2.0, "number": null})),
+        json!({"item": "a", "kind": "shelf", "height": 2, "number": null})
     );
-    assert_eq!(value(json!({"thing": "a", "kind": "box", "colour": "red"}))["colour"], "red");
+    assert_eq!(value(json!({"item": "a", "kind": "box", "colour": "red"}))["colour"], "red");
     assert_eq!(
-        violations(json!({"thing": "a", "kind": "shelf", "height": "high", "nmber": 1})),
+        violations(json!({"item": "a", "kind": "shelf", "height": "high", "nmber": 1})),
         json!([
             {"field": "height", "message": "must be an integer, not a string"},
             {"field": "nmber", "message": "unknown property \"nmber\"; did you mean \"number\"?"},
@@ -575,20 +575,20 @@ fn a_flattened_enum_is_validated_as_an_enum() {
     assert_eq!(
         violations(json!({"kind": "shelf", "colour": "red"})),
         json!([
-            {"field": "thing", "message": "missing required property \"thing\""},
+            {"field": "item", "message": "missing required property \"item\""},
             {"field": "height", "message": "missing required property \"height\""},
         ])
     );
     assert_eq!(
-        violations(json!({"thing": "a", "kind": "shelf", "height": 1, "colour": "red"})),
+        violations(json!({"item": "a", "kind": "shelf", "height": 1, "colour": "red"})),
         json!([{"field": "colour", "message": "unknown property \"colour\"; it belongs to another alternative"}])
     );
     assert_eq!(
-        violations(json!({"thing": "a", "kind": "bag"})),
+        violations(json!({"item": "a", "kind": "bag"})),
         json!([{"field": "kind", "message": "must be one of [\"shelf\",\"box\"]"}])
     );
     assert_eq!(
-        violations(json!({"thing": "a", "height": 1})),
+        violations(json!({"item": "a", "height": 1})),
         json!([{"field": "kind", "message": "missing required property \"kind\""}])
     );
 }

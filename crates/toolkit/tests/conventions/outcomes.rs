@@ -65,7 +65,7 @@ fn a_value_of_any_type_can_be_serialized_and_deserialized() {
 fn all_fields_are_written_in_their_order() {
     let outcome = Outcome::<u8>::failure("conflict", "it was changed meanwhile")
         .with_message("Somebody else was faster.")
-        .with_instruction(Instruction::ask_for("which version to keep").then(Instruction::no_changes()))
+        .with_instruction(Instruction::ask_for("the version to keep").then(Instruction::no_changes()))
         .with_data("version", 3);
     check(
         outcome.clone(),
@@ -74,15 +74,15 @@ fn all_fields_are_written_in_their_order() {
             "error": "it was changed meanwhile",
             "error_type": "conflict",
             "message": "Somebody else was faster.",
-            "instruction": "Ask the user for which version to keep before you continue. Do not invent it. Do not make \
+            "instruction": "Ask the user for the version to keep before you continue. Do not invent it. Do not make \
                             changes, directly or with other tools, until the user asks for them.",
             "data": {"version": 3}
         }),
     );
     assert!(outcome.is_failure() && !outcome.is_ok());
-    let keys = r#"{"success":true,"value":1,"message":"m","instruction":"free text"}"#;
+    let expected = r#"{"success":true,"value":1,"message":"m","instruction":"free text"}"#;
     let outcome = Outcome::ok(1).with_instruction("free text").with_message("m");
-    assert_eq!(serde_json::to_string(&outcome).unwrap(), keys);
+    assert_eq!(serde_json::to_string(&outcome).unwrap(), expected);
 }
 
 #[test]
@@ -148,7 +148,7 @@ async fn fail(
         "explicit" => {
             "x".parse::<u8>().or_failure("invalid_number", "`x` is not a number")?;
         }
-        "none" => return Outcome::ok(None.or_failure("nothing", "there is none")?),
+        "none" => return Outcome::ok(None.or_failure("nothing", "no value was found")?),
         "panic" => panic!("hunter2"),
         _ => {}
     }
@@ -169,7 +169,7 @@ async fn fallible(
 
 /// Return a `Result` with an outcome.
 #[tool]
-async fn both(
+async fn fallible_outcome(
     /// Whether to fail
     fail: bool,
 ) -> anyhow::Result<Outcome<()>> {
@@ -210,7 +210,15 @@ impl Serialize for Unserializable {
 }
 
 fn server() -> Server {
-    plain().tool(fail).tool(fallible).tool(both).tool(value).tool(nothing).tool(picture).build().unwrap()
+    plain()
+        .tool(fail)
+        .tool(fallible)
+        .tool(fallible_outcome)
+        .tool(value)
+        .tool(nothing)
+        .tool(picture)
+        .build()
+        .unwrap()
 }
 
 #[track_caller]
@@ -241,7 +249,7 @@ fn ordinary_errors_become_failures_that_leak_nothing() {
 #[test]
 fn explicit_failures_are_reported() {
     check_failure("explicit", "invalid_number", "`x` is not a number");
-    check_failure("none", "nothing", "there is none");
+    check_failure("none", "nothing", "no value was found");
     assert_eq!(
         outcome_of(&server(), "fail", json!({"kind": "failure"})),
         json!({"success": false, "error": "the disk is full", "error_type": "full", "message": "No space left."})
@@ -255,7 +263,7 @@ fn an_outcome_can_be_returned_early() {
 }
 
 #[test]
-fn a_panic_is_one_failed_call() {
+fn a_panic_fails_only_its_own_call() {
     let server = server();
     assert_eq!(outcome_of(&server, "fail", json!({"kind": "panic"}))["error_type"], "internal_error");
     assert_eq!(outcome_of(&server, "fail", json!({"kind": ""})), json!({"success": true, "value": 1}));
@@ -268,10 +276,10 @@ fn functions_can_return_other_types() {
     assert_eq!(outcome_of(&server, "fallible", json!({"fail": false})), document);
     assert_eq!(outcome_of(&server, "fallible", json!({"fail": true}))["error_type"], "not_found");
     assert_eq!(
-        outcome_of(&server, "both", json!({"fail": false})),
+        outcome_of(&server, "fallible_outcome", json!({"fail": false})),
         json!({"success": true, "message": "done"})
     );
-    assert_eq!(outcome_of(&server, "both", json!({"fail": true}))["error"], INTERNAL_ERROR);
+    assert_eq!(outcome_of(&server, "fallible_outcome", json!({"fail": true}))["error"], INTERNAL_ERROR);
     assert_eq!(
         outcome_of(&server, "value", json!({"title": "b"})),
         json!({"success": true, "value": {"title": "b!", "size": null}})
@@ -296,7 +304,7 @@ fn results_match_the_generated_output_schema() {
         ("fail", json!({"kind": "failure"})),
         ("fail", json!({})),
         ("fallible", json!({"fail": false})),
-        ("both", json!({"fail": false})),
+        ("fallible_outcome", json!({"fail": false})),
         ("value", json!({"title": "b"})),
         ("nothing", json!({})),
     ];
@@ -330,7 +338,7 @@ fn the_function_can_be_called_directly() {
     assert_eq!(document.title, "c!");
 }
 
-/// Roll until it is a six. The end of the body is unreachable, which must not cause a warning.
+/// Roll a die until it shows a six. The end of the body is unreachable, which must not cause a warning.
 #[deny(unreachable_code)]
 #[tool]
 async fn until_six() -> Outcome<u8> {

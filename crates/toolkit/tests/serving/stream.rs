@@ -51,8 +51,8 @@ async fn fields_unknown_to_the_sdk_arrive_unchanged() {
     let mut client = StreamClient::new(stream);
     client.initialize("2025-11-25").await;
     let listed = client.request(request(1, "tools/list", json!({}))).await;
-    let ours = fixture::server().tools();
-    let expected: Vec<Value> = ours.iter().cloned().map(Value::from).collect();
+    let tools = fixture::server().tools();
+    let expected: Vec<Value> = tools.iter().cloned().map(Value::from).collect();
     assert_eq!(listed["result"], json!({"tools": expected}));
     let response = client.request(call(2, "test_unknown_content")).await;
     let expected = json!({
@@ -63,7 +63,7 @@ async fn fields_unknown_to_the_sdk_arrive_unchanged() {
 }
 
 #[tokio::test]
-async fn a_tool_that_panics_is_one_failed_call() {
+async fn a_panicking_tool_fails_only_its_own_call() {
     let (stream, _server) = in_process(fixture::server()).unwrap();
     let mut client = StreamClient::new(stream);
     client.initialize("2025-11-25").await;
@@ -197,7 +197,7 @@ async fn calls_are_cancelled_after_the_grace_period() {
 }
 
 #[tokio::test]
-async fn questions_are_requests_in_older_revisions() {
+async fn elicitations_are_requests_in_older_revisions() {
     let (stream, _server) = in_process(fixture::server()).unwrap();
     let mut client = StreamClient::new(stream);
     client.initialize("2025-06-18").await;
@@ -214,22 +214,22 @@ async fn questions_are_requests_in_older_revisions() {
 }
 
 #[tokio::test]
-async fn state_belongs_to_one_request() {
+async fn request_state_is_rejected_for_another_request() {
     let (stream, _server) = in_process(fixture::server()).unwrap();
     let mut client = StreamClient::new(stream);
-    let ask = |tool: &str, extra: Value| {
+    let tool_call = |tool: &str, extra: Value| {
         let mut params = modern(json!({"name": tool, "arguments": {}}));
         params.as_object_mut().unwrap().extend(extra.as_object().cloned().unwrap());
         request(1, "tools/call", params)
     };
-    let question = client.request(ask("test_input_required_result_request_state", json!({}))).await;
+    let question = client.request(tool_call("test_input_required_result_request_state", json!({}))).await;
     let state = question["result"]["requestState"].clone();
     let accepted = json!({"confirm": {"action": "accept", "content": {"ok": true}}});
     let with_state = json!({"requestState": state, "inputResponses": accepted});
     let other_request =
-        client.request(ask("test_input_required_result_tampered_state", with_state.clone())).await;
+        client.request(tool_call("test_input_required_result_tampered_state", with_state.clone())).await;
     assert_eq!(other_request["error"]["code"], -32602);
-    let response = client.request(ask("test_input_required_result_request_state", with_state)).await;
+    let response = client.request(tool_call("test_input_required_result_request_state", with_state)).await;
     assert_eq!(response["result"]["content"][0]["text"], "state-ok");
 }
 
@@ -293,7 +293,7 @@ impl Toolbox for ChangingToolbox {
 }
 
 #[tokio::test]
-async fn the_first_of_two_tools_with_one_name_is_listed_and_called() {
+async fn tools_with_the_same_name_are_listed_once() {
     let toolbox = || Arc::new(ChangingToolbox { changes: Mutex::default() });
     let server = Server::builder("two").toolbox(toolbox()).toolbox(toolbox()).build().unwrap();
     let names: Vec<String> = server.tools().iter().map(|tool| tool.name.clone()).collect();
@@ -301,16 +301,16 @@ async fn the_first_of_two_tools_with_one_name_is_listed_and_called() {
 }
 
 #[tokio::test]
-async fn a_toolbox_is_served_with_its_changes() {
+async fn a_toolbox_is_served_and_its_changes_are_forwarded() {
     let (sender, changes) = mpsc::unbounded_channel();
     let toolbox = ChangingToolbox { changes: Mutex::new(Some(changes)) };
     let server = Server::builder("box").toolbox(Arc::new(toolbox)).build().expect("unique names");
     let (stream, _server) = in_process(server).unwrap();
     let mut client = StreamClient::new(stream);
-    let opened = client.initialize("2025-11-25").await;
-    assert_eq!(opened["result"]["capabilities"]["tools"], json!({"listChanged": true}));
-    let digits = json!({"name": "a", "arguments": {"n": 12345678901234567890_u64}});
-    let response = client.request(request(1, "tools/call", digits)).await;
+    let initialized = client.initialize("2025-11-25").await;
+    assert_eq!(initialized["result"]["capabilities"]["tools"], json!({"listChanged": true}));
+    let large_number = json!({"name": "a", "arguments": {"n": 12345678901234567890_u64}});
+    let response = client.request(request(1, "tools/call", large_number)).await;
     assert_eq!(response["result"]["content"][0]["text"], r#"{"n":12345678901234567890}"#);
     sender.send(()).unwrap();
     assert_eq!(client.next().await["method"], "notifications/tools/list_changed");
