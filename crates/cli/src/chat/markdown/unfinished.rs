@@ -15,7 +15,7 @@ pub(super) fn complete(text: &str) -> Cow<'_, str> {
             !last_line.is_empty() && last_line.trim_start().bytes().all(|byte| matches!(byte, b'`' | b'~'));
         return Cow::Borrowed(if may_close { &text[..line_start] } else { text });
     }
-    // The line may become a fence, a rule, a list or the underline of a heading; it is hidden until that is known.
+    // The line may become a fence, a rule, a list or the underline of a heading; it is hidden for now.
     if line_start > 0 && is_only_marker(last_line) {
         return Cow::Borrowed(&text[..line_start]);
     }
