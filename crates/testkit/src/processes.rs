@@ -54,7 +54,7 @@ fn read_process(folder: &Path) -> Option<Process> {
     let pid = folder.file_name()?.to_str()?.parse().ok()?;
     let stat = fs::read(folder.join("stat")).ok()?;
     let stat = String::from_utf8_lossy(&stat);
-    // `PID (NAME) STATE …`, where the name may contain anything, parentheses too.
+    // `PID (NAME) STATE …`, where the name may contain any character, even parentheses.
     let (name, rest) = stat.split_once('(')?.1.rsplit_once(')')?;
     Some(Process { pid, name: name.to_owned(), state: rest.trim_start().chars().next()? })
 }

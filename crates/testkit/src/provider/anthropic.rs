@@ -1,4 +1,4 @@
-//! Anthropic's Messages.
+//! Anthropic's Messages API.
 //!
 //! Rules in `docs/providers.md`: `anthropic/endpoint`, `anthropic/unknown-fields`,
 //! `anthropic/required-fields`, `anthropic/system`, `anthropic/thinking-budget`.
@@ -41,11 +41,11 @@ pub(super) fn check(request: &ApiRequest<'_>) -> Result<(), Rejection> {
 
 /// Checks the key, the path, the version and the content type.
 fn check_access(request: &ApiRequest<'_>) -> Result<(), Rejection> {
-    let failed = |message| Rejection { status: 401, ..error("authentication_error", message) };
+    let unauthorized = |message| Rejection { status: 401, ..error("authentication_error", message) };
     match request.header("x-api-key") {
-        None => return Err(failed("x-api-key header is required")),
+        None => return Err(unauthorized("x-api-key header is required")),
         Some(API_KEY) => {}
-        Some(_) => return Err(failed("invalid x-api-key")),
+        Some(_) => return Err(unauthorized("invalid x-api-key")),
     }
     if request.target.path != "/v1/messages" {
         return Err(Rejection { status: 404, ..error("not_found_error", "Not found") });

@@ -12,10 +12,11 @@
 //!
 //! | [`Api`] | key | [`FakeProvider::base_url`] ends with | path |
 //! |---|---|---|---|
-//! | `OpenAiChat`, `Mistral`, `Xai`, `Vllm`, `LlamaCpp` | `Authorization: Bearer` | `/v1` | `/chat/completions` |
+//! | `OpenAiChat`, `Mistral`, `Xai` | `Authorization: Bearer` | `/v1` | `/chat/completions` |
+//! | `Vllm`, `LlamaCpp` | none | `/v1` | `/chat/completions` |
 //! | `Groq` | `Authorization: Bearer` | `/openai/v1` | `/chat/completions` |
 //! | `DeepSeek` | `Authorization: Bearer` | | `/chat/completions`, also below `/v1` and `/beta` |
-//! | `Azure` | `api-key` | | `/openai/deployments/D/chat/completions?api-version=V`, `/openai/v1/chat/completions` |
+//! | `Azure` | `api-key` or `Authorization: Bearer` | | `/openai/deployments/D/chat/completions?api-version=V`, `/openai/v1/chat/completions` |
 //! | `Dial` | `Api-Key` | | `/openai/deployments/D/chat/completions` |
 //! | `Responses` | `Authorization: Bearer` | `/v1` | `/responses` |
 //! | `Anthropic` | `x-api-key` and `anthropic-version` | | `/v1/messages` |

@@ -8,7 +8,7 @@ use super::{Api, ModelOutput, ReceivedRequest, anthropic, bedrock, chat, cohere,
 /// Renders an output in the API's own JSON: one element for a complete response, or one for each event of a
 /// stream.
 ///
-/// Includes the parts that a request must ask for: the usage in a chat stream, the encrypted content of
+/// Includes the parts that an API sends only on request: the usage in a chat stream, the encrypted content of
 /// reasoning. The stream of Gemini is that of `alt=sse`.
 ///
 /// # Panics
@@ -47,7 +47,9 @@ pub(super) fn named_event(name: &str, fields: Value) -> Vec<u8> {
 struct ResponseFormat {
     is_streamed: bool,
     with_usage: bool,
+    /// Whether the encrypted content of reasoning is included.
     with_encrypted: bool,
+    /// Whether a stream of Gemini has server-sent events; otherwise it is a JSON array.
     as_events: bool,
 }
 

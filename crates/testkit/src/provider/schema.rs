@@ -147,7 +147,7 @@ pub(super) fn anthropic_problem(schema: &Value) -> Option<String> {
     })
 }
 
-/// Whether a schema is valid by the metaschema of draft 7.
+/// Whether a schema is valid according to the metaschema of draft 7.
 pub(super) fn is_draft7(schema: &Value) -> bool {
     jsonschema::draft7::meta::validate(schema).is_ok()
 }
@@ -232,13 +232,14 @@ fn python_tuple(path: &[String]) -> String {
     }
 }
 
-/// Whether Python's `re` compiles a pattern. Only constructs that exist in ECMAScript alone are detected.
+/// Whether Python's `re` compiles a pattern. Only constructs specific to ECMAScript are detected.
 fn compiles_in_python(pattern: &str) -> bool {
-    let named_group = pattern.match_indices("(?<").any(|(at, _)| {
+    let has_named_group = pattern.match_indices("(?<").any(|(at, _)| {
         let after = pattern[at + 3..].chars().next();
         !matches!(after, Some('=' | '!'))
     });
-    !named_group && !["\\p{", "\\P{", "\\u{", "\\c", "[^]", "[]"].iter().any(|form| pattern.contains(form))
+    !has_named_group
+        && !["\\p{", "\\P{", "\\u{", "\\c", "[^]", "[]"].iter().any(|construct| pattern.contains(construct))
 }
 
 /// Returns the properties that a schema requires but does not define.

@@ -38,7 +38,7 @@ macro_rules! behaviours {
 }
 
 behaviours! {
-    Ordinary "ordinary" Any "does everything right (the default)"
+    Ordinary "ordinary" Any "behaves correctly (the default)"
     Unhinted "unhinted" Any
         "responds to calls after --delay milliseconds (0), and does not mark `echo` as read-only"
     // before and during the handshake
@@ -48,8 +48,8 @@ behaviours! {
     IgnoresUnknown "ignores-unknown" Stdio "sends no response to unknown methods, instead of an error"
     OtherVersion "other-version" Any "announces protocol version 1999-01-01"
     // lists
-    ManyTools "many-tools" Any "lists --count tools (1500), 100 a page"
-    ListsFile "lists-file" Any "lists the tools of the JSON array in --file, 100 a page"
+    ManyTools "many-tools" Any "lists --count tools (1500), 100 per page"
+    ListsFile "lists-file" Any "lists the tools of the JSON array in --file, 100 per page"
     BadTools "bad-tools" Any
         "lists malformed tools between good ones; `odd_content` returns unknown content"
     UnreadableTools "unreadable-tools" Any
@@ -76,7 +76,7 @@ behaviours! {
         "sends every response twice, and responses to requests that were never made"
     ClosesStdout "closes-stdout" Stdio "closes stdout when a tool is called, and keeps running"
     Counts "counts" Stdio
-        "each call appends a line to --file; the first --count (1) calls of a tool exit without a response"
+        "each call appends a line to --file; the server exits without a response to the first --count (1) calls of a tool"
     Asks "asks" Stdio
         "`ask` sends the given request to the client and returns the client's response"
     // at any time
@@ -96,9 +96,10 @@ behaviours! {
     Status502 "status-502" Http "502 with an HTML page, like a proxy whose upstream is down"
     Status401 "status-401" Http "401 with a challenge"
     SessionLost "session-lost" Http "404: the first session is lost; a new one works"
-    SessionUnknown "session-unknown" Http "400 without an id, as some servers respond after a restart"
+    SessionUnknown "session-unknown" Http
+        "400 with an error that has no id, as some servers respond after a restart"
     CutStream "cut-stream" Http
-        "starts an event stream and cuts the connection within an event, --delay milliseconds later (0); not for `wait`"
+        "starts an event stream and cuts the connection within an event, --delay milliseconds later (0); calls of `wait` succeed"
     HtmlBody "html-body" Http "200 with an HTML page"
     Hangs "hangs" Http "accepts the request and never responds"
     Sse "sse" Http "the deprecated HTTP+SSE transport: GET /sse for the stream, POST to the endpoint it names"

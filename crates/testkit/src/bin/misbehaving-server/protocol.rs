@@ -131,7 +131,7 @@ fn numbered_page(cursor: Option<&str>, end: usize, tool: impl Fn(usize) -> Value
     }
 }
 
-/// Returns no tools when the file does not exist or holds none.
+/// Returns the tools in `--file`, or none if the file is missing or is not a JSON array.
 fn tools_in_file(arguments: &Arguments) -> Vec<Value> {
     let text = arguments.file.as_ref().and_then(|path| std::fs::read(path).ok()).unwrap_or_default();
     serde_json::from_slice(&text).unwrap_or_default()
@@ -223,7 +223,7 @@ pub(crate) fn corrupt(arguments: &Arguments, message: &Value) -> Vec<u8> {
             bytes
         }
         Behaviour::UnreadableResult if message.pointer("/result/content").is_some() => {
-            text.strip_suffix("]}}").map_or(text.clone(), |open| format!("{open}}}}}")).into_bytes()
+            text.strip_suffix("]}}").map_or(text.clone(), |unclosed| format!("{unclosed}}}}}")).into_bytes()
         }
         _ => text.into_bytes(),
     }

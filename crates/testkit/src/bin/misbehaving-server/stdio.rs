@@ -16,7 +16,7 @@ use crate::arguments::Arguments;
 use crate::behaviour::Behaviour;
 use crate::protocol::{self, IncomingMessage, Outcome};
 
-/// Limits how long a process that outlives its client on purpose can outlive a test run.
+/// Limits how long a process runs without its client, and how long a call waits for the client's response.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Serves until stdin ends.
@@ -175,7 +175,7 @@ impl StdioServer<'_> {
                 return self.send(&outcome.into_response(id));
             }
             Behaviour::Asks => {
-                return self.send(&self.request_from_client(&params["arguments"]).into_response(id));
+                return self.send(&self.request_to_client(&params["arguments"]).into_response(id));
             }
             _ => thread::sleep(arguments.call_delay(params)),
         }
@@ -227,7 +227,7 @@ impl StdioServer<'_> {
         }
     }
 
-    /// Records the call before the exit, so the file reveals a client that retries when it must not.
+    /// Records the call before the exit, so that the file shows whether the client retried it.
     fn count(&self, name: &str) -> io::Result<Outcome> {
         let Some(path) = &self.arguments.file else {
             return Ok(Outcome::Error(-32603, "this behaviour needs `--file`".into()));
@@ -244,7 +244,7 @@ impl StdioServer<'_> {
     }
 
     /// Sends a request to the client and returns the client's response as text.
-    fn request_from_client(&self, arguments: &Value) -> Outcome {
+    fn request_to_client(&self, arguments: &Value) -> Outcome {
         let id = format!("server-{}", self.shared.sent_requests.fetch_add(1, Ordering::SeqCst));
         let (sender, response) = mpsc::channel();
         self.shared.pending().insert(id.clone(), sender);
@@ -283,18 +283,18 @@ impl StdioServer<'_> {
     }
 }
 
-/// Lines of every kind that is not a JSON-RPC message.
+/// Lines that are not JSON-RPC messages, one of each kind.
 const GARBAGE: &[u8] = b"2026-01-01 12:00:00 INFO listening\n\n{\"jsonrpc\":\"2.0\",\"id\":\n{\"level\":\"info\"}\n[1,2]\n42\n\"text\"\nnull\n\xff\xfe\x00\r\n";
 
 /// The message, the same message with other content, and responses to requests that were never made.
 fn duplicated(message: &Value, bytes: &[u8]) -> Vec<u8> {
-    let mut again = message.clone();
-    if again.pointer("/result/content").is_some() {
-        again["result"]["content"] = json!([{"type": "text", "text": "the second response"}]);
+    let mut second = message.clone();
+    if second.pointer("/result/content").is_some() {
+        second["result"]["content"] = json!([{"type": "text", "text": "the second response"}]);
     }
     let unrequested = |id: Value| Outcome::text("unrequested").into_response(&id);
     let mut all = bytes.to_vec();
-    for extra in [again, unrequested(json!(987_654)), unrequested(json!("never-sent"))] {
+    for extra in [second, unrequested(json!(987_654)), unrequested(json!("never-sent"))] {
         all.extend_from_slice(extra.to_string().as_bytes());
         all.push(b'\n');
     }

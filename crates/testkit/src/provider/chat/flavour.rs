@@ -10,7 +10,7 @@ use crate::provider::check::{ApiRequest, Rejection};
 use crate::provider::json::unknown_key;
 use crate::provider::openai_errors::{self, CodedMessage};
 
-/// The particulars of one API.
+/// The rules of one API.
 pub(super) struct ChatFlavour {
     pub(super) api: Api,
     pub(super) key_header: KeyHeader,
@@ -148,8 +148,8 @@ impl ChatFlavour {
         request.target.path.starts_with("/openai/deployments/")
     }
 
-    /// Rejects keys that are in neither list. `path` is written as OpenAI does: `messages[0]`; `None` is the
-    /// request.
+    /// Rejects keys that are in neither list. `path` is in OpenAI's notation, such as `messages[0]`; `None`
+    /// means the request itself.
     pub(super) fn check_keys(
         &self,
         value: &Value,
@@ -216,10 +216,10 @@ impl ChatFlavour {
                 self.reject(&message, None, None)
             }
             Api::Groq => {
-                let place: Vec<&str> = path_segments(path).collect();
-                let place =
-                    if place.is_empty() { String::new() } else { format!("'{}' : ", place.join(".")) };
-                self.reject(&format!("{place}property '{key}' is unsupported"), None, None)
+                let segments: Vec<&str> = path_segments(path).collect();
+                let prefix =
+                    if segments.is_empty() { String::new() } else { format!("'{}' : ", segments.join(".")) };
+                self.reject(&format!("{prefix}property '{key}' is unsupported"), None, None)
             }
             _ => match path {
                 None => {
