@@ -66,8 +66,8 @@ pub trait Conversations: Send + Sync {
         at: u64,
     ) -> BoxFuture<'a, Result<Conversation, StoreError>>;
 
-    /// Finds messages that contain, for every word of the query, a word that starts with it; case and accents
-    /// are ignored.
+    /// Finds messages that contain every word of the query, or a longer word that starts with it. Case and
+    /// accents are ignored.
     ///
     /// The most recently changed conversation comes first, and within it the newest message. A query without
     /// words finds nothing.
@@ -165,7 +165,7 @@ pub enum StoreError {
     #[error("conversation `{conversation}` does not exist")]
     UnknownConversation { conversation: ConversationId },
     #[error(
-        "position {position} is past the end of conversation `{conversation}`, which has {messages} messages"
+        "position {position} is past the end of conversation `{conversation}`, which ends at position {messages}"
     )]
     UnknownPosition { conversation: ConversationId, position: u64, messages: u64 },
     /// Another writer was faster. Nothing was appended.

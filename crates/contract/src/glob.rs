@@ -16,26 +16,27 @@ impl Glob {
         // On a mismatch, only the last `*` consumes one more character, so the time is at most pattern length
         // × name length.
         let (mut pattern, mut rest) = (self.0.as_str(), name);
-        let mut after_star: Option<(&str, &str)> = None;
+        // The pattern after the last `*`, and the text that it was last tried on.
+        let mut last_attempt: Option<(&str, &str)> = None;
         loop {
             let mut characters = rest.chars();
             match (split_first(pattern), characters.next()) {
-                (Some(('*', others)), _) => {
-                    pattern = others;
-                    after_star = Some((others, rest));
+                (Some(('*', after_star)), _) => {
+                    pattern = after_star;
+                    last_attempt = Some((after_star, rest));
                     continue;
                 }
-                (Some((wanted, others)), Some(found)) if wanted == '?' || wanted == found => {
-                    (pattern, rest) = (others, characters.as_str());
+                (Some((expected, pattern_rest)), Some(found)) if expected == '?' || expected == found => {
+                    (pattern, rest) = (pattern_rest, characters.as_str());
                     continue;
                 }
                 (None, None) => return true,
                 _ => {}
             }
-            let Some((others, taken)) = after_star else { return false };
-            let Some((_, longer)) = split_first(taken) else { return false };
-            (pattern, rest) = (others, longer);
-            after_star = Some((others, longer));
+            let Some((after_star, tried)) = last_attempt else { return false };
+            let Some((_, remaining)) = split_first(tried) else { return false };
+            (pattern, rest) = (after_star, remaining);
+            last_attempt = Some((after_star, remaining));
         }
     }
 }

@@ -158,7 +158,7 @@ pub enum WaitPhase {
 impl fmt::Display for WaitPhase {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
-            WaitPhase::Connection => "could not be connected",
+            WaitPhase::Connection => "could not be reached",
             WaitPhase::FirstToken => "sent no response",
             WaitPhase::NextToken => "stalled while responding",
         })

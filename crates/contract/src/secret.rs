@@ -14,7 +14,7 @@ impl Secret {
         Secret(text.into())
     }
 
-    /// Returns the text, for the one place that sends it.
+    /// Returns the text. Call this only where the secret is sent.
     pub fn expose(&self) -> &str {
         &self.0
     }

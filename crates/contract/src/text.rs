@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
-/// How similar a name must be to be suggested, from 0 to 1.
+/// The similarity above which a name is suggested, from 0 to 1.
 const MIN_SIMILARITY: f64 = 0.75;
 const MAX_SUGGESTIONS: usize = 3;
 
-/// Shortens `text` to at most `max_chars` characters; `…` as the last one marks the cut.
+/// Shortens `text` to at most `max_chars` characters. If text is removed, the last character is `…`.
 ///
 /// ```
 /// use toolwire_contract::truncate;
@@ -22,7 +22,7 @@ pub fn truncate(text: &str, max_chars: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{}…", text[..end].trim_end()))
 }
 
-/// Returns up to three of `candidates` that a mistyped `name` may have meant, the most similar first.
+/// Returns up to three of the `candidates` that are similar to a mistyped `name`, the most similar first.
 ///
 /// ```
 /// use toolwire_contract::nearest_names;
@@ -31,10 +31,10 @@ pub fn truncate(text: &str, max_chars: usize) -> Cow<'_, str> {
 /// assert_eq!(nearest_names("create", ["documents_create", "weather"]), ["documents_create"]);
 /// ```
 pub fn nearest_names<'n>(name: &str, candidates: impl IntoIterator<Item = &'n str>) -> Vec<&'n str> {
-    let folded = name.to_lowercase();
+    let lowercase = name.to_lowercase();
     let mut similar: Vec<(f64, &str)> = candidates
         .into_iter()
-        .map(|candidate| (similarity(&folded, &candidate.to_lowercase()), candidate))
+        .map(|candidate| (similarity(&lowercase, &candidate.to_lowercase()), candidate))
         .filter(|(similarity, _)| *similarity > MIN_SIMILARITY)
         .collect();
     similar.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));

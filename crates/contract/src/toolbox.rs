@@ -42,7 +42,7 @@ pub trait Toolbox: Send + Sync {
 /// Options of one call.
 #[derive(Clone, Default)]
 pub struct CallOptions {
-    /// How long to wait for the result; the toolbox has its own default.
+    /// The time to wait for the result; if `None`, the toolbox uses its own default.
     pub timeout: Option<Duration>,
     /// Receives progress reports, if the server sends them.
     pub progress: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
@@ -91,7 +91,7 @@ impl fmt::Display for MissingServer {
 /// A call that could not be made or completed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum CallError {
-    /// One of the missing servers may offer it.
+    /// One of the `missing` servers may offer the tool.
     #[error("no server offers a tool named `{tool}`{}", missing_list(missing))]
     UnknownTool { tool: String, nearest: Vec<String>, missing: Vec<MissingServer> },
     #[error("invalid arguments for `{tool}`: {problem}")]

@@ -73,7 +73,7 @@ impl Transcript {
             conversation: Head { id, title, model, created, changed, parent },
             entries: self.entries.clone(),
         };
-        serde_json::to_string(&file).expect("text, numbers and messages are always JSON")
+        serde_json::to_string(&file).expect("text, numbers and messages are always valid JSON")
     }
 
     /// Reads an export; a damaged file is rejected as a whole.
@@ -94,7 +94,7 @@ impl Transcript {
         match value.get("version") {
             Some(version) if version.as_u64() == Some(VERSION) => {}
             version => {
-                let found = version.map_or_else(|| "none".to_owned(), Value::to_string);
+                let found = version.map_or_else(|| "(missing)".to_owned(), Value::to_string);
                 return Err(InvalidTranscript::OtherVersion { found, known: VERSION });
             }
         }
@@ -145,8 +145,8 @@ fn numbers(usage: Usage) -> [u64; 5] {
     [input_tokens, output_tokens, cached_tokens, reasoning_tokens, cost_nanodollars.unwrap_or_default()]
 }
 
-fn check_number(number: u64, place: &str) -> Result<(), InvalidTranscript> {
-    if number > Usage::MAX_COUNT { Err(damaged(format!("{place} is too large: {number}"))) } else { Ok(()) }
+fn check_number(number: u64, label: &str) -> Result<(), InvalidTranscript> {
+    if number > Usage::MAX_COUNT { Err(damaged(format!("{label} is too large: {number}"))) } else { Ok(()) }
 }
 
 fn damaged(problem: String) -> InvalidTranscript {
@@ -183,7 +183,7 @@ mod tests {
             &TEXT.replace("\"version\":1", "\"version\":2"),
             "unsupported format version 2; this program supports version 1",
         );
-        check(&TEXT.replace("\"version\":1,", ""), "format version none");
+        check(&TEXT.replace("\"version\":1,", ""), "unsupported format version (missing)");
         check(&TEXT.replace("\"sequence\":2", "\"sequence\":3"), "entry 2 has sequence number 3");
         check(&TEXT.replace("\"time\":7", "\"time\":5"), "entry 2 is older than the previous entry");
         check(&TEXT.replace("\"changed\":7", "\"changed\":6"), "the last entry is newer");
