@@ -10,25 +10,25 @@ use serde_json::{Map, Value};
 
 use crate::reference::reference_target;
 
-/// Schemas with no more evaluations than this, whatever the value, are not counted again for each value.
+/// If a schema needs at most this many evaluations whatever the value, they are not counted for each value.
 const MAX_UNCOUNTED_EVALUATIONS: u64 = 10_000;
 
-/// The maximum number of counting steps; more means that there are too many evaluations to count.
+/// The maximum number of counting steps. If it is exceeded, the count is `u64::MAX`.
 const MAX_STEPS: usize = 2_000_000;
 
-/// The maximum depth of counting; deeper means that there are too many evaluations to count.
+/// The maximum depth of counting. If it is reached, the count is `u64::MAX`.
 const MAX_DEPTH: usize = 600;
 
-/// How the number of evaluations of a schema grows.
+/// The growth of the number of evaluations of a schema.
 #[derive(Debug)]
 pub(crate) enum EvaluationCost {
-    /// Only with the size of the value.
+    /// It grows only with the size of the value.
     Linear,
-    /// With the paths that the value takes through the references of the schema.
+    /// It grows with the number of paths that the value takes through the references of the schema.
     ByReferences(ReferenceIndex),
 }
 
-/// The places in a schema that references name by an anchor or an `$id`, as JSON pointers.
+/// JSON pointers to the schemas that references can name by an anchor or an `$id`.
 #[derive(Debug, Default)]
 pub(crate) struct ReferenceIndex {
     anchors: HashMap<String, Vec<String>>,
@@ -47,8 +47,8 @@ impl EvaluationCost {
         }
     }
 
-    /// Returns about how many schemas are evaluated to validate `value` against `schema`; `u64::MAX` if there
-    /// are too many to count.
+    /// Returns the approximate number of schemas that are evaluated to validate `value` against `schema`;
+    /// `u64::MAX` if there are too many to count.
     pub(crate) fn evaluations(&self, schema: &Value, value: &Value) -> u64 {
         match self {
             EvaluationCost::Linear => count_values(value),
@@ -103,18 +103,18 @@ impl ReferenceIndex {
         if let Some(target) = reference_target(reference, root) {
             return vec![target];
         }
-        let (address, fragment) = reference.split_once('#').unwrap_or((reference, ""));
-        let at = |pointer: &String| root.pointer(pointer);
-        if address.is_empty() {
-            return self.anchors.get(fragment).into_iter().flatten().filter_map(at).collect();
+        let (uri, fragment) = reference.split_once('#').unwrap_or((reference, ""));
+        let schema_at = |pointer: &String| root.pointer(pointer);
+        if uri.is_empty() {
+            return self.anchors.get(fragment).into_iter().flatten().filter_map(schema_at).collect();
         }
         let resources =
-            self.resources.iter().filter(|(id, _)| id.ends_with(address) || address.ends_with(id.as_str()));
+            self.resources.iter().filter(|(id, _)| id.ends_with(uri) || uri.ends_with(id.as_str()));
         resources
-            .filter_map(|(_, pointer)| at(pointer))
+            .filter_map(|(_, pointer)| schema_at(pointer))
             .flat_map(|resource| match reference_target(&format!("#{fragment}"), resource) {
                 Some(target) => vec![target],
-                None => self.anchors.get(fragment).into_iter().flatten().filter_map(at).collect(),
+                None => self.anchors.get(fragment).into_iter().flatten().filter_map(schema_at).collect(),
             })
             .collect()
     }
@@ -154,8 +154,8 @@ impl<'r, 'n> Counter<'r, 'n> {
         // Without a value, a reference cycle never ends. With a value it does: the validator detects it.
         self.counted.insert(key, if value.is_none() { u64::MAX } else { 1 });
         let mut count: u64 = 1;
-        for (keyword, below) in members {
-            count = count.saturating_add(self.count_keyword(members, keyword, below, value));
+        for (keyword, operand) in members {
+            count = count.saturating_add(self.count_keyword(members, keyword, operand, value));
         }
         self.depth -= 1;
         self.counted.insert(key, count);
@@ -170,10 +170,10 @@ impl<'r, 'n> Counter<'r, 'n> {
         &mut self,
         members: &'r Map<String, Value>,
         keyword: &str,
-        below: &'r Value,
+        operand: &'r Value,
         value: Option<&Value>,
     ) -> u64 {
-        match (keyword, below) {
+        match (keyword, operand) {
             ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(reference)) => {
                 self.count_all(self.index.targets(reference, self.root), value)
             }

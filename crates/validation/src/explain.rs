@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::reference::resolve;
 use crate::violation::{Requirement, Violation, ViolationKind, quoted};
 
-/// How deep `allOf`, `anyOf`, `oneOf` and `$ref` are followed to collect the names of properties.
+/// The maximum depth of `allOf`, `anyOf`, `oneOf` and `$ref` in which the names of properties are collected.
 const MAX_COMPOSITION_DEPTH: usize = 8;
 
 /// The errors of one alternative.
@@ -143,7 +143,7 @@ fn requirement(error: &ValidationError<'_>) -> Requirement {
         Kind::Not { schema } => return Requirement::NotMatch(schema.clone()),
         Kind::FalseSchema => return Requirement::Nothing,
         Kind::AnyOf { context } | Kind::OneOfNotValid { context } => any_of(context, pointer(error)),
-        Kind::OneOfMultipleValid { .. } => "a match for only one alternative".to_owned(),
+        Kind::OneOfMultipleValid { .. } => "valid for exactly one alternative".to_owned(),
         other => format!("valid according to `{}`", other.keyword()),
     })
 }
@@ -219,7 +219,7 @@ fn any_of(alternatives: &[Alternative], base: &str) -> String {
         let is_unknown_property = |error: &&ValidationError<'_>| {
             matches!(error.kind(), Kind::AdditionalProperties { .. } | Kind::UnevaluatedProperties { .. })
         };
-        // What an alternative lacks says more than what it does not know.
+        // Unknown properties are listed only if the alternative has no other errors, which are more useful.
         let has_others = !alternative.iter().all(|error| is_unknown_property(&error));
         let errors = alternative.iter().filter(|error| !(has_others && is_unknown_property(error)));
         let parts: Vec<String> = errors
@@ -241,8 +241,8 @@ fn any_of(alternatives: &[Alternative], base: &str) -> String {
 
 /// Returns the properties that are allowed where an unknown one was found, if the schema lists them.
 fn known_names(error: &ValidationError<'_>, root: &Value) -> Option<Vec<String>> {
-    let (holder, _) = error.schema_path().as_str().rsplit_once('/')?;
-    let schema = root.pointer(holder)?;
+    let (schema_pointer, _) = error.schema_path().as_str().rsplit_once('/')?;
+    let schema = root.pointer(schema_pointer)?;
     let mut names = Vec::new();
     let depth =
         if matches!(error.kind(), Kind::UnevaluatedProperties { .. }) { MAX_COMPOSITION_DEPTH } else { 0 };

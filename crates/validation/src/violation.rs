@@ -105,7 +105,7 @@ impl Violation {
         }
     }
 
-    /// Returns a noun phrase for what the schema requires, such as `an integer`.
+    /// Returns what the schema requires, such as `an integer` or `at least 5`.
     pub fn expected(&self) -> String {
         match &self.kind {
             ViolationKind::MissingProperty { name } => format!("property {}", quoted(name)),
@@ -147,7 +147,7 @@ impl Serialize for Violation {
 }
 
 impl Requirement {
-    /// Returns a noun phrase: `an integer`, `an array with at least 1 item`.
+    /// Returns the requirement in words, such as `an integer` or `an array with at least 1 item`.
     pub(crate) fn expected(&self) -> String {
         match self {
             Requirement::Type(types) => type_names(types),
@@ -161,7 +161,7 @@ impl Requirement {
         }
     }
 
-    /// Returns a sentence about the value: `"x" is not an integer`.
+    /// Returns a sentence that quotes the value: `"x" is not an integer`.
     fn unmet_by(&self, value: &Value) -> String {
         let found = json(value, MAX_VALUE_CHARS);
         match self {
@@ -190,7 +190,7 @@ impl Requirement {
         }
     }
 
-    /// Returns the listed value that a misspelled one may have meant.
+    /// Returns a `did you mean` suggestion if the value looks like a misspelled listed value.
     fn suggestion(&self, value: &Value) -> String {
         let (Requirement::OneOf(options), Value::String(text)) = (self, value) else { return String::new() };
         did_you_mean(text, options.iter().filter_map(Value::as_str)).unwrap_or_default()

@@ -125,8 +125,8 @@ fn every_keyword_has_a_message_with_and_without_the_value() {
         (
             json!({"oneOf": [{"type": "integer"}, {"minimum": 1}]}),
             json!(1),
-            "1 is not a match for only one alternative",
-            "must be a match for only one alternative",
+            "1 is not valid for exactly one alternative",
+            "must be valid for exactly one alternative",
         ),
         (
             json!({"anyOf": [{"type": "string"}, {"type": "array"}]}),
@@ -135,8 +135,8 @@ fn every_keyword_has_a_message_with_and_without_the_value() {
             "must be a string or an array",
         ),
     ];
-    for (schema, value, quoting, without_value) in cases {
-        check_message(schema, value, quoting, without_value);
+    for (schema, value, with_value, without_value) in cases {
+        check_message(schema, value, with_value, without_value);
     }
 }
 
