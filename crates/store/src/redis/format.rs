@@ -69,7 +69,7 @@ pub(super) fn read_entry(text: &str, sequence: u64, place: &str) -> Result<Entry
     Ok(Entry { sequence, time: Timestamp(time), model, usage, message })
 }
 
-/// Returns the fields of a head, except those that the script writes.
+/// Returns the fields of a conversation's head, except those that the script writes.
 pub(super) fn write_head(conversation: &Conversation) -> Vec<(&'static str, String)> {
     let Conversation { title, model, messages, usage, parent, .. } = conversation;
     let mut fields = vec![("messages", messages.to_string())];
@@ -97,7 +97,7 @@ pub(super) fn write_usage(usage: &Usage) -> [String; 5] {
     ]
 }
 
-/// Parses a head; `None` if it does not exist.
+/// Parses the head of a conversation; `None` if it does not exist.
 pub(super) fn read_head(
     id: ConversationId,
     mut fields: HashMap<String, String>,
@@ -109,7 +109,8 @@ pub(super) fn read_head(
     let damaged = |problem: String| StoreError::Damaged { place: place.to_owned(), problem };
     let number = |name: &str| -> Result<u64, StoreError> {
         let text = fields.get(name).ok_or_else(|| damaged(format!("conversation `{id}` has no `{name}`")))?;
-        text.parse().map_err(|_| damaged(format!("`{name}` of conversation `{id}` is `{text}`")))
+        text.parse()
+            .map_err(|_| damaged(format!("`{name}` of conversation `{id}` is not a number: `{text}`")))
     };
     let found = number("format")?;
     if found > FORMAT {
@@ -145,7 +146,7 @@ pub(super) fn read_transcript(
     let expected = conversation.messages.saturating_sub(after);
     if texts.len() as u64 != expected {
         let problem = format!(
-            "conversation `{}` should have {expected} messages after position {after}, but has {}",
+            "wrong number of messages in conversation `{}` after position {after}: expected {expected}, found {}",
             conversation.id,
             texts.len()
         );

@@ -66,7 +66,7 @@ impl SqliteFailure {
                     Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied | ErrorCode::ReadOnly) => {
                         StoreError::Unavailable { place, problem }
                     }
-                    // A commit that failed on the disk may still be there after a crash.
+                    // A commit that failed with an I/O error may still be on the disk after a crash.
                     Some(ErrorCode::SystemIoFailure) => unavailable(place, problem),
                     Some(_) => StoreError::Refused { place, problem },
                     // A column has another type than this program writes.

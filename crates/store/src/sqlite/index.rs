@@ -4,7 +4,7 @@
 use rusqlite::Connection;
 
 use super::error::SqliteFailure;
-use super::queries::{read_message, write};
+use super::queries::{read_message, write_transaction};
 use crate::search_text;
 
 /// How many messages are indexed in one transaction, before other writers get a turn.
@@ -25,7 +25,7 @@ pub(super) fn catch_up(connection: &mut Connection) -> Result<(), SqliteFailure>
 }
 
 fn index_batch(connection: &mut Connection) -> Result<(), SqliteFailure> {
-    let transaction = write(connection)?;
+    let transaction = write_transaction(connection)?;
     {
         let mut messages = transaction.prepare_cached(
             "SELECT number, body FROM message WHERE number > (SELECT through FROM indexed) ORDER BY number LIMIT ?1",

@@ -1,4 +1,4 @@
-//! The store operations as SQL, each in its transaction.
+//! The store operations as SQL, each in its own transaction.
 
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior};
 use toolwire_contract::{
@@ -39,7 +39,7 @@ pub(super) fn append(
     entries: Vec<NewEntry>,
     expected: Option<u64>,
 ) -> Result<u64, SqliteFailure> {
-    let transaction = write(connection)?;
+    let transaction = write_transaction(connection)?;
     let (number, mut conversation) = find(&transaction, &id)?;
     if let Some(expected) = expected.filter(|expected| *expected != conversation.messages) {
         let found = conversation.messages;
@@ -122,7 +122,7 @@ pub(super) fn rename(
     id: ConversationId,
     title: Option<String>,
 ) -> Result<(), SqliteFailure> {
-    let transaction = write(connection)?;
+    let transaction = write_transaction(connection)?;
     let renamed =
         transaction.execute("UPDATE conversation SET title = ?2 WHERE id = ?1", (id.as_str(), title))?;
     transaction.commit()?;
@@ -135,7 +135,7 @@ pub(super) fn fork(
     at: u64,
     new_id: ConversationId,
 ) -> Result<Conversation, SqliteFailure> {
-    let transaction = write(connection)?;
+    let transaction = write_transaction(connection)?;
     let (number, parent) = find(&transaction, &id)?;
     if at > parent.messages {
         let messages = parent.messages;
@@ -187,7 +187,7 @@ pub(super) fn search(
 }
 
 pub(super) fn remove(connection: &mut Connection, id: ConversationId) -> Result<(), SqliteFailure> {
-    let transaction = write(connection)?;
+    let transaction = write_transaction(connection)?;
     let (number, _) = find(&transaction, &id)?;
     transaction.execute(
         "DELETE FROM word WHERE rowid IN (SELECT number FROM message WHERE conversation = ?1)",
@@ -205,7 +205,7 @@ pub(super) fn restore(
 ) -> Result<Conversation, SqliteFailure> {
     let Transcript { conversation, entries } = transcript;
     let transcript = Transcript::checked(conversation, entries).map_err(StoreError::from)?;
-    let transaction = write(connection)?;
+    let transaction = write_transaction(connection)?;
     let id = &transcript.conversation.id;
     let exists: bool = transaction.query_row(
         "SELECT EXISTS (SELECT 1 FROM conversation WHERE id = ?1)",
@@ -222,7 +222,7 @@ pub(super) fn restore(
 
 /// Starts a transaction that takes the write lock immediately: a transaction that started with a read could
 /// not wait for the lock later.
-pub(super) fn write(connection: &mut Connection) -> Result<Transaction<'_>, SqliteFailure> {
+pub(super) fn write_transaction(connection: &mut Connection) -> Result<Transaction<'_>, SqliteFailure> {
     Ok(connection.transaction_with_behavior(TransactionBehavior::Immediate)?)
 }
 
@@ -327,7 +327,7 @@ pub(super) fn read_message(row: &Row<'_>, column: usize) -> Result<Message, Sqli
 
 fn read_usage(text: &str) -> Result<Usage, SqliteFailure> {
     serde_json::from_str(text)
-        .map_err(|error| SqliteFailure::Damaged(format!("the usage of a message cannot be parsed: {error}")))
+        .map_err(|error| SqliteFailure::Damaged(format!("a stored usage cannot be parsed: {error}")))
 }
 
 fn read_id(text: String) -> Result<ConversationId, SqliteFailure> {
@@ -344,5 +344,6 @@ fn to_signed(number: u64) -> i64 {
 }
 
 fn to_unsigned(number: i64) -> Result<u64, SqliteFailure> {
-    u64::try_from(number).map_err(|_| SqliteFailure::Damaged(format!("expected a count, found {number}")))
+    u64::try_from(number)
+        .map_err(|_| SqliteFailure::Damaged(format!("expected a non-negative number, found {number}")))
 }

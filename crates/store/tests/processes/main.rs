@@ -76,10 +76,10 @@ fn two_processes(place: &str) {
     let writers: Vec<Writer> = (0..2).map(|number| Writer::start(place, id.as_str(), number, 100)).collect();
     let mut acknowledged = BTreeMap::new();
     for writer in writers {
-        let of_writer = writer.finish();
-        assert!(of_writer.is_sorted(), "the messages of a writer are out of order");
-        assert_eq!(of_writer.len(), 100);
-        acknowledged.extend(of_writer);
+        let written = writer.finish();
+        assert!(written.is_sorted(), "the messages of a writer are out of order");
+        assert_eq!(written.len(), 100);
+        acknowledged.extend(written);
     }
     let stored: BTreeMap<u64, String> = stored_names(place, &id);
     assert_eq!(acknowledged, stored);
@@ -99,6 +99,7 @@ fn check_integrity(path: &Path) {
     let connection = rusqlite::Connection::open(path).unwrap();
     let result: String = connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
     assert_eq!(result, "ok");
+    // This FTS5 command checks the search index.
     connection.execute_batch("INSERT INTO word (word) VALUES ('integrity-check')").unwrap();
 }
 

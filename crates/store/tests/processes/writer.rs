@@ -9,7 +9,7 @@ use toolwire_store::{Redis, RedisOptions, Sqlite, SqliteOptions};
 /// The first argument of a writer process.
 pub(crate) const SUBCOMMAND: &str = "--write";
 
-/// `--write PLACE CONVERSATION NUMBER MESSAGES`; `new` creates a conversation.
+/// Runs `--write PLACE CONVERSATION NUMBER MESSAGES`; with `new` as CONVERSATION, it creates one.
 pub(crate) fn main(arguments: &[String]) -> ExitCode {
     let [place, conversation, number, messages] = arguments else { panic!("expected four arguments") };
     let messages: u64 = messages.parse().expect("a number of messages");

@@ -216,7 +216,7 @@ async fn only_the_owner_can_read_the_files() {
 }
 
 #[tokio::test]
-async fn a_closed_store_is_one_file_with_a_write_ahead_log() {
+async fn a_closed_store_is_one_file_in_wal_mode() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("conversations.db");
     let store = open(&path).await.unwrap();

@@ -101,7 +101,7 @@ pub(crate) async fn a_query_without_terms_finds_nothing(backend: &Backend) {
     for query in ["", "  ", "\"", "*", "-", "()", "\u{0}"] {
         check(&*store, query, &[]).await;
     }
-    // The query has no syntax.
+    // Quotes and operators have no special meaning.
     for query in ["\"quoted", "quoted AND", "words)", "NOT-quoted OR", "words:"] {
         let expected: &[u64] = if query.contains("OR") { &[] } else { &[1] };
         check(&*store, query, expected).await;

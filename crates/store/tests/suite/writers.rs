@@ -40,9 +40,9 @@ pub(crate) async fn concurrent_writers_lose_and_reorder_no_message(backend: &Bac
     }
     let mut acknowledged = Vec::new();
     for writer in writers {
-        let of_writer = writer.await.unwrap();
-        assert!(of_writer.is_sorted(), "the messages of a writer are out of order");
-        acknowledged.extend(of_writer);
+        let written_by_one = writer.await.unwrap();
+        assert!(written_by_one.is_sorted(), "the messages of a writer are out of order");
+        acknowledged.extend(written_by_one);
     }
     acknowledged.sort();
     // Each message is exactly at the position that its writer received.
