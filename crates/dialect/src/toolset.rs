@@ -133,9 +133,9 @@ impl Toolset {
     }
 
     /// Returns a tool's index in [`Toolset::definitions`] and the name that the model sees.
-    pub(crate) fn place_of(&self, tool: &str) -> Option<(usize, &str)> {
-        let place = *self.by_own_name.get(tool)?;
-        Some((place, &self.tools[place].wire_name))
+    pub(crate) fn index_and_wire_name(&self, tool: &str) -> Option<(usize, &str)> {
+        let index = *self.by_own_name.get(tool)?;
+        Some((index, &self.tools[index].wire_name))
     }
 
     fn find<'t>(

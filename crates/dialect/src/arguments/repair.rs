@@ -50,7 +50,7 @@ pub enum RepairKind {
     RemovedFraction,
     /// A single value was put into an array.
     WrappedInArray,
-    /// A listed value was written with other capitals.
+    /// A listed value was written in another case.
     CorrectedCase { found: String, listed: String },
 }
 
@@ -100,7 +100,7 @@ const MAX_REPAIRS_PER_ROUND: usize = 64;
 /// The maximum depth of nested `anyOf` and `oneOf` in which types are looked for.
 const MAX_UNION_DEPTH: usize = 8;
 
-/// What the schema accepts at a place where it rejects the value.
+/// The types and strings that the schema accepts at a place where it rejects the value.
 #[derive(Debug)]
 struct Accepted {
     pointer: String,
@@ -214,7 +214,7 @@ fn collect_accepted(
         ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
             // If every alternative rejects the type, any of their types is accepted. Otherwise the
             // alternative with the fewest errors is used.
-            let rejected_types: Option<Vec<Vec<JsonType>>> = context
+            let expected_types: Option<Vec<Vec<JsonType>>> = context
                 .iter()
                 .map(|alternative| {
                     alternative.iter().find_map(|error| match error.kind() {
@@ -225,7 +225,7 @@ fn collect_accepted(
                     })
                 })
                 .collect();
-            if let Some(types) = rejected_types {
+            if let Some(types) = expected_types {
                 let types = types.concat();
                 found.push(Accepted { pointer: pointer.to_owned(), types, options: Vec::new() });
                 return;

@@ -19,7 +19,7 @@ impl Location {
         let indexed = INDEX_NOTATIONS.iter().find_map(|notation| notation.find(message));
         let (index, path) = indexed.map_or((None, ""), |(index, path)| (Some(index), path));
         let name = index.and_then(|index| tools.name_at(index)).or_else(|| quoted_tool(tools, message));
-        let index = index.or_else(|| tools.place_of(name?).map(|(index, _)| index));
+        let index = index.or_else(|| tools.index_and_wire_name(name?).map(|(index, _)| index));
         let definition = name.and(index).and_then(|index| tools.definitions().get(index).copied());
         // Bedrock's validator reports a path from the root of the schema.
         let bedrock_path = after(message, "is invalid").and_then(|rest| after(rest, "$."));
@@ -85,7 +85,9 @@ const NAME_NOTATIONS: [(&str, &[&str]); 7] = [
 fn quoted_tool<'t>(tools: &'t Toolset, message: &str) -> Option<&'t str> {
     NAME_NOTATIONS.iter().find_map(|(before, ends)| {
         let name = until(after(message, before)?, ends).trim_end_matches('.');
-        tools.own_name(name).or_else(|| tools.place_of(name).and_then(|(index, _)| tools.name_at(index)))
+        tools
+            .own_name(name)
+            .or_else(|| tools.index_and_wire_name(name).and_then(|(index, _)| tools.name_at(index)))
     })
 }
 

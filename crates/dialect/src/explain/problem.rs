@@ -137,7 +137,7 @@ impl Problem {
         match self {
             P::ToolNameCharacters => "the tool name has characters that the API does not accept",
             P::ToolNameInvalid => {
-                "the tool name has characters that the API does not accept, or is longer than 64"
+                "the tool name has characters that the API does not accept, or is longer than 64 characters"
             }
             P::ToolNameTooLong => "the tool name is longer than the API accepts",
             P::TooManyTools => "there are more tools than the API accepts in one request",
@@ -148,7 +148,7 @@ impl Problem {
             P::AlternativesAtRoot => "the API does not accept alternatives at the root of the schema",
             P::RootIsNotAnObject => "the root of the schema must have the type `object`",
             P::NotASchema => "the schema contains a value that is not a schema where one is required",
-            P::InvalidPattern => "the API cannot read a `pattern`",
+            P::InvalidPattern => "the API cannot compile a `pattern`",
             P::PropertyNameCharacters => "a property name has characters that the API does not accept",
             P::NotJsonSchema2020 => "the schema is not valid in JSON Schema 2020-12",
             P::ObjectNotClosed => "strict mode requires `additionalProperties: false` in every object",
@@ -184,7 +184,7 @@ impl Problem {
             P::ResultContainsRef => "a result has a `$ref` key, which the API treats as a link",
             P::InvalidCallId => "a call id has a format that the API does not accept",
             P::ForcedToolWhileThinking => "the model cannot be forced to call a tool while thinking",
-            P::ModelDoesNotReason => "the model does not reason, so it has no reasoning to return",
+            P::ModelDoesNotReason => "the model does not support encrypted reasoning",
         }
     }
 

@@ -70,7 +70,7 @@ impl<'p> Place<'p> {
     }
 }
 
-/// Appends a reference token, escaped.
+/// Appends a segment of a pointer, escaped.
 pub(crate) fn escape_segment(segment: &str, out: &mut String) {
     if !segment.bytes().any(|byte| matches!(byte, b'~' | b'/')) {
         return out.push_str(segment);
@@ -84,7 +84,7 @@ pub(crate) fn escape_segment(segment: &str, out: &mut String) {
     }
 }
 
-/// Returns a reference token without its escapes.
-pub(crate) fn unescape_segment(token: &str) -> std::borrow::Cow<'_, str> {
-    if token.contains('~') { token.replace("~1", "/").replace("~0", "~").into() } else { token.into() }
+/// Returns a segment of a pointer without its escapes.
+pub(crate) fn unescape_segment(segment: &str) -> std::borrow::Cow<'_, str> {
+    if segment.contains('~') { segment.replace("~1", "/").replace("~0", "~").into() } else { segment.into() }
 }

@@ -92,7 +92,7 @@ impl<'a> HistoryReader<'a> {
                     let blocks = self.assistant_blocks(message, &mut used_ids);
                     match turns.last_mut() {
                         _ if blocks.is_empty() => {}
-                        Some(Turn::Assistant(known)) => known.extend(blocks),
+                        Some(Turn::Assistant(existing)) => existing.extend(blocks),
                         _ => turns.push(Turn::Assistant(blocks)),
                     }
                 }
@@ -125,7 +125,7 @@ impl<'a> HistoryReader<'a> {
         add_results(turns, results);
         match turns.last_mut() {
             _ if parts.is_empty() => {}
-            Some(Turn::User(known)) => known.extend(parts),
+            Some(Turn::User(existing)) => existing.extend(parts),
             _ => turns.push(Turn::User(parts)),
         }
     }
@@ -151,7 +151,7 @@ impl<'a> HistoryReader<'a> {
                 Block::Result { .. } => {}
             }
         }
-        // APIs reject thinking that nothing follows, as in a response that was cut off.
+        // APIs reject thinking at the end of a turn, which remains if a response was cut off.
         while matches!(blocks.last(), Some(AssistantBlock::Opaque { is_thinking: true, .. })) {
             blocks.pop();
         }
@@ -194,7 +194,7 @@ impl<'a> HistoryReader<'a> {
         let mut wire = wire_id(self.dialect, id);
         let mut salt = 0u32;
         while !used_ids.insert(wire.clone()) {
-            // Two calls have the same id, as from servers that count from 0 in each response.
+            // Two calls have the same id: some servers count from 0 in each response.
             salt += 1;
             wire = wire_id(self.dialect, &synthetic_id(&format!("{id}\n{salt}")));
         }

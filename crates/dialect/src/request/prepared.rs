@@ -140,7 +140,7 @@ pub(crate) fn choose_tools<'a>(
         ToolChoice::Required if listed.is_empty() => return Err(RequestError::NoTools),
         ToolChoice::Required => Choice::Required,
         ToolChoice::Tool(tool) => {
-            let Some((index, name)) = tools.place_of(tool) else {
+            let Some((index, name)) = tools.index_and_wire_name(tool) else {
                 let names = request.tools.iter().map(|known| known.name.as_str());
                 let nearest = nearest_names(tool, names).into_iter().map(str::to_owned).collect();
                 return Err(RequestError::UnknownTool { tool: tool.clone(), nearest });

@@ -43,14 +43,14 @@ impl ResponseError {
     /// Returns the next thing to try, in one line.
     pub fn hint(&self) -> &'static str {
         match self {
-            ResponseError::Provider { .. } => "correct what the provider's message names, then retry",
+            ResponseError::Provider { .. } => "fix the problem that the provider reports, then retry",
             ResponseError::Rejected { .. } => "retry; if it fails again, offer fewer or simpler tools",
             ResponseError::Malformed { .. } => {
                 "check that the endpoint implements the dialect it is configured with"
             }
             ResponseError::Incomplete { .. } => "retry",
             ResponseError::CutOff { .. } => {
-                "raise the output limit, or give each call an error as its result and continue"
+                "raise the output limit, or return an error as the result of each call and continue"
             }
         }
     }

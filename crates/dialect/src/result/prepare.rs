@@ -32,7 +32,7 @@ pub(crate) struct ContentLimits {
     pub(crate) structured: StructuredContent,
 }
 
-/// How structured content is sent.
+/// The form in which structured content is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StructuredContent {
     /// As JSON text.
@@ -157,7 +157,7 @@ impl<'a> PreparedResult<'a> {
         PreparedResult { call: outcome.call, id, parts, structured, is_error: result.is_error() }
     }
 
-    /// Returns the texts, with a note in place of each media part that contains its location:
+    /// Returns the texts. Each media part is replaced by a note with its location, such as
     /// `[image/png, 12 kB, attached]`. There is always at least one text.
     pub(crate) fn texts(&self, location: &str) -> Vec<String> {
         let mut texts: Vec<String> = self

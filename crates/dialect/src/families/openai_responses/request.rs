@@ -103,8 +103,8 @@ pub(super) fn write_calls(dialect: Dialect, calls: &[&ReceivedCall]) -> Vec<Valu
     calls.iter().map(|call| call_item(dialect, call)).collect()
 }
 
-/// The item's own `id` belongs to another response and may be rejected; only `call_id` pairs a call with its
-/// result.
+/// Writes a call without the item's own `id`, which belongs to another response and may be rejected. Only
+/// `call_id` pairs a call with its result.
 fn call_item(dialect: Dialect, call: &ReceivedCall) -> Value {
     let (item_type, key, arguments) = match (call.kind, &call.arguments) {
         (CallKind::Custom, Value::String(input)) => ("custom_tool_call", "input", input.clone()),

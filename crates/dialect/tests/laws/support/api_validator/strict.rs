@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::{ApiErrors, context, is_of_type, pattern, properties, required, schema_path, types};
 
-const KEYWORDS: [&str; 23] = [
+const KEYWORDS: [&str; 24] = [
     "type",
     "title",
     "description",
@@ -28,6 +28,7 @@ const KEYWORDS: [&str; 23] = [
     "minItems",
     "maxItems",
     "minLength",
+    "maxLength",
 ];
 
 const FORMATS: [&str; 9] =
@@ -75,7 +76,7 @@ pub(super) fn schema(schema: &Value, errors: &mut ApiErrors) {
 fn check_node(path: &[String], node: &Map<String, Value>, totals: &mut Totals, errors: &mut ApiErrors) {
     let location = context(path);
     for keyword in node.keys() {
-        let is_known = KEYWORDS.contains(&keyword.as_str()) || keyword == "maxLength";
+        let is_known = KEYWORDS.contains(&keyword.as_str());
         errors.require(is_known, || format!("In context={location}, '{keyword}' is not permitted."));
     }
     if let Some(reference) = node.get("$ref").and_then(Value::as_str) {
