@@ -23,8 +23,8 @@ impl Run {
         Some(Arc::new(move |tool| match policy.verdict(&name, Some(tool)) {
             Verdict::Allow => Ok(()),
             Verdict::Ask(why) | Verdict::Deny(why) => Err(format!(
-                "{why}, and approval was not requested because the tool was not listed this way when the call \
-                 was checked"
+                "{why}, and approval was not requested because the tool appeared or changed after the \
+                 call was checked"
             )),
         }))
     }
@@ -43,10 +43,10 @@ impl Run {
             CallState::error(problem)
         } else if let Some(limit) = limit {
             CallState::error(format!("`{}` was not run: {limit}", call.name))
-        } else if self.offered_tools.is_search(&call.name) {
+        } else if self.offered_tools.is_search_tool(&call.name) {
             CallState::completed(self.offered_tools.search(&self.catalog, &call, &self.settings))
         } else {
-            self.offered_tools.use_tool(&self.catalog, &call.name);
+            self.offered_tools.mark_used(&self.catalog, &call.name);
             CallState::by_policy(&self.settings.approvals, &self.always, &call.name, tool)
         };
         OpenCall { id, call, repeatable, state, is_recorded: false }
@@ -85,7 +85,7 @@ impl Run {
             let is_recorded = result.is_some();
             let state = match result {
                 Some(result) => CallState::Completed { result, is_reported: true },
-                None if self.offered_tools.is_search(&call.name) => {
+                None if self.offered_tools.is_search_tool(&call.name) => {
                     CallState::completed(self.offered_tools.search(&self.catalog, &call, &self.settings))
                 }
                 None if repeatable => {

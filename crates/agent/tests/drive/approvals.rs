@@ -134,8 +134,8 @@ async fn an_unlisted_tool_is_checked_when_it_is_called() {
     let results = results(&finished.run.messages()[2]);
     assert_eq!(
         results[0].1,
-        "`delete` was not run: it may change or delete data, and approval was not requested because the tool was not \
-         listed this way when the call was checked. If it is still listed, call it again"
+        "`delete` was not run: it may change or delete data, and approval was not requested because the tool \
+         appeared or changed after the call was checked. If it is still listed, call it again"
     );
     assert_eq!(results[2].1, "{}");
 }

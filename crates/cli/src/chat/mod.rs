@@ -333,7 +333,7 @@ impl Chat {
                     // The next line is a message and not an answer to this question.
                     let _ = reply.send(ElicitReply::Decline);
                     vec![format!(
-                        "{NOTE}note:{NOTE:#} server `{}` asked a question outside of a response: declined",
+                        "{NOTE}note:{NOTE:#} server `{}` asked a question between responses; it was declined",
                         sanitize(&server)
                     )]
                 }

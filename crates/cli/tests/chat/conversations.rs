@@ -56,7 +56,7 @@ fn a_call_that_a_killed_chat_had_started_is_reported() {
     let again = model.chat(&home);
     again.wait_for("slow is ready");
     again.enter("/resume 1");
-    again.wait_for("`echo` was interrupted; it is unknown whether it took effect");
+    again.wait_for("interrupted: `echo`; it is unknown whether this took effect");
     again.wait_for_prompt();
     again.enter("what happened?");
     again.wait_for("I see.");

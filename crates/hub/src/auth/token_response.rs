@@ -35,7 +35,7 @@ pub(super) fn apply_token_response(
     if response.access_token.is_empty()
         || response.access_token.contains(|letter: char| !letter.is_ascii_graphic())
     {
-        return Err("the token is empty or contains characters that a header cannot".to_owned());
+        return Err("the token is empty or contains characters that are not allowed in a header".to_owned());
     }
     grant.access_token = Some(Secret::new(response.access_token));
     if let Some(token) = response.refresh_token.filter(|token| !token.is_empty()) {

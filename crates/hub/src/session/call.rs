@@ -19,18 +19,18 @@ use crate::raw_capture::{ProgressListener, RawResponse};
 use crate::sync::lock;
 use crate::transport::{ConnectionEnd, TransportFailure};
 
-/// How often a server may request input during one call.
+/// The maximum number of times that one tool call is sent because the server requests input.
 const MAX_INPUT_ROUNDS: usize = 10;
 
 /// The pause before a call is repeated for a server that requested no input but is not done yet.
 const REPEAT_DELAY: Duration = Duration::from_millis(100);
 
-/// The limits of one request.
+/// The limits of one request, and the receiver of its progress.
 pub(crate) struct SessionCall {
-    /// How long the server may be silent. Progress restarts it, and the time that the application takes to
-    /// respond to the server does not count.
+    /// The maximum time without a message from the server. Progress restarts it, and the time that the
+    /// application takes to respond to the server does not count.
     pub(crate) timeout: Duration,
-    /// How long the request may take in total.
+    /// The maximum duration of the request in total.
     pub(crate) max_total: Duration,
     /// Receives the progress. It must not block.
     pub(crate) progress: Option<ProgressListener>,
@@ -85,7 +85,7 @@ impl Session {
             return Err(SessionError::Malformed { reason: "the SDK's request id is not a number".into() });
         };
         let capture = &self.connection.capture;
-        let mut pending = PendingCall {
+        let mut cancel_guard = CancelOnDrop {
             session: self,
             request_id: handle.id.clone(),
             id,
@@ -99,11 +99,11 @@ impl Session {
             tokio::select! {
                 biased;
                 response = &mut handle.rx => {
-                    pending.cancel_reason = None;
+                    cancel_guard.cancel_reason = None;
                     return self.finish(id, response.unwrap_or(Err(ServiceError::TransportClosed)));
                 }
                 end = self.connection.ended() => {
-                    pending.cancel_reason = None;
+                    cancel_guard.cancel_reason = None;
                     // The last output of a process may be the response.
                     return match capture.take_response(id) {
                         Some(response) => Ok((into_result(response)?, ServerResult::empty(()))),
@@ -113,7 +113,7 @@ impl Session {
                 () = activity.notified() => {
                     // The response to a call is captured before the SDK receives it.
                     if let Some(response) = capture.take_response(id) {
-                        pending.cancel_reason = None;
+                        cancel_guard.cancel_reason = None;
                         self.late_receivers.hold(handle.rx);
                         return Ok((into_result(response)?, ServerResult::empty(())));
                     }
@@ -125,7 +125,7 @@ impl Session {
                     }
                 }
                 () = sleep_until(limit) => {
-                    pending.cancel_reason = Some("timed out");
+                    cancel_guard.cancel_reason = Some("timed out");
                     let after = if limit < until { call.timeout } else { call.max_total };
                     return Err(SessionError::TimedOut { after });
                 }
@@ -133,7 +133,7 @@ impl Session {
         }
     }
 
-    /// Has the application provide the input that the server requests before it continues the call.
+    /// Asks the application for the input that the server needs to continue the call.
     async fn collect_input(
         &self,
         result: &Value,
@@ -156,10 +156,10 @@ impl Session {
         match responses {
             Ok(responses) if responses.is_empty() => {
                 if result.get("requestState").is_none() {
-                    let reason = "it requires input but does not name any".into();
+                    let reason = "input is required, but there are no `inputRequests`".into();
                     return Err(SessionError::Malformed { reason });
                 }
-                // The server only wants the call repeated, and is still working on it.
+                // The server needs no input: it is still working, and the call must be repeated later.
                 tokio::time::sleep(REPEAT_DELAY).await;
                 Ok(None)
             }
@@ -182,7 +182,9 @@ impl Session {
             (Some(raw), response) => {
                 Ok((into_result(raw)?, response.unwrap_or_else(|_| ServerResult::empty(()))))
             }
-            (None, Ok(_)) => Err(SessionError::Malformed { reason: "it was not captured".into() }),
+            (None, Ok(_)) => {
+                Err(SessionError::Malformed { reason: "the raw response was not captured".into() })
+            }
             // The error is the SDK's own: it stopped using the connection.
             (None, Err(error)) => Err(match (self.connection.end(), capture.rejection(id)) {
                 (Some(end), _) => self.disconnected(id, end),
@@ -223,16 +225,17 @@ impl LateReceivers {
     }
 }
 
-/// A request whose response is awaited. If the wait ends without a response, the server is notified.
-struct PendingCall<'a> {
+/// Notifies the server that a request is cancelled if the wait for its response ends without one.
+struct CancelOnDrop<'a> {
     session: &'a Session,
     request_id: RequestId,
+    /// `request_id` as a number, for the raw capture.
     id: i64,
     /// `None` if the server need not be notified.
     cancel_reason: Option<&'static str>,
 }
 
-impl Drop for PendingCall<'_> {
+impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
         self.session.connection.capture.forget(self.id);
         if let Some(reason) = self.cancel_reason {

@@ -231,7 +231,7 @@ impl CapturingClient {
         match messages.len() {
             0 if !posted.is_request => Ok(StreamableHttpPostResponse::Accepted),
             0 => Err(StreamableHttpError::Client(TransportFailure::Unreadable {
-                reason: format!("no response to the request in {}", excerpt(body)),
+                reason: format!("no response to the request; received {}", excerpt(body)),
             })),
             1 => json_response(messages.remove(0), session),
             _ => {

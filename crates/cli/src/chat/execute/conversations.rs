@@ -117,9 +117,9 @@ impl Chat {
             } else {
                 writeln!(
                     text,
-                    "{NOTE}note:{NOTE:#} {} was interrupted; it is unknown whether it took effect\n\
+                    "{NOTE}note:{NOTE:#} interrupted: {}; it is unknown whether this took effect\n\
                      {HINT}hint:{HINT:#} the next message continues the conversation, and the model is informed; \
-                     `/retry` asks from the beginning and may do it again",
+                     `/retry` sends the last message again and may repeat the effect",
                     calls.join(", ")
                 )
             };

@@ -368,10 +368,10 @@ async fn every_failure_of_a_call_is_reported_immediately() {
         ("status", "the server responded with HTTP 503: try later", true),
         ("html", "the server responded with text/html instead of JSON or server-sent events: <p>hello", true),
         ("cut", "the connection failed: Transport closed", true),
-        ("empty", "the response cannot be parsed: no response to the request in {}", true),
+        ("empty", "the response cannot be parsed: no response to the request; received {}", true),
         (
             "unknown-id",
-            "the response cannot be parsed: no response to the request in {\"jsonrpc\":\"2.0\",\"id\":4711,\"result\":{}}",
+            "the response cannot be parsed: no response to the request; received {\"jsonrpc\":\"2.0\",\"id\":4711,\"result\":{}}",
             true,
         ),
         ("no-id", "bad (code -32000)", true),
