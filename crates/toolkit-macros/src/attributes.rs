@@ -129,8 +129,9 @@ fn set_task(slot: &mut Option<Task>, meta: &ParseNestedMeta<'_>) -> Result<()> {
 
 /// The default of a parameter.
 pub(crate) enum ParameterDefault {
-    OfItsType,
-    Given(Expr),
+    /// `Default::default()` of its type.
+    TypeDefault,
+    Value(Expr),
 }
 
 /// Returns the default that an attribute of a parameter sets.
@@ -143,9 +144,9 @@ pub(crate) fn parameter_default(attribute: &syn::Attribute) -> Result<Option<Par
             ));
         }
         default = Some(if meta.input.peek(Token![=]) {
-            ParameterDefault::Given(meta.value()?.parse()?)
+            ParameterDefault::Value(meta.value()?.parse()?)
         } else {
-            ParameterDefault::OfItsType
+            ParameterDefault::TypeDefault
         });
         Ok(())
     })?;

@@ -142,7 +142,7 @@ fn call(
     parameters: &Parameters,
     returns: &Returns,
 ) -> TokenStream {
-    let (visibility, written) = (&function.vis, &returns.written);
+    let (visibility, ty) = (&function.vis, &returns.ty);
     let inner_signature = parameters.inner_signature();
     let doc = "Runs the function directly, without validation and logging.";
     if !returns.is_outcome() {
@@ -151,7 +151,7 @@ fn call(
             #[doc = #doc]
             #[allow(clippy::too_many_arguments)] // one of them is not the author's
             #(#attributes)*
-            #visibility async fn call(self, #inner_signature) -> #written #body
+            #visibility async fn call(self, #inner_signature) -> #ty #body
         };
     }
     let mut body = (*function.block).clone();
@@ -160,9 +160,9 @@ fn call(
     quote! {
         #[doc = #doc]
         #[allow(clippy::too_many_arguments)]
-        #visibility async fn call(self, #signature) -> #written {
+        #visibility async fn call(self, #signature) -> #ty {
             #(#attributes)*
-            async fn __body(#inner_signature) -> ::core::result::Result<#written, ::toolwire_toolkit::Failure> #body
+            async fn __body(#inner_signature) -> ::core::result::Result<#ty, ::toolwire_toolkit::Failure> #body
             __body(#names).await.unwrap_or_else(::core::convert::From::from)
         }
     }
@@ -171,14 +171,14 @@ fn call(
 fn declaration(
     ident: &Ident,
     attributes: &Attributes,
-    written: &[Attribute],
+    function_attributes: &[Attribute],
     returns: &Returns,
 ) -> TokenStream {
     let name = match &attributes.name {
         Some(name) => name.clone(),
         None => LitStr::new(&ident.unraw().to_string(), ident.span()),
     };
-    let description = docs::text(written).unwrap_or_else(|| quote!(""));
+    let description = docs::text(function_attributes).unwrap_or_else(|| quote!(""));
     let (title, prefix) = (option(attributes.title.as_ref()), option(attributes.prefix.as_ref()));
     let explicit = option(attributes.explicit.as_ref());
     let (read_only, destructive) = (option(attributes.read_only), option(attributes.destructive));
@@ -193,7 +193,7 @@ fn declaration(
         }
     }));
     let reply = returns.reply_type();
-    let output = quote_spanned!(returns.written.span()=> <#reply as ::toolwire_toolkit::Reply>::schema());
+    let output = quote_spanned!(returns.ty.span()=> <#reply as ::toolwire_toolkit::Reply>::schema());
     quote! {
         ::toolwire_toolkit::Declaration {
             name: #name,
@@ -222,7 +222,7 @@ fn option(value: Option<impl quote::ToTokens>) -> TokenStream {
 }
 
 /// Generates warnings by using deprecated items, because a procedural macro cannot warn directly.
-fn warnings(ident: &Ident, written: &[Attribute], parameters: &Parameters) -> TokenStream {
+fn warnings(ident: &Ident, function_attributes: &[Attribute], parameters: &Parameters) -> TokenStream {
     let mut warnings = TokenStream::new();
     let mut warn = |at: &Ident, note: String| {
         let marked = Ident::new("NO_DESCRIPTION", at.span());
@@ -234,7 +234,7 @@ fn warnings(ident: &Ident, written: &[Attribute], parameters: &Parameters) -> To
             };
         });
     };
-    if docs::text(written).is_none() {
+    if docs::text(function_attributes).is_none() {
         warn(ident, format!("the tool `{ident}` has no doc comment; the model reads it as the description"));
     }
     for argument in parameters.undescribed() {

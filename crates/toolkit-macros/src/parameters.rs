@@ -16,91 +16,93 @@ pub(crate) struct Parameters(Vec<Parameter>);
 struct Parameter {
     name: Ident,
     is_mutable: bool,
-    written: Type,
+    ty: Type,
     attributes: Vec<Attribute>,
     default: Option<ParameterDefault>,
-    kind: Kind,
+    kind: ParameterKind,
 }
 
 #[derive(PartialEq)]
-enum Kind {
+enum ParameterKind {
     Context,
-    /// All arguments, as a struct.
-    All,
-    /// One argument.
-    One,
+    /// A struct with all arguments.
+    AllArguments,
+    SingleArgument,
 }
 
-/// The name of a parameter that holds all arguments.
-const ALL: &str = "args";
+/// The name of the parameter for all arguments.
+const ALL_ARGUMENTS_NAME: &str = "args";
 
 impl Parameters {
     pub(crate) fn read(inputs: &Punctuated<FnArg, Token![,]>) -> Result<Parameters> {
-        let mut faults: Option<Error> = None;
+        let mut errors: Option<Error> = None;
         let mut parameters = Vec::new();
         for input in inputs {
             match Parameter::read(input) {
                 Ok(parameter) => parameters.push(parameter),
-                Err(fault) => match &mut faults {
-                    Some(faults) => faults.combine(fault),
-                    None => faults = Some(fault),
+                Err(error) => match &mut errors {
+                    Some(errors) => errors.combine(error),
+                    None => errors = Some(error),
                 },
             }
         }
-        if let Some(faults) = faults {
-            return Err(faults);
+        if let Some(errors) = errors {
+            return Err(errors);
         }
-        if let Some(second) = parameters.iter().filter(|one| one.kind == Kind::Context).nth(1) {
-            return Err(Error::new_spanned(&second.written, "duplicate `&Context` parameter"));
+        if let Some(second) =
+            parameters.iter().filter(|parameter| parameter.kind == ParameterKind::Context).nth(1)
+        {
+            return Err(Error::new_spanned(&second.ty, "duplicate `&Context` parameter"));
         }
-        let all = parameters.iter().find(|one| one.kind == Kind::All);
-        let one = parameters.iter().find(|one| one.kind == Kind::One);
+        let all = parameters.iter().find(|parameter| parameter.kind == ParameterKind::AllArguments);
+        let one = parameters.iter().find(|parameter| parameter.kind == ParameterKind::SingleArgument);
         if let (Some(all), Some(_)) = (all, one) {
             return Err(Error::new(
                 all.name.span(),
                 "`args` holds all arguments and must be the only one; rename it to add other arguments",
             ));
         }
-        if let Some(fault) = parameters.iter().find_map(Parameter::misplaced) {
-            return Err(fault);
+        if let Some(error) = parameters.iter().find_map(Parameter::misplaced_attribute) {
+            return Err(error);
         }
         Ok(Parameters(parameters))
     }
 
     /// Returns the parameters of `call`.
     pub(crate) fn signature(&self) -> TokenStream {
-        let each = self.0.iter().map(|Parameter { name, written, .. }| quote!(#name: #written));
+        let each = self.0.iter().map(|Parameter { name, ty, .. }| quote!(#name: #ty));
         quote!(#(#each),*)
     }
 
     /// Returns the parameters of the original function.
     pub(crate) fn inner_signature(&self) -> TokenStream {
-        let each = self.0.iter().map(|Parameter { name, written, is_mutable, attributes, .. }| {
+        let each = self.0.iter().map(|Parameter { name, ty, is_mutable, attributes, .. }| {
             let attributes = attributes.iter().filter(|attribute| !is_for_field(attribute));
             let mutable = is_mutable.then(|| quote!(mut));
-            quote!(#(#attributes)* #mutable #name: #written)
+            quote!(#(#attributes)* #mutable #name: #ty)
         });
         quote!(#(#each),*)
     }
 
     pub(crate) fn names(&self) -> TokenStream {
-        let names = self.0.iter().map(|one| &one.name);
+        let names = self.0.iter().map(|parameter| &parameter.name);
         quote!(#(#names),*)
     }
 
     /// Returns the type of the arguments, and the code that defines it.
     pub(crate) fn arguments(&self) -> (TokenStream, TokenStream) {
-        if let Some(all) = self.0.iter().find(|one| one.kind == Kind::All) {
-            let written = &all.written;
-            return (quote!(#written), TokenStream::new());
+        if let Some(all) = self.0.iter().find(|parameter| parameter.kind == ParameterKind::AllArguments) {
+            let ty = &all.ty;
+            return (quote!(#ty), TokenStream::new());
         }
-        let plain: Vec<&Parameter> = self.0.iter().filter(|one| one.kind == Kind::One).collect();
+        let plain: Vec<&Parameter> =
+            self.0.iter().filter(|parameter| parameter.kind == ParameterKind::SingleArgument).collect();
         if plain.is_empty() {
             return (quote!(::toolwire_toolkit::macro_support::NoArguments), TokenStream::new());
         }
-        let fields = plain.iter().map(|one| one.field());
-        let defaults = plain.iter().filter_map(|one| one.default_function());
-        let made = quote! {
+        let fields = plain.iter().map(|parameter| parameter.field());
+        let defaults = plain.iter().filter_map(|parameter| parameter.default_function());
+        let definition = quote! {
             #[derive(
                 ::toolwire_toolkit::macro_support::serde::Deserialize,
                 ::toolwire_toolkit::macro_support::schemars::JsonSchema,
@@ -112,21 +114,21 @@ impl Parameters {
             }
             #(#defaults)*
         };
-        (quote!(__Arguments), made)
+        (quote!(__Arguments), definition)
     }
 
     /// Returns the span of the arguments.
     pub(crate) fn arguments_span(&self) -> Span {
-        let written = self.0.iter().find(|one| one.kind != Kind::Context);
-        written.map_or_else(Span::call_site, |one| one.written.span())
+        let first = self.0.iter().find(|parameter| parameter.kind != ParameterKind::Context);
+        first.map_or_else(Span::call_site, |parameter| parameter.ty.span())
     }
 
     /// Returns the values to pass to the function, from the generated variables.
     pub(crate) fn values(&self) -> TokenStream {
         let values = self.0.iter().map(|Parameter { name, kind, .. }| match kind {
-            Kind::Context => quote!(__context),
-            Kind::All => quote!(__arguments),
-            Kind::One => quote!(__arguments.#name),
+            ParameterKind::Context => quote!(__context),
+            ParameterKind::AllArguments => quote!(__arguments),
+            ParameterKind::SingleArgument => quote!(__arguments.#name),
         });
         quote!(#(#values),*)
     }
@@ -135,8 +137,10 @@ impl Parameters {
     pub(crate) fn undescribed(&self) -> impl Iterator<Item = &Ident> {
         self.0
             .iter()
-            .filter(|one| one.kind == Kind::One && docs::text(&one.attributes).is_none())
-            .map(|one| &one.name)
+            .filter(|parameter| {
+                parameter.kind == ParameterKind::SingleArgument && docs::text(&parameter.attributes).is_none()
+            })
+            .map(|parameter| &parameter.name)
     }
 }
 
@@ -168,7 +172,7 @@ impl Parameter {
         Ok(Parameter {
             name: pattern.ident.clone(),
             is_mutable: pattern.mutability.is_some(),
-            written: (*input.ty).clone(),
+            ty: (*input.ty).clone(),
             attributes: input
                 .attrs
                 .iter()
@@ -180,9 +184,9 @@ impl Parameter {
         })
     }
 
-    /// Returns an error if an option for single arguments is on another parameter.
-    fn misplaced(&self) -> Option<Error> {
-        if self.kind == Kind::One {
+    /// Returns an error if an attribute for single arguments is on another parameter.
+    fn misplaced_attribute(&self) -> Option<Error> {
+        if self.kind == ParameterKind::SingleArgument {
             return None;
         }
         if self.default.is_some() {
@@ -199,18 +203,18 @@ impl Parameter {
     }
 
     fn field(&self) -> TokenStream {
-        let Parameter { name, written, attributes, .. } = self;
+        let Parameter { name, ty, attributes, .. } = self;
         let attributes = attributes.iter().filter(|attribute| is_for_field(attribute));
         let default = match &self.default {
-            Some(ParameterDefault::OfItsType) => quote!(#[serde(default)]),
-            Some(ParameterDefault::Given(_)) => {
+            Some(ParameterDefault::TypeDefault) => quote!(#[serde(default)]),
+            Some(ParameterDefault::Value(_)) => {
                 let function = LitStr::new(&self.default_name().to_string(), name.span());
                 quote!(#[serde(default = #function)])
             }
             None => TokenStream::new(),
         };
         let rename = self.rename();
-        quote!(#(#attributes)* #rename #default #name: #written)
+        quote!(#(#attributes)* #rename #default #name: #ty)
     }
 
     /// Removes a leading `_`, which marks an unused variable in Rust and means nothing to a model.
@@ -218,10 +222,10 @@ impl Parameter {
         let plain = self.name.unraw().to_string();
         let served = plain.trim_start_matches('_');
         let is_renamed = self.attributes.iter().any(|attribute| {
-            ["serde", "schemars"].iter().any(|name| attribute.path().is_ident(name)) && says_rename(attribute)
+            ["serde", "schemars"].iter().any(|name| attribute.path().is_ident(name)) && has_rename(attribute)
         });
-        let is_kept = is_renamed || served.is_empty() || served == plain;
-        (!is_kept).then(|| quote!(#[serde(rename = #served)]))
+        let keeps_name = is_renamed || served.is_empty() || served == plain;
+        (!keeps_name).then(|| quote!(#[serde(rename = #served)]))
     }
 
     fn default_name(&self) -> Ident {
@@ -229,45 +233,45 @@ impl Parameter {
     }
 
     fn default_function(&self) -> Option<TokenStream> {
-        let Some(ParameterDefault::Given(value)) = &self.default else { return None };
-        let (function, written) = (self.default_name(), &self.written);
+        let Some(ParameterDefault::Value(value)) = &self.default else { return None };
+        let (function, ty) = (self.default_name(), &self.ty);
         let value = match value {
             Expr::Lit(ExprLit { lit: Lit::Str(_), .. }) => {
                 quote_spanned!(value.span()=> ::core::convert::Into::into(#value))
             }
             other => quote!(#other),
         };
-        Some(quote!(fn #function() -> #written { #value }))
+        Some(quote!(fn #function() -> #ty { #value }))
     }
 }
 
-fn kind_of(name: &Ident, written: &Type) -> Result<Kind> {
-    match written {
+fn kind_of(name: &Ident, ty: &Type) -> Result<ParameterKind> {
+    match ty {
         Type::Reference(reference) if is_context(&reference.elem) => {
             if let Some(mutable) = &reference.mutability {
                 return Err(Error::new_spanned(mutable, "the context must be `&Context`"));
             }
-            Ok(Kind::Context)
+            Ok(ParameterKind::Context)
         }
         Type::Reference(_) => Err(Error::new_spanned(
-            written,
+            ty,
             "an argument must be owned: use `String` for text, `Vec<T>` for a list; only `&Context` is a reference",
         )),
         Type::ImplTrait(_) => Err(Error::new_spanned(
-            written,
+            ty,
             "an argument cannot be `impl Trait`: its schema is generated from its type",
         )),
-        _ if is_context(written) => Err(Error::new_spanned(written, "the context must be `&Context`")),
-        _ if name == ALL || name == "_args" => Ok(Kind::All),
-        _ => Ok(Kind::One),
+        _ if is_context(ty) => Err(Error::new_spanned(ty, "the context must be `&Context`")),
+        _ if name == ALL_ARGUMENTS_NAME || name == "_args" => Ok(ParameterKind::AllArguments),
+        _ => Ok(ParameterKind::SingleArgument),
     }
 }
 
-fn is_context(written: &Type) -> bool {
-    matches!(written, Type::Path(path) if path.path.segments.last().is_some_and(|name| name.ident == "Context"))
+fn is_context(ty: &Type) -> bool {
+    matches!(ty, Type::Path(path) if path.path.segments.last().is_some_and(|name| name.ident == "Context"))
 }
 
-fn says_rename(attribute: &Attribute) -> bool {
+fn has_rename(attribute: &Attribute) -> bool {
     let mut found = false;
     // Serde reports invalid attributes.
     let _ = attribute.parse_nested_meta(|meta| {

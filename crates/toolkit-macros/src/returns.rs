@@ -7,7 +7,7 @@ use syn::{Error, GenericArgument, PathArguments, PathSegment, Result, ReturnType
 
 /// The return type of a function.
 pub(crate) struct Returns {
-    pub(crate) written: Type,
+    pub(crate) ty: Type,
     kind: Kind,
 }
 
@@ -23,34 +23,31 @@ enum Kind {
 
 impl Returns {
     pub(crate) fn read(output: &ReturnType) -> Result<Returns> {
-        let written: Type = match output {
+        let ty: Type = match output {
             ReturnType::Default => parse_quote!(()),
-            ReturnType::Type(_, written) => (**written).clone(),
+            ReturnType::Type(_, ty) => (**ty).clone(),
         };
-        let kind = match last_segment(&written) {
+        let kind = match last_segment(&ty) {
             Some(name) if name.ident == "Outcome" => Kind::Outcome,
             Some(name) if name.ident == "ToolResult" => Kind::Reply,
             Some(name) if name.ident == "Result" => match first_argument(name) {
                 Some(inside) if is_reply(inside) => Kind::Reply,
                 Some(inside) => Kind::ResultOfValue(Box::new(inside.clone())),
                 None => {
-                    return Err(Error::new_spanned(
-                        &written,
-                        "write the types of the `Result`: `Result<T, E>`",
-                    ));
+                    return Err(Error::new_spanned(&ty, "write the types of the `Result`: `Result<T, E>`"));
                 }
             },
             _ => Kind::Value,
         };
-        match &written {
+        match &ty {
             Type::ImplTrait(_) => Err(Error::new_spanned(
-                &written,
+                &ty,
                 "a tool cannot return `impl Trait`: its schema is generated from its type",
             )),
             Type::Reference(_) => {
-                Err(Error::new_spanned(&written, "a tool must return an owned type, such as `String`"))
+                Err(Error::new_spanned(&ty, "a tool must return an owned type, such as `String`"))
             }
-            _ => Ok(Returns { written, kind }),
+            _ => Ok(Returns { ty, kind }),
         }
     }
 
@@ -60,10 +57,10 @@ impl Returns {
 
     /// Returns the type that implements `Reply`.
     pub(crate) fn reply_type(&self) -> TokenStream {
-        let written = &self.written;
+        let ty = &self.ty;
         match &self.kind {
-            Kind::Outcome | Kind::Reply => quote!(#written),
-            Kind::Value => quote_spanned!(written.span()=> ::toolwire_toolkit::Outcome<#written>),
+            Kind::Outcome | Kind::Reply => quote!(#ty),
+            Kind::Value => quote_spanned!(ty.span()=> ::toolwire_toolkit::Outcome<#ty>),
             Kind::ResultOfValue(inside) => {
                 quote_spanned!(inside.span()=> ::toolwire_toolkit::Outcome<#inside>)
             }
@@ -74,7 +71,7 @@ impl Returns {
     pub(crate) fn alias_check(&self) -> TokenStream {
         let value = match &self.kind {
             Kind::Outcome | Kind::Reply => return TokenStream::new(),
-            Kind::Value => &self.written,
+            Kind::Value => &self.ty,
             Kind::ResultOfValue(inside) => &**inside,
         };
         quote_spanned! {value.span()=>
@@ -87,7 +84,7 @@ impl Returns {
     /// Converts the return value to a type that implements `Reply`.
     pub(crate) fn reply(&self, returned: &TokenStream) -> TokenStream {
         // Errors about the return value point at its type.
-        let at_type = Span::call_site().located_at(self.written.span());
+        let at_type = Span::call_site().located_at(self.ty.span());
         match self.kind {
             Kind::Outcome | Kind::Reply => returned.clone(),
             Kind::Value => quote_spanned!(at_type=> ::toolwire_toolkit::Outcome::ok(#returned)),
@@ -98,12 +95,12 @@ impl Returns {
     }
 }
 
-fn is_reply(written: &Type) -> bool {
-    last_segment(written).is_some_and(|name| name.ident == "Outcome" || name.ident == "ToolResult")
+fn is_reply(ty: &Type) -> bool {
+    last_segment(ty).is_some_and(|name| name.ident == "Outcome" || name.ident == "ToolResult")
 }
 
-fn last_segment(written: &Type) -> Option<&PathSegment> {
-    match written {
+fn last_segment(ty: &Type) -> Option<&PathSegment> {
+    match ty {
         Type::Path(path) => path.path.segments.last(),
         _ => None,
     }

@@ -1,6 +1,6 @@
-//! What the attribute says to an author who made a mistake: in words, at the right token.
+//! Compile errors of `#[tool]`: each mistake is explained, at the right token.
 
 #[test]
-fn mistakes_are_explained_where_they_are() {
+fn mistakes_are_reported_at_the_right_token() {
     trybuild::TestCases::new().compile_fail("tests/ui/*.rs");
 }

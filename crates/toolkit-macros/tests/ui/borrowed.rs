@@ -3,7 +3,7 @@ use toolwire_toolkit::{Context, tool};
 /// Take text.
 #[tool]
 async fn take(
-    /// Which
+    /// The text
     text: &str,
     cx: Context,
 ) {

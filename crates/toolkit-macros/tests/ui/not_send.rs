@@ -5,9 +5,9 @@ use toolwire_toolkit::tool;
 /// Wait for something.
 #[tool]
 async fn wait() -> String {
-    let kept = Rc::new(5);
+    let data = Rc::new(5);
     std::future::ready(()).await;
-    kept.to_string()
+    data.to_string()
 }
 
 fn main() {}
