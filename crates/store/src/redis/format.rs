@@ -2,7 +2,7 @@
 //!
 //! | key | type | contents |
 //! |---|---|---|
-//! | `PREFIX:{ID}:head` | hash | `format`, `title`, `model`, `created`, `changed`, `messages`, the sums of usage, `parent` and `at`, `recent` |
+//! | `PREFIX:{ID}:head` | hash | `format`, `title`, `model`, `created`, `changed`, `messages`, the sums of usage, `parent` and `at`, `recent`: the last 32 writes, to detect repeated ones |
 //! | `PREFIX:{ID}:entries` | list | one string per message: its time, `:`, and the JSON of message, model and usage |
 //! | `PREFIX:list` | sorted set | ids by the time of the last change |
 //!

@@ -50,8 +50,8 @@ fn index_batch(connection: &mut Connection) -> Result<(), SqliteFailure> {
     Ok(())
 }
 
-/// After messages are removed, SQLite may reuse their numbers. Messages with reused numbers are not indexed
-/// yet.
+/// Lowers the indexed position after messages are removed: SQLite may reuse their numbers, and messages with
+/// reused numbers must be indexed.
 pub(super) fn after_removal(connection: &Connection) -> Result<(), SqliteFailure> {
     connection.execute(
         "UPDATE indexed SET through = min(through, (SELECT coalesce(max(number), 0) FROM message))",
