@@ -3,8 +3,8 @@
 //! The history itself is never changed; only the request becomes shorter. When the window is nearly full, old
 //! results are shortened first, then the oldest turns are omitted, then the oldest steps of the current turn.
 //! A call is never separated from its result, and the last user message always stays. A part that was omitted
-//! once stays omitted, and enough is omitted at once that the following requests have the same prefix, so
-//! prompt caches work.
+//! once stays omitted. Enough is omitted at a time that the following requests have the same prefix and
+//! prompt caches stay valid.
 
 mod compaction;
 mod estimate;
@@ -59,12 +59,12 @@ impl ContextWindow {
         if let Some(window) = window {
             // The response needs space too.
             let available = window.saturating_sub(settings.max_output_tokens.unwrap_or(0).min(window / 2));
-            let percent = |percent: u8| available.saturating_mul(u64::from(percent)) / 100;
+            let share = |percent: u8| available.saturating_mul(u64::from(percent)) / 100;
             let needed =
                 |compaction: &Compaction| self.calibrated(fixed + compaction.tokens(history, &self.sizes));
             let mut compaction = self.compaction.clone();
-            if needed(&compaction) > percent(settings.context.begin_percent) {
-                let target = percent(settings.context.until_percent);
+            if needed(&compaction) > share(settings.context.begin_percent) {
+                let target = share(settings.context.until_percent);
                 while needed(&compaction) > target && compaction.advance(history) {}
             }
             self.compaction = compaction;

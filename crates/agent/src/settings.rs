@@ -21,7 +21,7 @@ pub struct AgentSettings {
     pub temperature: Option<f64>,
     /// Applies to the first request after a user message; after that, the model chooses.
     pub tool_choice: ToolChoice,
-    /// Which calls run, which need approval, and which are denied.
+    /// Decides which calls run, which need approval, and which are denied.
     pub approvals: ApprovalPolicy,
     pub search: SearchSettings,
     pub context: ContextSettings,
@@ -43,12 +43,12 @@ impl Default for AgentSettings {
     }
 }
 
-/// When the model searches for tools instead of receiving all definitions.
+/// Settings of the tool search, which replaces sending all definitions if there are too many.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[non_exhaustive]
 pub struct SearchSettings {
-    /// With more tools than this, the model searches.
+    /// The model searches if there are more tools than this.
     pub tools: usize,
     /// It also searches if the definitions need more than this share of the context window, in percent.
     pub percent_of_context: u8,
@@ -64,16 +64,17 @@ impl Default for SearchSettings {
     }
 }
 
-/// How requests are reduced to fit the context window. The history itself is never changed.
+/// Settings for reducing requests to the size of the context window. The history itself is never changed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[non_exhaustive]
 pub struct ContextSettings {
     /// The size of the window in tokens; overrides the size that the model reports.
     pub tokens: Option<u64>,
-    /// When a request needs more than this share of the window, in percent, it is reduced …
+    /// A request that needs more than this share of the window, in percent, is reduced.
     pub begin_percent: u8,
-    /// … to this share. The difference keeps the prefix of many requests unchanged, so prompt caches work.
+    /// The share of the window, in percent, that a request is reduced to. If it is well below
+    /// `begin_percent`, the prefix of many requests stays the same, and prompt caches stay valid.
     pub until_percent: u8,
     /// The number of characters that an old result is shortened to.
     pub result_characters: usize,

@@ -13,9 +13,10 @@ use toolwire_contract::{
 };
 use toolwire_testkit::check_messages;
 
-/// An event of a run. The run may not expect it.
+/// A random event, which may be one that the run does not expect.
 #[derive(Clone, Debug)]
 enum Event {
+    /// A user message; sent while the run is working only if this is true.
     Say(bool),
     /// A response with these calls. Pairs of calls may share an id, and the last call may be unusable.
     Response {
@@ -25,10 +26,13 @@ enum Event {
         unusable: bool,
         stop: u8,
     },
+    /// A part of a response, which is blank if this is true.
     Wrote(bool),
+    /// The index of a pending call, and that of the decision.
     Decide(u8, u8),
     /// Returns the results of this many calls in progress, possibly in reverse order.
     Return(u8, bool),
+    /// Returns results of calls that are not in progress.
     ReturnAgain,
     Cancel,
     Fail,
@@ -199,7 +203,7 @@ impl Simulation {
             ),
         });
         let content: Vec<Block> = text.into_iter().chain(calls).collect();
-        let last = ids.last().filter(|_| *unusable);
+        let unusable_id = ids.last().filter(|_| *unusable);
         ModelResponse {
             message: Message::new(Role::Assistant, content),
             stop: [
@@ -211,7 +215,7 @@ impl Simulation {
             ][usize::from(*stop)]
             .clone(),
             usage: (*stop > 0).then_some(Usage { input_tokens: 20, output_tokens: 5, ..Usage::default() }),
-            unusable: last
+            unusable: unusable_id
                 .map(|id| UnusableCall { id: id.clone(), problem: "cut off".into() })
                 .into_iter()
                 .collect(),

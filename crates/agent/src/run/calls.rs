@@ -97,7 +97,7 @@ impl OpenCall {
 }
 
 impl CallState {
-    /// The state of a call that was completed without being made.
+    /// Returns the state of a call that was completed without being made.
     pub(super) fn completed(result: ToolResult) -> CallState {
         CallState::Completed { result, is_reported: false }
     }
@@ -128,13 +128,13 @@ impl CallState {
 
     pub(super) fn by_policy(
         policy: &ApprovalPolicy,
-        always: &[String],
+        always_allowed: &[String],
         name: &str,
         tool: Option<&Tool>,
     ) -> CallState {
         match policy.verdict(name, tool) {
             Verdict::Allow => CallState::Ready,
-            Verdict::Ask(_) if always.iter().any(|allowed| allowed == name) => CallState::Ready,
+            Verdict::Ask(_) if always_allowed.iter().any(|allowed| allowed == name) => CallState::Ready,
             Verdict::Ask(why) => CallState::Waiting { why },
             Verdict::Deny(reason) => {
                 CallState::error(format!("`{name}` was not run: {reason}. Continue without it"))
@@ -159,12 +159,13 @@ pub(super) fn is_outcome_unknown(result: &ToolResult) -> bool {
         == Some(OUTCOME_UNKNOWN)
 }
 
-/// Converts content that is nested too deeply to be stored to text, which the model can still read.
+/// Limits the nesting of a result so that it can be stored. Content that is nested too deeply becomes text,
+/// which the model can still read; extra fields that are nested too deeply are removed.
 pub(super) fn limit_nesting(mut result: ToolResult) -> ToolResult {
     let is_too_deep = |value: &Value| nesting_depth(value) > MAX_NESTING_DEPTH;
     let structured = result.structured_content.take_if(|value| is_too_deep(value));
     for content in result.content.iter_mut().flatten() {
-        let is_too_deep = match content {
+        let must_convert = match content {
             Content::Other(value) => is_too_deep(value),
             Content::Resource { resource, extra } => {
                 object_nesting_depth(extra).max(object_nesting_depth(&resource.extra)) > MAX_NESTING_DEPTH
@@ -177,7 +178,7 @@ pub(super) fn limit_nesting(mut result: ToolResult) -> ToolResult {
                 false
             }
         };
-        if is_too_deep {
+        if must_convert {
             *content = Content::text(Value::from(content.clone()).to_string());
         }
     }

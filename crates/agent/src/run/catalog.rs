@@ -18,8 +18,8 @@ struct CatalogInner {
     tools: Arc<[Tool]>,
     limits: ModelLimits,
     by_name: HashMap<String, usize>,
-    /// Tools that were listed before. A call may still reach them, and their annotations decide about its
-    /// approval.
+    /// Tools that were listed before. They may still be called, and their annotations decide whether such a
+    /// call needs approval.
     removed: HashMap<String, Tool>,
     /// The size of all definitions.
     tokens: u64,
@@ -33,7 +33,7 @@ impl Catalog {
         if is_unchanged && limits == self.0.limits {
             return self.clone();
         }
-        // The first tool of a name is the one that a toolbox calls.
+        // If several tools have the same name, a toolbox calls the first one.
         let mut by_name = HashMap::with_capacity(tools.len());
         for (index, tool) in tools.iter().enumerate() {
             by_name.entry(tool.name.clone()).or_insert(index);
@@ -75,7 +75,7 @@ impl Catalog {
         self.0.index.get_or_init(|| ToolIndex::new(self.0.tools.clone()))
     }
 
-    /// Returns the work of building the search index, if the model will search and it is not done yet.
+    /// Returns a function that builds the search index, or `None` if the index exists or is not needed.
     pub(super) fn pending_index_build(
         &self,
         settings: &AgentSettings,

@@ -1,8 +1,8 @@
 //! The tools of a request.
 //!
-//! If there are few tools, all of them, in the order of the toolbox. Otherwise a tool to search for tools,
-//! and the tools that were found or called before. Tools are only added at the end, so that prompt caches
-//! work.
+//! If there are few tools, a request contains all of them, in the order of the toolbox. Otherwise it contains
+//! a search tool and the tools that were found or called before. New tools are added at the end, so that
+//! prompt caches stay valid.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::settings::{AgentSettings, ContextSettings, SearchSettings};
 /// Names of the search tool. The first name that no other tool has is used.
 const SEARCH_NAMES: [&str; 3] = ["search_tools", "search_all_tools", "toolwire_search_tools"];
 
-/// The tools of a request.
+/// Selects the tools of each request.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct OfferedTools {
@@ -38,7 +38,7 @@ pub(super) struct OfferedTools {
 #[derive(Clone, Debug)]
 struct CachedList {
     catalog: Catalog,
-    in_use: usize,
+    in_use_count: usize,
     settings: (SearchSettings, ContextSettings),
     tools: Arc<[Tool]>,
     tokens: u64,
@@ -49,17 +49,17 @@ impl OfferedTools {
     pub(super) fn list(&mut self, catalog: &Catalog, settings: &AgentSettings) -> Arc<[Tool]> {
         if let Some(cached) = &self.cached
             && cached.catalog.is_same(catalog)
-            && cached.in_use == self.in_use.len()
+            && cached.in_use_count == self.in_use.len()
             && cached.settings.0 == settings.search
             && cached.settings.1 == settings.context
         {
             return cached.tools.clone();
         }
-        let is_search = catalog.needs_search(settings);
-        let tools: Arc<[Tool]> = if is_search {
+        let needs_search = catalog.needs_search(settings);
+        let tools: Arc<[Tool]> = if needs_search {
             let name = free_search_name(catalog);
             self.search_name = Some(name.to_owned());
-            self.remove_unused(catalog, settings);
+            self.remove_least_recently_used(catalog, settings);
             let in_use = self.in_use.iter().filter_map(|name| catalog.listed(name)).cloned();
             let max_tools = catalog.limits().tools.unwrap_or(usize::MAX);
             let search_tool = search_tool(name, catalog.tools().len());
@@ -68,10 +68,10 @@ impl OfferedTools {
             self.search_name = None;
             catalog.tools().clone()
         };
-        let tokens = if is_search { tools.iter().map(tool_tokens).sum() } else { catalog.tokens() };
+        let tokens = if needs_search { tools.iter().map(tool_tokens).sum() } else { catalog.tokens() };
         self.cached = Some(CachedList {
             catalog: catalog.clone(),
-            in_use: self.in_use.len(),
+            in_use_count: self.in_use.len(),
             settings: (settings.search.clone(), settings.context.clone()),
             tools: tools.clone(),
             tokens,
@@ -84,7 +84,7 @@ impl OfferedTools {
         self.cached.as_ref().map_or(0, |cached| cached.tokens)
     }
 
-    pub(super) fn is_search(&self, name: &str) -> bool {
+    pub(super) fn is_search_tool(&self, name: &str) -> bool {
         self.search_name.as_deref() == Some(name)
     }
 
@@ -120,7 +120,7 @@ impl OfferedTools {
     }
 
     /// Marks a listed tool as used.
-    pub(super) fn use_tool(&mut self, catalog: &Catalog, name: &str) {
+    pub(super) fn mark_used(&mut self, catalog: &Catalog, name: &str) {
         if catalog.listed(name).is_some() {
             self.mark(name);
         }
@@ -149,7 +149,7 @@ impl OfferedTools {
 
     /// If too many tools are in use, removes the least recently used half of them, so that the list then
     /// stays unchanged for some time.
-    fn remove_unused(&mut self, catalog: &Catalog, settings: &AgentSettings) {
+    fn remove_least_recently_used(&mut self, catalog: &Catalog, settings: &AgentSettings) {
         let last_use = &mut self.last_use;
         let max = max_in_use(catalog, settings);
         if self.in_use.iter().filter(|name| catalog.listed(name).is_some()).count() <= max {
@@ -158,8 +158,8 @@ impl OfferedTools {
         let mut newest_first: Vec<u64> = last_use.values().copied().collect();
         newest_first.sort_unstable_by(|one, other| other.cmp(one));
         let remaining = (max / 2).max(settings.search.hits.min(max));
-        let oldest = newest_first.get(remaining.saturating_sub(1)).copied();
-        last_use.retain(|_, used| oldest.is_some_and(|oldest| *used >= oldest));
+        let oldest_remaining = newest_first.get(remaining.saturating_sub(1)).copied();
+        last_use.retain(|_, used| oldest_remaining.is_some_and(|oldest| *used >= oldest));
         self.in_use.retain(|name| last_use.contains_key(name));
     }
 }
@@ -179,7 +179,7 @@ fn search_tool(name: &str, count: usize) -> Tool {
     let count = if count >= 100 { count / 100 * 100 } else { count / 10 * 10 };
     let description = format!(
         "Finds tools by what they do. More than {count} tools are available, but only those found so far are listed. \
-         Search before you say that something is impossible. You can call the tools found in the next step."
+         Search before you say that something is impossible. In the next step, you can call the tools found."
     );
     let query = "What the tool should do, in a few words, with the name of the service if you know it";
     let schema = json!({

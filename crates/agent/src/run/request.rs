@@ -9,7 +9,7 @@ impl Run {
         let is_first = self.turn.steps == 0;
         if let (true, ToolChoice::Tool(name)) = (is_first, &self.settings.tool_choice) {
             // A tool that must be called must also be in the request.
-            self.offered_tools.use_tool(&self.catalog, name);
+            self.offered_tools.mark_used(&self.catalog, name);
         }
         let tools = self.offered_tools.list(&self.catalog, &self.settings);
         let instructions = self.instructions();

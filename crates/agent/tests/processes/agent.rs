@@ -116,8 +116,8 @@ fn tools(effects: &str) -> Functions {
 
 async fn work(database: &str, conversation: &ConversationId, effects: &str) {
     let store = Arc::new(Sqlite::open(database, SqliteOptions::default()).await.unwrap());
-    let names = AtomicU64::new(0);
-    let model = ScriptedModel::from_fn(move |request| respond(request, &names));
+    let next_number = AtomicU64::new(0);
+    let model = ScriptedModel::from_fn(move |request| respond(request, &next_number));
     let agent = Agent::builder()
         .model(Arc::new(model))
         .tools(Arc::new(tools(effects)))
@@ -135,13 +135,13 @@ async fn work(database: &str, conversation: &ConversationId, effects: &str) {
 }
 
 /// Calls `work` twice and `look`, then `look` alone, then gives the final response.
-fn respond(request: &ModelRequest, names: &AtomicU64) -> ScriptedTurn {
+fn respond(request: &ModelRequest, next_number: &AtomicU64) -> ScriptedTurn {
     let last = json!(request.messages.last().unwrap());
     let count =
         |kind: &str| last["content"].as_array().unwrap().iter().filter(|block| block["type"] == kind).count();
     if count("text") > 0 {
         // Unique in all processes, so that a call that is made twice is detected.
-        let name = || format!("{}-{}", std::process::id(), names.fetch_add(1, Ordering::Relaxed));
+        let name = || format!("{}-{}", std::process::id(), next_number.fetch_add(1, Ordering::Relaxed));
         let (first, second) = (name(), name());
         return ScriptedTurn::calls([
             ("one", "work", json!({"name": first})),

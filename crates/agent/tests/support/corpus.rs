@@ -14,8 +14,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use toolwire_contract::Tool;
 
-/// Returns the first `count` captured tools: those of every fifth server starting with the first, then with
-/// the second, …
+/// Returns the first `count` captured tools, with the servers in the order 1, 6, 11, …, 2, 7, 12, ….
+/// Returns `None` if there is no corpus.
 pub fn tools(count: usize) -> Option<Arc<[Tool]>> {
     let configured = std::env::var_os("TOOLWIRE_CORPUS").map(PathBuf::from);
     let folder =
