@@ -40,7 +40,7 @@ pub struct EndpointConfig {
     /// Whether responses are streamed; true by default.
     pub stream: Option<bool>,
     pub timeouts: Timeouts,
-    /// How many times a request is retried after a transient failure.
+    /// The maximum number of retries of a request after transient failures.
     pub retries: Option<u32>,
     pub price: Option<Price>,
     /// The context window: tokens of request and response together.
@@ -139,8 +139,8 @@ impl EndpointConfigs {
         let mut track = serde_path_to_error::Track::new();
         let tracked = serde_path_to_error::Deserializer::new(value, &mut track);
         let mut record_unknown = |path: serde_ignored::Path<'_>| unknown_keys.push(path.to_string());
-        let ignoring = serde_ignored::Deserializer::new(tracked, &mut record_unknown);
-        let read = BTreeMap::<String, EndpointConfig>::deserialize(ignoring);
+        let deserializer = serde_ignored::Deserializer::new(tracked, &mut record_unknown);
+        let read = BTreeMap::<String, EndpointConfig>::deserialize(deserializer);
         let endpoints =
             read.map_err(|error| ConfigError { path: track.path().to_string(), problem: error.to_string() })?;
         Ok(EndpointConfigs { endpoints, unknown_keys })
@@ -151,10 +151,10 @@ impl Price {
     /// Returns the cost of a response, in billionths of a dollar.
     pub(crate) fn cost_nanodollars(&self, usage: &Usage) -> u64 {
         let cached = usage.cached_tokens.min(usage.input_tokens);
-        let fresh = usage.input_tokens - cached;
+        let uncached = usage.input_tokens - cached;
         // One dollar per million tokens is 1000 billionths per token.
         let nanodollars = 1000.0
-            * (fresh as f64 * self.input
+            * (uncached as f64 * self.input
                 + cached as f64 * self.cached_input.unwrap_or(self.input)
                 + usage.output_tokens as f64 * self.output);
         (nanodollars.max(0.0).round() as u64).min(Usage::MAX_COUNT)

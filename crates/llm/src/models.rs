@@ -22,7 +22,8 @@ pub struct Models {
 type OwnedLookup = dyn Fn(&str) -> Option<String> + Send + Sync;
 
 impl Models {
-    /// `lookup` reads environment variables; the crate itself does not access the environment.
+    /// Uses these configurations. `lookup` reads environment variables; the crate itself does not access the
+    /// environment.
     pub fn new(
         configs: BTreeMap<String, EndpointConfig>,
         lookup: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
@@ -31,7 +32,7 @@ impl Models {
         Ok(Models { configs, lookup: Box::new(lookup), clients })
     }
 
-    /// Returns the model of this name; `demo` is the built-in stand-in.
+    /// Returns the model with this name; `demo` is the built-in stand-in.
     pub fn model(&self, name: &str) -> Result<Arc<dyn Model>, EndpointError> {
         if name.trim() == Demo::NAME && !self.configs.contains_key(Demo::NAME) {
             return Ok(Arc::new(Demo));
@@ -39,7 +40,7 @@ impl Models {
         Ok(Arc::new(self.endpoint(name)?))
     }
 
-    /// Returns the endpoint of this name. Its configuration is the one with this name, else the one of its
+    /// Returns the endpoint with this name. It uses the configuration with the same name, else that of its
     /// provider, else the provider's defaults.
     pub fn endpoint(&self, name: &str) -> Result<Endpoint, EndpointError> {
         let name = name.trim();
@@ -50,7 +51,7 @@ impl Models {
         Endpoint::with_clients(settings, &self.clients)
     }
 
-    /// The configured names.
+    /// Returns the configured names.
     pub fn configured(&self) -> impl Iterator<Item = &str> {
         self.configs.keys().map(String::as_str)
     }

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 
-/// How often and how soon a request is retried.
+/// The maximum number of retries and the delays before them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RetryPolicy {
     pub(crate) max_retries: u32,
@@ -24,8 +24,9 @@ impl Default for RetryPolicy {
     }
 }
 
-/// Why an attempt failed. Only failures before the first event of a response are considered: once a response
-/// has begun, it is not requested again, since the user may have read it and its calls may be running.
+/// The reason that an attempt failed. Only failures before the first event of a response are considered: once
+/// a response has begun, it is not requested again, since the user may have read it and its calls may be
+/// running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AttemptFailure {
     /// The connection failed or was interrupted.
@@ -137,8 +138,8 @@ pub(crate) fn is_permanent(body: &Value) -> bool {
     PERMANENT_CODES.contains(&text("code")) || PERMANENT_CODES.contains(&text("type")) || is_daily()
 }
 
-/// Returns the object that describes the error, which APIs place differently. Gemini may wrap the body in an
-/// array.
+/// Returns the object that describes the error: the `error` field, or the body itself. Gemini may wrap the
+/// body in an array.
 pub(crate) fn error_object(body: &Value) -> Option<&Value> {
     let body = match body {
         Value::Array(items) => items.first()?,

@@ -31,7 +31,8 @@ impl Token {
         Token { text: text.to_owned(), kind }
     }
 
-    /// Returns the stem, which is equal for forms of the same word such as `Files` and `file`.
+    /// Returns the stem of a word that is not a stop word. Forms of the same word, such as `Files` and `file`,
+    /// have the same stem.
     pub(super) fn stem(&self) -> Option<String> {
         let is_word = self.kind == TokenKind::Word && !is_stop_word(&self.text);
         is_word.then(|| stem(&self.text))
@@ -121,8 +122,8 @@ fn leading_quotation(text: &str) -> Option<(&str, usize)> {
 /// Matches a number at the start. Returns it without thousands separators, and its length. A minus sign
 /// belongs to it unless the token before is a number.
 fn leading_number(text: &str, before: Option<&Token>) -> Option<(String, usize)> {
-    let after_number = before.is_some_and(|token| token.kind == TokenKind::Number);
-    let sign = usize::from(text.starts_with('-') && !after_number);
+    let is_after_number = before.is_some_and(|token| token.kind == TokenKind::Number);
+    let sign = usize::from(text.starts_with('-') && !is_after_number);
     let is_part = |letter: char| letter.is_ascii_digit() || letter == '.' || letter == ',';
     let end = text[sign..].find(|letter| !is_part(letter)).map_or(text.len(), |end| sign + end);
     let digits = text[sign..end].trim_end_matches(['.', ',']);
@@ -140,8 +141,8 @@ fn leading_number(text: &str, before: Option<&Token>) -> Option<(String, usize)>
 /// Matches a word at the start, including the punctuation inside paths, URLs and dates.
 fn leading_word<'t>(text: &'t str, before: Option<&Token>) -> Option<&'t str> {
     // After a number, `/` means division.
-    let after_number = before.is_some_and(|token| token.kind == TokenKind::Number);
-    let starts_path = !after_number
+    let is_after_number = before.is_some_and(|token| token.kind == TokenKind::Number);
+    let starts_path = !is_after_number
         && ["/", "./", "../", "~/"].iter().any(|start| {
             text.strip_prefix(start).is_some_and(|rest| rest.starts_with(|next: char| next.is_alphanumeric()))
         });
@@ -153,17 +154,17 @@ fn leading_word<'t>(text: &'t str, before: Option<&Token>) -> Option<&'t str> {
     Some(word.trim_end_matches(['.', ':', '?', '\'', '/', '-', '&', '=']))
 }
 
-/// Returns the arithmetic operation that a token means, as tools usually name it.
+/// Returns the arithmetic operation that the token at index `at` denotes, by the name that tools usually use.
 pub(super) fn operation(tokens: &[Token], at: usize) -> Option<&'static str> {
     let is_number = |index: Option<usize>| {
         index.and_then(|index| tokens.get(index)).is_some_and(|token| token.kind == TokenKind::Number)
     };
-    let between = is_number(at.checked_sub(1)) && is_number(Some(at + 1));
+    let is_between_numbers = is_number(at.checked_sub(1)) && is_number(Some(at + 1));
     Some(match tokens[at].text.to_lowercase().as_str() {
-        "+" | "plus" if between => "add",
-        "-" | "−" | "–" | "minus" if between => "subtract",
-        "*" | "×" | "·" | "x" | "times" if between => "multiply",
-        "/" | "÷" | ":" if between => "divide",
+        "+" | "plus" if is_between_numbers => "add",
+        "-" | "−" | "–" | "minus" if is_between_numbers => "subtract",
+        "*" | "×" | "·" | "x" | "times" if is_between_numbers => "multiply",
+        "/" | "÷" | ":" if is_between_numbers => "divide",
         "sum" | "total" | "added" => "add",
         "difference" | "subtracted" => "subtract",
         "product" | "multiplied" => "multiply",
@@ -178,7 +179,7 @@ pub(super) fn clauses(tokens: &[Token]) -> Vec<&[Token]> {
     let mut start = 0;
     for (index, token) in tokens.iter().enumerate() {
         let next = tokens.get(index + 1);
-        let ends = token.kind == TokenKind::Punctuation
+        let ends_clause = token.kind == TokenKind::Punctuation
             && match token.text.as_str() {
                 "." | "?" | "!" | ";" => true,
                 "," => next.is_some_and(|next| {
@@ -186,7 +187,7 @@ pub(super) fn clauses(tokens: &[Token]) -> Vec<&[Token]> {
                 }),
                 _ => false,
             };
-        if ends {
+        if ends_clause {
             clauses.push(&tokens[start..index]);
             start = index + 1;
         }

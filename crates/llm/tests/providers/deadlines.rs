@@ -54,7 +54,7 @@ async fn a_response_that_stalls_times_out() {
 
 #[tokio::test]
 async fn a_connection_that_is_not_established_times_out() {
-    // The server accepts connections and sends nothing, so the TLS handshake does not end.
+    // The server accepts connections and sends nothing, so the TLS handshake does not complete.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("a local address");
     let config: EndpointConfig = serde_json::from_value(

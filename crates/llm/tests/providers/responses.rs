@@ -26,7 +26,7 @@ fn cases(api: Api) -> Vec<(&'static str, ModelOutput)> {
                 r#"{"n":9007199254740993}"#,
             ),
         ),
-        ("cut off by its limit", ModelOutput::text("It is a long").finish(FinishReason::Length)),
+        ("cut off at the output limit", ModelOutput::text("It is a long").finish(FinishReason::Length)),
     ]
 }
 
@@ -123,9 +123,9 @@ async fn check(api: Api, case: &str, output: &ModelOutput) {
         assert_eq!(response.unusable, [], "{label}, {delivery}");
         let tokens = response.usage.map(|usage| (usage.input_tokens, usage.output_tokens));
         // Streams of DIAL do not request usage, since not every model behind it supports that.
-        let expected =
+        let expected_tokens =
             (api != Api::Dial || delivery == "complete").then_some((output.usage.input, output.usage.output));
-        assert_eq!(tokens, expected, "{label}, {delivery}");
+        assert_eq!(tokens, expected_tokens, "{label}, {delivery}");
         responses.push((delivery, response));
     }
     for (delivery, response) in &responses[2..] {
