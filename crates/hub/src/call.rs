@@ -103,7 +103,7 @@ fn read_result(route: &Route, result: Value) -> Result<ToolResult, CallError> {
         tool: route.tool.clone(),
         reason,
     };
-    // `ToolResult` would treat it as a result without content, and what the server sent would be lost.
+    // `ToolResult` would treat any other `content` as missing, and what the server sent would be lost.
     if result.get("content").is_some_and(|content| !content.is_array() && !content.is_null()) {
         return Err(malformed("`content` is not an array".to_owned()));
     }
@@ -122,7 +122,7 @@ impl FailedAttempt {
         let (server, tool) = (route.server.to_string(), route.tool.clone());
         match self.error {
             SessionError::Rejected { code, message } => CallError::Refused { server, tool, code, message },
-            // Only the total limit is longer than the timeout.
+            // No attempt has a longer timeout than the call, so a longer time is the total limit.
             SessionError::TimedOut { after } => {
                 let after = if after > timeout { max_total } else { timeout };
                 CallError::TimedOut { server, tool, after }

@@ -28,7 +28,7 @@ impl SigningKey {
     pub(super) fn read(text: &Secret) -> Result<SigningKey, String> {
         let text = text.expose().trim();
         let pem = if text.contains("-----BEGIN") {
-            // Environment variables often contain line breaks as two characters.
+            // Environment variables often contain line breaks as the two characters `\n`.
             text.replace("\\n", "\n")
         } else {
             read_file(text)?
@@ -37,7 +37,7 @@ impl SigningKey {
         Ok(SigningKey { pem: Secret::new(pem), kind })
     }
 
-    /// Returns the algorithm to sign with; `supported` is what the authorization server advertises.
+    /// Returns the algorithm to sign with; `supported` lists those that the authorization server advertises.
     pub(super) fn algorithm(&self, supported: Option<&[&str]>) -> JwtSigningAlgorithm {
         let is_supported = |name: &str| supported.is_none_or(|supported| supported.contains(&name));
         match self.kind {

@@ -33,7 +33,7 @@ pub(super) struct Location {
     pub(super) key: Option<String>,
 }
 
-/// Contains no values that may be secret.
+/// The reason for a [`ConfigError`]. It contains no values that may be secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Problem {
     #[error("invalid JSON: {message}")]

@@ -68,8 +68,8 @@ fn a_hash_is_the_hash_of_the_canonical_json() {
     let mut text = Vec::new();
     write_canonical(&value, &mut |bytes| text.extend_from_slice(bytes));
     assert_eq!(String::from_utf8(text).expect("UTF-8"), r#"{"a":{},"b":[1.0,"ä\n"]}"#);
-    let empty = "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a";
-    assert_eq!(hash(&json!({})), empty);
+    let empty_object_hash = "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a";
+    assert_eq!(hash(&json!({})), empty_object_hash);
 }
 
 #[test]
@@ -108,8 +108,8 @@ fn a_change_is_reported_until_it_is_accepted() {
     late.add_new(&id("s"), &[tool(r#"{"name":"new"}"#)]);
     late.save().expect("saved");
     let (pins, _) = Pins::open(&path);
-    let new = Drift { tool: "new".to_owned(), kind: DriftKind::Removed };
-    assert_eq!(pins.compare(&id("s"), &after), [new]);
+    let new_tool_removed = Drift { tool: "new".to_owned(), kind: DriftKind::Removed };
+    assert_eq!(pins.compare(&id("s"), &after), [new_tool_removed]);
 }
 
 #[test]
@@ -155,8 +155,8 @@ fn pins_are_stored_in_a_private_file() {
         let mode = |path: &Path| fs::metadata(path).expect("the file exists").permissions().mode() & 0o777;
         assert_eq!((mode(&path), mode(&folder.path().join("store"))), (0o600, 0o700));
     }
-    let names: Vec<_> = fs::read_dir(folder.path().join("store")).expect("a folder").collect();
-    assert_eq!(names.len(), 2, "only the file and its lock: {names:?}");
+    let entries: Vec<_> = fs::read_dir(folder.path().join("store")).expect("a folder").collect();
+    assert_eq!(entries.len(), 2, "only the file and its lock: {entries:?}");
 }
 
 #[test]

@@ -19,7 +19,7 @@ use crate::raw_capture::{ProgressListener, RawResponse};
 use crate::sync::lock;
 use crate::transport::{ConnectionEnd, TransportFailure};
 
-/// The maximum number of times that one tool call is sent because the server requests input.
+/// The maximum number of times that a tool call is sent while the server responds with requests for input.
 const MAX_INPUT_ROUNDS: usize = 10;
 
 /// The pause before a call is repeated for a server that requested no input but is not done yet.

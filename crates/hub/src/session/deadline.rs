@@ -9,7 +9,8 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::sync::lock;
 
-/// The deadline of a server. The time that a user takes to log in does not count.
+/// The deadline for connecting to a server or listing its tools. The time that a user takes to log in does
+/// not count.
 pub(super) struct PausableDeadline {
     total: Duration,
     until: Mutex<Instant>,

@@ -32,17 +32,17 @@ use super::{Connection, ConnectionEnd};
 use crate::Secret;
 use crate::raw_capture::MAX_MESSAGE_BYTES;
 
-/// How long each step of stopping a process may take.
+/// The maximum duration of each step of stopping a process.
 const STOP_STEP_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long the output of a process is read after it has exited, because a child process may still hold the
-/// pipe.
+/// The time for which output is still read after a process has exited. It is limited because a child process
+/// may hold the pipe open.
 const OUTPUT_DRAIN_TIME: Duration = Duration::from_millis(500);
 
-/// How often the pipe is checked until the process has read a message.
+/// The interval between checks whether the process has read a message from its stdin.
 const STDIN_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// How many messages of the process may wait for the SDK.
+/// The maximum number of messages from the process that wait for the SDK.
 const QUEUE_LENGTH: usize = 64;
 
 /// The program of a server, as configured.
@@ -53,7 +53,7 @@ pub(crate) struct ServerCommand<'a> {
     pub(crate) cwd: Option<&'a Path>,
 }
 
-/// Starts the process. It ends when [`ServerProcess::stop`] is called or when both returned values are
+/// Starts the process. It is stopped when [`ServerProcess::stop`] is called or when either returned value is
 /// dropped.
 pub(crate) fn spawn(
     server: &ServerCommand<'_>,
@@ -128,13 +128,13 @@ pub(crate) struct StdioTransport {
     inbox: mpsc::Receiver<ServerJsonRpcMessage>,
     stdin: ProcessStdin,
     connection: Arc<Connection>,
-    /// How long a server may take to respond to `server/discover` after reading it.
+    /// The maximum time from when a server has read `server/discover` until it responds.
     probe_timeout: Duration,
     probe: Option<PendingProbe>,
     stop: CancellationToken,
 }
 
-/// A `server/discover` without a response.
+/// A `server/discover` request that has no response yet.
 struct PendingProbe {
     id: i64,
     was_read: oneshot::Receiver<()>,
@@ -290,8 +290,8 @@ impl ProcessStdin {
         stdin.flush().await
     }
 
-    /// Waits until the process has read what was written. Returns also when another message is being written,
-    /// because the process has responded then.
+    /// Waits until the process has read what was written. Also returns when another message is being written,
+    /// because the process has already responded by then.
     async fn read_by_process(&self) {
         while self.0.try_lock().is_ok_and(|stdin| stdin.as_ref().is_some_and(has_unread_data)) {
             sleep(STDIN_POLL_INTERVAL).await;
@@ -326,7 +326,7 @@ async fn read_stdout(
     let mut splitter = LineSplitter::new(MAX_MESSAGE_BYTES);
     let mut buffer = vec![0; 64 * 1024];
     let mut exit_for_drain = exit.clone();
-    let mut drain_time_over = std::pin::pin!(async move {
+    let mut drain_timer = std::pin::pin!(async move {
         let _ = exit_for_drain.wait_for(Option::is_some).await;
         sleep(OUTPUT_DRAIN_TIME).await;
     });
@@ -335,7 +335,7 @@ async fn read_stdout(
         let count = tokio::select! {
             biased;
             count = stdout.read(&mut buffer) => count.unwrap_or(0),
-            () = &mut drain_time_over => {
+            () = &mut drain_timer => {
                 is_drain_time_over = true;
                 0
             }
@@ -371,7 +371,7 @@ async fn read_stdout(
         // The reason is usually on stderr, so it is read before the end is reported.
         tokio::select! {
             _ = stderr_closed => {}
-            () = &mut drain_time_over => {}
+            () = &mut drain_timer => {}
         }
     }
     connection.set_ended(end);

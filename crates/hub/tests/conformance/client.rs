@@ -17,7 +17,8 @@ use toolwire_hub::{
 
 use crate::scenarios::{self, Flow};
 
-/// Less than the 30 seconds that the suite gives a client, so that the client can report the error.
+/// The maximum duration of a scenario. The suite stops a client after 30 seconds; ending earlier lets the
+/// client report the error.
 const MAX_RUN_TIME: Duration = Duration::from_secs(25);
 
 /// The URL of this client's metadata document. The suite knows it and never fetches it.
@@ -162,7 +163,7 @@ fn example(schema: &Value) -> Map<String, Value> {
     values.collect()
 }
 
-/// Accepts everything, and does not change fields that have a default.
+/// Accepts every request for input, and omits form fields that have a default.
 struct AcceptingHost;
 
 impl Host for AcceptingHost {

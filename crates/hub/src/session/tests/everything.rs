@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use toolwire_contract::{Progress, Secret};
 use toolwire_testkit::InstalledServers;
 
-use super::support::{Connector, TEST_TIMEOUT, call, connect, everything, http, object, options};
+use super::support::{Connector, TEST_TIMEOUT, call, connect, everything_server, http, object, options};
 use crate::config::Transport;
 use crate::host::{ElicitKind, ElicitReply, ElicitRequest, Host, Root, SamplingError};
 use crate::raw_capture::{IgnoredOutput, ProgressListener};
@@ -31,7 +31,7 @@ async fn check_session(session: &Session) {
 
 #[tokio::test]
 async fn stdio_is_supported() {
-    let session = connect(&everything()).await;
+    let session = connect(&everything_server()).await;
     check_session(&session).await;
     session.close().await;
 }
@@ -56,7 +56,7 @@ async fn http_with_sse_is_supported() {
 
 #[tokio::test]
 async fn tools_have_all_their_fields() {
-    let session = connect(&everything()).await;
+    let session = connect(&everything_server()).await;
     let tools = session.list_tools().await.unwrap().tools;
     let echo = tools.iter().find(|tool| tool["name"] == "echo").unwrap();
     assert_eq!(echo["execution"], json!({ "taskSupport": "forbidden" }), "the SDK drops this field");
@@ -65,7 +65,7 @@ async fn tools_have_all_their_fields() {
 
 #[tokio::test]
 async fn every_content_type_is_received() {
-    let session = connect(&everything()).await;
+    let session = connect(&everything_server()).await;
     let kinds = |result: &Value| -> Vec<String> {
         let content = result["content"].as_array().unwrap();
         content.iter().map(|block| block["type"].as_str().unwrap().to_owned()).collect()
@@ -84,7 +84,7 @@ async fn every_content_type_is_received() {
 
 #[tokio::test]
 async fn an_invalid_argument_is_an_error_result() {
-    let session = connect(&everything()).await;
+    let session = connect(&everything_server()).await;
     let result = call(&session, "get-sum", json!({ "a": "one" })).await;
     assert_eq!(result["isError"], true, "{result:#}");
     session.close().await;
@@ -130,7 +130,7 @@ async fn the_application_responds_to_requests_of_servers() {
     let http_server = InstalledServers::find().everything_over_http();
     let sse_server = InstalledServers::find().everything_over_sse();
     for transport in [
-        everything(),
+        everything_server(),
         http(&http_server.url("/mcp"), HttpKind::Streamable),
         http(&sse_server.url("/sse"), HttpKind::Sse),
     ] {
@@ -165,7 +165,7 @@ async fn the_application_responds_to_requests_of_servers() {
 #[tokio::test]
 async fn progress_is_reported_and_extends_the_timeout() {
     let server = InstalledServers::find().everything_over_http();
-    for transport in [everything(), http(&server.url("/mcp"), HttpKind::Auto)] {
+    for transport in [everything_server(), http(&server.url("/mcp"), HttpKind::Auto)] {
         let session = connect(&transport).await;
         let reports = Arc::new(Mutex::new(Vec::new()));
         let listener_reports = reports.clone();
@@ -190,7 +190,7 @@ async fn an_abandoned_call_leaves_the_session_usable() {
     let server = InstalledServers::find().everything_over_http();
     let sse_server = InstalledServers::find().everything_over_sse();
     for transport in [
-        everything(),
+        everything_server(),
         http(&server.url("/mcp"), HttpKind::Auto),
         http(&sse_server.url("/sse"), HttpKind::Sse),
     ] {
@@ -222,7 +222,7 @@ async fn many_calls_run_concurrently() {
     let server = InstalledServers::find().everything_over_http();
     let sse_server = InstalledServers::find().everything_over_sse();
     for transport in [
-        everything(),
+        everything_server(),
         http(&server.url("/mcp"), HttpKind::Auto),
         http(&sse_server.url("/sse"), HttpKind::Sse),
     ] {
@@ -239,7 +239,7 @@ async fn many_calls_run_concurrently() {
 
 #[tokio::test]
 async fn a_process_receives_only_necessary_variables() {
-    let mut transport = everything();
+    let mut transport = everything_server();
     if let Transport::Stdio { env, .. } = &mut transport {
         env.push(("CONFIGURED".into(), Secret::new("yes")));
     }

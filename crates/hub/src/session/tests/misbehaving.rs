@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Map, json};
 
 use super::support::{
-    Connector, DONE, TEST_TIMEOUT, call, connect, options, shell, shell_script, shell_server, stdio,
+    Connector, RESPOND_DONE, TEST_TIMEOUT, call, connect, options, shell, shell_script, shell_server, stdio,
 };
 use crate::config::Transport;
 use crate::session::{ConnectFailure, ProtocolEra, SessionCall, SessionError, SessionEvent};
@@ -42,7 +42,7 @@ async fn a_server_that_rejects_both_handshakes_is_reported() {
 
 #[tokio::test]
 async fn a_server_that_ignores_discovery_is_legacy() {
-    let script = shell_script("", DONE).replace("server/discover", "never/sent");
+    let script = shell_script("", RESPOND_DONE).replace("server/discover", "never/sent");
     let session = connect(&shell(&script)).await;
     assert_eq!(session.info().era, ProtocolEra::Legacy);
     assert_eq!(session.info().protocol, "2025-06-18");
@@ -97,14 +97,15 @@ async fn subscribers_are_notified_of_changed_tools() {
 #[tokio::test]
 async fn an_outdated_known_era_is_corrected() {
     let connector = Connector { era: Some(ProtocolEra::Modern), ..Connector::default() };
-    let (session, _) = connector.connect(&shell_server("", DONE)).await.unwrap();
+    let (session, _) = connector.connect(&shell_server("", RESPOND_DONE)).await.unwrap();
     assert_eq!(session.info().era, ProtocolEra::Legacy);
     session.close().await;
 }
 
 #[tokio::test]
 async fn output_between_messages_is_ignored() {
-    let session = connect(&shell_server("echo starting…", &format!("echo working; echo; {DONE}"))).await;
+    let session =
+        connect(&shell_server("echo starting…", &format!("echo working; echo; {RESPOND_DONE}"))).await;
     call(&session, "one", json!({})).await;
     let ignored = session.ignored_output();
     assert_eq!((ignored.unreadable, ignored.last_unreadable.as_deref()), (2, Some("working")));
@@ -113,7 +114,7 @@ async fn output_between_messages_is_ignored() {
 
 #[tokio::test]
 async fn unexpected_responses_are_ignored() {
-    let twice = format!("{DONE}; {DONE}; id=999; {DONE}");
+    let twice = format!("{RESPOND_DONE}; {RESPOND_DONE}; id=999; {RESPOND_DONE}");
     let session = connect(&shell_server("", &twice)).await;
     for _ in 0..3 {
         call(&session, "one", json!({})).await;
@@ -138,7 +139,7 @@ async fn an_exit_during_a_call_ends_the_session() {
 
 #[tokio::test]
 async fn a_response_before_an_exit_is_received() {
-    let session = connect(&shell_server("", &format!("{DONE}; exit 0"))).await;
+    let session = connect(&shell_server("", &format!("{RESPOND_DONE}; exit 0"))).await;
     call(&session, "one", json!({})).await;
     assert_eq!(session.ended().await, ConnectionEnd::Exited { how: "exited with code 0".into() });
     session.close().await;
@@ -189,7 +190,7 @@ async fn servers_are_notified_of_cancelled_calls() {
 #[tokio::test]
 async fn a_flood_of_notifications_does_not_block_calls() {
     let flood = r#"i=0; while [ $i -lt 20000 ]; do i=$((i+1)); echo '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'; echo '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}'; done"#;
-    let server = shell_server("", &format!("{flood}; {DONE}"));
+    let server = shell_server("", &format!("{flood}; {RESPOND_DONE}"));
     let (session, mut events) = Connector::default().connect(&server).await.unwrap();
     call(&session, "one", json!({})).await;
     assert_eq!(events.recv().await, Some(SessionEvent::ToolsChanged));
@@ -216,7 +217,7 @@ async fn an_oversized_result_fails_and_a_large_result_is_received() {
 
 #[tokio::test]
 async fn a_loop_of_pages_ends() {
-    let script = shell_script("", DONE).replace(r#"}}]}'"#, r#"}}],"nextCursor":"again"}'"#);
+    let script = shell_script("", RESPOND_DONE).replace(r#"}}]}'"#, r#"}}],"nextCursor":"again"}'"#);
     let session = connect(&shell(&script)).await;
     let listing = session.list_tools().await.unwrap();
     assert_eq!(listing.tools.len(), 2);

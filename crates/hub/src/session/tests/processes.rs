@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::support::{Connector, DONE, call, connect, processes_with, shell, shell_server, wait_until};
+use super::support::{
+    Connector, RESPOND_DONE, call, connect, processes_with, shell, shell_server, wait_until,
+};
 use crate::config::Transport;
 use crate::session::error::ConnectError;
 
@@ -27,7 +29,7 @@ impl Drop for Cleanup<'_> {
 
 /// A server with a child process; both ignore SIGTERM.
 fn ignoring_sigterm(mark: &str) -> Transport {
-    shell_server(&format!("trap '' TERM; sleep {mark} <&- >&- 2>&- &"), DONE)
+    shell_server(&format!("trap '' TERM; sleep {mark} <&- >&- 2>&- &"), RESPOND_DONE)
 }
 
 #[tokio::test]

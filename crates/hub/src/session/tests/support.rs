@@ -17,21 +17,21 @@ use crate::transport::HttpKind;
 /// Long enough for a busy machine. Tests reach it only if they fail.
 pub(super) const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-pub(super) fn everything() -> Transport {
-    launched(InstalledServers::find().everything())
+pub(super) fn everything_server() -> Transport {
+    stdio_transport(InstalledServers::find().everything())
 }
 
-pub(super) fn time() -> Transport {
-    launched(InstalledServers::find().time())
+pub(super) fn time_server() -> Transport {
+    stdio_transport(InstalledServers::find().time())
 }
 
-fn launched(command: ServerCommand) -> Transport {
+fn stdio_transport(command: ServerCommand) -> Transport {
     Transport::Stdio { command: command.command, args: command.args, env: Vec::new(), cwd: None }
 }
 
 pub(super) fn stdio(command: &str, args: &[&str]) -> Transport {
     let args = args.iter().map(|&argument| argument.to_owned()).collect();
-    launched(ServerCommand { command: command.to_owned(), args })
+    stdio_transport(ServerCommand { command: command.to_owned(), args })
 }
 
 /// A server written in shell: `script` reads and writes lines.
@@ -62,8 +62,8 @@ pub(super) fn shell_script(first: &str, call: &str) -> String {
     )
 }
 
-/// The shell command that responds with a text.
-pub(super) const DONE: &str = r#"respond '{"content":[{"type":"text","text":"done"}]}'"#;
+/// The shell command that responds with the text `done`.
+pub(super) const RESPOND_DONE: &str = r#"respond '{"content":[{"type":"text","text":"done"}]}'"#;
 
 pub(super) fn http(url: &str, kind: HttpKind) -> Transport {
     Transport::Http { url: url.parse().unwrap(), headers: Vec::new(), kind, oauth: None }
