@@ -31,8 +31,8 @@ impl Token {
         Token { text: text.to_owned(), kind }
     }
 
-    /// Returns the stem of a word that is not a stop word. Forms of the same word, such as `Files` and `file`,
-    /// have the same stem.
+    /// Returns the stem if the token is a word but not a stop word. Forms of the same word, such as `Files`
+    /// and `file`, have the same stem.
     pub(super) fn stem(&self) -> Option<String> {
         let is_word = self.kind == TokenKind::Word && !is_stop_word(&self.text);
         is_word.then(|| stem(&self.text))
