@@ -335,7 +335,7 @@ fn doctor_checks_the_configured_model() {
     fs::write(setup.folder.join("mcp.json"), config.to_string()).unwrap();
     let healthy = outcome(&mut setup.command("doctor"));
     assert_eq!(healthy.code, 0, "{}{}", healthy.stdout, healthy.stderr);
-    assert!(healthy.stdout.contains("model  openai/gpt-5.2 answers"), "{}", healthy.stdout);
+    assert!(healthy.stdout.contains("model  openai/gpt-5.2 responds"), "{}", healthy.stdout);
     let broken = outcome(&mut setup.command("doctor"));
     assert_eq!(broken.code, 1, "{}{}", broken.stdout, broken.stderr);
     assert!(broken.stdout.contains("The model `gpt-5.2` does not exist"), "{}", broken.stdout);

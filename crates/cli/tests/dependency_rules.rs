@@ -24,7 +24,10 @@ fn the_contract_depends_only_on_serialization() {
 
 #[test]
 fn validation_depends_only_on_the_contract_and_json_schema() {
-    assert_depends_only_on("validation", &["toolwire-contract", "jsonschema", "serde", "serde_json"]);
+    assert_depends_only_on(
+        "validation",
+        &["toolwire-contract", "jsonschema", "percent-encoding", "serde", "serde_json"],
+    );
 }
 
 #[test]

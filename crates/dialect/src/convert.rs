@@ -19,7 +19,7 @@ pub struct Conversion {
     pub reports: Vec<Report>,
 }
 
-/// The input is not JSON, or not a list of tools.
+/// Input that is not JSON, or not a list of tools.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message} at line {line}, column {column}")]
@@ -142,13 +142,13 @@ fn convert_one<'a>(
     match usage.add(&converted.size) {
         Ok(()) => Ok(converted),
         Err(detail) => {
-            let reason = Inexpressible { pointer: String::new(), detail };
+            let reason = Inexpressible::at_root(detail);
             schema::fall_back(source.input_schema, dialect, options, arena, reason)
         }
     }
 }
 
-/// What the strict tools of one Anthropic request use of its limits.
+/// The counts of one Anthropic request that are limited for its strict tools.
 #[derive(Default)]
 struct StrictUsage {
     tools: usize,
@@ -174,7 +174,9 @@ impl StrictUsage {
             (total.unions, Self::MAX_UNIONS, "unions in strict tools"),
         ] {
             if count > limit {
-                return Err(format!("a request may have {limit} {what}, and earlier tools use them up"));
+                return Err(format!(
+                    "with this tool, the request would have {count} {what}; the limit is {limit}"
+                ));
             }
         }
         *self = total;

@@ -13,11 +13,17 @@ use crate::reference::reference_target;
 /// If a schema needs at most this many evaluations whatever the value, they are not counted for each value.
 const MAX_UNCOUNTED_EVALUATIONS: u64 = 10_000;
 
+/// The maximum number of schemas that apply to the same value, counted once for each path of references.
+const MAX_IN_PLACE_EVALUATIONS: u64 = 20_000;
+
 /// The maximum number of counting steps. If it is exceeded, the count is `u64::MAX`.
 const MAX_STEPS: usize = 2_000_000;
 
 /// The maximum depth of counting. If it is reached, the count is `u64::MAX`.
 const MAX_DEPTH: usize = 600;
+
+/// The keywords that refer to another schema.
+const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
 
 /// The growth of the number of evaluations of a schema.
 #[derive(Debug)]
@@ -26,6 +32,8 @@ pub(crate) enum EvaluationCost {
     Linear,
     /// It grows with the number of paths that the value takes through the references of the schema.
     ByReferences(ReferenceIndex),
+    /// More than [`MAX_IN_PLACE_EVALUATIONS`] schemas apply to one value.
+    TooComplex,
 }
 
 /// JSON pointers to the schemas that references can name by an anchor or an `$id`.
@@ -41,6 +49,9 @@ impl EvaluationCost {
         if !index.collect(schema) {
             return EvaluationCost::Linear;
         }
+        if exceeds_in_place_limit(schema, &index) {
+            return EvaluationCost::TooComplex;
+        }
         match Counter::new(schema, &index).count(schema, None) {
             0..=MAX_UNCOUNTED_EVALUATIONS => EvaluationCost::Linear,
             _ => EvaluationCost::ByReferences(index),
@@ -53,8 +64,30 @@ impl EvaluationCost {
         match self {
             EvaluationCost::Linear => count_values(value),
             EvaluationCost::ByReferences(index) => Counter::new(schema, index).count(schema, Some(value)),
+            EvaluationCost::TooComplex => u64::MAX,
         }
     }
+}
+
+/// Whether too many schemas apply to the same value somewhere in the schema.
+fn exceeds_in_place_limit(root: &Value, index: &ReferenceIndex) -> bool {
+    // No schema for properties or items applies to `null`.
+    let value = Value::Null;
+    let mut counter = Counter::new(root, index);
+    let mut stack = vec![root];
+    while let Some(node) = stack.pop() {
+        match node {
+            Value::Object(map) => {
+                if counter.count(node, Some(&value)) > MAX_IN_PLACE_EVALUATIONS {
+                    return true;
+                }
+                stack.extend(map.values());
+            }
+            Value::Array(items) => stack.extend(items),
+            _ => {}
+        }
+    }
+    false
 }
 
 fn count_values(value: &Value) -> u64 {
@@ -78,10 +111,11 @@ impl ReferenceIndex {
                             self.anchors.entry(name.clone()).or_default().push(pointer.clone());
                         }
                     }
-                    if let Some(Value::String(id)) = map.get("$id") {
+                    // Draft 4 names it `id`.
+                    if let Some(Value::String(id)) = map.get("$id").or_else(|| map.get("id")) {
                         self.resources.push((id.trim_end_matches('#').to_owned(), pointer.clone()));
                     }
-                    has_references |= map.contains_key("$ref") || map.contains_key("$dynamicRef");
+                    has_references |= REFERENCES.iter().any(|keyword| map.contains_key(*keyword));
                     for (key, value) in map.iter().filter(|(_, value)| value.is_object() || value.is_array())
                     {
                         let segment = key.replace('~', "~0").replace('/', "~1");
@@ -174,7 +208,7 @@ impl<'r, 'n> Counter<'r, 'n> {
         value: Option<&Value>,
     ) -> u64 {
         match (keyword, operand) {
-            ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(reference)) => {
+            (keyword, Value::String(reference)) if REFERENCES.contains(&keyword) => {
                 self.count_all(self.index.targets(reference, self.root), value)
             }
             ("allOf" | "anyOf" | "oneOf", Value::Array(parts)) => self.count_all(parts, value),

@@ -7,5 +7,5 @@ mod validator;
 mod violation;
 
 pub use reference::{reference_target, resolve};
-pub use validator::{InvalidSchema, TooComplex, Validator};
+pub use validator::{ErrorBudget, InvalidSchema, TooComplex, Validator};
 pub use violation::{Requirement, Violation, ViolationKind};

@@ -8,16 +8,36 @@ use serde_json::Value;
 
 use crate::cost::EvaluationCost;
 use crate::explain::explain_all;
-use crate::violation::Violation;
+use crate::violation::{Requirement, Violation, ViolationKind};
 
 /// The maximum number of schema evaluations for one value.
 const MAX_EVALUATIONS: u64 = 1_000_000;
+
+/// The work that collecting the errors of values may take, in steps.
+const MAX_ERROR_STEPS: u64 = 8_000_000;
+
+/// Steps for collecting the errors of one evaluation of a schema whose evaluations multiply: each may nest the
+/// errors of others.
+const STEPS_PER_EVALUATION: u64 = 80;
+
+/// Limits the work of collecting errors, for all calls with the same budget.
+#[derive(Clone, Debug)]
+pub struct ErrorBudget {
+    steps: u64,
+}
+
+impl Default for ErrorBudget {
+    fn default() -> Self {
+        ErrorBudget { steps: MAX_ERROR_STEPS }
+    }
+}
 
 /// A schema, compiled once to validate many values.
 #[derive(Debug)]
 pub struct Validator {
     schema: Arc<Value>,
-    compiled: jsonschema::Validator,
+    /// `None` if too many schemas apply to one value: compiling it would take too long.
+    compiled: Option<jsonschema::Validator>,
     cost: EvaluationCost,
 }
 
@@ -44,13 +64,16 @@ impl Validator {
     }
 
     fn compile(schema: Arc<Value>, checks_formats: bool) -> Result<Validator, InvalidSchema> {
+        let cost = EvaluationCost::of(&schema);
+        if matches!(cost, EvaluationCost::TooComplex) {
+            return Ok(Validator { schema, compiled: None, cost });
+        }
         let compiled = jsonschema::options()
             .offline()
             .should_validate_formats(checks_formats)
             .build(&schema)
             .map_err(|error| InvalidSchema { reason: error.to_string() })?;
-        let cost = EvaluationCost::of(&schema);
-        Ok(Validator { schema, compiled, cost })
+        Ok(Validator { schema, compiled: Some(compiled), cost })
     }
 
     /// Returns the schema.
@@ -63,27 +86,38 @@ impl Validator {
         if matches!(self.cost, EvaluationCost::ByReferences(_)) && self.evaluations(value) > MAX_EVALUATIONS {
             return Err(TooComplex);
         }
-        Ok(self.compiled.is_valid(value))
+        Ok(self.compiled.as_ref().ok_or(TooComplex)?.is_valid(value))
     }
 
-    /// Returns every violation, in the order of the schema's properties; unknown properties come last.
+    /// Returns every violation, in the order of the schema's properties; unknown properties come last. If
+    /// there are too many possible causes to list, the only violation is that the value does not match.
     pub fn violations(&self, value: &Value) -> Result<Vec<Violation>, TooComplex> {
         if self.accepts(value)? {
             return Ok(Vec::new());
         }
-        let errors: Vec<ValidationError<'_>> = self.compiled.iter_errors(value).collect();
-        Ok(explain_all(&errors, &self.schema))
+        match self.errors(value, &mut ErrorBudget::default()) {
+            Some(errors) => Ok(explain_all(&errors.collect::<Vec<_>>(), &self.schema)),
+            None => {
+                let requirement = Requirement::Be("a value that the schema accepts".to_owned());
+                let kind = ViolationKind::InvalidValue { requirement, value: value.clone() };
+                Ok(vec![Violation { pointer: String::new(), kind }])
+            }
+        }
     }
 
-    /// Returns the errors as `jsonschema` reports them. Call it only with values that [`Validator::accepts`]
-    /// does not find too complex.
-    pub fn errors<'v>(&'v self, value: &'v Value) -> impl Iterator<Item = ValidationError<'v>> {
-        self.compiled.iter_errors(value)
-    }
-
-    /// Returns how often values of this size may be validated in a row without taking too long.
-    pub fn max_validations(&self, value: &Value) -> u64 {
-        8 * MAX_EVALUATIONS / self.evaluations(value).max(1)
+    /// Returns the errors as `jsonschema` reports them, or `None` if the budget does not suffice.
+    pub fn errors<'v>(
+        &'v self,
+        value: &'v Value,
+        budget: &mut ErrorBudget,
+    ) -> Option<impl Iterator<Item = ValidationError<'v>>> {
+        let weight = match self.cost {
+            EvaluationCost::Linear => 1,
+            EvaluationCost::ByReferences(_) | EvaluationCost::TooComplex => STEPS_PER_EVALUATION,
+        };
+        let steps = self.evaluations(value).saturating_mul(weight);
+        budget.steps = budget.steps.checked_sub(steps)?;
+        Some(self.compiled.as_ref()?.iter_errors(value))
     }
 
     fn evaluations(&self, value: &Value) -> u64 {

@@ -267,7 +267,8 @@ fn exponential_references_are_too_complex() {
     let validator = Validator::new(schema).unwrap();
     assert_eq!(validator.accepts(&json!({"a": {}})), Err(TooComplex));
     assert_eq!(validator.violations(&json!({"a": {}})), Err(TooComplex));
-    assert_eq!(validator.accepts(&json!({"b": {}})), Ok(true));
+    // Compiling the schema would take too long, so no value is validated.
+    assert_eq!(validator.accepts(&json!({"b": {}})), Err(TooComplex));
 }
 
 #[test]

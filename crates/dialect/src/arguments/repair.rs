@@ -9,7 +9,7 @@ use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{JsonType, ValidationError};
 use serde::{Serialize, Serializer};
 use serde_json::{Number, Value};
-use toolwire_validation::Validator;
+use toolwire_validation::{ErrorBudget, Validator};
 
 use crate::json::Decimal;
 
@@ -118,21 +118,18 @@ pub(crate) fn repair(
 ) {
     let first = repairs.len();
     let mut wrapped: Vec<(String, Value)> = Vec::new();
-    let mut validations_left = validator.max_validations(value);
-    'rounds: for _ in 0..MAX_ROUNDS {
+    let mut budget = ErrorBudget::default();
+    for _ in 0..MAX_ROUNDS {
         let mut error_count = 0;
-        let places = accepted(validator.errors(value).inspect(|_| error_count += 1), ignores_case);
+        let Some(errors) = validator.errors(value, &mut budget) else { break };
+        let places = accepted(errors.inspect(|_| error_count += 1), ignores_case);
         let mut has_progress = false;
         for accepted in places.into_iter().take(MAX_REPAIRS_PER_ROUND) {
             let Some(place) = value.pointer(&accepted.pointer) else { continue };
             let Some((repaired, kind)) = repaired(place, &accepted) else { continue };
-            if validations_left == 0 {
-                break 'rounds;
-            }
-            validations_left -= 1;
             let Some(place) = value.pointer_mut(&accepted.pointer) else { continue };
             let original = std::mem::replace(place, repaired);
-            match remaining_errors(validator, value, &accepted.pointer) {
+            match remaining_errors(validator, value, &accepted.pointer, &mut budget) {
                 Some((remaining, is_rejected)) if remaining < error_count || !is_rejected => {
                     error_count = remaining;
                     has_progress = true;
@@ -157,9 +154,10 @@ pub(crate) fn repair(
         let is_inside = |other: &str| {
             other.strip_prefix(pointer.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
-        if validator.errors(value).any(|error| is_inside(error.instance_path().as_str()))
-            && let Some(place) = value.pointer_mut(&pointer)
-        {
+        let errors = validator.errors(value, &mut budget);
+        let is_invalid =
+            errors.is_none_or(|mut errors| errors.any(|error| is_inside(error.instance_path().as_str())));
+        if is_invalid && let Some(place) = value.pointer_mut(&pointer) {
             *place = original;
             let mut index = 0;
             repairs.retain(|repair| {
@@ -170,13 +168,15 @@ pub(crate) fn repair(
     }
 }
 
-/// Returns the number of errors, and whether one is at `pointer`; `None` if validation is too complex.
-fn remaining_errors(validator: &Validator, value: &Value, pointer: &str) -> Option<(usize, bool)> {
-    if validator.accepts(value).ok()? {
-        return Some((0, false));
-    }
+/// Returns the number of errors, and whether one is at `pointer`; `None` if the budget does not suffice.
+fn remaining_errors(
+    validator: &Validator,
+    value: &Value,
+    pointer: &str,
+    budget: &mut ErrorBudget,
+) -> Option<(usize, bool)> {
     let (mut count, mut is_rejected) = (0, false);
-    for error in validator.errors(value) {
+    for error in validator.errors(value, budget)? {
         count += 1;
         is_rejected |= error.instance_path().as_str() == pointer;
     }

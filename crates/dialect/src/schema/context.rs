@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use bumpalo::Bump;
 
 use super::Profile;
+use super::budget::Budget;
 use super::edit::ObjectEdit;
 use super::excerpt::excerpt;
 use super::profile::DefaultSupport;
@@ -28,12 +29,16 @@ pub(crate) struct Context<'a, 'o> {
     pub(crate) negations: usize,
     /// Number of enclosing schemas with `unevaluatedItems`: an `items` inside them evaluates every item.
     pub(crate) unevaluated_items: usize,
-    /// Number of members that merging has copied.
-    pub(crate) merged_members: std::cell::Cell<usize>,
+    pub(crate) budget: &'a Budget,
 }
 
 impl<'a, 'o> Context<'a, 'o> {
-    pub(crate) fn new(arena: &'a Bump, profile: &'static Profile, options: &'o Options) -> Self {
+    pub(crate) fn new(
+        arena: &'a Bump,
+        profile: &'static Profile,
+        options: &'o Options,
+        budget: &'a Budget,
+    ) -> Self {
         Context {
             arena,
             profile,
@@ -44,7 +49,7 @@ impl<'a, 'o> Context<'a, 'o> {
             upgraded: false,
             negations: 0,
             unevaluated_items: 0,
-            merged_members: Default::default(),
+            budget,
         }
     }
 
@@ -56,6 +61,8 @@ impl<'a, 'o> Context<'a, 'o> {
         effect: Effect,
         detail: impl Into<String>,
     ) {
+        // If the budget is exceeded, the next step of the conversion fails.
+        let _ = self.budget.take(1);
         self.changes.push(Change {
             pointer: place.pointer(),
             keyword: keyword.to_owned(),

@@ -16,6 +16,9 @@ pub(crate) fn are_disjoint<'a>(a: Node<'a>, b: Node<'a>, document: Option<&Docum
 
 fn disjoint_within<'a>(a: Node<'a>, b: Node<'a>, document: Option<&Document<'a>>, depth: usize) -> bool {
     let Some(depth) = depth.checked_sub(1) else { return false };
+    if document.is_some_and(|document| !document.budget.take_comparison()) {
+        return false;
+    }
     let (a, b) = match (a, b) {
         (Node::Bool(false), _) | (_, Node::Bool(false)) => return true,
         (Node::Object(a), Node::Object(b)) => (a, b),

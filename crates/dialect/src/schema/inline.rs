@@ -49,7 +49,7 @@ impl<'a> Context<'a, '_> {
     ) -> Node<'a> {
         let Some(members) = node.object() else { return node };
         inlining.schemas += 1;
-        if inlining.schemas > MAX_INLINED_SCHEMAS {
+        if inlining.schemas > MAX_INLINED_SCHEMAS || self.budget.take(1).is_err() {
             return node;
         }
         inlining.remaining |= get(members, "$dynamicRef").is_some();

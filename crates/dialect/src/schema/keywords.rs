@@ -132,3 +132,11 @@ pub(crate) fn required_keys<'a>(
 ) -> impl Iterator<Item = &'a str> + use<'a> {
     list_at(members, "required").iter().filter_map(|name| name.text(arena))
 }
+
+/// Whether the schemas under a keyword apply to the same value as the schema that has the keyword.
+pub(crate) fn applies_in_place(keyword: &str) -> bool {
+    matches!(
+        keyword,
+        "allOf" | "anyOf" | "oneOf" | "not" | "if" | "then" | "else" | "dependentSchemas" | "dependencies"
+    )
+}

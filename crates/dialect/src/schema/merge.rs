@@ -4,6 +4,7 @@
 //! Only one level is merged. A property of both schemas becomes an `allOf`, which is merged when that
 //! property is lowered.
 
+use super::budget::BudgetExceeded;
 use super::context::Context;
 use super::edit::ObjectEdit;
 use super::is_annotation;
@@ -16,12 +17,14 @@ use crate::json::{Decimal, KeyIndex, Member, Node, Object, get};
 pub(crate) enum MergeError {
     /// No value satisfies both.
     Unsatisfiable,
-    /// [`MAX_MERGED_MEMBERS`] is exceeded.
-    TooLarge,
+    BudgetExceeded,
 }
 
-/// Maximum number of members that merging may copy for one tool, as a protection against hostile schemas.
-const MAX_MERGED_MEMBERS: usize = 1_000_000;
+impl From<BudgetExceeded> for MergeError {
+    fn from(_: BudgetExceeded) -> MergeError {
+        MergeError::BudgetExceeded
+    }
+}
 
 impl<'a> Context<'a, '_> {
     /// Merges `b` into `a`. Annotations of `a` win. Rules of `b` that cannot be merged go to `leftover`.
@@ -32,10 +35,7 @@ impl<'a> Context<'a, '_> {
         leftover: &mut Vec<Member<'a>>,
     ) -> Result<Object<'a>, MergeError> {
         let size = |schema: Object<'a>| schema.len() + object_at(schema, "properties").len();
-        self.merged_members.set(self.merged_members.get() + 1 + size(a) + size(b));
-        if self.merged_members.get() > MAX_MERGED_MEMBERS {
-            return Err(MergeError::TooLarge);
-        }
+        self.budget.take(1 + size(a) + size(b))?;
         let mut merged = ObjectEdit::of(a);
         let patterned = |schema: Object<'a>| get(schema, "patternProperties").is_some();
         let bounded = |schema: Object<'a>| {
@@ -197,7 +197,8 @@ impl<'a> Context<'a, '_> {
             (a, b) if a.same(b) => a,
             // Append to an existing `allOf`, so that schemas do not nest deeper than in the original.
             (Node::Object([Member { key: "allOf", value: Node::List(parts) }]), b) => {
-                self.merged_members.set(self.merged_members.get() + parts.len());
+                // If the budget is exceeded, the next step of the conversion fails.
+                let _ = self.budget.take(parts.len());
                 let mut parts = parts.to_vec();
                 parts.push(b);
                 self.composed("allOf", &parts)

@@ -4,6 +4,7 @@
 //! subset of JSON Schema that the dialect's [`Profile`] describes. It returns the schema, the plan for
 //! converting arguments back, and one line per change.
 
+mod budget;
 mod cleanup;
 mod context;
 mod cycles;
@@ -14,6 +15,7 @@ mod inline;
 mod keywords;
 mod lower;
 mod merge;
+mod multiplicity;
 mod node_id;
 mod normalize;
 mod nullable;
@@ -32,6 +34,7 @@ mod walk;
 
 use bumpalo::Bump;
 
+use self::budget::Budget;
 use self::context::Context;
 use self::keywords::{KeywordKind, is_annotation, keyword_kind};
 use self::lower::LowerError;
@@ -82,9 +85,23 @@ impl<'a> Converted<'a> {
 /// A part of a schema that a dialect cannot express without changing its meaning.
 #[derive(Debug)]
 pub(crate) struct Inexpressible {
+    /// The code of the refusal if the tool cannot be converted in another way.
+    pub(crate) code: &'static str,
     pub(crate) pointer: String,
     pub(crate) detail: String,
 }
+
+impl Inexpressible {
+    pub(crate) fn at_root(detail: String) -> Inexpressible {
+        Inexpressible { code: UNSAYABLE, pointer: String::new(), detail }
+    }
+}
+
+/// The code for a schema that a dialect has no form for.
+pub(crate) const UNSAYABLE: &str = "unsayable";
+
+/// The code for a schema that takes too much work.
+pub(crate) const TOO_COMPLEX: &str = "too_complex";
 
 /// Why a schema was not converted.
 enum ConvertError {
@@ -122,8 +139,8 @@ pub(crate) fn fall_back<'a>(
 ) -> Result<Converted<'a>, Refusal> {
     let converted = convert_with(sent, Profile::fallback(dialect), options, arena);
     let mut converted = converted.map_err(|error| match error {
-        ConvertError::Inexpressible(Inexpressible { pointer, detail }) => {
-            Refusal { code: "unsayable", pointer, message: detail }
+        ConvertError::Inexpressible(Inexpressible { code, pointer, detail }) => {
+            Refusal { code, pointer, message: detail }
         }
         ConvertError::Refused(refusal) => refusal,
     })?;
@@ -144,7 +161,8 @@ fn convert_with<'a>(
     options: &Options,
     arena: &'a Bump,
 ) -> Result<Converted<'a>, ConvertError> {
-    let mut context = Context::new(arena, profile, options);
+    let budget = arena.alloc(Budget::new());
+    let mut context = Context::new(arena, profile, options, budget);
     let root = context.read_root(sent)?;
     let version = SpecVersion::of(root, arena);
     let is_old = version < SpecVersion::V2020;
@@ -153,7 +171,7 @@ fn convert_with<'a>(
     let mut normalized = context.normalize(current, &Place::ROOT);
     if context.upgraded && is_old && !drops_version {
         // One keyword was replaced by its 2020-12 form, so the rest of the schema must be 2020-12 too.
-        context = Context::new(arena, profile, options);
+        context = Context::new(arena, profile, options, budget);
         let root = context.read_root(sent)?;
         let current = context.upgrade(root, version);
         normalized = context.normalize(current, &Place::ROOT);
@@ -161,7 +179,7 @@ fn convert_with<'a>(
     let mut document = None;
     let mut unsatisfiable_nodes = NodeSet::default();
     if context.has_refs || context.may_be_unsatisfiable {
-        let found = Document::new(normalized, arena)?;
+        let found = Document::new(normalized, arena, budget)?;
         unsatisfiable_nodes = satisfiable::unsatisfiable_schemas(&found);
         if unsatisfiable_nodes.contains(&node_id(normalized)) {
             return Err(unsatisfiable().into());
@@ -173,13 +191,13 @@ fn convert_with<'a>(
             ["enum", "const"].into_iter().find(|keyword| normalized.member(keyword).is_some())
     {
         let detail = format!("{keyword} at the root lists complete argument objects");
-        return Err(ConvertError::Inexpressible(Inexpressible { pointer: String::new(), detail }));
+        return Err(ConvertError::Inexpressible(Inexpressible::at_root(detail)));
     }
     let mut cleaned = normalized;
     if profile.cleans_up {
         cleaned = context.clean_up_root(normalized, &unsatisfiable_nodes);
         if document.is_some() && !is_same_node(cleaned, normalized) {
-            document = Some(Document::new(cleaned, arena)?);
+            document = Some(Document::new(cleaned, arena, budget)?);
         }
     }
     let fixed = context.fix_root(cleaned, document.as_ref())?;

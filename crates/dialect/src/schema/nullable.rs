@@ -2,7 +2,8 @@
 
 use super::context::Context;
 use super::edit::ObjectEdit;
-use super::refs::Document;
+use super::node_id::node_id;
+use super::refs::{Document, Target};
 use super::types::TypeSet;
 use crate::json::{Member, Node, Object, Place, get};
 
@@ -29,7 +30,7 @@ fn accepts_null_within(node: Node<'_>, document: Option<&Document<'_>>, base: &s
     let Some(depth) = depth.checked_sub(1) else { return true };
     if let (Some(reference), Some(document)) = (get(members, "$ref"), document)
         && let Some(target) = reference.text(document.arena).and_then(|uri| document.resolve(base, uri))
-        && !accepts_null_within(target.node, Some(document), &document.base_of(&target.pointer), depth)
+        && !target_accepts_null(&target, document, depth)
     {
         return false;
     }
@@ -47,6 +48,24 @@ fn accepts_null_within(node: Node<'_>, document: Option<&Document<'_>>, base: &s
     let schemas = |keyword| get(members, keyword).and_then(Node::list);
     ["anyOf", "oneOf"].into_iter().filter_map(schemas).all(|branches| branches.iter().any(accepts))
         && schemas("allOf").unwrap_or_default().iter().all(accepts)
+}
+
+/// Checks each target once, because paths of references to the same target can multiply.
+fn target_accepts_null(target: &Target<'_>, document: &Document<'_>, depth: usize) -> bool {
+    let id = node_id(target.node);
+    if let Some(known) = document.null_acceptance.borrow().get(&id) {
+        return *known;
+    }
+    if !document.budget.take_comparison() {
+        return true;
+    }
+    let base = document.base_of(&target.pointer);
+    let accepts = accepts_null_within(target.node, Some(document), &base, depth);
+    // The result for a cyclic target depends on the depth.
+    if id != 0 && !document.is_cyclic(target.node) {
+        document.null_acceptance.borrow_mut().insert(id, accepts);
+    }
+    accepts
 }
 
 /// Returns the schema with `null` added, in the shortest form.

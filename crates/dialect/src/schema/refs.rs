@@ -3,11 +3,15 @@
 //! Nothing is fetched: a tool with a reference that does not resolve inside its own schema is refused.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::collections::HashMap;
 
 use bumpalo::Bump;
+use percent_encoding::percent_decode_str;
 
+use super::budget::Budget;
 use super::cycles::cycles;
+use super::multiplicity::{MIN_REFERENCES, check_multiplicity};
 use super::node_id::{NodeMap, NodeSet, node_id};
 use super::walk::{KeyLookup, each_child};
 use crate::Refusal;
@@ -39,6 +43,9 @@ pub(crate) struct Document<'a> {
     points_inside: bool,
     /// An `$id` below the root changes the base URI of references.
     has_nested_ids: bool,
+    pub(super) budget: &'a Budget,
+    /// Reference targets that were checked for `null`, and whether they accept it.
+    pub(super) null_acceptance: RefCell<NodeMap<bool>>,
 }
 
 /// The target of a reference, and the pointer to it from the root.
@@ -50,7 +57,7 @@ pub(crate) struct Target<'a> {
 
 impl<'a> Document<'a> {
     /// Indexes the schema. Refuses it if a reference in use does not resolve, or leads to references only.
-    pub(crate) fn new(root: Node<'a>, arena: &'a Bump) -> Result<Document<'a>, Refusal> {
+    pub(crate) fn new(root: Node<'a>, arena: &'a Bump, budget: &'a Budget) -> Result<Document<'a>, Refusal> {
         let mut document = Document {
             arena,
             root,
@@ -61,6 +68,8 @@ impl<'a> Document<'a> {
             cyclic: NodeSet::default(),
             points_inside: false,
             has_nested_ids: false,
+            budget,
+            null_acceptance: RefCell::default(),
         };
         document.index();
         document.check()?;
@@ -112,7 +121,7 @@ impl<'a> Document<'a> {
             let (resource, pointer) = self.resources.get(full.as_ref())?;
             (*resource, pointer.as_str())
         };
-        let fragment = percent_decode(fragment);
+        let fragment = percent_decode_str(fragment).decode_utf8_lossy();
         if fragment.is_empty() {
             let node = if prefix.is_empty() { self.rewritten_root.unwrap_or(resource) } else { resource };
             return Some((node, prefix, fragment));
@@ -160,6 +169,8 @@ impl<'a> Document<'a> {
         let mut targets: Vec<(Node<'a>, &'a Place<'a>)> = vec![(self.root, &Place::ROOT)];
         let mut known = NodeSet::from_iter([node_id(self.root)]);
         let mut resolving = NodeSet::default();
+        let mut all_targets = targets.clone();
+        let mut reference_count = 0;
         while let Some((target, target_place)) = targets.pop() {
             let mut edges = Vec::new();
             let mut stack = vec![(target, target_place)];
@@ -174,9 +185,12 @@ impl<'a> Document<'a> {
                     self.points_inside |=
                         !found.pointer.starts_with("/$defs/") && !found.pointer.starts_with("/definitions/");
                     edges.push(node_id(found.node));
+                    reference_count += 1;
                     if known.insert(node_id(found.node)) {
                         let pointer = self.arena.alloc_str(&found.pointer);
-                        targets.push((found.node, self.arena.alloc(Place::at(pointer))));
+                        let target = (found.node, &*self.arena.alloc(Place::at(pointer)));
+                        targets.push(target);
+                        all_targets.push(target);
                     }
                 }
                 // Definitions are visited when a reference points to them.
@@ -187,6 +201,9 @@ impl<'a> Document<'a> {
                 });
             }
             uses.insert(node_id(target), edges);
+        }
+        if reference_count >= MIN_REFERENCES {
+            check_multiplicity(self, all_targets)?;
         }
         let (cyclic, longest) = cycles(&uses);
         if longest > MAX_REF_CHAIN {
@@ -286,30 +303,4 @@ fn join(base: &str, uri: &str) -> String {
         Some((folder, _)) if !absolute && !uri.starts_with('/') => format!("{folder}/{uri}"),
         _ => uri.to_owned(),
     }
-}
-
-fn percent_decode(fragment: &str) -> Cow<'_, str> {
-    if !fragment.contains('%') {
-        return fragment.into();
-    }
-    let bytes = fragment.as_bytes();
-    let mut decoded = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let byte = match (bytes[at], fragment.get(at + 1..at + 3)) {
-            (b'%', Some(digits)) => u8::from_str_radix(digits, 16).ok(),
-            _ => None,
-        };
-        match byte {
-            Some(byte) => {
-                decoded.push(byte);
-                at += 3;
-            }
-            None => {
-                decoded.push(bytes[at]);
-                at += 1;
-            }
-        }
-    }
-    String::from_utf8_lossy(&decoded).into_owned().into()
 }

@@ -1,10 +1,12 @@
 //! Turns the root of a schema into an object with properties and without composition.
 
+use super::TOO_COMPLEX;
 use super::context::Context;
 use super::edit::ObjectEdit;
 use super::excerpt::excerpt;
 use super::keywords::object_at;
 use super::merge::MergeError;
+use super::node_id::{NodeSet, node_id};
 use super::refs::Document;
 use super::types::TypeSet;
 use crate::json::{EMPTY, JsonReader, Member, Node, Object, Place, get};
@@ -26,8 +28,23 @@ impl From<MergeError> for Refusal {
     fn from(error: MergeError) -> Refusal {
         match error {
             MergeError::Unsatisfiable => unsatisfiable(),
-            MergeError::TooLarge => refuse("too_large", "the schema is too large after merging its parts"),
+            MergeError::BudgetExceeded => refuse(TOO_COMPLEX, "the schema is too complex to merge its allOf"),
         }
+    }
+}
+
+/// State of merging the parts of one schema at the root.
+pub(super) struct RootParts<'d, 'a> {
+    document: Option<&'d Document<'a>>,
+    /// Rules that could not be merged.
+    pub(super) leftover: Vec<Member<'a>>,
+    /// Definitions that were merged: each is merged for its first reference only.
+    merged: NodeSet,
+}
+
+impl<'d, 'a> RootParts<'d, 'a> {
+    pub(super) fn new(document: Option<&'d Document<'a>>) -> Self {
+        RootParts { document, leftover: Vec::new(), merged: NodeSet::default() }
     }
 }
 
@@ -186,12 +203,12 @@ impl<'a> Context<'a, '_> {
         members: Object<'a>,
         document: Option<&Document<'a>>,
     ) -> Result<Object<'a>, Refusal> {
-        let mut leftover = Vec::new();
-        let merged = self.merge_parts(members, document, &mut leftover, 0)?;
+        let mut parts = RootParts::new(document);
+        let merged = self.merge_parts(members, &mut parts, 0)?;
         let mut edit = ObjectEdit::of(self.close_evaluated(merged));
         self.remove_false_properties(&mut edit);
         self.record(&Place::ROOT, "allOf", Effect::Rewritten, "allOf merged into the root");
-        self.describe_leftover(&mut edit, leftover);
+        self.describe_leftover(&mut edit, parts.leftover);
         Ok(self.members(edit.members()))
     }
 
@@ -213,8 +230,7 @@ impl<'a> Context<'a, '_> {
     pub(super) fn merge_part(
         &mut self,
         part: Node<'a>,
-        document: Option<&Document<'a>>,
-        leftover: &mut Vec<Member<'a>>,
+        parts: &mut RootParts<'_, 'a>,
         depth: usize,
     ) -> Result<Option<Object<'a>>, Refusal> {
         let Some(mut members) = part.object() else {
@@ -224,31 +240,35 @@ impl<'a> Context<'a, '_> {
             return Err(refuse("too_deep", "allOf at the root is nested too deeply"));
         }
         if let (Some(reference), Some(document)) =
-            (get(members, "$ref").and_then(|node| node.text(self.arena)), document)
+            (get(members, "$ref").and_then(|node| node.text(self.arena)), parts.document)
             && let Some(target) = document.resolve("", reference)
         {
             let rest = self.without(members, "$ref");
-            members = match self.merge_part(target.node, Some(document), leftover, depth + 1)? {
-                None => rest,
-                Some(referenced) => self.merge(rest, referenced, leftover)?,
+            let id = node_id(target.node);
+            members = if parts.merged.insert(id) || id == 0 {
+                match self.merge_part(target.node, parts, depth + 1)? {
+                    None => rest,
+                    Some(referenced) => self.merge(rest, referenced, &mut parts.leftover)?,
+                }
+            } else {
+                rest
             };
         }
-        self.merge_parts(members, document, leftover, depth + 1).map(Some)
+        self.merge_parts(members, parts, depth + 1).map(Some)
     }
 
     /// Merges the parts of an `allOf` into the schema that has it.
     fn merge_parts(
         &mut self,
         members: Object<'a>,
-        document: Option<&Document<'a>>,
-        leftover: &mut Vec<Member<'a>>,
+        parts: &mut RootParts<'_, 'a>,
         depth: usize,
     ) -> Result<Object<'a>, Refusal> {
-        let Some(parts) = get(members, "allOf").and_then(Node::list) else { return Ok(members) };
+        let Some(all) = get(members, "allOf").and_then(Node::list) else { return Ok(members) };
         let mut merged = self.without(members, "allOf");
-        for part in parts {
-            if let Some(part) = self.merge_part(*part, document, leftover, depth)? {
-                merged = self.merge(merged, part, leftover)?;
+        for part in all {
+            if let Some(part) = self.merge_part(*part, parts, depth)? {
+                merged = self.merge(merged, part, &mut parts.leftover)?;
             }
         }
         Ok(merged)

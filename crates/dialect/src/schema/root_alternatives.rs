@@ -7,7 +7,7 @@ use super::edit::ObjectEdit;
 use super::excerpt::excerpt;
 use super::keywords::{list_at, object_at, required_keys};
 use super::refs::Document;
-use super::root::unsatisfiable;
+use super::root::{RootParts, unsatisfiable};
 use super::types::TypeSet;
 use crate::json::{EMPTY, Member, Node, Object, Place, get};
 use crate::{Effect, Refusal};
@@ -36,11 +36,10 @@ impl<'a> Context<'a, '_> {
             match branch {
                 Node::Bool(false) => {}
                 Node::Object(_) => {
-                    if let Some(branch) = self.merge_part(*branch, document, &mut leftover, 0)?
-                        && TypeSet::of(branch).has(TypeSet::OBJECT)
-                    {
-                        objects.push(branch);
-                    }
+                    let mut parts = RootParts::new(document);
+                    let branch = self.merge_part(*branch, &mut parts, 0)?;
+                    leftover.append(&mut parts.leftover);
+                    objects.extend(branch.filter(|branch| TypeSet::of(branch).has(TypeSet::OBJECT)));
                 }
                 _ => open = true,
             }

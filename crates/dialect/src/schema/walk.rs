@@ -56,6 +56,10 @@ enum ChildPosition<'a> {
 }
 
 impl<'a> ChildPath<'a> {
+    pub(crate) fn keyword(self) -> &'a str {
+        self.keyword
+    }
+
     /// Whether it leads to a definition, which has an effect only where a `$ref` points to it.
     pub(crate) fn is_definition(self) -> bool {
         matches!(self.keyword, "$defs" | "definitions")

@@ -64,7 +64,7 @@ impl<'a> Lowering<'_, 'a, '_> {
         leftover.extend(more);
         self.context.merge(base, members, leftover).map_err(|error| match error {
             MergeError::Unsatisfiable => LowerError::Unsatisfiable,
-            MergeError::TooLarge => self.inexpressible(place, "allOf is too large to merge"),
+            MergeError::BudgetExceeded => self.too_complex(place),
         })
     }
 

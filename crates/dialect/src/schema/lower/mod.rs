@@ -24,9 +24,9 @@ use super::context::Context;
 use super::edit::ObjectEdit;
 use super::node_id::{NodeMap, NodeSet, is_same_node, node_id};
 use super::profile::Grammar;
-use super::refs::{Document, MAX_INLINED_SCHEMAS};
+use super::refs::Document;
 use super::types::TypeSet;
-use super::{Inexpressible, is_annotation};
+use super::{Inexpressible, TOO_COMPLEX, UNSAYABLE, is_annotation};
 use crate::Effect;
 use crate::arguments::Plan;
 use crate::json::{Member, Node, Object, Place, get};
@@ -187,9 +187,7 @@ impl<'a> Lowering<'_, 'a, '_> {
             return Err(LowerError::Unsatisfiable);
         }
         self.lowered_schemas += 1;
-        if self.lowered_schemas > 100 * MAX_INLINED_SCHEMAS {
-            return Err(self.inexpressible(place, "$ref expands without end"));
-        }
+        self.context.budget.take(1).map_err(|_| self.too_complex(place))?;
         let place = self.origin(node).unwrap_or(place);
         if get(members, "$ref").is_some_and(Node::is_string) {
             return self.reference(members, place);
@@ -288,7 +286,13 @@ impl<'a> Lowering<'_, 'a, '_> {
     }
 
     fn inexpressible(&self, place: &Place<'_>, detail: impl Into<String>) -> LowerError {
-        LowerError::Inexpressible(Inexpressible { pointer: place.pointer(), detail: detail.into() })
+        let (pointer, detail) = (place.pointer(), detail.into());
+        LowerError::Inexpressible(Inexpressible { code: UNSAYABLE, pointer, detail })
+    }
+
+    fn too_complex(&self, place: &Place<'_>) -> LowerError {
+        let detail = "the schema is too complex: its references and alternatives multiply".to_owned();
+        LowerError::Inexpressible(Inexpressible { code: TOO_COMPLEX, pointer: place.pointer(), detail })
     }
 
     /// Whether a grammar cannot express a part and the caller does not allow another shape for it.

@@ -3,7 +3,7 @@
 use super::{LowerError, LowerResult, Lowered, Lowering, MergedSchema};
 use crate::Effect;
 use crate::arguments::{Branch, Plan};
-use crate::json::{Member, Node, get, to_value};
+use crate::json::{Member, Node, Place, get, to_value};
 use crate::schema::disjoint::are_disjoint;
 use crate::schema::edit::ObjectEdit;
 use crate::schema::is_annotation;
@@ -124,7 +124,7 @@ impl<'a> Lowering<'_, 'a, '_> {
             annotations.put_first("type", Node::Text("null"));
             return Ok(Lowered { node: self.typed(annotations.members()), plan: Plan::Same });
         }
-        let lowered = self.any_of(&annotations, lowered, originals)?;
+        let lowered = self.any_of(&annotations, lowered, originals, place)?;
         Ok(if null { Lowered { node: self.with_null(lowered.node), plan: lowered.plan } } else { lowered })
     }
 
@@ -134,6 +134,7 @@ impl<'a> Lowering<'_, 'a, '_> {
         annotations: &ObjectEdit<'a>,
         mut lowered: Vec<Lowered<'a>>,
         originals: Vec<Node<'a>>,
+        place: &Place<'_>,
     ) -> LowerResult<'a> {
         if lowered.len() < 2 {
             let Lowered { node, plan } = lowered.pop().ok_or(LowerError::Unsatisfiable)?;
@@ -145,12 +146,15 @@ impl<'a> Lowering<'_, 'a, '_> {
             Plan::Same
         } else {
             let arena = self.context.arena;
-            let branch = |(one, original): (Lowered<'a>, Node<'a>)| Branch {
-                wire: to_value(one.node, arena),
-                own: to_value(original, arena),
-                plan: one.plan,
-            };
-            Plan::Union(lowered.into_iter().zip(originals).map(branch).collect())
+            let mut branches = Vec::with_capacity(lowered.len());
+            for (one, original) in lowered.into_iter().zip(originals) {
+                // Unions inside of unions are copied again.
+                let size = node_count(one.node) + node_count(original);
+                self.context.budget.take(size).map_err(|_| self.too_complex(place))?;
+                let (wire, own) = (to_value(one.node, arena), to_value(original, arena));
+                branches.push(Branch { wire, own, plan: one.plan });
+            }
+            Plan::Union(branches)
         };
         Ok(Lowered { node: union, plan })
     }
@@ -209,6 +213,14 @@ impl<'a> Lowering<'_, 'a, '_> {
         schemas.iter().enumerate().any(|(index, one)| {
             schemas[index + 1..].iter().any(|other| !are_disjoint(*one, *other, self.document))
         })
+    }
+}
+
+fn node_count(node: Node<'_>) -> usize {
+    match node {
+        Node::Object(members) => 1 + members.iter().map(|member| node_count(member.value)).sum::<usize>(),
+        Node::List(nodes) => 1 + nodes.iter().map(|node| node_count(*node)).sum::<usize>(),
+        _ => 1,
     }
 }
 

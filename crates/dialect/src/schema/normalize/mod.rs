@@ -13,6 +13,7 @@ mod scalar;
 use super::context::Context;
 use super::edit::ObjectEdit;
 use super::excerpt::excerpt;
+use super::keywords::applies_in_place;
 use super::node_id::is_unchanged;
 use super::{KeywordKind, keyword_kind};
 use crate::json::{Member, Node, Object, Place, get};
@@ -22,7 +23,10 @@ impl<'a> Context<'a, '_> {
     /// Normalizes a schema, which must be an object or a boolean.
     pub(crate) fn normalize(&mut self, node: Node<'a>, place: &Place<'_>) -> Node<'a> {
         match node {
-            Node::Object(members) => Node::Object(self.normalize_object(members, place)),
+            Node::Object(members) => {
+                self.budget.add_schema();
+                Node::Object(self.normalize_object(members, place))
+            }
             Node::Bool(false) => {
                 self.may_be_unsatisfiable = true;
                 node
@@ -193,11 +197,6 @@ impl<'a> Context<'a, '_> {
             self.record(place, keyword, Effect::Narrowed, detail);
         }
     }
-}
-
-/// Whether the schemas under a keyword apply to the same value as the schema around them.
-fn applies_in_place(keyword: &str) -> bool {
-    matches!(keyword, "allOf" | "anyOf" | "oneOf" | "not" | "if" | "then" | "else" | "dependentSchemas")
 }
 
 fn allows_array(node: Node<'_>) -> bool {

@@ -1,0 +1,88 @@
+//! Refuses schemas whose references multiply.
+//!
+//! A validator evaluates a definition once for every path of references that leads to it. When each of twelve
+//! definitions refers to the next one eight times, that is 8¹² evaluations for every value.
+
+use std::collections::hash_map::Entry;
+
+use super::keywords::applies_in_place;
+use super::node_id::{NodeMap, node_id};
+use super::refs::Document;
+use super::walk::each_child;
+use super::{Refusal, TOO_COMPLEX};
+use crate::json::{Node, Place, get};
+
+/// Schemas with fewer references than this cannot exceed [`MAX_SCHEMAS_PER_VALUE`]: paths multiply fastest with
+/// three references from each definition to the next, and 3⁹ is less.
+pub(super) const MIN_REFERENCES: usize = 28;
+
+/// Maximum number of schemas that apply to the same value, counted once for each path of references.
+const MAX_SCHEMAS_PER_VALUE: u64 = 20_000;
+
+/// The schemas that apply to the same value as another one.
+struct InPlace<'a> {
+    schemas: Vec<usize>,
+    place: &'a Place<'a>,
+}
+
+/// Refuses the schema if too many schemas apply to one value. `targets` are the root and the targets of all
+/// references.
+pub(super) fn check_multiplicity<'a>(
+    document: &Document<'a>,
+    targets: Vec<(Node<'a>, &'a Place<'a>)>,
+) -> Result<(), Refusal> {
+    let graph = in_place_graph(document, targets);
+    let mut counts: NodeMap<u64> = NodeMap::default();
+    for start in graph.keys() {
+        let mut stack = vec![(*start, false)];
+        while let Some((id, are_children_counted)) = stack.pop() {
+            let Some(InPlace { schemas, place }) = graph.get(&id) else { continue };
+            if are_children_counted {
+                let count_of = |id: &usize| counts.get(id).copied().unwrap_or(1);
+                let count = schemas.iter().fold(1, |sum: u64, id| sum.saturating_add(count_of(id)));
+                if count > MAX_SCHEMAS_PER_VALUE {
+                    let message = format!(
+                        "references multiply: more than {MAX_SCHEMAS_PER_VALUE} schemas apply to one value"
+                    );
+                    return Err(Refusal { code: TOO_COMPLEX, pointer: place.pointer(), message });
+                }
+                counts.insert(id, count);
+            } else if let Entry::Vacant(entry) = counts.entry(id) {
+                // A cycle does not add to the count.
+                entry.insert(0);
+                stack.push((id, true));
+                stack.extend(schemas.iter().filter(|id| !counts.contains_key(id)).map(|id| (*id, false)));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn in_place_graph<'a>(
+    document: &Document<'a>,
+    mut stack: Vec<(Node<'a>, &'a Place<'a>)>,
+) -> NodeMap<InPlace<'a>> {
+    let mut graph: NodeMap<InPlace<'a>> = NodeMap::default();
+    while let Some((node, place)) = stack.pop() {
+        let Some(members) = node.object() else { continue };
+        if graph.contains_key(&node_id(node)) {
+            continue;
+        }
+        let mut schemas = Vec::new();
+        for keyword in ["$ref", "$dynamicRef"] {
+            let reference = get(members, keyword).and_then(|value| value.text(document.arena));
+            let target = reference.and_then(|reference| document.resolve_at(place, reference));
+            schemas.extend(target.map(|target| node_id(target.node)));
+        }
+        each_child(members, |path, child| {
+            if applies_in_place(path.keyword()) {
+                schemas.push(node_id(child));
+            }
+            if !path.is_definition() {
+                stack.push((child, path.below(place, document.arena)));
+            }
+        });
+        graph.insert(node_id(node), InPlace { schemas, place });
+    }
+    graph
+}
