@@ -275,6 +275,19 @@ fn definitions_can_be_read_back() {
     }
 }
 
+#[test]
+fn definitions_of_other_dialects_are_not_read_as_mcp_tools() {
+    for dialect in ["openai", "responses", "anthropic", "gemini", "bedrock"] {
+        let converted = convert(&["--to", dialect], &format!("[{WEATHER}]"));
+        let outcome = convert(&["--to", "anthropic"], &converted.stdout);
+        assert_eq!(outcome.code, 1, "{dialect}: {}", outcome.stdout);
+        let hint = format!("`toolwire convert --from {dialect} --to mcp` converts it");
+        assert!(outcome.stderr.contains(&hint), "{dialect}: {}", outcome.stderr);
+    }
+    let without_arguments = convert(&["--to", "anthropic"], r#"[{"name": "ping", "description": "d"}]"#);
+    assert_eq!(without_arguments.code, 0, "{}", without_arguments.stderr);
+}
+
 #[track_caller]
 fn check_unreadable(input: &str, position: &str) {
     let outcome = convert(&["--to", "openai"], input);

@@ -36,6 +36,8 @@ pub(crate) enum ToolReadError {
     NotAnObject,
     NoName,
     NotADefinition,
+    /// The entry has the form of another dialect, not MCP's.
+    OtherDialect(Dialect),
     TooDeep,
 }
 
@@ -62,6 +64,10 @@ impl ToolReadError {
             ToolReadError::NotAnObject => format!("{entry} is not an object"),
             ToolReadError::NoName => format!("{entry} has no `name`"),
             ToolReadError::NotADefinition => format!("{entry} is not a definition in this dialect"),
+            ToolReadError::OtherDialect(dialect) => format!(
+                "{entry} is a definition for `{dialect}`, not an MCP tool; \
+                 `toolwire convert --from {dialect} --to mcp` converts it"
+            ),
             ToolReadError::TooDeep => format!("{entry} is nested deeper than {MAX_DEPTH} levels"),
         }
     }
@@ -241,6 +247,14 @@ impl<'a> SourceReader<'a> {
                 self.json.rewind(start);
                 Ok(SourceTool::invalid(self.name()?, ToolReadError::TooDeep))
             }
+            Ok(tool) if tool.input_schema.is_none() => {
+                self.json.rewind(start);
+                let node = self.json.value()?;
+                Ok(match other_dialect(node, self.arena) {
+                    Some(dialect) => SourceTool::invalid(tool.name, ToolReadError::OtherDialect(dialect)),
+                    None => tool,
+                })
+            }
             other => other,
         }
     }
@@ -319,6 +333,29 @@ impl<'a> SourceReader<'a> {
             }
         }
         Ok(SourceTools { tools, is_single })
+    }
+}
+
+/// Returns the dialect of a definition that is not in MCP's form.
+fn other_dialect<'a>(node: Node<'a>, arena: &'a Bump) -> Option<Dialect> {
+    let has = |key: &str| matches!(node.member(key), Some(Node::Object(_) | Node::List(_)));
+    if has("function") {
+        Some(Dialect::OpenAi)
+    } else if has("toolSpec") || has("toolConfig") {
+        Some(Dialect::Bedrock)
+    } else if has("input_schema") {
+        Some(Dialect::Anthropic)
+    } else if has("parameters") && node.member("type").and_then(|kind| kind.text(arena)) == Some("function") {
+        Some(Dialect::Responses)
+    } else {
+        const GEMINI: [&str; 5] = [
+            "functionDeclarations",
+            "function_declarations",
+            "parametersJsonSchema",
+            "parameters_json_schema",
+            "parameters",
+        ];
+        GEMINI.into_iter().any(has).then_some(Dialect::Gemini)
     }
 }
 

@@ -239,6 +239,9 @@ fn a_null_is_removed_where_the_key_is_optional_and_not_nullable() {
         check(dialect, of_object, json!({"a": {"b": null}}), json!({"a": {}}), &[]);
         let of_const = object(json!({"a": {"const": "x"}}));
         check(dialect, of_const, json!({"a": null}), json!({}), &[]);
+        // JSON Schema does not know OpenAPI's `nullable`.
+        let of_openapi = object(json!({"a": {"type": "string", "nullable": true}}));
+        check(dialect, of_openapi, json!({"a": null}), json!({}), &[]);
     }
 }
 

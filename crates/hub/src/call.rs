@@ -19,6 +19,9 @@ const MAX_TIMEOUT_EXTENSION: u32 = 10;
 
 const MAX_ATTEMPTS: usize = 3;
 
+/// Longer timeouts have no effect. Without a limit, adding one to the current time could overflow.
+const MAX_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
 /// Calls the tool that `route` leads to.
 pub(crate) async fn call(
     server: &Server,
@@ -26,7 +29,7 @@ pub(crate) async fn call(
     arguments: &Value,
     options: CallOptions,
 ) -> Result<ToolResult, CallError> {
-    let timeout = options.timeout.unwrap_or(server.config.call_timeout);
+    let timeout = options.timeout.unwrap_or(server.config.call_timeout).min(MAX_TIMEOUT);
     let max_total = timeout.saturating_mul(MAX_TIMEOUT_EXTENSION);
     let start = Instant::now();
     let until = start + timeout;

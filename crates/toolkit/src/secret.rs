@@ -65,7 +65,24 @@ const REDACTED: &str = "…";
 
 /// Whether a schema contains a secret.
 pub(crate) fn has_secrets(schema: &Value) -> bool {
-    is_secret(schema) || subschemas(schema).into_iter().any(has_secrets)
+    contains_secret(schema, schema)
+}
+
+/// Whether a part of the schema `root` contains a secret, also behind references.
+fn contains_secret(part: &Value, root: &Value) -> bool {
+    let mut seen: Vec<&Value> = Vec::new();
+    let mut pending = vec![part];
+    while let Some(schema) = pending.pop() {
+        if is_secret(schema) {
+            return true;
+        }
+        if !seen.iter().any(|known| std::ptr::eq(*known, schema)) {
+            seen.push(schema);
+            pending.push(resolve(schema, root));
+            pending.extend(subschemas(schema));
+        }
+    }
+    false
 }
 
 fn is_secret(schema: &Value) -> bool {
@@ -129,6 +146,9 @@ fn redact_value(value: &Value, schemas: &[&Value], root: &Value) -> Value {
     let mut applicable: Vec<&Value> = Vec::new();
     let mut pending: Vec<&Value> = schemas.to_vec();
     while let Some(schema) = pending.pop() {
+        if is_secret(schema) {
+            return REDACTED.into();
+        }
         let schema = resolve(schema, root);
         if applicable.iter().any(|known| std::ptr::eq(*known, schema)) {
             continue;
@@ -181,7 +201,7 @@ fn redact_value(value: &Value, schemas: &[&Value], root: &Value) -> Value {
                 .into()
         }
         // A string in place of a structure that contains a secret may be that structure as JSON text.
-        _ if applicable.iter().any(|schema| has_secrets(schema)) => REDACTED.into(),
+        _ if applicable.iter().any(|schema| contains_secret(schema, root)) => REDACTED.into(),
         plain => plain.clone(),
     }
 }
@@ -227,6 +247,16 @@ mod tests {
     fn unknown_values_are_redacted() {
         check(json!({"tokn": "t", "user": ["u"]}), json!({"tokn": "…", "user": ["…"]}));
         check(json!({"login": "{\"password\":\"p\"}"}), json!({"login": "…"}));
+        check(json!({"keys": "[{\"secret\":\"s\"}]"}), json!({"keys": "…"}));
+    }
+
+    #[test]
+    fn a_secret_may_be_marked_next_to_a_reference() {
+        let schema = json!({
+            "properties": {"key": {"$ref": "#/$defs/key", "writeOnly": true}},
+            "$defs": {"key": {"type": "object", "properties": {"id": {"type": "string"}}}}
+        });
+        assert_eq!(redacted(&json!({"key": {"id": "k"}}), &schema), json!({"key": "…"}));
     }
 
     #[test]

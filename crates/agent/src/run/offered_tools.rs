@@ -178,7 +178,7 @@ fn search_tool(name: &str, count: usize) -> Tool {
     // Rounded down, so that one tool more or less does not change the list.
     let count = if count >= 100 { count / 100 * 100 } else { count / 10 * 10 };
     let description = format!(
-        "Finds tools by what they do. More than {count} tools are available, but only those found so far are listed. \
+        "Finds tools by what they do. At least {count} tools are available, but only those found so far are listed. \
          Search before you say that something is impossible. In the next step, you can call the tools found."
     );
     let query = "What the tool should do, in a few words, with the name of the service if you know it";

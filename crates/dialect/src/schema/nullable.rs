@@ -34,11 +34,11 @@ fn accepts_null_within(node: Node<'_>, document: Option<&Document<'_>>, base: &s
     {
         return false;
     }
-    let nullable = matches!(get(members, "nullable"), Some(Node::Bool(true)));
-    if get(members, "type").is_some() && !TypeSet::of(members).has(TypeSet::NULL) && !nullable {
+    // `nullable` is not a keyword of JSON Schema, so it does not allow `null`.
+    if get(members, "type").is_some() && !TypeSet::of(members).has(TypeSet::NULL) {
         return false;
     }
-    if get(members, "enum").and_then(Node::list).is_some_and(|values| !lists_null(values)) && !nullable {
+    if get(members, "enum").and_then(Node::list).is_some_and(|values| !lists_null(values)) {
         return false;
     }
     if get(members, "const").is_some_and(|value| !matches!(value, Node::Null)) {
