@@ -16,9 +16,9 @@ use crate::session::ToolListing;
 pub(crate) struct Catalog {
     pub(crate) tools: Vec<Tool>,
     pub(crate) quarantined: Vec<QuarantinedTool>,
-    /// How long the list is valid, as the server states.
+    /// The time for which the list is valid, as the server states.
     pub(crate) ttl: Option<Duration>,
-    /// Why the list may be incomplete.
+    /// The reason why the list may be incomplete.
     pub(crate) incomplete: Option<String>,
     /// By the server's own name of the tool.
     checkers: HashMap<String, ToolChecker>,
@@ -116,7 +116,7 @@ fn describe(refusal: &Refusal) -> String {
     }
 }
 
-/// How the configuration applies to the tools that a server lists.
+/// The effect of the configuration on the tools that a server lists.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ToolSummary {
     pub(crate) allowed: usize,

@@ -13,7 +13,8 @@ use crate::config::{ServerConfig, ServerName};
 use crate::pins::{Drift, DriftKind, Pins, ServerId};
 use crate::sync::lock;
 
-/// How long to collect new definitions before saving them together: servers connect at about the same time.
+/// The time to collect new definitions before they are saved together: servers connect at about the same
+/// time.
 const SAVE_DELAY: Duration = Duration::from_millis(50);
 
 /// The pins of the hub's servers, and the differences of their current tools.

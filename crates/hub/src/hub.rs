@@ -29,10 +29,11 @@ use crate::sync::lock;
 pub use options::HubOptions;
 use state::HubState;
 
-/// How long a call waits for servers that were never seen, because they may have a tool of the same name.
+/// The maximum time that a call waits for servers that were never seen, because they may have a tool of the
+/// same name.
 const NEVER_SEEN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long closing waits for all servers together.
+/// The maximum time that closing waits for all servers together.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Many servers as one toolbox. Dropping it stops the servers; [`Hub::close`] also waits for their end.

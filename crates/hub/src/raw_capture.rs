@@ -31,8 +31,8 @@ pub(crate) use placeholder::SdkSchemas;
 /// The largest message that is read completely.
 pub(crate) const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
 
-/// How many ids of abandoned requests are remembered, so that their late responses do not count as
-/// unexpected.
+/// The maximum number of abandoned requests whose ids are remembered, so that their late responses do not
+/// count as unexpected.
 const MAX_ABANDONED_IDS: usize = 1024;
 
 pub(crate) type ProgressListener = Arc<dyn Fn(Progress) + Send + Sync>;
@@ -100,7 +100,7 @@ impl CaptureState {
 struct PendingRequest {
     method: RequestMethod,
     is_delivered: bool,
-    /// Why the server rejected it, if it may be sent again.
+    /// The reason why the server rejected it, if it may be sent again.
     rejection: Option<TransportFailure>,
     /// Progress that arrived before the waiter was registered.
     early_progress: Option<Progress>,

@@ -34,7 +34,7 @@ use deadline::PausableDeadline;
 pub(crate) use error::{ConnectFailure, SessionError};
 pub(crate) use list::ToolListing;
 
-/// How long closing may take, including all steps of stopping a process, before the task is aborted.
+/// The maximum time for closing, including all steps of stopping a process, before the task is aborted.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(12);
 
 /// A connected server. Dropping it closes the connection; [`close`](Session::close) also waits for the end.
@@ -48,7 +48,7 @@ pub(crate) struct Session {
     abandoned: mpsc::Sender<(RequestId, &'static str)>,
     late_receivers: call::LateReceivers,
     list_timeout: Duration,
-    /// What is left of the time for connecting, which includes the first list.
+    /// The deadline for connecting, which includes the first list.
     connect_deadline: PausableDeadline,
     /// Whether a user is logging in.
     login: Option<watch::Receiver<bool>>,
@@ -56,7 +56,7 @@ pub(crate) struct Session {
     task: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// How a server describes itself.
+/// A server's description of itself.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ServerInfo {
@@ -80,7 +80,7 @@ pub enum ProtocolEra {
     Modern,
 }
 
-/// What happens in a session apart from calls.
+/// An event in a session, apart from calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SessionEvent {
     ToolsChanged,

@@ -11,7 +11,7 @@ use crate::sync::lock;
 const MAX_LINES: usize = 100;
 const MAX_LINE_BYTES: usize = 2000;
 
-/// How many lines an error message quotes, and how many characters of each.
+/// The maximum number of lines that an error message quotes, and of characters in each.
 const MAX_QUOTED_LINES: usize = 3;
 const MAX_QUOTED_CHARS: usize = 200;
 

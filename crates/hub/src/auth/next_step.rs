@@ -6,7 +6,7 @@ use crate::Secret;
 /// A token is renewed this long before it expires, or in the last tenth of its lifetime if that is shorter.
 const RENEWAL_MARGIN_SECS: u64 = 60;
 
-/// Why a token is needed.
+/// The reason why a token is needed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum TokenNeed {
     /// A request is about to be sent.

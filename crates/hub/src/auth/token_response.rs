@@ -9,7 +9,7 @@ use crate::Secret;
 
 const MAX_DETAIL_CHARS: usize = 300;
 
-/// Updates `grant` from a token response. `requested` are its scopes if the response names none.
+/// Updates `grant` from a token response. Its scopes become `requested` if the response names none.
 pub(super) fn apply_token_response(
     grant: &mut Grant,
     response: &OAuthTokenResponse,
@@ -33,7 +33,7 @@ pub(super) fn apply_token_response(
         )));
     }
     if response.access_token.is_empty()
-        || response.access_token.contains(|letter: char| !letter.is_ascii_graphic())
+        || response.access_token.contains(|character: char| !character.is_ascii_graphic())
     {
         return Err("the token is empty or contains characters that are not allowed in a header".to_owned());
     }
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_that_a_response_omits_are_unchanged() {
+    fn an_omitted_refresh_token_is_unchanged_and_omitted_scopes_are_those_requested() {
         let minimal = apply(json!({"access_token": "new", "token_type": "bearer"})).expect("a token");
         let expected = Grant {
             access_token: Some(Secret::new("new")),

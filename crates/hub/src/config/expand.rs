@@ -7,7 +7,7 @@ pub(super) enum ExpandError {
     TooDeep,
 }
 
-/// How deep fallbacks can be nested in fallbacks.
+/// The maximum nesting depth of fallbacks in fallbacks.
 pub(super) const MAX_FALLBACK_DEPTH: usize = 8;
 
 /// Replaces `${NAME}`, `${env:NAME}` and `${NAME:-fallback}`.

@@ -60,7 +60,7 @@ pub struct ServerConfig {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServerName(String);
 
-/// How to connect to a server.
+/// The way to connect to a server.
 #[derive(Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Transport {
@@ -72,8 +72,8 @@ pub enum Transport {
         /// Valid HTTP header names and values.
         headers: Vec<(String, Secret)>,
         kind: HttpKind,
-        /// How to get a token if the server requires one. `None` means that this is an error, because of
-        /// `"oauth": false` or a configured `Authorization` header.
+        /// Settings for getting a token if the server requires one. `None` if that requirement is an error:
+        /// with `"oauth": false` or a configured `Authorization` header.
         oauth: Option<Box<AuthConfig>>,
     },
 }

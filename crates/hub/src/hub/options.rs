@@ -22,7 +22,7 @@ pub struct HubOptions {
     pub data_folder: Option<PathBuf>,
     /// Shows login pages to the user.
     pub browser: Option<Arc<dyn Browser>>,
-    /// How much of a result is returned; `None` returns everything.
+    /// Limits how much of a result is returned; `None` returns everything.
     pub result_budget: Option<ResultBudget>,
     /// Connects to this server only. The tools of the others still affect the names of its tools.
     pub only_server: Option<ServerName>,

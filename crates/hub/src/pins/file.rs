@@ -16,7 +16,7 @@ use crate::private_file;
 
 const VERSION: u64 = 2;
 const MAX_FILE_BYTES: u64 = 64 << 20;
-/// How long to wait for another process to write the file. After that both write, and the last one wins.
+/// The maximum wait for another process to write the file. After that both write, and the last one wins.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Pins that are not on disk yet.

@@ -62,7 +62,7 @@ pub(crate) struct ServerId {
     identity: String,
 }
 
-/// How to update a server's pins on disk.
+/// The kind of change to a server's pins on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Update {
     /// Add the new tools.

@@ -12,7 +12,7 @@ use crate::client_service;
 use crate::excerpt::excerpt;
 use crate::transport::TransportFailure;
 
-/// How many requests of a server may wait for the application at once.
+/// The maximum number of requests from a server that wait for the application at once.
 pub(super) const MAX_SERVER_REQUESTS: usize = 64;
 
 impl RawCapture {

@@ -12,7 +12,7 @@ use toolwire_contract::truncate;
 use super::StoredResultId;
 use crate::private_file;
 
-/// How many characters of an unknown id an error message quotes.
+/// The maximum number of characters of an unknown id that an error message quotes.
 const MAX_QUOTED_ID_CHARS: usize = 80;
 
 /// A folder of stored results. All methods block; files are small or read in pieces.

@@ -5,7 +5,7 @@ use toolwire_contract::{Content, ResourceBody, ToolResult};
 
 use super::StoredResultId;
 
-/// How much of a result is returned to the caller.
+/// Limits for the part of a result that is returned to the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResultBudget {
     /// The maximum for the text of all blocks together, and separately for structured content.

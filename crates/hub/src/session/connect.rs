@@ -32,22 +32,22 @@ use crate::transport::http::HttpClient;
 use crate::transport::stdio::{self, ServerCommand, ServerProcess};
 use crate::transport::{Connection, ConnectionEnd, HttpKind, TransportFailure, http, sse};
 
-/// How long a process may take to respond to `server/discover` after reading it, before it is treated as
-/// legacy.
+/// The maximum time that a process may take to respond to `server/discover` after reading it, before it is
+/// treated as legacy.
 const STDIO_PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The same for a remote server, which may be distant or have to wake up.
 const HTTP_PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long to wait for a process to exit after its pipe broke, because the exit status explains more.
+/// The maximum wait for a process to exit after its pipe broke, because the exit status explains more.
 const EXIT_WAIT: Duration = Duration::from_secs(1);
 
-/// How many abandoned calls may wait until the server is notified.
+/// The maximum number of abandoned calls that wait until the server is notified.
 const MAX_ABANDONED_CALLS: usize = 256;
 
 const MAX_REASON_CHARS: usize = 300;
 
-/// What a connection needs in addition to the transport.
+/// The data that a connection needs in addition to the transport.
 #[derive(Clone)]
 pub(crate) struct ConnectContext {
     /// The server's name, for logs and for the application.
@@ -60,8 +60,8 @@ pub(crate) struct ConnectContext {
     pub(crate) token_provider: Option<Arc<dyn TokenProvider>>,
     /// Our own environment, of which a process receives only the necessary variables.
     pub(crate) environment: Arc<[(OsString, OsString)]>,
-    /// How long connecting may take, and also how long listing all tools may take. The time that a user takes
-    /// to log in does not count.
+    /// The maximum time for connecting, and also for listing all tools. The time that a user takes to log in
+    /// does not count.
     pub(crate) timeout: Duration,
     /// Cancels the attempt.
     pub(crate) stop: CancellationToken,
@@ -103,7 +103,7 @@ struct EstablishedConnection {
     process: Option<ServerProcess>,
 }
 
-/// Why one way to connect failed, and whether another one may succeed.
+/// The reason why one way to connect failed, and whether another one may succeed.
 struct AttemptFailure {
     error: ConnectError,
     stderr: Vec<String>,

@@ -22,9 +22,9 @@ pub(crate) struct ToolListing {
     pub(crate) tools: Vec<Value>,
     /// Tools that must not be offered, although they can be parsed.
     pub(crate) skipped: Vec<SkippedTool>,
-    /// How long the list is valid, as the server states.
+    /// The time for which the list is valid, as the server states.
     pub(crate) ttl: Option<Duration>,
-    /// Why the list may be incomplete.
+    /// The reason why the list may be incomplete.
     pub(crate) incomplete: Option<String>,
 }
 

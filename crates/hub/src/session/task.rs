@@ -17,7 +17,7 @@ use crate::client_service::ClientService;
 use crate::transport::stdio::ServerProcess;
 use crate::transport::{Connection, ConnectionEnd};
 
-/// How long notifying a server of cancelled calls may take.
+/// The maximum time for notifying a server of cancelled calls.
 const NOTIFY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The pauses before a subscription is renewed.

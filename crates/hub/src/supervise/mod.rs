@@ -29,7 +29,7 @@ pub(crate) struct Server {
     commands: mpsc::Sender<SupervisorCommand>,
 }
 
-/// What is known about a server at one moment.
+/// The state of a server at one moment.
 #[derive(Clone, Default)]
 pub(crate) struct ServerSnapshot {
     pub(crate) phase: Phase,
@@ -37,7 +37,7 @@ pub(crate) struct ServerSnapshot {
     /// The last listed tools. They stay known while the server is restarted.
     pub(crate) catalog: Option<Arc<Catalog>>,
     stderr: Vec<String>,
-    /// What to try if the server is unavailable.
+    /// The next thing to try if the server is unavailable.
     hint: Option<String>,
     restarts: u32,
 }
@@ -91,7 +91,7 @@ pub(crate) enum SupervisorCommand {
 pub struct ServerStatus {
     pub name: String,
     pub phase: Phase,
-    /// How the server describes itself, while it is connected.
+    /// The server's description of itself; `None` while it is not connected.
     pub info: Option<ServerInfo>,
     /// The number of listed tools that the configuration allows.
     pub tool_count: usize,
@@ -102,9 +102,9 @@ pub struct ServerStatus {
     /// Tools that the server lists more than once; the first one is used.
     pub duplicates: Vec<String>,
     pub quarantined: Vec<QuarantinedTool>,
-    /// Why the tool list may be incomplete.
+    /// The reason why the tool list may be incomplete.
     pub incomplete: Option<String>,
-    /// What to try if the server is unavailable.
+    /// The next thing to try if the server is unavailable.
     pub hint: Option<String>,
     /// The last lines that it wrote to stderr.
     pub stderr: Vec<String>,

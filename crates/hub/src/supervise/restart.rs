@@ -16,7 +16,7 @@ pub(super) struct RestartMachine {
     failures: u32,
     /// When the server died, within the window.
     deaths: VecDeque<Instant>,
-    /// How often in a row the circuit opened.
+    /// The number of times in a row that the circuit opened.
     openings: u32,
     last_failure: Option<Instant>,
 }
@@ -29,7 +29,7 @@ pub(super) struct RestartPolicy {
     /// This many deaths within the window open the circuit.
     max_deaths: usize,
     death_window: Duration,
-    /// How long the circuit is open the first time; each further time is twice as long.
+    /// The time for which the circuit is open the first time; each further time is twice as long.
     min_open_time: Duration,
     max_open_time: Duration,
     /// A server that is ready this long counts as stable, and its failures are forgotten.

@@ -24,7 +24,7 @@ const DEBOUNCE: Duration = Duration::from_millis(50);
 
 const EVENT_QUEUE_LENGTH: usize = 8;
 
-/// What the task of a server needs from the hub.
+/// The parts of the hub that the task of a server needs.
 #[derive(Clone)]
 pub(crate) struct ServerContext {
     pub(crate) host: Arc<dyn Host>,

@@ -43,7 +43,7 @@ const MAX_CONCURRENT_REQUESTS: usize = 256;
 /// The longest pause before a stream is resumed.
 const MAX_RESUME_DELAY: Duration = Duration::from_secs(30);
 
-/// How much of an error response is read.
+/// The maximum number of bytes that are read of an error response.
 const MAX_ERROR_BODY_BYTES: usize = 64 * 1024;
 
 /// Creates a transport. `probe_timeout` is how long the server may take to respond to `server/discover`.
@@ -151,7 +151,7 @@ impl StreamableHttpClient for CapturingClient {
     }
 }
 
-/// What the client must know about a message that it posts.
+/// The properties of a posted message that the client needs.
 struct PostedMessage {
     id: Option<i64>,
     is_request: bool,

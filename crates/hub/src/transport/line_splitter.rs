@@ -1,6 +1,6 @@
 //! Splits the output of a process into lines, with a limit on how much of a line is stored.
 
-/// How much is stored of both ends of an oversized line: enough to find the id of the message.
+/// The number of bytes stored of each end of an oversized line: enough to find the id of the message.
 const STORED_END_BYTES: usize = 4 * 1024;
 
 #[derive(Debug, PartialEq, Eq)]

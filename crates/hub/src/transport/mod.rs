@@ -97,7 +97,7 @@ impl TransportFailure {
     }
 }
 
-/// Why a connection ended.
+/// The reason why a connection ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ConnectionEnd {
     /// The process `exited with code 1` or `was killed by signal 9`.

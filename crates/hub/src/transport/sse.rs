@@ -20,7 +20,7 @@ use super::http::{HttpClient, HttpRequest, content_type, is_event_stream, status
 use super::sse_events::{self, EventStreamError};
 use super::{Connection, ConnectionEnd, TransportFailure};
 
-/// How many messages of the server may wait for the SDK.
+/// The maximum number of messages from the server that wait for the SDK.
 const QUEUE_LENGTH: usize = 64;
 
 /// Opens the stream and waits for the URL to which messages are sent.

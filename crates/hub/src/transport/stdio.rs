@@ -95,8 +95,8 @@ pub(crate) fn spawn(
         stderr_connection.stderr.read_from(stderr).await;
         drop(stderr_open);
     });
-    let (set_ended, ended) = watch::channel(false);
-    tokio::spawn(supervise(child, group, pipe_tasks, exit, stop.clone(), set_ended));
+    let (ended_sender, ended) = watch::channel(false);
+    tokio::spawn(supervise(child, group, pipe_tasks, exit, stop.clone(), ended_sender));
 
     let transport =
         StdioTransport { inbox, stdin, connection, probe_timeout, probe: None, stop: stop.clone() };
@@ -174,7 +174,7 @@ impl Transport<RoleClient> for StdioTransport {
             if let Some(notify_read) = notify_read {
                 tokio::spawn(async move {
                     tokio::select! {
-                        () = stdin.read_by_process() => {}
+                        () = stdin.wait_until_read() => {}
                         () = stop.cancelled() => {}
                     }
                     let _ = notify_read.send(());
@@ -228,7 +228,7 @@ async fn supervise(
     mut pipe_tasks: JoinSet<()>,
     exit: watch::Sender<Option<String>>,
     stop: CancellationToken,
-    set_ended: watch::Sender<bool>,
+    ended_sender: watch::Sender<bool>,
 ) {
     group.end_placeholder().await;
     let exited = tokio::select! {
@@ -257,7 +257,7 @@ async fn supervise(
         pipe_tasks.shutdown().await;
     }
     drop(group);
-    set_ended.send_replace(true);
+    ended_sender.send_replace(true);
 }
 
 /// The stdin of the process; `None` after it is closed.
@@ -292,7 +292,7 @@ impl ProcessStdin {
 
     /// Waits until the process has read what was written. Also returns when another message is being written,
     /// because the process has already responded by then.
-    async fn read_by_process(&self) {
+    async fn wait_until_read(&self) {
         while self.0.try_lock().is_ok_and(|stdin| stdin.as_ref().is_some_and(has_unread_data)) {
             sleep(STDIN_POLL_INTERVAL).await;
         }

@@ -11,7 +11,7 @@ use super::support::{
 use crate::config::Transport;
 use crate::session::error::ConnectError;
 
-/// A sleep time that no other process uses.
+/// Returns a sleep time that no other process uses, to find the processes of a test by their arguments.
 fn mark(test: u32) -> String {
     format!("86{}.{test}", std::process::id())
 }

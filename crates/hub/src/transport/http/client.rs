@@ -31,7 +31,7 @@ pub(in crate::transport) struct HttpRequest<'a> {
     pub(in crate::transport) url: &'a Url,
     pub(in crate::transport) headers: HeaderMap,
     pub(in crate::transport) body: Option<Vec<u8>>,
-    /// How long the server may take to respond; the time to get tokens does not count.
+    /// The maximum time that the server may take to respond; the time to get tokens does not count.
     pub(in crate::transport) timeout: Option<Duration>,
 }
 
