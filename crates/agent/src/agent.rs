@@ -223,7 +223,7 @@ impl AgentBuilder {
         self
     }
 
-    /// How long to wait for the approver; after that, the call does not run. Unlimited by default.
+    /// The maximum wait for the approver; after that, the call does not run. Unlimited by default.
     pub fn approval_timeout(mut self, timeout: Duration) -> AgentBuilder {
         self.approval_timeout = Some(timeout);
         self
@@ -257,7 +257,7 @@ impl AgentBuilder {
         self
     }
 
-    /// How long to wait for the result of a call; by default, the toolbox decides.
+    /// The maximum wait for the result of a call; by default, the toolbox decides.
     pub fn call_timeout(mut self, timeout: Duration) -> AgentBuilder {
         self.call_timeout = Some(timeout);
         self

@@ -3,8 +3,8 @@
 //! The history itself is never changed; only the request becomes shorter. When the window is nearly full, old
 //! results are shortened first, then the oldest turns are omitted, then the oldest steps of the current turn.
 //! A call is never separated from its result, and the last user message always stays. A part that was omitted
-//! once stays omitted. Enough is omitted at a time that the following requests have the same prefix and
-//! prompt caches stay valid.
+//! once stays omitted. Each reduction omits more than necessary, so that the following requests have the same
+//! prefix and prompt caches stay valid.
 
 mod compaction;
 mod estimate;

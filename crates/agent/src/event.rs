@@ -49,7 +49,7 @@ pub enum AgentEvent {
     Done(Box<FinishedRun>),
 }
 
-/// How full the context window is, in tokens.
+/// The use of the context window, in tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ContextUse {
     /// The size of the last request, as the provider counted it, or else an estimate.

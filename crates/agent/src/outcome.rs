@@ -5,7 +5,7 @@ use toolwire_contract::{ModelError, StopReason, StoreError, Usage};
 
 use crate::approval::PendingCall;
 
-/// How a run ended and what it produced since the last user message.
+/// The end of a run, and its output since the last user message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]

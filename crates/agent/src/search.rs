@@ -12,7 +12,7 @@ use toolwire_contract::{Tool, truncate};
 
 use terms::terms;
 
-/// How often each term of the name and of the title counts; all other terms count once.
+/// The weights of each term of the name and of the title; all other terms have the weight 1.
 const NAME_WEIGHT: usize = 3;
 const TITLE_WEIGHT: usize = 2;
 

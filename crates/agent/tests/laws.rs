@@ -16,7 +16,7 @@ use toolwire_testkit::check_messages;
 /// A random event, which may be one that the run does not expect.
 #[derive(Clone, Debug)]
 enum Event {
-    /// A user message; sent while the run is working only if this is true.
+    /// A user message. If this is false, it is sent only if the run is done.
     Say(bool),
     /// A response with these calls. Pairs of calls may share an id, and the last call may be unusable.
     Response {

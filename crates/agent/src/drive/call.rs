@@ -14,7 +14,7 @@ use super::Driver;
 use crate::agent::AgentInner;
 use crate::event::AgentEvent;
 
-/// How much longer than the toolbox the driver waits, because the toolbox's own timeout error is more
+/// The time that the driver waits longer than the toolbox, because the toolbox's own timeout error is more
 /// precise.
 const TIMEOUT_GRACE: Duration = Duration::from_secs(1);
 

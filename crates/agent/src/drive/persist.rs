@@ -9,7 +9,7 @@ use crate::agent::AgentInner;
 use crate::event::AgentEvent;
 use crate::run::{Run, UnsavedMessage};
 
-/// How long to wait for the store after the run was cancelled.
+/// The maximum wait for the store after the run was cancelled.
 const CANCEL_GRACE: Duration = Duration::from_secs(1);
 
 impl Driver {

@@ -26,7 +26,7 @@ pub(super) struct Turn {
     pub(super) partial: String,
     pub(super) text: String,
     pub(super) stop: Option<StopReason>,
-    /// How often each call has failed.
+    /// The number of failures of each call.
     pub(super) failures: BTreeMap<String, u32>,
 }
 

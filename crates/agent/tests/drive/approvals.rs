@@ -10,7 +10,7 @@ use toolwire_testkit::ScriptedTurn;
 
 use crate::support::{PartialToolbox, builder, functions, model, results};
 
-fn two_deletions() -> ScriptedTurn {
+fn two_deletions_and_a_read() -> ScriptedTurn {
     ScriptedTurn::calls([
         ("1", "delete", json!({"n": 1})),
         ("2", "delete", json!({"n": 2})),
@@ -20,7 +20,7 @@ fn two_deletions() -> ScriptedTurn {
 
 /// Checks the results after these decisions, and the ids of the calls that were reviewed.
 async fn check(decisions: Vec<Decision>, expected: [&str; 3], expected_reviewed: &[&str]) {
-    let model = model([two_deletions(), ScriptedTurn::text("Done.")]);
+    let model = model([two_deletions_and_a_read(), ScriptedTurn::text("Done.")]);
     let decisions = Mutex::new(decisions.into_iter());
     let reviewed = Arc::new(Mutex::new(Vec::new()));
     let ids = reviewed.clone();
@@ -51,7 +51,7 @@ async fn always_applies_to_the_other_calls_of_the_tool() {
 
 #[tokio::test]
 async fn without_an_approver_a_call_that_needs_approval_does_not_run() {
-    let model = model([two_deletions(), ScriptedTurn::text("Done.")]);
+    let model = model([two_deletions_and_a_read(), ScriptedTurn::text("Done.")]);
     let finished = builder(&model).build().unwrap().run("Clean up").await;
     assert_eq!(
         results(&finished.run.messages()[2])[0].1,
@@ -72,7 +72,7 @@ impl Approver for IdleApprover {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_is_not_approved_in_time_does_not_run() {
-    let model = model([two_deletions(), ScriptedTurn::text("Done.")]);
+    let model = model([two_deletions_and_a_read(), ScriptedTurn::text("Done.")]);
     let builder = builder(&model).approver(Arc::new(IdleApprover)).approval_timeout(Duration::from_secs(60));
     let finished = builder.build().unwrap().run("Clean up").await;
     let results = results(&finished.run.messages()[2]);
@@ -82,7 +82,7 @@ async fn a_call_that_is_not_approved_in_time_does_not_run() {
 
 #[tokio::test]
 async fn a_paused_run_continues_after_it_was_saved() {
-    let model = model([two_deletions(), ScriptedTurn::text("Done.")]);
+    let model = model([two_deletions_and_a_read(), ScriptedTurn::text("Done.")]);
     let agent = builder(&model).unattended(Unattended::Pause).build().unwrap();
     let paused = agent.run("Clean up").await;
     let Ending::NeedsApproval(pending) = &paused.outcome.ending else { panic!("{:?}", paused.outcome) };
@@ -113,7 +113,7 @@ async fn a_run_saved_by_an_earlier_version_continues() {
 
 #[tokio::test]
 async fn a_denial_has_precedence_over_an_always_for_another_call_of_the_tool() {
-    let model = model([two_deletions(), ScriptedTurn::text("Done.")]);
+    let model = model([two_deletions_and_a_read(), ScriptedTurn::text("Done.")]);
     let agent = builder(&model).unattended(Unattended::Pause).build().unwrap();
     let mut run = agent.run("Clean up").await.run;
     run.decide("1", Decision::Always);
@@ -126,7 +126,7 @@ async fn a_denial_has_precedence_over_an_always_for_another_call_of_the_tool() {
 
 #[tokio::test]
 async fn an_unlisted_tool_is_checked_when_it_is_called() {
-    let model = model([two_deletions(), ScriptedTurn::text("Done.")]);
+    let model = model([two_deletions_and_a_read(), ScriptedTurn::text("Done.")]);
     // Like the tools of a server that becomes available during the call.
     let toolbox = Arc::new(PartialToolbox { listed: Arc::new([]), missing: Vec::new(), tools: functions() });
     let builder = Agent::builder().model(model.clone()).tools(toolbox);
