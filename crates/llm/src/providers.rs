@@ -48,7 +48,7 @@ pub(crate) enum KeyRequirement {
     Optional,
 }
 
-/// How requests are authenticated.
+/// The authentication of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Auth {
     /// `Authorization: Bearer …`

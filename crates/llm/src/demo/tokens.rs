@@ -69,17 +69,17 @@ pub(super) fn stem(word: &str) -> String {
 pub(super) fn stems(name: &str) -> Vec<String> {
     let mut words: Vec<String> = vec![String::new()];
     let mut before = ' ';
-    for letter in name.chars() {
-        let is_boundary = !letter.is_alphanumeric() || (letter.is_uppercase() && before.is_lowercase());
+    for character in name.chars() {
+        let is_boundary = !character.is_alphanumeric() || (character.is_uppercase() && before.is_lowercase());
         if is_boundary {
             words.push(String::new());
         }
-        if letter.is_alphanumeric()
+        if character.is_alphanumeric()
             && let Some(word) = words.last_mut()
         {
-            word.push(letter);
+            word.push(character);
         }
-        before = letter;
+        before = character;
     }
     words.into_iter().filter(|word| !word.is_empty() && !is_stop_word(word)).map(|word| stem(&word)).collect()
 }
@@ -124,8 +124,8 @@ fn leading_quotation(text: &str) -> Option<(&str, usize)> {
 fn leading_number(text: &str, before: Option<&Token>) -> Option<(String, usize)> {
     let is_after_number = before.is_some_and(|token| token.kind == TokenKind::Number);
     let sign = usize::from(text.starts_with('-') && !is_after_number);
-    let is_part = |letter: char| letter.is_ascii_digit() || letter == '.' || letter == ',';
-    let end = text[sign..].find(|letter| !is_part(letter)).map_or(text.len(), |end| sign + end);
+    let is_part = |character: char| character.is_ascii_digit() || character == '.' || character == ',';
+    let end = text[sign..].find(|character| !is_part(character)).map_or(text.len(), |end| sign + end);
     let digits = text[sign..end].trim_end_matches(['.', ',']);
     let length = sign + digits.len();
     // Not a number: a date, a time, a name such as `3d`.
@@ -133,7 +133,7 @@ fn leading_number(text: &str, before: Option<&Token>) -> Option<(String, usize)>
     let (next, second) = (after.next().unwrap_or(' '), after.next().unwrap_or(' '));
     let is_date = next == '-' && digits.len() == 4 && text[length + 1..].contains('-');
     let continues = next.is_alphabetic() || ((is_date || "_:".contains(next)) && second.is_alphanumeric());
-    let is_number = digits.starts_with(|letter: char| letter.is_ascii_digit()) && !continues;
+    let is_number = digits.starts_with(|character: char| character.is_ascii_digit()) && !continues;
     let plain = format!("{}{}", &text[..sign], digits.replace(',', ""));
     (is_number && plain.parse::<f64>().is_ok()).then_some((plain, length))
 }
@@ -146,10 +146,11 @@ fn leading_word<'t>(text: &'t str, before: Option<&Token>) -> Option<&'t str> {
         && ["/", "./", "../", "~/"].iter().any(|start| {
             text.strip_prefix(start).is_some_and(|rest| rest.starts_with(|next: char| next.is_alphanumeric()))
         });
-    if !starts_path && !text.starts_with(|letter: char| letter.is_alphanumeric() || letter == '_') {
+    if !starts_path && !text.starts_with(|character: char| character.is_alphanumeric() || character == '_') {
         return None;
     }
-    let end = text.find(|letter: char| !(letter.is_alphanumeric() || "_-./@:#~'?=&%".contains(letter)));
+    let end =
+        text.find(|character: char| !(character.is_alphanumeric() || "_-./@:#~'?=&%".contains(character)));
     let word = &text[..end.unwrap_or(text.len())];
     Some(word.trim_end_matches(['.', ':', '?', '\'', '/', '-', '&', '=']))
 }

@@ -13,7 +13,7 @@ pub(crate) const MAX_FRAME_BYTES: usize = 64 << 20;
 /// The maximum size of a stream, well above the longest responses of current models.
 pub(crate) const MAX_STREAM_BYTES: usize = 256 << 20;
 
-/// How an API separates the parts of a streamed response.
+/// The format in which an API separates the parts of a streamed response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Framing {
     /// Server-sent events.

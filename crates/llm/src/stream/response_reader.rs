@@ -19,7 +19,7 @@ use crate::provider_error::{provider_error, status_from_error};
 use crate::retry::{AttemptFailure, is_permanent};
 use crate::settings::EndpointSettings;
 
-/// How long to wait for the end of the body after the last event of a response.
+/// The maximum wait for the end of the body after the last event of a response.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Reads one response.
