@@ -39,7 +39,7 @@ static APPEND: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("red
 static LOAD: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("redis/load.lua")));
 static RENAME: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("redis/rename.lua")));
 
-/// How many list entries, or messages of a search, are read at a time.
+/// The number of list entries, or messages of a search, that are read at a time.
 const BATCH_SIZE: usize = 100;
 
 /// Conversations in Redis.
@@ -54,9 +54,9 @@ pub struct Redis {
 pub struct RedisOptions {
     /// The prefix of all keys. Braces are not allowed, because they select cluster slots.
     pub prefix: String,
-    /// How long a conversation is stored after its last message; forever by default.
+    /// The time for which a conversation is stored after its last message; forever by default.
     pub time_to_live: Option<Duration>,
-    /// How long to wait for the server, including reconnects.
+    /// The maximum wait for the server, including reconnects.
     pub timeout: Duration,
     /// The maximum number of messages that one search reads.
     pub search_messages: usize,

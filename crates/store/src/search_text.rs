@@ -182,15 +182,15 @@ fn terms(text: &str) -> impl Iterator<Item = Term> {
             }
             characters.next();
             let length = folded.len();
-            let mut is_term = true;
+            let mut is_in_term = true;
             for character in fold(character) {
                 if character.is_alphanumeric() {
                     folded.push(character);
                 } else {
-                    is_term = false;
+                    is_in_term = false;
                 }
             }
-            if !is_term {
+            if !is_in_term {
                 folded.truncate(length);
                 if let Some(start) = start {
                     return Some(Term { folded: folded.clone(), range: start..index, is_single: false });

@@ -44,7 +44,7 @@ pub struct Sqlite {
 /// Options of a SQLite store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SqliteOptions {
-    /// How long to wait for other writers.
+    /// The maximum wait for other writers.
     pub timeout: Duration,
     /// The maximum size of the file; unlimited by default.
     pub max_bytes: Option<u64>,

@@ -7,7 +7,7 @@ use super::error::SqliteFailure;
 use super::queries::{read_message, write_transaction};
 use crate::search_text;
 
-/// How many messages are indexed in one transaction, before other writers get a turn.
+/// The maximum number of messages that are indexed in one transaction, before other writers get a turn.
 const BATCH_MESSAGES: u32 = 1_000;
 
 /// Whether messages are missing in the index.

@@ -70,7 +70,7 @@ async fn a_file_of_version_2_stays_searchable() {
     assert_eq!(store.search("sea", 10).await.unwrap().hits.len(), 1);
 }
 
-/// SQLite reuses the numbers of removed messages, so they must be indexed again.
+/// SQLite reuses the numbers of removed messages, and messages with reused numbers must be indexed too.
 #[tokio::test]
 async fn messages_stored_after_a_removal_are_found() {
     let folder = tempfile::tempdir().unwrap();
@@ -145,7 +145,7 @@ async fn damage_inside_a_file_is_reported_on_access() {
 }
 
 #[tokio::test]
-async fn a_full_disk_fails_only_the_message() {
+async fn a_full_disk_rejects_only_the_new_message() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("conversations.db");
     let options = SqliteOptions { max_bytes: Some(200_000), ..SqliteOptions::default() };
