@@ -43,7 +43,7 @@ pub(crate) struct AskArgs {
     /// Print the complete run as JSON: the response, how it ended, all messages and calls, and the usage
     #[arg(long)]
     json: bool,
-    /// Let tools run that are not read-only; a name or a pattern, can be repeated
+    /// Allow a tool that is not read-only: a name or a pattern; can be repeated
     #[arg(long, value_name = "TOOL")]
     allow: Vec<String>,
     /// Store the conversation for `chat` or `--resume`, and print its id to standard error

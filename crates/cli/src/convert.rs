@@ -32,7 +32,7 @@ pub(crate) struct ConvertArgs {
     /// The dialect of the input
     #[arg(long, value_name = "D", value_parser = dialect_name::readable(), default_value = "mcp")]
     from: Dialect,
-    /// How to convert `default`
+    /// Drop, describe or keep the keyword `default`
     ///
     /// By default, it is kept for dialects whose models benefit from it (`anthropic`, `bedrock`, `mcp`), and
     /// dropped for the others.

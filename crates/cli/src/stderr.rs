@@ -8,7 +8,7 @@ use indicatif::MultiProgress;
 /// The lines that are being redrawn.
 static LIVE_LINES: Mutex<Option<MultiProgress>> = Mutex::new(None);
 
-/// Registers `lines`, which are then hidden while text is printed, until [`release`].
+/// Registers live lines: until [`release`], they are hidden while text is printed.
 pub(crate) fn share(lines: &MultiProgress) {
     *LIVE_LINES.lock().unwrap_or_else(PoisonError::into_inner) = Some(lines.clone());
 }
