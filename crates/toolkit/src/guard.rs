@@ -30,7 +30,7 @@ pub(crate) struct CheckedTool {
     pub(crate) schema: Value,
     pub(crate) has_secrets: bool,
     pub(crate) states: Arc<States>,
-    pub(crate) runs: ToolRunner,
+    pub(crate) runner: ToolRunner,
 }
 
 pub(crate) enum ToolRunner {
@@ -58,7 +58,7 @@ impl Handler for CheckedTool {
     }
 
     fn task_support(&self) -> Option<TaskSupport> {
-        match &self.runs {
+        match &self.runner {
             ToolRunner::Function { task, .. } => *task,
             ToolRunner::Handler(handler) => handler.task_support(),
         }
@@ -73,7 +73,7 @@ impl CheckedTool {
             tracing::trace!(arguments = %redacted(&arguments, &self.schema), "called");
         }
         let mut unfinished =
-            UnfinishedCall { since: Instant::now(), is_done: false, client: &*context.client };
+            UnfinishedCall { started: Instant::now(), is_done: false, client: &*context.client };
         let completed = match catch_panic(self.run_tool(arguments, context)).await {
             Ok(completed) => completed,
             Err(panic) => {
@@ -101,17 +101,17 @@ impl CheckedTool {
                 tracing::error!(error_type = %failure.error_type, %error, "failed");
             }
         }
-        tracing::debug!(outcome, duration = ?unfinished.since.elapsed(), "outcome");
+        tracing::debug!(outcome, duration = ?unfinished.started.elapsed(), "outcome");
         tracing::trace!("completed");
         completed.result
     }
 
     async fn run_tool(&self, arguments: Map<String, Value>, context: &Context) -> CompletedCall {
-        match &self.runs {
+        match &self.runner {
             ToolRunner::Handler(handler) => handler.run(arguments, context).await.complete(),
             ToolRunner::Function { function, checker, explicit, .. } => {
-                let (arguments, refusal) = take_consent(arguments, *explicit);
-                match (refusal, checker.check(arguments)) {
+                let (arguments, violation) = take_consent(arguments, *explicit);
+                match (violation, checker.check(arguments)) {
                     (None, Ok(arguments)) => function.run(arguments, context).await,
                     (None, Err(violations)) => validation_failure(&violations).into(),
                     (Some(violation), checked) => {
@@ -151,12 +151,12 @@ fn consent_failure(tool: &str, consent: Violation, others: Vec<Violation>) -> Fa
         .with_data("validation_errors", violations)
 }
 
-/// The outcome of a call that the client repeats with replies, as MCP names it.
+/// MCP's term for the outcome of a call that ended with questions. The client repeats it with the replies.
 const INPUT_REQUIRED: &str = "input_required";
 
 /// Logs the outcome of a call whose future was dropped, because it was cancelled or asked a question.
 struct UnfinishedCall<'a> {
-    since: Instant,
+    started: Instant,
     is_done: bool,
     client: &'a dyn Client,
 }
@@ -166,7 +166,7 @@ impl Drop for UnfinishedCall<'_> {
         if !self.is_done {
             let outcome = if self.client.ends_with_questions() { INPUT_REQUIRED } else { "cancelled" };
             Span::current().record("outcome", outcome);
-            tracing::debug!(outcome, duration = ?self.since.elapsed(), "outcome");
+            tracing::debug!(outcome, duration = ?self.started.elapsed(), "outcome");
         }
     }
 }

@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_s_name_becomes_a_legal_prefix() {
+    fn server_names_become_legal_prefixes() {
         let cases = [
             ("documents", "documents"),
             ("My server!", "My_server"),

@@ -225,8 +225,8 @@ impl ServerBuilder {
                         BuildError::InvalidSchema { tool: declaration.name.to_owned(), reason }
                     })?;
                     let (explicit, task) = (declaration.explicit, declaration.task);
-                    let runs = ToolRunner::Function { function, checker, explicit, task };
-                    checked_tool(tool, declaration.name.to_owned(), runs, &states)
+                    let runner = ToolRunner::Function { function, checker, explicit, task };
+                    checked_tool(tool, declaration.name.to_owned(), runner, &states)
                 }
                 Entry::Registered(registered) => {
                     let Registered { tool, plain_name, handler } = *registered;
@@ -272,11 +272,11 @@ impl ServerBuilder {
     }
 }
 
-fn checked_tool(mut tool: Tool, plain_name: String, runs: ToolRunner, states: &Arc<States>) -> Registered {
+fn checked_tool(mut tool: Tool, plain_name: String, runner: ToolRunner, states: &Arc<States>) -> Registered {
     let schema = tool.input_schema.clone().unwrap_or_default();
     let has_secrets = has_secrets(&schema);
     let handler =
-        CheckedTool { plain_name: plain_name.clone(), schema, has_secrets, states: states.clone(), runs };
+        CheckedTool { plain_name: plain_name.clone(), schema, has_secrets, states: states.clone(), runner };
     if let Some(support) = handler.task_support() {
         tool.extra.insert("execution".to_owned(), json!({"taskSupport": support.word()}));
     }

@@ -37,14 +37,15 @@ impl TaskSupport {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TaskOptions {
-    /// How long a task exists after its creation. A task that is still running then is cancelled; a result
-    /// can be fetched repeatedly until then.
+    /// The lifetime of a task, counted from its creation. A task that is still running at the end is
+    /// cancelled; until then, a result can be fetched repeatedly.
     pub lifetime: Duration,
-    /// The maximum number of tasks. Above it a call stays a call, or is rejected if a task is required.
+    /// The maximum number of tasks. Beyond it, a call runs without a task, or is rejected if a task
+    /// is required.
     pub max_tasks: usize,
     /// The maximum size of all stored results together, as JSON. A task whose result exceeds it fails.
     pub max_result_bytes: usize,
-    /// How often clients should poll.
+    /// The interval at which clients should poll.
     pub poll_interval: Duration,
 }
 

@@ -7,20 +7,21 @@ use http_body_util::BodyExt;
 
 use super::http::{HttpResponse, refusal};
 
-/// How much of a rejected body is read. A client that is still writing would not see the response.
+/// The size up to which a rejected body is still read completely, because a client that is still writing
+/// would not see the response.
 const MAX_DRAINED_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Returns the complete body, or an error response.
-pub(super) async fn read_body<B>(body: B, largest: usize) -> Result<Bytes, HttpResponse>
+pub(super) async fn read_body<B>(body: B, max_bytes: usize) -> Result<Bytes, HttpResponse>
 where
     B: Body<Data = Bytes>,
     B::Error: std::fmt::Display,
 {
     let too_large = || {
-        let text = format!("the body is larger than {largest} bytes");
+        let text = format!("the body is larger than {max_bytes} bytes");
         refusal(StatusCode::PAYLOAD_TOO_LARGE, -32600, &text)
     };
-    if body.size_hint().lower() > MAX_DRAINED_BYTES.max(largest as u64) {
+    if body.size_hint().lower() > MAX_DRAINED_BYTES.max(max_bytes as u64) {
         return Err(too_large());
     }
     let mut body = std::pin::pin!(body);
@@ -34,8 +35,8 @@ where
         })?;
         let Ok(data) = frame.into_data() else { continue };
         length += data.len() as u64;
-        if length > largest as u64 {
-            if length > MAX_DRAINED_BYTES.max(largest as u64) {
+        if length > max_bytes as u64 {
+            if length > MAX_DRAINED_BYTES.max(max_bytes as u64) {
                 return Err(too_large());
             }
             (first, whole) = (Bytes::new(), BytesMut::new());
@@ -49,7 +50,7 @@ where
             whole.extend_from_slice(&data);
         }
     }
-    if length > largest as u64 {
+    if length > max_bytes as u64 {
         return Err(too_large());
     }
     Ok(if whole.is_empty() { first } else { whole.freeze() })

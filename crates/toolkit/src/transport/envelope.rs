@@ -12,12 +12,12 @@ use serde_json::{Value, json};
 /// Other fields are skipped without parsing, so they may be nested too deeply or have invalid text. A
 /// response has an id too, but that id is ours: an error must not be sent for it.
 pub(super) fn id_of(text: &[u8]) -> Value {
-    let mut found = Found::default();
+    let mut fields = EnvelopeFields::default();
     let mut reader = serde_json::Deserializer::from_slice(text);
     // Parsing often fails; the fields found before the error are used.
-    let _ = Envelope(&mut found).deserialize(&mut reader);
-    match found {
-        Found { id: Some(id @ (Value::String(_) | Value::Number(_))), is_request: true } => id,
+    let _ = Envelope(&mut fields).deserialize(&mut reader);
+    match fields {
+        EnvelopeFields { id: Some(id @ (Value::String(_) | Value::Number(_))), is_request: true } => id,
         _ => Value::Null,
     }
 }
@@ -29,12 +29,12 @@ pub(super) fn refusal(text: &[u8], code: ErrorCode, message: &str) -> Value {
 }
 
 #[derive(Default)]
-struct Found {
+struct EnvelopeFields {
     id: Option<Value>,
     is_request: bool,
 }
 
-struct Envelope<'a>(&'a mut Found);
+struct Envelope<'a>(&'a mut EnvelopeFields);
 
 impl<'de> DeserializeSeed<'de> for Envelope<'_> {
     type Value = ();

@@ -23,7 +23,7 @@ pub struct StreamServer {
     cancel_all: CancellationToken,
 }
 
-/// Serves on standard input and output. Nothing else may use them meanwhile.
+/// Serves on standard input and output. Nothing else may use them while the server runs.
 ///
 /// When the client closes its input, running calls have a few seconds to finish.
 ///

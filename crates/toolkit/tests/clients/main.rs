@@ -23,9 +23,9 @@ const REVISIONS: [(&str, &str); 2] = [("legacy", "2025-11-25"), ("2026-07-28", "
 
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 struct Order {
-    /// What to order
+    /// The item to order
     thing: String,
-    /// How many
+    /// The number of items
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 9))]
     count: u8,

@@ -91,7 +91,7 @@ struct Nested {
 #[allow(dead_code)]
 enum Tagged {
     Near {
-        /// How far
+        /// The distance
         metres: u32,
     },
     Far(Nested),
@@ -102,7 +102,7 @@ enum Tagged {
 #[allow(dead_code)]
 enum Outside {
     Near {
-        /// How far
+        /// The distance
         metres: u32,
     },
     Nowhere,
@@ -145,13 +145,13 @@ struct Flattened {
 enum Place {
     /// Somewhere near.
     Near {
-        /// How far
+        /// The distance
         metres: u32,
     },
     Far {
-        /// Which way
+        /// The direction
         direction: String,
-        /// How far
+        /// The distance
         metres: f64,
     },
     Nowhere,

@@ -50,7 +50,7 @@ struct Hidden {
     kind: Kind,
     /// Another one
     other: Option<Kind>,
-    /// How many
+    /// The number of items
     #[serde(default)]
     count: u8,
 }
