@@ -1,4 +1,4 @@
-//! Reliable capture of what one thread logs.
+//! Captures the log of one thread.
 
 use std::sync::Once;
 
@@ -9,24 +9,25 @@ use tracing::{Event, Id, Metadata, Subscriber};
 /// Runs `work` with a subscriber that receives everything this thread logs, whatever other tests of the
 /// same process log at the same time.
 ///
-/// `tracing` decides once, for all threads, whether a log statement is of interest to anyone. The first
-/// thread that reaches the statement decides; when that is a test without a subscriber, the statement is
-/// off for every test. The default subscriber of the process therefore never decides.
+/// `tracing` caches, for all threads, whether a log statement is enabled. The first thread that reaches the
+/// statement sets the cached value; if that thread is a test without a subscriber, the statement is disabled
+/// for every test. The default subscriber of the process therefore prevents the caching.
 pub fn with_subscriber<T>(
     subscriber: impl Subscriber + Send + Sync + 'static,
     work: impl FnOnce() -> T,
 ) -> T {
     static SET_DEFAULT: Once = Once::new();
     SET_DEFAULT.call_once(|| {
-        tracing::subscriber::set_global_default(Undecided).expect("the process has no default subscriber");
+        tracing::subscriber::set_global_default(UncachedSubscriber)
+            .expect("the process has no default subscriber");
     });
     tracing::subscriber::with_default(subscriber, work)
 }
 
-/// Records nothing and keeps every log statement active.
-struct Undecided;
+/// Records nothing, and makes `tracing` query the current subscriber for every log statement.
+struct UncachedSubscriber;
 
-impl Subscriber for Undecided {
+impl Subscriber for UncachedSubscriber {
     fn register_callsite(&self, _: &'static Metadata<'static>) -> Interest {
         Interest::sometimes()
     }

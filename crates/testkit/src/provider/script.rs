@@ -72,7 +72,7 @@ impl ScriptedResponse {
     }
 }
 
-/// How the bytes of a response are sent. Each piece is one HTTP chunk, so that a client receives it
+/// Options for sending the bytes of a response. Each piece is one HTTP chunk, so that a client receives it
 /// separately.
 #[derive(Clone, Debug, Default)]
 pub struct Delivery {
@@ -181,7 +181,7 @@ impl Delivery {
 struct PieceSizes<'delivery> {
     split: &'delivery BodySplit,
     next_index: usize,
-    /// What is left of the current size after the end of an event.
+    /// The unused part of the current size, if an event ended before it was used up.
     left: usize,
 }
 

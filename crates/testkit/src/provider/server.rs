@@ -43,7 +43,7 @@ pub struct ReceivedRequest {
     pub body: Value,
     /// The unparsed body.
     pub bytes: Bytes,
-    /// Why the request was rejected, if it was.
+    /// Set if the request was rejected.
     pub rejection: Option<Rejection>,
 }
 
