@@ -9,10 +9,10 @@ const MAX_DURATION: Duration = Duration::from_secs(24 * 60 * 60);
 /// `None` for other text, and for durations that are not positive or longer than a day.
 pub fn parse_duration(text: &str) -> Option<Duration> {
     let text = text.trim();
-    let digits =
+    let unit_start =
         text.find(|letter: char| letter.is_ascii_alphabetic() && letter != 'e').unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let seconds = match unit.trim() {
+    let (number, unit) = text.split_at(unit_start);
+    let unit_seconds = match unit.trim() {
         "ms" => 0.001,
         "" | "s" | "sec" | "second" | "seconds" => 1.0,
         "m" | "min" | "minute" | "minutes" => 60.0,
@@ -20,7 +20,7 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
         _ => return None,
     };
     let number: f64 = number.trim().parse().ok()?;
-    let duration = Duration::try_from_secs_f64(number * seconds).ok()?;
+    let duration = Duration::try_from_secs_f64(number * unit_seconds).ok()?;
     (duration > Duration::ZERO && duration <= MAX_DURATION).then_some(duration)
 }
 

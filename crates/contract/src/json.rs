@@ -1,4 +1,4 @@
-//! Facts about JSON values that several crates need.
+//! The nesting depth and the type names of JSON values.
 
 use serde_json::{Map, Value};
 

@@ -42,16 +42,16 @@ pub enum InvalidTranscript {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct TranscriptFile {
     format: String,
     version: u64,
-    conversation: Head,
+    conversation: ConversationHeader,
     entries: Vec<Entry>,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Head {
+struct ConversationHeader {
     id: ConversationId,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     title: Option<String>,
@@ -67,10 +67,10 @@ impl Transcript {
     /// Returns the export as JSON text.
     pub fn to_json(&self) -> String {
         let Conversation { id, title, model, created, changed, parent, .. } = self.conversation.clone();
-        let file = File {
+        let file = TranscriptFile {
             format: FORMAT.to_owned(),
             version: VERSION,
-            conversation: Head { id, title, model, created, changed, parent },
+            conversation: ConversationHeader { id, title, model, created, changed, parent },
             entries: self.entries.clone(),
         };
         serde_json::to_string(&file).expect("text, numbers and messages are always valid JSON")
@@ -99,8 +99,8 @@ impl Transcript {
             }
         }
         // Parsed again from the text, so that errors have a line and a column.
-        let file: File = serde_json::from_str(text).map_err(|error| damaged(error.to_string()))?;
-        let Head { id, title, model, created, changed, parent } = file.conversation;
+        let file: TranscriptFile = serde_json::from_str(text).map_err(|error| damaged(error.to_string()))?;
+        let ConversationHeader { id, title, model, created, changed, parent } = file.conversation;
         let conversation =
             Conversation { id, title, model, created, changed, messages: 0, usage: Usage::default(), parent };
         Transcript::checked(conversation, file.entries)
@@ -126,8 +126,8 @@ impl Transcript {
             }
             latest = entry.time;
             let usage = entry.usage.unwrap_or_default();
-            for number in numbers(usage) {
-                check_number(number, &format!("the usage of entry {expected}"))?;
+            for count in counts(usage) {
+                check_number(count, &format!("the usage of entry {expected}"))?;
             }
             conversation.usage = conversation.usage.plus(&usage);
         }
@@ -140,7 +140,7 @@ impl Transcript {
     }
 }
 
-fn numbers(usage: Usage) -> [u64; 5] {
+fn counts(usage: Usage) -> [u64; 5] {
     let Usage { input_tokens, output_tokens, cached_tokens, reasoning_tokens, cost_nanodollars } = usage;
     [input_tokens, output_tokens, cached_tokens, reasoning_tokens, cost_nanodollars.unwrap_or_default()]
 }
