@@ -1,6 +1,6 @@
 //! Options for conversions.
 
-/// How tools are converted.
+/// Options for the conversion of tools.
 ///
 /// ```
 /// use toolwire_dialect::{Defaults, Options};
@@ -39,7 +39,7 @@ impl Options {
     }
 }
 
-/// What happens to the `default` keyword.
+/// The treatment of the `default` keyword.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Defaults {

@@ -14,13 +14,13 @@ pub struct Report {
     #[serde(serialize_with = "dialect_name")]
     pub dialect: Dialect,
     pub status: Status,
-    /// Why the tool was refused; only present with [`Status::Refused`].
+    /// The reason for the refusal; only present with [`Status::Refused`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<Refusal>,
     pub changes: Vec<Change>,
 }
 
-/// How faithful a definition is to its tool, from best to worst.
+/// The fidelity of a definition to its tool, from best to worst.
 ///
 /// The set is part of the report format, so it is exhaustive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -46,7 +46,7 @@ pub struct Change {
     pub detail: String,
 }
 
-/// How a change affects the meaning of a schema.
+/// The effect of a change on the meaning of a schema.
 ///
 /// The set is part of the report format, so it is exhaustive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]

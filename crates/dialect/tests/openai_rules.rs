@@ -37,14 +37,14 @@ const POSITIONS: [Position; 22] = [
     ("/$defs/default", |inner| json!({"$defs": {"default": inner}})),
 ];
 
-const PLACEHOLDER: &str = "Looks something up";
+const DESCRIPTION: &str = "Looks something up";
 
 fn tool(schema: Value) -> Value {
-    json!({"name": "lookup", "description": PLACEHOLDER, "inputSchema": schema})
+    json!({"name": "lookup", "description": DESCRIPTION, "inputSchema": schema})
 }
 
 fn definition(parameters: Value) -> Value {
-    json!({"type": "function", "function": {"name": "lookup", "description": PLACEHOLDER, "parameters": parameters}})
+    json!({"type": "function", "function": {"name": "lookup", "description": DESCRIPTION, "parameters": parameters}})
 }
 
 fn converted(tool: &Value, options: &Options) -> (Value, Report) {
@@ -76,7 +76,7 @@ fn check_unchanged(schema: Value) {
     assert_eq!((report.status, change_list(&report)), (Status::Exact, vec![]));
 }
 
-/// Does the same as [`check`] for a repaired schema, ignoring the order of keys.
+/// Like [`check`], for a repaired schema and without regard to the order of keys.
 #[track_caller]
 fn check_repaired(schema: Value, expected: Value, changes: &[(&str, &str, &str)]) {
     let (actual, report) = converted(&tool(schema), &Options::default());
@@ -98,7 +98,7 @@ fn a_tool_becomes_a_function_with_name_description_and_parameters_in_this_order(
             "type": "function",
             "function": {
                 "name": "lookup",
-                "description": PLACEHOLDER,
+                "description": DESCRIPTION,
                 "parameters": {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]},
             },
         }),
@@ -423,8 +423,8 @@ fn check_flattened(schema: Value, expected: Value, keyword: &str) {
     let text = function["description"].as_str().unwrap().to_owned();
     let parameters = function["parameters"].as_object_mut().unwrap();
     let inner = parameters.remove("description");
-    assert!(text.starts_with(PLACEHOLDER), "the tool's own description is not first: {text}");
-    assert!(text != PLACEHOLDER || inner.is_some(), "no description mentions the loss");
+    assert!(text.starts_with(DESCRIPTION), "the tool's own description is not first: {text}");
+    assert!(text != DESCRIPTION || inner.is_some(), "no description mentions the loss");
     assert_eq!(Value::Object(parameters.clone()), expected);
     assert_eq!(report.status, Status::Lossy);
     assert!(change_list(&report).contains(&("", keyword, "widened")), "{:?}", report.changes);

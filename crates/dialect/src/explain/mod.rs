@@ -17,7 +17,7 @@ pub struct Explanation {
     pub tool: Option<String>,
     /// RFC 6901 pointer into the tool's schema as it was sent, if the message contains a location.
     pub pointer: Option<String>,
-    /// What is wrong, in one line.
+    /// The problem, in one line.
     pub cause: String,
     /// A one-line suggestion for the user.
     pub hint: String,

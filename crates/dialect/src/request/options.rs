@@ -11,7 +11,7 @@ pub struct RequestOptions {
     pub model: String,
     /// Whether to stream the response. Not in the body where it is in the URL (Gemini, Bedrock).
     pub stream: bool,
-    /// How to write results; `images` and `files` also apply to user messages.
+    /// Options for results; `images` and `files` also apply to user messages.
     pub results: ResultOptions,
     /// Whether the model accepts audio. Otherwise each audio clip becomes a note. Gemini's models always
     /// accept it.

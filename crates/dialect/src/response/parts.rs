@@ -20,7 +20,7 @@ pub(crate) struct ResponseParts {
     pub(crate) events: Vec<ModelEvent>,
 }
 
-/// How a response ended.
+/// The end of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
     /// The model finished its response.

@@ -114,7 +114,7 @@ fn result_blocks(turn: &ResultTurn<'_>) -> Vec<Value> {
 
 fn result_block(result: &PreparedResult<'_>, options: &ResultOptions) -> Value {
     let mut content: Vec<Value> = if result.is_error {
-        // Some models reject media in an error, and it cannot follow the results either.
+        // Some models reject media in an error result, and media cannot follow the results either.
         let has_only_structured = result.parts.is_empty() && result.structured.is_some();
         let texts = match (has_only_structured, options.error_flag) {
             (true, true) => Vec::new(),
@@ -163,7 +163,7 @@ fn format_name(media: &Media) -> &str {
 }
 
 /// Returns a name of letters, digits and hyphens. The API rejects a conversation in which two documents have
-/// the same.
+/// the same name.
 fn document_name(location: &str, media: &Media) -> String {
     let stem = media.name.rsplit_once('.').map_or(media.name.as_str(), |(stem, _)| stem);
     let stem: String = stem.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();

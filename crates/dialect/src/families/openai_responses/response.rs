@@ -13,8 +13,8 @@ use crate::response::{
     CallDraft, Ending, JsonCursor, PartialBlock, ReadResult, ResponseParts, ResponseReader, UsagePaths,
 };
 
-/// The first index of calls for which the API sends none. Other items cannot have such an index.
-const FIRST_OWN_INDEX: u64 = 1 << 63;
+/// The first index assigned to calls that arrive without one. The indexes of the API are smaller.
+const FIRST_ASSIGNED_INDEX: u64 = 1 << 63;
 
 #[derive(Debug, Default)]
 pub(super) struct ResponsesReader {
@@ -28,7 +28,7 @@ pub(super) struct ResponsesReader {
 
 #[derive(Debug, Default)]
 struct OutputItem {
-    /// The JSON with which it started or ended.
+    /// The item's JSON, from the event that started or completed it.
     fields: Map<String, Value>,
     is_complete: bool,
     text: String,
@@ -40,7 +40,7 @@ struct OutputItem {
 impl ResponseReader for ResponsesReader {
     fn event(&mut self, event: &JsonCursor<'_>, response: &mut ResponseParts) -> ReadResult {
         event.object()?;
-        if event.index("output_index")?.is_some_and(|index| index >= FIRST_OWN_INDEX) {
+        if event.index("output_index")?.is_some_and(|index| index >= FIRST_ASSIGNED_INDEX) {
             return Err(event.error_at("output_index", "an index"));
         }
         match event.string("type")? {
@@ -145,7 +145,7 @@ impl ResponsesReader {
         let index = match (known, is_call) {
             (Some(index), _) => index,
             (None, false) => self.items.len() as u64,
-            (None, true) if id.is_some() => self.own_index(),
+            (None, true) if id.is_some() => self.next_assigned_index(),
             (None, true) => return Err(event.error_at("output_index", "the index of the item")),
         };
         if is_call && self.items.get(&index).is_none_or(|item| item.call.is_none()) {
@@ -213,8 +213,8 @@ impl ResponsesReader {
         let index = match (event.index("output_index")?, event.string("item_id")?) {
             (Some(index), _) => index,
             (None, Some(id)) => {
-                let own_index = self.own_index();
-                *self.index_by_id.entry(id.to_owned()).or_insert(own_index)
+                let assigned = self.next_assigned_index();
+                *self.index_by_id.entry(id.to_owned()).or_insert(assigned)
             }
             (None, None) => return Err(event.error_at("output_index", "the index of an item")),
         };
@@ -239,10 +239,10 @@ impl ResponsesReader {
         Ok(self.items.entry(index.unwrap_or_default()).or_default())
     }
 
-    /// Returns an index for a call for which the API sends none.
-    fn own_index(&self) -> u64 {
+    /// Returns an index for a call that arrives without one.
+    fn next_assigned_index(&self) -> u64 {
         let next = self.items.last_key_value().map_or(0, |(last, _)| last.saturating_add(1));
-        next.max(FIRST_OWN_INDEX)
+        next.max(FIRST_ASSIGNED_INDEX)
     }
 
     /// Reads a response that has ended. `status` is used if it does not report one.
