@@ -106,7 +106,7 @@ fn absent_arguments_do_not_satisfy_a_required_property() {
 #[test]
 fn invalid_json_text_is_reported() {
     for dialect in Dialect::all() {
-        for sent in [r#"{"a":1"#, "{", "{'a':1}", r#"{"a":1}}"#, "a", "\u{0}", r#"{"a":"\ud83d"#] {
+        for sent in [r#"{"a":1"#, "{", "{'a':1", r#"{"a":1}}"#, "a", "\u{0}", r#"{"a":"\ud83d"#] {
             check_error(dialect, json!(sent), "not_json");
         }
     }
@@ -340,8 +340,139 @@ fn the_case_of_a_strict_enum_is_repaired_if_only_one_value_matches() {
 }
 
 #[test]
-fn other_dialects_do_not_ignore_the_case_of_an_enum() {
-    check_rejected(json!({"type": "string", "enum": ["New York"]}), json!("New york"));
+fn the_case_of_an_enum_is_repaired_in_every_dialect() {
+    for dialect in Dialect::all() {
+        let schema = requiring(json!({"p": {"type": "string", "enum": ["New York", "Rome"]}}), &["p"]);
+        check(dialect, schema, json!({"p": "New york"}), json!({"p": "New York"}), &["/p"]);
+    }
+    check_rejected(json!({"type": "string", "enum": ["New York", "new york"]}), json!("NEW YORK"));
+    check_rejected(json!({"type": "string", "enum": ["New York"]}), json!("York"));
+}
+
+#[test]
+fn encoding_uses_the_matching_alternative_beside_a_type() {
+    for own_type in [json!({}), json!({"type": "object"})] {
+        let mut alternatives = [
+            json!({"properties": {"a": {"type": "string"}, "x": {"type": "integer"}}}),
+            json!({"properties": {"b": {"type": "string"}, "y": {"type": "integer"}}}),
+        ];
+        for alternative in &mut alternatives {
+            alternative.as_object_mut().unwrap().extend(own_type.as_object().unwrap().clone());
+        }
+        let schema = requiring(json!({"v": {"type": "object", "anyOf": alternatives}}), &["v"]);
+        for dialect in [Dialect::OpenAiStrict, Dialect::ResponsesStrict] {
+            let toolset = toolset(&schema, dialect, &Options::default());
+            let encoded = toolset.encode("tool", &json!({"v": {"b": "q"}})).unwrap();
+            assert_eq!(Value::Object(encoded.arguments), json!({"v": {"b": "q", "y": null}}), "{dialect}");
+        }
+    }
+}
+
+#[test]
+fn a_const_outside_of_its_enum_is_unsatisfiable() {
+    for dialect in Dialect::all().filter(|dialect| *dialect != Dialect::Mcp) {
+        let property = json!({"const": "x", "enum": ["a", "b"]});
+        let toolset =
+            toolset(&object(json!({"p": property, "q": {"type": "string"}})), dialect, &Options::default());
+        let definition = serde_json::to_string(&toolset.definitions()[0]).unwrap();
+        let is_unchanged =
+            definition.contains(r#""const":"x""#) && definition.contains(r#""enum":["a","b"]"#);
+        let report = &toolset.reports()[0];
+        let is_reported = report.changes.iter().any(|change| change.pointer == "/properties/p");
+        assert!(
+            is_unchanged || is_reported && !definition.contains(r#""p":"#),
+            "{dialect}: {definition} {report:?}"
+        );
+    }
+}
+
+#[test]
+fn json_text_with_common_mistakes_is_read() {
+    let schema = object(json!({"a": {"type": "integer"}, "b": {"type": "boolean"}, "c": {"type": "object"}}));
+    for text in [
+        r#"{"a": 1, "b": true,}"#,
+        "{'a': 1, 'b': True}",
+        "```json\n{\"a\": 1, \"b\": true}\n```",
+        "{a: 1, /* one */ b: true} // two",
+        "\u{feff}{\"a\": 1, \"b\": true}",
+    ] {
+        for dialect in [Dialect::OpenAi, Dialect::Anthropic, Dialect::Gemini, Dialect::Mcp] {
+            check(dialect, schema.clone(), json!(text), json!({"a": 1, "b": true}), &[""]);
+        }
+    }
+    let sent = json!({"c": "{'x': None}"});
+    check(Dialect::OpenAi, schema, sent, json!({"c": {"x": null}}), &["/c"]);
+}
+
+#[test]
+fn wrapped_arguments_are_unwrapped() {
+    let schema = || requiring(json!({"city": {"type": "string"}}), &["city"]);
+    for key in ["arguments", "input", "parameters", "args"] {
+        for dialect in Dialect::all() {
+            let sent = json!({ key: {"city": "Oslo"} });
+            check(dialect, schema(), sent, json!({"city": "Oslo"}), &[""]);
+        }
+        let as_text = json!({ key: r#"{"city": "Oslo"}"# });
+        check(Dialect::OpenAi, schema(), as_text, json!({"city": "Oslo"}), &[""]);
+    }
+    let own = object(json!({"input": {"type": "object", "properties": {"city": {"type": "string"}}}}));
+    let sent = json!({"input": {"city": "Oslo"}});
+    check(Dialect::OpenAi, own, sent.clone(), sent, &[]);
+    let open = object(json!({}));
+    let sent = json!({"input": {"city": "Oslo"}});
+    check(Dialect::OpenAi, open, sent.clone(), sent, &[]);
+}
+
+#[test]
+fn keys_in_another_spelling_are_renamed_if_only_one_property_matches() {
+    let schema =
+        || requiring(json!({"userId": {"type": "integer"}, "limit": {"type": "integer"}}), &["userId"]);
+    for dialect in Dialect::all() {
+        for key in ["user_id", "user-id", "UserID", "userid"] {
+            let decoded = toolset(&schema(), dialect, &Options::default()).decode("tool", &json!({ key: 1 }));
+            assert_eq!(Value::Object(decoded.unwrap().arguments), json!({"userId": 1}), "{dialect} {key}");
+        }
+    }
+    let both = json!({"userId": 1, "user_id": 2});
+    check(Dialect::OpenAi, schema(), both.clone(), both, &[]);
+    let ambiguous = object(json!({"user_id": {"type": "integer"}, "userId": {"type": "integer"}}));
+    check(Dialect::OpenAi, ambiguous, json!({"UserId": 1}), json!({"UserId": 1}), &[]);
+    let mut open = schema();
+    open["required"] = json!([]);
+    open["additionalProperties"] = json!(true);
+    check(Dialect::OpenAi, open, json!({"user_id": 1}), json!({"user_id": 1}), &[]);
+    let nested = object(json!({"o": {"type": "array", "items": schema()}}));
+    check(
+        Dialect::OpenAi,
+        nested,
+        json!({"o": [{"user_id": 1}]}),
+        json!({"o": [{"userId": 1}]}),
+        &["/o/0/userId"],
+    );
+}
+
+#[test]
+fn a_null_for_an_optional_property_is_removed_in_every_dialect() {
+    for dialect in Dialect::all() {
+        let schema = requiring(
+            json!({"a": {"type": "string"}, "b": {"enum": ["x"]}, "c": {"type": "integer"}}),
+            &["c"],
+        );
+        let decoded = toolset(&schema, dialect, &Options::default())
+            .decode("tool", &json!({"a": null, "b": null, "c": 1}));
+        assert_eq!(Value::Object(decoded.unwrap().arguments), json!({"c": 1}), "{dialect}");
+    }
+    let required = requiring(json!({"a": {"type": "string"}}), &["a"]);
+    let toolset = toolset(&required, Dialect::OpenAi, &Options::default());
+    assert_eq!(toolset.decode("tool", &json!({"a": null})).unwrap_err().code(), "invalid_arguments");
+}
+
+#[test]
+fn text_that_may_be_a_list_is_not_wrapped() {
+    let strings = json!({"type": "array", "items": {"type": "string"}});
+    check_repaired(strings.clone(), json!("a"), json!(["a"]));
+    check_rejected(strings.clone(), json!(""));
+    check_rejected(strings, json!("a,b"));
 }
 
 #[test]
@@ -510,8 +641,14 @@ fn a_single_value_is_not_wrapped_where_it_is_allowed_like_an_array() {
 }
 
 #[test]
+fn integers_lose_a_fraction_of_zeros() {
+    check_repaired(json!({"type": "integer"}), parse_exact("5.0"), json!(5));
+    check_rejected(json!({"type": "integer"}), parse_exact("5.5"));
+}
+
+#[test]
 fn valid_values_are_not_rewritten() {
-    check_unchanged(json!({"type": "integer"}), parse_exact("1.0"));
+    check_unchanged(json!({"type": "number"}), parse_exact("1.0"));
     check_unchanged(json!({"type": "number"}), parse_exact("1e2"));
     check_unchanged(json!({"type": "array"}), json!([[1], "[2]", "3"]));
     check_unchanged(json!({"type": "object"}), json!({"a": "1", "b": null, "c": "{}"}));

@@ -176,7 +176,12 @@ fn free_search_name(catalog: &Catalog) -> &'static str {
 
 fn search_tool(name: &str, count: usize) -> Tool {
     // Rounded down, so that one tool more or less does not change the list.
-    let count = if count >= 100 { count / 100 * 100 } else { count / 10 * 10 };
+    let unit = match count {
+        0..10 => 1,
+        10..100 => 10,
+        _ => 100,
+    };
+    let count = count / unit * unit;
     let description = format!(
         "Finds tools by what they do. At least {count} tools are available, but only those found so far are listed. \
          Search before you say that something is impossible. In the next step, you can call the tools found."

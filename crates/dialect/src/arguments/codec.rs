@@ -7,8 +7,10 @@ use serde_json::{Map, Value};
 use toolwire_contract::{SchemaFingerprint, json_kind};
 use toolwire_validation::{Requirement, TooComplex, Validator, Violation, ViolationKind};
 
+use super::by_schema;
 use super::converter::Converter;
 use super::error::ArgumentError;
+use super::lenient_json;
 use super::plan::Plan;
 use super::repair::{Repair, RepairKind, repair};
 use crate::Dialect;
@@ -113,8 +115,9 @@ impl Codec {
     /// Converts what a model sent to the tool's own arguments.
     pub(crate) fn decode(&self, tool: &str, sent: &Value) -> Result<Decoded, ArgumentError> {
         let mut repairs = Vec::new();
-        let mut value = Value::Object(parse(sent, &mut repairs)?);
-        let ignores_case = self.dialect == Dialect::AnthropicStrict;
+        let arguments = by_schema::unwrap(parse(sent, &mut repairs)?, &self.wire_schema, &mut repairs);
+        let mut value = Value::Object(arguments);
+        by_schema::repair_known(&mut value, &self.wire_schema, &mut repairs);
         // Stored if the shapes differ, to report violations in the shape that the model knows.
         let mut wire_value = None;
         if !self.plan.is_same() {
@@ -122,7 +125,7 @@ impl Codec {
             if let Some(validator) = self.wire_validator()
                 && !validator.accepts(&value).map_err(too_complex(tool))?
             {
-                repair(&mut value, validator, ignores_case, &mut repairs);
+                repair(&mut value, validator, &mut repairs);
             }
             if self.reshapes {
                 wire_value = Some(value.clone());
@@ -136,7 +139,7 @@ impl Codec {
         let Some(ToolValidator { validator, schema }) = self.tool_validator() else {
             return Ok(decoded(tool, value, repairs, None));
         };
-        let mut violations = repair_and_validate(validator, tool, &mut value, ignores_case, &mut repairs)?;
+        let mut violations = repair_and_validate(validator, tool, &mut value, &mut repairs)?;
         if violations.is_empty() {
             return Ok(decoded(tool, value, repairs, *schema));
         }
@@ -195,9 +198,14 @@ impl Checker {
     /// Returns the arguments, repaired. `sent` may be an object, JSON text of an object, or `null`.
     pub fn check(&self, tool: &str, sent: &Value) -> Result<Decoded, ArgumentError> {
         let mut repairs = Vec::new();
-        let mut value = Value::Object(parse(sent, &mut repairs)?);
-        let Some(validator) = &self.validator else { return Ok(decoded(tool, value, repairs, None)) };
-        let violations = repair_and_validate(validator, tool, &mut value, false, &mut repairs)?;
+        let mut arguments = parse(sent, &mut repairs)?;
+        let Some(validator) = &self.validator else {
+            return Ok(decoded(tool, Value::Object(arguments), repairs, None));
+        };
+        arguments = by_schema::unwrap(arguments, validator.schema(), &mut repairs);
+        let mut value = Value::Object(arguments);
+        by_schema::repair_known(&mut value, validator.schema(), &mut repairs);
+        let violations = repair_and_validate(validator, tool, &mut value, &mut repairs)?;
         if violations.is_empty() {
             return Ok(decoded(tool, value, repairs, None));
         }
@@ -210,13 +218,12 @@ fn repair_and_validate(
     validator: &Validator,
     tool: &str,
     value: &mut Value,
-    ignores_case: bool,
     repairs: &mut Vec<Repair>,
 ) -> Result<Vec<Violation>, ArgumentError> {
     if validator.accepts(value).map_err(too_complex(tool))? {
         return Ok(Vec::new());
     }
-    repair(value, validator, ignores_case, repairs);
+    repair(value, validator, repairs);
     validator.violations(value).map_err(too_complex(tool))
 }
 
@@ -248,7 +255,19 @@ fn parse(sent: &Value, repairs: &mut Vec<Repair>) -> Result<Map<String, Value>, 
         Value::String(text) => text,
         other => return Err(not_an_object(other)),
     };
-    match parse_text(text)? {
+    let parsed = match parse_text(text) {
+        Ok(parsed) => parsed,
+        Err(error) => {
+            let parsed = lenient_json::parse(text).ok_or(error)?;
+            repairs.push(Repair::of_arguments(RepairKind::InvalidJson));
+            parsed
+        }
+    };
+    let mut no_arguments = |kind| {
+        repairs.push(Repair::of_arguments(kind));
+        Ok(Map::new())
+    };
+    match parsed {
         Value::Object(map) => Ok(map),
         Value::Null => no_arguments(RepairKind::NullArguments),
         Value::String(inner) => match serde_json::from_str(&inner) {

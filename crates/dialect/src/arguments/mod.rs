@@ -3,9 +3,11 @@
 //! Decoding parses the arguments, repairs obvious mistakes, converts them according to the plan that was made
 //! with the definition, and validates them against the tool's own schema.
 
+mod by_schema;
 mod codec;
 mod converter;
 mod error;
+mod lenient_json;
 mod plan;
 mod quick_match;
 mod repair;

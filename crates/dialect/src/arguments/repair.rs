@@ -11,7 +11,8 @@ use serde::{Serialize, Serializer};
 use serde_json::{Number, Value};
 use toolwire_validation::{ErrorBudget, Validator};
 
-use crate::json::Decimal;
+use super::lenient_json;
+use crate::json::{Decimal, unescape_segment};
 
 /// One repaired place in a model's arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -25,6 +26,7 @@ pub struct Repair {
 
 /// The kinds of repairs. The text (`Display`) describes the repair.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RepairKind {
     /// The arguments were `null`.
     NullArguments,
@@ -32,6 +34,14 @@ pub enum RepairKind {
     EmptyArguments,
     /// The arguments were JSON text in JSON text.
     EncodedTwice,
+    /// The arguments were JSON text with mistakes, such as single quotes or trailing commas.
+    InvalidJson,
+    /// The arguments were the value of this key, which the tool does not have.
+    Unwrapped { key: String },
+    /// A key was spelled differently.
+    RenamedKey { found: String },
+    /// An optional property that does not allow `null` was `null`.
+    RemovedNull,
     /// A list of entries had a key twice.
     DuplicateKey { key: String },
     /// A string was JSON text of an object.
@@ -67,6 +77,14 @@ impl fmt::Display for RepairKind {
             RepairKind::NullArguments => "null instead of an object; treated as no arguments",
             RepairKind::EmptyArguments => "empty text instead of an object; treated as no arguments",
             RepairKind::EncodedTwice => "arguments encoded as JSON twice; decoded twice",
+            RepairKind::InvalidJson => "invalid JSON text; read with its mistakes corrected",
+            RepairKind::Unwrapped { key } => {
+                return write!(formatter, "arguments wrapped in `{key}`; unwrapped");
+            }
+            RepairKind::RenamedKey { found } => {
+                return write!(formatter, "key `{found}` in another spelling; renamed");
+            }
+            RepairKind::RemovedNull => "null for an optional property that does not allow it; removed",
             RepairKind::DuplicateKey { key } => {
                 return write!(formatter, "duplicate key `{key}` in the entries; the last value is used");
             }
@@ -110,19 +128,15 @@ struct Accepted {
 }
 
 /// Repairs `value` in place and adds what was done to `repairs`.
-pub(crate) fn repair(
-    value: &mut Value,
-    validator: &Validator,
-    ignores_case: bool,
-    repairs: &mut Vec<Repair>,
-) {
+pub(crate) fn repair(value: &mut Value, validator: &Validator, repairs: &mut Vec<Repair>) {
+    let mut budget = ErrorBudget::default();
+    remove_nulls(value, validator, repairs, &mut budget);
     let first = repairs.len();
     let mut wrapped: Vec<(String, Value)> = Vec::new();
-    let mut budget = ErrorBudget::default();
     for _ in 0..MAX_ROUNDS {
         let mut error_count = 0;
         let Some(errors) = validator.errors(value, &mut budget) else { break };
-        let places = accepted(errors.inspect(|_| error_count += 1), ignores_case);
+        let places = accepted(errors.inspect(|_| error_count += 1));
         let mut has_progress = false;
         for accepted in places.into_iter().take(MAX_REPAIRS_PER_ROUND) {
             let Some(place) = value.pointer(&accepted.pointer) else { continue };
@@ -168,6 +182,41 @@ pub(crate) fn repair(
     }
 }
 
+/// Removes properties that are `null` although the schema does not allow it, if they are not required.
+fn remove_nulls(
+    value: &mut Value,
+    validator: &Validator,
+    repairs: &mut Vec<Repair>,
+    budget: &mut ErrorBudget,
+) {
+    let Some(errors) = validator.errors(value, budget) else { return };
+    let mut error_count = 0;
+    let mut pointers: Vec<String> = errors
+        .inspect(|_| error_count += 1)
+        .filter(|error| error.instance().is_null())
+        .map(|error| error.instance_path().as_str().to_owned())
+        .collect();
+    pointers.dedup();
+    for pointer in pointers.into_iter().take(MAX_REPAIRS_PER_ROUND) {
+        let Some((parent, segment)) = pointer.rsplit_once('/') else { continue };
+        let key = unescape_segment(segment);
+        let Some(Value::Object(map)) = value.pointer_mut(parent) else { continue };
+        let original = map.clone();
+        map.shift_remove(key.as_ref());
+        match remaining_errors(validator, value, &pointer, budget) {
+            Some((remaining, _)) if remaining < error_count => {
+                error_count = remaining;
+                repairs.push(Repair { pointer, kind: RepairKind::RemovedNull });
+            }
+            _ => {
+                if let Some(map) = value.pointer_mut(parent) {
+                    *map = Value::Object(original);
+                }
+            }
+        }
+    }
+}
+
 /// Returns the number of errors, and whether one is at `pointer`; `None` if the budget does not suffice.
 fn remaining_errors(
     validator: &Validator,
@@ -183,21 +232,16 @@ fn remaining_errors(
     Some((count, is_rejected))
 }
 
-fn accepted<'e>(errors: impl Iterator<Item = ValidationError<'e>>, ignores_case: bool) -> Vec<Accepted> {
+fn accepted<'e>(errors: impl Iterator<Item = ValidationError<'e>>) -> Vec<Accepted> {
     let mut found: Vec<Accepted> = Vec::new();
     for error in errors {
-        collect_accepted(&error, ignores_case, &mut found, 0);
+        collect_accepted(&error, &mut found, 0);
     }
     found.dedup_by(|a, b| a.pointer == b.pointer && a.options == b.options);
     found
 }
 
-fn collect_accepted(
-    error: &ValidationError<'_>,
-    ignores_case: bool,
-    found: &mut Vec<Accepted>,
-    depth: usize,
-) {
+fn collect_accepted(error: &ValidationError<'_>, found: &mut Vec<Accepted>, depth: usize) {
     if depth > MAX_UNION_DEPTH {
         return;
     }
@@ -206,7 +250,7 @@ fn collect_accepted(
         ValidationErrorKind::Type { kind } => {
             found.push(Accepted { pointer: pointer.to_owned(), types: types(kind), options: Vec::new() });
         }
-        ValidationErrorKind::Enum { options } if ignores_case => {
+        ValidationErrorKind::Enum { options } => {
             let options = options.as_array().map_or(&[][..], Vec::as_slice);
             let options = options.iter().filter_map(Value::as_str).map(str::to_owned).collect();
             found.push(Accepted { pointer: pointer.to_owned(), types: Vec::new(), options });
@@ -230,13 +274,13 @@ fn collect_accepted(
                 found.push(Accepted { pointer: pointer.to_owned(), types, options: Vec::new() });
                 return;
             }
-            let is_usable = |alternative: &&Vec<ValidationError<'static>>| {
-                ignores_case
-                    || alternative.iter().all(|error| error.instance_path().as_str().len() > pointer.len())
+            let is_inside = |alternative: &&Vec<ValidationError<'static>>| {
+                alternative.iter().all(|error| error.instance_path().as_str().len() > pointer.len())
             };
-            if let Some(alternative) = context.iter().filter(is_usable).min_by_key(|errors| errors.len()) {
+            let nearest = context.iter().filter(is_inside).min_by_key(|errors| errors.len());
+            if let Some(alternative) = nearest.or_else(|| context.iter().min_by_key(|errors| errors.len())) {
                 for error in alternative {
-                    collect_accepted(error, ignores_case, found, depth + 1);
+                    collect_accepted(error, found, depth + 1);
                 }
             }
         }
@@ -261,8 +305,9 @@ fn repaired(value: &Value, accepted: &Accepted) -> Option<(Value, RepairKind)> {
         let trimmed = text.trim();
         if (accepts(JsonType::Object) || accepts(JsonType::Array))
             && trimmed.starts_with(['{', '['])
-            && let Ok(parsed) = serde_json::from_str::<Value>(trimmed)
+            && let Some(parsed) = serde_json::from_str(trimmed).ok().or_else(|| lenient_json::parse(trimmed))
         {
+            let parsed: Value = parsed;
             if parsed.is_object() && accepts(JsonType::Object) {
                 return Some((parsed, RepairKind::ParsedObject));
             }
@@ -296,7 +341,9 @@ fn repaired(value: &Value, accepted: &Accepted) -> Option<(Value, RepairKind)> {
         // Only the oldest drafts do not treat `3.0` as an integer.
         return Some((Value::Number(integer), RepairKind::RemovedFraction));
     }
-    if accepts(JsonType::Array) && !value.is_array() && !value.is_null() {
+    // Text without content, or with commas, may be meant as a list in text form.
+    let is_doubtful = value.as_str().is_some_and(|text| text.trim().is_empty() || text.contains(','));
+    if accepts(JsonType::Array) && !value.is_array() && !value.is_null() && !is_doubtful {
         return Some((Value::Array(vec![value.clone()]), RepairKind::WrappedInArray));
     }
     None

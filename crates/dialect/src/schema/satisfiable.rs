@@ -86,6 +86,11 @@ fn is_satisfiable<'a>(
     {
         return false;
     }
+    if let (Some(constant), Some(Node::List(values))) = (get(members, "const"), get(members, "enum"))
+        && !values.iter().any(|value| value.same(constant))
+    {
+        return false;
+    }
     for keyword in ["anyOf", "oneOf"] {
         if let Some(Node::List(branches)) = get(members, keyword)
             && !branches.iter().any(|branch| can(*branch))

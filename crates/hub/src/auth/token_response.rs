@@ -75,7 +75,7 @@ impl TokenEndpointError {
             SdkError::JwtSigningError(_) => {
                 return without_code("cannot sign with the private key".to_owned());
             }
-            _ => return without_code(redact(&single_line(&error.to_string()), secrets)),
+            _ => return without_code(single_line(&redact(&error.to_string(), secrets))),
         };
         if let Some(response) = text.strip_prefix("Server returned error response: ") {
             let code = response.split(':').next().map(|code| code.trim().to_owned());

@@ -81,7 +81,7 @@ impl<'a> Lowering<'_, 'a, '_> {
                 let members = base.object().unwrap_or_default();
                 self.context.with(members, "allOf", self.context.list(&[*branch]))
             } else {
-                self.context.both(base, *branch)
+                self.with_type(base, *branch).unwrap_or_else(|| self.context.both(base, *branch))
             };
             let one = match self.lower(schema, here) {
                 Ok(one) => one,
@@ -126,6 +126,24 @@ impl<'a> Lowering<'_, 'a, '_> {
         }
         let lowered = self.any_of(&annotations, lowered, originals, place)?;
         Ok(if null { Lowered { node: self.with_null(lowered.node), plan: lowered.plan } } else { lowered })
+    }
+
+    /// Returns an alternative with the `type` next to the alternatives, if that is the only keyword there. As
+    /// one schema instead of an `allOf`, it shows which properties the alternative has.
+    fn with_type(&self, base: Node<'a>, branch: Node<'a>) -> Option<Node<'a>> {
+        let (Node::Object([base @ Member { key: "type", .. }]), Node::Object(members)) = (base, branch)
+        else {
+            return None;
+        };
+        if ["$ref", "allOf", "$dynamicRef"].iter().any(|keyword| get(members, keyword).is_some()) {
+            return None;
+        }
+        if let Some(own) = get(members, "type") {
+            return own.same(base.value).then_some(branch);
+        }
+        let mut all = vec![*base];
+        all.extend(members);
+        Some(self.context.object(&all))
     }
 
     /// Returns an `anyOf` of the alternatives, or the only one, with `annotations`.

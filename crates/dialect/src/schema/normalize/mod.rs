@@ -98,7 +98,8 @@ impl<'a> Context<'a, '_> {
                 }
                 KeywordKind::Pattern => self.normalize_pattern(&mut edit, *member, place),
                 KeywordKind::Enum => {
-                    self.may_be_unsatisfiable |= matches!(value, Node::List([]));
+                    self.may_be_unsatisfiable |=
+                        matches!(value, Node::List([])) || get(members, "const").is_some();
                     self.drop_unless(value.list().is_some(), "an array", &mut edit, *member, place);
                 }
                 KeywordKind::Examples => {
