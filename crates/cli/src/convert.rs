@@ -157,6 +157,9 @@ fn print_refusals(reports: &[Report], args: &ConvertArgs) -> ExitCode {
         Some(path) => {
             format!("`toolwire check {}` shows which dialects accept it", sanitize(&path.to_string_lossy()))
         }
+        None if reports.iter().all(|report| report.status == Status::Refused) => {
+            "`--report -` prints the reasons as JSON".to_owned()
+        }
         None => "`--report -` prints the reasons as JSON; the other tools were converted".to_owned(),
     };
     match refusals::print(reports, Severity::Error, &hint) {

@@ -1,4 +1,4 @@
-//! Prints log events to standard error, as `TOOLWIRE_LOG` selects them.
+//! Prints log events to standard error, as `TOOLWIRE_LOG` or `RUST_LOG` selects them.
 
 use std::io::{self, IsTerminal};
 
@@ -9,17 +9,20 @@ use tracing_subscriber::util::SubscriberInitExt;
 use crate::command_error::{HINT, NOTE, print_stderr};
 use crate::stderr;
 
-/// The filter if `TOOLWIRE_LOG` is not set. The SDK logs every connection it opens, and each command prints
+/// The filter if neither variable is set. The SDK logs every connection it opens, and each command prints
 /// the status of the servers itself.
 const DEFAULT_FILTER: &str = "warn,rmcp=off,toolwire::hub::status=off";
 
-/// Starts logging. `TOOLWIRE_LOG` is a filter such as `debug` or `toolwire_toolkit=trace,warn`.
+/// Starts logging. `TOOLWIRE_LOG`, else `RUST_LOG`, is a filter such as `debug` or
+/// `toolwire_toolkit=trace,warn`.
 pub(crate) fn init() {
-    let variable = std::env::var("TOOLWIRE_LOG").unwrap_or_default();
-    let filter = if variable.is_empty() { DEFAULT_FILTER } else { &variable };
+    let read =
+        |name| std::env::var(name).ok().filter(|filter| !filter.is_empty()).map(|filter| (name, filter));
+    let (name, filter) =
+        read("TOOLWIRE_LOG").or_else(|| read("RUST_LOG")).unwrap_or_else(|| ("", DEFAULT_FILTER.to_owned()));
     let targets: Targets = filter.parse().unwrap_or_else(|_| {
         print_stderr(&format!(
-            "{NOTE}warning:{NOTE:#} invalid filter in TOOLWIRE_LOG: `{filter}`\n\
+            "{NOTE}warning:{NOTE:#} invalid filter in {name}: `{filter}`\n\
              {HINT}hint:{HINT:#} use a level, `debug`, or levels by target, `toolwire_toolkit=trace,warn`\n"
         ));
         DEFAULT_FILTER.parse().expect("valid filter")

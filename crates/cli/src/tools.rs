@@ -81,6 +81,9 @@ fn as_json(hub: &Hub, server: &ServerStatus) -> Value {
     let mut json = json!({"server": server.name, "tools": tools, "tool_count": tools.len()});
     if let Some(reason) = unavailable_reason(server) {
         json["error"] = reason.into();
+        if !server.stderr.is_empty() {
+            json["stderr"] = server.stderr.iter().map(String::as_str).collect();
+        }
     }
     if !server.quarantined.is_empty() {
         let quarantined = server.quarantined.iter();

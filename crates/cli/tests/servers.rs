@@ -59,6 +59,16 @@ fn server(arguments: &[&str]) -> Value {
     json!({"command": misbehaving_server(), "args": arguments})
 }
 
+#[cfg(unix)]
+#[test]
+fn the_list_as_json_has_the_standard_error_of_a_failed_server() {
+    let script = "echo first >&2; echo the key is missing >&2; exit 3";
+    let folder = Folder::new("stderr", json!({"bad": {"command": "sh", "args": ["-c", script]}}));
+    let outcome = folder.run(&["tools", "--json"], "");
+    let listed: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    assert_eq!(listed[0]["stderr"], json!(["first", "the key is missing"]), "{listed}");
+}
+
 #[test]
 fn a_failed_server_does_not_hide_the_tools_of_others() {
     let folder = Folder::new("listed", json!({"good": server(&[]), "bad": {"command": "no-such-command"}}));
@@ -383,14 +393,17 @@ fn log_messages_of_a_server_can_be_shown() {
         "log",
         json!({"talker": server(&["--behaviour", "floods-notifications", "--count", "10"])}),
     );
-    let run = |filter: &str| {
+    let run_with = |variables: &[(&str, &str)]| {
         let mut command = folder.command(&["call", "echo", r#"{"text": "x"}"#]);
-        let output = command.env("TOOLWIRE_LOG", filter).output().unwrap();
+        let output = command.envs(variables.iter().copied()).output().unwrap();
         assert!(output.status.success());
         String::from_utf8(output.stderr).unwrap()
     };
+    let run = |filter: &str| run_with(&[("TOOLWIRE_LOG", filter)]);
     let log = run("toolwire::server=info");
     let line = r#"INFO toolwire::server: one of many log lines server="talker" logger="flood""#;
     assert_eq!(log.lines().filter(|logged| logged.ends_with(line)).count(), 8, "{log}");
     assert_eq!(run("warn"), "");
+    assert!(run_with(&[("RUST_LOG", "toolwire::server=info")]).contains("one of many log lines"));
+    assert_eq!(run_with(&[("RUST_LOG", "toolwire::server=info"), ("TOOLWIRE_LOG", "warn")]), "");
 }

@@ -17,9 +17,10 @@ use crate::auth::{AuthConfig, GrantKind};
 use crate::{HttpKind, Secret};
 
 const TOP_KEYS: [&str; 4] = ["mcpServers", "servers", "toolwire", "$schema"];
-const SERVER_KEYS: [&str; 12] = [
-    "command", "args", "env", "cwd", "url", "headers", "oauth", "type", "disabled", "timeout", "prefix",
-    "tools",
+/// Some hosts write `"enabled": false` for `"disabled": true`.
+const SERVER_KEYS: [&str; 13] = [
+    "command", "args", "env", "cwd", "url", "headers", "oauth", "type", "disabled", "enabled", "timeout",
+    "prefix", "tools",
 ];
 const STDIO_KEYS: [&str; 4] = ["command", "args", "env", "cwd"];
 const HTTP_KEYS: [&str; 3] = ["url", "headers", "oauth"];
@@ -100,7 +101,8 @@ impl ConfigParser<'_> {
     fn server(&mut self, name: &str, value: &ConfigValue<'_>) -> Result<ServerConfig, ConfigError> {
         let name = ServerName::new(name).ok_or_else(|| self.error(&value.at, Problem::InvalidServerName))?;
         self.check_keys(value, &SERVER_KEYS)?;
-        self.disabled = self.optional(value, "disabled", Self::boolean)?.unwrap_or(false);
+        let enabled = self.optional(value, "enabled", Self::boolean)?.unwrap_or(true);
+        self.disabled = self.optional(value, "disabled", Self::boolean)?.unwrap_or(false) || !enabled;
         let mut server = ServerConfig::new(name, self.transport(value)?);
         server.disabled = self.disabled;
         if let Some(timeout) = self.optional(value, "timeout", Self::timeout)? {

@@ -192,10 +192,14 @@ fn variables_in_the_toolwire_key_are_expanded() {
 fn a_disabled_server_is_included_and_may_use_unset_variables() {
     let config = check_warnings(
         r#"{"mcpServers": {"a": {"disabled": true, "command": "${NONE}", "env": {"K": "${NONE}"}},
-                           "b": {"url": "${NONE}", "disabled": true}, "c": {"command": "c", "disabled": false}}}"#,
+                           "b": {"url": "${NONE}", "disabled": true}, "c": {"command": "c", "disabled": false},
+                           "d": {"command": "${NONE}", "enabled": false}, "e": {"command": "e", "enabled": true}}}"#,
         &[],
     );
-    assert_eq!(config.servers.iter().map(|server| server.disabled).collect::<Vec<_>>(), [true, true, false]);
+    assert_eq!(
+        config.servers.iter().map(|server| server.disabled).collect::<Vec<_>>(),
+        [true, true, false, true, false]
+    );
 }
 
 #[test]

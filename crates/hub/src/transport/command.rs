@@ -26,6 +26,20 @@ const INHERITED: &[&str] = &[
     "XDG_DATA_HOME",
     "XDG_RUNTIME_DIR",
     "XDG_STATE_HOME",
+    // Certificates and proxies: without them, a server in a company network reaches nothing.
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "NODE_EXTRA_CA_CERTS",
+    "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE",
+    "HTTPS_PROXY",
+    "HTTP_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+    "https_proxy",
+    "http_proxy",
+    "all_proxy",
+    "no_proxy",
 ];
 #[cfg(windows)]
 const INHERITED_ON_WINDOWS: &[&str] = &[
@@ -179,6 +193,9 @@ mod tests {
             "AWS_SECRET_ACCESS_KEY",
             "OPENAI_API_KEY",
             "PATHOLOGY",
+            "SSL_CERT_FILE",
+            "https_proxy",
+            "NO_PROXY",
         ]
         .map(|name| (name.into(), "ours".into()))
         .into();
@@ -189,7 +206,16 @@ mod tests {
             .collect();
         assert_eq!(
             variables,
-            ["PATH=ours", "HOME=ours", "LC_ALL=ours", "XDG_RUNTIME_DIR=ours", "OPENAI_API_KEY=configured"]
+            [
+                "PATH=ours",
+                "HOME=ours",
+                "LC_ALL=ours",
+                "XDG_RUNTIME_DIR=ours",
+                "SSL_CERT_FILE=ours",
+                "https_proxy=ours",
+                "NO_PROXY=ours",
+                "OPENAI_API_KEY=configured"
+            ]
         );
     }
 
