@@ -1,6 +1,9 @@
 //! Repairs that follow from the schema alone: wrapped arguments, keys in another spelling, and integers with a
 //! fraction of zeros.
 
+use std::collections::HashSet;
+use std::sync::OnceLock;
+
 use serde_json::{Map, Value};
 use toolwire_validation::resolve;
 
@@ -19,15 +22,13 @@ pub(super) fn unwrap(
     schema: &Value,
     repairs: &mut Vec<Repair>,
 ) -> Map<String, Value> {
-    let Some(properties) = resolve(schema, schema).get("properties").and_then(Value::as_object) else {
+    let only =
+        arguments.iter().next().filter(|(key, _)| arguments.len() == 1 && WRAPPERS.contains(&key.as_str()));
+    let Some((key, wrapped)) = only else { return arguments };
+    let properties = resolve(schema, schema).get("properties").and_then(Value::as_object);
+    let Some(properties) = properties.filter(|properties| !properties.contains_key(key)) else {
         return arguments;
     };
-    let Some((key, wrapped)) = arguments.iter().next().filter(|_| arguments.len() == 1) else {
-        return arguments;
-    };
-    if !WRAPPERS.contains(&key.as_str()) || properties.contains_key(key) {
-        return arguments;
-    }
     let parsed = wrapped
         .as_str()
         .and_then(|text| serde_json::from_str(text).ok().or_else(|| lenient_json::parse(text)));
@@ -39,10 +40,49 @@ pub(super) fn unwrap(
     inner
 }
 
-/// Repairs keys and integers in a value that the schema describes.
-pub(super) fn repair_known(value: &mut Value, schema: &Value, repairs: &mut Vec<Repair>) {
-    let mut walk = Walk { root: schema, pointer: String::new(), repairs };
-    walk.visit(value, schema, MAX_DEPTH);
+/// The names of all properties in a schema, collected when the first arguments are decoded. Most arguments have
+/// only known keys and need no walk through the schema.
+#[derive(Debug, Default)]
+pub(super) struct PropertyNames(OnceLock<HashSet<String>>);
+
+impl PropertyNames {
+    /// Repairs keys and integers in a value that the schema describes.
+    pub(super) fn repair(&self, value: &mut Value, schema: &Value, repairs: &mut Vec<Repair>) {
+        let names = self.0.get_or_init(|| property_names(schema));
+        if may_need_repair(value, names) {
+            let mut walk = Walk { root: schema, pointer: String::new(), repairs };
+            walk.visit(value, schema, MAX_DEPTH);
+        }
+    }
+}
+
+fn property_names(schema: &Value) -> HashSet<String> {
+    let mut names = HashSet::new();
+    let mut pending = vec![schema];
+    while let Some(node) = pending.pop() {
+        match node {
+            Value::Object(map) => {
+                let properties = map.get("properties").and_then(Value::as_object);
+                names.extend(properties.into_iter().flat_map(Map::keys).cloned());
+                pending.extend(map.values());
+            }
+            Value::Array(items) => pending.extend(items),
+            _ => {}
+        }
+    }
+    names
+}
+
+/// Whether a value has an unknown key or a number with a fraction.
+fn may_need_repair(value: &Value, names: &HashSet<String>) -> bool {
+    match value {
+        Value::Object(map) => {
+            map.iter().any(|(key, value)| !names.contains(key) || may_need_repair(value, names))
+        }
+        Value::Array(items) => items.iter().any(|item| may_need_repair(item, names)),
+        Value::Number(number) => number.as_str().contains('.'),
+        _ => false,
+    }
 }
 
 struct Walk<'s, 'r> {
