@@ -70,6 +70,31 @@ fn the_list_as_json_has_the_standard_error_of_a_failed_server() {
 }
 
 #[test]
+fn a_command_with_arguments_gets_a_hint() {
+    let folder = Folder::new("words", json!({"bad": {"command": "npx -y some-server"}}));
+    let outcome = folder.run(&["tools"], "");
+    let hint = "set `command` to `npx` and put the rest into `args`, one word per entry";
+    assert!(
+        outcome.stderr.contains(hint) || outcome.stdout.contains(hint),
+        "{}{}",
+        outcome.stdout,
+        outcome.stderr
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn the_home_folder_is_expanded_in_a_command() {
+    let program = misbehaving_server();
+    let (home, name) = (program.parent().unwrap(), program.file_name().unwrap());
+    let command = format!("~/{}", name.to_str().unwrap());
+    let folder = Folder::new("home", json!({"good": {"command": command, "args": []}}));
+    let output = folder.command(&["tools", "--json"]).env("HOME", home).output().unwrap();
+    let listed: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(listed[0]["tool_count"], 4, "{listed}");
+}
+
+#[test]
 fn a_failed_server_does_not_hide_the_tools_of_others() {
     let folder = Folder::new("listed", json!({"good": server(&[]), "bad": {"command": "no-such-command"}}));
     let outcome = folder.run(&["tools", "--json"], "");

@@ -1,7 +1,6 @@
 //! Repairs that follow from the schema alone: wrapped arguments, keys in another spelling, and integers with a
 //! fraction of zeros.
 
-use std::collections::HashSet;
 use std::sync::OnceLock;
 
 use serde_json::{Map, Value};
@@ -40,10 +39,10 @@ pub(super) fn unwrap(
     inner
 }
 
-/// The names of all properties in a schema, collected when the first arguments are decoded. Most arguments have
-/// only known keys and need no walk through the schema.
+/// The names of all properties in a schema, sorted, collected when the first arguments are decoded. Most
+/// arguments have only known keys and need no walk through the schema.
 #[derive(Debug, Default)]
-pub(super) struct PropertyNames(OnceLock<HashSet<String>>);
+pub(super) struct PropertyNames(OnceLock<Vec<String>>);
 
 impl PropertyNames {
     /// Repairs keys and integers in a value that the schema describes.
@@ -56,8 +55,8 @@ impl PropertyNames {
     }
 }
 
-fn property_names(schema: &Value) -> HashSet<String> {
-    let mut names = HashSet::new();
+fn property_names(schema: &Value) -> Vec<String> {
+    let mut names = Vec::new();
     let mut pending = vec![schema];
     while let Some(node) = pending.pop() {
         match node {
@@ -70,14 +69,16 @@ fn property_names(schema: &Value) -> HashSet<String> {
             _ => {}
         }
     }
+    names.sort_unstable();
+    names.dedup();
     names
 }
 
 /// Whether a value has an unknown key or a number with a fraction.
-fn may_need_repair(value: &Value, names: &HashSet<String>) -> bool {
+fn may_need_repair(value: &Value, names: &[String]) -> bool {
     match value {
         Value::Object(map) => {
-            map.iter().any(|(key, value)| !names.contains(key) || may_need_repair(value, names))
+            map.iter().any(|(key, value)| names.binary_search(key).is_err() || may_need_repair(value, names))
         }
         Value::Array(items) => items.iter().any(|item| may_need_repair(item, names)),
         Value::Number(number) => number.as_str().contains('.'),

@@ -48,8 +48,14 @@ impl ConnectError {
     /// Returns the next thing to try, in one line.
     pub(crate) fn hint(&self) -> Option<String> {
         Some(match self {
-            ConnectError::Spawn(SpawnError::NotFound { command, .. }) => {
-                format!("install `{command}`, or set `command` to its full path")
+            ConnectError::Spawn(SpawnError::NotFound { command, .. }) => match command.split_once(' ') {
+                Some((program, _)) => {
+                    format!("set `command` to `{program}` and put the rest into `args`, one word per entry")
+                }
+                None => format!("install `{command}`, or set `command` to its full path"),
+            },
+            ConnectError::Spawn(SpawnError::IsDirectory { .. }) => {
+                "set `command` to a program in the directory".to_owned()
             }
             ConnectError::Spawn(SpawnError::NotExecutable { path }) => {
                 format!("run `chmod +x {}`, or set `command` to the program that runs it", path.display())

@@ -69,6 +69,8 @@ pub(crate) enum SpawnError {
     NotFound { command: String, searched: Vec<PathBuf> },
     #[error("`{}` is not executable", path.display())]
     NotExecutable { path: PathBuf },
+    #[error("`{}` is a directory, not a program", path.display())]
+    IsDirectory { path: PathBuf },
     #[error("the working directory `{}` of `{command}` does not exist", cwd.display())]
     NoDirectory { command: String, cwd: PathBuf },
     #[error("could not start `{}`: {source}", path.display())]
@@ -86,6 +88,16 @@ pub(super) fn environment(
     inherited.chain(configured).collect()
 }
 
+/// Replaces `~/` at the start of a path by the home folder, as a shell does.
+pub(super) fn expand_home(path: &str, environment: &[(OsString, OsString)]) -> OsString {
+    let variable = if cfg!(windows) { "USERPROFILE" } else { "HOME" };
+    let home = environment.iter().rev().find(|(name, _)| name == variable).map(|(_, value)| value);
+    match (path.strip_prefix("~/"), home) {
+        (Some(rest), Some(home)) => Path::new(home).join(rest).into_os_string(),
+        _ => path.into(),
+    }
+}
+
 /// Returns the path of the program that `command` names.
 pub(super) fn find_program(
     command: &str,
@@ -97,6 +109,7 @@ pub(super) fn find_program(
         return match look_up(&path) {
             FoundFile::Program(path) => Ok(path),
             FoundFile::NotExecutable => Err(SpawnError::NotExecutable { path }),
+            FoundFile::None if path.is_dir() => Err(SpawnError::IsDirectory { path }),
             FoundFile::None => {
                 let folder = path.parent().map(Path::to_owned).into_iter().collect();
                 Err(SpawnError::NotFound { command: command.into(), searched: folder })
@@ -217,6 +230,23 @@ mod tests {
                 "OPENAI_API_KEY=configured"
             ]
         );
+    }
+
+    #[test]
+    fn the_home_folder_is_expanded_only_at_the_start() {
+        let environment = [("HOME".into(), "/home/me".into())];
+        for (path, expected) in
+            [("~/bin/x", "/home/me/bin/x"), ("a~/b", "a~/b"), ("~other/x", "~other/x"), ("~", "~")]
+        {
+            assert_eq!(expand_home(path, &environment), expected);
+        }
+        assert_eq!(expand_home("~/x", &[]), "~/x");
+    }
+
+    #[test]
+    fn a_directory_is_not_a_program() {
+        let error = find_program("/", None, &[]).unwrap_err();
+        assert_eq!(error.to_string(), "`/` is a directory, not a program");
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use std::ffi::OsString;
 use std::future::poll_fn;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
@@ -62,15 +62,19 @@ pub(crate) fn spawn(
     connection: Arc<Connection>,
 ) -> Result<(StdioTransport, ServerProcess), SpawnError> {
     let environment = command::environment(our_environment, server.env);
-    if let Some(cwd) = server.cwd.filter(|cwd| !cwd.is_dir()) {
-        return Err(SpawnError::NoDirectory { command: server.command.to_owned(), cwd: cwd.to_owned() });
+    let expand = |path: &str| command::expand_home(path, &environment);
+    let cwd = server.cwd.map(|cwd| cwd.to_str().map_or_else(|| cwd.into(), |cwd| PathBuf::from(expand(cwd))));
+    if let Some(cwd) = cwd.as_ref().filter(|cwd| !cwd.is_dir()) {
+        return Err(SpawnError::NoDirectory { command: server.command.to_owned(), cwd: cwd.clone() });
     }
-    let path = command::find_program(server.command, server.cwd, &environment)?;
+    let command = expand(server.command);
+    let path = command::find_program(&command.to_string_lossy(), cwd.as_deref(), &environment)?;
+    let args: Vec<OsString> = server.args.iter().map(|argument| expand(argument)).collect();
     let failed = |source: io::Error| SpawnError::Failed { path: path.clone(), source };
     let mut program = Command::new(&path);
-    program.args(server.args).env_clear().envs(environment).kill_on_drop(true);
+    program.args(args).env_clear().envs(environment).kill_on_drop(true);
     program.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    if let Some(cwd) = server.cwd {
+    if let Some(cwd) = cwd {
         program.current_dir(cwd);
     }
     let mut group = ProcessGroup::create();
