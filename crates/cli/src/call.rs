@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::Value;
-use toolwire_contract::{CallOptions, Content, Progress, ResourceBody, ToolResult, Toolbox, parse_duration};
+use toolwire_contract::{
+    CallError, CallOptions, Content, Progress, ResourceBody, ToolResult, Toolbox, parse_duration,
+};
 use toolwire_hub::Hub;
 
 use crate::command_error::{CommandError, NOTE, print_stderr};
@@ -50,7 +52,27 @@ fn timeout(text: &str) -> Result<Duration, String> {
 pub(crate) fn run(args: &CallArgs, config: Option<&Path>) -> Result<ExitCode, CommandError> {
     let arguments = arguments(args)?;
     let loaded = servers::load_config(config)?.only(args.server.as_deref())?;
-    loaded.with_hub(async |hub| call(args, hub, &arguments).await)
+    let owner = match (&args.server, loaded.options().data_folder) {
+        (None, Some(folder)) => Hub::remembered_server(&loaded.config, &folder, &args.tool),
+        _ => None,
+    };
+    if owner.is_some() {
+        // The other servers are started only if this one does not have the tool any more.
+        let narrowed = loaded.clone().only(owner.as_deref())?;
+        let outcome = narrowed.with_hub(async |hub| call(args, hub, &arguments).await)?;
+        if let CallOutcome::Done(exit) = outcome {
+            return Ok(exit);
+        }
+    }
+    match loaded.with_hub(async |hub| call(args, hub, &arguments).await)? {
+        CallOutcome::Done(exit) => Ok(exit),
+        CallOutcome::UnknownTool(error) => Err(error),
+    }
+}
+
+enum CallOutcome {
+    Done(ExitCode),
+    UnknownTool(CommandError),
 }
 
 /// Parses the arguments. The hub validates them against the tool's schema.
@@ -81,7 +103,7 @@ fn arguments(args: &CallArgs) -> Result<Value, CommandError> {
     }
 }
 
-async fn call(args: &CallArgs, hub: &Hub, arguments: &Value) -> Result<ExitCode, CommandError> {
+async fn call(args: &CallArgs, hub: &Hub, arguments: &Value) -> Result<CallOutcome, CommandError> {
     let mut tool = args.tool.clone();
     if let Some(server) = &args.server {
         hub.settled().await;
@@ -103,9 +125,17 @@ async fn call(args: &CallArgs, hub: &Hub, arguments: &Value) -> Result<ExitCode,
             let text =
                 if args.json { to_json(&Value::from(result.clone()), false) } else { result_text(&result) };
             output::print_untrusted(&text)?;
-            Ok(if result.is_error() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+            let exit = if result.is_error() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+            Ok(CallOutcome::Done(exit))
         }
-        Err(error) => Err(CommandError::work(sanitize(&error.to_string())).with_untrusted_hint(error.hint())),
+        Err(error) => {
+            let command_error =
+                CommandError::work(sanitize(&error.to_string())).with_untrusted_hint(error.hint());
+            match error {
+                CallError::UnknownTool { .. } => Ok(CallOutcome::UnknownTool(command_error)),
+                _ => Err(command_error),
+            }
+        }
     }
 }
 

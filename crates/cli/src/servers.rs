@@ -19,6 +19,7 @@ use crate::stderr;
 use crate::terminal_text::{counted, sanitize, width};
 
 /// The configuration of the servers, and where it came from.
+#[derive(Clone)]
 pub(crate) struct LoadedConfig {
     /// The file, or a text if there is none; safe for a terminal.
     pub(crate) origin: String,

@@ -69,6 +69,29 @@ fn the_list_as_json_has_the_standard_error_of_a_failed_server() {
     assert_eq!(listed[0]["stderr"], json!(["first", "the key is missing"]), "{listed}");
 }
 
+#[cfg(unix)]
+#[test]
+fn a_call_starts_only_the_server_that_has_the_tool() {
+    let folder = Folder::new("owner", json!({}));
+    let starts = folder.0.join("starts");
+    let program = misbehaving_server();
+    let script = format!("echo >> '{}'; exec '{}'", starts.display(), program.display());
+    let servers = json!({"good": server(&[]), "other": {"command": "sh", "args": ["-c", script]}});
+    fs::write(folder.0.join("mcp.json"), json!({"mcpServers": servers}).to_string()).unwrap();
+    let start_count = || fs::read_to_string(&starts).unwrap_or_default().lines().count();
+
+    // Before the tools were listed once, any server may have the tool.
+    let call = || folder.run(&["call", "good_echo", r#"{"text": "x"}"#], "");
+    assert_eq!(folder.run(&["tools"], "").code, 0);
+    assert_eq!(start_count(), 1);
+    let outcome = call();
+    assert_eq!((outcome.code, outcome.stdout.trim()), (0, "x"), "{}", outcome.stderr);
+    assert_eq!(start_count(), 1);
+    let unknown = folder.run(&["call", "good_gone", "{}"], "");
+    assert_eq!(unknown.code, 1, "{}", unknown.stdout);
+    assert_eq!(start_count(), 2);
+}
+
 #[test]
 fn a_command_with_arguments_gets_a_hint() {
     let folder = Folder::new("words", json!({"bad": {"command": "npx -y some-server"}}));

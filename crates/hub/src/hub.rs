@@ -6,6 +6,7 @@ mod state;
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
@@ -23,8 +24,8 @@ use crate::call;
 use crate::config::{Config, ServerConfig, Transport};
 use crate::drift::DriftMonitor;
 use crate::result_limiter::{READ_RESULT, ResultLimiter, read_result};
-use crate::route::{Route, ToolHistory};
-use crate::supervise::{Phase, Server, ServerContext, ServerStatus, supervise};
+use crate::route::{Route, Routes, ServerTools, ToolHistory};
+use crate::supervise::{Phase, Server, ServerContext, ServerStatus, StartQueue, supervise};
 use crate::sync::lock;
 pub use options::HubOptions;
 use state::HubState;
@@ -57,6 +58,7 @@ impl Hub {
     pub fn start(config: &Config, options: HubOptions) -> Hub {
         let environment: Arc<[(OsString, OsString)]> = options.environment.as_slice().into();
         let (changed, mut server_changes) = mpsc::channel(1);
+        let start_queue = Arc::new(StartQueue::new());
         let mut servers = Vec::new();
         let mut token_providers = Vec::new();
         let mut tasks = Vec::new();
@@ -72,6 +74,7 @@ impl Hub {
                 host: options.host.clone(),
                 token_provider,
                 environment: environment.clone(),
+                start_queue: start_queue.clone(),
                 changed: changed.clone(),
             };
             tasks.push(tokio::spawn(supervise(server.clone(), inbox, context)));
@@ -111,6 +114,22 @@ impl Hub {
             }
         }));
         Hub { state, tasks: Mutex::new(tasks), drift_task }
+    }
+
+    /// Returns the server of a listed tool name, as remembered in the data folder. Returns `None` if the name is
+    /// unknown, or if the tools of an enabled server were never listed: one of them may have the same name.
+    pub fn remembered_server(config: &Config, data_folder: &Path, tool: &str) -> Option<String> {
+        let enabled = || config.servers.iter().filter(|server| !server.disabled);
+        let drift_monitor = DriftMonitor::open(Some(data_folder), enabled());
+        let mut history = ToolHistory::default();
+        for server in enabled() {
+            let tools = drift_monitor.known_tools(&server.name)?;
+            history.add(&server.name, tools.iter().map(String::as_str));
+        }
+        let servers: Vec<ServerTools<'_>> =
+            enabled().map(|server| ServerTools { server, tools: None }).collect();
+        let routes = Routes::build(&servers, [], &mut history);
+        routes.lookup(tool).map(|route| route.server.to_string())
     }
 
     /// Waits until every server is ready or has failed at least once.

@@ -4,6 +4,7 @@
 //! background task is in [`task`]; [`restart`] decides when to connect again.
 
 mod restart;
+mod start_queue;
 mod task;
 
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use crate::raw_capture::IgnoredOutput;
 use crate::session::{ServerInfo, Session};
 use crate::stderr_tail::with_stderr;
 
+pub(crate) use start_queue::StartQueue;
 pub(crate) use task::{ServerContext, supervise};
 
 const COMMAND_QUEUE_LENGTH: usize = 16;

@@ -9,9 +9,11 @@ use tokio::time::{sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::restart::{RestartEvent, RestartMachine, RestartPolicy, RestartState};
+use super::start_queue::StartQueue;
 use super::{Phase, Server, SupervisorCommand};
 use crate::auth::TokenProvider;
 use crate::catalog::Catalog;
+use crate::config::Transport;
 use crate::host::Host;
 use crate::session::{ConnectContext, ConnectFailure, ProtocolEra, Session, SessionError, SessionEvent};
 
@@ -30,6 +32,7 @@ pub(crate) struct ServerContext {
     pub(crate) host: Arc<dyn Host>,
     pub(crate) token_provider: Option<Arc<dyn TokenProvider>>,
     pub(crate) environment: Arc<[(OsString, OsString)]>,
+    pub(crate) start_queue: Arc<StartQueue>,
     /// Notifies the hub that something about the server has changed.
     pub(crate) changed: mpsc::Sender<()>,
 }
@@ -113,7 +116,13 @@ async fn connect(
         timeout: server.config.connect_timeout,
         stop: stop.clone(),
     };
+    let is_process = matches!(server.config.transport, Transport::Stdio { .. });
     let connecting = async {
+        // The timeout of the server begins when it is started. Dropped when the server is ready or has failed.
+        let _permit = match is_process {
+            true => stop.run_until_cancelled(context.start_queue.enter()).await,
+            false => None,
+        };
         let session = Session::connect(&server.config.transport, connect_context).await?;
         let listed = stop.run_until_cancelled(session.list_tools_initially()).await;
         Ok((session, listed))
