@@ -36,7 +36,7 @@ pub(crate) const COMMANDS: [CommandInfo; 12] = [
     info("tools", "[WORDS]", "lists the tools, or those that match all words"),
     info("servers", "", "lists the servers with their status"),
     info("model", "[MODEL]", "displays or changes the model"),
-    info("approve", "[TOOL]", "lists the approval rules, or allows a tool or pattern (`read_*`)"),
+    info("approve", "[TOOL]", "lists the approval rules, or allows tools (`read_*`)"),
     info("retry", "", "sends the last message again"),
     info("undo", "", "removes the last message and its response"),
     info("save", "[FILE]", "writes the conversation to a file, as Markdown or .json"),
