@@ -56,18 +56,41 @@ pub(crate) fn run(args: &CallArgs, config: Option<&Path>) -> Result<ExitCode, Co
         (None, Some(folder)) => Hub::remembered_server(&loaded.config, &folder, &args.tool),
         _ => None,
     };
-    if owner.is_some() {
-        // The other servers are started only if this one does not have the tool any more.
-        let narrowed = loaded.clone().only(owner.as_deref())?;
-        let outcome = narrowed.with_hub(async |hub| call(args, hub, &arguments).await)?;
+    if let Some(owner) = &owner {
+        let narrowed = loaded.clone().only(Some(owner))?;
+        let outcome = narrowed.with_hub(async |hub| {
+            wait_until_ready(hub, owner, args.timeout).await?;
+            call(args, hub, &arguments).await
+        })?;
         if let CallOutcome::Done(exit) = outcome {
             return Ok(exit);
         }
     }
-    match loaded.with_hub(async |hub| call(args, hub, &arguments).await)? {
+    let outcome = loaded.with_hub(async |hub| {
+        if owner.is_some() {
+            // The tool is gone from its server, so any other server may have it now.
+            hub.settled().await;
+        }
+        call(args, hub, &arguments).await
+    })?;
+    match outcome {
         CallOutcome::Done(exit) => Ok(exit),
         CallOutcome::UnknownTool(error) => Err(error),
     }
+}
+
+/// Waits for the only server of the call, and fails as soon as the server has failed.
+async fn wait_until_ready(hub: &Hub, server: &str, timeout: Option<Duration>) -> Result<(), CommandError> {
+    // Without a timeout of the call, the server's own timeout for connecting applies.
+    let _ = tokio::time::timeout(timeout.unwrap_or(Duration::MAX), hub.settled()).await;
+    let Some(status) = hub.status().into_iter().find(|status| status.name == server) else { return Ok(()) };
+    let Some(mut reason) = servers::unavailable_reason(&status) else { return Ok(()) };
+    let last_lines: Vec<&str> = status.stderr.iter().rev().take(3).rev().map(String::as_str).collect();
+    if !last_lines.is_empty() {
+        reason = format!("{reason}; last stderr lines: {}", last_lines.join(" / "));
+    }
+    let message = format!("server `{}` is unavailable: {}", sanitize(server), sanitize(&reason));
+    Err(CommandError::work(message).with_untrusted_hint(status.hint))
 }
 
 enum CallOutcome {

@@ -115,7 +115,7 @@ impl LoadedConfig {
         };
         if server.disabled {
             return Err(CommandError::usage(format!("server `{name}` is disabled in {}", self.origin))
-                .with_hint("remove `disabled` there"));
+                .with_hint("remove `disabled` or `enabled` there"));
         }
         self.only_server = Some(server.name.clone());
         Ok(self)

@@ -76,7 +76,16 @@ fn a_call_starts_only_the_server_that_has_the_tool() {
     let starts = folder.0.join("starts");
     let program = misbehaving_server();
     let script = format!("echo >> '{}'; exec '{}'", starts.display(), program.display());
-    let servers = json!({"good": server(&[]), "other": {"command": "sh", "args": ["-c", script]}});
+    let switch = folder.0.join("broken");
+    let good = format!(
+        "if [ -e '{}' ]; then echo no key >&2; exit 3; fi; exec '{}'",
+        switch.display(),
+        program.display()
+    );
+    let servers = json!({
+        "good": {"command": "sh", "args": ["-c", good]},
+        "other": {"command": "sh", "args": ["-c", script]}
+    });
     fs::write(folder.0.join("mcp.json"), json!({"mcpServers": servers}).to_string()).unwrap();
     let start_count = || fs::read_to_string(&starts).unwrap_or_default().lines().count();
 
@@ -89,6 +98,14 @@ fn a_call_starts_only_the_server_that_has_the_tool() {
     assert_eq!(start_count(), 1);
     let unknown = folder.run(&["call", "good_gone", "{}"], "");
     assert_eq!(unknown.code, 1, "{}", unknown.stdout);
+    assert_eq!(start_count(), 2);
+
+    // A server that fails is reported; the call neither waits for a restart nor starts the others.
+    fs::write(&switch, "").unwrap();
+    let failed = call();
+    assert_eq!(failed.code, 1, "{}", failed.stdout);
+    assert!(failed.stderr.contains("server `good` is unavailable: "), "{}", failed.stderr);
+    assert!(failed.stderr.contains("last stderr lines: no key"), "{}", failed.stderr);
     assert_eq!(start_count(), 2);
 }
 

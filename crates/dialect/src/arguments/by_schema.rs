@@ -1,7 +1,7 @@
-//! Repairs that follow from the schema alone: wrapped arguments, keys in another spelling, and integers with a
-//! fraction of zeros.
+//! Repairs that follow from the schema: wrapped arguments, keys in another spelling, and integers with a fraction
+//! of zeros.
 
-use std::sync::OnceLock;
+use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 use toolwire_validation::resolve;
@@ -15,79 +15,63 @@ const WRAPPERS: [&str; 4] = ["arguments", "input", "parameters", "args"];
 /// The maximum depth of nested values that are repaired.
 const MAX_DEPTH: usize = 64;
 
-/// Unwraps arguments that are the only value of an object under a key that the tool does not have.
-pub(super) fn unwrap(
-    arguments: Map<String, Value>,
-    schema: &Value,
-    repairs: &mut Vec<Repair>,
-) -> Map<String, Value> {
-    let only =
-        arguments.iter().next().filter(|(key, _)| arguments.len() == 1 && WRAPPERS.contains(&key.as_str()));
-    let Some((key, wrapped)) = only else { return arguments };
-    let properties = resolve(schema, schema).get("properties").and_then(Value::as_object);
-    let Some(properties) = properties.filter(|properties| !properties.contains_key(key)) else {
-        return arguments;
-    };
-    let parsed = wrapped
-        .as_str()
-        .and_then(|text| serde_json::from_str(text).ok().or_else(|| lenient_json::parse(text)));
-    let inner = match parsed.as_ref().unwrap_or(wrapped) {
-        Value::Object(inner) if inner.keys().any(|key| properties.contains_key(key)) => inner.clone(),
-        _ => return arguments,
-    };
-    repairs.push(Repair::of_arguments(RepairKind::Unwrapped { key: key.clone() }));
-    inner
+/// Returns the arguments unwrapped and with known keys, if that changes them. Use it only for arguments that the
+/// schema rejects.
+pub(super) fn with_known_keys(value: &Value, schema: &Value) -> Option<(Value, Vec<Repair>)> {
+    let mut repairs = Vec::new();
+    let mut repaired = value.clone();
+    if let Value::Object(map) = value
+        && let Some((key, inner)) = wrapped_arguments(map, schema)
+    {
+        repairs.push(Repair::of_arguments(RepairKind::Unwrapped { key: key.to_owned() }));
+        repaired = inner;
+    }
+    let mut walk =
+        Walk { root: schema, action: Action::RenameKeys, pointer: String::new(), repairs: &mut repairs };
+    walk.visit(&mut repaired, schema, MAX_DEPTH);
+    (!repairs.is_empty()).then_some((repaired, repairs))
 }
 
-/// The names of all properties in a schema, sorted, collected when the first arguments are decoded. Most
-/// arguments have only known keys and need no walk through the schema.
-#[derive(Debug, Default)]
-pub(super) struct PropertyNames(OnceLock<Vec<String>>);
-
-impl PropertyNames {
-    /// Repairs keys and integers in a value that the schema describes.
-    pub(super) fn repair(&self, value: &mut Value, schema: &Value, repairs: &mut Vec<Repair>) {
-        let names = self.0.get_or_init(|| property_names(schema));
-        if may_need_repair(value, names) {
-            let mut walk = Walk { root: schema, pointer: String::new(), repairs };
-            walk.visit(value, schema, MAX_DEPTH);
-        }
+/// Removes fractions of zeros from integers.
+pub(super) fn remove_fractions(value: &mut Value, schema: &Value, repairs: &mut Vec<Repair>) {
+    if has_fraction(value) {
+        let mut walk =
+            Walk { root: schema, action: Action::RemoveFractions, pointer: String::new(), repairs };
+        walk.visit(value, schema, MAX_DEPTH);
     }
 }
 
-fn property_names(schema: &Value) -> Vec<String> {
-    let mut names = Vec::new();
-    let mut pending = vec![schema];
-    while let Some(node) = pending.pop() {
-        match node {
-            Value::Object(map) => {
-                let properties = map.get("properties").and_then(Value::as_object);
-                names.extend(properties.into_iter().flat_map(Map::keys).cloned());
-                pending.extend(map.values());
-            }
-            Value::Array(items) => pending.extend(items),
-            _ => {}
-        }
-    }
-    names.sort_unstable();
-    names.dedup();
-    names
-}
-
-/// Whether a value has an unknown key or a number with a fraction.
-fn may_need_repair(value: &Value, names: &[String]) -> bool {
+fn has_fraction(value: &Value) -> bool {
     match value {
-        Value::Object(map) => {
-            map.iter().any(|(key, value)| names.binary_search(key).is_err() || may_need_repair(value, names))
-        }
-        Value::Array(items) => items.iter().any(|item| may_need_repair(item, names)),
+        Value::Object(map) => map.values().any(has_fraction),
+        Value::Array(items) => items.iter().any(has_fraction),
         Value::Number(number) => number.as_str().contains('.'),
         _ => false,
     }
 }
 
+/// Returns arguments that are the only value of an object, and their key, which the tool does not have.
+fn wrapped_arguments<'m>(arguments: &'m Map<String, Value>, schema: &Value) -> Option<(&'m str, Value)> {
+    let (key, wrapped) = arguments.iter().next().filter(|_| arguments.len() == 1)?;
+    let properties = resolve(schema, schema).get("properties").and_then(Value::as_object)?;
+    if !WRAPPERS.contains(&key.as_str()) || properties.contains_key(key) {
+        return None;
+    }
+    let parse = |text: &str| serde_json::from_str(text).ok().or_else(|| lenient_json::parse(text));
+    let inner = wrapped.as_str().and_then(parse).unwrap_or_else(|| wrapped.clone());
+    let is_known = inner.as_object()?.keys().any(|key| properties.contains_key(key));
+    is_known.then_some((key, inner))
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Action {
+    RenameKeys,
+    RemoveFractions,
+}
+
 struct Walk<'s, 'r> {
     root: &'s Value,
+    action: Action,
     pointer: String,
     repairs: &'r mut Vec<Repair>,
 }
@@ -99,7 +83,8 @@ impl Walk<'_, '_> {
         match value {
             Value::Object(map) => {
                 let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };
-                if schema.get("additionalProperties").is_none_or(|rest| rest == false)
+                if self.action == Action::RenameKeys
+                    && schema.get("additionalProperties").is_none_or(|rest| rest == false)
                     && schema.get("patternProperties").is_none()
                 {
                     self.rename_keys(map, properties);
@@ -116,7 +101,10 @@ impl Walk<'_, '_> {
                     self.below(&index.to_string(), |walk| walk.visit(item, schema, depth));
                 }
             }
-            Value::Number(number) if schema.get("type").is_some_and(|name| name == "integer") => {
+            Value::Number(number)
+                if self.action == Action::RemoveFractions
+                    && schema.get("type").is_some_and(|name| name == "integer") =>
+            {
                 if let Some((integer, fraction)) = number.as_str().split_once('.')
                     && !fraction.is_empty()
                     && fraction.bytes().all(|digit| digit == b'0')
@@ -130,20 +118,26 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Renames unknown keys that differ from one missing property only in case, `_` and `-`.
+    /// Renames an unknown key that differs from one missing property only in case, `_` and `-`, if no other key
+    /// does.
     fn rename_keys(&mut self, map: &mut Map<String, Value>, properties: &Map<String, Value>) {
-        let unknown: Vec<String> = map.keys().filter(|key| !properties.contains_key(*key)).cloned().collect();
-        for found in unknown {
-            let folded = fold(&found);
+        let mut unknown: HashMap<String, Vec<String>> = HashMap::new();
+        for key in map.keys().filter(|key| !properties.contains_key(*key)) {
+            unknown.entry(fold(key)).or_default().push(key.clone());
+        }
+        for (folded, keys) in unknown {
             let mut similar = properties.keys().filter(|known| fold(known) == folded);
-            let (Some(known), None) = (similar.next(), similar.next()) else { continue };
+            let ([found], Some(known), None) = (keys.as_slice(), similar.next(), similar.next()) else {
+                continue;
+            };
             if map.contains_key(known) {
                 continue;
             }
             // The other keys keep their order.
             let renamed = std::mem::take(map).into_iter();
-            *map =
-                renamed.map(|(key, value)| (if key == found { known.clone() } else { key }, value)).collect();
+            *map = renamed
+                .map(|(key, value)| (if key == *found { known.clone() } else { key }, value))
+                .collect();
             self.below(known, |walk| walk.record(RepairKind::RenamedKey { found: found.clone() }));
         }
     }

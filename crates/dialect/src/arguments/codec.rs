@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use toolwire_contract::{SchemaFingerprint, json_kind};
 use toolwire_validation::{Requirement, TooComplex, Validator, Violation, ViolationKind};
 
-use super::by_schema::{self, PropertyNames};
+use super::by_schema;
 use super::converter::Converter;
 use super::error::ArgumentError;
 use super::lenient_json;
@@ -56,7 +56,6 @@ pub(crate) struct Codec {
     reshapes: bool,
     tool_validator: OnceLock<Option<ToolValidator>>,
     wire_validator: OnceLock<Option<Validator>>,
-    wire_names: PropertyNames,
 }
 
 #[derive(Debug)]
@@ -86,7 +85,6 @@ impl Codec {
             reshapes,
             tool_validator: OnceLock::new(),
             wire_validator: OnceLock::new(),
-            wire_names: PropertyNames::default(),
         }
     }
 
@@ -117,9 +115,8 @@ impl Codec {
     /// Converts what a model sent to the tool's own arguments.
     pub(crate) fn decode(&self, tool: &str, sent: &Value) -> Result<Decoded, ArgumentError> {
         let mut repairs = Vec::new();
-        let arguments = by_schema::unwrap(parse(sent, &mut repairs)?, &self.wire_schema, &mut repairs);
-        let mut value = Value::Object(arguments);
-        self.wire_names.repair(&mut value, &self.wire_schema, &mut repairs);
+        let mut value = Value::Object(parse(sent, &mut repairs)?);
+        by_schema::remove_fractions(&mut value, &self.wire_schema, &mut repairs);
         // Stored if the shapes differ, to report violations in the shape that the model knows.
         let mut wire_value = None;
         if !self.plan.is_same() {
@@ -188,26 +185,21 @@ impl Codec {
 #[derive(Debug)]
 pub struct Checker {
     validator: Option<Validator>,
-    names: PropertyNames,
 }
 
 impl Checker {
     /// Creates a checker for a tool's `inputSchema`. If that is not a valid schema, only non-objects are
     /// rejected.
     pub fn new(input_schema: &Value) -> Checker {
-        Checker { validator: Validator::new(input_schema.clone()).ok(), names: PropertyNames::default() }
+        Checker { validator: Validator::new(input_schema.clone()).ok() }
     }
 
     /// Returns the arguments, repaired. `sent` may be an object, JSON text of an object, or `null`.
     pub fn check(&self, tool: &str, sent: &Value) -> Result<Decoded, ArgumentError> {
         let mut repairs = Vec::new();
-        let mut arguments = parse(sent, &mut repairs)?;
-        let Some(validator) = &self.validator else {
-            return Ok(decoded(tool, Value::Object(arguments), repairs, None));
-        };
-        arguments = by_schema::unwrap(arguments, validator.schema(), &mut repairs);
-        let mut value = Value::Object(arguments);
-        self.names.repair(&mut value, validator.schema(), &mut repairs);
+        let mut value = Value::Object(parse(sent, &mut repairs)?);
+        let Some(validator) = &self.validator else { return Ok(decoded(tool, value, repairs, None)) };
+        by_schema::remove_fractions(&mut value, validator.schema(), &mut repairs);
         let violations = repair_and_validate(validator, tool, &mut value, &mut repairs)?;
         if violations.is_empty() {
             return Ok(decoded(tool, value, repairs, None));

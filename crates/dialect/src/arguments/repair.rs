@@ -11,7 +11,7 @@ use serde::{Serialize, Serializer};
 use serde_json::{Number, Value};
 use toolwire_validation::{ErrorBudget, Validator};
 
-use super::lenient_json;
+use super::{by_schema, lenient_json};
 use crate::json::{Decimal, unescape_segment};
 
 /// One repaired place in a model's arguments.
@@ -130,6 +130,7 @@ struct Accepted {
 /// Repairs `value` in place and adds what was done to `repairs`.
 pub(crate) fn repair(value: &mut Value, validator: &Validator, repairs: &mut Vec<Repair>) {
     let mut budget = ErrorBudget::default();
+    use_known_keys(value, validator, repairs, &mut budget);
     remove_nulls(value, validator, repairs, &mut budget);
     let first = repairs.len();
     let mut wrapped: Vec<(String, Value)> = Vec::new();
@@ -179,6 +180,23 @@ pub(crate) fn repair(value: &mut Value, validator: &Validator, repairs: &mut Vec
                 index <= first || !is_inside(&repair.pointer)
             });
         }
+    }
+}
+
+/// Unwraps the arguments and renames keys, if fewer errors remain.
+fn use_known_keys(
+    value: &mut Value,
+    validator: &Validator,
+    repairs: &mut Vec<Repair>,
+    budget: &mut ErrorBudget,
+) {
+    let Some((repaired, made)) = by_schema::with_known_keys(value, validator.schema()) else { return };
+    let mut count = |value: &Value| validator.errors(value, budget).map(Iterator::count);
+    if let (Some(before), Some(after)) = (count(value), count(&repaired))
+        && after < before
+    {
+        *value = repaired;
+        repairs.extend(made);
     }
 }
 
@@ -341,8 +359,13 @@ fn repaired(value: &Value, accepted: &Accepted) -> Option<(Value, RepairKind)> {
         // Only the oldest drafts do not treat `3.0` as an integer.
         return Some((Value::Number(integer), RepairKind::RemovedFraction));
     }
-    // Text without content, or with commas, may be meant as a list in text form.
-    let is_doubtful = value.as_str().is_some_and(|text| text.trim().is_empty() || text.contains(','));
+    // Text that may be meant as a list, as nothing, or as JSON that was cut off.
+    let is_doubtful = value.as_str().is_some_and(|text| {
+        let text = text.trim();
+        text.contains([',', '\n'])
+            || text.starts_with(['[', '{', '`'])
+            || matches!(text, "" | "null" | "None")
+    });
     if accepts(JsonType::Array) && !value.is_array() && !value.is_null() && !is_doubtful {
         return Some((Value::Array(vec![value.clone()]), RepairKind::WrappedInArray));
     }
