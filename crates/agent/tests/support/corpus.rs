@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use toolwire_contract::Tool;
 
 /// Returns the first `count` captured tools, with the servers in the order 1, 6, 11, …, 2, 7, 12, ….
-/// Returns `None` if there is no corpus.
+/// Returns `None` if the corpus is missing.
 pub fn tools(count: usize) -> Option<Arc<[Tool]>> {
     let configured = std::env::var_os("TOOLWIRE_CORPUS").map(PathBuf::from);
     let folder =

@@ -75,7 +75,7 @@ impl Session {
         self.run.context()
     }
 
-    /// Returns the stored conversation. There is none before the first message.
+    /// Returns the stored conversation, which is created with the first message.
     pub(crate) fn conversation(&self) -> Option<&ConversationId> {
         self.run.stored_in().map(|(conversation, _)| conversation)
     }

@@ -14,7 +14,7 @@ const COUNT_COLUMNS: usize = 10;
 pub(super) fn render(survey: &Survey, columns: usize) -> String {
     let name_width = survey.dialects.iter().map(|dialect| dialect.name().len()).max().unwrap_or(0);
     let table_width = name_width + STATUSES.len() * COUNT_COLUMNS;
-    // The summary repeats the table above, so it is omitted if there is no room.
+    // The summary repeats the table above, so it is omitted if it does not fit.
     if table_width > columns {
         return String::new();
     }

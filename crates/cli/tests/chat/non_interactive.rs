@@ -56,7 +56,7 @@ fn calls_that_need_approval_are_denied_in_a_script() {
 #[test]
 fn a_failed_response_sets_the_exit_code() {
     let home = Home::new();
-    home.configure(json!({"mcpServers": {}, "toolwire": {"model": "nobody"}}));
+    home.configure(json!({"mcpServers": {}, "toolwire": {"model": "openai/gpt-5.2"}}));
     // Nothing listens on this port.
     let variables = [("OPENAI_BASE_URL", "http://127.0.0.1:9/v1"), ("OPENAI_API_KEY", "k")];
     let (code, stdout, stderr) = run(&home, &variables, "hello\n");

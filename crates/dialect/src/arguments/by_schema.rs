@@ -57,8 +57,7 @@ fn wrapped_arguments<'m>(arguments: &'m Map<String, Value>, schema: &Value) -> O
     if !WRAPPERS.contains(&key.as_str()) || properties.contains_key(key) {
         return None;
     }
-    let parse = |text: &str| serde_json::from_str(text).ok().or_else(|| lenient_json::parse(text));
-    let inner = wrapped.as_str().and_then(parse).unwrap_or_else(|| wrapped.clone());
+    let inner = wrapped.as_str().and_then(lenient_json::parse_any).unwrap_or_else(|| wrapped.clone());
     let is_known = inner.as_object()?.keys().any(|key| properties.contains_key(key));
     is_known.then_some((key, inner))
 }

@@ -239,14 +239,12 @@ fn into_map(value: Value) -> Map<String, Value> {
 
 /// Reads arguments that were sent as an object, as JSON text of an object, or not at all.
 fn parse(sent: &Value, repairs: &mut Vec<Repair>) -> Result<Map<String, Value>, ArgumentError> {
-    let mut no_arguments = |kind| {
-        repairs.push(Repair::of_arguments(kind));
-        Ok(Map::new())
-    };
     let text = match sent {
         Value::Object(map) => return Ok(map.clone()),
-        Value::Null => return no_arguments(RepairKind::NullArguments),
-        Value::String(text) if text.trim().is_empty() => return no_arguments(RepairKind::EmptyArguments),
+        Value::Null => return Ok(no_arguments(RepairKind::NullArguments, repairs)),
+        Value::String(text) if text.trim().is_empty() => {
+            return Ok(no_arguments(RepairKind::EmptyArguments, repairs));
+        }
         Value::String(text) => text,
         other => return Err(not_an_object(other)),
     };
@@ -258,13 +256,9 @@ fn parse(sent: &Value, repairs: &mut Vec<Repair>) -> Result<Map<String, Value>, 
             parsed
         }
     };
-    let mut no_arguments = |kind| {
-        repairs.push(Repair::of_arguments(kind));
-        Ok(Map::new())
-    };
     match parsed {
         Value::Object(map) => Ok(map),
-        Value::Null => no_arguments(RepairKind::NullArguments),
+        Value::Null => Ok(no_arguments(RepairKind::NullArguments, repairs)),
         Value::String(inner) => match serde_json::from_str(&inner) {
             Ok(Value::Object(map)) => {
                 repairs.push(Repair::of_arguments(RepairKind::EncodedTwice));
@@ -274,6 +268,11 @@ fn parse(sent: &Value, repairs: &mut Vec<Repair>) -> Result<Map<String, Value>, 
         },
         other => Err(not_an_object(&other)),
     }
+}
+
+fn no_arguments(kind: RepairKind, repairs: &mut Vec<Repair>) -> Map<String, Value> {
+    repairs.push(Repair::of_arguments(kind));
+    Map::new()
 }
 
 fn parse_text(text: &str) -> Result<Value, ArgumentError> {

@@ -1,7 +1,12 @@
-//! Reads JSON text with the mistakes that models make, where there is no doubt about what is meant: code fences,
-//! comments, trailing commas, single quotes, keys without quotes, and the literals of Python and JavaScript.
+//! Reads JSON text with the mistakes that models make, if its meaning is unambiguous: code fences, comments,
+//! trailing commas, single quotes, keys without quotes, and the literals of Python and JavaScript.
 
 use serde_json::Value;
+
+/// Parses JSON text, with its mistakes corrected if necessary.
+pub(super) fn parse_any(text: &str) -> Option<Value> {
+    serde_json::from_str(text).ok().or_else(|| parse(text))
+}
 
 /// Parses text that is not valid JSON. Returns `None` if it cannot be read without guessing: a text that was cut
 /// off is not completed.

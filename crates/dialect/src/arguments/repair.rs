@@ -323,9 +323,8 @@ fn repaired(value: &Value, accepted: &Accepted) -> Option<(Value, RepairKind)> {
         let trimmed = text.trim();
         if (accepts(JsonType::Object) || accepts(JsonType::Array))
             && trimmed.starts_with(['{', '['])
-            && let Some(parsed) = serde_json::from_str(trimmed).ok().or_else(|| lenient_json::parse(trimmed))
+            && let Some(parsed) = lenient_json::parse_any(trimmed)
         {
-            let parsed: Value = parsed;
             if parsed.is_object() && accepts(JsonType::Object) {
                 return Some((parsed, RepairKind::ParsedObject));
             }
