@@ -101,6 +101,12 @@ pub enum CallError {
     NotPermitted { tool: String, reason: String },
     #[error("server `{server}` is unavailable: {reason}")]
     Unavailable { server: String, tool: String, reason: String },
+    /// The server is reachable, but did not accept the credentials of the call.
+    #[error("server `{server}` did not permit the call to `{tool}`: {reason}")]
+    Unauthorized { server: String, tool: String, reason: String, hint: Option<String> },
+    /// The server refused the call because there were too many; it has not run.
+    #[error("server `{server}` refused `{tool}` because of too many requests")]
+    RateLimited { server: String, tool: String, retry_after: Option<Duration> },
     #[error("server `{server}` did not respond to `{tool}` within {after:?}")]
     TimedOut { server: String, tool: String, after: Duration },
     /// The call was sent, no result arrived, and the tool is not safe to retry.
@@ -124,6 +130,8 @@ impl CallError {
             CallError::InvalidArguments { .. } => "invalid_arguments",
             CallError::NotPermitted { .. } => "not_permitted",
             CallError::Unavailable { .. } => "unavailable",
+            CallError::Unauthorized { .. } => "unauthorized",
+            CallError::RateLimited { .. } => "rate_limited",
             CallError::TimedOut { .. } => "timed_out",
             CallError::OutcomeUnknown { .. } => "outcome_unknown",
             CallError::Refused { .. } => "refused",
@@ -148,6 +156,11 @@ impl CallError {
             }
             CallError::NotPermitted { .. } => Some("if it is still listed, call it again".to_owned()),
             CallError::Unavailable { .. } => Some("continue without it, or try again later".to_owned()),
+            CallError::Unauthorized { hint, .. } => hint.clone(),
+            CallError::RateLimited { retry_after: Some(delay), .. } => {
+                Some(format!("call it again in {delay:?}"))
+            }
+            CallError::RateLimited { retry_after: None, .. } => Some("call it again later".to_owned()),
             CallError::TimedOut { .. } => Some(
                 "the tool may still be running: check whether it took effect before calling it again"
                     .to_owned(),
@@ -167,7 +180,11 @@ impl CallError {
     /// Converts the error to a tool result that a model can read.
     pub fn to_result(&self) -> ToolResult {
         let text = match self.hint() {
-            Some(hint) => format!("{self}. {}{}", hint[..1].to_uppercase(), &hint[1..]),
+            Some(hint) => {
+                let mut letters = hint.chars();
+                let first = letters.next().map(|first| first.to_ascii_uppercase());
+                format!("{self}. {}{}", String::from_iter(first), letters.as_str())
+            }
             None => self.to_string(),
         };
         ToolResult::error(text)

@@ -84,13 +84,17 @@ pub(crate) async fn call(
             stderr = session.stderr_tail();
         }
         let is_safe_to_retry = !error.may_have_run() || tool.is_repeatable();
-        let is_final = !(error.is_connection_failure() && is_safe_to_retry);
+        let delay = error.retry_after().filter(|delay| Instant::now() + *delay < until);
+        let is_final = !(is_safe_to_retry && (error.is_connection_failure() || delay.is_some()));
         tracing::debug!(target: "toolwire::hub", server = %route.server, tool = route.tool, is_final, "{error}");
         let failure = FailedAttempt { error, stderr };
         if is_final {
             return Err(failure.into_call_error(route, timeout, max_total));
         }
         last_failure = Some(failure);
+        if let Some(delay) = delay {
+            tokio::time::sleep(delay).await;
+        }
     }
     Err(match last_failure {
         Some(failure) => failure.no_result(route),
@@ -133,7 +137,9 @@ impl FailedAttempt {
             SessionError::Malformed { reason } => CallError::Malformed { server, tool, reason },
             // The server is connected and has responded.
             SessionError::Failed(
-                failure @ (TransportFailure::TooLong { .. } | TransportFailure::Unreadable { .. }),
+                failure @ (TransportFailure::TooLong { .. }
+                | TransportFailure::Unreadable { .. }
+                | TransportFailure::Compressed { .. }),
             ) => CallError::Malformed { server, tool, reason: failure.to_string() },
             _ => self.no_result(route),
         }
@@ -141,6 +147,20 @@ impl FailedAttempt {
 
     fn no_result(&self, route: &Route) -> CallError {
         let (server, tool) = (route.server.to_string(), route.tool.clone());
+        if let SessionError::Failed(failure) = &self.error {
+            match failure {
+                TransportFailure::Unauthorized { .. }
+                | TransportFailure::NoToken { .. }
+                | TransportFailure::Status { status: 403, .. } => {
+                    let (reason, hint) = (failure.to_string(), failure.hint());
+                    return CallError::Unauthorized { server, tool, reason, hint };
+                }
+                TransportFailure::RateLimited { retry_after, .. } => {
+                    return CallError::RateLimited { server, tool, retry_after: *retry_after };
+                }
+                _ => {}
+            }
+        }
         let reason = with_stderr(self.error.to_string(), &self.stderr);
         match self.error.may_have_run() {
             true => CallError::OutcomeUnknown { server, tool, reason },

@@ -89,17 +89,7 @@ pub(crate) async fn respond(
     params: Value,
 ) -> Result<Value, ErrorData> {
     match method {
-        "roots/list" => {
-            let roots: Vec<Value> = host
-                .roots(server)
-                .into_iter()
-                .map(|root| match root.name {
-                    Some(name) => json!({ "uri": root.uri, "name": name }),
-                    None => json!({ "uri": root.uri }),
-                })
-                .collect();
-            Ok(json!({ "roots": roots }))
-        }
+        "roots/list" => Ok(roots(host, server)),
         "elicitation/create" => {
             let request = read_elicitation(&params)?;
             if !host.can_elicit() {
@@ -125,6 +115,15 @@ pub(crate) async fn respond(
             None,
         )),
     }
+}
+
+/// Returns the result of `roots/list`.
+pub(crate) fn roots(host: &dyn Host, server: &str) -> Value {
+    let roots = host.roots(server).into_iter().map(|root| match root.name {
+        Some(name) => json!({ "uri": root.uri, "name": name }),
+        None => json!({ "uri": root.uri }),
+    });
+    json!({ "roots": roots.collect::<Vec<Value>>() })
 }
 
 fn read_elicitation(params: &Value) -> Result<ElicitRequest, ErrorData> {

@@ -7,6 +7,7 @@
 mod call;
 mod connect;
 mod deadline;
+mod early_requests;
 mod error;
 mod list;
 mod task;

@@ -64,15 +64,50 @@ impl StderrTail {
     }
 }
 
-/// Appends the last stderr lines, if any, to the reason why a server is unavailable.
-pub(crate) fn with_stderr(reason: String, stderr: &[String]) -> String {
+const CHECK_PACKAGE: &str = "check the name of the package in `args`";
+const CHECK_PATH: &str = "check the path in `args`, and install the dependencies of the server";
+
+/// How common programs report what is missing, in a line that is followed by less useful ones; and a hint.
+const CAUSES: [(&str, &str); 5] = [
+    ("is not in this registry", CHECK_PACKAGE),
+    ("was not found in the package", CHECK_PACKAGE),
+    ("No matching distribution found", CHECK_PACKAGE),
+    ("Cannot find module", CHECK_PATH),
+    ("ModuleNotFoundError", CHECK_PATH),
+];
+
+/// Returns the line that names what is missing, and the next thing to try.
+fn find_cause(stderr: &[String]) -> Option<(&String, &'static str)> {
+    let causes = stderr.iter().filter_map(|line| {
+        let (_, hint) = CAUSES.iter().find(|(phrase, _)| line.contains(phrase))?;
+        Some((line, *hint))
+    });
+    causes.last()
+}
+
+/// Returns the next thing to try, if a line names what is missing.
+pub(crate) fn cause_hint(stderr: &[String]) -> Option<&'static str> {
+    find_cause(stderr).map(|(_, hint)| hint)
+}
+
+/// Returns the lines that explain best why a process failed: the one that names what is missing, or else the
+/// last ones. They have no colours or control characters, and are truncated.
+pub(crate) fn quoted_lines(stderr: &[String]) -> Vec<String> {
+    if let Some((line, _)) = find_cause(stderr) {
+        return vec![cleaned(line)];
+    }
     let lines = stderr.iter().rev().map(|line| cleaned(line)).filter(|line| !line.is_empty());
     let mut lines: Vec<String> = lines.take(MAX_QUOTED_LINES).collect();
-    if lines.is_empty() {
-        return reason;
-    }
     lines.reverse();
-    format!("{reason}; last stderr lines: {}", lines.join(" / "))
+    lines
+}
+
+/// Appends the quoted stderr lines, if any, to the reason why a server is unavailable.
+pub(crate) fn with_stderr(reason: String, stderr: &[String]) -> String {
+    match quoted_lines(stderr) {
+        lines if lines.is_empty() => reason,
+        lines => format!("{reason}; stderr: {}", lines.join(" / ")),
+    }
 }
 
 /// Removes colours and control characters, and truncates the line.
@@ -119,11 +154,37 @@ mod tests {
         let stderr = stderr.map(str::to_owned);
         assert_eq!(
             with_stderr("it exited".to_owned(), &stderr),
-            format!(
-                "it exited; last stderr lines: second / red alert / {}…",
-                "x".repeat(MAX_QUOTED_CHARS - 1)
-            )
+            format!("it exited; stderr: second / red alert / {}…", "x".repeat(MAX_QUOTED_CHARS - 1))
         );
+    }
+
+    #[test]
+    fn the_line_that_names_a_missing_package_is_quoted() {
+        let npm = [
+            "npm error code E404",
+            "npm error 404 Not Found - GET https://registry.npmjs.org/nope - Not found",
+            "npm error 404",
+            "npm error 404  'nope@*' is not in this registry.",
+            "npm error 404",
+            "npm error 404 Note that you can also install from a",
+            "npm error 404 tarball, folder, http url, or git folder.",
+            "npm error A complete log of this run can be found in: /home/me/.npm/_logs/debug-0.log",
+        ];
+        let uvx = [
+            "  × No solution found when resolving tool dependencies:",
+            "  ╰─▶ Because nope was not found in the package registry and you require",
+            "      nope, we can conclude that your requirements are unsatisfiable.",
+            "",
+        ];
+        let node =
+            ["Error: Cannot find module '/nope.js'", "  requireStack: []", "}", "", "Node.js v20.19.2"];
+        let quoted =
+            |lines: &[&str]| quoted_lines(&lines.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>());
+        assert_eq!(quoted(&npm), ["npm error 404  'nope@*' is not in this registry."]);
+        assert_eq!(quoted(&uvx), ["╰─▶ Because nope was not found in the package registry and you require"]);
+        assert_eq!(quoted(&node), ["Error: Cannot find module '/nope.js'"]);
+        assert_eq!(cause_hint(&npm.map(str::to_owned)), Some(CHECK_PACKAGE));
+        assert_eq!(cause_hint(&["done".to_owned()]), None);
     }
 
     #[test]

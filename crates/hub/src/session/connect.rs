@@ -16,10 +16,12 @@ use rmcp::service::{
 };
 use serde_json::Value;
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use toolwire_contract::{Secret, truncate};
 
+use super::early_requests::EarlyRequests;
 use super::error::{ConnectError, ConnectFailure};
 use super::task::SessionTask;
 use super::{PausableDeadline, ProtocolEra, ServerInfo, Session, SessionEvent};
@@ -27,7 +29,7 @@ use crate::auth::TokenProvider;
 use crate::client_service::ClientService;
 use crate::config::{Transport, redact_url};
 use crate::host::Host;
-use crate::raw_capture::SdkSchemas;
+use crate::raw_capture::{IgnoredOutput, SdkSchemas};
 use crate::transport::http::HttpClient;
 use crate::transport::stdio::{self, ServerCommand, ServerProcess};
 use crate::transport::{Connection, ConnectionEnd, HttpKind, TransportFailure, http, sse};
@@ -87,7 +89,10 @@ impl Session {
         let ConnectAttempt { deadline, .. } = attempt;
         match established {
             Ok(established) => Ok(established.into_session(context, deadline)),
-            Err(AttemptFailure { error, stderr, .. }) => Err(ConnectFailure { error, stderr }),
+            Err(AttemptFailure { error, stderr, ignored_output, .. }) => {
+                let is_remote = matches!(transport, Transport::Http { .. });
+                Err(ConnectFailure { error, stderr, ignored_output, is_remote })
+            }
         }
     }
 }
@@ -107,6 +112,7 @@ struct EstablishedConnection {
 struct AttemptFailure {
     error: ConnectError,
     stderr: Vec<String>,
+    ignored_output: IgnoredOutput,
     /// The server responded to the probe late, as a modern server.
     discovered_late: bool,
     /// The server responded, but not as expected.
@@ -115,7 +121,27 @@ struct AttemptFailure {
 
 impl From<ConnectError> for AttemptFailure {
     fn from(error: ConnectError) -> AttemptFailure {
-        AttemptFailure { error, stderr: Vec::new(), discovered_late: false, has_responded: false }
+        AttemptFailure {
+            error,
+            stderr: Vec::new(),
+            ignored_output: IgnoredOutput::default(),
+            discovered_late: false,
+            has_responded: false,
+        }
+    }
+}
+
+impl AttemptFailure {
+    /// Whether the server responded as a server with the other HTTP transport does.
+    fn may_have_other_transport(&self) -> bool {
+        matches!(
+            self.error,
+            ConnectError::Failed(
+                TransportFailure::Status { status: 400 | 404 | 405 | 406 | 415 | 422, .. }
+                    | TransportFailure::WrongContent { .. }
+                    | TransportFailure::NoEndpoint
+            )
+        )
     }
 }
 
@@ -155,7 +181,8 @@ impl ConnectAttempt<'_> {
             Err(failure) => {
                 // The reason is usually on stderr, which is complete when the process has ended.
                 process.stop().await;
-                Err(AttemptFailure { stderr: connection.stderr.lines(), ..failure })
+                let ignored_output = connection.capture.ignored_output();
+                Err(AttemptFailure { stderr: connection.stderr.lines(), ignored_output, ..failure })
             }
         }
     }
@@ -163,33 +190,40 @@ impl ConnectAttempt<'_> {
     async fn connect_http(&self, url: &Url, headers: &[(String, Secret)], kind: HttpKind) -> AttemptResult {
         let client = HttpClient::new(url, headers, self.context.token_provider.clone())
             .map_err(|reason| ConnectError::InvalidUrl { url: redact_url(url), reason })?;
-        if kind == HttpKind::Sse {
-            return self.connect_sse(&client).await;
-        }
-        let mut failure = match self.connect_streamable(&client, self.context.era).await {
-            Ok(established) => return Ok(established),
-            Err(failure) => failure,
+        // A server with the other transport is used too, because a wrong `type` is a common mistake.
+        let (first, second) = match kind {
+            HttpKind::Auto | HttpKind::Streamable => (HttpKind::Streamable, HttpKind::Sse),
+            HttpKind::Sse => (HttpKind::Sse, HttpKind::Streamable),
         };
-        if self.context.era.is_some() && failure.has_responded {
-            failure = match self.connect_streamable(&client, None).await {
-                Ok(established) => return Ok(established),
-                Err(failure) => failure,
-            };
+        let failure = match self.connect_http_as(&client, first).await {
+            Err(failure) if failure.may_have_other_transport() => failure,
+            established => return established,
+        };
+        match self.connect_http_as(&client, second).await {
+            // It does not support the other transport either, so the first reason is the better one.
+            Err(other) if other.may_have_other_transport() => Err(failure),
+            Ok(established) if kind == first => {
+                tracing::warn!(
+                    target: "toolwire::hub", server = self.context.server,
+                    "the server uses the transport `{second}`; correct its `type`"
+                );
+                Ok(established)
+            }
+            established => established,
         }
-        let may_be_older = matches!(
-            failure.error,
-            ConnectError::Failed(TransportFailure::Status { status: 400 | 404 | 405 | 406 | 415 | 422, .. })
-        );
-        if kind == HttpKind::Auto && may_be_older {
-            return self.connect_sse(&client).await.map_err(|sse_failure| match sse_failure.error {
-                // It does not support the older transport either, so the first reason is the better one.
-                ConnectError::Failed(
-                    TransportFailure::Status { .. } | TransportFailure::WrongContent { .. },
-                ) => failure,
-                _ => sse_failure,
-            });
+    }
+
+    async fn connect_http_as(&self, client: &HttpClient, kind: HttpKind) -> AttemptResult {
+        if kind == HttpKind::Sse {
+            return self.connect_sse(client).await;
         }
-        Err(failure)
+        match self.connect_streamable(client, self.context.era).await {
+            // The known era may be outdated.
+            Err(failure) if self.context.era.is_some() && failure.has_responded => {
+                self.connect_streamable(client, None).await
+            }
+            established => established,
+        }
     }
 
     async fn connect_streamable(&self, client: &HttpClient, era: Option<ProtocolEra>) -> AttemptResult {
@@ -238,6 +272,14 @@ impl ConnectAttempt<'_> {
             host: self.context.host.clone(),
             events: self.context.events.clone(),
             connection: connection.clone(),
+        };
+        let transport = EarlyRequests {
+            transport,
+            server: client.server.clone(),
+            host: client.host.clone(),
+            connection: connection.clone(),
+            has_started: false,
+            responses: JoinSet::new(),
         };
         let serving = serve_client_with_lifecycle(client, transport, lifecycle);
         let error = match self.within_deadline(serving).await? {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::raw_capture::IgnoredOutput;
+use crate::stderr_tail::cause_hint;
 use crate::transport::{ConnectionEnd, SpawnError, TransportFailure};
 
 /// A failed attempt to connect.
@@ -10,6 +12,32 @@ pub(crate) struct ConnectFailure {
     pub(crate) error: ConnectError,
     /// The last lines that the process wrote to stderr.
     pub(crate) stderr: Vec<String>,
+    /// What the process wrote to stdout that is not a message.
+    pub(crate) ignored_output: IgnoredOutput,
+    /// Whether there is no process, so that no command can be run in a terminal.
+    pub(crate) is_remote: bool,
+}
+
+impl ConnectFailure {
+    /// Returns the next thing to try, in one line.
+    pub(crate) fn hint(&self) -> Option<String> {
+        let specific = match &self.error {
+            ConnectError::Ended { .. } => cause_hint(&self.stderr).map(str::to_owned),
+            ConnectError::TimedOut { .. } => self.output_hint(),
+            _ => None,
+        };
+        specific.or_else(|| self.error.hint(self.is_remote))
+    }
+
+    fn output_hint(&self) -> Option<String> {
+        let IgnoredOutput { unreadable, last_unreadable: Some(last), .. } = &self.ignored_output else {
+            return None;
+        };
+        Some(format!(
+            "stdout is only for messages, but the server wrote something else to it: lines: {unreadable}, the last \
+             one: `{last}`"
+        ))
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -45,15 +73,21 @@ impl ConnectError {
         }
     }
 
-    /// Returns the next thing to try, in one line.
-    pub(crate) fn hint(&self) -> Option<String> {
+    fn hint(&self, is_remote: bool) -> Option<String> {
         Some(match self {
+            ConnectError::Spawn(SpawnError::NotFound { command, .. }) if command.trim() != command => {
+                "remove the spaces at the start and the end of `command`".to_owned()
+            }
             ConnectError::Spawn(SpawnError::NotFound { command, .. }) => match command.split_once(' ') {
                 Some((program, _)) => {
                     format!("set `command` to `{program}` and put the rest into `args`, one word per entry")
                 }
                 None => format!("install `{command}`, or set `command` to its full path"),
             },
+            ConnectError::Spawn(SpawnError::NoInterpreter { interpreter, .. }) => {
+                format!("install `{interpreter}`, or correct the first line of the script")
+            }
+            ConnectError::Spawn(SpawnError::NotADirectory { .. }) => "set `cwd` to a directory".to_owned(),
             ConnectError::Spawn(SpawnError::IsDirectory { .. }) => {
                 "set `command` to a program in the directory".to_owned()
             }
@@ -65,13 +99,20 @@ impl ConnectError {
             }
             ConnectError::Spawn(SpawnError::Failed { .. }) => "run its command in a terminal".to_owned(),
             ConnectError::InvalidUrl { .. } => "correct its `url`".to_owned(),
+            ConnectError::TimedOut { .. } if is_remote => {
+                "increase its `timeout`, or check its `url` and the server's log".to_owned()
+            }
             ConnectError::TimedOut { .. } => {
                 "increase its `timeout`, or run its command in a terminal to see what it waits for".to_owned()
             }
+            ConnectError::Ended { .. } if is_remote => "check the server's log".to_owned(),
             ConnectError::Ended { .. } => {
                 "run its command in a terminal: stderr usually shows the reason".to_owned()
             }
             ConnectError::Failed(failure) => return failure.hint(),
+            ConnectError::Rejected { .. } | ConnectError::Protocol { .. } if is_remote => {
+                "check that its `url` is the address of an MCP server".to_owned()
+            }
             ConnectError::Rejected { .. } | ConnectError::Protocol { .. } => {
                 "check that it is an MCP server and that its arguments are correct".to_owned()
             }
@@ -113,6 +154,14 @@ impl SessionError {
         }
     }
 
+    /// Returns the delay after which the server accepts the request, if it refused it for now.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        match self {
+            SessionError::Failed(TransportFailure::RateLimited { retry_after, .. }) => *retry_after,
+            _ => None,
+        }
+    }
+
     /// Whether the connection delivered no response, so that a retry may succeed.
     pub(crate) fn is_connection_failure(&self) -> bool {
         self.ends_session() || matches!(self, SessionError::Failed(TransportFailure::Interrupted { .. }))
@@ -125,7 +174,7 @@ impl SessionError {
             self,
             SessionError::Disconnected { .. }
                 | SessionError::NotSent { .. }
-                | SessionError::Failed(TransportFailure::Unreachable { .. })
+                | SessionError::Failed(TransportFailure::Unreachable { .. } | TransportFailure::Tls(_))
         )
     }
 }

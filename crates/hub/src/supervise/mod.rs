@@ -17,7 +17,7 @@ use crate::config::ServerConfig;
 use crate::pins::Drift;
 use crate::raw_capture::IgnoredOutput;
 use crate::session::{ServerInfo, Session};
-use crate::stderr_tail::with_stderr;
+use crate::stderr_tail::{quoted_lines, with_stderr};
 
 pub(crate) use start_queue::StartQueue;
 pub(crate) use task::{ServerContext, supervise};
@@ -114,6 +114,14 @@ pub struct ServerStatus {
     pub restarts: u32,
     /// Tools that differ from what was first seen or last accepted.
     pub drifts: Vec<Drift>,
+}
+
+impl ServerStatus {
+    /// Returns the stderr lines that explain best why the server failed, at most three: the line that names a
+    /// missing package or module, or else the last lines.
+    pub fn stderr_excerpt(&self) -> Vec<String> {
+        quoted_lines(&self.stderr)
+    }
 }
 
 impl Server {

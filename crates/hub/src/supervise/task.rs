@@ -125,7 +125,7 @@ async fn connect(
         };
         let session = Session::connect(&server.config.transport, connect_context).await?;
         let listed = stop.run_until_cancelled(session.list_tools_initially()).await;
-        Ok((session, listed))
+        Ok::<_, ConnectFailure>((session, listed))
     };
     tokio::pin!(connecting);
     let connected = loop {
@@ -151,13 +151,10 @@ async fn connect(
         Err(failure) => {
             // The known era may be the cause.
             *era = None;
-            let ConnectFailure { error, stderr } = failure;
-            return ConnectOutcome::Failed {
-                reason: error.to_string(),
-                stderr,
-                is_permanent: error.is_permanent(),
-                hint: error.hint(),
-            };
+            let hint = failure.hint();
+            let ConnectFailure { error, stderr, .. } = failure;
+            let (reason, is_permanent) = (error.to_string(), error.is_permanent());
+            return ConnectOutcome::Failed { reason, stderr, is_permanent, hint };
         }
     };
     match listed {

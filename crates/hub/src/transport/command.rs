@@ -1,7 +1,9 @@
 //! Finds the program of a server, and selects its environment variables.
 
 use std::ffi::{OsStr, OsString};
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::io::Read;
+use std::path::{Component, Path, PathBuf};
 
 use crate::Secret;
 
@@ -73,6 +75,10 @@ pub(crate) enum SpawnError {
     IsDirectory { path: PathBuf },
     #[error("the working directory `{}` of `{command}` does not exist", cwd.display())]
     NoDirectory { command: String, cwd: PathBuf },
+    #[error("the working directory `{}` of `{command}` is not a directory", cwd.display())]
+    NotADirectory { command: String, cwd: PathBuf },
+    #[error("`{}` is run by `{interpreter}`, which does not exist", path.display())]
+    NoInterpreter { path: PathBuf, interpreter: String },
     #[error("could not start `{}`: {source}", path.display())]
     Failed { path: PathBuf, source: std::io::Error },
 }
@@ -88,12 +94,15 @@ pub(super) fn environment(
     inherited.chain(configured).collect()
 }
 
-/// Replaces `~/` at the start of a path by the home folder, as a shell does.
+/// Replaces `~` or `~/` at the start of a path by the home folder, as a shell does.
 pub(super) fn expand_home(path: &str, environment: &[(OsString, OsString)]) -> OsString {
     let variable = if cfg!(windows) { "USERPROFILE" } else { "HOME" };
     let home = environment.iter().rev().find(|(name, _)| name == variable).map(|(_, value)| value);
-    match (path.strip_prefix("~/"), home) {
-        (Some(rest), Some(home)) => Path::new(home).join(rest).into_os_string(),
+    match (path.strip_prefix('~'), home) {
+        (Some(""), Some(home)) => home.clone(),
+        (Some(rest), Some(home)) if rest.starts_with(std::path::is_separator) => {
+            Path::new(home).join(&rest[1..]).into_os_string()
+        }
         _ => path.into(),
     }
 }
@@ -104,10 +113,12 @@ pub(super) fn find_program(
     cwd: Option<&Path>,
     environment: &[(OsString, OsString)],
 ) -> Result<PathBuf, SpawnError> {
-    if Path::new(command).components().count() > 1 || Path::new(command).is_absolute() {
+    let mut components = Path::new(command).components();
+    let is_name = matches!((components.next(), components.next()), (Some(Component::Normal(_)), None));
+    if !is_name {
         let path = cwd.map_or_else(|| PathBuf::from(command), |cwd| cwd.join(command));
         return match look_up(&path) {
-            FoundFile::Program(path) => Ok(path),
+            FoundFile::Program(path) => with_interpreter(path, environment),
             FoundFile::NotExecutable => Err(SpawnError::NotExecutable { path }),
             FoundFile::None if path.is_dir() => Err(SpawnError::IsDirectory { path }),
             FoundFile::None => {
@@ -116,6 +127,13 @@ pub(super) fn find_program(
             }
         };
     }
+    match find_in_path(command, environment) {
+        Ok(path) => with_interpreter(path, environment),
+        not_found => not_found,
+    }
+}
+
+fn find_in_path(command: &str, environment: &[(OsString, OsString)]) -> Result<PathBuf, SpawnError> {
     let path_variable =
         environment.iter().rev().find(|(name, _)| is_path(name)).map(|(_, value)| value.as_os_str());
     let folders = std::env::split_paths(path_variable.unwrap_or(OsStr::new("")));
@@ -131,6 +149,32 @@ pub(super) fn find_program(
     match not_executable {
         Some(path) => Err(SpawnError::NotExecutable { path }),
         None => Err(SpawnError::NotFound { command: command.into(), searched: folders }),
+    }
+}
+
+/// Checks that the interpreter of a script exists. Otherwise the system reports that the script is missing, or
+/// `env` fails.
+fn with_interpreter(path: PathBuf, environment: &[(OsString, OsString)]) -> Result<PathBuf, SpawnError> {
+    const MAX_LINE_BYTES: u64 = 256;
+    let mut start = Vec::new();
+    let read = File::open(&path).and_then(|file| file.take(MAX_LINE_BYTES).read_to_end(&mut start));
+    let line = start.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let script = std::str::from_utf8(line).ok().and_then(|line| line.strip_prefix("#!"));
+    let (Ok(_), Some(script), true) = (read, script, cfg!(unix)) else { return Ok(path) };
+    let mut words = script.split([' ', '\t']).filter(|word| !word.is_empty());
+    let program = words.next().unwrap_or_default();
+    let is_missing = |program: &str| !Path::new(program).exists();
+    let missing = match program.ends_with("/env") {
+        _ if is_missing(program) => Some(program),
+        // Options and variables are left to `env`.
+        true => words.next().filter(|name| {
+            !name.starts_with('-') && !name.contains(['=', '/']) && find_in_path(name, environment).is_err()
+        }),
+        false => None,
+    };
+    match missing {
+        Some(interpreter) => Err(SpawnError::NoInterpreter { interpreter: interpreter.into(), path }),
+        None => Ok(path),
     }
 }
 
@@ -236,7 +280,7 @@ mod tests {
     fn the_home_folder_is_expanded_only_at_the_start() {
         let environment = [("HOME".into(), "/home/me".into())];
         for (path, expected) in
-            [("~/bin/x", "/home/me/bin/x"), ("a~/b", "a~/b"), ("~other/x", "~other/x"), ("~", "~")]
+            [("~/bin/x", "/home/me/bin/x"), ("a~/b", "a~/b"), ("~other/x", "~other/x"), ("~", "/home/me")]
         {
             assert_eq!(expand_home(path, &environment), expected);
         }
@@ -245,8 +289,34 @@ mod tests {
 
     #[test]
     fn a_directory_is_not_a_program() {
-        let error = find_program("/", None, &[]).unwrap_err();
-        assert_eq!(error.to_string(), "`/` is a directory, not a program");
+        for directory in ["/", ".", ".."] {
+            let error = find_program(directory, None, &[]).unwrap_err();
+            assert_eq!(error.to_string(), format!("`{directory}` is a directory, not a program"));
+        }
+    }
+
+    #[test]
+    fn the_interpreter_of_a_script_must_exist() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let folder = tempfile::tempdir().unwrap();
+        let script = folder.path().join("server");
+        let check = |first_line: &str, expected: Option<&str>| {
+            std::fs::write(&script, format!("{first_line}\necho\n")).unwrap();
+            std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+            let found = find_program(script.to_str().unwrap(), None, &path("/bin:/usr/bin"));
+            let missing = match &found {
+                Err(SpawnError::NoInterpreter { interpreter, .. }) => Some(interpreter.as_str()),
+                _ => None,
+            };
+            assert_eq!(missing, expected, "{first_line}: {found:?}");
+        };
+        check("#!/usr/bin/env nope", Some("nope"));
+        check("#!/nowhere/python3 -u", Some("/nowhere/python3"));
+        check("#!/usr/bin/env sh", None);
+        check("#!/bin/sh", None);
+        check("#!/usr/bin/env -S nope", None);
+        check("echo", None);
     }
 
     #[test]

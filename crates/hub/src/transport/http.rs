@@ -30,8 +30,10 @@ use super::{Connection, TransportFailure};
 use crate::excerpt::excerpt;
 use crate::raw_capture::MAX_MESSAGE_BYTES;
 pub(crate) use client::HttpClient;
-use client::read_body;
-pub(super) use client::{HttpRequest, content_type, is_event_stream, status_failure, wrong_content};
+pub(super) use client::{
+    HttpRequest, content_type, is_event_stream, status_failure, uncompressed, wrong_content,
+};
+use client::{ResponseHead, read_body};
 use stream_gate::StreamGate;
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -94,12 +96,7 @@ impl StreamableHttpClient for CapturingClient {
         let response = self.post(&posted, &message, session_id.as_deref(), custom_headers).await;
         let Err(StreamableHttpError::Client(failure)) = response else { return response };
         if posted.is_probe
-            && !matches!(
-                failure,
-                TransportFailure::Unreachable { .. }
-                    | TransportFailure::Unauthorized { .. }
-                    | TransportFailure::NoToken { .. }
-            )
+            && !failure.is_independent_of_protocol()
             && let Some(message) = posted.id.and_then(|id| capture.abandon_probe(id))
         {
             return json_response(message, None);
@@ -147,6 +144,7 @@ impl StreamableHttpClient for CapturingClient {
         if !is_event_stream(content_type(&response).as_deref()) {
             return Err(StreamableHttpError::ServerDoesNotSupportSse);
         }
+        let response = uncompressed(response).map_err(StreamableHttpError::Client)?;
         Ok(self.capture_events(response, None))
     }
 }
@@ -201,6 +199,11 @@ impl CapturingClient {
         if !status.is_success() {
             return self.rejected(posted, session.is_some(), response).await;
         }
+        let response = match uncompressed(response) {
+            Ok(response) => response,
+            Err(_) if !posted.is_request => return Ok(StreamableHttpPostResponse::Accepted),
+            Err(failure) => return Err(StreamableHttpError::Client(failure)),
+        };
         let new_session =
             response.headers().get(SESSION_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
         let content_type = content_type(&response);
@@ -249,14 +252,18 @@ impl CapturingClient {
         response: Response,
     ) -> Result<StreamableHttpPostResponse, Error> {
         let status = response.status();
-        let body = read_body(response, MAX_ERROR_BODY_BYTES).await.unwrap_or_default();
+        let head = ResponseHead::new(&response);
+        let body = match uncompressed(response) {
+            Ok(response) => read_body(response, MAX_ERROR_BODY_BYTES).await.unwrap_or_default(),
+            Err(compressed) => compressed.to_string().into_bytes(),
+        };
         let mut message: Value = serde_json::from_slice(&body).unwrap_or_default();
         let is_error = message.get("error").is_some_and(Value::is_object);
         let excerpt = match message.pointer("/error/message").and_then(Value::as_str) {
             Some(message) => excerpt(message.as_bytes()),
             None => excerpt(&body),
         };
-        let failure = TransportFailure::Status { status: status.as_u16(), excerpt };
+        let failure = head.failure(excerpt);
         if has_session && is_session_expired(status, &body) {
             if let Some(id) = posted.id {
                 self.connection.capture.set_rejected(id, failure);
@@ -266,7 +273,7 @@ impl CapturingClient {
         // The status of `initialize` decides whether the older transport is tried.
         if is_error
             && !posted.is_initialize
-            && !status.is_server_error()
+            && matches!(failure, TransportFailure::Status { status: ..500, .. })
             && let Some(id) = posted.id
         {
             // Servers that cannot parse a request respond without its id or with another one.

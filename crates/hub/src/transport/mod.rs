@@ -5,6 +5,7 @@
 //! lines of stderr.
 
 mod command;
+mod failure;
 pub(crate) mod http;
 mod line_splitter;
 mod process_group;
@@ -23,6 +24,7 @@ use crate::raw_capture::{RawCapture, SdkSchemas};
 use crate::stderr_tail::StderrTail;
 use crate::sync::lock;
 pub(crate) use command::SpawnError;
+pub(crate) use failure::TransportFailure;
 
 /// The HTTP transport of a server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -32,69 +34,6 @@ pub enum HttpKind {
     Auto,
     Streamable,
     Sse,
-}
-
-/// The transport could not deliver a response.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum TransportFailure {
-    #[error("the response is longer than {limit} bytes")]
-    TooLong { limit: usize },
-    #[error("the response cannot be parsed: {reason}")]
-    Unreadable { reason: String },
-    #[error("could not reach the server: {reason}")]
-    Unreachable { reason: String },
-    #[error("the connection failed: {reason}")]
-    Interrupted { reason: String },
-    #[error("the server requires authorization (HTTP {status})")]
-    Unauthorized { status: u16, challenge: String },
-    #[error("no token for the server: {reason}")]
-    NoToken { reason: String, hint: Option<String> },
-    #[error("the server responded with HTTP {status}{}", suffix(excerpt))]
-    Status { status: u16, excerpt: String },
-    #[error(
-        "the server responded with {} instead of JSON or server-sent events{}",
-        content_type.as_deref().unwrap_or("no content type"),
-        suffix(excerpt)
-    )]
-    WrongContent { content_type: Option<String>, excerpt: String },
-}
-
-impl TransportFailure {
-    /// Returns the next thing to try, in one line.
-    pub(crate) fn hint(&self) -> Option<String> {
-        let hint = match self {
-            TransportFailure::NoToken { hint, .. } => return hint.clone(),
-            TransportFailure::Unauthorized { status: 401, .. } => {
-                "configure a header with a token, or log in with `toolwire doctor` in a terminal"
-            }
-            TransportFailure::Unauthorized { .. } => {
-                "the token lacks a permission: add its scope to `oauth.scopes`"
-            }
-            TransportFailure::Unreachable { .. } => "check that it is running and that its `url` is correct",
-            TransportFailure::Status { status: 400..=499, .. } | TransportFailure::WrongContent { .. } => {
-                "check its `url`: an MCP server does not respond like this"
-            }
-            TransportFailure::Status { .. } => "check the server's log",
-            TransportFailure::TooLong { .. }
-            | TransportFailure::Unreadable { .. }
-            | TransportFailure::Interrupted { .. } => return None,
-        };
-        Some(hint.to_owned())
-    }
-
-    /// Whether the server may have acted on the request.
-    pub(crate) fn may_have_run(&self) -> bool {
-        match self {
-            TransportFailure::TooLong { .. }
-            | TransportFailure::Unreadable { .. }
-            | TransportFailure::Interrupted { .. }
-            | TransportFailure::WrongContent { .. } => true,
-            TransportFailure::Unreachable { .. }
-            | TransportFailure::Unauthorized { .. }
-            | TransportFailure::NoToken { .. } => false,
-            TransportFailure::Status { status, .. } => *status >= 500 || *status == 408,
-        }
-    }
 }
 
 /// The reason why a connection ended.
@@ -108,6 +47,16 @@ pub(crate) enum ConnectionEnd {
     StreamEnded { reason: String },
     /// The client closed the connection.
     Closed,
+}
+
+impl fmt::Display for HttpKind {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            HttpKind::Auto => "http",
+            HttpKind::Streamable => "streamable-http",
+            HttpKind::Sse => "sse",
+        })
+    }
 }
 
 impl fmt::Display for ConnectionEnd {
@@ -194,8 +143,4 @@ impl Drop for OpenRequest {
     fn drop(&mut self) {
         self.0.open_requests.send_modify(|count| *count = count.saturating_sub(1));
     }
-}
-
-fn suffix(excerpt: &str) -> String {
-    if excerpt.is_empty() { String::new() } else { format!(": {excerpt}") }
 }

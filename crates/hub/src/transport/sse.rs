@@ -16,7 +16,9 @@ use sse_stream::Sse;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::http::{HttpClient, HttpRequest, content_type, is_event_stream, status_failure, wrong_content};
+use super::http::{
+    HttpClient, HttpRequest, content_type, is_event_stream, status_failure, uncompressed, wrong_content,
+};
 use super::sse_events::{self, EventStreamError};
 use super::{Connection, ConnectionEnd, TransportFailure};
 
@@ -38,7 +40,7 @@ pub(crate) async fn open(
     if !is_event_stream(content_type(&response).as_deref()) {
         return Err(wrong_content(response).await);
     }
-    let mut events = sse_events::events(response);
+    let mut events = sse_events::events(uncompressed(response)?);
     let interrupted = |reason: String| TransportFailure::Interrupted { reason };
     let endpoint = loop {
         match events.next().await {
@@ -47,7 +49,7 @@ pub(crate) async fn open(
             }
             Some(Ok(_)) => {}
             Some(Err(error)) => return Err(interrupted(error.to_string())),
-            None => return Err(interrupted("the stream ended before the `endpoint` event".into())),
+            None => return Err(TransportFailure::NoEndpoint),
         }
     };
     let (incoming, inbox) = mpsc::channel(QUEUE_LENGTH);

@@ -64,8 +64,12 @@ pub(crate) fn spawn(
     let environment = command::environment(our_environment, server.env);
     let expand = |path: &str| command::expand_home(path, &environment);
     let cwd = server.cwd.map(|cwd| cwd.to_str().map_or_else(|| cwd.into(), |cwd| PathBuf::from(expand(cwd))));
-    if let Some(cwd) = cwd.as_ref().filter(|cwd| !cwd.is_dir()) {
-        return Err(SpawnError::NoDirectory { command: server.command.to_owned(), cwd: cwd.clone() });
+    if let Some(cwd) = cwd.clone().filter(|cwd| !cwd.is_dir()) {
+        let command = server.command.to_owned();
+        return Err(match cwd.exists() {
+            true => SpawnError::NotADirectory { command, cwd },
+            false => SpawnError::NoDirectory { command, cwd },
+        });
     }
     let command = expand(server.command);
     let path = command::find_program(&command.to_string_lossy(), cwd.as_deref(), &environment)?;

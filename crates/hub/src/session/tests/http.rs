@@ -22,23 +22,23 @@ use crate::session::list::SkippedTool;
 use crate::session::{ProtocolEra, SessionCall, SessionError};
 use crate::transport::{ConnectionEnd, HttpKind, TransportFailure};
 
-struct Request {
+pub(super) struct Request {
     headers: HashMap<String, String>,
-    body: Value,
+    pub(super) body: Value,
 }
 
-struct Reply {
+pub(super) struct Reply {
     status: u16,
-    headers: Vec<(&'static str, String)>,
+    pub(super) headers: Vec<(&'static str, String)>,
     body: String,
 }
 
 impl Reply {
-    fn status(status: u16, body: &str) -> Reply {
+    pub(super) fn status(status: u16, body: &str) -> Reply {
         Reply { status, headers: vec![("content-type", "text/html".into())], body: body.into() }
     }
 
-    fn json(body: Value) -> Reply {
+    pub(super) fn json(body: Value) -> Reply {
         Reply {
             status: 200,
             headers: vec![("content-type", "application/json".into())],
@@ -46,19 +46,19 @@ impl Reply {
         }
     }
 
-    fn events(events: &[Value]) -> Reply {
+    pub(super) fn events(events: &[Value]) -> Reply {
         let body = events.iter().map(|event| format!("data: {event}\n\n")).collect();
         Reply { status: 200, headers: vec![("content-type", "text/event-stream".into())], body }
     }
 
-    fn result(request: &Request, result: Value) -> Reply {
+    pub(super) fn result(request: &Request, result: Value) -> Reply {
         Reply::json(json!({ "jsonrpc": "2.0", "id": request.body["id"], "result": result }))
     }
 }
 
 /// A server whose responses come from a function.
-struct WebServer {
-    url: String,
+pub(super) struct WebServer {
+    pub(super) url: String,
     task: JoinHandle<()>,
 }
 
@@ -68,7 +68,7 @@ impl Drop for WebServer {
     }
 }
 
-async fn serve(respond: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> WebServer {
+pub(super) async fn serve(respond: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> WebServer {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
     let respond = Arc::new(respond);
@@ -116,7 +116,7 @@ async fn serve_connection(mut stream: TcpStream, respond: Arc<impl Fn(&Request) 
 }
 
 /// Responds as a modern server to everything except calls.
-fn modern(request: &Request, tools: Value, call: impl Fn(&Request) -> Reply) -> Reply {
+pub(super) fn modern(request: &Request, tools: Value, call: impl Fn(&Request) -> Reply) -> Reply {
     match request.body["method"].as_str() {
         Some("server/discover") => Reply::result(
             request,
@@ -134,7 +134,7 @@ fn modern(request: &Request, tools: Value, call: impl Fn(&Request) -> Reply) -> 
     }
 }
 
-async fn connect_failure(
+pub(super) async fn connect_failure(
     reply: impl Fn() -> Reply + Send + Sync + 'static,
     kind: HttpKind,
 ) -> TransportFailure {

@@ -224,3 +224,54 @@ async fn a_loop_of_pages_ends() {
     assert_eq!(listing.incomplete.as_deref(), Some("the server returned the cursor `again` twice"));
     session.close().await;
 }
+
+#[tokio::test]
+async fn requests_before_the_session_starts_get_a_response() {
+    // The server waits for each response before it continues.
+    let ask = r#"
+        ask() { printf '{"jsonrpc":"2.0","id":"early","method":"%s"}\n' "$1"; read -r early; echo "$early" >&2; }
+    "#;
+    let before = |method: &str| {
+        format!("*'\"method\":\"{method}\"'*) ask ping; ask roots/list; ask sampling/createMessage; ")
+    };
+    let script = shell_script(ask, RESPOND_DONE);
+    let script = ["server/discover", "initialize"].iter().fold(script, |script, method| {
+        script.replace(&format!("*'\"method\":\"{method}\"'*) "), &before(method))
+    });
+    let session = connect(&shell(&script)).await;
+    call(&session, "one", json!({})).await;
+    let lines = session.stderr_tail();
+    let responses = [
+        r#"{"jsonrpc":"2.0","id":"early","result":{}}"#,
+        r#"{"jsonrpc":"2.0","id":"early","result":{"roots":[]}}"#,
+        r#"{"jsonrpc":"2.0","id":"early","error":{"code":-32600,"message":"the session has not started"}}"#,
+    ];
+    assert_eq!(lines, responses.repeat(2));
+    session.close().await;
+}
+
+#[tokio::test]
+async fn a_server_that_floods_stdout_is_reported() {
+    let connector = Connector { timeout: Duration::from_millis(500), ..Connector::default() };
+    let failure = connector.connect_error(&shell("exec yes starting")).await;
+    assert_eq!(failure.error.to_string(), "the server was not ready within 500ms");
+    let hint = failure.hint().unwrap();
+    assert!(hint.starts_with("stdout is only for messages") && hint.contains("`starting`"), "{hint}");
+}
+
+#[tokio::test]
+async fn mistakes_in_a_command_have_their_own_hints() {
+    let hint =
+        async |transport: &Transport| Connector::default().connect_error(transport).await.hint().unwrap();
+    assert_eq!(hint(&stdio(".", &[])).await, "set `command` to a program in the directory");
+    assert_eq!(hint(&stdio(" npx", &[])).await, "remove the spaces at the start and the end of `command`");
+    let mut in_file = stdio("sh", &[]);
+    if let Transport::Stdio { cwd, .. } = &mut in_file {
+        *cwd = Some("/etc/passwd".into());
+    }
+    assert_eq!(hint(&in_file).await, "set `cwd` to a directory");
+    let missing =
+        failure("echo \"npm error 404  'nope@*' is not in this registry.\" >&2; echo later >&2; exit 1")
+            .await;
+    assert_eq!(missing.hint().unwrap(), "check the name of the package in `args`");
+}

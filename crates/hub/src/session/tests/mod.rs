@@ -6,6 +6,7 @@
 
 mod everything;
 mod http;
+mod http_failures;
 mod misbehaving;
 mod processes;
 mod support;

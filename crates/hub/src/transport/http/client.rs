@@ -1,16 +1,24 @@
 //! HTTP requests with the configured headers and tokens.
 
+use std::error::Error;
+use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use futures::StreamExt;
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, WWW_AUTHENTICATE};
+use reqwest::header::{
+    AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER,
+    WWW_AUTHENTICATE,
+};
 use reqwest::redirect::Policy;
 use reqwest::{Method, Response, StatusCode, Url};
+use rustls::CertificateError;
 
 use crate::Secret;
 use crate::auth::{AuthError, TokenProvider};
+use crate::config::redact_url;
 use crate::excerpt::excerpt;
+use crate::transport::failure::TlsProblem;
 use crate::transport::{Connection, TransportFailure};
 
 const TCP_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -157,13 +165,11 @@ impl HttpClient {
                 TransportFailure::Interrupted { reason: format!("no response within {timeout:?}") }
             })?,
         };
-        sent.map_err(|error| {
-            let reason = root_cause(&error);
-            match error.is_connect() {
-                true => TransportFailure::Unreachable { reason },
-                false => TransportFailure::Interrupted { reason },
-            }
-        })
+        let response = sent.map_err(|error| send_failure(&error))?;
+        match redirect_target(&response) {
+            Some(target) => Err(TransportFailure::Redirected { status: response.status().as_u16(), target }),
+            None => Ok(response),
+        }
     }
 }
 
@@ -185,9 +191,51 @@ pub(super) async fn read_body(response: Response, max_bytes: usize) -> Result<Ve
     Ok(body)
 }
 
+/// The parts of a response with an error status that describe the failure, apart from its body.
+pub(super) struct ResponseHead {
+    status: StatusCode,
+    retry_after: Option<Duration>,
+}
+
+impl ResponseHead {
+    pub(super) fn new(response: &Response) -> ResponseHead {
+        ResponseHead { status: response.status(), retry_after: retry_after(response) }
+    }
+
+    pub(super) fn failure(self, excerpt: String) -> TransportFailure {
+        let ResponseHead { status, retry_after } = self;
+        let is_overloaded = status == StatusCode::SERVICE_UNAVAILABLE && retry_after.is_some();
+        let status_code = status.as_u16();
+        match status == StatusCode::TOO_MANY_REQUESTS || is_overloaded {
+            true => TransportFailure::RateLimited { status: status_code, retry_after, excerpt },
+            false => TransportFailure::Status { status: status_code, excerpt },
+        }
+    }
+}
+
 /// Returns the failure for a response with an error status.
 pub(in crate::transport) async fn status_failure(response: Response) -> TransportFailure {
-    TransportFailure::Status { status: response.status().as_u16(), excerpt: body_excerpt(response).await }
+    ResponseHead::new(&response).failure(body_excerpt(response).await)
+}
+
+/// Returns the delay that the server requests, in seconds or as a date.
+fn retry_after(response: &Response) -> Option<Duration> {
+    let text = response.headers().get(RETRY_AFTER)?.to_str().ok()?.trim();
+    let seconds = text.parse().ok().map(Duration::from_secs);
+    seconds.or_else(|| {
+        let date = httpdate::parse_http_date(text).ok()?;
+        Some(date.duration_since(SystemTime::now()).unwrap_or_default())
+    })
+}
+
+/// Fails if the body is compressed: no compression was requested, so none is decoded.
+pub(in crate::transport) fn uncompressed(response: Response) -> Result<Response, TransportFailure> {
+    match response.headers().get(CONTENT_ENCODING) {
+        Some(encoding) if !encoding.as_bytes().eq_ignore_ascii_case(b"identity") => {
+            Err(TransportFailure::Compressed { encoding: excerpt(encoding.as_bytes()) })
+        }
+        _ => Ok(response),
+    }
 }
 
 /// Returns the failure for a response with an unexpected content type.
@@ -200,6 +248,10 @@ pub(in crate::transport) async fn wrong_content(response: Response) -> Transport
 async fn body_excerpt(response: Response) -> String {
     const ENOUGH_BYTES: usize = 1024;
     const TIMEOUT: Duration = Duration::from_secs(2);
+    let response = match uncompressed(response) {
+        Ok(response) => response,
+        Err(compressed) => return compressed.to_string(),
+    };
     let mut body = Vec::new();
     let mut chunks = response.bytes_stream();
     let reading = async {
@@ -253,11 +305,83 @@ fn redirect_policy() -> Policy {
     })
 }
 
+/// Returns the address that a response redirects to, if the redirect was not followed.
+fn redirect_target(response: &Response) -> Option<String> {
+    let location = response.headers().get(LOCATION).filter(|_| response.status().is_redirection())?;
+    let target = response.url().join(location.to_str().ok()?).ok()?;
+    Some(redact_url(&target))
+}
+
+/// Returns the reason why a request got no response.
+fn send_failure(error: &reqwest::Error) -> TransportFailure {
+    if let Some(problem) = tls_problem(error) {
+        return TransportFailure::Tls(problem);
+    }
+    let reason = root_cause(error);
+    match error.is_connect() {
+        true => TransportFailure::Unreachable { reason },
+        false => TransportFailure::Interrupted { reason },
+    }
+}
+
+/// Finds an error of TLS among the causes of an error.
+fn tls_problem(error: &(dyn Error + 'static)) -> Option<TlsProblem> {
+    let mut cause = error;
+    let error = loop {
+        // An I/O error skips the error that it contains when it is asked for its source.
+        let inner = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        let inner = inner.map(|inner| inner as &(dyn Error + 'static));
+        if let Some(error) = cause.downcast_ref::<rustls::Error>() {
+            break error;
+        }
+        cause = inner.or_else(|| cause.source())?;
+    };
+    Some(match error {
+        rustls::Error::InvalidMessage(_) => TlsProblem::PlainHttp,
+        rustls::Error::InvalidCertificate(problem) => match problem {
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => TlsProblem::Expired,
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+                TlsProblem::NotValidYet
+            }
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+                TlsProblem::WrongHost
+            }
+            CertificateError::UnknownIssuer => TlsProblem::UnknownIssuer,
+            other => TlsProblem::Other(format!("its certificate is invalid: {other}")),
+        },
+        other => TlsProblem::Other(other.to_string()),
+    })
+}
+
 /// Returns the innermost error: `connection refused` rather than `error sending request`.
 fn root_cause(error: &reqwest::Error) -> String {
-    let mut source: &dyn std::error::Error = error;
+    let mut source: &dyn Error = error;
     while let Some(next) = source.source() {
         source = next;
     }
     source.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tls_errors_are_found_and_described() {
+        let described = |error: rustls::Error| {
+            let error = io::Error::other(io::Error::other(error));
+            tls_problem(&error).map(|problem| problem.to_string())
+        };
+        for (error, expected) in [
+            (CertificateError::Expired, "its certificate has expired"),
+            (CertificateError::NotValidForName, "its certificate is for another host"),
+            (CertificateError::UnknownIssuer, "its certificate was issued by an unknown authority"),
+            (CertificateError::Revoked, "its certificate is invalid: Revoked"),
+        ] {
+            assert_eq!(described(error.into()).as_deref(), Some(expected));
+        }
+        let plain = rustls::InvalidMessage::InvalidContentType.into();
+        assert_eq!(described(plain).as_deref(), Some("this port speaks plain http"));
+        assert_eq!(tls_problem(&io::Error::other("closed")), None);
+    }
 }
