@@ -85,9 +85,9 @@ async fn wait_until_ready(hub: &Hub, server: &str, timeout: Option<Duration>) ->
     let _ = tokio::time::timeout(timeout.unwrap_or(Duration::MAX), hub.settled()).await;
     let Some(status) = hub.status().into_iter().find(|status| status.name == server) else { return Ok(()) };
     let Some(mut reason) = servers::unavailable_reason(&status) else { return Ok(()) };
-    let last_lines: Vec<&str> = status.stderr.iter().rev().take(3).rev().map(String::as_str).collect();
-    if !last_lines.is_empty() {
-        reason = format!("{reason}; last stderr lines: {}", last_lines.join(" / "));
+    let lines = status.stderr_excerpt();
+    if !lines.is_empty() {
+        reason = format!("{reason}; stderr: {}", lines.join(" / "));
     }
     let message = format!("server `{}` is unavailable: {}", sanitize(server), sanitize(&reason));
     Err(CommandError::work(message).with_untrusted_hint(status.hint))
@@ -153,10 +153,16 @@ async fn call(args: &CallArgs, hub: &Hub, arguments: &Value) -> Result<CallOutco
         }
         Err(error) => {
             let command_error =
-                CommandError::work(sanitize(&error.to_string())).with_untrusted_hint(error.hint());
-            match error {
-                CallError::UnknownTool { .. } => Ok(CallOutcome::UnknownTool(command_error)),
-                _ => Err(command_error),
+                |message: String| CommandError::work(sanitize(&message)).with_untrusted_hint(error.hint());
+            match (&error, &args.server) {
+                // The server is connected, and the others are not.
+                (CallError::UnknownTool { tool, missing, .. }, Some(server)) if missing.is_empty() => {
+                    Err(command_error(format!("server `{server}` has no tool named `{tool}`")))
+                }
+                (CallError::UnknownTool { .. }, _) => {
+                    Ok(CallOutcome::UnknownTool(command_error(error.to_string())))
+                }
+                _ => Err(command_error(error.to_string())),
             }
         }
     }

@@ -52,6 +52,9 @@ pub(crate) fn load_config(flag: Option<&Path>) -> Result<LoadedConfig, CommandEr
     demo_config(&missing.join(", "))
 }
 
+const SERVER_EXAMPLE: &str =
+    r#"write an mcp.json such as {"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}}"#;
+
 /// Returns a configuration with only the demo server, and prints a note that no configuration was found.
 fn demo_config(missing: &str) -> Result<LoadedConfig, CommandError> {
     let config = demo_server::config().map_err(|error| {
@@ -59,8 +62,7 @@ fn demo_config(missing: &str) -> Result<LoadedConfig, CommandError> {
     })?;
     print_stderr(&format!(
         "{NOTE}note:{NOTE:#} no servers are configured (found {missing}); using the demo server\n\
-         {HINT}hint:{HINT:#} write an mcp.json such as {{\"mcpServers\": {{\"time\": \
-         {{\"command\": \"uvx\", \"args\": [\"mcp-server-time\"]}}}}}}\n",
+         {HINT}hint:{HINT:#} {SERVER_EXAMPLE}\n",
     ));
     Ok(LoadedConfig { origin: "the built-in demo configuration".to_owned(), config, only_server: None })
 }
@@ -68,7 +70,15 @@ fn demo_config(missing: &str) -> Result<LoadedConfig, CommandError> {
 fn parse_config(file: &Path, text: &str) -> Result<LoadedConfig, CommandError> {
     let variables = |name: &str| std::env::var(name).ok();
     let (config, warnings) = Config::parse(text, file, &variables).map_err(|error| {
-        CommandError::usage(sanitize(&error.to_string())).with_untrusted_hint(error.hint())
+        let problems = error.problems().iter();
+        let mut errors = problems.map(|problem| {
+            CommandError::usage(sanitize(&problem.to_string())).with_untrusted_hint(problem.hint())
+        });
+        let last = errors.next_back().unwrap_or_else(CommandError::interrupted);
+        errors.for_each(|error| {
+            error.print();
+        });
+        last
     })?;
     for warning in warnings {
         print_stderr(&format!("{NOTE}warning:{NOTE:#} {}\n", sanitize(&warning.to_string())));
@@ -76,7 +86,13 @@ fn parse_config(file: &Path, text: &str) -> Result<LoadedConfig, CommandError> {
             print_stderr(&format!("{HINT}hint:{HINT:#} {}\n", sanitize(&hint)));
         }
     }
-    Ok(LoadedConfig { origin: sanitize(&file.to_string_lossy()), config, only_server: None })
+    let origin = sanitize(&file.to_string_lossy());
+    if config.servers.is_empty() && config.toolwire.is_none() {
+        print_stderr(&format!(
+            "{NOTE}note:{NOTE:#} no servers are configured in {origin}\n{HINT}hint:{HINT:#} {SERVER_EXAMPLE}\n"
+        ));
+    }
+    Ok(LoadedConfig { origin, config, only_server: None })
 }
 
 /// The folder of the user's `mcp.json`.

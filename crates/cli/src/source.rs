@@ -79,7 +79,7 @@ pub(crate) fn print_input_prompt(expected: &str) {
 
 fn unreadable(label: &str, error: &io::Error) -> CommandError {
     let hint = match error.kind() {
-        io::ErrorKind::NotFound => "check the path, or use `-` for standard input",
+        io::ErrorKind::NotFound => "check the path",
         io::ErrorKind::PermissionDenied => "check the permissions of the file",
         io::ErrorKind::IsADirectory => "choose a file in it",
         _ => "check the path",

@@ -102,8 +102,8 @@ pub(crate) fn print_problems(status: &[ServerStatus]) {
                 sanitize(&server.name),
                 sanitize(&reason)
             ));
-            for line in server.stderr.iter().rev().take(3).rev() {
-                print_stderr(&format!("  {QUIET}{}{QUIET:#}\n", sanitize(line)));
+            for line in server.stderr_excerpt() {
+                print_stderr(&format!("  {QUIET}{}{QUIET:#}\n", sanitize(&line)));
             }
             if let Some(hint) = &server.hint {
                 print_stderr(&format!("{HINT}hint:{HINT:#} {}\n", sanitize(hint)));

@@ -71,6 +71,39 @@ fn the_list_as_json_has_the_standard_error_of_a_failed_server() {
 
 #[cfg(unix)]
 #[test]
+fn messages_name_what_is_wrong() {
+    let npm = "echo 'npm error 404  nope is not in this registry.' >&2; for i in 1 2 3 4; do echo more >&2; done; exit 1";
+    let good = server(&[]);
+    let folder = Folder::new("messages", json!({"one": good, "npm": {"command": "sh", "args": ["-c", npm]}}));
+    let failed = folder.run(&["tools", "--server", "npm"], "");
+    assert_eq!(
+        failed.stderr,
+        "error: server `npm` failed: the process exited with code 1 before the session started\n\
+         \u{20} npm error 404  nope is not in this registry.\nhint: check the name of the package in `args`\n"
+    );
+    let unknown = folder.run(&["call", "ech", "--server", "one"], "");
+    assert_eq!(unknown.stderr, "error: server `one` has no tool named `ech`\nhint: did you mean `echo`?\n");
+    let decoded = folder.run(&["decode", "--dialect", "openai", "--tools", "nope.json"], "");
+    assert_eq!(
+        decoded.stderr,
+        "error: cannot read `nope.json`: no such file or directory\nhint: check the path\n"
+    );
+    fs::write(folder.0.join("mcp.json"), r#"{"mcpServers": {}}"#).unwrap();
+    let empty = folder.run(&["tools"], "");
+    assert!(
+        empty.stderr.starts_with("note: no servers are configured in mcp.json\nhint: "),
+        "{}",
+        empty.stderr
+    );
+    let text = r#"{"mcpServers": {"a": {"command": "${NONE_1}"}, "b": {"url": "${NONE_2}"}}}"#;
+    fs::write(folder.0.join("mcp.json"), text).unwrap();
+    let invalid = folder.run(&["tools"], "");
+    assert_eq!(invalid.code, 2);
+    assert_eq!(invalid.stderr.matches("error: mcp.json:1:").count(), 2, "{}", invalid.stderr);
+}
+
+#[cfg(unix)]
+#[test]
 fn a_call_starts_only_the_server_that_has_the_tool() {
     let folder = Folder::new("owner", json!({}));
     let starts = folder.0.join("starts");
@@ -105,7 +138,7 @@ fn a_call_starts_only_the_server_that_has_the_tool() {
     let failed = call();
     assert_eq!(failed.code, 1, "{}", failed.stdout);
     assert!(failed.stderr.contains("server `good` is unavailable: "), "{}", failed.stderr);
-    assert!(failed.stderr.contains("last stderr lines: no key"), "{}", failed.stderr);
+    assert!(failed.stderr.contains("stderr: no key"), "{}", failed.stderr);
     assert_eq!(start_count(), 2);
 }
 

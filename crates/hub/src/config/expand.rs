@@ -77,15 +77,17 @@ fn closing_brace(text: &str) -> Option<usize> {
     None
 }
 
-/// Returns the variable that `${name}` refers to. VS Code's `${input:id}` refers to `input:id`, which is
-/// never set, so that the error names it.
+/// The prefixes of VS Code's variables that are not in the environment.
+const EDITOR_PREFIXES: [&str; 3] = ["input:", "command:", "config:"];
+
+/// Returns the variable that `${name}` refers to. VS Code's `${input:id}` refers to `input:id`.
 fn variable_name(name: &str) -> Option<&str> {
     let plain = name.strip_prefix("env:").unwrap_or(name);
-    let letters = plain.strip_prefix("input:").unwrap_or(plain);
+    let letters = EDITOR_PREFIXES.iter().find_map(|prefix| plain.strip_prefix(prefix)).unwrap_or(plain);
     let is_name = letters.starts_with(|first: char| first.is_alphabetic() || first == '_')
         // Windows has `ProgramFiles(x86)`.
         && letters.chars().all(|letter| letter.is_alphanumeric() || "_-.()".contains(letter));
-    is_name.then_some(plain)
+    (is_name || plain == "/").then_some(plain)
 }
 
 #[cfg(test)]

@@ -4,12 +4,16 @@
 //! the text and the environment variables. `docs/guide/configuration.md` documents the keys.
 
 mod candidates;
+mod edit;
+mod env_file;
 mod expand;
+mod hosts;
 mod json;
 mod parse;
 mod problem;
 #[cfg(test)]
 mod tests;
+mod transport;
 mod values;
 
 use std::fmt;
@@ -17,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use candidates::ConfigCandidate;
-pub use problem::{ConfigError, ConfigWarning};
+pub use problem::{ConfigError, ConfigProblem, ConfigWarning};
 use reqwest::Url;
 use serde_json::Value;
 
@@ -32,7 +36,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A parsed `mcp.json`.
-#[derive(Clone, PartialEq)]
+#[derive(Clone, Default, PartialEq)]
 pub struct Config {
     /// All servers in the order of the file, including disabled ones; their names are unique.
     pub servers: Vec<ServerConfig>,
@@ -86,6 +90,21 @@ impl Config {
         variables: &dyn Fn(&str) -> Option<String>,
     ) -> Result<(Config, Vec<ConfigWarning>), ConfigError> {
         parse::parse(text, file, variables)
+    }
+
+    /// Returns the servers of a file in the shape of any known host, as they are written: names and JSON values.
+    pub fn raw_servers(text: &str, file: &Path) -> Result<Vec<(String, Value)>, ConfigError> {
+        parse::raw_servers(text, file)
+    }
+
+    /// Adds servers to the text of `file`, or replaces those with the same names. Comments and the rest of the
+    /// text stay unchanged. An empty text is an empty configuration.
+    pub fn insert_servers(
+        text: &str,
+        file: &Path,
+        servers: &[(String, Value)],
+    ) -> Result<String, ConfigError> {
+        edit::insert_servers(text, file, servers)
     }
 
     /// Returns the paths to search for the configuration, in order; the first that exists is used.

@@ -4,12 +4,25 @@ use std::fmt;
 use std::path::PathBuf;
 
 use super::expand::MAX_FALLBACK_DEPTH;
+use super::hosts::input_variable;
 use super::parse::MAX_PREFIX_CHARS;
 
-/// A configuration that cannot be used: where and why.
+/// A configuration that cannot be used, with all its problems.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+pub struct ConfigError(pub(super) Vec<ConfigProblem>);
+
+impl ConfigError {
+    /// Returns the problems in the order in which they were found; there is at least one.
+    pub fn problems(&self) -> &[ConfigProblem] {
+        &self.0
+    }
+}
+
+/// A problem of a configuration: where and what.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{location}: {problem}")]
-pub struct ConfigError {
+pub struct ConfigProblem {
     pub(super) location: Box<Location>,
     pub(super) problem: Problem,
 }
@@ -24,26 +37,32 @@ pub struct ConfigWarning {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Location {
     pub(super) file: PathBuf,
-    /// Counted from 1.
-    pub(super) line: usize,
-    /// In characters, counted from 1.
-    pub(super) column: usize,
+    /// Both counted from 1, the column in characters; `None` in a TOML file.
+    pub(super) line_and_column: Option<(usize, usize)>,
     pub(super) server: Option<String>,
     /// A path such as `env.TOKEN` or `args[1]`.
     pub(super) key: Option<String>,
 }
 
-/// The reason for a [`ConfigError`]. It contains no values that may be secret.
+/// The reason for a [`ConfigProblem`]. It contains no values that may be secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Problem {
     #[error("invalid JSON: {message}")]
     Syntax { message: String },
+    #[error("invalid TOML: {message}")]
+    TomlSyntax { message: String },
     #[error("must be {expected}, not {found}")]
     WrongType { expected: &'static str, found: &'static str },
     #[error("must not be empty")]
     Empty,
     #[error("variable `{variable}` is not set")]
     MissingVariable { variable: String },
+    #[error("no value for the input `{id}`")]
+    MissingInput { id: String },
+    #[error("`${{{variable}}}` has a value only in VS Code")]
+    EditorVariable { variable: String },
+    #[error("cannot read `{}`: {reason}", path.display())]
+    UnreadableEnvFile { path: PathBuf, reason: String },
     #[error("`${{` has no closing brace")]
     VariableNotClosed,
     #[error("variables are nested more than {MAX_FALLBACK_DEPTH} levels deep")]
@@ -100,23 +119,24 @@ pub(super) enum WarningKind {
     DuplicateKey,
     #[error("ignored, because the server is configured with `{used}`")]
     UnusedKey { used: &'static str },
+    #[error("skipped, because an extension of the editor starts the server")]
+    Extension,
     #[error("{seconds} seconds is unusually long")]
     LongTimeout { seconds: u64 },
 }
 
-impl ConfigError {
+impl ConfigProblem {
     /// Returns the next thing to try, in one line.
     pub fn hint(&self) -> Option<String> {
         Some(match &self.problem {
-            Problem::MissingVariable { variable } => match variable.strip_prefix("input:") {
-                Some(id) => {
-                    let name = id.to_uppercase().replace(['-', '.'], "_");
-                    format!(
-                        "inputs are not supported; use an environment variable instead, such as `${{{name}}}`"
-                    )
-                }
-                None => format!("set it, or add a fallback: `${{{variable}:-…}}`"),
-            },
+            Problem::MissingVariable { variable } => {
+                format!("set it, or add a fallback: `${{{variable}:-…}}`")
+            }
+            Problem::MissingInput { id } => {
+                format!("set the environment variable `{}`", input_variable(id))
+            }
+            Problem::EditorVariable { .. } => "write the value instead".to_owned(),
+            Problem::UnreadableEnvFile { .. } => "correct `envFile`, or remove it".to_owned(),
             Problem::VariableNotClosed => "write `$${` for a literal `${`".to_owned(),
             Problem::NoServers { similar_key: Some(key) } => did_you_mean_instead("mcpServers", key),
             Problem::NoServers { similar_key: None } => {
@@ -152,7 +172,16 @@ impl ConfigWarning {
             WarningKind::LongTimeout { seconds } => {
                 Some(format!("a number is in seconds; for milliseconds, write \"{seconds}ms\""))
             }
+            WarningKind::Extension => Some("configure its `command` here".to_owned()),
             WarningKind::DuplicateKey | WarningKind::UnusedKey { .. } => None,
+        }
+    }
+
+    /// Returns the key that is unknown and therefore ignored, if this is the reason of the warning.
+    pub fn unknown_key(&self) -> Option<&str> {
+        match &self.kind {
+            WarningKind::UnknownKey { key, .. } => Some(key),
+            _ => None,
         }
     }
 }
@@ -169,7 +198,10 @@ impl fmt::Display for ConfigWarning {
 
 impl fmt::Display for Location {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}:{}:{}", self.file.display(), self.line, self.column)?;
+        write!(formatter, "{}", self.file.display())?;
+        if let Some((line, column)) = self.line_and_column {
+            write!(formatter, ":{line}:{column}")?;
+        }
         match (&self.server, &self.key) {
             (Some(server), Some(key)) => write!(formatter, ": server `{server}`, key `{key}`"),
             (Some(server), None) => write!(formatter, ": server `{server}`"),

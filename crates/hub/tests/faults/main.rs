@@ -187,7 +187,7 @@ fn exits_immediately() {
     check(Fault {
         server: FaultyServer::Stdio(&["exits-at-once"]),
         code: "unknown_tool",
-        message: "server `bad` is unavailable: the process exited with code 3 before the session started; reconnecting; last stderr lines: misbehaving-server: cannot open the database",
+        message: "server `bad` is unavailable: the process exited with code 3 before the session started; reconnecting; stderr: misbehaving-server: cannot open the database",
         check_status: |status| {
             check_unavailable(status, "exited with code 3");
             assert_eq!(status.stderr, ["misbehaving-server: cannot open the database"]);
@@ -201,7 +201,7 @@ fn exits_during_a_call() {
     check(Fault {
         server: FaultyServer::Stdio(&["exits-mid-call"]),
         code: "outcome_unknown",
-        message: "exited with code 4; last stderr lines: misbehaving-server: fatal: out of luck)",
+        message: "exited with code 4; stderr: misbehaving-server: fatal: out of luck)",
         check_status: |status| assert!(status.restarts > 0),
         ..HARMLESS
     });

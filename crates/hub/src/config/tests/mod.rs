@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
+mod hosts;
+
 use super::*;
 use crate::auth::GrantKind;
 
@@ -38,8 +40,14 @@ fn server(body: &str) -> ServerConfig {
 
 #[track_caller]
 fn check_error(text: &str, expected: &str) {
-    let error = Config::parse(text, Path::new("mcp.json"), &variables).expect_err("an invalid configuration");
-    assert_eq!(with_hint(&error, error.hint()), expected, "{text}");
+    let error = Config::parse(text, Path::new("mcp.json"), &variables).expect_err(text);
+    assert_eq!(printed(&error), expected, "{text}");
+}
+
+fn printed(error: &ConfigError) -> String {
+    let problems: Vec<String> =
+        error.problems().iter().map(|problem| with_hint(problem, problem.hint())).collect();
+    problems.join("\n")
 }
 
 #[track_caller]
@@ -205,9 +213,9 @@ fn a_disabled_server_is_included_and_may_use_unset_variables() {
 #[test]
 fn a_warning_about_an_unknown_key_suggests_a_similar_key() {
     check_warnings(
-        "{\n  \"mcpServers\": {\"gh\": {\n    \"command\": \"a\", \"timout\": 5, \"zzz\": 1,\n    \"tools\": {\"denied\": []}\n  }},\n  \"inputs\": []\n}",
+        "{\n  \"mcpServers\": {\"gh\": {\n    \"command\": \"a\", \"timout\": 5, \"zzz\": 1,\n    \"tools\": {\"denied\": []}\n  }},\n  \"extra\": []\n}",
         &[
-            "mcp.json:6:3: unknown key `inputs`",
+            "mcp.json:6:3: unknown key `extra`",
             "mcp.json:3:21: server `gh`: unknown key `timout`\nhint: did you mean `timeout`?",
             "mcp.json:3:34: server `gh`: unknown key `zzz`",
             "mcp.json:4:15: server `gh`, key `tools`: unknown key `denied`\nhint: did you mean `deny`?",
@@ -270,8 +278,8 @@ fn errors_name_the_file_the_server_and_the_key() {
             "mcp.json:1:17: server `gh`: neither `command` nor `url` is set\nhint: set `command` for a local process, or `url` for a remote server",
         ),
         (
-            with_server(r#"{"serverUrl": "http://a/"}"#),
-            "mcp.json:1:17: server `gh`: neither `command` nor `url` is set\nhint: did you mean `url` instead of `serverUrl`?",
+            with_server(r#"{"baseUrl": "http://a/"}"#),
+            "mcp.json:1:17: server `gh`: neither `command` nor `url` is set\nhint: did you mean `url` instead of `baseUrl`?",
         ),
         (
             with_server(r#"{"comand": "a"}"#),
@@ -294,8 +302,8 @@ fn errors_name_the_file_the_server_and_the_key() {
             "mcp.json:1:52: server `gh`, key `type`: unknown type `ws`; expected `stdio`, `http`, `streamable-http` or `sse`\nhint: remove `type`; the transport is detected from `command` or `url`",
         ),
         (
-            with_server(r#"{"command": ["a"]}"#),
-            "mcp.json:1:35: server `gh`, key `command`: must be a string, not an array",
+            with_server(r#"{"command": {"a": 1}}"#),
+            "mcp.json:1:35: server `gh`, key `command`: must be a string, not an object",
         ),
         (with_server(r#"{"command": " "}"#), "mcp.json:1:35: server `gh`, key `command`: must not be empty"),
         (
@@ -328,7 +336,7 @@ fn errors_name_the_file_the_server_and_the_key() {
         ),
         (
             with_server(r#"{"command": "a", "env": {"K": "${input:gh-token}"}}"#),
-            "mcp.json:1:53: server `gh`, key `env.K`: variable `input:gh-token` is not set\nhint: inputs are not supported; use an environment variable instead, such as `${GH_TOKEN}`",
+            "mcp.json:1:53: server `gh`, key `env.K`: no value for the input `gh-token`\nhint: set the environment variable `GH_TOKEN`",
         ),
         (
             with_server(r#"{"command": "a", "args": ["${TOKEN"]}"#),
@@ -387,8 +395,8 @@ fn errors_name_the_file_the_server_and_the_key() {
             "mcp.json:1:17: server ` `: invalid server name: it must not be blank or contain control characters",
         ),
         (
-            r#"{"mcp_servers": {}}"#.to_owned(),
-            "mcp.json:1:1: missing key `mcpServers`\nhint: did you mean `mcpServers` instead of `mcp_servers`?",
+            r#"{"mcpServer": {}}"#.to_owned(),
+            "mcp.json:1:1: missing key `mcpServers`\nhint: did you mean `mcpServers` instead of `mcpServer`?",
         ),
     ];
     for (text, expected) in cases {
@@ -449,7 +457,7 @@ fn errors_contain_no_secrets() {
         let text = format!(r#"{{"mcpServers": {{"gh": {body}}}}}"#);
         let error =
             Config::parse(&text, Path::new("mcp.json"), &variables).expect_err("an invalid configuration");
-        let printed = format!("{error} {error:?} {:?}", error.hint());
+        let printed = format!("{error} {error:?} {}", printed(&error));
         assert!(!printed.contains("s3cret"), "{printed}");
     }
 }
@@ -467,14 +475,14 @@ fn allow_and_deny_match_the_names_on_the_server() {
 /// Parses each JSON block of the guide; the text block after it, if any, must be the output.
 #[test]
 fn the_guide_quotes_the_actual_messages() {
-    let guide = include_str!("../../../../docs/guide/configuration.md");
+    let guide = include_str!("../../../../../docs/guide/configuration.md");
     let mut blocks = guide.split("```").skip(1).step_by(2).peekable();
     let mut checked = 0;
     while let Some(block) = blocks.next() {
         let Some(json) = block.strip_prefix("json\n") else { continue };
         let expected = blocks.peek().and_then(|next| next.strip_prefix("text\n")).unwrap_or_default();
         let printed = match Config::parse(json, Path::new("mcp.json"), &variables) {
-            Err(error) => format!("error: {}\n", with_hint(&error, error.hint())),
+            Err(error) => format!("error: {}\n", printed(&error)),
             Ok((_, warnings)) => warnings
                 .iter()
                 .map(|warning| format!("warning: {}\n", with_hint(warning, warning.hint())))
@@ -484,4 +492,23 @@ fn the_guide_quotes_the_actual_messages() {
         checked += usize::from(!expected.is_empty());
     }
     assert!(checked >= 5, "the guide quotes errors and warnings");
+}
+
+#[test]
+fn all_problems_are_reported_together() {
+    check_error(
+        r#"{"mcpServers": {
+            "a": {"command": "", "args": ["${ONE}", 1, "${TWO}"], "env": {"K": [], "L": "${THREE}"}, "timeout": "soon"},
+            "b": {}, "c": {"url": "x", "headers": {"H": "${FOUR}"}}, "d": {"command": "d"}}, "toolwire": ["${FIVE}"]}"#,
+        "mcp.json:2:30: server `a`, key `command`: must not be empty\n\
+         mcp.json:2:43: server `a`, key `args[0]`: variable `ONE` is not set\nhint: set it, or add a fallback: `${ONE:-…}`\n\
+         mcp.json:2:56: server `a`, key `args[2]`: variable `TWO` is not set\nhint: set it, or add a fallback: `${TWO:-…}`\n\
+         mcp.json:2:80: server `a`, key `env.K`: must be a string, not an array\n\
+         mcp.json:2:89: server `a`, key `env.L`: variable `THREE` is not set\nhint: set it, or add a fallback: `${THREE:-…}`\n\
+         mcp.json:2:113: server `a`, key `timeout`: `soon` is not a duration between 1ms and 24h\nhint: write a number of seconds, or a string such as \"30s\", \"500ms\" or \"2m\"\n\
+         mcp.json:3:13: server `b`: neither `command` nor `url` is set\nhint: set `command` for a local process, or `url` for a remote server\n\
+         mcp.json:3:57: server `c`, key `headers.H`: variable `FOUR` is not set\nhint: set it, or add a fallback: `${FOUR:-…}`\n\
+         mcp.json:3:35: server `c`, key `url`: invalid URL: relative URL without a base\nhint: write the complete URL, such as `https://example.com/mcp`\n\
+         mcp.json:3:107: key `toolwire[0]`: variable `FIVE` is not set\nhint: set it, or add a fallback: `${FIVE:-…}`",
+    );
 }

@@ -1,0 +1,138 @@
+//! The shapes in which other hosts write servers.
+
+use std::path::{Path, PathBuf};
+
+use jsonc_parser::ast::Value as Node;
+
+use super::values::ConfigValue;
+
+/// The keys of other hosts with the same meaning as one of ours.
+const ALIASES: [(&str, &str); 12] = [
+    ("httpUrl", "url"),                 // Gemini CLI
+    ("serverUrl", "url"),               // Windsurf
+    ("http_headers", "headers"),        // Codex
+    ("environment", "env"),             // opencode
+    ("includeTools", "allow"),          // Gemini CLI
+    ("enabled_tools", "allow"),         // Codex
+    ("excludeTools", "deny"),           // Gemini CLI
+    ("disabled_tools", "deny"),         // Codex
+    ("disabledTools", "deny"),          // Windsurf
+    ("startup_timeout_sec", "startup"), // Codex
+    ("tool_timeout_sec", "call"),       // Codex
+    ("working_directory", "cwd"),       // Zed
+];
+
+/// The keys of other hosts that describe or approve a server, and have no effect here.
+const IGNORED_KEYS: [&str; 16] = [
+    "alwaysAllow",
+    "autoApprove",
+    "default_tools_approval_mode",
+    "description",
+    "dev",
+    "gallery",
+    "icon",
+    "iconPath",
+    "name",
+    "required",
+    "sandboxEnabled",
+    "settings",
+    "source",
+    "title",
+    "trust",
+    "version",
+];
+
+/// The keys of other hosts that have no equivalent here: Codex names variables, and Continue has an object with
+/// headers.
+const OTHER_KEYS: [&str; 4] = ["env_vars", "env_http_headers", "bearer_token_env_var", "requestOptions"];
+
+/// Whether a key is `name` or an alias of it.
+pub(super) fn is_spelling_of(key: &str, name: &str) -> bool {
+    key == name || ALIASES.contains(&(key, name))
+}
+
+/// Whether another host writes this key for a server.
+pub(super) fn is_host_key(key: &str) -> bool {
+    let mut aliases = ALIASES.iter().map(|(alias, _)| alias);
+    aliases.any(|alias| *alias == key) || IGNORED_KEYS.contains(&key) || OTHER_KEYS.contains(&key)
+}
+
+/// Returns the objects with servers, in the order of the file.
+///
+/// `mcpServers` is the common key; VS Code writes `servers`, and `mcp.servers` in its settings; Zed writes
+/// `context_servers`, Codex `mcp_servers`, and Claude Code `projects.<folder>.mcpServers`.
+pub(super) fn server_objects<'a>(
+    root: &ConfigValue<'a>,
+    current_folder: Option<&Path>,
+) -> Vec<ConfigValue<'a>> {
+    let mut found = Vec::new();
+    for (key, _, value) in root.members() {
+        match key {
+            "mcpServers" | "servers" | "context_servers" | "mcp_servers" => found.push(value),
+            "mcp" => found.extend(value.get("servers")),
+            "projects" => {
+                let project = current_folder.and_then(Path::to_str).and_then(|folder| value.get(folder));
+                found.extend(project.and_then(|project| project.get("mcpServers")));
+            }
+            _ => {}
+        }
+    }
+    found.retain(|value| !matches!(value.node, Node::NullKeyword(_)));
+    found
+}
+
+/// Whether the file is only for MCP, so that another key at its top is a mistake. Other hosts have the servers
+/// in the file of all their settings.
+pub(super) fn is_only_for_mcp(file: &Path) -> bool {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    name.contains("mcp")
+}
+
+/// Returns the folder that `${workspaceFolder}` means: the folder of the file, or its parent if the file is in
+/// a folder such as `.vscode`.
+pub(super) fn workspace_folder(file: &Path) -> Option<PathBuf> {
+    let file = std::path::absolute(file).ok()?;
+    let folder = file.parent()?;
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    let is_settings_folder = [".vscode", ".cursor", ".gemini", ".codex", ".zed"].contains(&&*name);
+    Some(folder.parent().filter(|_| is_settings_folder).unwrap_or(folder).to_owned())
+}
+
+/// The environment variable that replaces an input of VS Code: `GITHUB_TOKEN` for `${input:github-token}`.
+pub(super) fn input_variable(id: &str) -> String {
+    id.to_uppercase().replace(['-', '.'], "_")
+}
+
+/// The parts of `command`, which Zed also writes as an object, and opencode as an array with the arguments.
+pub(super) struct Command<'a> {
+    pub(super) program: ConfigValue<'a>,
+    pub(super) args: Vec<ConfigValue<'a>>,
+    pub(super) env: Option<ConfigValue<'a>>,
+}
+
+impl<'a> Command<'a> {
+    pub(super) fn new(value: ConfigValue<'a>) -> Command<'a> {
+        let mut items: Vec<ConfigValue<'a>> = value.items().into_iter().flatten().collect();
+        if !items.is_empty() {
+            return Command { program: items.remove(0), args: items, env: None };
+        }
+        match value.get("path") {
+            Some(program) => {
+                let args = value.get("args").and_then(|args| Some(args.items()?.collect()));
+                Command { program, args: args.unwrap_or_default(), env: value.get("env") }
+            }
+            None => Command { program: value, args: Vec::new(), env: None },
+        }
+    }
+}
+
+/// Whether an extension of Zed starts the server, so that its command is unknown.
+pub(super) fn is_extension(server: &ConfigValue<'_>) -> bool {
+    let is_extension =
+        |value: ConfigValue<'_>| matches!(value.node, Node::StringLit(text) if text.value == "extension");
+    server.get("source").is_some_and(is_extension) || (server.get("settings").is_some() && is_bare(server))
+}
+
+fn is_bare(server: &ConfigValue<'_>) -> bool {
+    server.get("command").is_none() && server.get("url").is_none()
+}
