@@ -26,6 +26,8 @@ const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 const QUIET: Style = AnsiColor::BrightBlack.on_default();
 const NAME: Style = Style::new().bold();
 
+const MAX_STDERR_LINES: usize = 10;
+
 /// Check the configuration, the servers and their tools, and the model
 ///
 /// Prints each problem with a hint. The check of the model sends it one short request. The exit code is 1 if
@@ -56,7 +58,21 @@ pub(crate) fn run(args: &DoctorArgs, config: Option<&Path>) -> Result<ExitCode, 
         let mut problems = 0;
         for server in &hub.status() {
             problems += report_server(&mut text, server);
+            if let Some(config) =
+                loaded.config.server(&server.name).filter(|_| unavailable_reason(server).is_some())
+            {
+                let withheld = config.withheld_variables(std::env::vars_os().map(|(name, _)| name));
+                report_withheld(&mut text, server, &withheld);
+            }
             problems += report_changes(&mut text, server, args.accept);
+        }
+        if let Some(error) = hub.pins_error() {
+            problems += 1;
+            let _ = writeln!(text, "{WARNING}!{WARNING:#} {}", sanitize(error));
+            let _ = writeln!(
+                text,
+                "    the file is replaced; review the tools, because earlier changes are not detected"
+            );
         }
         if args.accept {
             hub.accept_changes().map_err(|error| {
@@ -124,11 +140,62 @@ fn report_server(text: &mut String, server: &ServerStatus) -> usize {
         let _ = writeln!(text, "    logs belong on stderr; please report this to the author of the server");
     }
     if unavailable.is_some() {
-        for line in server.stderr.iter().rev().take(10).rev() {
-            let _ = writeln!(text, "    {QUIET}stderr: {}{QUIET:#}", sanitize(line));
+        let first = server.stderr.len().saturating_sub(MAX_STDERR_LINES);
+        let mut lines = server.stderr[first..].to_vec();
+        // A line that names the cause may be further up.
+        lines.splice(
+            0..0,
+            server.stderr_excerpt().into_iter().filter(|line| !lines_contain(&server.stderr[first..], line)),
+        );
+        for line in lines {
+            let _ = writeln!(text, "    {QUIET}stderr: {}{QUIET:#}", sanitize(&line));
         }
     }
     problems
+}
+
+/// Reports variables that a failed server did not get: those that its stderr mentions, or else all.
+fn report_withheld(text: &mut String, server: &ServerStatus, withheld: &[String]) {
+    const MAX_NAMES: usize = 10;
+    /// Variables of the shell and of the terminal, which no server needs.
+    const USELESS: [&str; 6] = ["PWD", "OLDPWD", "SHLVL", "_", "LS_COLORS", "COLORTERM"];
+    let is_mentioned = |name: &&String| {
+        let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
+        server
+            .stderr
+            .iter()
+            .any(|line| line.split(|letter| !is_part(letter)).any(|word| word == name.as_str()))
+    };
+    for name in withheld.iter().filter(is_mentioned) {
+        let name = sanitize(name);
+        let _ = writeln!(
+            text,
+            "    `{name}` is set here, but the server does not get it; add it to its `env`: {{\"{name}\": \"${{{name}}}\"}}"
+        );
+    }
+    // Without output, the process may not have started.
+    if server.stderr.is_empty() || withheld.iter().any(|name| is_mentioned(&name)) {
+        return;
+    }
+    let names: Vec<&String> = withheld.iter().filter(|name| !USELESS.contains(&name.as_str())).collect();
+    if names.is_empty() {
+        return;
+    }
+    let listed: Vec<String> =
+        names.iter().take(MAX_NAMES).map(|name| format!("`{}`", sanitize(name))).collect();
+    let more = match names.len().saturating_sub(MAX_NAMES) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let _ = writeln!(
+        text,
+        "    {QUIET}variables that it does not get unless its `env` has them: {}{more}{QUIET:#}",
+        listed.join(", ")
+    );
+}
+
+fn lines_contain(lines: &[String], text: &str) -> bool {
+    lines.iter().any(|line| line.contains(text))
 }
 
 /// Reports tools whose definition changed, and returns how many are not accepted.

@@ -11,6 +11,7 @@ mod convert;
 mod demo_server;
 mod dialect_name;
 mod doctor;
+mod import;
 mod interrupt;
 mod log;
 mod output;
@@ -78,6 +79,7 @@ enum Command {
     Ask(ask::AskArgs),
     Chat(chat::ChatArgs),
     Doctor(doctor::DoctorArgs),
+    Import(import::ImportArgs),
     DemoServer(demo_server::DemoServerArgs),
 }
 
@@ -98,6 +100,7 @@ fn main() -> ExitCode {
         Command::Ask(args) => ask::run(&args, config),
         Command::Chat(args) => chat::run(&args, config),
         Command::Doctor(args) => doctor::run(&args, config),
+        Command::Import(args) => import::run(&args, config),
         Command::DemoServer(args) => demo_server::run(&args),
     };
     outcome.unwrap_or_else(|error: CommandError| error.print())

@@ -72,10 +72,11 @@ fn replace(path: &Path, text: &str, permissions: Option<fs::Permissions>) -> io:
     }
     let (temporary, mut file) = create_beside(&target)?;
     let written = (|| {
-        file.write_all(text.as_bytes())?;
+        // Before the text, which may contain secrets.
         if let Some(permissions) = permissions {
             file.set_permissions(permissions)?;
         }
+        file.write_all(text.as_bytes())?;
         drop(file);
         fs::rename(&temporary, &target)
     })();

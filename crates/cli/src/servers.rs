@@ -95,6 +95,11 @@ fn parse_config(file: &Path, text: &str) -> Result<LoadedConfig, CommandError> {
     Ok(LoadedConfig { origin, config, only_server: None })
 }
 
+/// The user's `mcp.json`, whether it exists or not.
+pub(crate) fn user_config_file() -> Option<PathBuf> {
+    Some(config_folder()?.join("mcp.json"))
+}
+
 /// The folder of the user's `mcp.json`.
 fn config_folder() -> Option<PathBuf> {
     toolwire_folder("XDG_CONFIG_HOME", "APPDATA", ".config")

@@ -104,6 +104,32 @@ fn messages_name_what_is_wrong() {
 
 #[cfg(unix)]
 #[test]
+fn doctor_names_variables_that_a_failed_server_does_not_get() {
+    let needs = |name: &str| json!({"command": "sh", "args": ["-c", format!("echo '{name} is required' >&2; exit 1")]});
+    let folder = Folder::new("withheld", json!({"a": needs("MY_TOKEN"), "b": needs("a key")}));
+    let mut command = folder.command(&["doctor"]);
+    command.env("MY_TOKEN", "s3cret").env("MY_OTHER", "s3cret");
+    let output = command.output().unwrap();
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    let hint = "    `MY_TOKEN` is set here, but the server does not get it; add it to its `env`: {\"MY_TOKEN\": \"${MY_TOKEN}\"}\n";
+    assert_eq!(stdout.matches(hint).count(), 1, "{stdout}");
+    let list = stdout.lines().filter(|line| line.contains("unless its `env` has them: ")).count();
+    assert_eq!(list, 1, "{stdout}");
+    assert!(!stdout.contains("s3cret"), "{stdout}");
+}
+
+#[test]
+fn doctor_reports_damaged_pins() {
+    let folder = Folder::new("damaged-pins", json!({"one": server(&[])}));
+    fs::create_dir_all(folder.0.join("data/toolwire")).unwrap();
+    fs::write(folder.0.join("data/toolwire/pins.json"), "{").unwrap();
+    let outcome = folder.run(&["doctor"], "");
+    assert_eq!(outcome.code, 1);
+    assert!(outcome.stdout.contains("! cannot read the pinned tool definitions in `"), "{}", outcome.stdout);
+}
+
+#[cfg(unix)]
+#[test]
 fn a_call_starts_only_the_server_that_has_the_tool() {
     let folder = Folder::new("owner", json!({}));
     let starts = folder.0.join("starts");

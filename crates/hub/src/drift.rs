@@ -20,6 +20,8 @@ const SAVE_DELAY: Duration = Duration::from_millis(50);
 /// The pins of the hub's servers, and the differences of their current tools.
 pub(crate) struct DriftMonitor {
     ids: HashMap<ServerName, ServerId>,
+    /// The reason why the stored pins could not be read. They are replaced.
+    pub(crate) read_error: Option<String>,
     state: Mutex<DriftState>,
     /// Notified when there may be something to save.
     changed: Notify,
@@ -39,15 +41,21 @@ impl DriftMonitor {
         folder: Option<&Path>,
         servers: impl Iterator<Item = &'a ServerConfig>,
     ) -> DriftMonitor {
+        let mut read_error = None;
         let pins = folder.map(|folder| {
-            let (pins, error) = Pins::open(folder.join("pins.json"));
-            if let Some(error) = error {
-                tracing::warn!(target: "toolwire::hub", "cannot read the pinned tool definitions: {error}");
-            }
+            let path = folder.join("pins.json");
+            let (pins, error) = Pins::open(&path);
+            read_error = error.map(|error| {
+                format!("cannot read the pinned tool definitions in `{}`: {error}", path.display())
+            });
             pins
         });
+        if let Some(error) = &read_error {
+            tracing::warn!(target: "toolwire::hub", "{error}; changes since then are not detected");
+        }
         DriftMonitor {
             ids: servers.map(|server| (server.name.clone(), ServerId::of(server))).collect(),
+            read_error,
             state: Mutex::new(DriftState { pins, checked: HashMap::new() }),
             changed: Notify::new(),
             saving: Mutex::default(),

@@ -148,6 +148,11 @@ impl Hub {
         servers.map(|server| server.status(self.state.drift_monitor.drifts(&server.config.name))).collect()
     }
 
+    /// Returns why the pinned tool definitions could not be read. If so, no earlier change is detected.
+    pub fn pins_error(&self) -> Option<&str> {
+        self.state.drift_monitor.read_error.as_deref()
+    }
+
     /// Accepts the changed tool definitions that [`status`](Hub::status) reports. Later definitions are
     /// compared with them.
     pub fn accept_changes(&self) -> io::Result<()> {

@@ -16,6 +16,7 @@ mod tests;
 mod transport;
 mod values;
 
+use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -28,6 +29,7 @@ use serde_json::Value;
 use toolwire_contract::Glob;
 
 use crate::auth::AuthConfig;
+use crate::transport::is_inherited;
 use crate::{HttpKind, Secret};
 
 /// The time to connect to a server if the configuration sets no `timeout`.
@@ -137,6 +139,13 @@ impl ServerConfig {
             allow: Vec::new(),
             deny: Vec::new(),
         }
+    }
+
+    /// Returns the names of our variables that the process of the server does not get.
+    pub fn withheld_variables(&self, ours: impl IntoIterator<Item = OsString>) -> Vec<String> {
+        let Transport::Stdio { env, .. } = &self.transport else { return Vec::new() };
+        let names = ours.into_iter().filter_map(|name| name.into_string().ok());
+        names.filter(|name| !is_inherited(name) && env.iter().all(|(added, _)| added != name)).collect()
     }
 
     /// Whether `allow` and `deny` permit the tool with this name on the server.

@@ -126,6 +126,14 @@ pub(super) enum WarningKind {
 }
 
 impl ConfigProblem {
+    /// Returns the key and what is wrong with it, without the location.
+    pub fn reason(&self) -> String {
+        match &self.location.key {
+            Some(key) => format!("key `{key}`: {}", self.problem),
+            None => self.problem.to_string(),
+        }
+    }
+
     /// Returns the next thing to try, in one line.
     pub fn hint(&self) -> Option<String> {
         Some(match &self.problem {

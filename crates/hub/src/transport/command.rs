@@ -209,7 +209,8 @@ fn look_up(path: &Path) -> FoundFile {
         .map_or(FoundFile::None, FoundFile::Program)
 }
 
-fn is_inherited(name: &str) -> bool {
+/// Whether a process gets this variable of ours.
+pub(crate) fn is_inherited(name: &str) -> bool {
     let mut patterns = INHERITED.iter().chain(INHERITED_ON_WINDOWS);
     patterns.any(|pattern| match pattern.strip_suffix('*') {
         Some(prefix) => name.starts_with(prefix),

@@ -23,7 +23,7 @@ use tokio::sync::watch;
 use crate::raw_capture::{RawCapture, SdkSchemas};
 use crate::stderr_tail::StderrTail;
 use crate::sync::lock;
-pub(crate) use command::SpawnError;
+pub(crate) use command::{SpawnError, is_inherited};
 pub(crate) use failure::TransportFailure;
 
 /// The HTTP transport of a server.

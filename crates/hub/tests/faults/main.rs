@@ -457,7 +457,7 @@ fn http_500() {
 fn http_401_for_a_call() {
     check(Fault {
         server: FaultyServer::Http(&["status-401"]),
-        code: "unavailable",
+        code: "unauthorized",
         message: "requires authorization (HTTP 401)",
         ..HARMLESS
     });

@@ -1,0 +1,347 @@
+//! `toolwire import`: copies servers from the configurations of other hosts.
+
+mod hosts;
+
+use std::fmt::Write as _;
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anstyle::{AnsiColor, Style};
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use serde_json::{Map, Value, json};
+use toolwire_hub::{Config, Transport};
+
+use crate::command_error::{CommandError, HINT, print_stderr};
+use crate::output;
+use crate::servers;
+use crate::source::describe_io_error;
+use crate::terminal_text::{counted, sanitize, width};
+use hosts::{HOSTS, Host};
+
+const ADDED: Style = AnsiColor::Green.on_default().bold();
+const PROBLEM: Style = AnsiColor::Yellow.on_default().bold();
+const QUIET: Style = AnsiColor::BrightBlack.on_default();
+const NAME: Style = Style::new().bold();
+
+/// Copy servers from the configurations of other hosts
+///
+/// Lists the servers of the hosts that are installed, such as Claude Desktop, Cursor, VS Code or Codex. With
+/// `--write`, the new ones are added to the file of `--config`, or else to mcp.json in the user's config
+/// folder. The values of variables and headers are not printed.
+#[derive(Args)]
+#[command(after_long_help = include_str!("help/import.txt"))]
+pub(crate) struct ImportArgs {
+    /// Only from this host; can be repeated
+    #[arg(long, value_name = "HOST", value_parser = PossibleValuesParser::new(HOSTS.iter().map(|host| host.id)))]
+    from: Vec<String>,
+    /// Add the new servers to the configuration
+    #[arg(long)]
+    write: bool,
+    /// Also replace servers that are configured differently
+    #[arg(long, requires = "write")]
+    overwrite: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &ImportArgs, config: Option<&Path>) -> Result<ExitCode, CommandError> {
+    let target = config.map(Path::to_owned).or_else(servers::user_config_file);
+    let target = target.ok_or_else(|| {
+        CommandError::usage("there is no home folder").with_hint("name the file with `--config FILE`")
+    })?;
+    let text = read(&target)?.unwrap_or_default();
+    let configured = match text.trim().is_empty() {
+        true => Vec::new(),
+        false => Config::raw_servers(&text, &target)
+            .map_err(|error| CommandError::usage(sanitize(&error.to_string())))?,
+    };
+    let is_selected = |host: &&Host| args.from.is_empty() || args.from.iter().any(|from| from == host.id);
+    let mut files: Vec<HostFile> = Vec::new();
+    for host in HOSTS.iter().filter(is_selected) {
+        for path in host.existing_files() {
+            let file = HostFile::read(host, path, &configured, &files);
+            // A file of settings without servers is not worth a line.
+            if !file.servers.is_empty() || file.problem.is_some() {
+                files.push(file);
+            }
+        }
+    }
+    let is_added = |server: &&FoundServer| match server.state {
+        State::New => true,
+        State::Different => args.overwrite,
+        _ => false,
+    };
+    let found = files.iter().flat_map(|file| &file.servers);
+    let added: Vec<(String, Value)> =
+        found.filter(is_added).map(|server| (server.name.clone(), server.entry.clone())).collect();
+    if args.write && !added.is_empty() {
+        let inserted = Config::insert_servers(&text, &target, &added)
+            .map_err(|error| CommandError::usage(sanitize(&error.to_string())))?;
+        write(&target, &inserted)?;
+    }
+    let target = sanitize(&target.to_string_lossy());
+    match args.json {
+        true => output::print_untrusted(&output::to_json(&as_json(&files, &target, &added, args), false))?,
+        false => output::print_styled(&page(&files, &target, added.len(), args.write))?,
+    }
+    if !args.write && !added.is_empty() && !args.json {
+        print_stderr(&format!("{HINT}hint:{HINT:#} add them with `toolwire import --write`\n"));
+    }
+    let has_failed = files.iter().any(|file| file.problem.is_some() && !hosts::is_yaml(&file.path));
+    Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// A configuration of another host.
+struct HostFile {
+    host: &'static Host,
+    path: PathBuf,
+    servers: Vec<FoundServer>,
+    /// The reason why the file cannot be read.
+    problem: Option<String>,
+}
+
+struct FoundServer {
+    name: String,
+    /// Its value, with only the keys that are known here.
+    entry: Value,
+    /// Its program or the host of its URL.
+    summary: String,
+    ignored_keys: Vec<String>,
+    state: State,
+}
+
+enum State {
+    New,
+    /// The same server is configured.
+    Configured,
+    /// A server of the same name is configured differently.
+    Different,
+    /// A server of the same name was found in the file of another host.
+    Found {
+        host: &'static str,
+    },
+    /// It cannot be used.
+    Unusable {
+        reason: String,
+    },
+}
+
+impl State {
+    const fn name(&self) -> &'static str {
+        match self {
+            State::New => "new",
+            State::Configured => "configured",
+            State::Different => "different",
+            State::Found { .. } => "duplicate",
+            State::Unusable { .. } => "unusable",
+        }
+    }
+
+    fn description(&self) -> String {
+        match self {
+            State::New => String::new(),
+            State::Configured => "is configured already".to_owned(),
+            State::Different => "is configured differently; `--overwrite` replaces it".to_owned(),
+            State::Found { host } => format!("has the same name as a server of {host}"),
+            State::Unusable { reason } => format!("skipped: {reason}"),
+        }
+    }
+}
+
+impl HostFile {
+    fn read(
+        host: &'static Host,
+        path: PathBuf,
+        configured: &[(String, Value)],
+        earlier: &[HostFile],
+    ) -> HostFile {
+        let servers = match hosts::is_yaml(&path) {
+            true => Err("YAML files are not supported; copy its servers by hand".to_owned()),
+            false => fs::read_to_string(&path)
+                .map_err(|error| describe_io_error(&error))
+                .and_then(|text| Config::raw_servers(&text, &path).map_err(|error| error.to_string())),
+        };
+        let (servers, problem) = match servers {
+            Ok(servers) => (servers, None),
+            Err(problem) => (Vec::new(), Some(problem)),
+        };
+        let find_state = |name: &str, entry: &Value| {
+            if let Some((_, known)) = configured.iter().find(|(known, _)| known == name) {
+                return if known == entry { State::Configured } else { State::Different };
+            }
+            let mut found =
+                earlier.iter().filter(|file| file.servers.iter().any(|server| server.name == name));
+            found.next().map_or(State::New, |file| State::Found { host: file.host.name })
+        };
+        let servers = servers.into_iter().map(|(name, entry)| {
+            let mut server = FoundServer::new(host, name, entry);
+            if matches!(server.state, State::New) {
+                server.state = find_state(&server.name, &server.entry);
+            }
+            server
+        });
+        HostFile { host, servers: servers.collect(), path, problem }
+    }
+}
+
+impl FoundServer {
+    fn new(host: &Host, name: String, mut entry: Value) -> FoundServer {
+        if let Some(fields) = entry.as_object_mut() {
+            adapt(host, fields);
+        }
+        // Variables may be set later.
+        let parse = |entry: &Value| {
+            let text = json!({"mcpServers": {&name: entry}}).to_string();
+            Config::parse(&text, Path::new("mcp.json"), &|_| Some("http://example.com/".to_owned()))
+        };
+        let (state, summary, ignored_keys) = match parse(&entry) {
+            Err(error) => {
+                let reasons: Vec<String> = error.problems().iter().map(|problem| problem.reason()).collect();
+                (State::Unusable { reason: reasons.join("; ") }, String::new(), Vec::new())
+            }
+            Ok((config, warnings)) => {
+                let keys = warnings.iter().filter_map(|warning| warning.unknown_key());
+                let keys: Vec<String> = keys.map(str::to_owned).collect();
+                let state = match config.servers.is_empty() {
+                    true => State::Unusable { reason: "an extension of the editor starts it".to_owned() },
+                    false if entry.to_string().contains("${workspaceFolder") => State::Unusable {
+                        reason: "`${workspaceFolder}` depends on the folder that is open in the editor"
+                            .to_owned(),
+                    },
+                    false => State::New,
+                };
+                (state, summary(&entry, &config), keys)
+            }
+        };
+        if let Some(fields) = entry.as_object_mut() {
+            fields.retain(|key, _| !ignored_keys.contains(key));
+        }
+        FoundServer { name, entry, summary, ignored_keys, state }
+    }
+}
+
+/// Rewrites what has another meaning in the host.
+fn adapt(host: &Host, fields: &mut Map<String, Value>) {
+    if !host.has_milliseconds {
+        return;
+    }
+    if let Some(timeout @ Value::Number(_)) = fields.get_mut("timeout") {
+        *timeout = format!("{timeout}ms").into();
+    }
+    // Gemini CLI also expands variables without braces.
+    for key in ["env", "headers"] {
+        for value in fields.get_mut(key).and_then(Value::as_object_mut).into_iter().flat_map(Map::values_mut)
+        {
+            let name = value.as_str().and_then(|text| text.strip_prefix('$'));
+            let is_name = |name: &&str| {
+                !name.is_empty() && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
+            };
+            if let Some(name) = name.filter(is_name) {
+                *value = format!("${{{name}}}").into();
+            }
+        }
+    }
+}
+
+/// Returns the program as it is written, or the host of the URL.
+fn summary(entry: &Value, config: &Config) -> String {
+    match config.servers.first().map(|server| &server.transport) {
+        Some(Transport::Stdio { command, .. }) => entry["command"].as_str().unwrap_or(command).to_owned(),
+        Some(Transport::Http { url, .. }) => url.host_str().unwrap_or_default().to_owned(),
+        _ => String::new(),
+    }
+}
+
+fn page(files: &[HostFile], target: &str, added: usize, is_written: bool) -> String {
+    let mut text = String::new();
+    for file in files {
+        let path = sanitize(&file.path.to_string_lossy());
+        let _ = writeln!(text, "{NAME}{}{NAME:#}  {QUIET}{path}{QUIET:#}", file.host.name);
+        if let Some(problem) = &file.problem {
+            let _ = writeln!(text, "  {PROBLEM}!{PROBLEM:#} {}", sanitize(problem));
+        }
+        let names = file.servers.iter().map(|server| width(&sanitize(&server.name)));
+        let column = names.max().unwrap_or(0).min(32);
+        for server in &file.servers {
+            let name = sanitize(&server.name);
+            let padding = " ".repeat(column.saturating_sub(width(&name)));
+            let (style, mark) = match &server.state {
+                State::New => (ADDED, "+"),
+                State::Configured => (QUIET, "="),
+                _ => (PROBLEM, "!"),
+            };
+            let details = match &server.state {
+                State::New => server.summary.clone(),
+                state => state.description(),
+            };
+            let _ = write!(text, "  {style}{mark}{style:#} {name}{padding}  {QUIET}{}", sanitize(&details));
+            if !server.ignored_keys.is_empty() {
+                let keys: Vec<String> = server.ignored_keys.iter().map(|key| format!("`{key}`")).collect();
+                let _ = write!(text, " (without {})", sanitize(&keys.join(", ")));
+            }
+            let _ = writeln!(text, "{QUIET:#}");
+        }
+        text.push('\n');
+    }
+    let servers = counted(added, "server");
+    let _ = match (files.is_empty(), is_written) {
+        (true, _) => writeln!(text, "no configurations of other hosts found"),
+        (false, true) => writeln!(text, "{servers} added to {target}"),
+        (false, false) => writeln!(text, "{servers} can be added to {target}"),
+    };
+    text
+}
+
+fn as_json(files: &[HostFile], target: &str, added: &[(String, Value)], args: &ImportArgs) -> Value {
+    let server = |server: &FoundServer| {
+        let mut json = json!({"name": server.name, "state": server.state.name()});
+        let description = server.state.description();
+        if !description.is_empty() {
+            json["reason"] = description.into();
+        }
+        if !server.ignored_keys.is_empty() {
+            json["ignored_keys"] = json!(server.ignored_keys);
+        }
+        json
+    };
+    let files = files.iter().map(|file| {
+        let servers: Vec<Value> = file.servers.iter().map(server).collect();
+        let mut json = json!({"host": file.host.id, "file": file.path.to_string_lossy(), "servers": servers});
+        if let Some(problem) = &file.problem {
+            json["error"] = problem.as_str().into();
+        }
+        json
+    });
+    let added: Vec<&str> = added.iter().map(|(name, _)| name.as_str()).collect();
+    json!({"target": target, "written": args.write, "added": added, "files": files.collect::<Vec<_>>()})
+}
+
+/// Returns the text of the target; `None` if it does not exist.
+fn read(target: &Path) -> Result<Option<String>, CommandError> {
+    match fs::read_to_string(target) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(CommandError::usage(format!(
+            "cannot read `{}`: {}",
+            sanitize(&target.to_string_lossy()),
+            describe_io_error(&error)
+        ))),
+    }
+}
+
+/// Writes the target. A new file is only for the user, because servers often have tokens.
+fn write(target: &Path, text: &str) -> Result<(), CommandError> {
+    if let Some(folder) = target.parent() {
+        // An error is reported when the file is written.
+        let _ = fs::create_dir_all(folder);
+    }
+    let mut options = OpenOptions::new();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let _ = options.write(true).create_new(true).open(target);
+    output::write_file(target, text)
+}

@@ -1,0 +1,86 @@
+//! The hosts whose configurations can be imported, and where their files are.
+
+use std::path::{Path, PathBuf};
+
+/// An MCP host.
+pub(super) struct Host {
+    /// The value of `--from`.
+    pub(super) id: &'static str,
+    pub(super) name: &'static str,
+    /// Whether a number in `timeout` is in milliseconds.
+    pub(super) has_milliseconds: bool,
+    /// The files, each in a folder. A path that ends with `*.json` means all such files of a folder.
+    files: &'static [(Folder, &'static str)],
+}
+
+#[derive(Clone, Copy)]
+enum Folder {
+    Home,
+    /// The folder of the user's settings: `~/.config`, `~/Library/Application Support` or `%APPDATA%`.
+    Settings,
+    /// `~/.config`, also on macOS; `%APPDATA%` on Windows.
+    Config,
+}
+
+use Folder::{Config, Home, Settings};
+
+const fn host(id: &'static str, name: &'static str, files: &'static [(Folder, &'static str)]) -> Host {
+    Host { id, name, has_milliseconds: false, files }
+}
+
+pub(super) const HOSTS: [Host; 15] = [
+    host("claude-desktop", "Claude Desktop", &[(Settings, "Claude/claude_desktop_config.json")]),
+    host("claude-code", "Claude Code", &[(Home, ".claude.json")]),
+    host("cursor", "Cursor", &[(Home, ".cursor/mcp.json")]),
+    host("vscode", "VS Code", &[(Settings, "Code/User/mcp.json"), (Settings, "Code/User/settings.json")]),
+    host("windsurf", "Windsurf", &[(Home, ".codeium/windsurf/mcp_config.json")]),
+    host("zed", "Zed", &[(Config, "zed/settings.json")]),
+    host("continue", "Continue", &[(Home, ".continue/mcpServers/*.json"), (Home, ".continue/config.yaml")]),
+    Host { has_milliseconds: true, ..host("gemini-cli", "Gemini CLI", &[(Home, ".gemini/settings.json")]) },
+    host("codex", "Codex", &[(Home, ".codex/config.toml")]),
+    host(
+        "cline",
+        "Cline",
+        &[(Settings, "Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json")],
+    ),
+    host("goose", "goose", &[(Config, "goose/config.yaml")]),
+    host("copilot-cli", "Copilot CLI", &[(Home, ".copilot/mcp-config.json")]),
+    host("lm-studio", "LM Studio", &[(Home, ".lmstudio/mcp.json")]),
+    host("kiro", "Kiro", &[(Home, ".kiro/settings/mcp.json")]),
+    host("amazon-q", "Amazon Q", &[(Home, ".aws/amazonq/mcp.json")]),
+];
+
+impl Host {
+    /// Returns the files that exist.
+    pub(super) fn existing_files(&self) -> Vec<PathBuf> {
+        let paths = self.files.iter().filter_map(|(folder, path)| Some(folder.path()?.join(path)));
+        paths.flat_map(matching_files).filter(|path| path.is_file()).collect()
+    }
+}
+
+impl Folder {
+    fn path(self) -> Option<PathBuf> {
+        let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let home = || variable(if cfg!(windows) { "USERPROFILE" } else { "HOME" });
+        match self {
+            Home => home(),
+            Settings if cfg!(target_os = "macos") => Some(home()?.join("Library/Application Support")),
+            Settings | Config if cfg!(windows) => variable("APPDATA"),
+            Settings | Config => variable("XDG_CONFIG_HOME").or_else(|| Some(home()?.join(".config"))),
+        }
+    }
+}
+
+fn matching_files(path: PathBuf) -> Vec<PathBuf> {
+    let Some(folder) = path.parent().filter(|_| path.ends_with("*.json")) else { return vec![path] };
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let is_json = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "json");
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_json).collect();
+    files.sort();
+    files
+}
+
+/// Whether the format of the file is not supported.
+pub(super) fn is_yaml(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml")
+}

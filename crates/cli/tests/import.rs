@@ -1,0 +1,176 @@
+//! `toolwire import` on a home folder with the files of other hosts.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::Output;
+
+use assert_cmd::Command;
+use serde_json::{Value, json};
+
+struct Home(PathBuf);
+
+impl Home {
+    fn new(name: &str, files: &[(&str, String)]) -> Home {
+        let home = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("import").join(name);
+        let _ = fs::remove_dir_all(&home);
+        fs::create_dir_all(home.join("project")).unwrap();
+        for (path, text) in files {
+            let path = home.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        Home(home)
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_toolwire"));
+        command.current_dir(self.0.join("project")).env("HOME", &self.0).env("NO_COLOR", "1");
+        command.env_remove("XDG_CONFIG_HOME").env_remove("TOOLWIRE_CONFIG").arg("import").args(arguments);
+        command.output().unwrap()
+    }
+
+    fn stdout(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        String::from_utf8(output.stdout).unwrap().replace(self.0.to_str().unwrap(), "~")
+    }
+
+    fn target(&self) -> PathBuf {
+        self.0.join(".config/toolwire/mcp.json")
+    }
+}
+
+fn hosts(name: &str) -> Home {
+    let claude = json!({"mcpServers": {
+        "files": {"command": "npx", "args": ["-y", "files", "--token", "s3cret"], "env": {"KEY": "s3cret"}},
+        "broken": {"args": []}}});
+    let cursor = r#"{ // comment
+        "mcpServers": {"files": {"command": "other"}, "web": {"url": "https://user:s3cret@example.com/mcp?k=s3cret", "x": 1}},}"#;
+    let gemini = json!({"theme": "dark", "mcpServers": {
+        "g": {"httpUrl": "https://example.org/mcp", "timeout": 5000, "headers": {"A": "$G_TOKEN"}}}});
+    let zed = json!({"context_servers": {"z": {"command": {"path": "zed-mcp", "args": []}}, "e": {"settings": {}}}});
+    let code = json!({"servers": {"here": {"command": "${workspaceFolder}/run"}}});
+    let codex = "[mcp_servers.c]\ncommand = \"uvx\"\nargs = [\"c\"]\nstartup_timeout_sec = 20\n";
+    Home::new(
+        name,
+        &[
+            (".config/Claude/claude_desktop_config.json", claude.to_string()),
+            (".cursor/mcp.json", cursor.to_owned()),
+            (".config/Code/User/mcp.json", code.to_string()),
+            (".config/Code/User/settings.json", json!({"editor.fontSize": 12}).to_string()),
+            (".config/zed/settings.json", zed.to_string()),
+            (".gemini/settings.json", gemini.to_string()),
+            (".codex/config.toml", codex.to_owned()),
+        ],
+    )
+}
+
+#[test]
+fn the_servers_of_other_hosts_are_listed_without_secrets() {
+    let home = hosts("list");
+    let output = home.run(&[]);
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "hint: add them with `toolwire import --write`\n");
+    assert_eq!(
+        home.stdout(&[]),
+        "Claude Desktop  ~/.config/Claude/claude_desktop_config.json
+  + files   npx
+  ! broken  skipped: neither `command` nor `url` is set
+
+Cursor  ~/.cursor/mcp.json
+  ! files  has the same name as a server of Claude Desktop
+  + web    example.com (without `x`)
+
+VS Code  ~/.config/Code/User/mcp.json
+  ! here  skipped: `${workspaceFolder}` depends on the folder that is open in the editor
+
+Zed  ~/.config/zed/settings.json
+  + z  zed-mcp
+  ! e  skipped: an extension of the editor starts it
+
+Gemini CLI  ~/.gemini/settings.json
+  + g  example.org
+
+Codex  ~/.codex/config.toml
+  + c  uvx
+
+5 servers can be added to ~/.config/toolwire/mcp.json
+"
+    );
+    assert!(!home.target().exists());
+    let json: Value = serde_json::from_str(&home.stdout(&["--json", "--from", "cursor"])).unwrap();
+    assert_eq!(json["added"], json!(["files", "web"]));
+    assert_eq!(json["files"][0]["servers"][1], json!({"name": "web", "state": "new", "ignored_keys": ["x"]}));
+    assert!(!json.to_string().contains("s3cret"), "{json}");
+}
+
+#[test]
+fn new_servers_are_added_and_the_rest_of_the_file_is_kept() {
+    let home = hosts("write");
+    let text = "{\n  // mine\n  \"mcpServers\": {\n    \"web\": {\"command\": \"mine\"}, // keep\n  },\n  \"toolwire\": {\"model\": \"demo\"}\n}\n";
+    fs::create_dir_all(home.target().parent().unwrap()).unwrap();
+    fs::write(home.target(), text).unwrap();
+    let written = home.stdout(&["--write"]);
+    assert!(written.contains("  ! web    is configured differently; `--overwrite` replaces it"), "{written}");
+    assert!(written.ends_with("4 servers added to ~/.config/toolwire/mcp.json\n"), "{written}");
+    let text = fs::read_to_string(home.target()).unwrap();
+    assert!(
+        text.starts_with(
+            "{\n  // mine\n  \"mcpServers\": {\n    \"web\": {\"command\": \"mine\"}, // keep\n"
+        ),
+        "{text}"
+    );
+    assert!(text.contains("\"timeout\": \"5000ms\"") && text.contains("\"A\": \"${G_TOKEN}\""), "{text}");
+    let again = home.stdout(&["--write"]);
+    assert!(again.contains("  = files   is configured already"), "{again}");
+    assert!(again.ends_with("0 servers added to ~/.config/toolwire/mcp.json\n"), "{again}");
+    let replaced = home.stdout(&["--write", "--overwrite", "--from", "cursor"]);
+    assert!(replaced.ends_with("2 servers added to ~/.config/toolwire/mcp.json\n"), "{replaced}");
+    let text = fs::read_to_string(home.target()).unwrap();
+    assert!(text.contains("// keep") && text.contains("\"command\": \"other\""), "{text}");
+}
+
+#[test]
+fn a_new_file_is_private() {
+    let home = hosts("private");
+    home.run(&["--write", "--from", "claude-desktop"]);
+    assert_eq!(fs::metadata(home.target()).unwrap().permissions().mode() & 0o777, 0o600);
+    let output = Command::new(env!("CARGO_BIN_EXE_toolwire"))
+        .args(["tools", "--server", "nope"])
+        .current_dir(home.0.join("project"))
+        .env("HOME", &home.0)
+        .env("NO_COLOR", "1")
+        .env_remove("XDG_CONFIG_HOME")
+        .env_remove("TOOLWIRE_CONFIG")
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.contains("hint: configured servers: `files`"), "{stderr}");
+}
+
+#[test]
+fn files_that_cannot_be_read_are_reported() {
+    let home = Home::new(
+        "unreadable",
+        &[(".cursor/mcp.json", "{".to_owned()), (".config/goose/config.yaml", "extensions: {}\n".to_owned())],
+    );
+    let output = home.run(&[]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(
+        home.stdout(&[]),
+        "Cursor  ~/.cursor/mcp.json
+  ! ~/.cursor/mcp.json:1:1: invalid JSON: unterminated object
+
+goose  ~/.config/goose/config.yaml
+  ! YAML files are not supported; copy its servers by hand
+
+0 servers can be added to ~/.config/toolwire/mcp.json
+"
+    );
+    let empty = Home::new("empty", &[]);
+    assert_eq!(empty.stdout(&[]), "no configurations of other hosts found\n");
+    assert_eq!(empty.run(&["--from", "nope"]).status.code(), Some(2));
+}
