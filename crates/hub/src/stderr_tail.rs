@@ -79,11 +79,10 @@ const CAUSES: [(&str, &str); 6] = [
 
 /// Returns the line that names what is missing, and the next thing to try.
 fn find_cause(stderr: &[String]) -> Option<(&String, &'static str)> {
-    let causes = stderr.iter().filter_map(|line| {
+    stderr.iter().rev().find_map(|line| {
         let (_, hint) = CAUSES.iter().find(|(phrase, _)| line.contains(phrase))?;
         Some((line, *hint))
-    });
-    causes.last()
+    })
 }
 
 /// Returns the next thing to try, if a line names what is missing.
