@@ -34,8 +34,7 @@ impl ConnectFailure {
             return None;
         };
         Some(format!(
-            "stdout is only for messages, but the server wrote something else to it: lines: {unreadable}, the last \
-             one: `{last}`"
+            "it wrote lines to stdout that are not messages ({unreadable}, the last: `{last}`): logs belong on stderr"
         ))
     }
 }

@@ -50,6 +50,9 @@ pub(crate) enum TlsProblem {
     WrongHost,
     #[error("its certificate was issued by an unknown authority")]
     UnknownIssuer,
+    /// Self-signed certificates, for example.
+    #[error("its certificate cannot be verified ({0})")]
+    Unverified(String),
     #[error("{0}")]
     Other(String),
 }
@@ -62,8 +65,8 @@ impl TlsProblem {
                 "renew the certificate, or correct the clock of this computer"
             }
             TlsProblem::WrongHost => "use the host of the certificate in its `url`",
-            TlsProblem::UnknownIssuer => {
-                "set `SSL_CERT_FILE` to a file with the certificate of the authority"
+            TlsProblem::UnknownIssuer | TlsProblem::Unverified(_) => {
+                "set `SSL_CERT_FILE` to a file with the certificate of its authority"
             }
             TlsProblem::Other(_) => "check its `url` and the TLS settings of the server",
         }
@@ -98,10 +101,12 @@ impl TransportFailure {
                 "check its `url`: an MCP server does not respond like this"
             }
             TransportFailure::Status { .. } => "check the server's log",
+            TransportFailure::Interrupted { .. } => {
+                "check the server's log, and whether its `url` must start with `https://`"
+            }
             TransportFailure::TooLong { .. }
             | TransportFailure::Unreadable { .. }
-            | TransportFailure::NoEndpoint
-            | TransportFailure::Interrupted { .. } => return None,
+            | TransportFailure::NoEndpoint => return None,
         };
         Some(hint.to_owned())
     }

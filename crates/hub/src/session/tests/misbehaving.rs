@@ -256,7 +256,10 @@ async fn a_server_that_floods_stdout_is_reported() {
     let failure = connector.connect_error(&shell("exec yes starting")).await;
     assert_eq!(failure.error.to_string(), "the server was not ready within 500ms");
     let hint = failure.hint().unwrap();
-    assert!(hint.starts_with("stdout is only for messages") && hint.contains("`starting`"), "{hint}");
+    assert!(
+        hint.starts_with("it wrote lines to stdout that are not messages") && hint.contains("`starting`"),
+        "{hint}"
+    );
 }
 
 #[tokio::test]

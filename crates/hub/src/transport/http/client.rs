@@ -347,7 +347,8 @@ fn tls_problem(error: &(dyn Error + 'static)) -> Option<TlsProblem> {
                 TlsProblem::WrongHost
             }
             CertificateError::UnknownIssuer => TlsProblem::UnknownIssuer,
-            other => TlsProblem::Other(format!("its certificate is invalid: {other}")),
+            CertificateError::Other(reason) => TlsProblem::Unverified(reason.to_string()),
+            other => TlsProblem::Unverified(other.to_string()),
         },
         other => TlsProblem::Other(other.to_string()),
     })
@@ -376,7 +377,7 @@ mod tests {
             (CertificateError::Expired, "its certificate has expired"),
             (CertificateError::NotValidForName, "its certificate is for another host"),
             (CertificateError::UnknownIssuer, "its certificate was issued by an unknown authority"),
-            (CertificateError::Revoked, "its certificate is invalid: Revoked"),
+            (CertificateError::Revoked, "its certificate cannot be verified (Revoked)"),
         ] {
             assert_eq!(described(error.into()).as_deref(), Some(expected));
         }
