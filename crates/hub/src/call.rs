@@ -168,3 +168,25 @@ impl FailedAttempt {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_token_does_not_make_the_server_unavailable() {
+        let reason = "its token could not be refreshed: invalid_grant".to_owned();
+        let hint = Some("log in again".to_owned());
+        let error = SessionError::Failed(TransportFailure::NoToken { reason, hint: hint.clone() });
+        let server = crate::ServerName::new("web").expect("a valid name");
+        let route = Route { server, tool: "one".to_owned() };
+        let failure = FailedAttempt { error, stderr: Vec::new() };
+        let error = failure.into_call_error(&route, Duration::ZERO, Duration::ZERO);
+        assert_eq!((error.code(), error.hint()), ("unauthorized", hint));
+        assert_eq!(
+            error.to_string(),
+            "server `web` did not permit the call to `one`: no token for the server: its token could not be refreshed: \
+             invalid_grant"
+        );
+    }
+}

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::ConfigError;
 use super::json::strip_byte_order_mark;
 use super::parse::with_root;
+use super::problem::Problem;
 
 pub(super) fn insert_servers(
     text: &str,
@@ -19,9 +20,15 @@ pub(super) fn insert_servers(
     let text = if text.trim().is_empty() { "{}\n" } else { text };
     servers.iter().try_fold(text.to_owned(), |text, (name, server)| {
         with_root(&text, file, &|_| None, |parser, root| {
-            let checked = parser.check_object(root);
+            let checked = match parser.has_offsets {
+                true => parser.check_object(root),
+                false => Err(parser.error(&root.at, Problem::ReadOnlyFormat)),
+            };
             parser.record(checked);
-            insert_server(&text, root.node, name, server)
+            match parser.problems.is_empty() {
+                true => insert_server(&text, root.node, name, server),
+                false => String::new(),
+            }
         })
     })
 }
@@ -113,5 +120,10 @@ mod tests {
         for text in ["[]", "{", "1"] {
             assert!(insert_servers(text, Path::new("mcp.json"), &[("a".to_owned(), json!({}))]).is_err());
         }
+        let toml = insert_servers("a = 1\n", Path::new("a.toml"), &[("a".to_owned(), json!({}))]);
+        assert_eq!(
+            toml.map_err(|error| error.to_string()),
+            Err("a.toml: a TOML file cannot be changed".to_owned())
+        );
     }
 }

@@ -51,6 +51,8 @@ pub(super) enum Problem {
     Syntax { message: String },
     #[error("invalid TOML: {message}")]
     TomlSyntax { message: String },
+    #[error("a TOML file cannot be changed")]
+    ReadOnlyFormat,
     #[error("must be {expected}, not {found}")]
     WrongType { expected: &'static str, found: &'static str },
     #[error("must not be empty")]
@@ -143,6 +145,7 @@ impl ConfigProblem {
             Problem::MissingInput { id } => {
                 format!("set the environment variable `{}`", input_variable(id))
             }
+            Problem::ReadOnlyFormat => "use a JSON file".to_owned(),
             Problem::EditorVariable { .. } => "write the value instead".to_owned(),
             Problem::UnreadableEnvFile { .. } => "correct `envFile`, or remove it".to_owned(),
             Problem::VariableNotClosed => "write `$${` for a literal `${`".to_owned(),

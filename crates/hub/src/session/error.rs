@@ -83,6 +83,11 @@ impl ConnectError {
                 }
                 None => format!("install `{command}`, or set `command` to its full path"),
             },
+            ConnectError::Spawn(SpawnError::NoInterpreter { interpreter, .. })
+                if interpreter.ends_with('\r') =>
+            {
+                "change the line endings of the script from CRLF to LF".to_owned()
+            }
             ConnectError::Spawn(SpawnError::NoInterpreter { interpreter, .. }) => {
                 format!("install `{interpreter}`, or correct the first line of the script")
             }

@@ -77,7 +77,7 @@ pub(crate) enum SpawnError {
     NoDirectory { command: String, cwd: PathBuf },
     #[error("the working directory `{}` of `{command}` is not a directory", cwd.display())]
     NotADirectory { command: String, cwd: PathBuf },
-    #[error("`{}` is run by `{interpreter}`, which does not exist", path.display())]
+    #[error("`{}` is run by `{}`, which does not exist", path.display(), interpreter.escape_debug())]
     NoInterpreter { path: PathBuf, interpreter: String },
     #[error("could not start `{}`: {source}", path.display())]
     Failed { path: PathBuf, source: std::io::Error },
@@ -163,7 +163,7 @@ fn with_interpreter(path: PathBuf, environment: &[(OsString, OsString)]) -> Resu
     let (Ok(_), Some(script), true) = (read, script, cfg!(unix)) else { return Ok(path) };
     let mut words = script.split([' ', '\t']).filter(|word| !word.is_empty());
     let program = words.next().unwrap_or_default();
-    let is_missing = |program: &str| !Path::new(program).exists();
+    let is_missing = |program: &str| Path::new(program).is_absolute() && !Path::new(program).exists();
     let missing = match program.ends_with("/env") {
         _ if is_missing(program) => Some(program),
         // Options and variables are left to `env`.
@@ -316,6 +316,8 @@ mod tests {
         check("#!/nowhere/python3 -u", Some("/nowhere/python3"));
         check("#!/usr/bin/env sh", None);
         check("#!/bin/sh", None);
+        check("#!/usr/bin/env sh\r", Some("sh\r"));
+        check("#!sh", None);
         check("#!/usr/bin/env -S nope", None);
         check("echo", None);
     }
