@@ -31,9 +31,13 @@ impl RawCapture {
 
     /// Handles a message that was too long to store; only its two ends are known.
     pub(crate) fn receive_oversized(&self, head: &[u8], tail: &[u8]) -> Option<Value> {
-        self.state().ignored.oversized += 1;
         let id = response_id::top_level_id(head, tail)?;
         self.fail(id, TransportFailure::TooLong { limit: MAX_MESSAGE_BYTES })
+    }
+
+    /// Records the number of messages that were too long, including one that has no end yet.
+    pub(crate) fn set_oversized(&self, count: u64) {
+        self.state().ignored.oversized = count;
     }
 
     fn receive_message(&self, message: Value) -> Option<Value> {

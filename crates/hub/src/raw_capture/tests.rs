@@ -273,7 +273,6 @@ fn an_oversized_response_fails_its_own_call() {
             capture.take_response(1),
             Some(RawResponse::Failure(TransportFailure::TooLong { limit: MAX_MESSAGE_BYTES }))
         );
-        assert_eq!(capture.ignored_output().oversized, 1);
     }
 }
 

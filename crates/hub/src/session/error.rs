@@ -30,12 +30,13 @@ impl ConnectFailure {
     }
 
     fn output_hint(&self) -> Option<String> {
-        let IgnoredOutput { unreadable, last_unreadable: Some(last), .. } = &self.ignored_output else {
-            return None;
+        let IgnoredOutput { unreadable, oversized, last_unreadable, .. } = &self.ignored_output;
+        let lines = match last_unreadable {
+            _ if *oversized > 0 => "a line that does not end".to_owned(),
+            Some(last) => format!("lines that are not messages ({unreadable}, the last: `{last}`)"),
+            None => return None,
         };
-        Some(format!(
-            "it wrote lines to stdout that are not messages ({unreadable}, the last: `{last}`): logs belong on stderr"
-        ))
+        Some(format!("it wrote {lines} to stdout: logs belong on stderr"))
     }
 }
 

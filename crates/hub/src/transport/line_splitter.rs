@@ -14,11 +14,13 @@ pub(super) struct LineSplitter {
     line: Vec<u8>,
     /// The end of an oversized line. Its beginning is in `line`, and its middle is dropped.
     tail: Option<Vec<u8>>,
+    /// The number of oversized lines, including an unfinished one.
+    oversized: u64,
 }
 
 impl LineSplitter {
     pub(super) fn new(max_bytes: usize) -> LineSplitter {
-        LineSplitter { max_bytes, line: Vec::new(), tail: None }
+        LineSplitter { max_bytes, line: Vec::new(), tail: None, oversized: 0 }
     }
 
     /// Adds what was read and returns the lines that it completes.
@@ -33,6 +35,10 @@ impl LineSplitter {
                 None
             }
         })
+    }
+
+    pub(super) fn oversized(&self) -> u64 {
+        self.oversized
     }
 
     /// Returns the unfinished line, after the process stopped writing.
@@ -52,6 +58,7 @@ impl LineSplitter {
             self.line.truncate(STORED_END_BYTES);
             self.line.shrink_to_fit();
             self.tail = Some(tail);
+            self.oversized += 1;
         } else {
             self.line.extend_from_slice(piece);
         }

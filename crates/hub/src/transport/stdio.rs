@@ -353,6 +353,7 @@ async fn read_stdout(
             0 => splitter.rest().filter(is_message).into_iter().collect(),
             count => splitter.push(&buffer[..count]).collect(),
         };
+        connection.capture.set_oversized(splitter.oversized());
         for line in lines {
             let messages = match line {
                 OutputLine::Complete(line) => connection.capture.receive(&line),
