@@ -52,11 +52,9 @@ fn timeout(text: &str) -> Result<Duration, String> {
 pub(crate) fn run(args: &CallArgs, config: Option<&Path>) -> Result<ExitCode, CommandError> {
     let arguments = arguments(args)?;
     let loaded = servers::load_config(config)?.only(args.server.as_deref())?;
-    let owner = match (&args.server, loaded.options().data_folder) {
-        (None, Some(folder)) => Hub::remembered_server(&loaded.config, &folder, &args.tool),
-        _ => None,
-    };
-    if let Some(owner) = &owner {
+    let folder = loaded.options().data_folder;
+    let owner = folder.and_then(|folder| Hub::remembered_server(&loaded.config, &folder, &args.tool));
+    if let (Some(owner), None) = (&owner, &args.server) {
         let narrowed = loaded.clone().only(Some(owner))?;
         let outcome = narrowed.with_hub(async |hub| {
             wait_until_ready(hub, owner, args.timeout).await?;
@@ -67,7 +65,7 @@ pub(crate) fn run(args: &CallArgs, config: Option<&Path>) -> Result<ExitCode, Co
         }
     }
     let outcome = loaded.with_hub(async |hub| {
-        if owner.is_some() {
+        if owner.is_some() && args.server.is_none() {
             // The tool is gone from its server, so any other server may have it now.
             hub.settled().await;
         }
@@ -75,7 +73,14 @@ pub(crate) fn run(args: &CallArgs, config: Option<&Path>) -> Result<ExitCode, Co
     })?;
     match outcome {
         CallOutcome::Done(exit) => Ok(exit),
-        CallOutcome::UnknownTool(error) => Err(error),
+        CallOutcome::UnknownTool(error) => {
+            Err(match owner.filter(|owner| args.server.as_ref() != Some(owner)) {
+                Some(owner) if args.server.is_some() => {
+                    error.with_hint(format!("it is a tool of server `{owner}`"))
+                }
+                _ => error,
+            })
+        }
     }
 }
 
@@ -157,7 +162,8 @@ async fn call(args: &CallArgs, hub: &Hub, arguments: &Value) -> Result<CallOutco
             match (&error, &args.server) {
                 // The server is connected, and the others are not.
                 (CallError::UnknownTool { tool, missing, .. }, Some(server)) if missing.is_empty() => {
-                    Err(command_error(format!("server `{server}` has no tool named `{tool}`")))
+                    let message = format!("server `{server}` has no tool named `{tool}`");
+                    Ok(CallOutcome::UnknownTool(command_error(message)))
                 }
                 (CallError::UnknownTool { .. }, _) => {
                     Ok(CallOutcome::UnknownTool(command_error(error.to_string())))
