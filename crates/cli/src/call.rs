@@ -73,14 +73,12 @@ pub(crate) fn run(args: &CallArgs, config: Option<&Path>) -> Result<ExitCode, Co
     })?;
     match outcome {
         CallOutcome::Done(exit) => Ok(exit),
-        CallOutcome::UnknownTool(error) => {
-            Err(match owner.filter(|owner| args.server.as_ref() != Some(owner)) {
-                Some(owner) if args.server.is_some() => {
-                    error.with_hint(format!("it is a tool of server `{owner}`"))
-                }
-                _ => error,
-            })
-        }
+        CallOutcome::UnknownTool(error) => Err(match (owner, &args.server) {
+            (Some(owner), Some(server)) if owner != *server => {
+                error.with_hint(format!("it is a tool of server `{owner}`"))
+            }
+            _ => error,
+        }),
     }
 }
 
