@@ -7,6 +7,7 @@ mod call;
 mod chat;
 mod check;
 mod command_error;
+mod connection_progress;
 mod convert;
 mod demo_server;
 mod dialect_name;
@@ -84,6 +85,9 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    if let Some(exit) = toolwire_hub::run_as_guard() {
+        return exit;
+    }
     let CommandLine { config, command } = CommandLine::parse();
     // The chat handles Ctrl-C itself.
     if !matches!(command, Command::Chat(_)) {

@@ -7,16 +7,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use toolwire_hub::{Browser, Config, Hub, HubOptions, Phase, ServerName, ServerStatus};
 
 use crate::command_error::{CommandError, HINT, NOTE, print_stderr};
+use crate::connection_progress::ConnectionProgress;
 use crate::demo_server;
 use crate::interrupt;
 use crate::log;
+use crate::settings::{self, Limits};
 use crate::source::describe_io_error;
-use crate::stderr;
-use crate::terminal_text::{counted, sanitize, width};
+use crate::terminal_text::sanitize;
 
 /// The configuration of the servers, and where it came from.
 #[derive(Clone)]
@@ -26,6 +26,7 @@ pub(crate) struct LoadedConfig {
     pub(crate) config: Config,
     /// The only server to connect to. The others stay in `config`, because tool names depend on all servers.
     only_server: Option<ServerName>,
+    limits: Limits,
 }
 
 /// Finds and parses the configuration, and prints its warnings.
@@ -64,7 +65,12 @@ fn demo_config(missing: &str) -> Result<LoadedConfig, CommandError> {
         "{NOTE}note:{NOTE:#} no servers are configured (found {missing}); using the demo server\n\
          {HINT}hint:{HINT:#} {SERVER_EXAMPLE}\n",
     ));
-    Ok(LoadedConfig { origin: "the built-in demo configuration".to_owned(), config, only_server: None })
+    Ok(LoadedConfig {
+        origin: "the built-in demo configuration".to_owned(),
+        config,
+        only_server: None,
+        limits: Limits::default(),
+    })
 }
 
 fn parse_config(file: &Path, text: &str) -> Result<LoadedConfig, CommandError> {
@@ -92,7 +98,8 @@ fn parse_config(file: &Path, text: &str) -> Result<LoadedConfig, CommandError> {
             "{NOTE}note:{NOTE:#} no servers are configured in {origin}\n{HINT}hint:{HINT:#} {SERVER_EXAMPLE}\n"
         ));
     }
-    Ok(LoadedConfig { origin, config, only_server: None })
+    let limits = settings::read_limits(config.toolwire.as_ref(), &origin)?;
+    Ok(LoadedConfig { origin, config, only_server: None, limits })
 }
 
 /// The user's `mcp.json`, whether it exists or not.
@@ -118,6 +125,12 @@ fn toolwire_folder(variable: &str, windows_variable: &str, home_subfolder: &str)
         .or_else(|| from_env(windows_variable).filter(|_| cfg!(windows)))
         .or_else(|| Some(from_env("HOME")?.join(home_subfolder)))?;
     Some(base.join("toolwire"))
+}
+
+/// Returns the path of this program. After an update it has no file any more, but can still be executed.
+fn this_program() -> Option<PathBuf> {
+    let running = || Some(PathBuf::from("/proc/self/exe")).filter(|program| program.exists());
+    std::env::current_exe().ok().filter(|program| program.exists()).or_else(running)
 }
 
 impl LoadedConfig {
@@ -146,10 +159,12 @@ impl LoadedConfig {
         // Results are not truncated by default: a person or a program reads them.
         let mut options =
             HubOptions::default().with_environment(std::env::vars_os()).with_result_budget(None);
+        options.guard = this_program();
         options.data_folder = data_folder();
         options.browser =
             io::stderr().is_terminal().then(|| -> Arc<dyn Browser> { Arc::new(TerminalBrowser) });
         options.only_server = self.only_server.clone();
+        options.concurrent_starts = self.limits.concurrent_starts;
         options
     }
 
@@ -224,78 +239,6 @@ pub(crate) fn run<T>(work: impl Future<Output = Result<T, CommandError>>) -> Res
     runtime.block_on(work)
 }
 
-/// One line per server on a terminal, while the servers connect.
-struct ConnectionProgress {
-    bars: Vec<ProgressBar>,
-}
-
-impl ConnectionProgress {
-    fn new(servers: &[ServerStatus]) -> ConnectionProgress {
-        if !io::stderr().is_terminal() || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
-        {
-            return ConnectionProgress { bars: Vec::new() };
-        }
-        ConnectionProgress::with_target(ProgressDrawTarget::stderr(), servers)
-    }
-
-    fn with_target(target: ProgressDrawTarget, servers: &[ServerStatus]) -> ConnectionProgress {
-        let lines = MultiProgress::with_draw_target(target);
-        stderr::share(&lines);
-        let width = servers.iter().map(|server| width(&sanitize(&server.name))).max().unwrap_or(0).min(32);
-        let bars = servers
-            .iter()
-            .map(|server| {
-                let style = ProgressStyle::with_template(&format!("{{spinner}} {{prefix:{width}}} {{msg}}"));
-                let bar = ProgressBar::new_spinner();
-                bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
-                let bar = lines.add(bar).with_prefix(sanitize(&server.name)).with_message("connecting");
-                bar.enable_steady_tick(Duration::from_millis(100));
-                bar
-            })
-            .collect();
-        ConnectionProgress { bars }
-    }
-
-    /// Redraws until the future is dropped.
-    async fn redraw(&self, hub: &Hub) {
-        if self.bars.is_empty() {
-            return std::future::pending().await;
-        }
-        loop {
-            self.draw(&hub.status());
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-    }
-
-    fn draw(&self, servers: &[ServerStatus]) {
-        for (bar, server) in self.bars.iter().zip(servers) {
-            match &server.phase {
-                Phase::Connecting => {}
-                Phase::Ready => bar.finish_with_message(counted(server.tool_count, "tool")),
-                Phase::Recovering { reason } | Phase::Down { reason } => {
-                    bar.abandon_with_message(sanitize(reason))
-                }
-                Phase::Stopped => bar.abandon_with_message("stopped"),
-                _ => {}
-            }
-        }
-    }
-
-    /// Draws the final state and clears the lines, because the results follow.
-    fn finish(&self, servers: &[ServerStatus]) {
-        self.draw(servers);
-        for bar in &self.bars {
-            bar.finish_and_clear();
-        }
-    }
-}
-
-impl Drop for ConnectionProgress {
-    fn drop(&mut self) {
-        stderr::release();
-    }
-}
-
 /// Returns why a server offers no tools, or `None` if it is ready.
 pub(crate) fn unavailable_reason(server: &ServerStatus) -> Option<String> {
     match &server.phase {
@@ -304,28 +247,5 @@ pub(crate) fn unavailable_reason(server: &ServerStatus) -> Option<String> {
         Phase::Recovering { reason } | Phase::Down { reason } => Some(reason.clone()),
         Phase::Stopped => Some("stopped".to_owned()),
         other => other.unavailable_reason(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn server_names_and_errors_are_sanitized() {
-        let text = r#"{"mcpServers": {"a": {"command": "none"}}}"#;
-        let (config, _) = Config::parse(text, Path::new("mcp.json"), &|_| None).expect("valid configuration");
-        let hub = Hub::start(&config, HubOptions::default());
-        let mut servers = hub.status();
-        hub.close().await;
-        servers[0].name = "a\u{1b}[2Jb".to_owned();
-        let progress = ConnectionProgress::with_target(ProgressDrawTarget::hidden(), &servers);
-        let reason = "error: \u{1b}]0;title\u{7}".to_owned();
-        for phase in [Phase::Recovering { reason: reason.clone() }, Phase::Down { reason }] {
-            servers[0].phase = phase;
-            progress.draw(&servers);
-            assert_eq!(progress.bars[0].prefix(), "a\u{fffd}[2Jb");
-            assert_eq!(progress.bars[0].message(), "error: \u{fffd}]0;title\u{fffd}");
-        }
     }
 }

@@ -1,5 +1,7 @@
 //! Toolwire's own settings: the key `toolwire` of the configuration.
 
+use std::num::NonZeroUsize;
+
 use serde::Deserialize;
 use serde_json::Value;
 use toolwire_llm::EndpointConfigs;
@@ -25,9 +27,33 @@ struct Keys {
     models: Value,
     store: StoreSettings,
     agent: toolwire_agent::AgentSettings,
+    /// Read by [`read_limits`].
+    #[serde(rename = "limits")]
+    _limits: Limits,
     /// Reserved for the gateway, which reads it itself.
     #[serde(rename = "gateway")]
     _gateway: serde::de::IgnoredAny,
+}
+
+/// The key `toolwire.limits`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Limits {
+    /// The maximum number of servers that start at the same time.
+    pub(crate) concurrent_starts: Option<NonZeroUsize>,
+}
+
+/// Parses the limits alone, for commands that use no other setting.
+pub(crate) fn read_limits(settings: Option<&Value>, origin: &str) -> Result<Limits, CommandError> {
+    let Some(limits) =
+        settings.and_then(|settings| settings.get("limits")).filter(|limits| !limits.is_null())
+    else {
+        return Ok(Limits::default());
+    };
+    serde_path_to_error::deserialize(limits).map_err(|error| {
+        let message = format!("{origin}: `toolwire.limits.{}`: {}", error.path(), error.inner());
+        CommandError::usage(sanitize(&message)).with_hint("`docs/guide/configuration.md` describes the keys")
+    })
 }
 
 /// Parses the key `toolwire` of the configuration from `origin`, and warns about unknown keys.

@@ -57,8 +57,11 @@ impl Hub {
     /// Starts connecting to all servers without waiting for them. Tools appear as their servers become ready.
     pub fn start(config: &Config, options: HubOptions) -> Hub {
         let environment: Arc<[(OsString, OsString)]> = options.environment.as_slice().into();
+        // Other systems cannot find the descendants of a process.
+        let guard: Option<Arc<Path>> =
+            options.guard.as_deref().filter(|_| cfg!(target_os = "linux")).map(Arc::from);
         let (changed, mut server_changes) = mpsc::channel(1);
-        let start_queue = Arc::new(StartQueue::new());
+        let start_queue = Arc::new(StartQueue::new(options.concurrent_starts));
         let mut servers = Vec::new();
         let mut token_providers = Vec::new();
         let mut tasks = Vec::new();
@@ -74,6 +77,7 @@ impl Hub {
                 host: options.host.clone(),
                 token_provider,
                 environment: environment.clone(),
+                guard: guard.clone(),
                 start_queue: start_queue.clone(),
                 changed: changed.clone(),
             };
@@ -248,7 +252,7 @@ impl Hub {
         let find = || self.state.routes().lookup(tool).cloned();
         let connecting = |server: &&Arc<Server>| server.snapshot().phase == Phase::Connecting;
         let timeouts =
-            self.state.servers.iter().filter(connecting).map(|server| server.config.connect_timeout);
+            self.state.servers.iter().filter(connecting).map(|server| server.config.max_connect_time());
         let Some(max_wait) = timeouts.max() else {
             // A server that has just become ready may not be in the list yet.
             self.state.refresh_tools();

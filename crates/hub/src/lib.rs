@@ -11,6 +11,8 @@ mod host;
 mod hub;
 pub mod pins;
 mod private_file;
+mod process_table;
+mod processor;
 mod raw_capture; // the raw JSON that the SDK's typed layer would lose
 mod result_limiter;
 mod result_store;
@@ -28,7 +30,8 @@ pub use host::{ElicitKind, ElicitReply, ElicitRequest, Host, NoHost, Root, Sampl
 pub use hub::{Hub, HubOptions};
 pub use raw_capture::IgnoredOutput;
 pub use result_store::ResultBudget;
-pub use session::{ProtocolEra, ServerInfo};
-pub use supervise::{Phase, ServerStatus};
+pub use session::{ProtocolEra, ServerInfo, SlowStart};
+pub use supervise::{Phase, ServerStatus, StartProgress};
 pub use toolwire_contract::{Glob, Secret};
 pub use transport::HttpKind;
+pub use transport::guard::run_as_guard;

@@ -10,6 +10,7 @@ mod deadline;
 mod early_requests;
 mod error;
 mod list;
+mod start_extension;
 mod task;
 #[cfg(test)]
 mod tests;
@@ -32,8 +33,10 @@ use crate::transport::{Connection, ConnectionEnd};
 pub(crate) use call::SessionCall;
 pub(crate) use connect::ConnectContext;
 use deadline::PausableDeadline;
-pub(crate) use error::{ConnectFailure, SessionError};
+pub(crate) use error::{ConnectError, ConnectFailure, SessionError};
 pub(crate) use list::ToolListing;
+pub(crate) use start_extension::OnSlowStart;
+pub use start_extension::SlowStart;
 
 /// The maximum time for closing, including all steps of stopping a process, before the task is aborted.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(12);

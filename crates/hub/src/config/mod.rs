@@ -34,6 +34,8 @@ use crate::{HttpKind, Secret};
 
 /// The time to connect to a server if the configuration sets no `timeout`.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+/// The maximum time for connecting, as a multiple of the timeout, if it may be extended.
+pub(crate) const MAX_CONNECT_EXTENSION: u32 = 4;
 /// The time for a call if neither the configuration nor the call sets a timeout.
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -53,6 +55,9 @@ pub struct ServerConfig {
     pub transport: Transport,
     pub disabled: bool,
     pub connect_timeout: Duration,
+    /// Whether a process gets up to four times as long to connect while its package is being installed or the
+    /// processor is busy; `false` if `timeout` is configured.
+    pub extends_connect_timeout: bool,
     pub call_timeout: Duration,
     /// Prepended to the names of the server's tools; a legal start of a tool name.
     pub prefix: Option<String>,
@@ -134,6 +139,7 @@ impl ServerConfig {
             transport,
             disabled: false,
             connect_timeout: CONNECT_TIMEOUT,
+            extends_connect_timeout: true,
             call_timeout: CALL_TIMEOUT,
             prefix: None,
             allow: Vec::new(),
@@ -146,6 +152,11 @@ impl ServerConfig {
         let Transport::Stdio { env, .. } = &self.transport else { return Vec::new() };
         let names = ours.into_iter().filter_map(|name| name.into_string().ok());
         names.filter(|name| !is_inherited(name) && env.iter().all(|(added, _)| added != name)).collect()
+    }
+
+    /// Returns the time after which the server is ready or has failed, once it is started.
+    pub(crate) fn max_connect_time(&self) -> Duration {
+        self.connect_timeout * if self.extends_connect_timeout { MAX_CONNECT_EXTENSION } else { 1 }
     }
 
     /// Whether `allow` and `deny` permit the tool with this name on the server.

@@ -171,6 +171,7 @@ impl ConfigParser<'_> {
         server.disabled = self.disabled;
         if let Some(timeout) = self.optional(value, "timeout", Self::timeout) {
             (server.connect_timeout, server.call_timeout) = (timeout, timeout);
+            server.extends_connect_timeout = false;
         }
         server.connect_timeout =
             self.optional(value, "startup", Self::timeout).unwrap_or(server.connect_timeout);

@@ -1,6 +1,7 @@
 //! The options of a hub.
 
 use std::ffi::OsString;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -17,6 +18,12 @@ pub struct HubOptions {
     pub host: Arc<dyn Host>,
     /// Our own environment, of which a server process receives only the necessary variables.
     pub environment: Vec<(OsString, OsString)>,
+    /// A program that calls [`run_as_guard`](crate::run_as_guard) first, such as the current program. Each server
+    /// process then gets a guard, which also ends processes that have left the server's session (Linux only).
+    pub guard: Option<PathBuf>,
+    /// The maximum number of server processes that start at the same time. By default, a limit by the number of cores
+    /// applies while the processor is busy.
+    pub concurrent_starts: Option<NonZeroUsize>,
     /// Where tokens, known tool definitions and full results are stored. Without it, servers that require a
     /// login fail, and the truncated part of a result cannot be read.
     pub data_folder: Option<PathBuf>,
@@ -33,6 +40,8 @@ impl Default for HubOptions {
         HubOptions {
             host: Arc::new(NoHost),
             environment: Vec::new(),
+            guard: None,
+            concurrent_starts: None,
             data_folder: None,
             browser: None,
             result_budget: Some(ResultBudget::default()),
@@ -48,6 +57,14 @@ impl HubOptions {
 
     pub fn with_environment(self, variables: impl IntoIterator<Item = (OsString, OsString)>) -> HubOptions {
         HubOptions { environment: variables.into_iter().collect(), ..self }
+    }
+
+    pub fn with_guard(self, program: impl Into<PathBuf>) -> HubOptions {
+        HubOptions { guard: Some(program.into()), ..self }
+    }
+
+    pub fn with_concurrent_starts(self, limit: NonZeroUsize) -> HubOptions {
+        HubOptions { concurrent_starts: Some(limit), ..self }
     }
 
     pub fn with_data_folder(self, folder: impl Into<PathBuf>) -> HubOptions {

@@ -5,6 +5,7 @@
 //! `initialize`. A server whose era is known needs no probe.
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -23,6 +24,7 @@ use toolwire_contract::{Secret, truncate};
 
 use super::early_requests::EarlyRequests;
 use super::error::{ConnectError, ConnectFailure};
+use super::start_extension::{OnSlowStart, StartExtension};
 use super::task::SessionTask;
 use super::{PausableDeadline, ProtocolEra, ServerInfo, Session, SessionEvent};
 use crate::auth::TokenProvider;
@@ -62,9 +64,13 @@ pub(crate) struct ConnectContext {
     pub(crate) token_provider: Option<Arc<dyn TokenProvider>>,
     /// Our own environment, of which a process receives only the necessary variables.
     pub(crate) environment: Arc<[(OsString, OsString)]>,
+    /// See [`HubOptions::guard`](crate::HubOptions::guard).
+    pub(crate) guard: Option<Arc<Path>>,
     /// The maximum time for connecting, and also for listing all tools. The time that a user takes to log in
     /// does not count.
     pub(crate) timeout: Duration,
+    /// Receives the reason when a process gets more time to start. Without it, the timeout is exact.
+    pub(crate) on_slow_start: Option<OnSlowStart>,
     /// Cancels the attempt.
     pub(crate) stop: CancellationToken,
 }
@@ -77,7 +83,13 @@ impl Session {
     ) -> Result<Session, ConnectFailure> {
         let login =
             context.token_provider.as_ref().and_then(|token_provider| token_provider.login_in_progress());
-        let deadline = PausableDeadline::new(context.timeout, login);
+        let extension = match (transport, &context.on_slow_start) {
+            (Transport::Stdio { command, .. }, Some(on_slow_start)) => {
+                Some(StartExtension::new(command, context.timeout, on_slow_start.clone()))
+            }
+            _ => None,
+        };
+        let deadline = PausableDeadline::new(context.timeout, login).extended_by(extension);
         let attempt = ConnectAttempt { context: &context, deadline };
         let established = match transport {
             Transport::Stdio { command, args, env, cwd } => {
@@ -174,8 +186,12 @@ impl ConnectAttempt<'_> {
         probe_timeout: Duration,
     ) -> AttemptResult {
         let connection = Connection::new(&self.context.server, SdkSchemas::Unused);
-        let spawned = stdio::spawn(command, &self.context.environment, probe_timeout, connection.clone());
+        let ConnectContext { environment, guard, .. } = self.context;
+        let spawned = stdio::spawn(command, environment, guard.as_deref(), probe_timeout, connection.clone());
         let (transport, process) = spawned.map_err(ConnectError::from)?;
+        if let Some(extension) = self.deadline.extension() {
+            extension.set_process(process.id());
+        }
         match self.establish(transport, lifecycle(era), &connection).await {
             Ok(service) => Ok(EstablishedConnection { service, connection, process: Some(process) }),
             Err(failure) => {
@@ -301,7 +317,10 @@ impl ConnectAttempt<'_> {
     async fn within_deadline<T>(&self, step: impl Future<Output = T>) -> Result<T, ConnectError> {
         tokio::select! {
             done = step => Ok(done),
-            () = self.deadline.expired() => Err(ConnectError::TimedOut { after: self.deadline.total() }),
+            () = self.deadline.expired() => Err(ConnectError::TimedOut {
+                after: self.deadline.total(),
+                extended: self.deadline.extension().and_then(StartExtension::extended),
+            }),
             () = self.context.stop.cancelled() => Err(ConnectError::Stopped),
         }
     }

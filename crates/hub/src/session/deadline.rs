@@ -1,4 +1,4 @@
-//! A deadline that is paused while a user logs in.
+//! A deadline that is paused while a user logs in, and may be extended while a server starts.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
+use super::start_extension::StartExtension;
 use crate::sync::lock;
 
 /// The deadline for connecting to a server or listing its tools. The time that a user takes to log in does
@@ -17,12 +18,21 @@ pub(super) struct PausableDeadline {
     /// Whether a user is logging in.
     login: Option<watch::Receiver<bool>>,
     was_paused: AtomicBool,
+    extension: Option<StartExtension>,
 }
 
 impl PausableDeadline {
     pub(super) fn new(total: Duration, login: Option<watch::Receiver<bool>>) -> PausableDeadline {
         let until = Mutex::new(Instant::now() + total);
-        PausableDeadline { total, until, login, was_paused: AtomicBool::new(false) }
+        PausableDeadline { total, until, login, was_paused: AtomicBool::new(false), extension: None }
+    }
+
+    pub(super) fn extended_by(self, extension: Option<StartExtension>) -> PausableDeadline {
+        PausableDeadline { extension, ..self }
+    }
+
+    pub(super) fn extension(&self) -> Option<&StartExtension> {
+        self.extension.as_ref()
     }
 
     /// Returns the total time without pauses.
@@ -37,6 +47,13 @@ impl PausableDeadline {
 
     /// Waits until the deadline has passed. Only one task may wait at a time.
     pub(super) async fn expired(&self) {
+        self.passed().await;
+        if let Some(extension) = &self.extension {
+            extension.expired().await;
+        }
+    }
+
+    async fn passed(&self) {
         let Some(mut login) = self.login.clone() else { return sleep_until(self.until()).await };
         loop {
             let is_paused = *login.borrow_and_update();

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::start_extension::SlowStart;
 use crate::raw_capture::IgnoredOutput;
 use crate::stderr_tail::cause_hint;
 use crate::transport::{ConnectionEnd, SpawnError, TransportFailure};
@@ -46,8 +47,12 @@ pub(crate) enum ConnectError {
     Spawn(#[from] SpawnError),
     #[error("invalid URL `{url}`: {reason}")]
     InvalidUrl { url: String, reason: String },
-    #[error("the server was not ready within {after:?}")]
-    TimedOut { after: Duration },
+    #[error("the server was not ready within {after:?}{}", extension(extended))]
+    TimedOut {
+        after: Duration,
+        /// Why the time was extended, and to which time.
+        extended: Option<(SlowStart, Duration)>,
+    },
     #[error("{end} before the session started")]
     Ended { end: ConnectionEnd },
     #[error("the server rejected the session: {message} (code {code})")]
@@ -124,6 +129,11 @@ impl ConnectError {
             ConnectError::Stopped => return None,
         })
     }
+}
+
+fn extension(extended: &Option<(SlowStart, Duration)>) -> String {
+    let Some((reason, to)) = extended else { return String::new() };
+    format!(", extended to {to:?} because {}", reason.reason())
 }
 
 /// A request without a result.

@@ -16,7 +16,7 @@ use crate::catalog::{Catalog, QuarantinedTool, ToolSummary};
 use crate::config::ServerConfig;
 use crate::pins::Drift;
 use crate::raw_capture::IgnoredOutput;
-use crate::session::{ServerInfo, Session};
+use crate::session::{ServerInfo, Session, SlowStart};
 use crate::stderr_tail::{quoted_lines, with_stderr};
 
 pub(crate) use start_queue::StartQueue;
@@ -38,10 +38,23 @@ pub(crate) struct ServerSnapshot {
     pub(crate) session: Option<Arc<Session>>,
     /// The last listed tools. They stay known while the server is restarted.
     pub(crate) catalog: Option<Arc<Catalog>>,
+    start: StartProgress,
     stderr: Vec<String>,
     /// The next thing to try if the server is unavailable.
     hint: Option<String>,
     restarts: u32,
+}
+
+/// The progress of a server that is connecting.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StartProgress {
+    /// Other servers are started first.
+    Waiting,
+    #[default]
+    Started,
+    /// It gets more time than its timeout.
+    Extended(SlowStart),
 }
 
 /// The phase of a server's lifecycle.
@@ -93,6 +106,8 @@ pub(crate) enum SupervisorCommand {
 pub struct ServerStatus {
     pub name: String,
     pub phase: Phase,
+    /// The progress while the phase is [`Phase::Connecting`].
+    pub start: StartProgress,
     /// The server's description of itself; `None` while it is not connected.
     pub info: Option<ServerInfo>,
     /// The number of listed tools that the configuration allows.
@@ -205,6 +220,7 @@ impl Server {
         ServerStatus {
             name: self.config.name.to_string(),
             phase: snapshot.phase,
+            start: snapshot.start,
             info: session.map(|session| session.info().clone()),
             tool_count: allowed,
             denied,

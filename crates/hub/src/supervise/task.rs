@@ -1,21 +1,25 @@
 //! The background task of one server: connects it, watches its session and restarts it.
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::restart::{RestartEvent, RestartMachine, RestartPolicy, RestartState};
 use super::start_queue::StartQueue;
-use super::{Phase, Server, SupervisorCommand};
+use super::{Phase, Server, ServerSnapshot, StartProgress, SupervisorCommand};
 use crate::auth::TokenProvider;
 use crate::catalog::Catalog;
 use crate::config::Transport;
 use crate::host::Host;
-use crate::session::{ConnectContext, ConnectFailure, ProtocolEra, Session, SessionError, SessionEvent};
+use crate::session::{
+    ConnectContext, ConnectError, ConnectFailure, OnSlowStart, ProtocolEra, Session, SessionError,
+    SessionEvent,
+};
 
 /// The limits of how often a tool list is refreshed, for any TTL that a server states.
 const MIN_TTL: Duration = Duration::from_secs(5);
@@ -32,6 +36,7 @@ pub(crate) struct ServerContext {
     pub(crate) host: Arc<dyn Host>,
     pub(crate) token_provider: Option<Arc<dyn TokenProvider>>,
     pub(crate) environment: Arc<[(OsString, OsString)]>,
+    pub(crate) guard: Option<Arc<Path>>,
     pub(crate) start_queue: Arc<StartQueue>,
     /// Notifies the hub that something about the server has changed.
     pub(crate) changed: mpsc::Sender<()>,
@@ -113,16 +118,28 @@ async fn connect(
         era: *era,
         token_provider: context.token_provider.clone(),
         environment: context.environment.clone(),
+        guard: context.guard.clone(),
         timeout: server.config.connect_timeout,
+        on_slow_start: server.config.extends_connect_timeout.then(|| -> OnSlowStart {
+            let snapshot = server.snapshot.clone();
+            Arc::new(move |reason| set_start(&snapshot, StartProgress::Extended(reason)))
+        }),
         stop: stop.clone(),
     };
     let is_process = matches!(server.config.transport, Transport::Stdio { .. });
     let connecting = async {
         // The timeout of the server begins when it is started. Dropped when the server is ready or has failed.
         let _permit = match is_process {
-            true => stop.run_until_cancelled(context.start_queue.enter()).await,
+            true => {
+                set_start(&server.snapshot, StartProgress::Waiting);
+                stop.run_until_cancelled(context.start_queue.enter()).await
+            }
             false => None,
         };
+        if stop.is_cancelled() {
+            return Err(ConnectFailure { error: ConnectError::Stopped, stderr: Vec::new() });
+        }
+        set_start(&server.snapshot, StartProgress::Started);
         let session = Session::connect(&server.config.transport, connect_context).await?;
         let listed = stop.run_until_cancelled(session.list_tools_initially()).await;
         Ok::<_, ConnectFailure>((session, listed))
@@ -187,6 +204,10 @@ async fn connect(
             ConnectOutcome::Failed { reason, stderr, is_permanent: false, hint }
         }
     }
+}
+
+fn set_start(snapshot: &watch::Sender<ServerSnapshot>, start: StartProgress) {
+    snapshot.send_if_modified(|snapshot| std::mem::replace(&mut snapshot.start, start) != start);
 }
 
 /// Watches a session. Returns why it ended and its last stderr lines, or `None` if the server was stopped.

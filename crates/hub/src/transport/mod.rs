@@ -6,6 +6,7 @@
 
 mod command;
 mod failure;
+pub(crate) mod guard;
 pub(crate) mod http;
 mod line_splitter;
 mod process_group;

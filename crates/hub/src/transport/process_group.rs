@@ -1,7 +1,8 @@
 //! The process group of a server: the process and its children.
 //!
-//! The group is created before the server, by a shell that only waits, so that the watchdog knows the group
-//! before the server starts. Whenever this process is killed, the servers that it started end (ADR 0006).
+//! A server with a guard is in the guard's group. Otherwise the group is created before the server, by a shell
+//! that only waits, so that the watchdog knows the group before the server starts. In both cases, the servers
+//! that this process has started end when it is killed (ADR 0006).
 
 use std::io;
 use std::time::Duration;
@@ -13,6 +14,8 @@ use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 
 #[cfg(unix)]
 use super::watchdog::{self, WatchdogRegistration};
+#[cfg(unix)]
+use crate::process_table::{self, ProcessEntry};
 
 /// Ends the group when it is dropped.
 pub(super) struct ProcessGroup {
@@ -22,6 +25,9 @@ pub(super) struct ProcessGroup {
     /// The shell that keeps the group in existence until the server has started.
     #[cfg(unix)]
     placeholder: Option<Child>,
+    /// A guard ends the processes itself, and must not be killed before it has.
+    #[cfg(unix)]
+    is_guarded: bool,
 }
 
 #[cfg(unix)]
@@ -37,7 +43,12 @@ impl ProcessGroup {
         // Without a shell there is no watchdog either, and the server creates its own group.
         let placeholder = start_placeholder().inspect_err(warn_no_watchdog).ok();
         let group = placeholder.as_ref().and_then(|placeholder| watch_group(placeholder.id()).ok());
-        ProcessGroup { groups: group.into_iter().collect(), placeholder }
+        ProcessGroup { groups: group.into_iter().collect(), placeholder, is_guarded: false }
+    }
+
+    /// Creates a group for a guard that has not started yet.
+    pub(super) fn for_guard() -> ProcessGroup {
+        ProcessGroup { groups: Vec::new(), placeholder: None, is_guarded: true }
     }
 
     /// Makes the server start in this group.
@@ -47,7 +58,11 @@ impl ProcessGroup {
 
     /// Adds the server after it has started.
     pub(super) fn add(&mut self, server: &Child) -> io::Result<()> {
-        self.groups.push(watch_group(server.id())?);
+        let group = match self.is_guarded {
+            true => WatchedGroup { leader: group_leader(server.id())?, _registration: None },
+            false => watch_group(server.id())?,
+        };
+        self.groups.push(group);
         Ok(())
     }
 
@@ -84,8 +99,17 @@ impl ProcessGroup {
         self.signal(Signal::KILL);
     }
 
+    /// Whether a process of the group is running. A zombie is not: its parent may never wait for it.
     fn exists(&self) -> bool {
-        self.groups.iter().any(|group| test_kill_process_group(group.leader).is_ok())
+        let mut groups = self.groups.iter().map(|group| group.leader);
+        if !groups.any(|leader| test_kill_process_group(leader).is_ok()) {
+            return false;
+        }
+        let processes = process_table::processes();
+        let is_member = |process: &ProcessEntry| {
+            self.groups.iter().any(|group| group.leader.as_raw_nonzero().get() == process.group)
+        };
+        processes.is_empty() || processes.iter().any(|process| !process.is_zombie && is_member(process))
     }
 
     fn signal(&self, signal: Signal) {
@@ -98,12 +122,17 @@ impl ProcessGroup {
 
 #[cfg(unix)]
 fn watch_group(leader: Option<u32>) -> io::Result<WatchedGroup> {
-    let id = leader.ok_or_else(|| io::Error::other("the process exited immediately"))?;
-    let leader = i32::try_from(id).ok().and_then(Pid::from_raw);
-    let leader = leader.ok_or_else(|| io::Error::other("the process id is invalid"))?;
+    let leader = group_leader(leader)?;
     // Without the watchdog, the server still ends unless this process is killed.
-    let registration = watchdog::register(id).inspect_err(warn_no_watchdog).ok();
+    let registration = watchdog::register(leader).inspect_err(warn_no_watchdog).ok();
     Ok(WatchedGroup { leader, _registration: registration })
+}
+
+#[cfg(unix)]
+fn group_leader(process: Option<u32>) -> io::Result<Pid> {
+    let id = process.ok_or_else(|| io::Error::other("the process exited immediately"))?;
+    let leader = i32::try_from(id).ok().and_then(Pid::from_raw);
+    leader.ok_or_else(|| io::Error::other("the process id is invalid"))
 }
 
 #[cfg(unix)]
@@ -124,7 +153,7 @@ fn start_placeholder() -> io::Result<Child> {
 #[cfg(unix)]
 impl Drop for ProcessGroup {
     fn drop(&mut self) {
-        if self.exists() {
+        if !self.is_guarded && self.exists() {
             self.kill();
         }
     }
@@ -132,6 +161,10 @@ impl Drop for ProcessGroup {
 
 #[cfg(not(unix))]
 impl ProcessGroup {
+    pub(super) fn for_guard() -> ProcessGroup {
+        ProcessGroup {}
+    }
+
     pub(super) fn create() -> ProcessGroup {
         ProcessGroup {}
     }
@@ -149,4 +182,23 @@ impl ProcessGroup {
     pub(super) fn kill(&self) {}
 
     pub(super) async fn end(&self, _timeout: Duration) {}
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_zombie_is_not_waited_for() {
+        let child = Command::new("true").process_group(0).spawn().expect("the program exists");
+        let mut group = ProcessGroup::for_guard();
+        group.add(&child).expect("it has a process id");
+        let is_zombie =
+            |process: &ProcessEntry| Some(process.pid.cast_unsigned()) == child.id() && process.is_zombie;
+        while !process_table::processes().iter().any(is_zombie) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        group.end(Duration::MAX).await;
+        assert!(process_table::processes().iter().any(is_zombie), "nothing has waited for it");
+    }
 }

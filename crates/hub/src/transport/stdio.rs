@@ -1,8 +1,7 @@
 //! A server as a child process that reads messages from stdin and writes them to stdout, one per line.
 //!
-//! The process has its own process group, so that the children of wrappers like `npx` end with it, and a
-//! watchdog that ends the group if this process is killed. It is stopped in three steps: end of input,
-//! SIGTERM, SIGKILL.
+//! The process ends together with its children, even if this process is killed: by a guard, or by its own process
+//! group and a watchdog (ADR 0006). It is stopped in three steps: end of input, SIGTERM, SIGKILL.
 
 use std::ffi::OsString;
 use std::future::poll_fn;
@@ -33,7 +32,7 @@ use crate::Secret;
 use crate::raw_capture::MAX_MESSAGE_BYTES;
 
 /// The maximum duration of each step of stopping a process.
-const STOP_STEP_TIMEOUT: Duration = Duration::from_secs(2);
+pub(super) const STOP_STEP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The time for which output is still read after a process has exited. It is limited because a child process
 /// may hold the pipe open.
@@ -58,6 +57,7 @@ pub(crate) struct ServerCommand<'a> {
 pub(crate) fn spawn(
     server: &ServerCommand<'_>,
     our_environment: &[(OsString, OsString)],
+    guard: Option<&Path>,
     probe_timeout: Duration,
     connection: Arc<Connection>,
 ) -> Result<(StdioTransport, ServerProcess), SpawnError> {
@@ -75,16 +75,17 @@ pub(crate) fn spawn(
     let path = command::find_program(&command.to_string_lossy(), cwd.as_deref(), &environment)?;
     let args: Vec<OsString> = server.args.iter().map(|argument| expand(argument)).collect();
     let failed = |source: io::Error| SpawnError::Failed { path: path.clone(), source };
-    let mut program = Command::new(&path);
-    program.args(args).env_clear().envs(environment).kill_on_drop(true);
+    let mut program = command_with_guard(&path, guard);
+    program.args(args).env_clear().envs(environment).kill_on_drop(guard.is_none());
     program.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     if let Some(cwd) = cwd {
         program.current_dir(cwd);
     }
-    let mut group = ProcessGroup::create();
+    let mut group = if guard.is_some() { ProcessGroup::for_guard() } else { ProcessGroup::create() };
     group.assign(&mut program);
     let mut child = program.spawn().map_err(failed)?;
     group.add(&child).map_err(failed)?;
+    let id = child.id();
     let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
         return Err(failed(io::Error::other("its standard streams are missing")));
@@ -104,20 +105,41 @@ pub(crate) fn spawn(
         drop(stderr_open);
     });
     let (ended_sender, ended) = watch::channel(false);
-    tokio::spawn(supervise(child, group, pipe_tasks, exit, stop.clone(), ended_sender));
+    // A guard takes the other two steps itself.
+    let stop_timeout = if guard.is_some() { 3 * STOP_STEP_TIMEOUT } else { STOP_STEP_TIMEOUT };
+    tokio::spawn(supervise(child, group, pipe_tasks, exit, stop.clone(), stop_timeout, ended_sender));
 
     let transport =
         StdioTransport { inbox, stdin, connection, probe_timeout, probe: None, stop: stop.clone() };
-    Ok((transport, ServerProcess { stop, ended }))
+    Ok((transport, ServerProcess { id, stop, ended }))
+}
+
+#[cfg(target_os = "linux")]
+fn command_with_guard(program: &Path, guard: Option<&Path>) -> Command {
+    let Some(guard) = guard else { return Command::new(program) };
+    let mut command = Command::new(guard);
+    command.arg0(super::guard::GUARD_NAME).arg(program);
+    command
+}
+
+#[cfg(not(target_os = "linux"))]
+fn command_with_guard(program: &Path, _guard: Option<&Path>) -> Command {
+    Command::new(program)
 }
 
 /// A handle to the process. The process is stopped when this is dropped.
 pub(crate) struct ServerProcess {
+    id: Option<u32>,
     stop: CancellationToken,
     ended: watch::Receiver<bool>,
 }
 
 impl ServerProcess {
+    /// Returns the process id of the server, or of its guard.
+    pub(crate) fn id(&self) -> Option<u32> {
+        self.id
+    }
+
     /// Stops the process and its group, and waits until they have ended.
     pub(crate) async fn stop(&self) {
         self.stop.cancel();
@@ -236,12 +258,13 @@ async fn supervise(
     mut pipe_tasks: JoinSet<()>,
     exit: watch::Sender<Option<String>>,
     stop: CancellationToken,
+    stop_timeout: Duration,
     ended_sender: watch::Sender<bool>,
 ) {
     group.end_placeholder().await;
     let exited = tokio::select! {
         status = child.wait() => Some(status),
-        () = stop.cancelled() => timeout(STOP_STEP_TIMEOUT, child.wait()).await.ok(),
+        () = stop.cancelled() => timeout(stop_timeout, child.wait()).await.ok(),
     };
     let status = match exited {
         Some(status) => status,

@@ -10,13 +10,16 @@ use std::io::{self, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Mutex;
 
+use rustix::process::Pid;
+
 use crate::sync::lock;
 
 /// One for the entire process, because it watches the process.
 static WATCHDOG: Mutex<Watchdog> = Mutex::new(Watchdog { shell: None, groups: BTreeSet::new() });
 
 /// Registers a process group to be ended when this process dies. Dropping the registration removes it.
-pub(super) fn register(group: u32) -> io::Result<WatchdogRegistration> {
+pub(super) fn register(group: Pid) -> io::Result<WatchdogRegistration> {
+    let group = group.as_raw_nonzero().get();
     let mut watchdog = lock(&WATCHDOG);
     watchdog.groups.insert(group);
     match watchdog.send(&format!("+ {group}\n")) {
@@ -29,7 +32,7 @@ pub(super) fn register(group: u32) -> io::Result<WatchdogRegistration> {
 }
 
 pub(super) struct WatchdogRegistration {
-    group: u32,
+    group: i32,
 }
 
 impl Drop for WatchdogRegistration {
@@ -43,7 +46,7 @@ impl Drop for WatchdogRegistration {
 
 struct Watchdog {
     shell: Option<(Child, ChildStdin)>,
-    groups: BTreeSet<u32>,
+    groups: BTreeSet<i32>,
 }
 
 impl Watchdog {

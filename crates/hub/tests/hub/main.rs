@@ -5,6 +5,7 @@
 mod real;
 mod support;
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,8 @@ use futures::StreamExt;
 use serde_json::json;
 use support::{TestHub, text};
 use toolwire_contract::{CallError, CallOptions, Tool, Toolbox};
-use toolwire_hub::{HttpKind, NoHost, Phase};
+use toolwire_hub::{Config, HttpKind, Hub, HubOptions, NoHost, Phase, StartProgress};
+use toolwire_testkit::ServerCommand;
 
 #[tokio::test]
 async fn a_server_that_is_slow_to_connect_does_not_delay_calls_to_others() {
@@ -64,6 +66,57 @@ async fn a_huge_result_is_truncated_and_can_be_read_in_pages() {
     let page = hub.call("read_result", json!({"id": id, "offset": 2_000_000, "length": 10})).await.unwrap();
     assert!(text(&page).contains("of 3000000"), "{}", text(&page));
     hub.close().await;
+}
+
+/// Twenty servers that need the processor for a sixth of their timeout become ready on any number of cores: not all
+/// are started at once, the timeout of each begins when it is started, and it is extended if other programs use the
+/// processor too. `TOOLWIRE_STORM_SECONDS=2` runs the test with servers that need two seconds each.
+#[tokio::test]
+async fn many_servers_that_need_the_processor_become_ready() {
+    let seconds = std::env::var("TOOLWIRE_STORM_SECONDS").ok().and_then(|seconds| seconds.parse().ok());
+    let processor_time = Duration::from_secs_f64(seconds.unwrap_or(0.5));
+    let delay = processor_time.as_millis().to_string();
+    let servers = (0..20).map(|index| {
+        let name = format!("server{index}");
+        let mut config = support::misbehaving(&name, &["burns-processor", "--delay", &delay]);
+        config.connect_timeout = 6 * processor_time;
+        config.extends_connect_timeout = true;
+        config.prefix = Some(name);
+        config
+    });
+    let hub = TestHub::start(servers.collect(), Arc::new(NoHost));
+    hub.inner.settled().await;
+    for server in hub.inner.status() {
+        assert_eq!((server.phase, server.restarts), (Phase::Ready, 0), "{}", server.name);
+    }
+    hub.close().await;
+}
+
+/// Servers that log when they are started, and are never ready.
+#[cfg(unix)]
+#[tokio::test]
+async fn the_number_of_servers_that_start_at_once_can_be_configured() {
+    let folder = support::scratch();
+    let log = folder.join("started");
+    let script = format!("echo >> '{}'; while read -r line; do :; done", log.display());
+    let servers = (0..5).map(|index| {
+        let command = ServerCommand { command: "sh".to_owned(), args: vec!["-c".to_owned(), script.clone()] };
+        support::launched(&format!("server{index}"), command)
+    });
+    let config = Config { servers: servers.collect(), toolwire: None };
+    let options = HubOptions::default()
+        .with_environment(std::env::vars_os())
+        .with_concurrent_starts(NonZeroUsize::new(2).unwrap());
+    let hub = Hub::start(&config, options);
+    let progress =
+        |wanted: StartProgress| hub.status().iter().filter(|server| server.start == wanted).count();
+    let started = || std::fs::read_to_string(&log).unwrap_or_default().lines().count();
+    while (progress(StartProgress::Waiting), started()) != (3, 2) {
+        assert!(started() <= 2, "{:?}", hub.status());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    hub.close().await;
+    assert_eq!(started(), 2);
 }
 
 #[tokio::test]

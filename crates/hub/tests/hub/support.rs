@@ -55,6 +55,7 @@ pub(crate) fn listening(name: &str, url: &str, kind: HttpKind) -> ServerConfig {
 fn server(name: &str, transport: Transport) -> ServerConfig {
     let mut config = ServerConfig::new(ServerName::new(name).unwrap(), transport);
     config.connect_timeout = TEST_TIMEOUT;
+    config.extends_connect_timeout = false;
     config
 }
 

@@ -88,6 +88,7 @@ fn all_keys_of_a_process_are_parsed() {
         },
         disabled: false,
         connect_timeout: Duration::from_secs(120),
+        extends_connect_timeout: false,
         call_timeout: Duration::from_secs(120),
         prefix: Some("gh".to_owned()),
         allow: vec![Glob::new("get_*"), Glob::new("list_*")],

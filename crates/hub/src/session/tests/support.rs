@@ -97,6 +97,8 @@ impl Connector {
             era: self.era,
             token_provider: self.token_provider,
             environment: std::env::vars_os().chain(secret).collect(),
+            guard: None,
+            on_slow_start: None,
             timeout: self.timeout,
             stop: CancellationToken::new(),
         };

@@ -43,6 +43,8 @@ behaviours! {
         "responds to calls after --delay milliseconds (0), and does not mark `echo` as read-only"
     // before and during the handshake
     StartsLate "starts-late" Stdio "reads nothing for the first --delay milliseconds (1000)"
+    BurnsProcessor "burns-processor" Stdio
+        "uses a core for --delay milliseconds of processor time (1000) before it reads anything"
     ExitsAtOnce "exits-at-once" Stdio "writes a line to stderr and exits with code 3"
     NeverInitializes "never-initializes" Stdio "reads everything and sends no response"
     IgnoresUnknown "ignores-unknown" Stdio "sends no response to unknown methods, instead of an error"

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -74,9 +74,23 @@ fn misbehave_at_startup(arguments: &Arguments) -> io::Result<()> {
         }
         Behaviour::WritesStderr => write_stderr(arguments)?,
         Behaviour::StartsLate => thread::sleep(arguments.delay(1000)),
+        Behaviour::BurnsProcessor => burn_processor(arguments.delay(1000)),
         _ => (),
     }
     Ok(())
+}
+
+/// Returns when this thread has used as much processor time, which takes longer on a busy machine.
+fn burn_processor(time: Duration) {
+    let start = Instant::now();
+    // The first number is the time on a core, in nanoseconds. Systems without the file use the time of the clock.
+    let used = || {
+        let statistics = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+        Some(Duration::from_nanos(statistics.split_once(' ')?.0.parse().ok()?))
+    };
+    while used().unwrap_or_else(|| start.elapsed()) < time {
+        std::hint::black_box((0..100_000_u32).fold(0, u32::wrapping_add));
+    }
 }
 
 fn write_stderr(arguments: &Arguments) -> io::Result<()> {

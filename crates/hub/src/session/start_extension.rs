@@ -1,0 +1,173 @@
+//! Gives a server process more time to start, while its package is being installed or the machine is busy.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use crate::config::MAX_CONNECT_EXTENSION;
+use crate::process_table::{descendants, processes, transferred_bytes};
+use crate::processor::ProcessorTimes;
+use crate::sync::lock;
+
+/// The interval over which the activity of the machine is measured.
+const INTERVAL: Duration = Duration::from_secs(3);
+
+/// A package runner that has used less than both within an interval does not install anything.
+const MIN_PROCESSOR_TIME: u64 = 5;
+const MIN_BYTES: u64 = 64 * 1024;
+
+/// Programs that may install a package before they start the server in it.
+const PACKAGE_RUNNERS: [&str; 13] =
+    ["bun", "bunx", "deno", "docker", "npm", "npx", "pipx", "pnpm", "pnpx", "podman", "uv", "uvx", "yarn"];
+
+/// The reason why a server gets more time to start than its timeout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum SlowStart {
+    /// Its command is a package runner such as `npx`, which is still working.
+    Installing,
+    /// The processor is busy.
+    BusyProcessor,
+}
+
+impl SlowStart {
+    /// Returns the reason in words, to be used after "because".
+    pub fn reason(self) -> &'static str {
+        match self {
+            SlowStart::Installing => "its package is being installed",
+            SlowStart::BusyProcessor => "the processor is busy",
+        }
+    }
+}
+
+/// Receives the reason whenever the time is extended.
+pub(crate) type OnSlowStart = Arc<dyn Fn(SlowStart) + Send + Sync>;
+
+/// The extension of one attempt to connect.
+pub(super) struct StartExtension {
+    start: Instant,
+    limit: Instant,
+    is_package_runner: bool,
+    /// The id of the server's process; 0 before it has started.
+    process: AtomicI32,
+    on_slow_start: OnSlowStart,
+    /// The last reason, and the time since the start when it was found.
+    last: Mutex<Option<(SlowStart, Duration)>>,
+}
+
+impl StartExtension {
+    pub(super) fn new(command: &str, timeout: Duration, on_slow_start: OnSlowStart) -> StartExtension {
+        let program = Path::new(command).file_stem().and_then(|name| name.to_str());
+        StartExtension {
+            start: Instant::now(),
+            limit: Instant::now() + timeout * MAX_CONNECT_EXTENSION,
+            is_package_runner: program.is_some_and(|name| PACKAGE_RUNNERS.contains(&name)),
+            process: AtomicI32::new(0),
+            on_slow_start,
+            last: Mutex::new(None),
+        }
+    }
+
+    pub(super) fn set_process(&self, process: Option<u32>) {
+        let process = process.and_then(|process| i32::try_from(process).ok()).unwrap_or(0);
+        self.process.store(process, Ordering::Relaxed);
+    }
+
+    /// Waits for as long as there is a reason to, after the timeout has passed.
+    pub(super) async fn expired(&self) {
+        let mut before = self.measure();
+        while Instant::now() < self.limit {
+            sleep(INTERVAL.min(self.limit - Instant::now())).await;
+            let now = self.measure();
+            let Some(reason) = now.slow_start_since(&before) else { return };
+            before = now;
+            *lock(&self.last) = Some((reason, self.start.elapsed()));
+            (self.on_slow_start)(reason);
+        }
+    }
+
+    /// Returns the last reason and the extended time, rounded to seconds; `None` if it was not extended.
+    pub(super) fn extended(&self) -> Option<(SlowStart, Duration)> {
+        let (reason, after) = (*lock(&self.last))?;
+        Some((reason, Duration::from_secs(after.as_secs_f64().round() as u64)))
+    }
+
+    fn measure(&self) -> Activity {
+        let mut activity = Activity { processor: ProcessorTimes::read(), runner: None };
+        let process = self.process.load(Ordering::Relaxed);
+        if self.is_package_runner && process != 0 {
+            let processes = processes();
+            let server = processes.iter().filter(|entry| entry.pid == process);
+            let (time, bytes) = server.chain(descendants(process, &processes)).fold((0, 0), |sum, entry| {
+                (sum.0 + entry.processor_time, sum.1 + transferred_bytes(entry.pid).unwrap_or(0))
+            });
+            activity.runner = Some((time, bytes));
+        }
+        activity
+    }
+}
+
+/// What the machine has done until one moment.
+#[derive(Clone, Copy)]
+struct Activity {
+    processor: Option<ProcessorTimes>,
+    /// The processor time and the transferred bytes of a package runner and its descendants.
+    runner: Option<(u64, u64)>,
+}
+
+impl Activity {
+    fn slow_start_since(&self, before: &Activity) -> Option<SlowStart> {
+        if let (Some(now), Some(before)) = (self.runner, before.runner) {
+            // The values of a process are lost when it ends, so a decrease is activity too.
+            if now.0.abs_diff(before.0) >= MIN_PROCESSOR_TIME || now.1.abs_diff(before.1) >= MIN_BYTES {
+                return Some(SlowStart::Installing);
+            }
+        }
+        let is_busy = self.processor?.is_busy_since(before.processor?)?;
+        is_busy.then_some(SlowStart::BusyProcessor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn activity(idle: u64, total: u64, runner: Option<(u64, u64)>) -> Activity {
+        Activity { processor: Some(ProcessorTimes { idle, total }), runner }
+    }
+
+    #[test]
+    fn only_a_reason_extends_the_time() {
+        let before = activity(0, 0, Some((100, 0)));
+        let idle = activity(590, 600, Some((101, 1000)));
+        assert_eq!(idle.slow_start_since(&before), None);
+        let busy = activity(10, 600, Some((101, 1000)));
+        assert_eq!(busy.slow_start_since(&before), Some(SlowStart::BusyProcessor));
+        for runner in [(150, 0), (100, 1 << 20), (10, 0)] {
+            let working = activity(10, 600, Some(runner));
+            assert_eq!(working.slow_start_since(&before), Some(SlowStart::Installing), "{runner:?}");
+        }
+        let unknown = Activity { processor: None, runner: None };
+        assert_eq!(unknown.slow_start_since(&before), None);
+    }
+
+    #[test]
+    fn package_runners_are_recognized_by_their_name() {
+        let is_runner = |command| {
+            StartExtension::new(command, Duration::from_secs(1), Arc::new(|_| {})).is_package_runner
+        };
+        assert!(is_runner("npx") && is_runner("/usr/bin/uvx") && is_runner("npx.cmd"));
+        assert!(!is_runner("node") && !is_runner("/opt/npx/server") && !is_runner(""));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_extension_is_bounded() {
+        let start = Instant::now();
+        let extension = StartExtension::new("x", Duration::from_secs(10), Arc::new(|_| {}));
+        extension.expired().await;
+        assert!(start.elapsed() <= Duration::from_secs(40));
+    }
+}
