@@ -125,7 +125,11 @@ mod linux {
         let signal = status.and_then(|status| status.terminating_signal());
         if let Some(signal) = signal.and_then(Signal::from_named_raw) {
             let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
-            let _ = kill_process(getpid(), signal);
+            // Rust handles a signal for a stack overflow, and restores the default action then.
+            for _ in 0..2 {
+                let _ = kill_process(getpid(), signal);
+                thread::sleep(KILL_INTERVAL);
+            }
         }
         let code = status.and_then(|status| status.exit_status()).and_then(|code| u8::try_from(code).ok());
         ExitCode::from(code.unwrap_or(1))
