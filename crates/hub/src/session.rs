@@ -33,7 +33,7 @@ use crate::transport::{Connection, ConnectionEnd};
 pub(crate) use call::SessionCall;
 pub(crate) use connect::ConnectContext;
 use deadline::PausableDeadline;
-pub(crate) use error::{ConnectError, ConnectFailure, SessionError};
+pub(crate) use error::{ConnectFailure, SessionError};
 pub(crate) use list::ToolListing;
 pub(crate) use start_extension::OnSlowStart;
 pub use start_extension::SlowStart;

@@ -92,6 +92,7 @@ impl Session {
         let deadline = PausableDeadline::new(context.timeout, login).extended_by(extension);
         let attempt = ConnectAttempt { context: &context, deadline };
         let established = match transport {
+            _ if context.stop.is_cancelled() => Err(ConnectError::Stopped.into()),
             Transport::Stdio { command, args, env, cwd } => {
                 let command = ServerCommand { command, args, env, cwd: cwd.as_deref() };
                 attempt.connect_process(&command).await

@@ -17,8 +17,7 @@ use crate::catalog::Catalog;
 use crate::config::Transport;
 use crate::host::Host;
 use crate::session::{
-    ConnectContext, ConnectError, ConnectFailure, OnSlowStart, ProtocolEra, Session, SessionError,
-    SessionEvent,
+    ConnectContext, ConnectFailure, OnSlowStart, ProtocolEra, Session, SessionError, SessionEvent,
 };
 
 /// The limits of how often a tool list is refreshed, for any TTL that a server states.
@@ -136,9 +135,6 @@ async fn connect(
             }
             false => None,
         };
-        if stop.is_cancelled() {
-            return Err(ConnectFailure { error: ConnectError::Stopped, stderr: Vec::new() });
-        }
         set_start(&server.snapshot, StartProgress::Started);
         let session = Session::connect(&server.config.transport, connect_context).await?;
         let listed = stop.run_until_cancelled(session.list_tools_initially()).await;
