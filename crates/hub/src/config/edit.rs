@@ -78,6 +78,9 @@ fn has_comma(mut text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
+
+    use proptest::prelude::*;
     use serde_json::json;
 
     use super::*;
@@ -105,6 +108,33 @@ mod tests {
             &format!("// top\n{{\"mcpServers\": {{\"a\": {{}}, // last\n{new}, \"toolwire\": {{}}}}"),
         );
         check("{\"toolwire\": {}}", &format!("{{\"toolwire\": {{}},\n  \"mcpServers\": {{\n{new}\n}}"));
+    }
+
+    proptest! {
+        /// Whatever commas and comments a file has, the other servers and the comments stay.
+        #[test]
+        fn nothing_else_changes(
+            gaps in prop::collection::vec("( |\n|/\\*[a,}]*\\*/|//[a,}/*]*\n){0,4}", 9),
+            members in 0..3usize,
+            has_trailing_comma: bool,
+        ) {
+            let gap = |index: usize| gaps[index].as_str();
+            let mut text = format!("{}{{{}\"mcpServers\":{}{{", gap(0), gap(1), gap(2));
+            for member in 0..members {
+                let comma = if member + 1 < members || has_trailing_comma { "," } else { "" };
+                let _ = write!(text, "{}\"s{member}\":{}{{}}{}{comma}", gap(3), gap(4), gap(5));
+            }
+            let _ = write!(text, "{}}}{}}}{}", gap(6), gap(7), gap(8));
+            let file = Path::new("mcp.json");
+            let mut expected = crate::Config::raw_servers(&text, file).expect("valid");
+            expected.push(("new".to_owned(), json!({"command": "n"})));
+            let inserted = insert_servers(&text, file, &expected[members..]).expect("valid");
+            prop_assert_eq!(crate::Config::raw_servers(&inserted, file).expect("still valid"), expected);
+            let without_space = |text: &str| text.split_whitespace().collect::<String>();
+            for gap in &gaps {
+                prop_assert!(members == 0 || without_space(&inserted).contains(&without_space(gap)));
+            }
+        }
     }
 
     #[test]

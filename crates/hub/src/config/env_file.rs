@@ -1,5 +1,25 @@
 //! Parses the file that `envFile` names: lines of `NAME=value`, as VS Code reads them.
 
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+const MAX_BYTES: u64 = 1 << 20;
+
+/// Reads the file. The error is the reason why that is impossible.
+pub(super) fn read(path: &Path) -> Result<String, String> {
+    let describe = |error: std::io::Error| match error.kind() {
+        ErrorKind::NotFound => "the file does not exist".to_owned(),
+        _ => error.to_string(),
+    };
+    let metadata = fs::metadata(path).map_err(describe)?;
+    // Reading a pipe or a device could take forever.
+    match metadata.is_file() && metadata.len() <= MAX_BYTES {
+        true => fs::read_to_string(path).map_err(describe),
+        false => Err(format!("it is not a file of at most {MAX_BYTES} bytes")),
+    }
+}
+
 /// Returns the variables of the file, the last value of each.
 pub(super) fn parse(text: &str) -> Vec<(String, String)> {
     let mut variables: Vec<(String, String)> = Vec::new();

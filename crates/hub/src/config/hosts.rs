@@ -6,20 +6,19 @@ use jsonc_parser::ast::Value as Node;
 
 use super::values::ConfigValue;
 
-/// The keys of other hosts with the same meaning as one of ours.
-const ALIASES: [(&str, &str); 12] = [
-    ("httpUrl", "url"),                 // Gemini CLI
-    ("serverUrl", "url"),               // Windsurf
-    ("http_headers", "headers"),        // Codex
-    ("environment", "env"),             // opencode
-    ("includeTools", "allow"),          // Gemini CLI
-    ("enabled_tools", "allow"),         // Codex
-    ("excludeTools", "deny"),           // Gemini CLI
-    ("disabled_tools", "deny"),         // Codex
-    ("disabledTools", "deny"),          // Windsurf
-    ("startup_timeout_sec", "startup"), // Codex
-    ("tool_timeout_sec", "call"),       // Codex
-    ("working_directory", "cwd"),       // Zed
+/// The keys of other hosts with the same meaning as one of ours; a name with a dot is a part of that key.
+const ALIASES: [(&str, &str); 11] = [
+    ("httpUrl", "url"),                         // Gemini CLI
+    ("serverUrl", "url"),                       // Windsurf
+    ("http_headers", "headers"),                // Codex
+    ("environment", "env"),                     // opencode
+    ("includeTools", "tools.allow"),            // Gemini CLI
+    ("enabled_tools", "tools.allow"),           // Codex
+    ("excludeTools", "tools.deny"),             // Gemini CLI
+    ("disabled_tools", "tools.deny"),           // Codex
+    ("disabledTools", "tools.deny"),            // Windsurf
+    ("startup_timeout_sec", "timeout.connect"), // Codex
+    ("tool_timeout_sec", "timeout.call"),       // Codex
 ];
 
 /// The keys of other hosts that describe or approve a server, and have no effect here.

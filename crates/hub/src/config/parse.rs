@@ -173,19 +173,17 @@ impl ConfigParser<'_> {
             (server.connect_timeout, server.call_timeout) = (timeout, timeout);
             server.extends_connect_timeout = false;
         }
-        server.connect_timeout =
-            self.optional(value, "startup", Self::timeout).unwrap_or(server.connect_timeout);
-        server.call_timeout = self.optional(value, "call", Self::timeout).unwrap_or(server.call_timeout);
+        let connect_timeout = self.optional(value, "timeout.connect", Self::timeout);
+        server.connect_timeout = connect_timeout.unwrap_or(server.connect_timeout);
+        let call_timeout = self.optional(value, "timeout.call", Self::timeout);
+        server.call_timeout = call_timeout.unwrap_or(server.call_timeout);
         server.prefix = self.optional(value, "prefix", Self::prefix).flatten();
-        // opencode and others have the patterns beside the other keys.
-        let mut patterns = |parser: &mut Self, object: &ConfigValue<'_>| {
-            server.allow.extend(parser.optional(object, "allow", Self::globs).unwrap_or_default());
-            server.deny.extend(parser.optional(object, "deny", Self::globs).unwrap_or_default());
-        };
-        patterns(self, value);
+        server.allow = self.optional(value, "tools.allow", Self::globs).unwrap_or_default();
+        server.deny = self.optional(value, "tools.deny", Self::globs).unwrap_or_default();
         if let Some(tools) = value.get("tools") {
             self.check_keys(&tools, &TOOLS_KEYS)?;
-            patterns(self, &tools);
+            server.allow.extend(self.optional(&tools, "allow", Self::globs).unwrap_or_default());
+            server.deny.extend(self.optional(&tools, "deny", Self::globs).unwrap_or_default());
         }
         Ok(server)
     }

@@ -1,6 +1,5 @@
 //! Parses the transport of a server: a command, or a URL with its headers and logins.
 
-use std::io;
 use std::path::{Path, PathBuf};
 
 use jsonc_parser::ast::Value as Node;
@@ -129,13 +128,8 @@ impl ConfigParser<'_> {
             Some(home) => Path::new(&home).join(&text[2..]),
             None => workspace_folder(self.file).unwrap_or_default().join(text),
         };
-        let text = std::fs::read_to_string(&path).map_err(|error| {
-            let reason = match error.kind() {
-                io::ErrorKind::NotFound => "the file does not exist".to_owned(),
-                _ => error.to_string(),
-            };
-            self.error(&value.at, Problem::UnreadableEnvFile { path, reason })
-        })?;
+        let text = env_file::read(&path)
+            .map_err(|reason| self.error(&value.at, Problem::UnreadableEnvFile { path, reason }))?;
         let variables = env_file::parse(&text).into_iter();
         Ok(variables.map(|(name, value)| (name, Secret::new(value))).collect())
     }
