@@ -33,6 +33,10 @@ impl<'p> Place<'p> {
         Place { parent: None, step: Step::Pointer(pointer) }
     }
 
+    pub(crate) fn is_root(&self) -> bool {
+        matches!(self.step, Step::Root)
+    }
+
     /// Returns the RFC 6901 pointer.
     pub(crate) fn pointer(&self) -> String {
         let mut pointer = String::with_capacity(self.length());

@@ -28,17 +28,8 @@ impl<'a> Context<'a, '_> {
         place: &Place<'_>,
     ) -> Node<'a> {
         let Some(members) = node.object() else { return node };
-        const APPLICATORS: [&str; 9] = [
-            "$ref",
-            "$dynamicRef",
-            "allOf",
-            "anyOf",
-            "oneOf",
-            "not",
-            "if",
-            "dependentSchemas",
-            "unevaluatedProperties",
-        ];
+        const APPLICATORS: [&str; 8] =
+            ["$ref", "allOf", "anyOf", "oneOf", "not", "if", "dependentSchemas", "unevaluatedProperties"];
         let alone = complete && APPLICATORS.iter().all(|keyword| get(members, keyword).is_none());
         let closed =
             get(members, "additionalProperties").is_none_or(|rest| matches!(rest, Node::Bool(false)));

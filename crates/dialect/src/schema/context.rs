@@ -20,6 +20,8 @@ pub(crate) struct Context<'a, 'o> {
     pub(crate) changes: Vec<Change>,
     /// The schema contains a `$ref`.
     pub(crate) has_refs: bool,
+    /// The schema may contain a reference to a name instead of a JSON pointer from the root.
+    pub(crate) has_names: bool,
     /// The schema contains something that may allow no value: `false`, an empty `enum`, an `allOf`, a `$ref`.
     pub(crate) may_be_unsatisfiable: bool,
     /// A keyword of an older specification was replaced, so the old `$schema` no longer applies.
@@ -45,6 +47,7 @@ impl<'a, 'o> Context<'a, 'o> {
             options,
             changes: Vec::new(),
             has_refs: false,
+            has_names: false,
             may_be_unsatisfiable: false,
             upgraded: false,
             negations: 0,

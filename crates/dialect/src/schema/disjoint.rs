@@ -26,7 +26,7 @@ fn disjoint_within<'a>(a: Node<'a>, b: Node<'a>, document: Option<&Document<'a>>
     };
     for (here, there) in [(a, Node::Object(b)), (b, Node::Object(a))] {
         if let (Some(Node::Text(reference)), Some(document)) = (get(here, "$ref"), document)
-            && let Some(target) = document.resolve("", reference)
+            && let Some(target) = document.resolve(reference)
         {
             return disjoint_within(target.node, there, Some(document), depth);
         }

@@ -52,11 +52,10 @@ impl<'a> Context<'a, '_> {
         if inlining.schemas > MAX_INLINED_SCHEMAS || self.budget.take(1).is_err() {
             return node;
         }
-        inlining.remaining |= get(members, "$dynamicRef").is_some();
         let Some(reference) = get(members, "$ref").and_then(|node| node.text(self.arena)) else {
             return Node::Object(self.inline_children(members, inlining, place));
         };
-        let Some(target) = inlining.document.resolve_at(place, reference) else { return node };
+        let Some(target) = inlining.document.resolve(reference) else { return node };
         let id = node_id(target.node);
         let constrained = members.iter().any(|member| member.key != "$ref" && !is_annotation(member.key));
         if constrained && get(members, "allOf").is_some()

@@ -16,6 +16,7 @@ mod keywords;
 mod lower;
 mod merge;
 mod multiplicity;
+mod named_refs;
 mod node_id;
 mod normalize;
 mod nullable;
@@ -169,11 +170,21 @@ fn convert_with<'a>(
     let drops_version = profile.grammar.is_some() || profile.cleans_up || profile.inlines_refs;
     let current = if is_old && drops_version { context.upgrade(root, version) } else { root };
     let mut normalized = context.normalize(current, &Place::ROOT);
-    if context.upgraded && is_old && !drops_version {
-        // One keyword was replaced by its 2020-12 form, so the rest of the schema must be 2020-12 too.
+    let has_names = context.has_refs && context.has_names;
+    // If one keyword was replaced by its 2020-12 form, the rest of the schema must be 2020-12 too.
+    let upgrades = is_old && (drops_version || context.upgraded);
+    let mut replaces_names = false;
+    if has_names || upgrades && !drops_version {
         context = Context::new(arena, profile, options, budget);
-        let root = context.read_root(sent)?;
-        let current = context.upgrade(root, version);
+        let mut current = context.read_root(sent)?;
+        if has_names {
+            let resolved = context.resolve_names(current, version)?;
+            replaces_names = !is_same_node(resolved, current);
+            current = resolved;
+        }
+        if upgrades {
+            current = context.upgrade(current, version);
+        }
         normalized = context.normalize(current, &Place::ROOT);
     }
     let mut document = None;
@@ -205,7 +216,13 @@ fn convert_with<'a>(
         document.set_root(fixed);
     }
     let Some(grammar) = profile.grammar else {
-        return Ok(context.pass_through(root, fixed, normalized, document.as_ref()));
+        let mut converted = context.pass_through(root, fixed, normalized, document.as_ref());
+        if replaces_names && !drops_version && converted.changes.len() == 1 {
+            // Only references to names were replaced, and this API accepts them.
+            converted.schema = root;
+            converted.changes.clear();
+        }
+        return Ok(converted);
     };
     let lowered =
         lower::lower(&mut context, grammar, fixed, normalized, document.as_ref(), unsatisfiable_nodes);

@@ -69,11 +69,9 @@ fn in_place_graph<'a>(
             continue;
         }
         let mut schemas = Vec::new();
-        for keyword in ["$ref", "$dynamicRef"] {
-            let reference = get(members, keyword).and_then(|value| value.text(document.arena));
-            let target = reference.and_then(|reference| document.resolve_at(place, reference));
-            schemas.extend(target.map(|target| node_id(target.node)));
-        }
+        let reference = get(members, "$ref").and_then(|value| value.text(document.arena));
+        let target = reference.and_then(|reference| document.find(reference));
+        schemas.extend(target.map(|(target, _)| node_id(target)));
         each_child(members, |path, child| {
             if applies_in_place(path.keyword()) {
                 schemas.push(node_id(child));

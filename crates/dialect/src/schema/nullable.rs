@@ -5,20 +5,18 @@ use super::edit::ObjectEdit;
 use super::node_id::node_id;
 use super::refs::{Document, Target};
 use super::types::TypeSet;
-use crate::json::{Member, Node, Object, Place, get};
+use crate::json::{Member, Node, Object, get};
 
 /// Maximum depth of references and alternatives that are checked for `null`.
 const MAX_DEPTH: usize = 24;
 
-/// Whether a schema at `place` accepts `null`. Returns `true` when in doubt: a `null` that may be a value
+/// Whether a schema accepts `null`. Returns `true` when in doubt: a `null` that may be a value
 /// must not be read as an omitted property.
-pub(crate) fn accepts_null(node: Node<'_>, document: Option<&Document<'_>>, place: &Place<'_>) -> bool {
-    let base = document.map(|document| document.base_at(place)).unwrap_or_default();
-    accepts_null_within(node, document, &base, MAX_DEPTH)
+pub(crate) fn accepts_null(node: Node<'_>, document: Option<&Document<'_>>) -> bool {
+    accepts_null_within(node, document, MAX_DEPTH)
 }
 
-/// `base` is the URI that references in `node` are relative to.
-fn accepts_null_within(node: Node<'_>, document: Option<&Document<'_>>, base: &str, depth: usize) -> bool {
+fn accepts_null_within(node: Node<'_>, document: Option<&Document<'_>>, depth: usize) -> bool {
     let members = match node {
         Node::Bool(value) => return value,
         Node::Object(members) => members,
@@ -29,7 +27,7 @@ fn accepts_null_within(node: Node<'_>, document: Option<&Document<'_>>, base: &s
     }
     let Some(depth) = depth.checked_sub(1) else { return true };
     if let (Some(reference), Some(document)) = (get(members, "$ref"), document)
-        && let Some(target) = reference.text(document.arena).and_then(|uri| document.resolve(base, uri))
+        && let Some(target) = reference.text(document.arena).and_then(|uri| document.resolve(uri))
         && !target_accepts_null(&target, document, depth)
     {
         return false;
@@ -44,7 +42,7 @@ fn accepts_null_within(node: Node<'_>, document: Option<&Document<'_>>, base: &s
     if get(members, "const").is_some_and(|value| !matches!(value, Node::Null)) {
         return false;
     }
-    let accepts = |schema: &Node<'_>| accepts_null_within(*schema, document, base, depth);
+    let accepts = |schema: &Node<'_>| accepts_null_within(*schema, document, depth);
     let schemas = |keyword| get(members, keyword).and_then(Node::list);
     ["anyOf", "oneOf"].into_iter().filter_map(schemas).all(|branches| branches.iter().any(accepts))
         && schemas("allOf").unwrap_or_default().iter().all(accepts)
@@ -59,8 +57,7 @@ fn target_accepts_null(target: &Target<'_>, document: &Document<'_>, depth: usiz
     if !document.budget.take_comparison() {
         return true;
     }
-    let base = document.base_of(&target.pointer);
-    let accepts = accepts_null_within(target.node, Some(document), &base, depth);
+    let accepts = accepts_null_within(target.node, Some(document), depth);
     // The result for a cyclic target depends on the depth.
     if id != 0 && !document.is_cyclic(target.node) {
         document.null_acceptance.borrow_mut().insert(id, accepts);

@@ -74,8 +74,7 @@ impl<'a> Context<'a, '_> {
         for property in properties {
             let here = inside.key(property.key);
             let (mut schema, plan) = self.make_optionals_nullable(property.value, document, &here);
-            let null_is_absent =
-                !required.contains(property.key) && !accepts_null(property.value, document, &here);
+            let null_is_absent = !required.contains(property.key) && !accepts_null(property.value, document);
             if null_is_absent {
                 schema = make_nullable(schema, self);
                 self.record(&here, "required", Effect::Rewritten, MADE_NULLABLE);

@@ -23,7 +23,7 @@ impl<'a> Context<'a, '_> {
         let mut plan = Plan::Same;
         if let Some(document) = document
             && self.has_refs
-            && (self.profile.inlines_refs || self.profile.cleans_up && document.points_by_name())
+            && self.profile.inlines_refs
         {
             schema = self.inline(schema, document);
         }
@@ -92,7 +92,7 @@ fn has_ref(node: Node<'_>) -> bool {
     let mut stack = vec![node];
     while let Some(node) = stack.pop() {
         let Some(members) = node.object() else { continue };
-        if ["$ref", "$dynamicRef"].iter().any(|keyword| get(members, keyword).is_some_and(Node::is_string)) {
+        if get(members, "$ref").is_some_and(Node::is_string) {
             return true;
         }
         super::walk::each_child(members, |path, child| {

@@ -1,10 +1,9 @@
-//! Resolves `$ref`s, and finds the recursive ones.
+//! Resolves references that are JSON pointers, and finds the recursive ones.
 //!
 //! Nothing is fetched: a tool with a reference that does not resolve inside its own schema is refused.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
-use std::collections::HashMap;
 
 use bumpalo::Bump;
 use percent_encoding::percent_decode_str;
@@ -32,17 +31,11 @@ pub(crate) struct Document<'a> {
     pub(super) root: Node<'a>,
     /// The target of `#`, after the root was rewritten.
     rewritten_root: Option<Node<'a>>,
-    /// URI → schema and pointer, for schemas with an `$id`.
-    resources: HashMap<String, (Node<'a>, String)>,
-    /// (URI, anchor) → schema and pointer.
-    anchors: HashMap<(String, String), (Node<'a>, String)>,
     pub(super) lookup: KeyLookup<'a>,
     /// Reference targets that lead back to themselves.
     cyclic: NodeSet,
     /// A reference points to something other than a definition.
     points_inside: bool,
-    /// An `$id` below the root changes the base URI of references.
-    has_nested_ids: bool,
     pub(super) budget: &'a Budget,
     /// Reference targets that were checked for `null`, and whether they accept it.
     pub(super) null_acceptance: RefCell<NodeMap<bool>>,
@@ -62,86 +55,33 @@ impl<'a> Document<'a> {
             arena,
             root,
             rewritten_root: None,
-            resources: HashMap::new(),
-            anchors: HashMap::new(),
             lookup: KeyLookup::default(),
             cyclic: NodeSet::default(),
             points_inside: false,
-            has_nested_ids: false,
             budget,
             null_acceptance: RefCell::default(),
         };
-        document.index();
         document.check()?;
         Ok(document)
     }
 
-    fn index(&mut self) {
-        let mut stack: Vec<(Node<'a>, &'a str, &'a Place<'a>)> = vec![(self.root, "", &Place::ROOT)];
-        while let Some((node, mut base, place)) = stack.pop() {
-            let Some(members) = node.object() else { continue };
-            if let Some(id) = get(members, "$id").and_then(|id| id.text(self.arena)) {
-                let uri = id.strip_suffix('#').unwrap_or(id);
-                base = self.arena.alloc_str(&join(base, uri));
-                let pointer = place.pointer();
-                self.has_nested_ids |= !pointer.is_empty();
-                self.resources.insert(base.to_owned(), (node, pointer));
-            }
-            for keyword in ["$anchor", "$dynamicAnchor"] {
-                if let Some(anchor) = get(members, keyword).and_then(|anchor| anchor.text(self.arena)) {
-                    self.anchors.insert((base.to_owned(), anchor.to_owned()), (node, place.pointer()));
-                }
-            }
-            each_child(members, |path, child| stack.push((child, base, path.below(place, self.arena))));
+    /// Resolves a reference, which must be a JSON pointer from the root.
+    pub(crate) fn resolve(&self, reference: &str) -> Option<Target<'a>> {
+        let (node, pointer) = self.find(reference)?;
+        Some(Target { node, pointer: canonical_pointer("", &pointer) })
+    }
+
+    /// Resolves a reference to a schema and its pointer.
+    pub(super) fn find<'r>(&self, reference: &'r str) -> Option<(Node<'a>, Cow<'r, str>)> {
+        let pointer = percent_decode_str(reference.strip_prefix('#')?).decode_utf8_lossy();
+        if pointer.is_empty() {
+            return Some((self.rewritten_root.unwrap_or(self.root), pointer));
         }
-    }
-
-    /// Resolves a reference at `place`.
-    pub(crate) fn resolve_at(&self, place: &Place<'_>, reference: &str) -> Option<Target<'a>> {
-        self.resolve(&self.base_at(place), reference)
-    }
-
-    /// Resolves a reference relative to the URI `base`, which is `""` for the root.
-    pub(crate) fn resolve(&self, base: &str, reference: &str) -> Option<Target<'a>> {
-        let (node, prefix, path) = self.find(base, reference)?;
-        Some(Target { node, pointer: joined_pointer(prefix, &path) })
-    }
-
-    /// Resolves a reference to a schema, the pointer to its resource or anchor, and the pointer from there.
-    pub(super) fn find<'r>(
-        &'r self,
-        base: &str,
-        reference: &'r str,
-    ) -> Option<(Node<'a>, &'r str, Cow<'r, str>)> {
-        let (uri, fragment) = reference.split_once('#').unwrap_or((reference, ""));
-        let full = if uri.is_empty() { Cow::Borrowed(base) } else { join(base, uri).into() };
-        let (resource, prefix) = if full.is_empty() || full == self.root_base() {
-            (self.root, "")
-        } else {
-            let (resource, pointer) = self.resources.get(full.as_ref())?;
-            (*resource, pointer.as_str())
-        };
-        let fragment = percent_decode_str(fragment).decode_utf8_lossy();
-        if fragment.is_empty() {
-            let node = if prefix.is_empty() { self.rewritten_root.unwrap_or(resource) } else { resource };
-            return Some((node, prefix, fragment));
+        if !pointer.starts_with('/') {
+            return None;
         }
-        if fragment.starts_with('/') {
-            let node = self.lookup.resolve(resource, &fragment).filter(|node| node.is_schema())?;
-            return Some((node, prefix, fragment));
-        }
-        let (node, pointer) = self.anchors.get(&(full.into_owned(), fragment.into_owned()))?;
-        Some((*node, pointer, Cow::Borrowed("")))
-    }
-
-    fn root_base(&self) -> &'a str {
-        let id = self.root.member("$id").and_then(|id| id.text(self.arena)).unwrap_or_default();
-        id.strip_suffix('#').unwrap_or(id)
-    }
-
-    /// Whether a reference may use an `$id` or an anchor instead of a pointer from the root.
-    pub(crate) fn points_by_name(&self) -> bool {
-        self.has_nested_ids || !self.anchors.is_empty()
+        let node = self.lookup.resolve(self.root, &pointer).filter(|node| node.is_schema())?;
+        Some((node, pointer))
     }
 
     /// Whether a reference points to something other than a definition.
@@ -228,7 +168,7 @@ impl<'a> Document<'a> {
         place: &Place<'_>,
         resolving: &mut NodeSet,
     ) -> Result<Target<'a>, Refusal> {
-        let first = self.resolve_at(place, reference).ok_or_else(|| {
+        let first = self.resolve(reference).ok_or_else(|| {
             let remote = !reference.starts_with('#');
             Refusal {
                 code: if remote { "remote_ref" } else { "dangling_ref" },
@@ -253,7 +193,7 @@ impl<'a> Document<'a> {
                     message: format!("{keyword} {reference} loops without reaching a schema"),
                 });
             }
-            match self.resolve(&self.base_of(&current.pointer), next) {
+            match self.resolve(next) {
                 Some(target) => current = target,
                 None => break,
             }
@@ -261,28 +201,10 @@ impl<'a> Document<'a> {
         resolving.extend(seen);
         Ok(first)
     }
-
-    /// Returns the base URI for references at `place`.
-    pub(super) fn base_at(&self, place: &Place<'_>) -> String {
-        if self.has_nested_ids { self.base_of(&place.pointer()) } else { String::new() }
-    }
-
-    /// Returns the base URI for references below `pointer`.
-    pub(crate) fn base_of(&self, pointer: &str) -> String {
-        if !self.has_nested_ids {
-            return String::new();
-        }
-        self.resources
-            .iter()
-            .filter(|(_, (_, root))| !root.is_empty() && pointer.starts_with(root.as_str()))
-            .max_by_key(|(_, (_, root))| root.len())
-            .map(|(uri, _)| uri.clone())
-            .unwrap_or_default()
-    }
 }
 
 /// Appends a pointer to `prefix`, with canonical escapes.
-fn joined_pointer(prefix: &str, path: &str) -> String {
+pub(super) fn canonical_pointer(prefix: &str, path: &str) -> String {
     let mut pointer = String::with_capacity(prefix.len() + path.len());
     pointer.push_str(prefix);
     if !path.contains('~') {
@@ -294,13 +216,4 @@ fn joined_pointer(prefix: &str, path: &str) -> String {
         escape_segment(&unescape_segment(token), &mut pointer);
     }
     pointer
-}
-
-/// Resolves a URI against a base: enough of RFC 3986 to tell the resources of one document apart.
-fn join(base: &str, uri: &str) -> String {
-    let absolute = uri.split_once(':').is_some_and(|(scheme, _)| !scheme.contains('/'));
-    match base.rsplit_once('/') {
-        Some((folder, _)) if !absolute && !uri.starts_with('/') => format!("{folder}/{uri}"),
-        _ => uri.to_owned(),
-    }
 }

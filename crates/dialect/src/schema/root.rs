@@ -164,7 +164,7 @@ impl<'a> Context<'a, '_> {
     ) -> Result<Object<'a>, Refusal> {
         // This ends: the document has no loop of references.
         while let Some(reference) = get(members, "$ref").and_then(|node| node.text(self.arena)) {
-            let Some(target) = document.resolve("", reference) else { break };
+            let Some(target) = document.resolve(reference) else { break };
             let Some(referenced) = target.node.object() else {
                 return Err(refuse(
                     "not_an_object",
@@ -241,7 +241,7 @@ impl<'a> Context<'a, '_> {
         }
         if let (Some(reference), Some(document)) =
             (get(members, "$ref").and_then(|node| node.text(self.arena)), parts.document)
-            && let Some(target) = document.resolve("", reference)
+            && let Some(target) = document.resolve(reference)
         {
             let rest = self.without(members, "$ref");
             let id = node_id(target.node);

@@ -5,25 +5,25 @@ use super::node_id::{NodeMap, NodeSet, node_id};
 use super::refs::Document;
 use super::types::TypeSet;
 use super::walk::each_child;
-use crate::json::{Node, Place, get};
+use crate::json::{Node, get};
 
 /// Returns the schemas that no value satisfies. They are the rest of a least fixpoint, so endless recursion
 /// through required properties counts as unsatisfiable.
 pub(crate) fn unsatisfiable_schemas<'a>(document: &Document<'a>) -> NodeSet {
-    let mut schemas: Vec<(Node<'a>, &'a Place<'a>)> = Vec::new();
-    let mut stack: Vec<(Node<'a>, &'a Place<'a>)> = vec![(document.root, &Place::ROOT)];
-    while let Some((node, place)) = stack.pop() {
+    let mut schemas: Vec<Node<'a>> = Vec::new();
+    let mut stack = vec![document.root];
+    while let Some(node) = stack.pop() {
         if let Some(members) = node.object() {
-            each_child(members, |path, child| stack.push((child, path.below(place, document.arena))));
-            schemas.push((node, place));
+            each_child(members, |_, child| stack.push(child));
+            schemas.push(node);
         }
     }
     // Children come after their parents in the list, so one pass backwards settles most schemas.
     let mut satisfiable = NodeSet::with_capacity_and_hasher(schemas.len() + 1, Default::default());
     satisfiable.insert(0);
     let mut open: Vec<usize> = Vec::new();
-    for (index, (node, place)) in schemas.iter().enumerate().rev() {
-        if is_satisfiable(*node, place, document, &satisfiable) {
+    for (index, node) in schemas.iter().enumerate().rev() {
+        if is_satisfiable(*node, document, &satisfiable) {
             satisfiable.insert(node_id(*node));
         } else {
             open.push(index);
@@ -32,11 +32,10 @@ pub(crate) fn unsatisfiable_schemas<'a>(document: &Document<'a>) -> NodeSet {
     // The schemas to check again when a schema turns out to be satisfiable.
     let mut users: NodeMap<Vec<usize>> = NodeMap::default();
     for index in &open {
-        let (node, place) = schemas[*index];
-        let members = node.object().unwrap_or_default();
+        let members = schemas[*index].object().unwrap_or_default();
         each_child(members, |_, child| users.entry(node_id(child)).or_default().push(*index));
         if let Some(reference) = get(members, "$ref").and_then(|value| value.text(document.arena))
-            && let Some((target, ..)) = document.find(&document.base_at(place), reference)
+            && let Some((target, _)) = document.find(reference)
         {
             users.entry(node_id(target)).or_default().push(*index);
         }
@@ -48,9 +47,9 @@ pub(crate) fn unsatisfiable_schemas<'a>(document: &Document<'a>) -> NodeSet {
     let mut waiting = open.clone();
     while let Some(index) = waiting.pop() {
         queued[index] = false;
-        let (node, place) = schemas[index];
+        let node = schemas[index];
         let id = node_id(node);
-        if !satisfiable.contains(&id) && is_satisfiable(node, place, document, &satisfiable) {
+        if !satisfiable.contains(&id) && is_satisfiable(node, document, &satisfiable) {
             satisfiable.insert(id);
             for user in users.get(&id).into_iter().flatten() {
                 if !std::mem::replace(&mut queued[*user], true) {
@@ -59,16 +58,11 @@ pub(crate) fn unsatisfiable_schemas<'a>(document: &Document<'a>) -> NodeSet {
             }
         }
     }
-    open.into_iter().map(|index| node_id(schemas[index].0)).filter(|id| !satisfiable.contains(id)).collect()
+    open.into_iter().map(|index| node_id(schemas[index])).filter(|id| !satisfiable.contains(id)).collect()
 }
 
 /// Whether a schema is satisfiable, given those that are known to be.
-fn is_satisfiable<'a>(
-    node: Node<'a>,
-    place: &Place<'_>,
-    document: &Document<'a>,
-    satisfiable: &NodeSet,
-) -> bool {
+fn is_satisfiable<'a>(node: Node<'a>, document: &Document<'a>, satisfiable: &NodeSet) -> bool {
     let arena = document.arena;
     let Some(members) = node.object() else { return true };
     let can = |schema: Node<'a>| match schema {
@@ -76,7 +70,7 @@ fn is_satisfiable<'a>(
         other => satisfiable.contains(&node_id(other)),
     };
     if let Some(reference) = get(members, "$ref").and_then(|value| value.text(arena)) {
-        let target = document.find(&document.base_at(place), reference);
+        let target = document.find(reference);
         if target.is_some_and(|(target, ..)| !can(target)) {
             return false;
         }

@@ -42,7 +42,7 @@ impl<'a> Lowering<'_, 'a, '_> {
             return Err(LowerError::Unsatisfiable);
         }
         if let Some(reference) = get(members, "$ref").and_then(|node| node.text(self.context.arena)) {
-            let target = self.target(reference, place);
+            let target = self.target(reference);
             let id = node_id(target.node);
             if self.open.len() > MAX_INLINE_DEPTH || self.open.iter().any(|(open, _)| *open == id) {
                 leftover.push(Member::new("allOf", self.context.list(&[part])));

@@ -192,10 +192,6 @@ impl<'a> Lowering<'_, 'a, '_> {
         if get(members, "$ref").is_some_and(Node::is_string) {
             return self.reference(members, place);
         }
-        if get(members, "$dynamicRef").is_some() {
-            let reason = "$dynamicRef has no fixed target";
-            return self.fall_back_to_json_text(members, place, "$dynamicRef", reason);
-        }
         if let Some(reference) = self.wrapped_reference(members) {
             return self.reference(reference, place);
         }

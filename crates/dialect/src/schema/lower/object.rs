@@ -214,7 +214,7 @@ impl<'a> Lowering<'_, 'a, '_> {
         }
         if !required && self.grammar.all_required {
             // JSON text is never `null` itself.
-            null_is_absent = matches!(plan, Plan::JsonText) || !accepts_null(schema, self.document, place);
+            null_is_absent = matches!(plan, Plan::JsonText) || !accepts_null(schema, self.document);
             if null_is_absent {
                 self.record(place, "required", Effect::Rewritten, MADE_NULLABLE);
             } else {

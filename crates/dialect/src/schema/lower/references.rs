@@ -10,19 +10,17 @@ use crate::schema::profile::RefSupport;
 use crate::schema::refs::{MAX_INLINE_DEPTH, MAX_INLINED_SCHEMAS, Target};
 
 impl<'a> Lowering<'_, 'a, '_> {
-    pub(super) fn target(&self, reference: &str, place: &Place<'_>) -> Target<'a> {
+    pub(super) fn target(&self, reference: &str) -> Target<'a> {
         let document = self.document.expect("a schema with references has a document");
-        // Every reference in use was resolved before. One that merging moved to another place may not resolve
-        // there.
-        let target = document.resolve_at(place, reference);
-        target.unwrap_or(Target { node: EMPTY, pointer: String::new() })
+        // Every reference in use was resolved before.
+        document.resolve(reference).unwrap_or(Target { node: EMPTY, pointer: String::new() })
     }
 
     /// Lowers a schema with a `$ref`.
     pub(super) fn reference(&mut self, members: Object<'a>, place: &Place<'_>) -> LowerResult<'a> {
         let reference =
             get(members, "$ref").and_then(|node| node.text(self.context.arena)).unwrap_or_default();
-        let target = self.target(reference, place);
+        let target = self.target(reference);
         let siblings: Vec<Member<'a>> =
             members.iter().filter(|member| member.key != "$ref").copied().collect();
         let constrained = siblings.iter().any(|member| !is_annotation(member.key));

@@ -135,7 +135,7 @@ impl<'a> Lowering<'_, 'a, '_> {
         else {
             return None;
         };
-        if ["$ref", "allOf", "$dynamicRef"].iter().any(|keyword| get(members, keyword).is_some()) {
+        if ["$ref", "allOf"].iter().any(|keyword| get(members, keyword).is_some()) {
             return None;
         }
         if let Some(own) = get(members, "type") {

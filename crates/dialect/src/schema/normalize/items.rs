@@ -69,8 +69,7 @@ impl<'a> Context<'a, '_> {
 
     /// Adds `items` to an array that has none.
     pub(super) fn add_items(&mut self, edit: &mut ObjectEdit<'a>, place: &Place<'_>) {
-        const MAY_EVALUATE: [&str; 8] =
-            ["$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "contains", "not"];
+        const MAY_EVALUATE: [&str; 7] = ["$ref", "allOf", "anyOf", "oneOf", "if", "contains", "not"];
         if self.unevaluated_items == 1
             && MAY_EVALUATE.iter().all(|keyword| edit.get(keyword).is_none())
             && let Some(rest) = edit.remove("unevaluatedItems")

@@ -84,6 +84,8 @@ impl<'a> Context<'a, '_> {
                 }
                 KeywordKind::Ref => {
                     self.has_refs |= value.is_string();
+                    self.has_names |= key != "$ref"
+                        || !matches!(value, Node::Text(text) if text == "#" || text.starts_with("#/"));
                     self.may_be_unsatisfiable |= value.is_string();
                     self.drop_unless(value.is_string(), "a string", &mut edit, *member, place);
                 }
@@ -94,6 +96,7 @@ impl<'a> Context<'a, '_> {
                     self.drop_unless(matches!(value, Node::Bool(_)), "a boolean", &mut edit, *member, place)
                 }
                 KeywordKind::Text => {
+                    self.has_names |= key == "$id" && !place.is_root();
                     self.drop_unless(value.is_string(), "a string", &mut edit, *member, place)
                 }
                 KeywordKind::Pattern => self.normalize_pattern(&mut edit, *member, place),
@@ -113,7 +116,8 @@ impl<'a> Context<'a, '_> {
                     let detail = format!("{key} removed; it is for the transport, not for the model");
                     self.record(place, key, Effect::Dropped, detail);
                 }
-                KeywordKind::Other => {}
+                // The `$id` of draft-04.
+                KeywordKind::Other => self.has_names |= key == "id" && !place.is_root(),
             }
         }
         self.unevaluated_items = 0;
