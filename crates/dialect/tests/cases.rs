@@ -162,6 +162,7 @@ cases! {
     case_131_draft_four_id
     case_132_default_of_the_wrong_type
     case_133_empty_property_key
+    case_134_patterns_of_ecma
     case_n01_dots_in_a_name
     case_n02_names_that_collide_when_sanitized
     case_n03_names_without_a_legal_character

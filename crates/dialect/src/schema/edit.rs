@@ -87,7 +87,11 @@ impl<'a> EntryEdits<'a> {
 
     /// Gives the next entry another value.
     pub(crate) fn replace(&mut self, value: Node<'a>) {
-        let key = self.original[self.decided].key;
+        self.rename(self.original[self.decided].key, value);
+    }
+
+    /// Gives the next entry another key and value.
+    pub(crate) fn rename(&mut self, key: &'a str, value: Node<'a>) {
         self.edit().push(Member::new(key, value));
         self.decided += 1;
     }

@@ -1,11 +1,75 @@
-//! Which regular expressions other engines than ECMA 262 support.
+//! Regular expressions for other engines than that of ECMA 262.
 //!
-//! JSON Schema uses ECMA 262. OpenAI's validator compiles patterns with Python's `re`; constrained decoders
-//! support neither lookaround nor back references. Each function returns `false` when in doubt: the pattern
-//! then moves to the description.
+//! JSON Schema uses ECMA 262. OpenAI's and Anthropic's validators compile patterns with Python's `re`;
+//! constrained decoders support neither lookaround nor back references. When in doubt, a pattern counts as
+//! unsupported: it then moves to the description.
+
+use std::borrow::Cow;
+
+/// Returns a pattern with the same meaning that Python's `re` compiles, or `None` if there may be none.
+pub(crate) fn to_python(pattern: &str) -> Option<Cow<'_, str>> {
+    if compiles_in_python(pattern) {
+        return Some(pattern.into());
+    }
+    rewrite(pattern).filter(|rewritten| compiles_in_python(rewritten)).map(Cow::Owned)
+}
+
+/// Replaces what only ECMA 262 has: named groups, `\u{…}`, `\cA`, `[^]`, and ranges with classes like `[a-\d]`.
+fn rewrite(pattern: &str) -> Option<String> {
+    let mut output = String::with_capacity(pattern.len());
+    let mut rest = pattern;
+    let (mut in_class, mut is_after_class) = (false, false);
+    let mut groups: Vec<&str> = Vec::new();
+    let is_class = |text: &str| {
+        text.strip_prefix('\\').is_some_and(|text| text.starts_with(['d', 'D', 'w', 'W', 's', 'S']))
+    };
+    while let Some(next) = rest.chars().next() {
+        let was_after_class = std::mem::replace(&mut is_after_class, is_class(rest));
+        if let Some(code) = rest.strip_prefix("\\u{") {
+            let (digits, after) = code.split_once('}')?;
+            let character = char::from_u32(u32::from_str_radix(digits, 16).ok()?)?;
+            if character.is_ascii_punctuation() {
+                output.push('\\');
+            }
+            output.push(character);
+            rest = after;
+        } else if let Some(after) = rest.strip_prefix("\\c") {
+            let letter = after.bytes().next().filter(u8::is_ascii_alphabetic)?;
+            output.push_str(&format!("\\x{:02x}", letter % 32));
+            rest = &after[1..];
+        } else if let Some(name) = rest.strip_prefix("\\k<") {
+            let (name, after) = name.split_once('>')?;
+            let number = groups.iter().position(|group| *group == name)? + 1;
+            output.push_str(&format!("(?:\\{number})"));
+            rest = after;
+        } else if next == '\\' {
+            let length = 1 + rest[1..].chars().next()?.len_utf8();
+            output.push_str(&rest[..length]);
+            rest = &rest[length..];
+        } else if !in_class && rest.starts_with("[^]") {
+            output.push_str("[\\s\\S]");
+            rest = &rest[3..];
+        } else if !in_class && rest.starts_with("(?<") && !rest[3..].starts_with(['=', '!']) {
+            let (name, after) = rest[3..].split_once('>')?;
+            groups.push(name);
+            output.push('(');
+            rest = after;
+        } else {
+            if in_class && next == '-' && (was_after_class || is_class(&rest[1..])) {
+                output.push('\\');
+            } else if !in_class && next == '(' && !rest.starts_with("(?") {
+                groups.push("");
+            }
+            in_class = if in_class { next != ']' } else { next == '[' };
+            output.push(next);
+            rest = &rest[next.len_utf8()..];
+        }
+    }
+    Some(output)
+}
 
 /// Whether Python's `re` compiles a pattern that is valid in ECMA 262.
-pub(crate) fn compiles_in_python(pattern: &str) -> bool {
+fn compiles_in_python(pattern: &str) -> bool {
     if !pattern.bytes().any(|byte| matches!(byte, b'\\' | b'(' | b'[' | b'{')) {
         return true;
     }
@@ -85,7 +149,7 @@ fn scan(pattern: &str) -> PatternFeatures {
                 // Python rejects ranges that begin or end with a class: `[a-\d]`.
                 if class.is_some() && matches!(next, b'd' | b'D' | b'w' | b'W' | b's' | b'S') {
                     let before = at.checked_sub(1).and_then(|index| bytes.get(index)) == Some(&b'-')
-                        && class.is_some_and(|start| at > start + 2);
+                        && class.is_some_and(|start| at > start + 2 && bytes[at - 2] != b'\\');
                     let after = bytes.get(at + 2) == Some(&b'-')
                         && bytes.get(at + 3).is_some_and(|byte| *byte != b']');
                     found.python &= !before && !after;
@@ -178,6 +242,22 @@ mod tests {
         for pattern in [r"^\p{L}+$", r"\u{1F600}", "(?<n>a)", r"\cA", "[^]", r"[a-\d]", "(?<=a+)b", "(", "[a"]
         {
             assert!(!compiles_in_python(pattern), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn ecma_extensions_are_rewritten_for_python() {
+        for (pattern, expected) in [
+            (r"(?<year>\d{4})-(\d)-\k<year>", r"(\d{4})-(\d)-(?:\1)"),
+            (r"^[\u{1F600}\u{2d}]\u{2e}$", r"^[😀\-]\.$"),
+            (r"\cJ[^]", r"\x0a[\s\S]"),
+            (r"[a-\d\w-z\\d-e]", r"[a\-\d\w\-z\\d-e]"),
+            (r"(?<=a)(?<n>b)", r"(?<=a)(b)"),
+        ] {
+            assert_eq!(to_python(pattern).as_deref(), Some(expected), "{pattern}");
+        }
+        for pattern in [r"^\p{L}+$", "(?<=a+)b", "(", "[a", r"\k<n>(?<n>a)", r"\u{110000}", r"\c", "[]"] {
+            assert_eq!(to_python(pattern), None, "{pattern}");
         }
     }
 

@@ -18,7 +18,8 @@ pub(crate) struct Profile {
     pub(crate) requires_items: bool,
     /// The root must have `properties`, even if empty.
     pub(crate) requires_properties: bool,
-    /// The API compiles patterns with Python's `re`.
+    /// Patterns must compile in Python's `re`. It is used by validators, and its syntax is understood by most
+    /// other engines.
     pub(crate) python_patterns: bool,
     /// Keywords that the API rejects at the root.
     pub(crate) rejected_at_root: &'static [&'static str],
@@ -174,7 +175,6 @@ const ANTHROPIC: Profile = Profile {
     defaults: DefaultSupport::Kept,
     requires_items: false,
     requires_properties: false,
-    python_patterns: false,
     rejected_at_root: &["oneOf", "anyOf", "allOf"],
     cleans_up: true,
     ..OPENAI
@@ -183,12 +183,7 @@ const ANTHROPIC: Profile = Profile {
 const BEDROCK: Profile = Profile { name_limit: 64, minimal_root: true, inlines_refs: true, ..ANTHROPIC };
 
 /// The base of dialects whose schemas are converted to a subset.
-const SUBSET: Profile = Profile {
-    defaults: DefaultSupport::Unsupported,
-    requires_items: false,
-    python_patterns: false,
-    ..OPENAI
-};
+const SUBSET: Profile = Profile { defaults: DefaultSupport::Unsupported, requires_items: false, ..OPENAI };
 
 const OPENAI_STRICT: Profile = Profile { grammar: Some(&STRICT_GRAMMAR), ..SUBSET };
 
@@ -201,6 +196,7 @@ const GEMINI: Profile = Profile {
     restricted_keys: RestrictedKeys::All,
     // A tool without arguments is sent without a schema.
     requires_properties: false,
+    python_patterns: false,
     grammar: Some(&GEMINI_GRAMMAR),
     ..SUBSET
 };
@@ -208,7 +204,8 @@ const GEMINI: Profile = Profile {
 const GEMINI_OPENAPI: Profile =
     Profile { defaults: DefaultSupport::OnRequest, grammar: Some(&OPENAPI_GRAMMAR), ..GEMINI };
 
-const OLLAMA: Profile = Profile { minimal_root: true, grammar: Some(&OLLAMA_GRAMMAR), ..SUBSET };
+const OLLAMA: Profile =
+    Profile { minimal_root: true, python_patterns: false, grammar: Some(&OLLAMA_GRAMMAR), ..SUBSET };
 
 const XAI: Profile = Profile { defaults: DefaultSupport::OnRequest, grammar: Some(&GROK_GRAMMAR), ..SUBSET };
 
@@ -319,7 +316,7 @@ const GROK_GRAMMAR: Grammar = Grammar {
     enum_values: EnumValues::Any,
     title: false,
     bounds: &[RANGES, EXCLUSIVE_RANGES, MULTIPLES, LENGTHS, ITEM_COUNTS, PROPERTY_COUNTS],
-    patterns: PatternSupport::Any,
+    patterns: PatternSupport::Simple,
     arrays_without_items: false,
     ..GEMINI_GRAMMAR
 };

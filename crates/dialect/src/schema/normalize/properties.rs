@@ -1,12 +1,14 @@
 //! Normalizes the keywords about an object's keys.
 
+use std::borrow::Cow;
+
 use crate::Effect;
 use crate::json::{EMPTY, KeyIndex, Member, Node, Object, Place, get};
 use crate::schema::context::Context;
 use crate::schema::edit::{EntryEdits, ObjectEdit};
 use crate::schema::keywords::{list_at, object_at, required_keys};
 use crate::schema::node_id::is_unchanged;
-use crate::schema::pattern::compiles_in_python;
+use crate::schema::pattern::to_python;
 
 impl<'a> Context<'a, '_> {
     pub(super) fn normalize_properties(
@@ -135,13 +137,27 @@ impl<'a> Context<'a, '_> {
                 self.record_not_a_schema(&here, key, entry.value);
                 continue;
             }
-            if key == "patternProperties" && self.profile.python_patterns && !compiles_in_python(entry.key) {
-                entries.remove();
-                self.record_negated_removal(&here, key);
-                opened = true;
-                let detail = "pattern removed, because this API cannot compile it; any key is allowed";
-                self.record(&here, key, Effect::Widened, detail);
-                continue;
+            if key == "patternProperties" && self.profile.python_patterns {
+                match to_python(entry.key) {
+                    Some(Cow::Borrowed(_)) => {}
+                    Some(Cow::Owned(pattern)) if get(schemas, &pattern).is_none() => {
+                        let pattern = self.arena.alloc_str(&pattern);
+                        let normalized = self.normalize(entry.value, &here);
+                        entries.rename(pattern, normalized);
+                        let (original, rewritten) = (Node::Text(entry.key), Node::Text(pattern));
+                        self.record_rewritten_pattern(&here, key, original, rewritten);
+                        continue;
+                    }
+                    _ => {
+                        entries.remove();
+                        self.record_negated_removal(&here, key);
+                        opened = true;
+                        let detail =
+                            "pattern removed, because this API cannot compile it; any key is allowed";
+                        self.record(&here, key, Effect::Widened, detail);
+                        continue;
+                    }
+                }
             }
             self.normalize_entry(&mut entries, entry.value, &here);
         }

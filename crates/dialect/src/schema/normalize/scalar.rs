@@ -1,11 +1,13 @@
 //! Normalizes types, numbers and patterns.
 
+use std::borrow::Cow;
+
 use crate::Effect;
 use crate::json::{Decimal, Member, Node, Place};
 use crate::schema::context::Context;
 use crate::schema::edit::ObjectEdit;
 use crate::schema::excerpt::excerpt;
-use crate::schema::pattern::compiles_in_python;
+use crate::schema::pattern::to_python;
 
 impl<'a> Context<'a, '_> {
     pub(super) fn normalize_number(
@@ -88,14 +90,38 @@ impl<'a> Context<'a, '_> {
         let Some(pattern) = member.value.text(self.arena) else {
             return self.drop_invalid(edit, member, place, "a string");
         };
-        if self.profile.python_patterns && !compiles_in_python(pattern) {
-            edit.remove("pattern");
-            self.record_negated_removal(place, "pattern");
-            self.describe(edit, &format!("Pattern: {pattern}"));
-            let pattern = excerpt(member.value);
-            let detail = format!("pattern {pattern} moved to the description; this API cannot compile it");
-            self.record(place, "pattern", Effect::Widened, detail);
+        if !self.profile.python_patterns {
+            return;
         }
+        match to_python(pattern) {
+            Some(Cow::Borrowed(_)) => {}
+            Some(Cow::Owned(rewritten)) => {
+                let rewritten = self.text(&rewritten);
+                edit.put("pattern", rewritten);
+                self.record_rewritten_pattern(place, "pattern", member.value, rewritten);
+            }
+            None => {
+                edit.remove("pattern");
+                self.record_negated_removal(place, "pattern");
+                self.describe(edit, &format!("Pattern: {pattern}"));
+                let pattern = excerpt(member.value);
+                let detail =
+                    format!("pattern {pattern} moved to the description; this API cannot compile it");
+                self.record(place, "pattern", Effect::Widened, detail);
+            }
+        }
+    }
+
+    pub(super) fn record_rewritten_pattern(
+        &mut self,
+        place: &Place<'_>,
+        keyword: &str,
+        original: Node<'_>,
+        rewritten: Node<'_>,
+    ) {
+        let (original, rewritten) = (excerpt(original), excerpt(rewritten));
+        let detail = format!("pattern {original} rewritten as {rewritten}, which this API can compile");
+        self.record(place, keyword, Effect::Rewritten, detail);
     }
 
     /// Replaces a `type` that JSON Schema does not have by the type it means, or removes it.

@@ -104,6 +104,7 @@ fn schema(schema: &Value, errors: &mut ApiErrors) {
         ));
     }
     check_references(schema, errors);
+    pattern::check(schema, errors);
 }
 
 const STRICT_KEYWORDS: [&str; 18] = [

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{ApiErrors, check_references, context, find_cycle, openai, schema_path};
+use super::{ApiErrors, check_references, context, find_cycle, openai, pattern, schema_path};
 
 pub(super) fn mistral(definition: &Value, errors: &mut ApiErrors) {
     let Some((name, schema)) = function(definition, errors) else { return };
@@ -41,7 +41,10 @@ pub(super) fn xai(definition: &Value, errors: &mut ApiErrors) {
     schema_path::walk(schema, &mut |path, node| {
         let members = node.get("allOf").and_then(Value::as_array).map_or(0, Vec::len);
         errors.require(members <= 1, || format!("allOf of {members} members at {}", context(path)));
+        let regex = node.get("pattern").and_then(Value::as_str).unwrap_or_default();
+        errors.require(pattern::is_simple(regex, true), || format!("pattern '{regex}' is not supported"));
     });
+    pattern::check(schema, errors);
 }
 
 /// MCP definitions are not converted, so only the outline is checked.

@@ -120,10 +120,6 @@ pub(super) fn schema(schema: &Value, errors: &mut ApiErrors) {
         errors.require(!types(node).contains(&"array") || node.contains_key("items"), || {
             format!("In context={}, array schema missing items.", context(path))
         });
-        let keys = node.get("patternProperties").and_then(Value::as_object);
-        let keys = keys.into_iter().flatten().map(|(key, _)| key.as_str());
-        for regex in node.get("pattern").and_then(Value::as_str).into_iter().chain(keys) {
-            errors.require(pattern::compiles_in_python(regex), || format!("'{regex}' is not a 'regex'"));
-        }
     });
+    pattern::check(schema, errors);
 }

@@ -1,5 +1,20 @@
 //! The regular expressions that the validators accept.
 
+use serde_json::Value;
+
+use super::{ApiErrors, schema_path};
+
+/// Adds an error for each pattern that Python's `re` does not compile.
+pub(super) fn check(schema: &Value, errors: &mut ApiErrors) {
+    schema_path::walk(schema, &mut |_, node| {
+        let keys = node.get("patternProperties").and_then(Value::as_object);
+        let keys = keys.into_iter().flatten().map(|(key, _)| key.as_str());
+        for regex in node.get("pattern").and_then(Value::as_str).into_iter().chain(keys) {
+            errors.require(compiles_in_python(regex), || format!("'{regex}' is not a 'regex'"));
+        }
+    });
+}
+
 /// Whether Python's `re` compiles `pattern`. Only constructs that differ from ECMA are checked.
 pub fn compiles_in_python(pattern: &str) -> bool {
     let mut characters = pattern.chars().peekable();
