@@ -50,6 +50,9 @@ pub struct ModelRequest {
     pub messages: Vec<Arc<Message>>,
     /// The tools that the model may call, in the same order in every request, so that prompt caches work.
     pub tools: Arc<[Tool]>,
+    /// The names of tools that were found or called before, the most recent first. APIs that support strict mode
+    /// for some of the tools use it for these.
+    pub recent_tools: Arc<[String]>,
     pub tool_choice: ToolChoice,
     pub max_output_tokens: Option<u64>,
     pub temperature: Option<f64>,

@@ -4,8 +4,9 @@ use bumpalo::Bump;
 
 use crate::definition::{DefinitionParts, accepts_arguments, wrap};
 use crate::json::{JsonWriter, Node};
-use crate::schema::{self, Converted, Inexpressible, SchemaSize};
+use crate::schema::{self, Converted, Inexpressible, strict_change};
 use crate::source::{SourceTool, SourceTools, read};
+use crate::strict_choice::{Choice, choose};
 use crate::{Change, Dialect, Effect, Family, Options, Refusal, Report, Status, names};
 
 /// Tool definitions as text for a request, with the reports.
@@ -88,7 +89,10 @@ pub(crate) fn convert_each<'a>(
 ) {
     let names: Vec<&str> = sources.tools.iter().map(|source| source.name).collect();
     let wire_names = names::wire_names(&names, options.server.as_deref(), schema::Profile::of(dialect));
-    let mut usage = StrictUsage::default();
+    let mut limited = match dialect {
+        Dialect::AnthropicStrict => convert_within_strict_limits(sources, &wire_names, options, arena),
+        _ => Vec::new(),
+    };
     for (index, (source, wire_name)) in sources.tools.iter().zip(wire_names).enumerate() {
         let mut refuse = |tool: String, name: String, reason: Refusal| {
             let (status, changes) = (Status::Refused, Vec::new());
@@ -107,7 +111,8 @@ pub(crate) fn convert_each<'a>(
             refuse(tool.clone(), tool, refusal("duplicate_name", message));
             continue;
         };
-        match convert_one(*source, dialect, options, arena, &mut usage) {
+        let converted = limited.get_mut(index).and_then(Option::take);
+        match converted.unwrap_or_else(|| convert_one(*source, dialect, options, arena)) {
             Err(reason) => refuse(tool, name, reason),
             Ok(mut converted) => {
                 let mut changes = std::mem::take(&mut converted.changes);
@@ -130,58 +135,54 @@ fn convert_one<'a>(
     dialect: Dialect,
     options: &Options,
     arena: &'a Bump,
-    usage: &mut StrictUsage,
 ) -> Result<Converted<'a>, Refusal> {
     if dialect == Dialect::Mcp {
         return Ok(Converted::unchanged(source.input_schema.unwrap_or(Node::Null)));
     }
-    let converted = schema::convert(source.input_schema, dialect, options, arena)?;
-    if dialect != Dialect::AnthropicStrict || converted.strict != Some(true) {
-        return Ok(converted);
-    }
-    match usage.add(&converted.size) {
-        Ok(()) => Ok(converted),
-        Err(detail) => {
-            let reason = Inexpressible::at_root(detail);
-            schema::fall_back(source.input_schema, dialect, options, arena, reason)
-        }
-    }
+    schema::convert(source.input_schema, dialect, options, arena)
 }
 
-/// The counts of one Anthropic request that are limited for its strict tools.
-#[derive(Default)]
-struct StrictUsage {
-    tools: usize,
-    optional: usize,
-    unions: usize,
-}
-
-impl StrictUsage {
-    const MAX_TOOLS: usize = 20;
-    const MAX_OPTIONAL: usize = 24;
-    const MAX_UNIONS: usize = 16;
-
-    /// Adds a tool, or returns the reason why the request has no room for it.
-    fn add(&mut self, size: &SchemaSize) -> Result<(), String> {
-        let total = StrictUsage {
-            tools: self.tools + 1,
-            optional: self.optional + size.optional,
-            unions: self.unions + size.unions,
-        };
-        for (count, limit, what) in [
-            (total.tools, Self::MAX_TOOLS, "strict tools"),
-            (total.optional, Self::MAX_OPTIONAL, "optional properties in strict tools"),
-            (total.unions, Self::MAX_UNIONS, "unions in strict tools"),
-        ] {
-            if count > limit {
-                return Err(format!(
-                    "with this tool, the request would have {count} {what}; the limit is {limit}"
-                ));
+/// Converts every tool that has a name in the request, and makes only as many strict as a request may have.
+fn convert_within_strict_limits<'a>(
+    sources: &SourceTools<'a>,
+    wire_names: &[Option<String>],
+    options: &Options,
+    arena: &'a Bump,
+) -> Vec<Option<Result<Converted<'a>, Refusal>>> {
+    let dialect = Dialect::AnthropicStrict;
+    let mut results: Vec<_> = sources
+        .tools
+        .iter()
+        .zip(wire_names)
+        .map(|(source, name)| {
+            let is_usable = source.error.is_none() && name.is_some();
+            is_usable.then(|| convert_one(*source, dialect, options, arena))
+        })
+        .collect();
+    let candidates: Vec<_> = sources
+        .tools
+        .iter()
+        .zip(&results)
+        .map(|(source, result)| match result {
+            Some(Ok(converted)) if converted.strict == Some(true) => Some((source.name, converted)),
+            _ => None,
+        })
+        .collect();
+    let choices = choose(&candidates, &options.recent_tools);
+    for ((source, result), choice) in sources.tools.iter().zip(&mut results).zip(choices) {
+        match (choice, &mut *result) {
+            (Some(Choice::Strict(reason)), Some(Ok(converted))) => {
+                let detail = format!("sent with strict: true: not all tools can be strict, and {reason}");
+                converted.changes.insert(0, strict_change(String::new(), detail));
             }
+            (Some(Choice::NotStrict(reason)), _) => {
+                let reason = Inexpressible::at_root(reason);
+                *result = Some(schema::fall_back(source.input_schema, dialect, options, arena, reason));
+            }
+            _ => {}
         }
-        *self = total;
-        Ok(())
     }
+    results
 }
 
 fn define<'a>(

@@ -12,6 +12,7 @@ mod json;
 mod names;
 mod schema;
 mod source;
+mod strict_choice;
 mod toolset;
 
 mod explain;

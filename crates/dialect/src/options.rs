@@ -19,6 +19,9 @@ pub struct Options {
     /// differ between servers.
     pub server: Option<String>,
     pub layout: Layout,
+    /// Tools that were found or called before, the most recent first. Where an API limits the number of strict
+    /// tools, these are strict first.
+    pub recent_tools: Vec<String>,
 }
 
 impl Options {
@@ -32,6 +35,10 @@ impl Options {
 
     pub fn with_server(self, server: impl Into<Option<String>>) -> Options {
         Options { server: server.into(), ..self }
+    }
+
+    pub fn with_recent_tools(self, recent_tools: Vec<String>) -> Options {
+        Options { recent_tools, ..self }
     }
 
     pub fn with_layout(self, layout: Layout) -> Options {

@@ -3,10 +3,13 @@
 //! The text is one tool, an array of tools, `{"tools":[…]}` or a `tools/list` response, in MCP's form or a
 //! dialect's.
 
+mod form;
+
 use bumpalo::Bump;
 use serde_json::Value;
 use toolwire_contract::Tool;
 
+use self::form::{Form, GEMINI_GROUPS, definition, is_wrapped_schema};
 use crate::json::{JsonError, JsonReader, MAX_DEPTH, Member, Node, from_value, get, to_value};
 use crate::{Dialect, Family, ReadError};
 
@@ -17,7 +20,7 @@ pub(crate) struct SourceTool<'a> {
     pub(crate) description: Option<Node<'a>>,
     pub(crate) input_schema: Option<Node<'a>>,
     original: Original<'a>,
-    /// Why the entry cannot be used as a tool.
+    /// The reason why the entry cannot be used as a tool.
     pub(crate) error: Option<ToolReadError>,
 }
 
@@ -30,14 +33,19 @@ enum Original<'a> {
     Tool(&'a Tool),
 }
 
-/// Why an entry of a list cannot be used as a tool.
+/// The reason why an entry of a list cannot be used as a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ToolReadError {
     NotAnObject,
     NoName,
     NotADefinition,
-    /// The entry has the form of another dialect, not MCP's.
-    OtherDialect(Dialect),
+    /// The entry has the form of another dialect.
+    OtherDialect {
+        found: Dialect,
+        expected: Dialect,
+    },
+    /// The provider runs the tool, or its input is free text.
+    NoSchema,
     TooDeep,
 }
 
@@ -64,10 +72,18 @@ impl ToolReadError {
             ToolReadError::NotAnObject => format!("{entry} is not an object"),
             ToolReadError::NoName => format!("{entry} has no `name`"),
             ToolReadError::NotADefinition => format!("{entry} is not a definition in this dialect"),
-            ToolReadError::OtherDialect(dialect) => format!(
-                "{entry} is a definition for `{dialect}`, not an MCP tool; \
-                 `toolwire convert --from {dialect} --to mcp` converts it"
+            ToolReadError::OtherDialect { found, expected: Dialect::Mcp } => format!(
+                "{entry} is a definition for `{found}`, not an MCP tool; \
+                 `toolwire convert --from {found} --to mcp` converts it"
             ),
+            ToolReadError::OtherDialect { found, expected } => {
+                format!(
+                    "{entry} is a definition for `{found}`, not for `{expected}`; `--from {found}` reads it"
+                )
+            }
+            ToolReadError::NoSchema => {
+                format!("{entry} is a tool that the provider runs, or one with free text; it has no schema")
+            }
             ToolReadError::TooDeep => format!("{entry} is nested deeper than {MAX_DEPTH} levels"),
         }
     }
@@ -247,12 +263,12 @@ impl<'a> SourceReader<'a> {
                 self.json.rewind(start);
                 Ok(SourceTool::invalid(self.name()?, ToolReadError::TooDeep))
             }
-            Ok(tool) if tool.input_schema.is_none() => {
+            Ok(tool) if tool.input_schema.is_none_or(is_wrapped_schema) => {
                 self.json.rewind(start);
                 let node = self.json.value()?;
-                Ok(match other_dialect(node, self.arena) {
-                    Some(dialect) => SourceTool::invalid(tool.name, ToolReadError::OtherDialect(dialect)),
-                    None => tool,
+                Ok(match Form::of(node, self.arena) {
+                    Form::Dialect(Dialect::Mcp) | Form::Unknown => tool,
+                    form => SourceTool::invalid(tool.name, form.error(Dialect::Mcp)),
                 })
             }
             other => other,
@@ -324,7 +340,7 @@ impl<'a> SourceReader<'a> {
         };
         let mut tools = Vec::with_capacity(nodes.len());
         for node in nodes {
-            match node.member("functionDeclarations").or_else(|| node.member("function_declarations")) {
+            match GEMINI_GROUPS.iter().find_map(|key| node.member(key)) {
                 Some(Node::List(declarations)) if from.family() == Family::Gemini => {
                     is_single = false;
                     tools.extend(declarations.iter().map(|node| definition(*node, from, self.arena)));
@@ -334,62 +350,6 @@ impl<'a> SourceReader<'a> {
         }
         Ok(SourceTools { tools, is_single })
     }
-}
-
-/// Returns the dialect of a definition that is not in MCP's form.
-fn other_dialect<'a>(node: Node<'a>, arena: &'a Bump) -> Option<Dialect> {
-    let has = |key: &str| matches!(node.member(key), Some(Node::Object(_) | Node::List(_)));
-    if has("function") {
-        Some(Dialect::OpenAi)
-    } else if has("toolSpec") || has("toolConfig") {
-        Some(Dialect::Bedrock)
-    } else if has("input_schema") {
-        Some(Dialect::Anthropic)
-    } else if has("parameters") && node.member("type").and_then(|kind| kind.text(arena)) == Some("function") {
-        Some(Dialect::Responses)
-    } else {
-        const GEMINI: [&str; 5] = [
-            "functionDeclarations",
-            "function_declarations",
-            "parametersJsonSchema",
-            "parameters_json_schema",
-            "parameters",
-        ];
-        GEMINI.into_iter().any(has).then_some(Dialect::Gemini)
-    }
-}
-
-fn definition<'a>(node: Node<'a>, from: Dialect, arena: &'a Bump) -> SourceTool<'a> {
-    let (inner, schema) = match from.family() {
-        Family::Bedrock => {
-            let spec = node.member("toolSpec");
-            (spec, spec.and_then(|spec| spec.member("inputSchema")).and_then(|schema| schema.member("json")))
-        }
-        Family::Anthropic => {
-            // Tools that the provider runs itself have another type and no schema.
-            let kind = node.member("type").and_then(|kind| kind.text(arena)).unwrap_or("custom");
-            ((kind == "custom").then_some(node), node.member("input_schema"))
-        }
-        Family::Gemini => {
-            let schema = ["parametersJsonSchema", "parameters_json_schema", "parameters"]
-                .iter()
-                .find_map(|key| node.member(key));
-            (Some(node), schema)
-        }
-        Family::OpenAiResponses => (Some(node), node.member("parameters")),
-        _ => {
-            let function = node.member("function");
-            (function, function.and_then(|function| function.member("parameters")))
-        }
-    };
-    let Some(Node::Object(members)) = inner else {
-        return SourceTool::invalid("", ToolReadError::NotADefinition);
-    };
-    // A function without parameters accepts no arguments.
-    let schema = schema
-        .filter(|schema| !matches!(schema, Node::Null))
-        .unwrap_or(Node::Object(arena.alloc_slice_copy(&[Member::new("type", Node::Text("object"))])));
-    SourceTool { input_schema: Some(schema), ..SourceTool::from_members(members, arena) }
 }
 
 /// Adds the line and column to an error.

@@ -84,7 +84,7 @@ impl<'e> EventStream<'e> {
             hint: Some(hint),
         };
         request.max_output_tokens = request.max_output_tokens.or(settings.max_output_tokens);
-        let toolset = endpoint.toolset_cache.convert(&request.tools, settings.dialect).await;
+        let toolset = endpoint.toolset_cache.convert(&request, settings.dialect).await;
         let offered = toolset.definitions().len();
         if let Some(max_tools) = settings.limits.tools.filter(|max_tools| offered > *max_tools) {
             let problem = format!("{offered} tools are offered, and the maximum is {max_tools}");

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use toolwire_contract::Tool;
+use toolwire_contract::{ModelRequest, Tool};
 use toolwire_dialect::{Dialect, Options, Status, Toolset};
 
 /// The number of tool lists that are cached. A conversation usually has one; a tool search changes it
@@ -19,17 +19,32 @@ pub(crate) struct ToolsetCache {
     entries: Mutex<Vec<CacheEntry>>,
 }
 
-type CacheEntry = (Arc<[Tool]>, Arc<Toolset>);
+/// A conversion, and what it was made from.
+#[derive(Debug)]
+struct CacheEntry {
+    tools: Arc<[Tool]>,
+    /// Empty unless the dialect depends on it.
+    recent_tools: Arc<[String]>,
+    toolset: Arc<Toolset>,
+}
 
 impl ToolsetCache {
-    /// Returns the tools in the dialect, converting them if they are not cached.
-    pub(crate) async fn convert(&self, tools: &Arc<[Tool]>, dialect: Dialect) -> Arc<Toolset> {
-        if let Some(cached) = self.find(tools) {
+    /// Returns the tools of a request in the dialect, converting them if they are not cached.
+    pub(crate) async fn convert(&self, request: &ModelRequest, dialect: Dialect) -> Arc<Toolset> {
+        let tools = &request.tools;
+        let recent_tools = match dialect {
+            Dialect::AnthropicStrict => request.recent_tools.clone(),
+            _ => Arc::default(),
+        };
+        if let Some(cached) = self.find(tools, &recent_tools) {
             return cached;
         }
         let convert = {
-            let tools = tools.clone();
-            move || Arc::new(Toolset::new(&tools, dialect, &Options::default()))
+            let (tools, recent_tools) = (tools.clone(), recent_tools.to_vec());
+            move || {
+                let options = Options::default().with_recent_tools(recent_tools);
+                Arc::new(Toolset::new(&tools, dialect, &options))
+            }
         };
         let toolset = if tools.len() > MAX_TOOLS_CONVERTED_INLINE {
             let conversion = tokio::task::spawn_blocking(convert.clone());
@@ -41,26 +56,30 @@ impl ToolsetCache {
             let reason = report.reason.as_ref().map(|reason| reason.message.as_str());
             tracing::warn!(tool = report.tool, dialect = %dialect, reason, "a tool is not offered to the model");
         }
-        self.insert(tools.clone(), toolset.clone());
+        self.insert(CacheEntry { tools: tools.clone(), recent_tools, toolset: toolset.clone() });
         toolset
     }
 
-    fn find(&self, tools: &Arc<[Tool]>) -> Option<Arc<Toolset>> {
+    fn find(&self, tools: &Arc<[Tool]>, recent_tools: &Arc<[String]>) -> Option<Arc<Toolset>> {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        let same = entries.iter().position(|(other, _)| Arc::ptr_eq(other, tools));
-        let found = same.or_else(|| entries.iter().position(|(other, _)| other == tools))?;
+        let position = |is_same: fn(&Arc<[Tool]>, &Arc<[Tool]>) -> bool| {
+            let is_found =
+                |entry: &CacheEntry| is_same(&entry.tools, tools) && entry.recent_tools == *recent_tools;
+            entries.iter().position(is_found)
+        };
+        let found = position(Arc::ptr_eq).or_else(|| position(|one, other| one == other))?;
         let entry = entries.remove(found);
-        let toolset = entry.1.clone();
+        let toolset = entry.toolset.clone();
         entries.push(entry);
         Some(toolset)
     }
 
-    fn insert(&self, tools: Arc<[Tool]>, toolset: Arc<Toolset>) {
+    fn insert(&self, entry: CacheEntry) {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         if entries.len() >= MAX_CACHED_TOOLSETS {
             entries.remove(0);
         }
-        entries.push((tools, toolset));
+        entries.push(entry);
     }
 }
 
@@ -70,16 +89,36 @@ mod tests {
 
     use super::*;
 
-    fn tools(count: usize) -> Arc<[Tool]> {
-        (0..count).map(|number| Tool::new(format!("tool_{number}"), json!({"type": "object"}))).collect()
+    fn request(count: usize) -> ModelRequest {
+        let tool = |number| Tool::new(format!("tool_{number}"), json!({"type": "object"}));
+        ModelRequest { tools: (0..count).map(tool).collect(), ..ModelRequest::default() }
+    }
+
+    #[tokio::test]
+    async fn tools_that_were_used_are_strict_first() {
+        let cache = ToolsetCache::default();
+        let closed = json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"],
+            "additionalProperties": false});
+        let mut request = ModelRequest {
+            tools: (0..30).map(|number| Tool::new(format!("tool_{number}"), closed.clone())).collect(),
+            ..ModelRequest::default()
+        };
+        let strict = |toolset: &Toolset, index: usize| toolset.definitions()[index]["strict"] == json!(true);
+        let before = cache.convert(&request, Dialect::AnthropicStrict).await;
+        assert!(strict(&before, 0) && !strict(&before, 29));
+        request.recent_tools = Arc::new(["tool_29".to_owned()]);
+        let after = cache.convert(&request, Dialect::AnthropicStrict).await;
+        assert!(strict(&after, 0) && strict(&after, 29));
+        let again = cache.convert(&request, Dialect::AnthropicStrict).await;
+        assert!(Arc::ptr_eq(&after, &again));
     }
 
     #[tokio::test]
     async fn the_same_tools_are_converted_once() {
         let cache = ToolsetCache::default();
         for count in [2, MAX_TOOLS_CONVERTED_INLINE + 1] {
-            let first = cache.convert(&tools(count), Dialect::OpenAi).await;
-            let equal = cache.convert(&tools(count), Dialect::OpenAi).await;
+            let first = cache.convert(&request(count), Dialect::OpenAi).await;
+            let equal = cache.convert(&request(count), Dialect::OpenAi).await;
             assert!(Arc::ptr_eq(&first, &equal));
             assert_eq!(first.definitions().len(), count);
         }
@@ -88,12 +127,12 @@ mod tests {
     #[tokio::test]
     async fn the_least_recently_used_list_is_removed() {
         let cache = ToolsetCache::default();
-        let first = cache.convert(&tools(1), Dialect::OpenAi).await;
-        let second = cache.convert(&tools(2), Dialect::OpenAi).await;
+        let first = cache.convert(&request(1), Dialect::OpenAi).await;
+        let second = cache.convert(&request(2), Dialect::OpenAi).await;
         for count in [3, 1, 4, 5] {
-            cache.convert(&tools(count), Dialect::OpenAi).await;
+            cache.convert(&request(count), Dialect::OpenAi).await;
         }
-        assert!(Arc::ptr_eq(&first, &cache.convert(&tools(1), Dialect::OpenAi).await));
-        assert!(!Arc::ptr_eq(&second, &cache.convert(&tools(2), Dialect::OpenAi).await));
+        assert!(Arc::ptr_eq(&first, &cache.convert(&request(1), Dialect::OpenAi).await));
+        assert!(!Arc::ptr_eq(&second, &cache.convert(&request(2), Dialect::OpenAi).await));
     }
 }

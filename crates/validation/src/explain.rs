@@ -13,14 +13,25 @@ use crate::violation::{Requirement, Violation, ViolationKind, quoted};
 /// The maximum depth of `allOf`, `anyOf`, `oneOf` and `$ref` in which the names of properties are collected.
 const MAX_COMPOSITION_DEPTH: usize = 8;
 
+/// The maximum number of violations that are listed; the others are counted.
+const MAX_LISTED: usize = 50;
+
+/// The maximum number of violations that are put in order, of which the first are listed.
+const MAX_EXPLAINED: usize = 1000;
+
 /// The errors of one alternative.
 type Alternative = Vec<ValidationError<'static>>;
 
 /// Returns the violations in the order of the schema's properties; unknown properties come last.
 pub(crate) fn explain_all(errors: &[ValidationError<'_>], schema: &Value) -> Vec<Violation> {
     let mut violations = Vec::new();
+    let mut omitted = 0;
     for error in errors {
         let first = violations.len();
+        if first >= MAX_EXPLAINED {
+            omitted += 1;
+            continue;
+        }
         explain(error, schema, &mut violations);
         if is_undecided(error, errors) {
             let explained = violations.split_off(first);
@@ -35,6 +46,11 @@ pub(crate) fn explain_all(errors: &[ValidationError<'_>], schema: &Value) -> Vec
         (position.unwrap_or(usize::MAX), path, violation.message())
     });
     violations.dedup();
+    omitted += violations.len().saturating_sub(MAX_LISTED);
+    violations.truncate(MAX_LISTED);
+    if omitted > 0 {
+        violations.push(Violation { pointer: String::new(), kind: ViolationKind::More { count: omitted } });
+    }
     violations
 }
 

@@ -89,8 +89,9 @@ impl Validator {
         Ok(self.compiled.as_ref().ok_or(TooComplex)?.is_valid(value))
     }
 
-    /// Returns every violation, in the order of the schema's properties; unknown properties come last. If
-    /// there are too many possible causes to list, the only violation is that the value does not match.
+    /// Returns the violations in the order of the schema's properties; unknown properties come last. After fifty,
+    /// the last one is [`ViolationKind::More`]. If there are too many possible causes to list, the only violation
+    /// is that the value does not match.
     pub fn violations(&self, value: &Value) -> Result<Vec<Violation>, TooComplex> {
         if self.accepts(value)? {
             return Ok(Vec::new());

@@ -43,6 +43,10 @@ pub enum ViolationKind {
         requirement: Requirement,
         value: Value,
     },
+    /// There are more violations than are listed. It is the last of the list.
+    More {
+        count: usize,
+    },
 }
 
 /// A requirement that a value does not meet.
@@ -92,6 +96,7 @@ impl Violation {
                 format!("property name {} {}", quoted(name), requirement.must(&Value::from(name.as_str())))
             }
             ViolationKind::InvalidValue { requirement, value } => requirement.must(value),
+            ViolationKind::More { count } => more(*count),
         }
     }
 
@@ -101,7 +106,7 @@ impl Violation {
             ViolationKind::MissingProperty { name }
             | ViolationKind::UnknownProperty { name, .. }
             | ViolationKind::InvalidPropertyName { name, .. } => Some(name),
-            ViolationKind::InvalidValue { .. } => None,
+            ViolationKind::InvalidValue { .. } | ViolationKind::More { .. } => None,
         }
     }
 
@@ -112,6 +117,7 @@ impl Violation {
             ViolationKind::UnknownProperty { .. } => "only known properties".to_owned(),
             ViolationKind::InvalidPropertyName { requirement, .. } => requirement.expected(),
             ViolationKind::InvalidValue { requirement, .. } => requirement.expected(),
+            ViolationKind::More { .. } => "no more violations".to_owned(),
         }
     }
 
@@ -122,6 +128,7 @@ impl Violation {
             ViolationKind::UnknownProperty { name, .. } => format!("property {}", quoted(name)),
             ViolationKind::InvalidPropertyName { name, .. } => format!("property name {}", quoted(name)),
             ViolationKind::InvalidValue { value, .. } => json(value, MAX_VALUE_CHARS),
+            ViolationKind::More { count } => more(*count),
         }
     }
 }
@@ -195,6 +202,12 @@ impl Requirement {
         let (Requirement::OneOf(options), Value::String(text)) = (self, value) else { return String::new() };
         did_you_mean(text, options.iter().filter_map(Value::as_str)).unwrap_or_default()
     }
+}
+
+/// Returns the text for violations that are not listed.
+fn more(count: usize) -> String {
+    let (noun, verb) = if count == 1 { ("violation", "is") } else { ("violations", "are") };
+    format!("{count} more {noun} {verb} not listed")
 }
 
 fn unknown_property_hint(name: &str, known: &[String]) -> String {

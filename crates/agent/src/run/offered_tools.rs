@@ -41,6 +41,7 @@ struct CachedList {
     in_use_count: usize,
     settings: (SearchSettings, ContextSettings),
     tools: Arc<[Tool]>,
+    recent: Arc<[String]>,
     tokens: u64,
 }
 
@@ -74,9 +75,22 @@ impl OfferedTools {
             in_use_count: self.in_use.len(),
             settings: (settings.search.clone(), settings.context.clone()),
             tools: tools.clone(),
+            recent: self.most_recent_first(),
             tokens,
         });
         tools
+    }
+
+    /// Returns the tools that were found or called before the last list was made, the most recent first. Like the
+    /// list, it changes only if another tool is used, so that prompt caches stay valid.
+    pub(super) fn recent(&self) -> Arc<[String]> {
+        self.cached.as_ref().map(|cached| cached.recent.clone()).unwrap_or_default()
+    }
+
+    fn most_recent_first(&self) -> Arc<[String]> {
+        let mut names: Vec<(&String, &u64)> = self.last_use.iter().collect();
+        names.sort_by_key(|(_, used)| std::cmp::Reverse(**used));
+        names.into_iter().map(|(name, _)| name.clone()).collect()
     }
 
     /// Returns the size of the last list in tokens.
@@ -113,7 +127,8 @@ impl OfferedTools {
             text.push_str(&format!("- {}: {}\n", hit.tool.name, first_sentence(hit.tool)));
         }
         text.push_str("If none of them is suitable, search again with other words.");
-        for hit in hits {
+        // The best hit comes first in the list, and is the most recent one.
+        for hit in hits.iter().chain(hits.iter().rev()) {
             self.mark(&hit.tool.name);
         }
         ToolResult::text(text)

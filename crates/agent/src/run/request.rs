@@ -26,6 +26,7 @@ impl Run {
                 _ => ToolChoice::Auto,
             },
             tools,
+            recent_tools: self.offered_tools.recent(),
             max_output_tokens: self.settings.max_output_tokens,
             temperature: self.settings.temperature,
         }

@@ -46,6 +46,9 @@ async fn a_model_with_many_tools_gets_those_that_it_searches_for() {
     assert_eq!(offered(&requests[1]), ["search_tools", "send_mail", "read_mail"]);
     assert_eq!(offered(&requests[2]), ["search_tools", "send_mail", "read_mail", "paint_picture"]);
     assert!(Arc::ptr_eq(&requests[2].tools, &requests[3].tools), "an unchanged list is shared");
+    assert!(requests[0].recent_tools.is_empty());
+    assert_eq!(*requests[1].recent_tools, ["send_mail", "read_mail"]);
+    assert_eq!(*requests[2].recent_tools, ["paint_picture", "send_mail", "read_mail"]);
     let results = finished.run.messages().iter().flat_map(|message| results(message)).collect::<Vec<_>>();
     assert!(
         results[0].1.starts_with("You can call these tools now:\n- send_mail: the tool send_mail\n"),

@@ -250,8 +250,9 @@ fn parse(sent: &Value, repairs: &mut Vec<Repair>) -> Result<Map<String, Value>, 
     };
     let parsed = match parse_text(text) {
         Ok(parsed) => parsed,
-        Err(error) => {
-            let parsed = lenient_json::parse(text).ok_or(error)?;
+        Err(_) => {
+            // The error names what is still wrong, not a mistake that was corrected.
+            let parsed = parse_text(&lenient_json::corrected(text))?;
             repairs.push(Repair::of_arguments(RepairKind::InvalidJson));
             parsed
         }

@@ -21,7 +21,7 @@ pub(crate) struct Converter<'c> {
     wire_schema: &'c Value,
     /// The tool's own schema, for references on the tool side.
     tool_schema: &'c Value,
-    /// How many alternatives were tried.
+    /// The number of alternatives that were tried.
     tries: Cell<usize>,
     match_budget: MatchBudget,
     /// Set by `encode`: an additional key that has the wire name of another one.

@@ -5,15 +5,17 @@ use serde_json::Value;
 
 /// Parses JSON text, with its mistakes corrected if necessary.
 pub(super) fn parse_any(text: &str) -> Option<Value> {
-    serde_json::from_str(text).ok().or_else(|| parse(text))
+    serde_json::from_str(text).ok().or_else(|| serde_json::from_str(&corrected(text)).ok())
 }
 
-/// Parses text that is not valid JSON. Returns `None` if it cannot be read without guessing: a text that was cut
-/// off is not completed.
-pub(super) fn parse(text: &str) -> Option<Value> {
-    let json =
-        Rewriter { input: without_fences(text), at: 0, output: String::with_capacity(text.len()) }.run()?;
-    serde_json::from_str(&json).ok()
+/// Returns the text with its mistakes corrected, as far as that is possible without guessing: a text that was cut
+/// off is not completed. Lines and columns stay nearly the same, for the errors of the parser.
+pub(super) fn corrected(text: &str) -> String {
+    let input = without_fences(text);
+    let start = input.as_ptr() as usize - text.as_ptr() as usize;
+    let mut rewriter = Rewriter { input, at: 0, output: String::with_capacity(text.len()) };
+    rewriter.blank(&text[..start]);
+    rewriter.run()
 }
 
 /// Removes a byte order mark and a Markdown code fence around the text.
@@ -32,22 +34,24 @@ struct Rewriter<'t> {
 }
 
 impl<'t> Rewriter<'t> {
-    fn run(mut self) -> Option<String> {
+    fn run(mut self) -> String {
         while let Some(next) = self.rest().chars().next() {
             match next {
-                '"' | '\'' => self.string(next)?,
-                '/' | '#' => self.comment()?,
+                '"' | '\'' => self.string(next),
+                '/' | '#' => self.comment(),
                 '}' | ']' => {
                     // A comma before the end of an object or array.
-                    let kept = self.output.trim_end().trim_end_matches(',').len();
-                    self.output.truncate(kept);
+                    let end = self.output.trim_end().len();
+                    if self.output[..end].ends_with(',') {
+                        self.output.replace_range(end - 1..end, " ");
+                    }
                     self.push(next);
                 }
                 _ if next.is_alphabetic() || next == '_' || next == '$' => self.word(),
                 _ => self.push(next),
             }
         }
-        Some(self.output)
+        self.output
     }
 
     fn rest(&self) -> &'t str {
@@ -60,20 +64,32 @@ impl<'t> Rewriter<'t> {
         self.at += character.len_utf8();
     }
 
-    fn comment(&mut self) -> Option<()> {
-        let rest = self.rest();
-        let length = if rest.starts_with("/*") {
-            rest.find("*/")? + 2
-        } else if rest.starts_with("//") || rest.starts_with('#') {
-            rest.find('\n').unwrap_or(rest.len())
-        } else {
-            return None;
-        };
-        self.at += length;
-        Some(())
+    /// Writes white space in place of a text, with the same lines.
+    fn blank(&mut self, text: &str) {
+        self.output.extend(text.chars().map(|character| if character == '\n' { '\n' } else { ' ' }));
     }
 
-    fn string(&mut self, quote: char) -> Option<()> {
+    fn comment(&mut self) {
+        let rest = self.rest();
+        let length = if rest.starts_with("/*") {
+            rest.find("*/").map(|end| end + 2)
+        } else if rest.starts_with("//") || rest.starts_with('#') {
+            Some(rest.find('\n').unwrap_or(rest.len()))
+        } else {
+            None
+        };
+        // A single slash, or a comment without an end, is left for the parser to reject.
+        match length {
+            Some(length) => {
+                self.blank(&rest[..length]);
+                self.at += length;
+            }
+            None => self.push('/'),
+        }
+    }
+
+    /// Copies a string. One without an end is left for the parser to reject.
+    fn string(&mut self, quote: char) {
         self.at += 1;
         self.output.push('"');
         let mut characters = self.rest().char_indices();
@@ -82,13 +98,13 @@ impl<'t> Rewriter<'t> {
                 _ if character == quote => {
                     self.at += offset + 1;
                     self.output.push('"');
-                    return Some(());
+                    return;
                 }
-                '\\' => match characters.next()?.1 {
-                    '\'' => self.output.push('\''),
+                '\\' => match characters.next() {
+                    Some((_, '\'')) => self.output.push('\''),
                     escaped => {
                         self.output.push('\\');
-                        self.output.push(escaped);
+                        self.output.extend(escaped.map(|(_, escaped)| escaped));
                     }
                 },
                 '"' => self.output.push_str("\\\""),
@@ -99,7 +115,7 @@ impl<'t> Rewriter<'t> {
                 _ => self.output.push(character),
             }
         }
-        None
+        self.at = self.input.len();
     }
 
     /// Rewrites a literal, or quotes a key.
@@ -132,7 +148,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expected: Value) {
-        assert_eq!(parse(text), Some(expected), "{text}");
+        assert_eq!(parse_any(text), Some(expected), "{text}");
     }
 
     #[test]
@@ -165,7 +181,7 @@ mod tests {
             "[1,,2]",
             "{,}x",
         ] {
-            assert_eq!(parse(text), None, "{text}");
+            assert_eq!(parse_any(text), None, "{text}");
         }
     }
 }

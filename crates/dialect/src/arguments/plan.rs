@@ -13,7 +13,7 @@ use crate::json::{escape_segment, unescape_segment};
 /// The maximum number of shared plans that lead to each other without a step into the value.
 const MAX_SHARED_HOPS: usize = 64;
 
-/// How to convert one value. The side of the definition is called the wire.
+/// The conversion of one value. The side of the definition is called the wire.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Plan {
     #[default]
@@ -59,7 +59,7 @@ pub(crate) struct Field {
     pub(crate) null_is_absent: bool,
 }
 
-/// How to convert keys that are not fields.
+/// The conversion of keys that are not fields.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Rest {
     #[default]

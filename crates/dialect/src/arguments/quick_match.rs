@@ -8,7 +8,7 @@ use toolwire_validation::reference_target;
 
 use crate::json::Decimal;
 
-/// How strictly a value is compared with a schema.
+/// The strictness of comparing a value with a schema.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Strictness {
     /// As JSON Schema says, but an object that lists properties allows no others.
@@ -28,7 +28,7 @@ impl Strictness {
 /// The maximum depth of references and alternatives.
 const MAX_DEPTH: usize = 200;
 
-/// How many more schemas are compared for one set of arguments; after that, everything matches.
+/// The number of schemas that may still be compared for one set of arguments; after that, everything matches.
 #[derive(Debug)]
 pub(crate) struct MatchBudget(Cell<usize>);
 

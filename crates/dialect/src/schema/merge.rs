@@ -12,7 +12,7 @@ use super::keywords::{object_at, required_keys};
 use super::types::TypeSet;
 use crate::json::{Decimal, KeyIndex, Member, Node, Object, get};
 
-/// Why two schemas cannot be merged.
+/// The reason why two schemas cannot be merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MergeError {
     /// No value satisfies both.

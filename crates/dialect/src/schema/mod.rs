@@ -104,7 +104,7 @@ pub(crate) const UNSAYABLE: &str = "unsayable";
 /// The code for a schema that takes too much work.
 pub(crate) const TOO_COMPLEX: &str = "too_complex";
 
-/// Why a schema was not converted.
+/// The reason why a schema was not converted.
 enum ConvertError {
     Inexpressible(Inexpressible),
     Refused(Refusal),
@@ -146,14 +146,14 @@ pub(crate) fn fall_back<'a>(
         ConvertError::Refused(refusal) => refusal,
     })?;
     converted.strict = Some(false);
-    let change = Change {
-        pointer: reason.pointer,
-        keyword: "strict".to_owned(),
-        effect: Effect::Rewritten,
-        detail: format!("sent with strict: false: {}", reason.detail),
-    };
-    converted.changes.insert(0, change);
+    let detail = format!("sent with strict: false: {}", reason.detail);
+    converted.changes.insert(0, strict_change(reason.pointer, detail));
     Ok(converted)
+}
+
+/// Returns the change that states whether and why a tool is strict.
+pub(crate) fn strict_change(pointer: String, detail: String) -> Change {
+    Change { pointer, keyword: "strict".to_owned(), effect: Effect::Rewritten, detail }
 }
 
 fn convert_with<'a>(

@@ -6,7 +6,7 @@
 use super::SchemaSize;
 use crate::Dialect;
 
-/// What a dialect's tool definitions allow.
+/// The rules for a dialect's tool definitions.
 #[derive(Debug)]
 pub(crate) struct Profile {
     pub(crate) name_limit: usize,

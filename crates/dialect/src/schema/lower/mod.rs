@@ -39,7 +39,7 @@ pub(crate) struct Lowered<'a> {
     pub(crate) plan: Plan,
 }
 
-/// Why a schema could not be lowered.
+/// The reason why a schema could not be lowered.
 #[derive(Debug)]
 pub(crate) enum LowerError {
     Inexpressible(Inexpressible),
@@ -86,7 +86,7 @@ struct Lowering<'c, 'a, 'o> {
     /// Reference targets that are being lowered, and whether an optional property is between one and the
     /// next.
     open: Vec<(usize, bool)>,
-    /// Which definition contains which, without an optional property between them.
+    /// The definitions that each definition contains, without an optional property between them.
     requires: NodeMap<Vec<usize>>,
     /// Number of schemas lowered so far.
     lowered_schemas: usize,

@@ -1,0 +1,76 @@
+//! Definitions of every API, read in the form of every other: none loses its arguments.
+
+#![allow(clippy::unwrap_used)]
+
+use serde_json::{Value, json};
+use toolwire_dialect::{Dialect, Options, Status, convert};
+
+fn read_as(text: &str, from: Dialect) -> (Status, String, String) {
+    let conversion = convert(text, from, Dialect::Anthropic, &Options::default()).unwrap();
+    let report = &conversion.reports[0];
+    let message = report.reason.as_ref().map(|reason| reason.message.clone()).unwrap_or_default();
+    (report.status, message, conversion.definitions.unwrap_or_default())
+}
+
+#[test]
+fn arguments_are_read_or_the_tool_is_refused_with_a_hint() {
+    let tool = json!([{"name": "get", "description": "d", "inputSchema": {
+        "type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}]);
+    let readable: Vec<Dialect> = Dialect::all().filter(|dialect| dialect.is_readable()).collect();
+    for written in &readable {
+        let text = convert(&tool.to_string(), Dialect::Mcp, *written, &Options::default()).unwrap();
+        let text = text.definitions.unwrap();
+        let single = serde_json::from_str::<Value>(&text).unwrap()[0].to_string();
+        for from in &readable {
+            for text in [&text, &single, &format!("{{\"tools\": {text}}}")] {
+                let (status, message, definitions) = read_as(text, *from);
+                if status == Status::Refused {
+                    assert_ne!(written, from, "{message}");
+                    assert!(message.contains(&format!("is a definition for `{written}`, not ")), "{message}");
+                    assert!(message.contains(&format!("--from {written}")), "{message}");
+                } else {
+                    assert!(definitions.contains("city"), "{written} as {from}: {definitions}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_definition_without_its_wrapper_is_recognized() {
+    let bedrock = json!({"name": "get", "inputSchema": {"json": {"type": "object", "properties": {"q": {}}}}});
+    let (status, message, _) = read_as(&bedrock.to_string(), Dialect::Mcp);
+    assert_eq!(status, Status::Refused);
+    assert!(message.contains("`toolwire convert --from bedrock --to mcp` converts it"), "{message}");
+    let (status, _, definitions) = read_as(&bedrock.to_string(), Dialect::Bedrock);
+    assert!(status != Status::Refused && definitions.contains("\"q\""), "{definitions}");
+}
+
+#[test]
+fn a_definition_without_a_schema_is_not_one_without_arguments() {
+    for (text, from, expected) in [
+        (json!({"name": "get", "input_schema": null}), Dialect::Mcp, "definition for `anthropic`"),
+        (json!({"name": "get", "input_schema": null}), Dialect::Anthropic, "is not a definition"),
+        (json!({"type": "web_search_20250305", "name": "web_search"}), Dialect::Mcp, "it has no schema"),
+        (json!({"type": "web_search_20250305", "name": "web_search"}), Dialect::Anthropic, "it has no schema"),
+        (json!({"type": "web_search", "name": "x"}), Dialect::Responses, "it has no schema"),
+        (json!({"type": "custom", "name": "x", "format": {"type": "text"}}), Dialect::Responses, "no schema"),
+        (json!({"toolSpec": {"name": "get", "inputSchema": {}}}), Dialect::Bedrock, "is not a definition"),
+    ] {
+        let (status, message, _) = read_as(&text.to_string(), from);
+        assert!(status == Status::Refused && message.contains(expected), "{text}: {status:?} {message}");
+    }
+}
+
+#[test]
+fn functions_may_have_no_parameters() {
+    for (text, from) in [
+        (json!({"name": "ping"}), Dialect::Mcp),
+        (json!({"type": "function", "function": {"name": "ping"}}), Dialect::OpenAi),
+        (json!({"type": "function", "name": "ping", "parameters": null}), Dialect::Responses),
+        (json!({"functionDeclarations": [{"name": "ping"}]}), Dialect::Gemini),
+    ] {
+        let (status, message, _) = read_as(&text.to_string(), from);
+        assert_ne!(status, Status::Refused, "{text}: {message}");
+    }
+}
