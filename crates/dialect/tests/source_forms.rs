@@ -38,7 +38,8 @@ fn arguments_are_read_or_the_tool_is_refused_with_a_hint() {
 
 #[test]
 fn a_definition_without_its_wrapper_is_recognized() {
-    let bedrock = json!({"name": "get", "inputSchema": {"json": {"type": "object", "properties": {"q": {}}}}});
+    let bedrock =
+        json!({"name": "get", "inputSchema": {"json": {"type": "object", "properties": {"q": {}}}}});
     let (status, message, _) = read_as(&bedrock.to_string(), Dialect::Mcp);
     assert_eq!(status, Status::Refused);
     assert!(message.contains("`toolwire convert --from bedrock --to mcp` converts it"), "{message}");
@@ -52,7 +53,11 @@ fn a_definition_without_a_schema_is_not_one_without_arguments() {
         (json!({"name": "get", "input_schema": null}), Dialect::Mcp, "definition for `anthropic`"),
         (json!({"name": "get", "input_schema": null}), Dialect::Anthropic, "is not a definition"),
         (json!({"type": "web_search_20250305", "name": "web_search"}), Dialect::Mcp, "it has no schema"),
-        (json!({"type": "web_search_20250305", "name": "web_search"}), Dialect::Anthropic, "it has no schema"),
+        (
+            json!({"type": "web_search_20250305", "name": "web_search"}),
+            Dialect::Anthropic,
+            "it has no schema",
+        ),
         (json!({"type": "web_search", "name": "x"}), Dialect::Responses, "it has no schema"),
         (json!({"type": "custom", "name": "x", "format": {"type": "text"}}), Dialect::Responses, "no schema"),
         (json!({"toolSpec": {"name": "get", "inputSchema": {}}}), Dialect::Bedrock, "is not a definition"),

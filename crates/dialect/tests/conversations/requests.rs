@@ -55,6 +55,7 @@ fn case(name: String) -> Case {
         tool_choice,
         max_output_tokens: file["max_output_tokens"].as_u64(),
         temperature: file["temperature"].as_f64(),
+        ..ModelRequest::default()
     };
     let mut options = RequestOptions { model: "m".to_owned(), ..RequestOptions::default() };
     for (key, value) in file["options"].as_object().into_iter().flatten() {
