@@ -86,7 +86,7 @@ async fn ask(
 ) -> Result<ExitCode, CommandError> {
     let ready = async {
         servers::wait_until_settled(hub).await;
-        print_problems(&hub.status());
+        print_problems(hub);
         match &args.resume {
             Some(id) => agent.load(id).await.map_err(storage::command_error),
             None => Ok(agent.new_run()),

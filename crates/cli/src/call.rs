@@ -15,10 +15,10 @@ use toolwire_hub::Hub;
 
 use crate::command_error::{CommandError, NOTE, print_stderr};
 use crate::output::{self, to_json};
+use crate::pins;
 use crate::servers;
 use crate::source::describe_io_error;
 use crate::terminal_text::sanitize;
-use crate::tools;
 
 /// Call one tool
 ///
@@ -83,7 +83,11 @@ pub(crate) fn run(args: &CallArgs, config: Option<&Path>) -> Result<ExitCode, Co
 }
 
 /// Waits for the only server of the call, and fails as soon as the server has failed.
-async fn wait_until_ready(hub: &Hub, server: &str, timeout: Option<Duration>) -> Result<(), CommandError> {
+pub(crate) async fn wait_until_ready(
+    hub: &Hub,
+    server: &str,
+    timeout: Option<Duration>,
+) -> Result<(), CommandError> {
     // Without a timeout of the call, the server's own timeout for connecting applies.
     let _ = tokio::time::timeout(timeout.unwrap_or(Duration::MAX), hub.settled()).await;
     let Some(status) = hub.status().into_iter().find(|status| status.name == server) else { return Ok(()) };
@@ -145,7 +149,7 @@ async fn call(args: &CallArgs, hub: &Hub, arguments: &Value) -> Result<CallOutco
     });
     let options = CallOptions { timeout: args.timeout, progress, ..CallOptions::default() };
     let outcome = hub.call(&tool, arguments, options).await;
-    tools::print_definition_changes(&hub.status());
+    pins::print_changes(hub, &hub.status());
     match outcome {
         Ok(result) => {
             let text =

@@ -1,5 +1,6 @@
 //! `toolwire check`: shows how each tool converts to each dialect.
 
+mod losses;
 mod reasons;
 mod summary;
 mod survey;
@@ -11,7 +12,6 @@ use std::process::ExitCode;
 use anstyle::{AnsiColor, Style};
 use clap::Args;
 use serde_json::Value;
-use toolwire_contract::Toolbox;
 use toolwire_dialect::{Dialect, Options, Status};
 
 use crate::command_error::CommandError;
@@ -21,12 +21,13 @@ use crate::output;
 use crate::servers;
 use crate::source::Source;
 use crate::tools;
-use survey::Survey;
+use survey::{ServerTools, Survey};
 
 /// Show how tools convert to each dialect
 ///
 /// Prints a table of tools and dialects, and below it the reasons: each place that is rewritten, lossy or
-/// refused. The exit code is 1 if a tool is refused in one of the dialects.
+/// refused. For the configured servers, prints a summary by server and the tools that lose something. The exit
+/// code is 1 if a tool is refused in one of the dialects.
 #[derive(Args)]
 #[command(after_long_help = include_str!("help/check.txt"))]
 pub(crate) struct CheckArgs {
@@ -39,6 +40,9 @@ pub(crate) struct CheckArgs {
     /// Check strict dialects with the conversion of `convert --reshape`
     #[arg(long)]
     reshape: bool,
+    /// Print the table and the reasons of all tools of the configured servers
+    #[arg(long)]
+    all: bool,
     /// Print the reports as one JSON array: for each tool, its report in each dialect
     #[arg(long)]
     json: bool,
@@ -54,16 +58,18 @@ pub(crate) fn run(args: &CheckArgs, config: Option<&Path>) -> Result<ExitCode, C
                 .map_err(|error| input.parse_error(&error, &accepted_forms(Dialect::Mcp)))?
         }
         None => {
-            let tools = server_tools(config)?;
-            Survey::new(&tools, dialects, &options).map_err(|error| {
+            let (servers, tools) = server_tools(config)?;
+            let mut survey = Survey::new(&tools, dialects, &options).map_err(|error| {
                 CommandError::work(format!("the tools of the servers cannot be parsed: {error}"))
-            })?
+            })?;
+            survey.servers = servers;
+            survey
         }
     };
     if args.json {
-        output::print(&output::to_json(&survey.by_tool().flatten().collect::<Vec<_>>(), false))?;
+        output::print(&output::to_json(&survey.to_json(), false))?;
     } else {
-        output::print_styled(&page(&survey, terminal_columns()))?;
+        output::print_styled(&page(&survey, args.all, terminal_columns()))?;
     }
     Ok(if survey.count(Status::Refused) > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
@@ -82,25 +88,40 @@ fn selected_dialects(dialects: &[Dialect]) -> Vec<Dialect> {
     selected
 }
 
-/// Returns the tools of the configured servers, as a JSON array.
-fn server_tools(config: Option<&Path>) -> Result<String, CommandError> {
+/// Returns the configured servers, and all their tools in the same order, as a JSON array.
+fn server_tools(config: Option<&Path>) -> Result<(Vec<ServerTools>, String), CommandError> {
     servers::load_config(config)?.with_hub(async |hub| {
         servers::wait_until_settled(hub).await;
-        tools::print_problems(&hub.status());
-        let tools: Vec<Value> = hub.tools().iter().cloned().map(Value::from).collect();
-        Ok(Value::Array(tools).to_string())
+        tools::print_problems(hub);
+        let mut servers = Vec::new();
+        let mut all: Vec<Value> = Vec::new();
+        for status in hub.status() {
+            let tools = hub.tools_of(&status.name).unwrap_or_default();
+            servers.push(ServerTools { server: status.name, count: tools.len() });
+            all.extend(tools.into_iter().map(Value::from));
+        }
+        Ok((servers, Value::Array(all).to_string()))
     })
 }
 
-/// Returns the complete output for people, for a terminal of this many columns.
-fn page(survey: &Survey, columns: usize) -> String {
+/// Returns the output for people, for a terminal of this many columns. `all` lists all tools of servers.
+fn page(survey: &Survey, all: bool, columns: usize) -> String {
     if survey.tool_count() == 0 {
         return "no tools\n".to_owned();
     }
-    let mut text = table::render(survey, columns);
+    let mut text = table::headline(survey, columns);
+    if !survey.servers.is_empty() {
+        text.push_str(&summary::render_servers(survey, columns));
+        if !all {
+            text.push_str(&losses::render(survey, columns));
+            return text;
+        }
+    }
+    text.push('\n');
+    text.push_str(&table::render(survey, columns));
     // The summary is not needed for a few rows.
     if survey.tool_count() > 4 {
-        text.push_str(&summary::render(survey, columns));
+        text.push_str(&summary::render_dialects(survey, columns));
     }
     text.push_str(&reasons::render(survey, columns));
     text

@@ -14,9 +14,9 @@ use toolwire_hub::{Hub, ServerStatus};
 
 use crate::command_error::CommandError;
 use crate::output;
+use crate::pins;
 use crate::servers::{self, unavailable_reason};
 use crate::settings;
-use crate::source::describe_io_error;
 use crate::terminal_text::{counted, sanitize};
 use crate::tools;
 
@@ -56,6 +56,10 @@ pub(crate) fn run(args: &DoctorArgs, config: Option<&Path>) -> Result<ExitCode, 
         }
         let _ = writeln!(text, "{QUIET:#}");
         let mut problems = 0;
+        if let Some((problem, hint)) = pins::pins_problem(hub).filter(|_| !args.accept) {
+            problems += 1;
+            let _ = writeln!(text, "{WARNING}!{WARNING:#} {problem}\n    {hint}");
+        }
         for server in &hub.status() {
             problems += report_server(&mut text, server);
             if let Some(config) =
@@ -66,18 +70,8 @@ pub(crate) fn run(args: &DoctorArgs, config: Option<&Path>) -> Result<ExitCode, 
             }
             problems += report_changes(&mut text, server, args.accept);
         }
-        if let Some(error) = hub.pins_error() {
-            problems += 1;
-            let _ = writeln!(text, "{WARNING}!{WARNING:#} {}", sanitize(error));
-            let _ = writeln!(
-                text,
-                "    the file is replaced; review the tools, because earlier changes are not detected"
-            );
-        }
         if args.accept {
-            hub.accept_changes().map_err(|error| {
-                CommandError::work(format!("cannot accept the changes: {}", describe_io_error(&error)))
-            })?;
+            hub.accept_changes(|_, _| true).map_err(pins::accept_error)?;
         }
         problems += report_schemas(&mut text, hub);
         problems += endpoint::report_model(&mut text, &settings).await?;
@@ -200,16 +194,20 @@ fn lines_contain(lines: &[String], text: &str) -> bool {
 
 /// Reports tools whose definition changed, and returns how many are not accepted.
 fn report_changes(text: &mut String, server: &ServerStatus, accept: bool) -> usize {
-    let changes = tools::definition_changes(server);
-    for change in &changes {
-        let accepted = if accept { "; accepted" } else { "" };
-        let _ = writeln!(text, "  {WARNING}!{WARNING:#} {}{accepted}", sanitize(change));
+    let mut count = 0;
+    for (_, drift) in pins::changes(std::slice::from_ref(server)) {
+        let change = match accept {
+            true => format!("tool `{}` {}; accepted", drift.tool, drift.kind),
+            false => drift.to_string(),
+        };
+        let _ = writeln!(text, "  {WARNING}!{WARNING:#} {}", sanitize(&change));
+        count += 1;
     }
-    if accept || changes.is_empty() {
+    if accept || count == 0 {
         return 0;
     }
-    let _ = writeln!(text, "    {}", tools::ACCEPT_HINT);
-    changes.len()
+    let _ = writeln!(text, "    {}", pins::REVIEW_HINT);
+    count
 }
 
 /// Reports tools that are refused for a dialect, and returns their number.

@@ -15,7 +15,9 @@ mod doctor;
 mod import;
 mod interrupt;
 mod log;
+mod login;
 mod output;
+mod pins;
 mod refusals;
 mod servers;
 mod settings;
@@ -79,6 +81,9 @@ enum Command {
     Call(call::CallArgs),
     Ask(ask::AskArgs),
     Chat(chat::ChatArgs),
+    Login(login::LoginArgs),
+    Logout(login::LogoutArgs),
+    Pins(pins::PinsArgs),
     Doctor(doctor::DoctorArgs),
     Import(import::ImportArgs),
     DemoServer(demo_server::DemoServerArgs),
@@ -103,6 +108,9 @@ fn main() -> ExitCode {
         Command::Call(args) => call::run(&args, config),
         Command::Ask(args) => ask::run(&args, config),
         Command::Chat(args) => chat::run(&args, config),
+        Command::Login(args) => login::log_in(&args, config),
+        Command::Logout(args) => login::log_out(&args, config),
+        Command::Pins(args) => pins::run(&args, config),
         Command::Doctor(args) => doctor::run(&args, config),
         Command::Import(args) => import::run(&args, config),
         Command::DemoServer(args) => demo_server::run(&args),

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use toolwire_hub::{Browser, Config, Hub, HubOptions, Phase, ServerName, ServerStatus};
+use toolwire_hub::pins::PinPolicy;
+use toolwire_hub::{Browser, Config, Hub, HubOptions, Phase, ServerConfig, ServerName, ServerStatus};
 
 use crate::command_error::{CommandError, HINT, NOTE, print_stderr};
 use crate::connection_progress::ConnectionProgress;
@@ -27,6 +28,7 @@ pub(crate) struct LoadedConfig {
     /// The only server to connect to. The others stay in `config`, because tool names depend on all servers.
     only_server: Option<ServerName>,
     limits: Limits,
+    pin_policy: PinPolicy,
 }
 
 /// Finds and parses the configuration, and prints its warnings.
@@ -70,6 +72,7 @@ fn demo_config(missing: &str) -> Result<LoadedConfig, CommandError> {
         config,
         only_server: None,
         limits: Limits::default(),
+        pin_policy: PinPolicy::default(),
     })
 }
 
@@ -99,7 +102,8 @@ fn parse_config(file: &Path, text: &str) -> Result<LoadedConfig, CommandError> {
         ));
     }
     let limits = settings::read_limits(config.toolwire.as_ref(), &origin)?;
-    Ok(LoadedConfig { origin, config, only_server: None, limits })
+    let pin_policy = settings::pin_policy(config.toolwire.as_ref(), &origin)?;
+    Ok(LoadedConfig { origin, config, only_server: None, limits, pin_policy })
 }
 
 /// The user's `mcp.json`, whether it exists or not.
@@ -137,22 +141,23 @@ impl LoadedConfig {
     /// Restricts the connections to one server.
     pub(crate) fn only(mut self, server: Option<&str>) -> Result<LoadedConfig, CommandError> {
         let Some(name) = server else { return Ok(self) };
-        let Some(server) = self.config.server(name) else {
-            let known: Vec<String> =
-                self.config.servers.iter().map(|server| format!("`{}`", server.name)).collect();
-            return Err(CommandError::usage(format!(
-                "unknown server `{}` in {}",
-                sanitize(name),
-                self.origin
-            ))
-            .with_hint(format!("configured servers: {}", known.join(", "))));
-        };
+        let server = self.server(name)?;
         if server.disabled {
             return Err(CommandError::usage(format!("server `{name}` is disabled in {}", self.origin))
                 .with_hint("remove `disabled` or `enabled` there"));
         }
         self.only_server = Some(server.name.clone());
         Ok(self)
+    }
+
+    /// Returns a configured server, which may be disabled.
+    pub(crate) fn server(&self, name: &str) -> Result<&ServerConfig, CommandError> {
+        self.config.server(name).ok_or_else(|| {
+            let known: Vec<String> =
+                self.config.servers.iter().map(|server| format!("`{}`", server.name)).collect();
+            CommandError::usage(format!("unknown server `{}` in {}", sanitize(name), self.origin))
+                .with_hint(format!("configured servers: {}", known.join(", ")))
+        })
     }
 
     pub(crate) fn options(&self) -> HubOptions {
@@ -165,6 +170,7 @@ impl LoadedConfig {
             io::stderr().is_terminal().then(|| -> Arc<dyn Browser> { Arc::new(TerminalBrowser) });
         options.only_server = self.only_server.clone();
         options.concurrent_starts = self.limits.concurrent_starts;
+        options.pin_policy = self.pin_policy;
         options
     }
 
@@ -176,9 +182,18 @@ impl LoadedConfig {
         &self,
         work: impl AsyncFnOnce(&Hub) -> Result<T, CommandError>,
     ) -> Result<T, CommandError> {
+        self.with_hub_options(self.options(), work)
+    }
+
+    /// Like [`with_hub`](LoadedConfig::with_hub), with other options.
+    pub(crate) fn with_hub_options<T>(
+        &self,
+        options: HubOptions,
+        work: impl AsyncFnOnce(&Hub) -> Result<T, CommandError>,
+    ) -> Result<T, CommandError> {
         run(async {
             let interrupted = interrupt::wait();
-            let hub = Hub::start(&self.config, self.options());
+            let hub = Hub::start(&self.config, options);
             let outcome = tokio::select! {
                 outcome = work(&hub) => Some(outcome),
                 () = interrupted => None,
@@ -217,7 +232,7 @@ pub(crate) async fn close(hub: &Hub) {
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(6);
 
 /// Prints the URL of a login page, for the user to open.
-struct TerminalBrowser;
+pub(crate) struct TerminalBrowser;
 
 impl Browser for TerminalBrowser {
     fn open<'a>(&'a self, server: &'a str, url: &'a str) -> BoxFuture<'a, io::Result<()>> {

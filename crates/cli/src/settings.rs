@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 
 use serde::Deserialize;
 use serde_json::Value;
+use toolwire_hub::pins::PinPolicy;
 use toolwire_llm::EndpointConfigs;
 
 use crate::command_error::{CommandError, HINT, NOTE, print_stderr};
@@ -30,9 +31,26 @@ struct Keys {
     /// Read by [`read_limits`].
     #[serde(rename = "limits")]
     _limits: Limits,
+    /// Read by [`pin_policy`], because every command needs it.
+    #[serde(rename = "pins")]
+    _pins: Value,
     /// Reserved for the gateway, which reads it itself.
     #[serde(rename = "gateway")]
-    _gateway: serde::de::IgnoredAny,
+    _gateway: Value,
+}
+
+/// Parses the key `toolwire.pins` of the configuration from `origin`.
+pub(crate) fn pin_policy(value: Option<&Value>, origin: &str) -> Result<PinPolicy, CommandError> {
+    match value.and_then(|value| value.get("pins")) {
+        None | Some(Value::Null) => Ok(PinPolicy::Warn),
+        Some(Value::String(policy)) if policy == "warn" => Ok(PinPolicy::Warn),
+        Some(Value::String(policy)) if policy == "block" => Ok(PinPolicy::Block),
+        Some(other) => Err(CommandError::usage(format!(
+            "{origin}: `toolwire.pins`: unknown value {}",
+            sanitize(&other.to_string())
+        ))
+        .with_hint("write \"warn\" or \"block\"")),
+    }
 }
 
 /// The key `toolwire.limits`.

@@ -6,30 +6,38 @@ use std::sync::{Mutex, PoisonError};
 use indicatif::MultiProgress;
 
 /// The lines that are being redrawn.
-static LIVE_LINES: Mutex<Option<MultiProgress>> = Mutex::new(None);
+struct LiveLines(Mutex<Option<MultiProgress>>);
+
+static LIVE_LINES: LiveLines = LiveLines(Mutex::new(None));
+
+impl LiveLines {
+    fn set(&self, lines: Option<MultiProgress>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = lines;
+    }
+
+    /// Runs `write` while no line is drawn.
+    fn suspend<T>(&self, write: impl FnOnce() -> T) -> T {
+        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match lines {
+            Some(lines) => lines.suspend(write),
+            None => write(),
+        }
+    }
+}
 
 /// Registers live lines: until [`release`], they are hidden while text is printed.
 pub(crate) fn share(lines: &MultiProgress) {
-    *LIVE_LINES.lock().unwrap_or_else(PoisonError::into_inner) = Some(lines.clone());
+    LIVE_LINES.set(Some(lines.clone()));
 }
 
 pub(crate) fn release() {
-    *LIVE_LINES.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    LIVE_LINES.set(None);
 }
 
 /// Prints to standard error, without colours if they are disabled or unsupported. Live lines are hidden
 /// meanwhile.
 pub(crate) fn print(text: &[u8]) -> io::Result<()> {
-    without_live_lines(|| anstream::stderr().lock().write_all(text))
-}
-
-/// Runs `write` while no live line is drawn.
-fn without_live_lines<T>(write: impl FnOnce() -> T) -> T {
-    let lines = LIVE_LINES.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    match lines {
-        Some(lines) => lines.suspend(write),
-        None => write(),
-    }
+    LIVE_LINES.suspend(|| anstream::stderr().lock().write_all(text))
 }
 
 /// [`print`] as a writer.
@@ -111,14 +119,14 @@ mod tests {
         let terminal = Terminal::default();
         let target = ProgressDrawTarget::term_like(Box::new(terminal.clone()));
         let lines = MultiProgress::with_draw_target(target);
-        share(&lines);
+        // Not the static one, which other tests may use at the same time.
+        let live_lines = LiveLines(Mutex::new(Some(lines.clone())));
         let style = ProgressStyle::with_template("{msg}").expect("a valid template");
         let line = lines.add(ProgressBar::new_spinner().with_style(style).with_message("connecting"));
         line.tick();
-        without_live_lines(|| terminal.write_line("open https://example.com/").expect("a write to memory"));
+        live_lines.suspend(|| terminal.write_line("open https://example.com/").expect("a write to memory"));
         line.set_message("still connecting");
         line.tick();
-        release();
         assert_eq!(terminal.rows(), ["open https://example.com/", "still connecting"]);
     }
 }

@@ -1,5 +1,6 @@
 //! Untrusted text made safe for a terminal: no control characters, a known width.
 
+use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
 /// Replaces every character that could move the cursor, change colours or reorder the line.
@@ -28,7 +29,7 @@ pub(crate) fn truncate(text: &str, columns: usize) -> String {
     if text.len() <= columns || width(text) <= columns {
         return text.to_owned();
     }
-    let room = columns.saturating_sub(1);
+    let Some(room) = columns.checked_sub(1) else { return String::new() };
     let mut end = 0;
     // A name may contain any number of zero-width characters: more than a few per column are dropped.
     for (start, character) in text.char_indices().take(room * 8) {
@@ -47,22 +48,28 @@ pub(crate) fn padded(text: &str, columns: usize) -> String {
     format!("{text}{}", " ".repeat(columns.saturating_sub(width(text))))
 }
 
-/// Breaks `text` at spaces into lines of at most `columns`; a word longer than that has a line of its own.
+/// Breaks `text` at spaces into lines of at most `columns`. A longer word starts on its own line and is broken.
 pub(crate) fn wrapped(text: &str, columns: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
     let mut used = 0;
     for word in text.split(' ') {
-        let word_width = width(word);
-        if used > 0 && used + 1 + word_width > columns {
+        if used > 0 && used + 1 + width(word) > columns {
             lines.push(std::mem::take(&mut line));
             used = 0;
         } else if used > 0 {
             line.push(' ');
             used += 1;
         }
-        line.push_str(word);
-        used += word_width;
+        for grapheme in word.graphemes(true) {
+            let grapheme_width = width(grapheme);
+            if used > 0 && used + grapheme_width > columns {
+                lines.push(std::mem::take(&mut line));
+                used = 0;
+            }
+            line.push_str(grapheme);
+            used += grapheme_width;
+        }
     }
     lines.push(line);
     lines
@@ -82,6 +89,7 @@ mod tests {
     fn short_text_is_not_truncated() {
         assert_eq!(truncate("get_weather", 11), "get_weather");
         assert_eq!(truncate("天気", 4), "天気");
+        assert_eq!(truncate("", 0), "");
     }
 
     #[test]
@@ -90,6 +98,8 @@ mod tests {
         assert_eq!(truncate("天気予報", 6), "天気…");
         assert_eq!(width(&truncate("天気予報", 6)), 5);
         assert_eq!(truncate("🎈🎈🎈🎈", 4), "🎈…");
+        assert_eq!(truncate("get_weather", 1), "…");
+        assert_eq!(truncate("get_weather", 0), "");
     }
 
     #[test]
@@ -114,7 +124,8 @@ mod tests {
     #[test]
     fn text_wraps_at_spaces() {
         assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
-        assert_eq!(wrapped("a-very-long-word b", 4), ["a-very-long-word", "b"]);
+        assert_eq!(wrapped("x a-long-word b", 4), ["x", "a-lo", "ng-w", "ord", "b"]);
+        assert_eq!(wrapped("天気予報", 5), ["天気", "予報"]);
         assert_eq!(wrapped("", 4), [""]);
     }
 }

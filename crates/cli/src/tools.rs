@@ -9,13 +9,13 @@ use clap::Args;
 use serde_json::{Value, json};
 use toolwire_contract::{Tool, Toolbox};
 use toolwire_dialect::{Dialect, Options};
-use toolwire_hub::pins::{DefinitionPart, DriftKind};
 use toolwire_hub::{Hub, ServerStatus};
 
 use crate::check;
 use crate::command_error::{CommandError, ERROR, HINT, NOTE, print_stderr};
 use crate::dialect_name;
 use crate::output::{self, to_json};
+use crate::pins;
 use crate::refusals::{self, Severity};
 use crate::servers::{self, unavailable_reason};
 use crate::terminal_text::{counted, sanitize, truncate};
@@ -51,14 +51,15 @@ pub(crate) fn run(args: &ToolsArgs, config: Option<&Path>) -> Result<ExitCode, C
         let refused = print_tools(args, hub, &status)?;
         let is_complete =
             |server: &ServerStatus| unavailable_reason(server).is_none() && server.quarantined.is_empty();
-        let has_all_tools = refused == 0 && status.iter().all(is_complete);
+        let has_blocked = pins::changes(&status).any(|(_, drift)| drift.is_blocked);
+        let has_all_tools = refused == 0 && !has_blocked && status.iter().all(is_complete);
         Ok(if has_all_tools { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     })
 }
 
 /// Prints the tools, and returns how many of them the dialect refuses.
 fn print_tools(args: &ToolsArgs, hub: &Hub, status: &[ServerStatus]) -> Result<usize, CommandError> {
-    print_problems(status);
+    print_problems(hub);
     if let Some(dialect) = args.dialect {
         let toolset = hub.get_tools(dialect, &Options::default());
         let hint = "`toolwire check` shows which dialects accept them";
@@ -77,7 +78,7 @@ fn print_tools(args: &ToolsArgs, hub: &Hub, status: &[ServerStatus]) -> Result<u
 
 fn as_json(hub: &Hub, server: &ServerStatus) -> Value {
     let tools = hub.tools_of(&server.name).unwrap_or_default();
-    let tools: Vec<Value> = tools.into_iter().map(Value::from).collect();
+    let tools: Vec<Value> = tools.into_iter().map(|tool| tool_as_json(hub, tool)).collect();
     let mut json = json!({"server": server.name, "tools": tools, "tool_count": tools.len()});
     if let Some(reason) = unavailable_reason(server) {
         json["error"] = reason.into();
@@ -90,11 +91,33 @@ fn as_json(hub: &Hub, server: &ServerStatus) -> Value {
         json["quarantined"] =
             quarantined.map(|tool| json!({"tool": tool.name, "reason": tool.reason})).collect();
     }
+    let changed: Vec<Value> =
+        pins::changes(std::slice::from_ref(server)).map(|(_, drift)| pins::to_value(drift)).collect();
+    if !changed.is_empty() {
+        json["changed"] = changed.into();
+    }
     json
 }
 
-/// Prints failed servers, quarantined tools and other problems of the servers to standard error.
-pub(crate) fn print_problems(status: &[ServerStatus]) {
+/// Returns a tool as JSON, with the server's own name of a renamed tool.
+fn tool_as_json(hub: &Hub, tool: Tool) -> Value {
+    let original = hub.origin(&tool.name).map(|(_, original)| original).filter(|name| *name != tool.name);
+    let mut json = Value::from(tool);
+    if let Some(original) = original {
+        json["original_name"] = original.into();
+    }
+    json
+}
+
+/// Prints failed servers, quarantined and changed tools, and other problems of the servers to standard error.
+pub(crate) fn print_problems(hub: &Hub) {
+    let status = hub.status();
+    print_server_problems(&status);
+    pins::print_changes(hub, &status);
+}
+
+/// Prints all problems except changed tools.
+pub(crate) fn print_server_problems(status: &[ServerStatus]) {
     for server in status {
         if let Some(reason) = unavailable_reason(server) {
             print_stderr(&format!(
@@ -121,10 +144,9 @@ pub(crate) fn print_problems(status: &[ServerStatus]) {
             print_warning(server, &warning);
         }
     }
-    print_definition_changes(status);
 }
 
-fn print_warning(server: &ServerStatus, warning: &str) {
+pub(crate) fn print_warning(server: &ServerStatus, warning: &str) {
     print_stderr(&format!(
         "{NOTE}warning:{NOTE:#} server `{}`: {}\n",
         sanitize(&server.name),
@@ -143,51 +165,6 @@ pub(crate) fn warnings(server: &ServerStatus) -> Vec<String> {
         .iter()
         .map(|pattern| format!("`{pattern}` in `tools.allow` or `tools.deny` matches none of its tools"));
     server.incomplete.iter().cloned().chain(duplicates).chain(unused_patterns).collect()
-}
-
-/// Prints each tool whose definition differs from its pinned hash to standard error.
-pub(crate) fn print_definition_changes(status: &[ServerStatus]) {
-    let mut has_changes = false;
-    for server in status {
-        for change in definition_changes(server) {
-            has_changes = true;
-            print_warning(server, &change);
-        }
-    }
-    if has_changes {
-        print_stderr(&format!("{HINT}hint:{HINT:#} {ACCEPT_HINT}\n"));
-    }
-}
-
-pub(crate) const ACCEPT_HINT: &str =
-    "review it with `toolwire tools --json`, then accept it with `toolwire doctor --accept`";
-
-/// Describes each changed definition, with the parts that changed.
-pub(crate) fn definition_changes(server: &ServerStatus) -> Vec<String> {
-    let changed = server.drifts.iter().filter_map(|drift| match &drift.kind {
-        DriftKind::Changed(parts) => Some((drift, parts)),
-        _ => None,
-    });
-    changed
-        .map(|(drift, parts)| {
-            let parts: Vec<&str> = parts.iter().map(part_name).collect();
-            format!(
-                "tool `{}` changed since it was reviewed: its {} changed",
-                drift.tool,
-                parts.join(" and ")
-            )
-        })
-        .collect()
-}
-
-fn part_name(part: &DefinitionPart) -> &'static str {
-    match part {
-        DefinitionPart::Title => "title",
-        DefinitionPart::Description => "description",
-        DefinitionPart::InputSchema => "input schema",
-        DefinitionPart::OutputSchema => "output schema",
-        DefinitionPart::Annotations => "annotations",
-    }
 }
 
 fn page(hub: &Hub, status: &[ServerStatus], columns: usize) -> String {

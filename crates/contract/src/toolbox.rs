@@ -99,6 +99,9 @@ pub enum CallError {
     /// The tool that the server lists now was not approved; see [`CallOptions::permission`].
     #[error("`{tool}` was not run: {reason}")]
     NotPermitted { tool: String, reason: String },
+    /// The tool's definition changed, and the user has not accepted the change.
+    #[error("tool `{tool}` of server `{server}` is blocked: {reason}")]
+    Blocked { server: String, tool: String, reason: String },
     #[error("server `{server}` is unavailable: {reason}")]
     Unavailable { server: String, tool: String, reason: String },
     /// The server is reachable, but did not accept the credentials of the call.
@@ -129,6 +132,7 @@ impl CallError {
             CallError::UnknownTool { .. } => "unknown_tool",
             CallError::InvalidArguments { .. } => "invalid_arguments",
             CallError::NotPermitted { .. } => "not_permitted",
+            CallError::Blocked { .. } => "blocked",
             CallError::Unavailable { .. } => "unavailable",
             CallError::Unauthorized { .. } => "unauthorized",
             CallError::RateLimited { .. } => "rate_limited",
@@ -155,6 +159,9 @@ impl CallError {
                 Some("call it again with arguments that match its schema".to_owned())
             }
             CallError::NotPermitted { .. } => Some("if it is still listed, call it again".to_owned()),
+            CallError::Blocked { .. } => {
+                Some("continue without it; the user can accept it with `toolwire pins accept`".to_owned())
+            }
             CallError::Unavailable { .. } => Some("continue without it, or try again later".to_owned()),
             CallError::Unauthorized { hint, .. } => hint.clone(),
             CallError::RateLimited { retry_after: Some(delay), .. } => {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use toolwire_contract::{CallError, CallOptions, ToolResult};
 
+use crate::drift::DriftMonitor;
 use crate::route::Route;
 use crate::session::{SessionCall, SessionError};
 use crate::stderr_tail::with_stderr;
@@ -25,6 +26,7 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 /// Calls the tool that `route` leads to.
 pub(crate) async fn call(
     server: &Server,
+    drift_monitor: &DriftMonitor,
     route: &Route,
     arguments: &Value,
     options: CallOptions,
@@ -55,6 +57,13 @@ pub(crate) async fn call(
                 missing: Vec::new(),
             });
         };
+        if let Some(kind) = drift_monitor.block_reason(&route.server, &catalog, &route.tool) {
+            return Err(CallError::Blocked {
+                server: route.server.to_string(),
+                tool: route.tool.clone(),
+                reason: format!("it {kind}"),
+            });
+        }
         options.check_permission(&route.tool, tool)?;
         let checked = catalog.check(tool, arguments, options.validation);
         let arguments = checked.map_err(|error| CallError::InvalidArguments {

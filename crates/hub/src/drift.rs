@@ -1,16 +1,18 @@
 //! Compares the tools of the hub's servers with their pins, to detect definitions that a server has swapped.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use tokio::sync::Notify;
+use toolwire_contract::Tool;
 
 use crate::catalog::Catalog;
 use crate::config::{ServerConfig, ServerName};
-use crate::pins::{Drift, DriftKind, Pins, ServerId};
+use crate::pins::{Drift, DriftKind, PinPolicy, Pins, ServerId};
 use crate::sync::lock;
 
 /// The time to collect new definitions before they are saved together: servers connect at about the same
@@ -20,8 +22,7 @@ const SAVE_DELAY: Duration = Duration::from_millis(50);
 /// The pins of the hub's servers, and the differences of their current tools.
 pub(crate) struct DriftMonitor {
     ids: HashMap<ServerName, ServerId>,
-    /// The reason why the stored pins could not be read. They are replaced.
-    pub(crate) read_error: Option<String>,
+    pub(crate) policy: PinPolicy,
     state: Mutex<DriftState>,
     /// Notified when there may be something to save.
     changed: Notify,
@@ -40,26 +41,21 @@ impl DriftMonitor {
     pub(crate) fn open<'a>(
         folder: Option<&Path>,
         servers: impl Iterator<Item = &'a ServerConfig>,
+        policy: PinPolicy,
     ) -> DriftMonitor {
-        let mut read_error = None;
-        let pins = folder.map(|folder| {
-            let path = folder.join("pins.json");
-            let (pins, error) = Pins::open(&path);
-            read_error = error.map(|error| {
-                format!("cannot read the pinned tool definitions in `{}`: {error}", path.display())
-            });
-            pins
-        });
-        if let Some(error) = &read_error {
-            tracing::warn!(target: "toolwire::hub", "{error}; changes since then are not detected");
-        }
+        let pins = folder.map(|folder| Pins::open(folder.join("pins.json")));
         DriftMonitor {
             ids: servers.map(|server| (server.name.clone(), ServerId::of(server))).collect(),
-            read_error,
+            policy,
             state: Mutex::new(DriftState { pins, checked: HashMap::new() }),
             changed: Notify::new(),
             saving: Mutex::default(),
         }
+    }
+
+    /// Returns the reason why the pins cannot be read.
+    pub(crate) fn problem(&self) -> Option<String> {
+        Some(self.state().pins.as_ref()?.problem()?.to_owned())
     }
 
     /// Returns the pinned tools of a server; `None` if the server was never seen.
@@ -69,17 +65,43 @@ impl DriftMonitor {
         pins.has_server(id).then(|| pins.tools(id).map(str::to_owned).collect())
     }
 
+    /// Returns the tools of a list that are not blocked.
+    pub(crate) fn offered<'c>(&self, server: &ServerName, catalog: &'c Arc<Catalog>) -> Cow<'c, [Tool]> {
+        self.check(server, catalog);
+        let blocked = self.drifts(server).into_iter().filter(|drift| drift.is_blocked);
+        let blocked: Vec<String> = blocked.map(|drift| drift.tool).collect();
+        if blocked.is_empty() {
+            return Cow::Borrowed(&catalog.tools);
+        }
+        catalog.tools.iter().filter(|tool| !blocked.contains(&tool.name)).cloned().collect()
+    }
+
+    /// Returns the reason why a tool of a list must not be called.
+    pub(crate) fn block_reason(
+        &self,
+        server: &ServerName,
+        catalog: &Arc<Catalog>,
+        tool: &str,
+    ) -> Option<DriftKind> {
+        if self.policy != PinPolicy::Block {
+            return None;
+        }
+        // The list may be newer than the tools that the hub offers.
+        self.check(server, catalog);
+        let blocked = |drift: &Drift| drift.is_blocked && drift.tool == tool;
+        self.drifts(server).into_iter().find(blocked).map(|drift| drift.kind)
+    }
+
     /// Compares a new list of tools with the pins. New tools are saved later, by
     /// [`save_changes`](DriftMonitor::save_changes) or [`save`](DriftMonitor::save).
-    pub(crate) fn check(&self, server: &ServerName, catalog: &Arc<Catalog>) {
+    fn check(&self, server: &ServerName, catalog: &Arc<Catalog>) {
         let mut state = self.state();
         let DriftState { pins: Some(pins), checked } = &mut *state else { return };
         let Some(id) = self.ids.get(server) else { return };
         if checked.get(server).is_some_and(|(last, _)| last.as_ptr() == Arc::as_ptr(catalog)) {
             return;
         }
-        // All tools of a new server are new, which is not worth reporting.
-        let drifts = if pins.has_server(id) { pins.compare(id, &catalog.tools) } else { Vec::new() };
+        let drifts = self.compare(pins, id, &catalog.tools);
         for drift in &drifts {
             if let DriftKind::Changed(parts) = &drift.kind {
                 tracing::warn!(
@@ -94,6 +116,23 @@ impl DriftMonitor {
         pins.add_new(id, &catalog.tools);
         checked.insert(server.clone(), (Arc::downgrade(catalog), drifts));
         self.changed.notify_one();
+    }
+
+    fn compare(&self, pins: &Pins, server: &ServerId, tools: &[Tool]) -> Vec<Drift> {
+        let blocks = self.policy == PinPolicy::Block;
+        if pins.problem().is_some() {
+            let names: BTreeSet<&str> =
+                tools.iter().filter(|_| blocks).map(|tool| tool.name.as_str()).collect();
+            let unknown =
+                |tool: &str| Drift { tool: tool.to_owned(), kind: DriftKind::Unknown, is_blocked: true };
+            return names.into_iter().map(unknown).collect();
+        }
+        // All tools of a new server are new, which is not worth reporting.
+        let mut drifts = if pins.has_server(server) { pins.compare(server, tools) } else { Vec::new() };
+        for drift in &mut drifts {
+            drift.is_blocked = blocks && matches!(drift.kind, DriftKind::Changed(_));
+        }
+        drifts
     }
 
     /// Saves changes shortly after they occur; never returns.
@@ -122,15 +161,15 @@ impl DriftMonitor {
         self.state().checked.get(server).map_or_else(Vec::new, |(_, drifts)| drifts.clone())
     }
 
-    /// Pins the current tools of all servers.
-    pub(crate) fn accept(&self) -> io::Result<()> {
+    /// Pins the current definitions of the tools that `accepts` selects by server and name.
+    pub(crate) fn accept(&self, accepts: impl Fn(&str, &str) -> bool) -> io::Result<()> {
         let _saving = lock(&self.saving);
         let mut state = self.state();
         let DriftState { pins: Some(pins), checked } = &mut *state else { return Ok(()) };
         for (server, (catalog, drifts)) in checked {
             if let (Some(catalog), Some(id)) = (catalog.upgrade(), self.ids.get(server)) {
-                pins.accept(id, &catalog.tools);
-                drifts.clear();
+                pins.accept(id, &catalog.tools, |tool| accepts(server.as_str(), tool));
+                *drifts = self.compare(pins, id, &catalog.tools);
             }
         }
         pins.save()

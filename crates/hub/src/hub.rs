@@ -21,8 +21,9 @@ use toolwire_dialect::{Dialect, Options, Toolset};
 
 use crate::auth::{OAuth, TokenProvider};
 use crate::call;
-use crate::config::{Config, ServerConfig, Transport};
+use crate::config::{Config, ServerConfig};
 use crate::drift::DriftMonitor;
+use crate::pins::PinPolicy;
 use crate::result_limiter::{READ_RESULT, ResultLimiter, read_result};
 use crate::route::{Route, Routes, ServerTools, ToolHistory};
 use crate::supervise::{Phase, Server, ServerContext, ServerStatus, StartQueue, supervise};
@@ -65,10 +66,11 @@ impl Hub {
         let mut servers = Vec::new();
         let mut token_providers = Vec::new();
         let mut tasks = Vec::new();
-        let is_selected =
-            |server: &&ServerConfig| options.only_server.as_ref().is_none_or(|only| server.name == *only);
+        let is_selected = |server: &&ServerConfig| {
+            !server.disabled && options.only_server.as_ref().is_none_or(|only| server.name == *only)
+        };
         let (selected, unconnected): (Vec<&ServerConfig>, Vec<&ServerConfig>) =
-            config.servers.iter().filter(|server| !server.disabled).partition(is_selected);
+            config.servers.iter().partition(is_selected);
         for config in selected {
             let (server, inbox) = Server::new(config.clone());
             let token_provider = token_provider(config, &options);
@@ -86,7 +88,8 @@ impl Hub {
         }
         drop(changed);
         let configured = || servers.iter().map(|server| &server.config).chain(unconnected.iter().copied());
-        let drift_monitor = Arc::new(DriftMonitor::open(options.data_folder.as_deref(), configured()));
+        let drift_monitor =
+            Arc::new(DriftMonitor::open(options.data_folder.as_deref(), configured(), options.pin_policy));
         let drift_task = tokio::spawn(drift_monitor.clone().save_changes());
         let mut tool_history = ToolHistory::default();
         let mut never_seen = HashSet::new();
@@ -123,17 +126,20 @@ impl Hub {
     /// Returns the server of a listed tool name, as remembered in the data folder. Returns `None` if the name is
     /// unknown, or if the tools of an enabled server were never listed: one of them may have the same name.
     pub fn remembered_server(config: &Config, data_folder: &Path, tool: &str) -> Option<String> {
-        let enabled = || config.servers.iter().filter(|server| !server.disabled);
-        let drift_monitor = DriftMonitor::open(Some(data_folder), enabled());
+        let drift_monitor = DriftMonitor::open(Some(data_folder), config.servers.iter(), PinPolicy::Warn);
         let mut history = ToolHistory::default();
-        for server in enabled() {
-            let tools = drift_monitor.known_tools(&server.name)?;
-            history.add(&server.name, tools.iter().map(String::as_str));
+        for server in &config.servers {
+            match drift_monitor.known_tools(&server.name) {
+                Some(tools) => history.add(&server.name, tools.iter().map(String::as_str)),
+                None if server.disabled => {}
+                None => return None,
+            }
         }
         let servers: Vec<ServerTools<'_>> =
-            enabled().map(|server| ServerTools { server, tools: None }).collect();
+            config.servers.iter().map(|server| ServerTools { server, tools: None }).collect();
         let routes = Routes::build(&servers, [], &mut history);
-        routes.lookup(tool).map(|route| route.server.to_string())
+        let owner = config.server(routes.lookup(tool)?.server.as_str())?;
+        (!owner.disabled).then(|| owner.name.to_string())
     }
 
     /// Waits until every server is ready or has failed at least once.
@@ -152,15 +158,24 @@ impl Hub {
         servers.map(|server| server.status(self.state.drift_monitor.drifts(&server.config.name))).collect()
     }
 
-    /// Returns why the pinned tool definitions could not be read. If so, no earlier change is detected.
-    pub fn pins_error(&self) -> Option<&str> {
-        self.state.drift_monitor.read_error.as_deref()
+    /// Returns the reason why the pinned tool definitions cannot be read. Until the user accepts the current
+    /// ones, changed definitions are not detected.
+    pub fn pins_problem(&self) -> Option<String> {
+        self.state.drift_monitor.problem()
     }
 
-    /// Accepts the changed tool definitions that [`status`](Hub::status) reports. Later definitions are
-    /// compared with them.
-    pub fn accept_changes(&self) -> io::Result<()> {
-        self.state.drift_monitor.accept()
+    pub fn pin_policy(&self) -> PinPolicy {
+        self.state.drift_monitor.policy
+    }
+
+    /// Accepts the changed tool definitions that [`status`](Hub::status) reports, if `accepts` selects them by
+    /// server and tool. Later definitions are compared with them.
+    pub fn accept_changes(&self, accepts: impl Fn(&str, &str) -> bool) -> io::Result<()> {
+        let accepted = self.state.drift_monitor.accept(accepts);
+        // Tools that were blocked are offered now.
+        *lock(&self.state.built_from) = None;
+        self.state.refresh_tools();
+        accepted
     }
 
     /// Returns the tools of one server under their listed names; `None` if this server is not configured.
@@ -169,6 +184,11 @@ impl Hub {
         let routes = self.state.routes();
         let offered = routes.offered().filter(|(_, route)| route.server.as_str() == server);
         Some(offered.map(|(tool, _)| tool.clone()).collect())
+    }
+
+    /// Returns a tool as its server lists it, also if it is blocked.
+    pub fn definition(&self, server: &str, tool: &str) -> Option<Tool> {
+        self.state.server(server)?.snapshot().catalog?.tool(tool).cloned()
     }
 
     /// Returns all tools converted to a dialect, and what is needed to decode a model's arguments. The same
@@ -333,7 +353,7 @@ impl Toolbox for Hub {
             };
             let server = state.servers.iter().find(|server| server.config.name == route.server);
             let Some(server) = server else { return Err(self.unknown_tool(tool)) };
-            match call::call(server, &route, arguments, options).await {
+            match call::call(server, &state.drift_monitor, &route, arguments, options).await {
                 Ok(result) => Ok(state.results.limit(result).await),
                 Err(CallError::UnknownTool { .. }) => Err(self.unknown_tool(tool)),
                 Err(other) => Err(other),
@@ -344,9 +364,8 @@ impl Toolbox for Hub {
 
 /// Creates the token source of a remote server.
 fn token_provider(config: &ServerConfig, options: &HubOptions) -> Option<Arc<dyn TokenProvider>> {
-    let Transport::Http { url, oauth: Some(auth), .. } = &config.transport else { return None };
-    let folder = options.data_folder.as_ref()?.join("tokens");
-    match OAuth::new(config.name.as_str(), url.as_str(), (**auth).clone(), folder, options.browser.clone()) {
+    let data_folder = options.data_folder.as_ref()?;
+    match OAuth::of_server(config, data_folder, options.browser.clone())? {
         Ok(oauth) => Some(Arc::new(oauth)),
         Err(error) => {
             tracing::warn!(target: "toolwire::hub", server = %config.name, "{error}");

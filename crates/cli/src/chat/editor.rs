@@ -58,8 +58,10 @@ pub(crate) struct LineEditor {
     thread: Option<JoinHandle<()>>,
     printer: Box<dyn ExternalPrinter + Send>,
     is_coloured: bool,
-    /// Text that was typed before a question was displayed.
+    /// Text that was typed before a question was displayed, or after it became obsolete.
     type_ahead: String,
+    /// The answer that is being typed. It outlives the future that waits for it.
+    answer: Option<oneshot::Receiver<InputLine>>,
 }
 
 impl LineEditor {
@@ -102,7 +104,7 @@ impl LineEditor {
             }
         })?;
         let (requests, thread, type_ahead) = (Some(requests), Some(thread), String::new());
-        Ok((LineEditor { requests, thread, printer, is_coloured, type_ahead }, problem))
+        Ok((LineEditor { requests, thread, printer, is_coloured, type_ahead, answer: None }, problem))
     }
 
     /// Displays a prompt (plain, and with colours) and reads a line.
@@ -117,6 +119,24 @@ impl LineEditor {
             let _ = requests.send(ReadRequest { prompt, kind, initial_text, reply });
         }
         line
+    }
+
+    /// Reads the answer to a question.
+    pub(crate) async fn answer(&mut self, prompt: (String, String)) -> InputLine {
+        let answer = self.ask(prompt, PromptKind::Answer);
+        let line = self.answer.insert(answer).await;
+        self.answer = None;
+        line.unwrap_or_else(|_| InputLine::Failed("the line editor exited".to_owned()))
+    }
+
+    /// Ends a question whose future was dropped. The editor cannot be interrupted, so the user has to complete
+    /// the line; its text becomes type-ahead.
+    pub(crate) async fn abandon_answer(&mut self, reason: &str) {
+        let Some(answer) = self.answer.take() else { return };
+        self.print_above(format!("{reason}\n"));
+        if let Ok(InputLine::Text(text)) = answer.await {
+            self.type_ahead.push_str(&text);
+        }
     }
 
     /// Saves type-ahead for the next message: it was typed before the next question was displayed.

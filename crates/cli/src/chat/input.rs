@@ -7,7 +7,7 @@ use std::thread;
 use tokio::sync::mpsc;
 
 use super::completion::SharedNames;
-use super::editor::{InputLine, LineEditor, PromptKind};
+use super::editor::{InputLine, LineEditor};
 
 pub(crate) enum Input {
     Terminal(LineEditor),
@@ -47,15 +47,19 @@ impl Input {
         }
     }
 
-    /// Reads the next line. If the future is dropped, a line of a script is not lost, but one of the terminal
-    /// is.
-    pub(crate) async fn next(&mut self, prompt: (String, String), kind: PromptKind) -> InputLine {
+    /// Reads the answer to a question. If the future is dropped, call
+    /// [`abandon_answer`](Input::abandon_answer).
+    pub(crate) async fn answer(&mut self, prompt: (String, String)) -> InputLine {
         match self {
-            Input::Terminal(editor) => {
-                let exited = |_| InputLine::Failed("the line editor exited".to_owned());
-                editor.ask(prompt, kind).await.unwrap_or_else(exited)
-            }
+            Input::Terminal(editor) => editor.answer(prompt).await,
             Input::Lines(lines) => lines.recv().await.unwrap_or(InputLine::Eof),
+        }
+    }
+
+    /// Ends a question that is obsolete, and prints the reason.
+    pub(crate) async fn abandon_answer(&mut self, reason: &str) {
+        if let Input::Terminal(editor) = self {
+            editor.abandon_answer(reason).await;
         }
     }
 }

@@ -23,7 +23,7 @@ mod transcript;
 mod turn;
 mod view;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -39,6 +39,7 @@ use toolwire_store::InMemory;
 use crate::assembly;
 use crate::command_error::{CommandError, NOTE};
 use crate::output::{self, ignore_broken_pipe};
+use crate::pins;
 use crate::servers::{self, LoadedConfig};
 use crate::settings::{self, Settings};
 use crate::source::describe_io_error;
@@ -92,6 +93,8 @@ pub(crate) struct Chat {
     listed: Vec<ConversationId>,
     /// The last reported phase of each server.
     reported_phases: BTreeMap<String, Phase>,
+    /// The reported problems of tools.
+    reported_warnings: BTreeSet<String>,
     /// Whether the last response failed.
     has_failed: bool,
 }
@@ -187,6 +190,7 @@ impl Chat {
             names,
             listed: Vec::new(),
             reported_phases: BTreeMap::new(),
+            reported_warnings: BTreeSet::new(),
             has_failed: false,
         };
         if let Some(note) = note {
@@ -195,7 +199,7 @@ impl Chat {
         Ok(chat)
     }
 
-    /// Prints the model, the servers, and a warning if conversations are not stored.
+    /// Prints the model, the servers, and a warning if conversations are not stored or the pins are unreadable.
     fn print_greeting(&mut self, store_error: Option<CommandError>) -> Result<(), CommandError> {
         if let Some((problem, hint)) = store_error.map(CommandError::into_parts) {
             let warning = format!("the conversation is not stored: {problem}");
@@ -203,6 +207,10 @@ impl Chat {
             if let Some(hint) = hint {
                 self.view.hint(&hint).or_else(ignore_broken_pipe)?;
             }
+        }
+        if let Some((problem, hint)) = pins::pins_problem(&self.session.hub) {
+            self.view.note("warning:", NOTE, &problem).or_else(ignore_broken_pipe)?;
+            self.view.hint(hint).or_else(ignore_broken_pipe)?;
         }
         if self.input.is_terminal() {
             let servers: Vec<String> =
@@ -337,7 +345,8 @@ impl Chat {
                         sanitize(&server)
                     )]
                 }
-                () = tokio::time::sleep(SERVER_POLL_INTERVAL) => {
+                // In a script, changes are reported before the next response.
+                () = tokio::time::sleep(SERVER_POLL_INTERVAL), if !is_script => {
                     self.server_changes().iter().map(ServerChange::to_string).collect()
                 }
             };

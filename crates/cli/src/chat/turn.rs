@@ -13,7 +13,7 @@ use toolwire_hub::{ElicitKind, ElicitReply, Phase};
 
 use super::Chat;
 use super::approval;
-use super::editor::{InputLine, PromptKind};
+use super::editor::InputLine;
 use super::elicitation::ServerQuestion;
 use super::form;
 use super::terminal_modes::NoEcho;
@@ -172,22 +172,25 @@ impl Chat {
     ) -> io::Result<()> {
         self.view.finish_section()?;
         let ServerQuestion { server, request, reply } = question;
-        let elicitation = self.elicit(&server, &request);
-        tokio::pin!(elicitation);
-        let answer = loop {
-            tokio::select! {
-                answer = &mut elicitation => break answer?,
-                Some(event) = running.next() => {
-                    let is_last = matches!(event, AgentEvent::Done(_));
-                    queued_events.push_back(event);
-                    if is_last {
-                        break elicitation.await?;
-                    }
+        let end_of_run = async {
+            while !matches!(queued_events.back(), Some(AgentEvent::Done(_))) {
+                match running.next().await {
+                    Some(event) => queued_events.push_back(event),
+                    None => return,
                 }
             }
         };
+        let answer = tokio::select! {
+            answer = self.elicit(&server, &request) => Some(answer?),
+            () = end_of_run => None,
+        };
         // The server may no longer wait; ignore the send error.
-        let _ = reply.send(answer);
+        let is_answered = answer.is_some();
+        let _ = reply.send(answer.unwrap_or(ElicitReply::Cancel));
+        if !is_answered {
+            let reason = "the response ended, so no answer is needed; press Enter";
+            self.input.abandon_answer(&format!("{NOTE}note:{NOTE:#} {reason}")).await;
+        }
         Ok(())
     }
 
@@ -243,7 +246,7 @@ impl Chat {
     /// Reads the user's answer to a question.
     async fn read_answer(&mut self, prompt: &str) -> InputLine {
         let styled = format!("{NOTE}{prompt}{NOTE:#}");
-        self.input.next((prompt.to_owned(), styled), PromptKind::Answer).await
+        self.input.answer((prompt.to_owned(), styled)).await
     }
 
     /// Waits for servers that are still connecting, because the model needs to know their tools. Returns
@@ -259,6 +262,7 @@ impl Chat {
         if connecting(self).is_empty() {
             // A server is ready shortly before its tools are listed. This returns when they are.
             self.session.hub.settled().await;
+            self.note_server_changes()?;
             return Ok(true);
         }
         let _no_echo = self.input.is_terminal().then(NoEcho::enable);
@@ -291,7 +295,7 @@ impl Chat {
             }
         };
         self.view.finish_section()?;
-        self.note_failed_servers()?;
+        self.note_server_changes()?;
         Ok(is_ready)
     }
 }

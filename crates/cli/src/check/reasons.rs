@@ -102,7 +102,7 @@ fn render_reasons(text: &mut String, all: &[Reason<'_>], columns: usize) {
 }
 
 /// Lists the dialects of a group, as short as possible.
-fn dialect_list(dialects: &[Dialect], all: &[Dialect]) -> String {
+pub(super) fn dialect_list(dialects: &[Dialect], all: &[Dialect]) -> String {
     let names = |list: &[Dialect]| list.iter().map(|dialect| dialect.name()).collect::<Vec<_>>().join(", ");
     let missing: Vec<Dialect> = all.iter().copied().filter(|dialect| !dialects.contains(dialect)).collect();
     if missing.is_empty() && all.len() > 1 {
@@ -142,16 +142,9 @@ impl Reason<'_> {
             Reason::Refused(None) => "refused".to_owned(),
             Reason::Renamed(name) => format!("the model sees `{}`", sanitize(name)),
             Reason::Changed(change) => {
-                let effect = change.effect.name();
-                let (keyword, detail) = (sanitize(&change.keyword), sanitize(&change.detail));
-                // A detail such as `default 10` already names its keyword.
-                match detail.strip_prefix(keyword.as_str()) {
-                    _ if detail.is_empty() => format!("{effect}: {keyword}"),
-                    Some(rest) if rest.starts_with([' ', ':']) || rest.is_empty() => {
-                        format!("{effect}: {detail}")
-                    }
-                    _ => format!("{effect}: {keyword}, {detail}"),
-                }
+                // The detail is complete without the keyword, such as `default 10`.
+                let detail = if change.detail.is_empty() { &change.keyword } else { &change.detail };
+                format!("{}: {}", change.effect.name(), sanitize(detail))
             }
         }
     }

@@ -1,24 +1,47 @@
-//! The number of tools per status in each dialect.
+//! The number of conversions per status, for each dialect or each server.
 
 use std::fmt::Write as _;
 
-use toolwire_dialect::Status;
+use toolwire_dialect::{Report, Status};
 
-use super::survey::Survey;
+use super::survey::{ServerTools, Survey};
 use super::{BOLD, DIM, STATUSES, style, symbol};
-use crate::terminal_text::padded;
+use crate::terminal_text::{counted, padded, sanitize, truncate, width};
 
 const MAX_BAR_COLUMNS: usize = 24;
 const COUNT_COLUMNS: usize = 10;
+const MIN_NAME_COLUMNS: usize = 16;
 
-pub(super) fn render(survey: &Survey, columns: usize) -> String {
-    let name_width = survey.dialects.iter().map(|dialect| dialect.name().len()).max().unwrap_or(0);
-    let table_width = name_width + STATUSES.len() * COUNT_COLUMNS;
-    // The summary repeats the table above, so it is omitted if it does not fit.
-    if table_width > columns {
+pub(super) fn render_dialects(survey: &Survey, columns: usize) -> String {
+    let rows = survey.by_dialect();
+    render(rows.map(|(dialect, reports)| (dialect.name().to_owned(), count(reports))).collect(), columns)
+}
+
+pub(super) fn render_servers(survey: &Survey, columns: usize) -> String {
+    let label =
+        |tools: &ServerTools| format!("{}, {}", sanitize(&tools.server), counted(tools.count, "tool"));
+    render(survey.by_server().map(|(tools, reports)| (label(tools), count(reports))).collect(), columns)
+}
+
+fn count<'a>(reports: impl IntoIterator<Item = &'a Report>) -> [usize; 4] {
+    let mut counts = [0; 4];
+    for report in reports {
+        counts[report.status as usize] += 1;
+    }
+    counts
+}
+
+fn render(rows: Vec<(String, [usize; 4])>, columns: usize) -> String {
+    let counts_width = STATUSES.len() * COUNT_COLUMNS;
+    let longest_name = rows.iter().map(|(name, _)| width(name)).max().unwrap_or(0);
+    let name_width = longest_name.min(columns.saturating_sub(counts_width));
+    // The totals are in the headline, so the summary is omitted if it does not fit.
+    if name_width < longest_name.min(MIN_NAME_COLUMNS) {
         return String::new();
     }
-    let bar_width = (columns - table_width).saturating_sub(3).min(MAX_BAR_COLUMNS).min(survey.tool_count());
+    let most = rows.iter().map(|(_, counts)| counts.iter().sum()).max().unwrap_or(0);
+    let free = columns - name_width - counts_width;
+    let bar_width = free.saturating_sub(3).min(MAX_BAR_COLUMNS).min(most);
 
     let mut text = format!("\n{}", " ".repeat(name_width));
     for status in STATUSES {
@@ -26,16 +49,15 @@ pub(super) fn render(survey: &Survey, columns: usize) -> String {
         let _ = write!(text, "{style}{:>COUNT_COLUMNS$}{style:#}", status.name());
     }
     text.push('\n');
-    for (dialect, reports) in survey.by_dialect() {
-        let counts = STATUSES.map(|status| reports.iter().filter(|report| report.status == status).count());
-        let _ = write!(text, "{BOLD}{}{BOLD:#}", padded(dialect.name(), name_width));
+    for (name, counts) in rows {
+        let _ = write!(text, "{BOLD}{}{BOLD:#}", padded(&truncate(&name, name_width), name_width));
         for count in counts {
             let _ = match count {
                 0 => write!(text, "{DIM}{:>COUNT_COLUMNS$}{DIM:#}", "·"),
                 _ => write!(text, "{count:>COUNT_COLUMNS$}"),
             };
         }
-        if bar_width >= 4 {
+        if bar_width >= 4 && counts != [0; 4] {
             let _ = write!(text, "   {}", bar(counts, bar_width));
         }
         text.push('\n');

@@ -1,8 +1,19 @@
 //! The reports of every tool in every selected dialect.
 
+use std::iter::{repeat, repeat_n};
+
+use serde::Serialize;
 use toolwire_dialect::{Dialect, Options, ReadError, Report, Status, convert};
 
+/// The number of tools of a server.
+pub(super) struct ServerTools {
+    pub(super) server: String,
+    pub(super) count: usize,
+}
+
 pub(super) struct Survey {
+    /// The servers of the tools, in the order of the tools; empty for the tools of a file.
+    pub(super) servers: Vec<ServerTools>,
     pub(super) dialects: Vec<Dialect>,
     /// One list per dialect, each with one report per tool, in input order.
     reports: Vec<Vec<Report>>,
@@ -14,12 +25,12 @@ impl Survey {
             .iter()
             .map(|dialect| Ok(convert(text, Dialect::Mcp, *dialect, options)?.reports))
             .collect::<Result<_, ReadError>>()?;
-        Ok(Self { dialects, reports })
+        Ok(Self { servers: Vec::new(), dialects, reports })
     }
 
     #[cfg(test)]
     pub(super) fn from_reports(dialects: Vec<Dialect>, reports: Vec<Vec<Report>>) -> Self {
-        Self { dialects, reports }
+        Self { servers: Vec::new(), dialects, reports }
     }
 
     pub(super) fn tool_count(&self) -> usize {
@@ -37,8 +48,32 @@ impl Survey {
         self.dialects.iter().copied().zip(self.reports.iter().map(Vec::as_slice))
     }
 
+    /// The reports of each server, tool by tool.
+    pub(super) fn by_server(&self) -> impl Iterator<Item = (&ServerTools, Vec<&Report>)> {
+        let mut rows = self.by_tool();
+        self.servers.iter().map(move |server| (server, rows.by_ref().take(server.count).flatten().collect()))
+    }
+
+    /// All reports, tool by tool, each with its server.
+    pub(super) fn to_json(&self) -> Vec<ReportOfServer<'_>> {
+        let owners = self.servers.iter().flat_map(|tools| repeat_n(Some(tools.server.as_str()), tools.count));
+        let rows = self.by_tool().zip(owners.chain(repeat(None)));
+        rows.flat_map(|(reports, server)| {
+            reports.into_iter().map(move |report| ReportOfServer { server, report })
+        })
+        .collect()
+    }
+
     /// The number of reports with this status.
     pub(super) fn count(&self, status: Status) -> usize {
         self.reports.iter().flatten().filter(|report| report.status == status).count()
     }
+}
+
+#[derive(Serialize)]
+pub(super) struct ReportOfServer<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server: Option<&'a str>,
+    #[serde(flatten)]
+    report: &'a Report,
 }

@@ -19,7 +19,7 @@ pub(super) fn render(survey: &Survey, columns: usize) -> String {
     let names: Vec<String> = rows.iter().map(|row| tool_name(row)).collect();
     let widest = names.iter().map(|name| width(name)).max().unwrap_or(0).min(MAX_TOOL_COLUMNS);
 
-    let mut text = headline(survey, columns);
+    let mut text = String::new();
     let widths: Vec<usize> = survey.dialects.iter().map(|dialect| dialect.name().len()).collect();
     if widest + widths.iter().map(|width| 2 + width).sum::<usize>() <= columns {
         let _ = write!(text, "{}", " ".repeat(widest));
@@ -90,10 +90,14 @@ fn body<'a, Row: AsRef<[&'a Report]>>(
     }
 }
 
-/// Returns the numbers of tools and dialects, and the legend of the symbols.
-fn headline(survey: &Survey, columns: usize) -> String {
-    let title =
-        format!("{} in {}", counted(survey.tool_count(), "tool"), counted(survey.dialects.len(), "dialect"));
+/// Returns the numbers of tools, servers and dialects, and the legend of the symbols.
+pub(super) fn headline(survey: &Survey, columns: usize) -> String {
+    let servers = match survey.servers.len() {
+        0 => String::new(),
+        count => format!(" of {}", counted(count, "server")),
+    };
+    let tools = counted(survey.tool_count(), "tool");
+    let title = format!("{tools}{servers} in {}", counted(survey.dialects.len(), "dialect"));
     let legend: Vec<String> = STATUSES
         .iter()
         .map(|status| format!("{} {} {}", symbol(*status), survey.count(*status), status.name()))
@@ -111,7 +115,7 @@ fn headline(survey: &Survey, columns: usize) -> String {
         let gap = if index == 0 { before } else { between };
         let _ = write!(text, "{gap}{style}{entry}{style:#}");
     }
-    text.push_str("\n\n");
+    text.push('\n');
     text
 }
 

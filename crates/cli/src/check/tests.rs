@@ -3,7 +3,7 @@
 use anstream::adapter::strip_str;
 use toolwire_dialect::{Change, Dialect, Effect, Refusal, Report, Status};
 
-use super::survey::Survey;
+use super::survey::{ServerTools, Survey};
 use super::{page, selected_dialects};
 
 fn report(tool: &str, dialect: Dialect, changes: &[(&str, &str, Effect, &str)]) -> Report {
@@ -70,7 +70,7 @@ fn few_tools(dialects: Vec<Dialect>) -> Survey {
 }
 
 fn plain(survey: &Survey, columns: usize) -> String {
-    let text = strip_str(&page(survey, columns)).to_string();
+    let text = strip_str(&page(survey, false, columns)).to_string();
     for line in text.lines() {
         assert!(crate::terminal_text::width(line) <= columns, "`{line}` is wider than {columns}");
     }
@@ -131,8 +131,40 @@ fn long_lists_of_reasons_are_truncated() {
 }
 
 #[test]
+fn words_that_are_too_long_are_broken() {
+    let pattern = format!("pattern \"^{}$\" moved to the description", "[a-z]{2}".repeat(20));
+    let changes = [("/properties/tag", "pattern", Effect::Widened, pattern.as_str())];
+    let survey =
+        Survey::from_reports(vec![Dialect::Gemini], vec![vec![report("find", Dialect::Gemini, &changes)]]);
+    plain(&survey, 60);
+}
+
+#[test]
+fn tools_of_servers_are_summarized_and_only_losses_are_listed() {
+    let mut survey = few_tools(selected_dialects(&[]));
+    let server = |name: &str, count| ServerTools { server: name.to_owned(), count };
+    survey.servers = vec![server("weather", 1), server("photos\u{7}", 2), server("down", 0)];
+    for columns in [44, 80] {
+        insta::assert_snapshot!(format!("summary_of_servers_{columns}"), plain(&survey, columns));
+    }
+    let all = strip_str(&page(&survey, true, 80)).to_string();
+    survey.servers.clear();
+    let table = strip_str(&page(&survey, false, 80)).to_string();
+    let (_, table) = table.split_once('\n').expect("a headline");
+    assert!(all.ends_with(table), "{all}");
+}
+
+#[test]
+fn servers_without_losses_are_not_listed() {
+    let reports = vec![vec![report("ping", Dialect::Anthropic, &[])]];
+    let mut survey = Survey::from_reports(vec![Dialect::Anthropic], reports);
+    survey.servers = vec![ServerTools { server: "net".to_owned(), count: 1 }];
+    insta::assert_snapshot!(plain(&survey, 80));
+}
+
+#[test]
 fn an_empty_list_of_tools_is_reported() {
-    assert_eq!(page(&Survey::from_reports(vec![Dialect::OpenAi], vec![vec![]]), 80), "no tools\n");
+    assert_eq!(page(&Survey::from_reports(vec![Dialect::OpenAi], vec![vec![]]), false, 80), "no tools\n");
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! Tool calls: approval, progress, stopping, and questions of servers to the user.
 
 use serde_json::json;
+use toolwire_testkit::processes_with_variable;
 use toolwire_testkit::provider::{Gate, ModelOutput, ScriptedResponse};
 
 use crate::scripted_model::{ScriptedModel, gated};
-use crate::terminal::{CTRL_C, Home};
+use crate::terminal::{CTRL_C, ENTER, Home};
 use crate::{allow_all, approve_all, count, demo, demo_server, misbehaving};
 
 #[test]
@@ -226,4 +227,35 @@ fn a_server_can_send_the_user_to_a_page() {
         let result = model.last_request()["messages"].to_string();
         assert!(result.contains(action), "{result}");
     }
+}
+
+#[test]
+fn a_question_ends_with_the_response() {
+    let schema = json!({"type": "object", "properties": {"city": {"type": "string", "title": "City"}}});
+    let params = json!({"message": "Where to?", "requestedSchema": schema});
+    let arguments = json!({"method": "elicitation/create", "params": params}).to_string();
+    let model = ScriptedModel::new([
+        ModelOutput::default().call("call_1", "ask", &arguments),
+        ModelOutput::text("The server is gone."),
+        ModelOutput::text("Fine."),
+    ]);
+    let home = Home::new();
+    let mut config = misbehaving("asks", allow_all());
+    let mark = format!("question-{}", std::process::id());
+    config["mcpServers"]["odd"]["env"] = json!({"TOOLWIRE_TEST_CHAT": mark});
+    home.configure(config);
+    let terminal = model.chat(&home);
+    terminal.enter("book it");
+    terminal.wait_for("City [nothing]:");
+    for process in processes_with_variable("TOOLWIRE_TEST_CHAT", &mark) {
+        std::process::Command::new("kill").args(["-KILL", &process.pid.to_string()]).status().unwrap();
+    }
+    terminal.wait_for("the response ended, so no answer is needed; press Enter");
+    // The text is not an answer any more, and it is not lost.
+    terminal.enter("never mind");
+    terminal.wait_for("The server is gone.");
+    terminal.wait_for("> never mind");
+    terminal.send(ENTER);
+    terminal.wait_for("Fine.");
+    assert_eq!(model.user_messages(), ["book it", "never mind"]);
 }

@@ -77,6 +77,23 @@ fn streams_have_the_same_outcome_as_complete_responses() {
 }
 
 #[test]
+fn text_of_items_without_index_and_id_is_not_duplicated() {
+    for (dialect, case, _, mut events) in transcripts() {
+        if dialect != Dialect::Responses || !["text", "text in two phases", "refusal"].contains(&&*case) {
+            continue;
+        }
+        let expected = stream(dialect, &events);
+        for event in &mut events {
+            event.as_object_mut().unwrap().retain(|key, _| !["output_index", "item_id"].contains(&&**key));
+            if let Some(item) = event.get_mut("item") {
+                item.as_object_mut().unwrap().remove("id");
+            }
+        }
+        assert_eq!(stream(dialect, &events), expected, "{case}");
+    }
+}
+
+#[test]
 fn events_contain_the_text_and_calls_of_the_response() {
     for (dialect, case, _, events) in transcripts() {
         let (emitted, Ok(response)) = stream(dialect, &events) else { continue };

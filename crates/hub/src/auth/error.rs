@@ -50,9 +50,7 @@ impl AuthError {
     pub fn hint(&self) -> Option<String> {
         let server = &self.server;
         Some(match &self.problem {
-            AuthProblem::LoginRequired => {
-                format!("log in once from a terminal: `toolwire tools --server {server}`")
-            }
+            AuthProblem::LoginRequired => format!("log in with `toolwire login {server}`"),
             AuthProblem::Config { key, .. } => format!("see `oauth.{key}` of `{server}` in mcp.json"),
             AuthProblem::Discovery { .. } => {
                 format!("check `url` of `{server}` in mcp.json, or set a fixed token under `headers`")

@@ -12,7 +12,7 @@ use super::{
         without_logging,
     },
     error::AuthProblem,
-    redirect::{Callback, RedirectListener},
+    redirect::{Callback, Redirect, RedirectListener},
     token_response::{apply_token_response, single_line},
     token_store::{Grant, OAuthClient},
 };
@@ -53,16 +53,33 @@ pub(super) async fn log_in(
     let state = last_parameter(&url, "state")
         .ok_or_else(|| discovery_problem("the login URL has no `state` parameter".to_owned()))?;
 
-    let callback = timeout(login_timeout, open_and_wait(server, browser, &listener, &url, &state))
+    let redirect = timeout(login_timeout, open_and_wait(server, browser, &listener, &url, &state))
         .await
         .map_err(|_| AuthProblem::LoginTimedOut { after: login_timeout })??;
     drop(listener);
-    let code = match callback.outcome {
+    let granted =
+        request_grant(server, authorization_server, client, &redirect.callback, &state, &scopes).await;
+    // Not earlier, because the login can still fail: the response may come from another authorization server.
+    redirect.show_outcome(granted.is_ok()).await;
+    granted
+}
+
+/// Exchanges the code in the redirect for tokens.
+async fn request_grant(
+    server: &ProtectedServer,
+    authorization_server: AuthorizationServer,
+    client: OAuthClient,
+    callback: &Callback,
+    state: &str,
+    scopes: &[String],
+) -> Result<Grant, AuthProblem> {
+    let code = match &callback.outcome {
         Ok(code) => code,
         Err(refusal) => {
             // A message from a different authorization server must not be displayed (RFC 9207 section 2.4).
             check_issuer(&authorization_server, callback.issuer.as_deref())?;
-            let description = refusal.description.map(|text| format!(": {text}")).unwrap_or_default();
+            let description =
+                refusal.description.as_ref().map(|text| format!(": {text}")).unwrap_or_default();
             let detail = single_line(&format!("{}{description}", refusal.error));
             return Err(AuthProblem::LoginRefused { detail });
         }
@@ -70,7 +87,7 @@ pub(super) async fn log_in(
     let no_token = |detail| AuthProblem::NoToken { detail };
     let manager = &authorization_server.manager;
     let exchange =
-        manager.exchange_code_for_token_with_issuer(code.expose(), &state, callback.issuer.as_deref());
+        manager.exchange_code_for_token_with_issuer(code.expose(), state, callback.issuer.as_deref());
     let response = timeout(TOKEN_TIMEOUT, without_logging(exchange))
         .await
         .map_err(|_| no_token(format!("no response within {TOKEN_TIMEOUT:?}")))?
@@ -87,7 +104,7 @@ pub(super) async fn log_in(
             }
         })?;
     let mut grant = Grant::new(server.url.to_string(), authorization_server.issuer, client);
-    apply_token_response(&mut grant, &response, &scopes).map_err(no_token)?;
+    apply_token_response(&mut grant, &response, scopes).map_err(no_token)?;
     Ok(grant)
 }
 
@@ -98,14 +115,14 @@ async fn open_and_wait(
     listener: &RedirectListener,
     url: &str,
     state: &str,
-) -> Result<Callback, AuthProblem> {
-    let callback = listener.wait(state);
+) -> Result<Redirect, AuthProblem> {
+    let redirect = listener.wait(state);
     let open = browser.open(&server.name, url);
-    tokio::pin!(callback);
+    tokio::pin!(redirect);
     let received = tokio::select! {
-        received = &mut callback => received,
+        received = &mut redirect => received,
         opened = open => match opened {
-            Ok(()) => callback.await,
+            Ok(()) => redirect.await,
             Err(error) => return Err(AuthProblem::Browser { source: Arc::new(error) }),
         },
     };

@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -23,7 +23,11 @@ use super::{
     token_manager::{TokenManager, TokenResult},
     token_store::TokenStore,
 };
-use crate::{Secret, sync::lock};
+use crate::{
+    Secret,
+    config::{ServerConfig, Transport},
+    sync::lock,
+};
 
 const DEFAULT_LOGIN_TIMEOUT: Duration = Duration::from_secs(300);
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -68,6 +72,18 @@ impl OAuth {
         Ok(OAuth { manager: Arc::new(manager), attempt: Mutex::default() })
     }
 
+    /// Like [`OAuth::new`], for a server of the configuration and with the tokens in Toolwire's data folder.
+    /// Returns `None` if the server does not use OAuth.
+    pub fn of_server(
+        server: &ServerConfig,
+        data_folder: &Path,
+        browser: Option<Arc<dyn Browser>>,
+    ) -> Option<Result<OAuth, AuthError>> {
+        let Transport::Http { url, oauth: Some(config), .. } = &server.transport else { return None };
+        let tokens = data_folder.join("tokens");
+        Some(OAuth::new(server.name.as_str(), url.as_str(), (**config).clone(), tokens, browser))
+    }
+
     /// Sets how long the user has to log in; the default is five minutes.
     pub fn with_login_timeout(mut self, timeout: Duration) -> OAuth {
         if let Some(manager) = Arc::get_mut(&mut self.manager) {
@@ -81,8 +97,24 @@ impl OAuth {
         self.manager.allow_login();
     }
 
-    /// Logs out: deletes the server's tokens in memory and on disk.
-    pub async fn forget(&self) -> Result<(), AuthError> {
+    /// Whether there is a token, which may have expired.
+    pub async fn is_logged_in(&self) -> bool {
+        self.manager.load().await;
+        self.manager.has_token()
+    }
+
+    /// Logs in, or refreshes the token, although the server has not refused a request. Returns `false` if the
+    /// server has no authorization server.
+    pub async fn log_in(&self) -> Result<bool, AuthError> {
+        match self.after_refusal(None, "").await {
+            Ok(token) => Ok(token.is_some()),
+            Err(AuthProblem::Discovery { .. }) => Ok(false),
+            Err(problem) => Err(self.error(problem)),
+        }
+    }
+
+    /// Logs out: deletes the server's tokens in memory and on disk. Returns whether there were any on disk.
+    pub async fn forget(&self) -> Result<bool, AuthError> {
         self.manager.forget();
         self.manager.store.delete().await.map_err(|error| {
             let path = self.manager.store.folder().to_owned();

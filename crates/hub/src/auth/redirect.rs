@@ -26,6 +26,12 @@ pub(super) struct RedirectListener {
     port: u16,
 }
 
+/// The redirect of a login, and the browser that waits for a page.
+pub(super) struct Redirect {
+    pub(super) callback: Callback,
+    browser: TcpStream,
+}
+
 /// The parameters of the redirect.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Callback {
@@ -53,7 +59,7 @@ impl RedirectListener {
     }
 
     /// Waits for the request with `state`. The caller sets the timeout.
-    pub(super) async fn wait(&self, state: &str) -> io::Result<Callback> {
+    pub(super) async fn wait(&self, state: &str) -> io::Result<Redirect> {
         let mut connections = FuturesUnordered::new();
         loop {
             tokio::select! {
@@ -66,8 +72,8 @@ impl RedirectListener {
                     }
                 }
                 Some(handled) = connections.next() => {
-                    if let Ok(Ok(Some(callback))) = handled {
-                        return Ok(callback);
+                    if let Ok(Ok(Some(redirect))) = handled {
+                        return Ok(redirect);
                     }
                 }
             }
@@ -75,28 +81,28 @@ impl RedirectListener {
     }
 }
 
-/// Handles one request, and returns the callback if it was the redirect of this login.
-async fn handle(mut stream: TcpStream, state: &str) -> io::Result<Option<Callback>> {
-    let Some(target) = read_target(&mut stream).await? else {
-        respond(&mut stream, "400 Bad Request", "This is not a valid request.").await?;
-        return Ok(None);
-    };
-    let callback = parse_callback(&target, state);
-    let (status, text) = match &callback {
-        Some(Callback { outcome: Ok(_), .. }) => {
-            ("200 OK", "Logged in. You can close this page and return to Toolwire.")
-        }
-        Some(_) => {
-            ("200 OK", "The login was refused. You can close this page; Toolwire displays the reason.")
-        }
-        None => ("404 Not Found", "This page is only for completing a login."),
-    };
-    let responded = respond(&mut stream, status, text).await;
-    // The callback counts even if the browser does not wait for the page.
-    if callback.is_none() {
-        responded?;
+impl Redirect {
+    /// Shows the user how the login ended. The browser may be closed by now, so errors are ignored.
+    pub(super) async fn show_outcome(mut self, is_logged_in: bool) {
+        let text = match is_logged_in {
+            true => "Logged in. You can close this page and return to Toolwire.",
+            false => "The login failed. You can close this page; Toolwire displays the reason.",
+        };
+        let _ = timeout(REQUEST_TIMEOUT, respond(&mut self.browser, "200 OK", text)).await;
     }
-    Ok(callback)
+}
+
+/// Handles one request, and returns it without a response if it is the redirect of this login.
+async fn handle(mut browser: TcpStream, state: &str) -> io::Result<Option<Redirect>> {
+    let (status, text) = match read_target(&mut browser).await? {
+        Some(target) => match parse_callback(&target, state) {
+            Some(callback) => return Ok(Some(Redirect { callback, browser })),
+            None => ("404 Not Found", "This page is only for completing a login."),
+        },
+        None => ("400 Bad Request", "This is not a valid request."),
+    };
+    respond(&mut browser, status, text).await?;
+    Ok(None)
 }
 
 /// Reads the head of a request and returns the target of a GET.
@@ -214,7 +220,11 @@ mod tests {
             assert_eq!(response.headers()["referrer-policy"], "no-referrer");
             assert!(response.text().await.expect("a page").contains("Logged in"));
         };
-        let (callback, ()) = futures::join!(listener.wait("right"), visit);
-        assert_eq!(callback.expect("received"), Callback { outcome: Ok(Secret::new("good")), issuer: None });
+        let respond = async {
+            let redirect = listener.wait("right").await.expect("received");
+            assert_eq!(redirect.callback, Callback { outcome: Ok(Secret::new("good")), issuer: None });
+            redirect.show_outcome(true).await;
+        };
+        futures::join!(respond, visit);
     }
 }

@@ -94,6 +94,10 @@ impl TokenManager {
         self.state().login_failed = None;
     }
 
+    pub(super) fn has_token(&self) -> bool {
+        self.state().grant.as_ref().is_some_and(|grant| grant.access_token.is_some())
+    }
+
     pub(super) fn forget(&self) {
         let mut state = self.state();
         *state = TokenState { is_loaded: true, generation: state.generation, ..TokenState::default() };
@@ -161,7 +165,7 @@ impl TokenManager {
     }
 
     /// Loads the stored grant if it is newer than the current one.
-    async fn load(&self) {
+    pub(super) async fn load(&self) {
         let stored = self.store.load().await.and_then(|grant| self.usable(grant));
         let mut state = self.state();
         state.is_loaded = true;

@@ -133,14 +133,16 @@ impl TokenStore {
         private_file::replace(&path, &serde_json::to_vec_pretty(grant)?)
     }
 
-    /// Deletes all grants of the server.
-    pub(super) async fn delete(&self) -> io::Result<()> {
+    /// Deletes all grants of the server, and returns whether there were any.
+    pub(super) async fn delete(&self) -> io::Result<bool> {
         let store = self.clone();
         let remove = move || {
-            store.files().into_iter().try_for_each(|path| match fs::remove_file(path) {
+            let files = store.files();
+            files.iter().try_for_each(|path| match fs::remove_file(path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
                 _ => Ok(()),
-            })
+            })?;
+            Ok(!files.is_empty())
         };
         tokio::task::spawn_blocking(remove).await.map_err(io::Error::other)?
     }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::auth::Browser;
 use crate::config::ServerName;
 use crate::host::{Host, NoHost};
+use crate::pins::PinPolicy;
 use crate::result_store::ResultBudget;
 
 /// The options of a hub, in addition to its configuration.
@@ -33,6 +34,8 @@ pub struct HubOptions {
     pub result_budget: Option<ResultBudget>,
     /// Connects to this server only. The tools of the others still affect the names of its tools.
     pub only_server: Option<ServerName>,
+    /// What happens to tools whose definition changed.
+    pub pin_policy: PinPolicy,
 }
 
 impl Default for HubOptions {
@@ -46,6 +49,7 @@ impl Default for HubOptions {
             browser: None,
             result_budget: Some(ResultBudget::default()),
             only_server: None,
+            pin_policy: PinPolicy::default(),
         }
     }
 }
@@ -81,5 +85,9 @@ impl HubOptions {
 
     pub fn with_only_server(self, server: ServerName) -> HubOptions {
         HubOptions { only_server: Some(server), ..self }
+    }
+
+    pub fn with_pin_policy(self, policy: PinPolicy) -> HubOptions {
+        HubOptions { pin_policy: policy, ..self }
     }
 }

@@ -1,10 +1,12 @@
 //! The state that a hub shares with its background tasks.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
 use tokio::sync::watch;
+use toolwire_contract::Tool;
 
 use crate::auth::TokenProvider;
 use crate::catalog::Catalog;
@@ -17,7 +19,7 @@ use crate::sync::lock;
 
 pub(super) struct HubState {
     pub(super) servers: Vec<Arc<Server>>,
-    /// Servers that are configured, but not connected by this hub.
+    /// Servers that are disabled or not selected. Names of tools depend on them, too.
     pub(super) unconnected: Vec<ServerConfig>,
     /// Servers that were never connected before, so their tools are not known yet.
     pub(super) never_seen: HashSet<ServerName>,
@@ -83,19 +85,18 @@ impl HubState {
         }
         *built_from = Some(sources);
         let unconnected = self.unconnected.iter().map(|server| ServerTools { server, tools: None });
-        let servers: Vec<ServerTools<'_>> = catalogs
+        let offered: Vec<(&ServerConfig, Option<Cow<'_, [Tool]>>)> = catalogs
             .iter()
-            .map(|(server, catalog)| ServerTools {
-                server: &server.config,
-                tools: catalog.as_ref().map(|catalog| catalog.tools.as_slice()),
+            .map(|(server, catalog)| {
+                let offered = |catalog| self.drift_monitor.offered(&server.config.name, catalog);
+                (&server.config, catalog.as_ref().map(offered))
             })
+            .collect();
+        let servers: Vec<ServerTools<'_>> = offered
+            .iter()
+            .map(|(server, tools)| ServerTools { server, tools: tools.as_deref() })
             .chain(unconnected)
             .collect();
-        for (server, catalog) in &catalogs {
-            if let Some(catalog) = catalog {
-                self.drift_monitor.check(&server.config.name, catalog);
-            }
-        }
         let mut tool_history = lock(&self.tool_history);
         let routes = Routes::build(&servers, self.results.tool(), &mut tool_history);
         let is_changed = *self.routes().tools() != *routes.tools();

@@ -49,7 +49,12 @@ impl UnsavedPins {
         {
             std::thread::sleep(Duration::from_millis(10));
         }
-        let mut servers = read(&self.path).unwrap_or_default();
+        let is_accepted = self.servers.iter().any(|(_, _, update)| *update == Update::Replace);
+        let mut servers = match read(&self.path) {
+            // The user accepted the current tools, so the unreadable pins are no longer needed.
+            Err(_) if is_accepted => BTreeMap::new(),
+            servers => servers?,
+        };
         for (pins, server, update) in &self.servers {
             match update {
                 Update::Replace => {
@@ -71,8 +76,13 @@ impl UnsavedPins {
     }
 }
 
+/// Reads all pins; a missing file has none.
 pub(super) fn read(path: &Path) -> io::Result<BTreeMap<ServerId, Arc<ToolPins>>> {
-    if fs::metadata(path)?.len() > MAX_FILE_BYTES {
+    let length = match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+        metadata => metadata?.len(),
+    };
+    if length > MAX_FILE_BYTES {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "the file is too large"));
     }
     let file: Value = serde_json::from_slice(&fs::read(path)?)?;

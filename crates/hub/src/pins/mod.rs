@@ -4,10 +4,13 @@
 //! stored on disk, and `Pins::compare` reports what is new, changed or removed. `Pins::add_new` only stores
 //! new tools: a change is reported until `Pins::accept` stores it, and a removed tool stays pinned in case it
 //! returns with another definition.
+//!
+//! If the file cannot be read, a change cannot be detected. The file is not replaced until `Pins::accept`.
 
 mod file;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,6 +28,8 @@ pub struct Drift {
     /// The tool's name on the server.
     pub tool: String,
     pub kind: DriftKind,
+    /// Whether the tool is not offered until the user accepts its definition.
+    pub is_blocked: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +38,19 @@ pub enum DriftKind {
     New,
     Changed(Vec<DefinitionPart>),
     Removed,
+    /// The pins cannot be read, so it is unknown whether the tool changed. Only reported if it is blocked.
+    Unknown,
+}
+
+/// What happens to a tool whose definition changed, until the user accepts it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PinPolicy {
+    /// It is offered, and the change is reported.
+    #[default]
+    Warn,
+    /// It is not offered, and calls are rejected.
+    Block,
 }
 
 /// A part of a tool's definition.
@@ -52,6 +70,8 @@ pub(crate) struct Pins {
     servers: BTreeMap<ServerId, Arc<ToolPins>>,
     /// Servers whose pins are not saved yet.
     unsaved: BTreeMap<ServerId, Update>,
+    /// The reason why the file cannot be read.
+    problem: Option<String>,
 }
 
 /// The name and the identity of a server: a different program with the same name is a different server.
@@ -90,14 +110,19 @@ const MAX_TOOLS_PER_SERVER: usize = 10_000;
 
 impl Pins {
     /// Reads the file. If it is missing or unreadable there are no pins, so that the servers still start.
-    pub(crate) fn open(path: impl Into<PathBuf>) -> (Pins, Option<io::Error>) {
+    pub(crate) fn open(path: impl Into<PathBuf>) -> Pins {
         let path = path.into();
-        let (servers, error) = match read(&path) {
+        let (servers, problem) = match read(&path) {
             Ok(servers) => (servers, None),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => (BTreeMap::new(), None),
-            Err(error) => (BTreeMap::new(), Some(error)),
+            Err(error) => (BTreeMap::new(), Some(format!("cannot read `{}`: {error}", path.display()))),
         };
-        (Pins { path, servers, unsaved: BTreeMap::new() }, error)
+        Pins { path, servers, unsaved: BTreeMap::new(), problem }
+    }
+
+    /// Returns the reason why the file cannot be read. No change can be detected until the user accepts the
+    /// current tools.
+    pub(crate) fn problem(&self) -> Option<&str> {
+        self.problem.as_deref()
     }
 
     /// Whether the server was seen before.
@@ -115,7 +140,7 @@ impl Pins {
         let now = pin_all(tools);
         let nothing = ToolPins::new();
         let before = self.servers.get(server).map_or(&nothing, |pins| &**pins);
-        let drift = |tool: &String, kind| Drift { tool: tool.clone(), kind };
+        let drift = |tool: &String, kind| Drift { tool: tool.clone(), kind, is_blocked: false };
         let mut drifts: Vec<Drift> = Vec::new();
         for (tool, pin) in &now {
             match before.get(tool) {
@@ -134,6 +159,9 @@ impl Pins {
 
     /// Pins the tools that have no pin yet. Existing pins are not changed.
     pub(crate) fn add_new(&mut self, server: &ServerId, tools: &[Tool]) {
+        if self.problem.is_some() {
+            return;
+        }
         let now = pin_all(tools);
         let is_new = !self.servers.contains_key(server);
         let known = self.servers.entry(server.clone()).or_default();
@@ -142,11 +170,15 @@ impl Pins {
         }
     }
 
-    /// Replaces the pins with these tools.
-    pub(crate) fn accept(&mut self, server: &ServerId, tools: &[Tool]) {
-        let now = pin_all(tools);
-        if self.servers.get(server).is_none_or(|pins| **pins != now) {
-            self.servers.insert(server.clone(), Arc::new(now));
+    /// Replaces the pins of the tools that `accepts` selects with the current definitions.
+    pub(crate) fn accept(&mut self, server: &ServerId, tools: &[Tool], accepts: impl Fn(&str) -> bool) {
+        self.problem = None;
+        let known = self.servers.get(server);
+        let mut pins = known.map(|pins| ToolPins::clone(pins)).unwrap_or_default();
+        pins.retain(|tool, _| !accepts(tool));
+        pins.extend(pin_all(tools).into_iter().filter(|(tool, _)| accepts(tool)));
+        if known.is_none_or(|known| **known != pins) {
+            self.servers.insert(server.clone(), Arc::new(pins));
             self.unsaved.insert(server.clone(), Update::Replace);
         }
     }
@@ -188,6 +220,45 @@ impl Pins {
                 }
                 Err(error)
             }
+        }
+    }
+}
+
+impl fmt::Display for Drift {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "tool `{}` {}", self.tool, self.kind)?;
+        if self.is_blocked { write!(formatter, "; it is blocked until you accept it") } else { Ok(()) }
+    }
+}
+
+impl fmt::Display for DriftKind {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DriftKind::New => write!(formatter, "is new"),
+            DriftKind::Changed(parts) => {
+                let parts: Vec<&str> = parts.iter().map(|part| part.name()).collect();
+                write!(formatter, "changed since it was reviewed: its {} changed", parts.join(" and "))
+            }
+            DriftKind::Removed => write!(formatter, "was removed"),
+            DriftKind::Unknown => write!(formatter, "may have changed since it was reviewed"),
+        }
+    }
+}
+
+impl DefinitionPart {
+    /// Returns the key of the part in MCP, such as `inputSchema`.
+    pub fn key(self) -> &'static str {
+        PARTS[self as usize].1
+    }
+
+    /// Returns the name for messages, such as `input schema`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            DefinitionPart::Title => "title",
+            DefinitionPart::Description => "description",
+            DefinitionPart::InputSchema => "input schema",
+            DefinitionPart::OutputSchema => "output schema",
+            DefinitionPart::Annotations => "annotations",
         }
     }
 }

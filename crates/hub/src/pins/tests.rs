@@ -13,17 +13,21 @@ fn id(name: &str) -> ServerId {
 
 fn pins(tools: &[Tool]) -> (tempfile::TempDir, Pins) {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let (mut pins, error) = Pins::open(folder.path().join("store/pins.json"));
-    assert!(error.is_none());
+    let mut pins = Pins::open(folder.path().join("store/pins.json"));
+    assert_eq!(pins.problem(), None);
     pins.add_new(&id("s"), tools);
     (folder, pins)
+}
+
+fn drift(tool: &str, kind: DriftKind) -> Drift {
+    Drift { tool: tool.to_owned(), kind, is_blocked: false }
 }
 
 #[track_caller]
 fn check(before: &str, now: &str, expected: &[DefinitionPart]) {
     let (_folder, pins) = pins(&[tool(before)]);
     let drifts = pins.compare(&id("s"), &[tool(now)]);
-    let changed = Drift { tool: "f".to_owned(), kind: DriftKind::Changed(expected.to_vec()) };
+    let changed = drift("f", DriftKind::Changed(expected.to_vec()));
     let expected = if expected.is_empty() { Vec::new() } else { vec![changed] };
     assert_eq!(drifts, expected, "{before} → {now}");
 }
@@ -77,7 +81,6 @@ fn new_and_removed_tools_are_reported() {
     let (_folder, pins) = pins(&[tool(r#"{"name":"a"}"#), tool(r#"{"name":"c"}"#)]);
     assert!(pins.has_server(&id("s")) && !pins.has_server(&id("t")));
     assert_eq!(pins.tools(&id("s")).collect::<Vec<_>>(), ["a", "c"]);
-    let drift = |tool: &str, kind| Drift { tool: tool.to_owned(), kind };
     let drifts = pins.compare(&id("s"), &[tool(r#"{"name":"b"}"#), tool(r#"{"name":"c"}"#)]);
     assert_eq!(drifts, [drift("a", DriftKind::Removed), drift("b", DriftKind::New)]);
     assert_eq!(pins.compare(&id("t"), &[tool(r#"{"name":"b"}"#)]), [drift("b", DriftKind::New)]);
@@ -87,29 +90,27 @@ fn new_and_removed_tools_are_reported() {
 fn a_change_is_reported_until_it_is_accepted() {
     let before = tool(r#"{"name":"f","description":"a"}"#);
     let after = [tool(r#"{"name":"f","description":"b"}"#)];
-    let changed =
-        [Drift { tool: "f".to_owned(), kind: DriftKind::Changed(vec![DefinitionPart::Description]) }];
+    let changed = [drift("f", DriftKind::Changed(vec![DefinitionPart::Description]))];
     let (folder, mut pins) = pins(&[before]);
     let path = folder.path().join("store/pins.json");
     // Removed for a while, then listed with another definition.
     pins.add_new(&id("s"), &[]);
     pins.save().expect("saved");
     for _ in 0..2 {
-        let (mut pins, _) = Pins::open(&path);
+        let mut pins = Pins::open(&path);
         assert_eq!(pins.compare(&id("s"), &after), changed);
         pins.add_new(&id("s"), &after);
         pins.save().expect("saved");
     }
     // A process with older pins does not undo what the user accepted.
-    let (mut late, _) = Pins::open(&path);
-    let (mut accepting, _) = Pins::open(&path);
-    accepting.accept(&id("s"), &after);
+    let mut late = Pins::open(&path);
+    let mut accepting = Pins::open(&path);
+    accepting.accept(&id("s"), &after, |_| true);
     accepting.save().expect("saved");
     late.add_new(&id("s"), &[tool(r#"{"name":"new"}"#)]);
     late.save().expect("saved");
-    let (pins, _) = Pins::open(&path);
-    let new_tool_removed = Drift { tool: "new".to_owned(), kind: DriftKind::Removed };
-    assert_eq!(pins.compare(&id("s"), &after), [new_tool_removed]);
+    let pins = Pins::open(&path);
+    assert_eq!(pins.compare(&id("s"), &after), [drift("new", DriftKind::Removed)]);
 }
 
 #[test]
@@ -146,8 +147,8 @@ fn pins_are_stored_in_a_private_file() {
     let (folder, mut pins) = pins(&tools);
     pins.save().expect("saved");
     let path = folder.path().join("store/pins.json");
-    let (reopened, error) = Pins::open(&path);
-    assert!(error.is_none());
+    let reopened = Pins::open(&path);
+    assert_eq!(reopened.problem(), None);
     assert_eq!(reopened.compare(&id("s"), &tools), []);
     #[cfg(unix)]
     {
@@ -163,16 +164,16 @@ fn pins_are_stored_in_a_private_file() {
 fn two_processes_do_not_overwrite_each_other() {
     let (folder, mut one) = pins(&[tool(r#"{"name":"a"}"#)]);
     let path = folder.path().join("store/pins.json");
-    let (mut other, _) = Pins::open(&path);
+    let mut other = Pins::open(&path);
     other.add_new(&id("t"), &[tool(r#"{"name":"b"}"#)]);
     one.save().expect("saved");
     other.save().expect("saved");
-    let (both, _) = Pins::open(&path);
+    let both = Pins::open(&path);
     assert!(both.has_server(&id("s")) && both.has_server(&id("t")) && other.has_server(&id("s")));
 }
 
 #[test]
-fn an_invalid_file_is_reported_and_replaced() {
+fn an_invalid_file_is_reported_and_kept_until_tools_are_accepted() {
     for text in [
         "",
         "{",
@@ -184,10 +185,34 @@ fn an_invalid_file_is_reported_and_replaced() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("pins.json");
         fs::write(&path, text).expect("the file can be written");
-        let (mut pins, error) = Pins::open(&path);
-        assert!(error.is_some() && !pins.has_server(&id("s")), "{text}");
-        pins.add_new(&id("s"), &[tool(r#"{"name":"a"}"#)]);
+        let tools = [tool(r#"{"name":"a"}"#)];
+        let mut pins = Pins::open(&path);
+        assert!(pins.problem().is_some() && !pins.has_server(&id("s")), "{text}");
+        pins.add_new(&id("s"), &tools);
+        pins.save().expect("there is nothing to save");
+        assert_eq!(fs::read_to_string(&path).expect("the file exists"), text);
+        pins.accept(&id("s"), &tools, |_| true);
         pins.save().expect("the file can be replaced");
-        assert!(Pins::open(&path).0.has_server(&id("s")), "{text}");
+        assert!(Pins::open(&path).has_server(&id("s")), "{text}");
     }
+}
+
+#[test]
+fn a_file_that_becomes_invalid_is_not_replaced() {
+    let (folder, mut pins) = pins(&[tool(r#"{"name":"a"}"#)]);
+    let path = folder.path().join("store/pins.json");
+    fs::create_dir_all(folder.path().join("store")).expect("a folder");
+    fs::write(&path, "{").expect("the file can be written");
+    assert!(pins.save().is_err());
+    assert_eq!(fs::read_to_string(&path).expect("the file exists"), "{");
+}
+
+#[test]
+fn tools_can_be_accepted_one_by_one() {
+    let definitions =
+        |text: &str| ["f", "g"].map(|name| tool(&format!(r#"{{"name":"{name}","title":"{text}"}}"#)));
+    let (_folder, mut pins) = pins(&definitions("a"));
+    pins.accept(&id("s"), &definitions("b"), |tool| tool == "g");
+    let changed = drift("f", DriftKind::Changed(vec![DefinitionPart::Title]));
+    assert_eq!(pins.compare(&id("s"), &definitions("b")), [changed]);
 }

@@ -28,11 +28,11 @@ pub(crate) struct ToolHistory {
     former_names: HashMap<String, Route>,
 }
 
-/// An enabled server and its tools.
+/// A configured server and its tools.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ServerTools<'a> {
     pub(crate) server: &'a ServerConfig,
-    /// The tools as the server lists them; `None` while it is unavailable.
+    /// The tools as the server lists them; `None` while it is unavailable or disabled.
     pub(crate) tools: Option<&'a [Tool]>,
 }
 
@@ -71,8 +71,8 @@ impl ToolHistory {
 }
 
 impl Routes {
-    /// Builds the routes to the current tools. `servers` are all enabled servers in any order, because the
-    /// history of an unavailable server also affects names. `own` are the hub's own tools.
+    /// Builds the routes to the current tools. `servers` are all configured servers in any order, because the
+    /// history of an unavailable or disabled server also affects names. `own` are the hub's own tools.
     pub(crate) fn build(
         servers: &[ServerTools<'_>],
         own: impl IntoIterator<Item = Tool>,

@@ -22,8 +22,10 @@ use crate::transport::{ConnectionEnd, TransportFailure};
 /// The maximum number of times that a tool call is sent while the server responds with requests for input.
 const MAX_INPUT_ROUNDS: usize = 10;
 
-/// The pause before a call is repeated for a server that requested no input but is not done yet.
-const REPEAT_DELAY: Duration = Duration::from_millis(100);
+/// The first pause before a call is repeated for a server that needs no input but is not done yet. Each pause
+/// is longer than the last one by the same time, up to the maximum.
+const REPEAT_DELAY: Duration = Duration::from_millis(20);
+const MAX_REPEAT_DELAY: Duration = Duration::from_secs(2);
 
 /// The limits of one request, and the receiver of its progress.
 pub(crate) struct SessionCall {
@@ -48,7 +50,9 @@ impl Session {
     ) -> Result<Value, SessionError> {
         let until = Instant::now() + call.max_total;
         let mut params = CallToolRequestParams::new(name.to_owned()).with_arguments(arguments);
-        for _ in 0..MAX_INPUT_ROUNDS {
+        let mut rounds = 0;
+        let mut delay = Duration::ZERO;
+        while rounds < MAX_INPUT_ROUNDS {
             let request = ClientRequest::CallToolRequest(CallToolRequest::new(params.clone()));
             let (result, _) = self.request(request, &call, until).await?;
             if !result.is_object() {
@@ -58,6 +62,13 @@ impl Session {
                 return Ok(result);
             }
             params.input_responses = self.collect_input(&result, &call, until).await?;
+            match params.input_responses {
+                Some(_) => rounds += 1,
+                None => {
+                    delay = MAX_REPEAT_DELAY.min(delay + REPEAT_DELAY);
+                    self.pause(delay, &call, until).await?;
+                }
+            }
             params.request_state = result.get("requestState").and_then(Value::as_str).map(str::to_owned);
         }
         Err(SessionError::TooManyInputRounds { rounds: MAX_INPUT_ROUNDS })
@@ -133,7 +144,17 @@ impl Session {
         }
     }
 
-    /// Asks the application for the input that the server needs to continue the call.
+    /// Waits before a call is repeated, within the limits of the call.
+    async fn pause(&self, delay: Duration, call: &SessionCall, until: Instant) -> Result<(), SessionError> {
+        tokio::select! {
+            () = tokio::time::sleep(delay) => Ok(()),
+            end = self.connection.ended() => Err(SessionError::Disconnected { end }),
+            () = sleep_until(until) => Err(SessionError::TimedOut { after: call.max_total }),
+        }
+    }
+
+    /// Asks the application for the input that the server needs to continue the call. Returns `None` if it
+    /// needs none because it is still working.
     async fn collect_input(
         &self,
         result: &Value,
@@ -159,8 +180,6 @@ impl Session {
                     let reason = "input is required, but there are no `inputRequests`".into();
                     return Err(SessionError::Malformed { reason });
                 }
-                // The server needs no input: it is still working, and the call must be repeated later.
-                tokio::time::sleep(REPEAT_DELAY).await;
                 Ok(None)
             }
             Ok(responses) => Ok(Some(responses.into_iter().collect())),

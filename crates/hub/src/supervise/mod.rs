@@ -110,7 +110,7 @@ pub struct ServerStatus {
     pub start: StartProgress,
     /// The server's description of itself; `None` while it is not connected.
     pub info: Option<ServerInfo>,
-    /// The number of listed tools that the configuration allows.
+    /// The number of listed tools that the configuration allows and that are not blocked.
     pub tool_count: usize,
     /// The number of listed tools that `tools.allow` or `tools.deny` excludes.
     pub denied: usize,
@@ -217,12 +217,13 @@ impl Server {
         let (session, catalog) = (snapshot.session.as_ref(), snapshot.catalog.as_ref());
         let ToolSummary { allowed, denied, duplicates, unused_patterns } =
             catalog.map(|catalog| ToolSummary::new(catalog, &self.config)).unwrap_or_default();
+        let is_withheld = |drift: &&Drift| drift.is_blocked && self.config.allows_tool(&drift.tool);
         ServerStatus {
             name: self.config.name.to_string(),
             phase: snapshot.phase,
             start: snapshot.start,
             info: session.map(|session| session.info().clone()),
-            tool_count: allowed,
+            tool_count: allowed.saturating_sub(drifts.iter().filter(is_withheld).count()),
             denied,
             unused_patterns,
             duplicates,

@@ -10,9 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
-use serde_json::json;
-use support::{TestHub, text};
+use serde_json::{Value, json};
+use support::{TestHub, names, text};
 use toolwire_contract::{CallError, CallOptions, Tool, Toolbox};
+use toolwire_hub::pins::PinPolicy;
 use toolwire_hub::{Config, HttpKind, Hub, HubOptions, NoHost, Phase, StartProgress};
 use toolwire_testkit::ServerCommand;
 
@@ -156,6 +157,50 @@ async fn a_changed_tool_list_is_refreshed_and_reported() {
 }
 
 #[tokio::test]
+async fn a_changed_tool_is_blocked_until_it_is_accepted() {
+    let config = Config { servers: vec![support::misbehaving("bad", &["changes-tools"])], toolwire: None };
+    let folder = support::scratch();
+    let options = HubOptions::default()
+        .with_environment(std::env::vars_os())
+        .with_data_folder(&folder)
+        .with_result_budget(None)
+        .with_pin_policy(PinPolicy::Block);
+    let hub = Hub::connect(&config, options.clone()).await;
+    let call = async |tool: &str| hub.call(tool, &json!({}), CallOptions::default()).await;
+    let code = |result: Result<_, CallError>| result.err().map(|error| error.code());
+    assert_eq!(names(&hub), ["gone", "swapped"]);
+    let mut changes = hub.changes();
+    changes.borrow_and_update();
+    assert_eq!(code(call("swapped").await), None);
+    changes.changed().await.unwrap();
+    assert_eq!(names(&hub), ["new"]);
+    let status = &hub.status()[0];
+    assert_eq!(status.tool_count, 1);
+    let blocked: Vec<String> =
+        status.drifts.iter().filter(|drift| drift.is_blocked).map(ToString::to_string).collect();
+    let expected = "tool `swapped` changed since it was reviewed: its description changed; \
+                    it is blocked until you accept it";
+    assert_eq!(blocked, [expected]);
+    assert_eq!(code(call("swapped").await), Some("blocked"));
+
+    hub.accept_changes(|server, tool| (server, tool) == ("bad", "other")).unwrap();
+    assert_eq!(names(&hub), ["new"]);
+    hub.accept_changes(|server, tool| (server, tool) == ("bad", "swapped")).unwrap();
+    assert_eq!(names(&hub), ["new", "swapped"]);
+    assert_eq!(code(call("swapped").await), None);
+    hub.close().await;
+
+    // If the pins cannot be read, every tool may have changed.
+    std::fs::write(folder.join("pins.json"), "{").unwrap();
+    let hub = Hub::connect(&config, options).await;
+    assert!(hub.pins_problem().is_some_and(|problem| problem.contains("pins.json")));
+    assert_eq!((names(&hub).len(), hub.status()[0].tool_count), (0, 0));
+    hub.accept_changes(|_, _| true).unwrap();
+    assert_eq!((names(&hub), hub.pins_problem()), (vec!["gone".to_owned(), "swapped".to_owned()], None));
+    hub.close().await;
+}
+
+#[tokio::test]
 async fn a_tool_without_permission_is_not_called() {
     let file = support::scratch().join("effects");
     let hub = TestHub::connect(&[("bad", &["counts", "--file", file.to_str().unwrap()])]).await;
@@ -201,9 +246,16 @@ async fn only_repeatable_tools_are_retried() {
 #[tokio::test]
 async fn requests_of_a_server_are_refused_without_a_host() {
     let hub = TestHub::connect(&[("bad", &["asks"])]).await;
-    for method in ["elicitation/create", "sampling/createMessage", "roots/list"] {
-        let result = hub.call("ask", json!({"method": method, "params": {}})).await;
-        assert!(result.is_ok(), "{method}: {result:?}");
+    let form = json!({"message": "Where to?", "requestedSchema": {"type": "object", "properties": {}}});
+    let refusal = json!({"code": -32601, "message": "this client does not support `sampling/createMessage`"});
+    for (method, params, key, expected) in [
+        ("elicitation/create", form, "result", json!({"action": "decline"})),
+        ("sampling/createMessage", json!({"messages": [], "maxTokens": 1}), "error", refusal),
+        ("roots/list", json!({}), "result", json!({"roots": []})),
+    ] {
+        let result = hub.call("ask", json!({"method": method, "params": params})).await.unwrap();
+        let response: Value = serde_json::from_str(&text(&result)).unwrap();
+        assert_eq!(response[key], expected, "{method}: {response}");
     }
     hub.close().await;
 }

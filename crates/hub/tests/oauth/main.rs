@@ -19,7 +19,7 @@ use futures::future::{BoxFuture, join_all};
 use issuer::{Client, Issuer, Rules};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::time::timeout;
+use tokio::{task::JoinHandle, time::timeout};
 use toolwire_hub::auth::{AuthConfig, AuthError, GrantKind, OAuth, TokenProvider};
 use toolwire_hub::{
     Browser, Config, HttpKind, Hub, HubOptions, Phase, Secret, ServerConfig, ServerName, Transport,
@@ -29,18 +29,32 @@ use toolwire_hub::{
 #[derive(Default)]
 struct AcceptingBrowser {
     visits: AtomicUsize,
+    /// The page where the last login ended.
+    last_page: Mutex<Option<JoinHandle<String>>>,
 }
 
 impl Browser for AcceptingBrowser {
     fn open<'a>(&'a self, _: &'a str, url: &'a str) -> BoxFuture<'a, io::Result<()>> {
         self.visits.fetch_add(1, Ordering::SeqCst);
-        Box::pin(async move { reqwest::get(url).await.map(|_| ()).map_err(io::Error::other) })
+        let request = reqwest::get(url.to_owned());
+        // The page is complete only after the login, which does not wait for the browser.
+        let page = async { request.await.expect("a response").text().await.expect("a page") };
+        *self.last_page.lock().expect("not poisoned") = Some(tokio::spawn(page));
+        Box::pin(std::future::ready(Ok(())))
     }
 }
 
 impl AcceptingBrowser {
     fn visits(&self) -> usize {
         self.visits.load(Ordering::SeqCst)
+    }
+
+    async fn last_page(&self) -> String {
+        let page = self.last_page.lock().expect("not poisoned").take().expect("a login");
+        timeout(Duration::from_secs(60), page)
+            .await
+            .expect("the browser is not left waiting")
+            .expect("a page")
     }
 }
 
@@ -203,7 +217,10 @@ async fn only_the_owner_can_read_token_files() {
 async fn logging_out_deletes_the_token() {
     let setup = Setup::with(Rules::default()).await;
     let client = setup.logged_in().await;
-    client.forget().await.expect("forgotten");
+    assert!(client.is_logged_in().await);
+    assert!(client.forget().await.expect("forgotten"));
+    assert!(!client.is_logged_in().await);
+    assert!(!client.forget().await.expect("there is nothing left to forget"));
     assert_eq!(client.token(None).await.expect("none"), None);
     assert_error(
         setup.call(&setup.client_without_browser(), None).await,
@@ -211,6 +228,17 @@ async fn logging_out_deletes_the_token() {
     );
     setup.call(&client, None).await.expect("logged in again");
     assert_eq!(setup.browser.visits(), 2);
+}
+
+#[tokio::test]
+async fn a_user_can_log_in_before_the_server_requires_it() {
+    let setup = Setup::with(Rules::default()).await;
+    assert!(setup.client(AuthConfig::default()).log_in().await.expect("logged in"));
+    assert_eq!(setup.call(&setup.client_without_browser(), None).await.expect("stored"), StatusCode::OK);
+    let without_login = Rules { no_metadata: true, no_registration: true, ..Rules::default() };
+    let setup = Setup::with(without_login).await;
+    assert!(!setup.client(AuthConfig::default()).log_in().await.expect("there is no login"));
+    assert_eq!(setup.browser.visits(), 0);
 }
 
 #[tokio::test]
@@ -542,6 +570,8 @@ async fn a_login_response_from_another_issuer_is_rejected() {
             let result = setup.call(&setup.client(AuthConfig::default()), None).await;
             assert_error(result, "came from a different authorization server");
             assert_eq!(setup.issuer.record().token_requests.len(), 0);
+            let page = setup.browser.last_page().await;
+            assert!(page.contains("The login failed"), "{page}");
         }
     }
     let metadata = json!({"authorization_response_iss_parameter_supported": null});
@@ -549,6 +579,8 @@ async fn a_login_response_from_another_issuer_is_rejected() {
     let setup = Setup::with(Rules { issuer_in_redirect, metadata, ..Rules::default() }).await;
     let result = setup.call(&setup.client(AuthConfig::default()), None).await;
     assert_eq!(result.expect("servers without this feature send no issuer"), StatusCode::OK);
+    let page = setup.browser.last_page().await;
+    assert!(page.contains("Logged in"), "{page}");
 }
 
 #[tokio::test]
@@ -591,7 +623,7 @@ async fn closing_cancels_a_login() {
 async fn a_login_without_a_browser_is_an_error_with_a_hint() {
     let setup = Setup::with(Rules::default()).await;
     let error = setup.call(&setup.client_without_browser(), None).await.expect_err("no login is possible");
-    assert_eq!(error.hint().expect("a hint"), "log in once from a terminal: `toolwire tools --server notes`");
+    assert_eq!(error.hint().expect("a hint"), "log in with `toolwire login notes`");
     assert_error(Err::<(), _>(error), "a login is required, but there is no browser to log in with");
     assert_eq!(setup.issuer.record().registrations.len(), 0);
 }

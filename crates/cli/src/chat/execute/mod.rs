@@ -10,6 +10,7 @@ use toolwire_contract::{Tool, Toolbox, nearest_names};
 use super::Chat;
 use super::command::{COMMANDS, Command};
 use super::markdown::DIMMED;
+use super::server_changes::tool_warnings;
 use super::view::terminal_size;
 use crate::command_error::{CommandError, ERROR, HINT, NOTE};
 use crate::output::ignore_broken_pipe;
@@ -127,6 +128,9 @@ impl Chat {
             let Some(reason) = unavailable_reason(&server) else {
                 let tools = counted(server.tool_count, "tool");
                 let _ = writeln!(text, "{BOLD}{name}{BOLD:#}  ready, {tools}");
+                for (warning, _) in tool_warnings(&server) {
+                    let _ = writeln!(text, "  {NOTE}!{NOTE:#} {}", sanitize(&warning));
+                }
                 continue;
             };
             let _ = writeln!(text, "{BOLD}{name}{BOLD:#}  {ERROR}{}{ERROR:#}", sanitize(&reason));

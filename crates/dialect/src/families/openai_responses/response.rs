@@ -144,7 +144,8 @@ impl ResponsesReader {
         let is_call = call_kind(&item)?.is_some();
         let index = match (known, is_call) {
             (Some(index), _) => index,
-            (None, false) => self.items.len() as u64,
+            (None, false) if is_complete => self.open_item(),
+            (None, false) => self.next_index(),
             (None, true) if id.is_some() => self.next_assigned_index(),
             (None, true) => return Err(event.error_at("output_index", "the index of the item")),
         };
@@ -236,7 +237,20 @@ impl ResponsesReader {
             Some(index) => Some(index),
             None => event.string("item_id")?.and_then(|id| self.index_by_id.get(id).copied()),
         };
-        Ok(self.items.entry(index.unwrap_or_default()).or_default())
+        let index = index.unwrap_or_else(|| self.open_item());
+        Ok(self.items.entry(index).or_default())
+    }
+
+    /// Returns the index of the item that an event without index and id belongs to: the last one that is not
+    /// complete, or else a new one.
+    fn open_item(&self) -> u64 {
+        let open = self.items.iter().rfind(|(_, item)| !item.is_complete && item.call.is_none());
+        open.map_or_else(|| self.next_index(), |(index, _)| *index)
+    }
+
+    /// Returns the index after the last one of the API.
+    fn next_index(&self) -> u64 {
+        self.items.range(..FIRST_ASSIGNED_INDEX).next_back().map_or(0, |(last, _)| last + 1)
     }
 
     /// Returns an index for a call that arrives without one.

@@ -37,7 +37,7 @@ impl<'a> Lowering<'_, 'a, '_> {
                 output.put("additionalProperties", shortest_form(lowered.node, values));
             } else if self.grammar.closed_by_default {
                 output.put("additionalProperties", Node::Bool(true));
-                let detail = "made explicit; this API treats a missing value as false";
+                let detail = "additionalProperties made explicit; this API treats a missing value as false";
                 self.record(place, "additionalProperties", Effect::Rewritten, detail);
             }
             rest = Rest::Plan(lowered.plan);

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
@@ -294,7 +295,7 @@ async fn configured_headers_and_marked_arguments_are_sent_as_headers() {
     let session = connect(&transport).await;
     let listing = session.list_tools().await.unwrap();
     assert_eq!(listing.tools.len(), 3);
-    assert_eq!(listing.ttl, Some(std::time::Duration::from_secs(5)));
+    assert_eq!(listing.ttl, Some(Duration::from_secs(5)));
     let reason = "invalid `x-mcp-header`".to_owned();
     assert_eq!(listing.skipped, [SkippedTool { name: "bad".into(), reason }]);
     let result = call(&session, "good", json!({ "region": "north" })).await;
@@ -341,6 +342,28 @@ async fn a_call_that_requires_input_is_repeated_with_it() {
         result["inputs"],
         json!({ "first": { "action": "accept", "content": { "message": "which?" } } })
     );
+    session.close().await;
+}
+
+#[tokio::test]
+async fn a_server_that_needs_no_input_may_take_many_rounds() {
+    let server = serve(|request| {
+        modern(request, json!([]), |request| {
+            let state = request.body["params"]["requestState"].as_str().unwrap_or("0");
+            let result = match state.parse::<usize>().unwrap() {
+                15 => json!({ "resultType": "complete", "content": [], "rounds": state }),
+                round => json!({ "resultType": "input_required", "requestState": (round + 1).to_string() }),
+            };
+            Reply::result(request, result)
+        })
+    })
+    .await;
+    let session = connect(&http(&server.url, HttpKind::Auto)).await;
+    assert_eq!(call(&session, "one", json!({})).await["rounds"], "15");
+    // It is limited by the time of the call.
+    let limits = SessionCall { max_total: Duration::from_millis(100), ..options() };
+    let error = session.call("one", Map::new(), limits).await.unwrap_err();
+    assert!(matches!(error, SessionError::TimedOut { .. }), "{error}");
     session.close().await;
 }
 
