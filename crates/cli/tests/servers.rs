@@ -280,6 +280,24 @@ fn an_invalid_configuration_is_reported_with_its_file() {
 }
 
 #[test]
+fn an_invalid_limit_is_reported() {
+    let folder = Folder::new("limit", json!({"good": server(&[])}));
+    let limits = |value: Value| json!({"limits": {"concurrentStarts": value}});
+    for (value, code) in [(json!(1), 0), (json!(0), 2), (json!("many"), 2)] {
+        let config = json!({"mcpServers": {"good": server(&[])}, "toolwire": limits(value)});
+        fs::write(folder.0.join("mcp.json"), config.to_string()).unwrap();
+        let outcome = folder.run(&["tools"], "");
+        assert_eq!(outcome.code, code, "{}", outcome.stderr);
+        assert_eq!(
+            outcome.stderr.contains("`toolwire.limits.concurrentStarts`"),
+            code == 2,
+            "{}",
+            outcome.stderr
+        );
+    }
+}
+
+#[test]
 fn an_interrupted_call_is_cancelled_before_its_server_is_closed() {
     let folder = Folder::new(
         "interrupted",

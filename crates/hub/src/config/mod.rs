@@ -35,7 +35,7 @@ use crate::{HttpKind, Secret};
 /// The time to connect to a server if the configuration sets no `timeout`.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// The maximum time for connecting, as a multiple of the timeout, if it may be extended.
-pub(crate) const MAX_CONNECT_EXTENSION: u32 = 4;
+pub(crate) const MAX_CONNECT_EXTENSION: u32 = 10;
 /// The time for a call if neither the configuration nor the call sets a timeout.
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -55,8 +55,8 @@ pub struct ServerConfig {
     pub transport: Transport,
     pub disabled: bool,
     pub connect_timeout: Duration,
-    /// Whether a process gets up to four times as long to connect while its package is being installed or the
-    /// processor is busy; `false` if `timeout` is configured.
+    /// Whether a process gets longer to connect: up to ten times while its package is being installed, and up to four
+    /// times while the processor is busy. `false` if `timeout` is configured.
     pub extends_connect_timeout: bool,
     pub call_timeout: Duration,
     /// Prepended to the names of the server's tools; a legal start of a tool name.

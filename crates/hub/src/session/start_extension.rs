@@ -41,6 +41,15 @@ impl SlowStart {
             SlowStart::BusyProcessor => "the processor is busy",
         }
     }
+
+    /// Returns the maximum time for connecting, as a multiple of the timeout. An interrupted installation may leave
+    /// a damaged package behind, so it gets more time.
+    fn max_extension(self) -> u32 {
+        match self {
+            SlowStart::Installing => MAX_CONNECT_EXTENSION,
+            SlowStart::BusyProcessor => 4,
+        }
+    }
 }
 
 /// Receives the reason whenever the time is extended.
@@ -49,7 +58,7 @@ pub(crate) type OnSlowStart = Arc<dyn Fn(SlowStart) + Send + Sync>;
 /// The extension of one attempt to connect.
 pub(super) struct StartExtension {
     start: Instant,
-    limit: Instant,
+    timeout: Duration,
     is_package_runner: bool,
     /// The id of the server's process; 0 before it has started.
     process: AtomicI32,
@@ -63,7 +72,7 @@ impl StartExtension {
         let program = Path::new(command).file_stem().and_then(|name| name.to_str());
         StartExtension {
             start: Instant::now(),
-            limit: Instant::now() + timeout * MAX_CONNECT_EXTENSION,
+            timeout,
             is_package_runner: program.is_some_and(|name| PACKAGE_RUNNERS.contains(&name)),
             process: AtomicI32::new(0),
             on_slow_start,
@@ -79,12 +88,15 @@ impl StartExtension {
     /// Waits for as long as there is a reason to, after the timeout has passed.
     pub(super) async fn expired(&self) {
         let mut before = self.measure();
-        while Instant::now() < self.limit {
-            sleep(INTERVAL.min(self.limit - Instant::now())).await;
+        loop {
+            sleep(INTERVAL).await;
             let now = self.measure();
             let Some(reason) = now.slow_start_since(&before) else { return };
             before = now;
             *lock(&self.last) = Some((reason, self.start.elapsed()));
+            if self.start.elapsed() >= self.timeout * reason.max_extension() {
+                return;
+            }
             (self.on_slow_start)(reason);
         }
     }
@@ -168,6 +180,6 @@ mod tests {
         let start = Instant::now();
         let extension = StartExtension::new("x", Duration::from_secs(10), Arc::new(|_| {}));
         extension.expired().await;
-        assert!(start.elapsed() <= Duration::from_secs(40));
+        assert!(start.elapsed() <= Duration::from_secs(40) + INTERVAL);
     }
 }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use support::{TestHub, names, text};
 use toolwire_contract::{CallError, CallOptions, Tool, Toolbox};
 use toolwire_hub::pins::PinPolicy;
-use toolwire_hub::{Config, HttpKind, Hub, HubOptions, NoHost, Phase, StartProgress};
+use toolwire_hub::{Config, HttpKind, Hub, HubOptions, NoHost, Phase, SlowStart, StartProgress};
 use toolwire_testkit::ServerCommand;
 
 #[tokio::test]
@@ -90,6 +90,34 @@ async fn many_servers_that_need_the_processor_become_ready() {
     for server in hub.inner.status() {
         assert_eq!((server.phase, server.restarts), (Phase::Ready, 0), "{}", server.name);
     }
+    hub.close().await;
+}
+
+/// A package runner that works until it is told to start the server, which is after its timeout.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_package_runner_that_still_works_gets_more_time() {
+    let folder = support::scratch();
+    let (runner, installed) = (folder.join("npx"), folder.join("installed"));
+    std::os::unix::fs::symlink("/bin/sh", &runner).unwrap();
+    let script = format!(
+        "until [ -e '{}' ]; do head -c 100000 /dev/zero | cat > /dev/null; sleep 0.05; done; exec '{}'",
+        installed.display(),
+        toolwire_testkit::misbehaving_server().display()
+    );
+    let args = vec!["-c".to_owned(), script];
+    let mut config =
+        support::launched("slow", ServerCommand { command: runner.to_str().unwrap().to_owned(), args });
+    config.connect_timeout = Duration::from_secs(6);
+    config.extends_connect_timeout = true;
+    let hub = TestHub::start(vec![config], Arc::new(NoHost));
+    while hub.inner.status()[0].start != StartProgress::Extended(SlowStart::Installing) {
+        assert_eq!(hub.inner.status()[0].phase, Phase::Connecting);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    std::fs::write(&installed, "").unwrap();
+    hub.inner.settled().await;
+    assert_eq!(hub.inner.status()[0].phase, Phase::Ready);
     hub.close().await;
 }
 
