@@ -23,7 +23,7 @@ impl ProcessorTimes {
     /// Whether the processor had no time left since `before`; `None` if no time has passed.
     pub(crate) fn is_busy_since(self, before: ProcessorTimes) -> Option<bool> {
         let (idle, total) = (self.idle.saturating_sub(before.idle), self.total.saturating_sub(before.total));
-        (total > 0).then(|| (idle as f64) < total as f64 * MIN_IDLE_SHARE)
+        (total > 0).then_some((idle as f64) < total as f64 * MIN_IDLE_SHARE)
     }
 }
 
