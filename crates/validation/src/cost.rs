@@ -13,8 +13,8 @@ use crate::reference::reference_target;
 /// If a schema needs at most this many evaluations whatever the value, they are not counted for each value.
 const MAX_UNCOUNTED_EVALUATIONS: u64 = 10_000;
 
-/// The maximum number of schemas that apply to the same value, counted once for each path of references.
-const MAX_IN_PLACE_EVALUATIONS: u64 = 20_000;
+/// The maximum number of schemas that may apply to the same value, counted once for each path of references.
+pub const MAX_SCHEMAS_PER_VALUE: u64 = 20_000;
 
 /// The maximum number of counting steps. If it is exceeded, the count is `u64::MAX`.
 const MAX_STEPS: usize = 2_000_000;
@@ -32,7 +32,7 @@ pub(crate) enum EvaluationCost {
     Linear,
     /// It grows with the number of paths that the value takes through the references of the schema.
     ByReferences(ReferenceIndex),
-    /// More than [`MAX_IN_PLACE_EVALUATIONS`] schemas apply to one value.
+    /// More than [`MAX_SCHEMAS_PER_VALUE`] schemas apply to one value.
     TooComplex,
 }
 
@@ -78,7 +78,7 @@ fn exceeds_in_place_limit(root: &Value, index: &ReferenceIndex) -> bool {
     while let Some(node) = stack.pop() {
         match node {
             Value::Object(map) => {
-                if counter.count(node, Some(&value)) > MAX_IN_PLACE_EVALUATIONS {
+                if counter.count(node, Some(&value)) > MAX_SCHEMAS_PER_VALUE {
                     return true;
                 }
                 stack.extend(map.values());

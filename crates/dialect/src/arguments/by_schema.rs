@@ -1,16 +1,20 @@
 //! Repairs that follow from the schema: wrapped arguments, keys in another spelling, and integers with a fraction
 //! of zeros.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
 use toolwire_validation::resolve;
 
 use super::lenient_json;
 use super::repair::{Repair, RepairKind};
+use super::repairing::without_fraction;
 
 /// Keys under which models wrap the arguments of a call.
 const WRAPPERS: [&str; 4] = ["arguments", "input", "parameters", "args"];
+
+/// The maximum number of schemas that are considered for one value.
+const MAX_SCHEMAS: usize = 64;
 
 /// The maximum depth of nested values that are repaired.
 const MAX_DEPTH: usize = 64;
@@ -26,18 +30,22 @@ pub(super) fn with_known_keys(value: &Value, schema: &Value) -> Option<(Value, V
         repairs.push(Repair::of_arguments(RepairKind::Unwrapped { key: key.to_owned() }));
         repaired = inner;
     }
-    let mut walk =
-        Walk { root: schema, action: Action::RenameKeys, pointer: String::new(), repairs: &mut repairs };
-    walk.visit(&mut repaired, schema, MAX_DEPTH);
+    Walk { root: schema, action: Action::RenameKeys, pointer: String::new(), repairs: &mut repairs }.visit(
+        &mut repaired,
+        &applicable([schema], schema),
+        MAX_DEPTH,
+    );
     (!repairs.is_empty()).then_some((repaired, repairs))
 }
 
 /// Removes fractions of zeros from integers.
 pub(super) fn remove_fractions(value: &mut Value, schema: &Value, repairs: &mut Vec<Repair>) {
     if has_fraction(value) {
-        let mut walk =
-            Walk { root: schema, action: Action::RemoveFractions, pointer: String::new(), repairs };
-        walk.visit(value, schema, MAX_DEPTH);
+        Walk { root: schema, action: Action::RemoveFractions, pointer: String::new(), repairs }.visit(
+            value,
+            &applicable([schema], schema),
+            MAX_DEPTH,
+        );
     }
 }
 
@@ -45,7 +53,7 @@ fn has_fraction(value: &Value) -> bool {
     match value {
         Value::Object(map) => map.values().any(has_fraction),
         Value::Array(items) => items.iter().any(has_fraction),
-        Value::Number(number) => number.as_str().contains('.'),
+        Value::Number(number) => without_fraction(number).is_some(),
         _ => false,
     }
 }
@@ -75,40 +83,94 @@ struct Walk<'s, 'r> {
     repairs: &'r mut Vec<Repair>,
 }
 
+/// Returns the schemas that may apply to one value: the given ones, their parts and their alternatives.
+fn applicable<'s>(schemas: impl IntoIterator<Item = &'s Value>, root: &'s Value) -> Vec<&'s Value> {
+    let mut found: Vec<&Value> = Vec::new();
+    let mut stack: Vec<&Value> = schemas.into_iter().collect();
+    while let Some(schema) = stack.pop() {
+        if found.len() == MAX_SCHEMAS || found.iter().any(|known| std::ptr::eq(*known, schema)) {
+            continue;
+        }
+        found.push(schema);
+        stack.push(resolve(schema, root));
+        for keyword in ["allOf", "anyOf", "oneOf"] {
+            stack.extend(schema.get(keyword).and_then(Value::as_array).into_iter().flatten());
+        }
+    }
+    found
+}
+
+/// Returns the schemas for the value of a key.
+fn schemas_of_key<'s>(schemas: &[&'s Value], key: &str) -> Vec<&'s Value> {
+    let mut found = Vec::new();
+    for schema in schemas {
+        match schema.get("properties").and_then(|properties| properties.get(key)) {
+            Some(property) => found.push(property),
+            None => {
+                let patterns = schema.get("patternProperties").and_then(Value::as_object);
+                found.extend(patterns.into_iter().flat_map(Map::values));
+                found.extend(schema.get("additionalProperties"));
+            }
+        }
+    }
+    found
+}
+
+/// Returns the schemas for the item at an index; for `None`, those of items after the listed ones.
+fn schemas_of_item<'s>(schemas: &[&'s Value], index: Option<usize>) -> Vec<&'s Value> {
+    let schema_of = |schema: &&'s Value| {
+        let positions = ["prefixItems", "items"].iter().find_map(|keyword| schema.get(*keyword)?.as_array());
+        let listed = index.and_then(|index| positions?.get(index));
+        listed.or_else(|| {
+            ["items", "additionalItems"]
+                .iter()
+                .find_map(|key| schema.get(*key).filter(|rest| rest.is_object()))
+        })
+    };
+    schemas.iter().filter_map(schema_of).collect()
+}
+
+/// Returns how many items have a schema of their own.
+fn listed_items(schemas: &[&Value]) -> usize {
+    let positions = |schema: &&Value| {
+        let lists = ["prefixItems", "items"].map(|keyword| schema.get(keyword).and_then(Value::as_array));
+        lists.into_iter().flatten().map(Vec::len).max().unwrap_or(0)
+    };
+    schemas.iter().map(positions).max().unwrap_or(0)
+}
+
 impl Walk<'_, '_> {
-    fn visit(&mut self, value: &mut Value, schema: &Value, depth: usize) {
+    /// Visits a value to which `schemas` may apply.
+    fn visit(&mut self, value: &mut Value, schemas: &[&Value], depth: usize) {
         let Some(depth) = depth.checked_sub(1) else { return };
-        let schema = resolve(schema, self.root);
         match value {
             Value::Object(map) => {
-                let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };
-                if self.action == Action::RenameKeys
-                    && schema.get("additionalProperties").is_none_or(|rest| rest == false)
-                    && schema.get("patternProperties").is_none()
-                {
-                    self.rename_keys(map, properties);
+                if self.action == Action::RenameKeys && schemas.iter().all(|schema| is_closed(schema)) {
+                    self.rename_keys(map, schemas);
                 }
                 for (key, value) in map {
-                    if let Some(property) = properties.get(key) {
-                        self.below(key, |walk| walk.visit(value, property, depth));
-                    }
+                    let schemas = applicable(schemas_of_key(schemas, key), self.root);
+                    self.below(key, |walk| walk.visit(value, &schemas, depth));
                 }
             }
             Value::Array(items) => {
-                let Some(schema) = schema.get("items").filter(|schema| schema.is_object()) else { return };
+                let listed = listed_items(schemas);
+                let rest = applicable(schemas_of_item(schemas, None), self.root);
                 for (index, item) in items.iter_mut().enumerate() {
-                    self.below(&index.to_string(), |walk| walk.visit(item, schema, depth));
+                    let own = (index < listed)
+                        .then(|| applicable(schemas_of_item(schemas, Some(index)), self.root));
+                    let schemas = own.as_ref().unwrap_or(&rest);
+                    if !schemas.is_empty() {
+                        self.below(&index.to_string(), |walk| walk.visit(item, schemas, depth));
+                    }
                 }
             }
             Value::Number(number)
                 if self.action == Action::RemoveFractions
-                    && schema.get("type").is_some_and(|name| name == "integer") =>
+                    && schemas.iter().any(|schema| has_type(schema, "integer"))
+                    && !schemas.iter().any(|schema| has_type(schema, "number")) =>
             {
-                if let Some((integer, fraction)) = number.as_str().split_once('.')
-                    && !fraction.is_empty()
-                    && fraction.bytes().all(|digit| digit == b'0')
-                    && let Ok(integer) = serde_json::from_str(integer)
-                {
+                if let Some(integer) = without_fraction(number) {
                     *value = Value::Number(integer);
                     self.record(RepairKind::RemovedFraction);
                 }
@@ -119,13 +181,18 @@ impl Walk<'_, '_> {
 
     /// Renames an unknown key that differs from one missing property only in case, `_` and `-`, if no other key
     /// does.
-    fn rename_keys(&mut self, map: &mut Map<String, Value>, properties: &Map<String, Value>) {
+    fn rename_keys(&mut self, map: &mut Map<String, Value>, schemas: &[&Value]) {
+        let properties: HashSet<&String> = schemas
+            .iter()
+            .filter_map(|schema| schema.get("properties").and_then(Value::as_object))
+            .flat_map(Map::keys)
+            .collect();
         let mut unknown: HashMap<String, Vec<String>> = HashMap::new();
-        for key in map.keys().filter(|key| !properties.contains_key(*key)) {
+        for key in map.keys().filter(|key| !properties.contains(key)) {
             unknown.entry(fold(key)).or_default().push(key.clone());
         }
         for (folded, keys) in unknown {
-            let mut similar = properties.keys().filter(|known| fold(known) == folded);
+            let mut similar = properties.iter().copied().filter(|known| fold(known) == folded);
             let ([found], Some(known), None) = (keys.as_slice(), similar.next(), similar.next()) else {
                 continue;
             };
@@ -151,6 +218,19 @@ impl Walk<'_, '_> {
         crate::json::escape_segment(key, &mut self.pointer);
         visit(self);
         self.pointer.truncate(length);
+    }
+}
+
+fn is_closed(schema: &Value) -> bool {
+    schema.get("additionalProperties").is_none_or(|rest| rest == false)
+        && schema.get("patternProperties").is_none()
+}
+
+fn has_type(schema: &Value, name: &str) -> bool {
+    match schema.get("type") {
+        Some(Value::String(own)) => own == name,
+        Some(Value::Array(names)) => names.iter().any(|own| own == name),
+        _ => false,
     }
 }
 

@@ -12,7 +12,8 @@ use super::converter::Converter;
 use super::error::ArgumentError;
 use super::lenient_json;
 use super::plan::Plan;
-use super::repair::{Repair, RepairKind, repair};
+use super::repair::{Repair, RepairKind};
+use super::repairing::repair;
 use crate::Dialect;
 
 /// The deepest nesting that `serde_json` parses.

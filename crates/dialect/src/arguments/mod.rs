@@ -11,6 +11,7 @@ mod lenient_json;
 mod plan;
 mod quick_match;
 mod repair;
+mod repairing;
 
 pub(crate) use codec::Codec;
 pub use codec::{Checker, Decoded, Encoded};

@@ -6,7 +6,7 @@ use std::cell::Cell;
 const BASE_STEPS: u64 = 50_000;
 
 /// Additional steps for each schema in the tool's definition.
-const STEPS_PER_SCHEMA: u64 = 100;
+const STEPS_PER_SCHEMA: u64 = 10;
 
 /// Maximum number of steps for comparing alternatives. Without them, alternatives count as overlapping.
 const MAX_COMPARISONS: u64 = 200_000;

@@ -130,7 +130,13 @@ pub(crate) fn convert<'a>(
     }
 }
 
-/// Converts a tool with `strict: false`, for the reason given.
+impl From<Inexpressible> for Refusal {
+    fn from(Inexpressible { code, pointer, detail }: Inexpressible) -> Refusal {
+        Refusal { code, pointer, message: detail }
+    }
+}
+
+/// Converts a tool with `strict: false`, for the reason given. Refuses it if the dialect has no strict mode.
 pub(crate) fn fall_back<'a>(
     sent: Option<Node<'a>>,
     dialect: Dialect,
@@ -138,11 +144,10 @@ pub(crate) fn fall_back<'a>(
     arena: &'a Bump,
     reason: Inexpressible,
 ) -> Result<Converted<'a>, Refusal> {
-    let converted = convert_with(sent, Profile::fallback(dialect), options, arena);
+    let Some(profile) = Profile::fallback(dialect) else { return Err(reason.into()) };
+    let converted = convert_with(sent, profile, options, arena);
     let mut converted = converted.map_err(|error| match error {
-        ConvertError::Inexpressible(Inexpressible { code, pointer, detail }) => {
-            Refusal { code, pointer, message: detail }
-        }
+        ConvertError::Inexpressible(reason) => reason.into(),
         ConvertError::Refused(refusal) => refusal,
     })?;
     converted.strict = Some(false);

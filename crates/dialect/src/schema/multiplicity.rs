@@ -5,6 +5,8 @@
 
 use std::collections::hash_map::Entry;
 
+use toolwire_validation::MAX_SCHEMAS_PER_VALUE;
+
 use super::keywords::applies_in_place;
 use super::node_id::{NodeMap, node_id};
 use super::refs::Document;
@@ -15,9 +17,6 @@ use crate::json::{Node, Place, get};
 /// Schemas with fewer references than this cannot exceed [`MAX_SCHEMAS_PER_VALUE`]: paths multiply fastest with
 /// three references from each definition to the next, and 3⁹ is less.
 pub(super) const MIN_REFERENCES: usize = 28;
-
-/// Maximum number of schemas that apply to the same value, counted once for each path of references.
-const MAX_SCHEMAS_PER_VALUE: u64 = 20_000;
 
 /// The schemas that apply to the same value as another one.
 struct InPlace<'a> {

@@ -344,13 +344,14 @@ impl Profile {
         }
     }
 
-    /// Returns the profile for a tool that cannot be sent with `strict: true`.
-    pub(crate) const fn fallback(dialect: Dialect) -> &'static Profile {
+    /// Returns the profile for a tool that cannot be sent with `strict: true`; `None` if the dialect has no strict
+    /// mode.
+    pub(crate) const fn fallback(dialect: Dialect) -> Option<&'static Profile> {
         match dialect {
-            Dialect::OpenAiStrict => &OPENAI,
-            Dialect::ResponsesStrict => &RESPONSES,
-            Dialect::AnthropicStrict => &ANTHROPIC,
-            other => Profile::of(other),
+            Dialect::OpenAiStrict => Some(&OPENAI),
+            Dialect::ResponsesStrict => Some(&RESPONSES),
+            Dialect::AnthropicStrict => Some(&ANTHROPIC),
+            _ => None,
         }
     }
 }

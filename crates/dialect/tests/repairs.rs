@@ -1,0 +1,151 @@
+//! Repairs in nested, alternative and many places.
+
+#![allow(clippy::unwrap_used)]
+
+use serde_json::{Value, json};
+use toolwire_dialect::{ArgumentError, Dialect, Options, Toolset, ViolationKind};
+
+fn decode(schema: &Value, sent: &Value) -> Result<(Value, Vec<String>), ArgumentError> {
+    let tool = json!({"name": "tool", "description": "d", "inputSchema": schema});
+    let toolset = Toolset::from_json(&tool.to_string(), Dialect::OpenAi, &Options::default()).unwrap();
+    let decoded = toolset.decode("tool", sent)?;
+    let pointers = decoded.repairs.into_iter().map(|repair| repair.pointer).collect();
+    Ok((Value::Object(decoded.arguments), pointers))
+}
+
+/// Checks the repaired arguments, digit for digit, and the places of the repairs.
+#[track_caller]
+fn check(schema: Value, sent: &str, expected: Value, repairs: &[&str]) {
+    let (arguments, mut pointers) = decode(&schema, &serde_json::from_str(sent).unwrap()).unwrap();
+    pointers.sort_unstable();
+    assert_eq!(
+        (arguments.to_string(), pointers),
+        (expected.to_string(), repairs.iter().map(ToString::to_string).collect())
+    );
+}
+
+#[test]
+fn integers_lose_a_fraction_of_zeros_wherever_they_are() {
+    let integer = json!({"type": "integer"});
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "map": {"type": "object", "additionalProperties": integer},
+            "keys": {"type": "object", "patternProperties": {"^k": integer}, "additionalProperties": false},
+            "pair": {"type": "array", "prefixItems": [integer, {"type": "number"}], "items": integer},
+            "union": {"anyOf": [integer, {"type": "string"}]},
+            "list": {"oneOf": [{"type": "array", "items": integer}, {"type": "null"}]},
+            "part": {"allOf": [{"$ref": "#/$defs/n"}, {"minimum": 1}]},
+            "text": integer,
+            "number": {"anyOf": [integer, {"type": "number"}]},
+        },
+        "$defs": {"n": {"type": ["integer", "null"]}},
+    });
+    let sent = r#"{"map": {"a": 5.0}, "keys": {"k1": 5.0}, "pair": [5.0, 5.0, 5.0], "union": 5.0, "list": [5.0],
+        "part": 5.00, "text": "5.0", "number": 5.0}"#;
+    let expected = r#"{"map":{"a":5},"keys":{"k1":5},"pair":[5,5.0,5],"union":5,"list":[5],"part":5,"text":5,"number":5.0}"#;
+    let repairs = ["/keys/k1", "/list/0", "/map/a", "/pair/0", "/pair/2", "/part", "/text", "/union"];
+    check(schema, sent, serde_json::from_str(expected).unwrap(), &repairs);
+}
+
+#[test]
+fn a_parsed_text_is_repaired_too() {
+    let user = json!({
+        "type": "object",
+        "properties": {"user_id": {"type": "integer"}, "role": {"enum": ["Admin"]}, "note": {"type": "string"}},
+        "required": ["user_id"],
+        "additionalProperties": false,
+    });
+    check(
+        json!({"type": "object", "properties": {"user": user}}),
+        r#"{"user": "{'userId': '5', 'role': 'admin', 'note': None}"}"#,
+        json!({"user": {"user_id": 5, "role": "Admin"}}),
+        &["/user", "/user/note", "/user/role", "/user/user_id", "/user/user_id"],
+    );
+}
+
+#[test]
+fn alternatives_are_repaired() {
+    let shape = |kind: &str, size: &str| {
+        json!({
+            "type": "object",
+            "properties": {"kind": {"const": kind}, size: {"type": "integer"}, "note": {"type": "string"},
+                "unit_name": {"type": "string"}},
+            "required": ["kind", size],
+            "additionalProperties": false,
+        })
+    };
+    check(
+        json!({"type": "object", "properties": {"shape": {"anyOf": [shape("circle", "radius"), shape("square", "side")]}}}),
+        r#"{"shape": {"kind": "square", "side": "5.0", "note": null, "unitName": "cm"}}"#,
+        json!({"shape": {"kind": "square", "side": 5, "unit_name": "cm"}}),
+        &["/shape/note", "/shape/side", "/shape/unit_name"],
+    );
+}
+
+#[test]
+fn a_null_of_a_required_property_stays() {
+    let item = json!({"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}},
+        "required": ["b"]});
+    let schema = json!({"type": "object", "properties": {"items": {"type": "array", "items": item}}});
+    let sent = json!({"items": [{"a": null, "b": null}, {"a": null, "b": "x"}]});
+    match decode(&schema, &sent) {
+        Err(ArgumentError::Invalid { violations, arguments, .. }) => {
+            assert_eq!(Value::Object(arguments), json!({"items": [{"b": null}, {"b": "x"}]}));
+            assert_eq!(violations.len(), 1, "{violations:?}");
+            assert_eq!(violations[0].pointer, "/items/0/b");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_value_that_several_alternatives_list_in_another_case_is_not_changed() {
+    let schema = |listed: [&str; 2]| {
+        let alternatives = listed.map(|value| json!({"enum": [value]}));
+        json!({"type": "object", "properties": {"p": {"anyOf": alternatives}}})
+    };
+    check(schema(["Red", "Blue"]), r#"{"p": "BLUE"}"#, json!({"p": "Blue"}), &["/p"]);
+    let ambiguous = decode(&schema(["Blue", "blue"]), &json!({"p": "BLUE"}));
+    assert!(matches!(ambiguous, Err(ArgumentError::Invalid { .. })), "{ambiguous:?}");
+}
+
+#[test]
+fn many_places_are_repaired_or_none() {
+    let schema = json!({"type": "object", "properties": {
+        "n": {"type": "array", "items": {"type": "integer"}},
+        "o": {"type": "array", "items": {"type": "object", "properties": {"a": {"type": "string"}}}}}});
+    let numbers: Vec<String> = (0..20_000).map(|number| number.to_string()).collect();
+    let objects = vec![json!({"a": null}); 2_000];
+    let (arguments, repairs) = decode(&schema, &json!({"n": numbers, "o": objects})).unwrap();
+    assert_eq!(arguments["n"], (0..20_000).collect::<Value>());
+    assert_eq!(arguments["o"], Value::Array(vec![json!({}); 2_000]));
+    assert_eq!(repairs.len(), 22_000);
+}
+
+#[test]
+fn a_long_list_of_violations_is_cut() {
+    let schema =
+        json!({"type": "object", "properties": {"n": {"type": "array", "items": {"type": "integer"}}}});
+    let error = decode(&schema, &json!({"n": vec!["x"; 100_000]})).unwrap_err();
+    let ArgumentError::Invalid { violations, .. } = &error else { panic!("{error:?}") };
+    assert_eq!(violations.len(), 51);
+    assert_eq!(violations[0].pointer, "/n/0");
+    assert_eq!(violations[50].kind, ViolationKind::More { count: 99_950 });
+    assert!(error.to_string().ends_with("; 99950 more violations are not listed"), "{error}");
+}
+
+#[test]
+fn the_parse_error_is_about_what_is_still_wrong() {
+    let schema = json!({"type": "object", "properties": {"a": {}, "b": {}}});
+    for (sent, expected) in [
+        ("{'a': 1, 'b': }", "expected value at line 1 column 15"),
+        ("{'a': 1, // one\n 'b': 'cut", "EOF while parsing a string at line 2 column 10"),
+        ("```json\n{'a': oops}\n```", "expected value at line 2 column 7"),
+    ] {
+        match decode(&schema, &json!(sent)) {
+            Err(ArgumentError::NotJson { message }) => assert_eq!(message, expected, "{sent}"),
+            other => panic!("{sent}: {other:?}"),
+        }
+    }
+}
