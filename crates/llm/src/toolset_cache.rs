@@ -62,12 +62,9 @@ impl ToolsetCache {
 
     fn find(&self, tools: &Arc<[Tool]>, recent_tools: &Arc<[String]>) -> Option<Arc<Toolset>> {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        let position = |is_same: fn(&Arc<[Tool]>, &Arc<[Tool]>) -> bool| {
-            let is_found =
-                |entry: &CacheEntry| is_same(&entry.tools, tools) && entry.recent_tools == *recent_tools;
-            entries.iter().position(is_found)
-        };
-        let found = position(Arc::ptr_eq).or_else(|| position(|one, other| one == other))?;
+        let found = entries.iter().rposition(|entry| {
+            (Arc::ptr_eq(&entry.tools, tools) || entry.tools == *tools) && entry.recent_tools == *recent_tools
+        })?;
         let entry = entries.remove(found);
         let toolset = entry.toolset.clone();
         entries.push(entry);
