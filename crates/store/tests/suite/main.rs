@@ -7,8 +7,8 @@
 mod backends;
 mod files;
 mod forking;
+mod redis_servers;
 mod searching;
-mod servers;
 mod storing;
 mod transfer;
 mod writers;
