@@ -9,7 +9,9 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use toolwire_contract::{Conversations, StoreError, parse_duration};
-use toolwire_store::{Redis, RedisOptions, Sqlite, SqliteOptions};
+#[cfg(feature = "redis")]
+use toolwire_store::{Redis, RedisOptions};
+use toolwire_store::{Sqlite, SqliteOptions};
 
 use crate::command_error::CommandError;
 use crate::servers::data_folder;
@@ -89,14 +91,12 @@ pub(crate) async fn open(settings: &StoreSettings) -> Result<Arc<dyn Conversatio
             open_file(folder.join("conversations.db")).await
         }
         StoreSettings::PathOrUrl(url) if is_redis_url(url) => {
-            connect(&RedisUrls::Server(url.clone()), RedisOptions::default()).await
+            connect(&RedisUrls::Server(url.clone()), None, None).await
         }
         StoreSettings::PathOrUrl(path) => open_file(expand_home(path)).await,
-        StoreSettings::Redis(redis) => {
-            let defaults = RedisOptions::default();
-            let time_to_live = redis.time_to_live.as_ref().map(parse_time_to_live).transpose()?;
-            let prefix = redis.prefix.clone().unwrap_or(defaults.prefix);
-            connect(&redis.redis, RedisOptions { prefix, time_to_live, ..RedisOptions::default() }).await
+        StoreSettings::Redis(settings) => {
+            let time_to_live = settings.time_to_live.as_ref().map(parse_time_to_live).transpose()?;
+            connect(&settings.redis, settings.prefix.clone(), time_to_live).await
         }
     }
 }
@@ -140,7 +140,15 @@ async fn open_file(path: PathBuf) -> Result<Arc<dyn Conversations>, CommandError
     Ok(Arc::new(store))
 }
 
-async fn connect(urls: &RedisUrls, options: RedisOptions) -> Result<Arc<dyn Conversations>, CommandError> {
+#[cfg(feature = "redis")]
+async fn connect(
+    urls: &RedisUrls,
+    prefix: Option<String>,
+    time_to_live: Option<Duration>,
+) -> Result<Arc<dyn Conversations>, CommandError> {
+    let defaults = RedisOptions::default();
+    let prefix = prefix.unwrap_or(defaults.prefix);
+    let options = RedisOptions { prefix, time_to_live, ..RedisOptions::default() };
     let store = match urls {
         RedisUrls::Server(url) => Redis::connect(url, options).await,
         RedisUrls::Cluster(urls) => {
@@ -149,6 +157,16 @@ async fn connect(urls: &RedisUrls, options: RedisOptions) -> Result<Arc<dyn Conv
         }
     };
     Ok(Arc::new(store.map_err(command_error)?))
+}
+
+#[cfg(not(feature = "redis"))]
+async fn connect(
+    _: &RedisUrls,
+    _: Option<String>,
+    _: Option<Duration>,
+) -> Result<Arc<dyn Conversations>, CommandError> {
+    let error = CommandError::usage("this build of toolwire does not include Redis");
+    Err(error.with_hint("build it with its default features, or configure a file as `toolwire.store`"))
 }
 
 /// Converts a store's error, with a hint for the command line.

@@ -126,7 +126,8 @@ fn is_same(documented: &str, printed: &str) -> bool {
 
 /// Runs the command in a shell and returns standard output and standard error together, as on a terminal.
 fn run(command: &str, folder: &Path) -> String {
-    let command = command.replace("cargo run --release -p toolwire --", "toolwire");
+    let command =
+        command.replace("cargo run --profile quick --no-default-features -p toolwire --", "toolwire");
     let binary = Path::new(env!("CARGO_BIN_EXE_toolwire"));
     let commands = binary.parent().expect("a program is in a folder");
     let path = format!("{}:{}", commands.display(), std::env::var("PATH").unwrap_or_default());

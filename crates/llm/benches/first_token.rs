@@ -101,6 +101,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let toolset = Arc::new(Toolset::new(&request.tools, Dialect::OpenAi, &Options::default()));
     let options = RequestOptions { model: "m".to_owned(), stream: true, ..RequestOptions::default() };
     let body = write_request(Dialect::OpenAi, &request, &toolset, &options)?.to_string();
+    toolwire_testkit::install_tls_provider();
     let client = reqwest::Client::builder().no_proxy().build()?;
     let url = format!("{}/chat/completions", provider.base_url());
 

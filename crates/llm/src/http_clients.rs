@@ -49,6 +49,8 @@ impl HttpClients {
         if let Some(client) = clients.get(&connect_timeout) {
             return Ok(client.clone());
         }
+        // The HTTP client uses the cryptography of the process; the application may have chosen another one.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let mut builder = reqwest::Client::builder()
             .user_agent(concat!("toolwire/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(connect_timeout)

@@ -5,6 +5,8 @@ pub mod conformance;
 #[cfg(feature = "provider")]
 pub mod provider;
 
+#[cfg(feature = "provider")]
+mod http_client;
 mod installed_servers;
 mod log;
 mod misbehaving_server;
@@ -14,6 +16,8 @@ mod redis;
 mod running_server;
 mod scripted_model;
 
+#[cfg(feature = "provider")]
+pub use http_client::{http_client, install_tls_provider};
 pub use installed_servers::{InstalledServers, ServerCommand};
 pub use log::with_subscriber;
 pub use misbehaving_server::{misbehaving_server, start_misbehaving_http};

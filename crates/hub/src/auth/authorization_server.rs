@@ -14,12 +14,13 @@ use tracing::{Dispatch, instrument::WithSubscriber};
 
 use super::{
     AuthConfig, GrantKind,
+    client_assertion::request_with_assertion,
     error::AuthProblem,
     signing_key::SigningKey,
     token_response::{TokenEndpointError, apply_token_response, redact, single_line},
     token_store::{Grant, OAuthClient},
 };
-use crate::Secret;
+use crate::{Secret, transport::install_tls_provider};
 
 /// For the complete discovery, which is up to ten requests.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -90,6 +91,7 @@ pub(super) async fn discover(
     let query: Vec<Secret> = server.url.query().map(Secret::new).into_iter().collect();
     let failed = |detail| AuthProblem::Discovery { detail };
     let sdk_failed = |error: SdkError| failed(single_line(&redact(&error.to_string(), &query)));
+    install_tls_provider();
     // Addresses in the user's private network are allowed, but not a cloud's metadata service.
     let mut manager =
         AuthorizationManager::new_allowing_private_addresses(server.url.clone()).await.map_err(sdk_failed)?;
@@ -200,46 +202,46 @@ pub(super) async fn request_with_client_credentials(
     let client_id = client_id.ok_or_else(|| config_error("clientId", "is missing".to_owned()))?;
     let secret = server.config.client_secret.clone();
     let client = OAuthClient { id: client_id.clone(), secret: secret.clone(), registered: false };
-    let resource = Some(resource_indicator(server, &mut authorization_server, &client).await);
-    let credentials = match (&server.config.private_key, secret) {
+    let resource = resource_indicator(server, &mut authorization_server, &client).await;
+    let no_token = |detail| AuthProblem::NoToken { detail };
+    let (response, authorization_server) = match (&server.config.private_key, secret) {
         (Some(key), _) => {
             let key = SigningKey::read(key).map_err(|problem| config_error("privateKey", problem))?;
-            let metadata = &authorization_server.metadata.additional_fields;
-            let supported = metadata.get("token_endpoint_auth_signing_alg_values_supported");
-            let supported: Option<Vec<&str>> = supported
-                .and_then(Value::as_array)
-                .map(|names| names.iter().filter_map(Value::as_str).collect());
-            ClientCredentialsConfig::PrivateKeyJwt {
+            let request = request_with_assertion(&authorization_server, &client_id, &key, &scopes, &resource);
+            (request.await.map_err(no_token)?, authorization_server)
+        }
+        (None, Some(secret)) => {
+            let credentials = ClientCredentialsConfig::ClientSecret {
                 client_id,
-                signing_algorithm: key.algorithm(supported.as_deref()),
-                signing_key: key.pem.expose().as_bytes().to_vec(),
-                token_endpoint_audience: None,
+                client_secret: secret.expose().to_owned(),
                 scopes: scopes.clone(),
-                resource,
-            }
+                resource: Some(resource),
+            };
+            let secrets = client_secrets(server, &client);
+            request_with_secret(authorization_server, credentials, &secrets).await.map_err(no_token)?
         }
-        (None, Some(secret)) => ClientCredentialsConfig::ClientSecret {
-            client_id,
-            client_secret: secret.expose().to_owned(),
-            scopes: scopes.clone(),
-            resource,
-        },
-        (None, None) => {
-            return Err(config_error("clientSecret", "is missing".to_owned()));
-        }
+        (None, None) => return Err(config_error("clientSecret", "is missing".to_owned())),
     };
-    let no_token = |detail| AuthProblem::NoToken { detail };
+    let mut grant = Grant::new(server.url.to_string(), authorization_server.issuer, client);
+    apply_token_response(&mut grant, &response, &scopes).map_err(no_token)?;
+    // A client with credentials needs no refresh token (RFC 6749 section 4.4.3).
+    grant.refresh_token = None;
+    Ok(grant)
+}
+
+async fn request_with_secret(
+    mut authorization_server: AuthorizationServer,
+    credentials: ClientCredentialsConfig,
+    secrets: &[Secret],
+) -> Result<(OAuthTokenResponse, AuthorizationServer), String> {
     let failed = |authorization_server: &AuthorizationServer, error: SdkError| {
-        let secrets = client_secrets(server, &client);
-        no_token(authorization_server.token_endpoint_error(&error, &secrets).message)
+        authorization_server.token_endpoint_error(&error, secrets).message
     };
     let manager = &mut authorization_server.manager;
-    if let Err(error) = manager
+    manager
         .validate_client_credentials_metadata(&credentials)
         .and_then(|()| manager.configure_client_credentials(&credentials))
-    {
-        return Err(failed(&authorization_server, error));
-    }
+        .map_err(|error| failed(&authorization_server, error))?;
     // The SDK's future is not `Send`, so a separate thread polls it.
     let runtime = Handle::current();
     let exchange = spawn_blocking(move || {
@@ -249,15 +251,11 @@ pub(super) async fn request_with_client_credentials(
         (response, authorization_server)
     });
     let (response, authorization_server) =
-        exchange.await.map_err(|_| no_token("the request was cancelled".to_owned()))?;
+        exchange.await.map_err(|_| "the request was cancelled".to_owned())?;
     let response = response
-        .map_err(|_| no_token(format!("no response within {TOKEN_TIMEOUT:?}")))?
+        .map_err(|_| format!("no response within {TOKEN_TIMEOUT:?}"))?
         .map_err(|error| failed(&authorization_server, error))?;
-    let mut grant = Grant::new(server.url.to_string(), authorization_server.issuer, client);
-    apply_token_response(&mut grant, &response, &scopes).map_err(no_token)?;
-    // A client with credentials needs no refresh token (RFC 6749 section 4.4.3).
-    grant.refresh_token = None;
-    Ok(grant)
+    Ok((response, authorization_server))
 }
 
 /// Returns the resource indicator of the server. The SDK exposes it only in the URL of a login page.

@@ -15,6 +15,7 @@
 
 mod authorization_server;
 mod challenge;
+mod client_assertion;
 mod error;
 mod login;
 mod next_step;

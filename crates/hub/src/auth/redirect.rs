@@ -212,7 +212,7 @@ mod tests {
             }
             let mut garbage = TcpStream::connect(("127.0.0.1", port)).await.expect("connected");
             garbage.write_all(b"\x16\x03\x01 hello\r\n\r\n").await.expect("written");
-            let client = reqwest::Client::new();
+            let client = toolwire_testkit::http_client();
             let get = |url: String| client.get(url).send();
             assert_eq!(get(format!("{uri}?code=evil&state=guess")).await.expect("a response").status(), 404);
             assert_eq!(client.post(&uri).send().await.expect("a response").status(), 400);

@@ -1,25 +1,27 @@
-//! The private key that a client signs with, and its algorithms (RFC 7523, SEP-1046).
+//! The private key that a client signs with instead of sending a secret (RFC 7523, SEP-1046).
 
 use std::{fs::File, io::Read};
 
-use base64::{Engine, engine::general_purpose::STANDARD_NO_PAD};
-use rmcp::transport::auth::JwtSigningAlgorithm;
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use ring::{
+    rand::SystemRandom,
+    signature::{
+        ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED_SIGNING, EcdsaKeyPair, RSA_PKCS1_SHA256,
+        RSA_PKCS1_SHA384, RSA_PKCS1_SHA512, RsaKeyPair,
+    },
+};
+use rustls::pki_types::{PrivateKeyDer, pem::PemObject};
+use serde_json::{Value, json};
 
 use crate::Secret;
 
 const MAX_KEY_BYTES: u64 = 64 * 1024;
 
-/// A private key in PEM format.
-pub(super) struct SigningKey {
-    pub(super) pem: Secret,
-    kind: KeyKind,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum KeyKind {
-    Rsa,
-    P256,
-    P384,
+/// A private key with its algorithm.
+pub(super) enum SigningKey {
+    Rsa(RsaKeyPair),
+    P256(EcdsaKeyPair),
+    P384(EcdsaKeyPair),
 }
 
 impl SigningKey {
@@ -33,21 +35,69 @@ impl SigningKey {
         } else {
             read_file(text)?
         };
-        let kind = key_kind(&pem)?;
-        Ok(SigningKey { pem: Secret::new(pem), kind })
+        SigningKey::parse(&pem)
+    }
+
+    fn parse(pem: &str) -> Result<SigningKey, String> {
+        const CONVERT: &str = "convert it with `openssl pkcs8 -topk8 -nocrypt`";
+        const UNSUPPORTED: &str = "has an unsupported key type; use RSA, P-256 or P-384";
+        if pem.contains("-----BEGIN ENCRYPTED PRIVATE KEY-----") {
+            return Err(format!("is an encrypted key; {CONVERT}"));
+        }
+        let der = PrivateKeyDer::from_pem_slice(pem.as_bytes())
+            .map_err(|_| "contains no private key (`-----BEGIN PRIVATE KEY-----`)".to_owned())?;
+        let der = match &der {
+            PrivateKeyDer::Pkcs1(der) => {
+                let key = RsaKeyPair::from_der(der.secret_pkcs1_der());
+                return key.map(SigningKey::Rsa).map_err(|error| format!("is not a valid RSA key: {error}"));
+            }
+            PrivateKeyDer::Pkcs8(der) => der.secret_pkcs8_der(),
+            PrivateKeyDer::Sec1(_) => return Err(format!("is an EC key in SEC 1 format; {CONVERT}")),
+            _ => return Err(UNSUPPORTED.to_owned()),
+        };
+        let random = SystemRandom::new();
+        let ecdsa = |curve| EcdsaKeyPair::from_pkcs8(curve, der, &random);
+        ecdsa(&ECDSA_P256_SHA256_FIXED_SIGNING)
+            .map(SigningKey::P256)
+            .or_else(|_| ecdsa(&ECDSA_P384_SHA384_FIXED_SIGNING).map(SigningKey::P384))
+            .or_else(|_| RsaKeyPair::from_pkcs8(der).map(SigningKey::Rsa))
+            .map_err(|_| UNSUPPORTED.to_owned())
     }
 
     /// Returns the algorithm to sign with; `supported` lists those that the authorization server advertises.
-    pub(super) fn algorithm(&self, supported: Option<&[&str]>) -> JwtSigningAlgorithm {
-        let is_supported = |name: &str| supported.is_none_or(|supported| supported.contains(&name));
-        match self.kind {
-            KeyKind::P256 => JwtSigningAlgorithm::ES256,
-            KeyKind::P384 => JwtSigningAlgorithm::ES384,
-            KeyKind::Rsa if is_supported("RS256") => JwtSigningAlgorithm::RS256,
-            KeyKind::Rsa if is_supported("RS384") => JwtSigningAlgorithm::RS384,
-            KeyKind::Rsa if is_supported("RS512") => JwtSigningAlgorithm::RS512,
-            KeyKind::Rsa => JwtSigningAlgorithm::RS256,
+    pub(super) fn algorithm(&self, supported: Option<&[&str]>) -> &'static str {
+        let is_supported = |name: &&str| supported.is_none_or(|supported| supported.contains(name));
+        match self {
+            SigningKey::P256(_) => "ES256",
+            SigningKey::P384(_) => "ES384",
+            SigningKey::Rsa(_) => {
+                ["RS256", "RS384", "RS512"].into_iter().find(is_supported).unwrap_or("RS256")
+            }
         }
+    }
+
+    /// Returns a signed JSON Web Token, or `None` if the key cannot sign.
+    pub(super) fn sign_token(&self, algorithm: &str, claims: &Value) -> Option<String> {
+        let header = json!({"typ": "client-authentication+jwt", "alg": algorithm});
+        let encode = |part: &Value| URL_SAFE_NO_PAD.encode(part.to_string());
+        let content = format!("{}.{}", encode(&header), encode(claims));
+        let random = SystemRandom::new();
+        let signature = match self {
+            SigningKey::P256(key) | SigningKey::P384(key) => {
+                key.sign(&random, content.as_bytes()).ok()?.as_ref().to_vec()
+            }
+            SigningKey::Rsa(key) => {
+                let padding = match algorithm {
+                    "RS384" => &RSA_PKCS1_SHA384,
+                    "RS512" => &RSA_PKCS1_SHA512,
+                    _ => &RSA_PKCS1_SHA256,
+                };
+                let mut signature = vec![0; key.public().modulus_len()];
+                key.sign(padding, &random, content.as_bytes(), &mut signature).ok()?;
+                signature
+            }
+        };
+        Some(format!("{content}.{}", URL_SAFE_NO_PAD.encode(signature)))
     }
 }
 
@@ -58,91 +108,77 @@ fn read_file(path: &str) -> Result<String, String> {
     Ok(pem)
 }
 
-fn key_kind(pem: &str) -> Result<KeyKind, String> {
-    const CONVERT: &str = "convert it with `openssl pkcs8 -topk8 -nocrypt`";
-    if pem.contains("-----BEGIN RSA PRIVATE KEY-----") {
-        return Ok(KeyKind::Rsa);
-    }
-    if pem.contains("-----BEGIN EC PRIVATE KEY-----") {
-        return Err(format!("is an EC key in SEC 1 format; {CONVERT}"));
-    }
-    if pem.contains("-----BEGIN ENCRYPTED PRIVATE KEY-----") {
-        return Err(format!("is an encrypted key; {CONVERT}"));
-    }
-    let Some((_, body)) = pem.split_once("-----BEGIN PRIVATE KEY-----") else {
-        return Err("contains no private key (`-----BEGIN PRIVATE KEY-----`)".to_owned());
-    };
-    // In PKCS#8, the first bytes contain the algorithm as an object identifier.
-    let start: String = body.chars().filter(|letter| letter.is_ascii_graphic()).take(64).collect();
-    let bytes = STANDARD_NO_PAD.decode(&start[..start.len() / 4 * 4]).unwrap_or_default();
-    let contains = |identifier: &[u8]| bytes.windows(identifier.len()).any(|part| part == identifier);
-    if contains(&[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01]) {
-        Ok(KeyKind::Rsa)
-    } else if contains(&[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07]) {
-        Ok(KeyKind::P256)
-    } else if contains(&[0x2b, 0x81, 0x04, 0x00, 0x22]) {
-        Ok(KeyKind::P384)
-    } else {
-        Err("has an unsupported key type; use RSA, P-256 or P-384".to_owned())
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use jsonwebtoken::{Algorithm, DecodingKey, Validation};
+
     use super::*;
 
-    #[track_caller]
-    fn check(pem: &str, expected: Result<KeyKind, &str>) {
-        let actual = SigningKey::read(&Secret::new(pem)).map(|key| key.kind);
-        match (actual, expected) {
-            (Ok(actual), Ok(expected)) => assert_eq!(actual, expected),
-            (Err(error), Err(expected)) => assert!(error.contains(expected), "{error}"),
-            (actual, expected) => panic!("got {actual:?}, expected {expected:?}"),
-        }
+    macro_rules! key {
+        ($name:literal) => {
+            include_str!(concat!("../../tests/keys/", $name, ".pem"))
+        };
     }
 
-    const P256: &str = "-----BEGIN PRIVATE KEY-----\nMIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgYpsroGX0NzVK9rpJ\nZRVu+bcmqESxii4trLnWXU09mKShRANCAATXw86jdCGDelqCkq9PRJpZcB6dKXCZ\nA9PiW//TbLa/vl4SYXf4OwAyU13w7qJD1GmyTmZFkIMEmn/9UTw2T73r\n-----END PRIVATE KEY-----\n";
+    #[track_caller]
+    fn check(pem: &str, public: &str, supported: Option<&[&str]>, algorithm: Algorithm) {
+        let key = SigningKey::read(&Secret::new(pem)).expect("a supported key");
+        let name = key.algorithm(supported);
+        assert_eq!(name, format!("{algorithm:?}"));
+        let claims = json!({"aud": "issuer", "exp": 4_000_000_000_u64, "jti": "1"});
+        let token = key.sign_token(name, &claims).expect("signed");
+        let decoding = match &key {
+            SigningKey::Rsa(_) => DecodingKey::from_rsa_pem(public.as_bytes()),
+            _ => DecodingKey::from_ec_pem(public.as_bytes()),
+        };
+        let mut validation = Validation::new(algorithm);
+        validation.set_audience(&["issuer"]);
+        let decoded = jsonwebtoken::decode::<Value>(&token, &decoding.expect("a public key"), &validation);
+        let decoded = decoded.expect("a valid signature");
+        assert_eq!(decoded.claims, claims);
+        assert_eq!(decoded.header.typ.as_deref(), Some("client-authentication+jwt"));
+    }
 
     #[test]
-    fn the_kind_of_a_key_is_detected() {
-        check(P256, Ok(KeyKind::P256));
-        check(&P256.replace('\n', "\\n"), Ok(KeyKind::P256));
-        let begin = "-----BEGIN PRIVATE KEY-----\n";
-        check(
-            &format!("{begin}MIG2AgEAMBAGByqGSM49AgEGBSuBBAAiBIGeMIGbAgEBBDCxGP9Pm7+xl0zwfI2w"),
-            Ok(KeyKind::P384),
+    fn tokens_are_signed_with_an_algorithm_that_the_authorization_server_supports() {
+        let rsa = key!("rsa.public");
+        check(key!("p256"), key!("p256.public"), None, Algorithm::ES256);
+        check(&key!("p256").replace('\n', "\\n"), key!("p256.public"), None, Algorithm::ES256);
+        check(key!("p384"), key!("p384.public"), Some(&["RS256"]), Algorithm::ES384);
+        check(key!("rsa"), rsa, None, Algorithm::RS256);
+        check(key!("rsa.pkcs1"), rsa, None, Algorithm::RS256);
+        check(key!("rsa"), rsa, Some(&["ES256", "RS384"]), Algorithm::RS384);
+        check(key!("rsa"), rsa, Some(&["ES256", "RS512"]), Algorithm::RS512);
+        check(key!("rsa"), rsa, Some(&["PS256"]), Algorithm::RS256);
+    }
+
+    #[track_caller]
+    fn check_error(text: &str, expected: &str) {
+        let error = SigningKey::read(&Secret::new(text)).err().expect("an unusable key");
+        assert!(error.contains(expected), "{error}");
+    }
+
+    #[test]
+    fn an_unusable_key_is_explained() {
+        check_error(key!("ed25519"), "use RSA, P-256 or P-384");
+        check_error(key!("p256.sec1"), "openssl pkcs8");
+        check_error(key!("p256.encrypted"), "openssl pkcs8");
+        check_error(key!("p256.public"), "no private key");
+        check_error("/does/not/exist.pem", "nor a readable file");
+        check_error("-----BEGIN PRIVATE KEY-----\n", "no private key");
+        check_error("-----BEGIN PRIVATE KEY-----\nü\n-----END PRIVATE KEY-----", "no private key");
+        check_error(
+            "-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----",
+            "not a valid RSA key",
         );
-        check(
-            &format!("{begin}MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj"),
-            Ok(KeyKind::Rsa),
-        );
-        check("-----BEGIN RSA PRIVATE KEY-----\nMIIE", Ok(KeyKind::Rsa));
-        check(
-            &format!("{begin}MC4CAQAwBQYDK2VwBCIEIJDL8ta1QjnsX/akNiFLVDkym5Qp2b2OI+b/1kFWS+cm"),
-            Err("use RSA, P-256 or P-384"),
-        );
-        check("-----BEGIN EC PRIVATE KEY-----\nMHcC", Err("openssl pkcs8"));
-        check("-----BEGIN ENCRYPTED PRIVATE KEY-----\nMHcC", Err("openssl pkcs8"));
-        check("-----BEGIN PUBLIC KEY-----\nMHcC", Err("no private key"));
-        check("/does/not/exist.pem", Err("nor a readable file"));
-        check(begin, Err("use RSA"));
-        check(&format!("{begin}ü"), Err("use RSA"));
     }
 
     #[test]
     fn a_key_can_be_in_a_file() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("key.pem");
-        std::fs::write(&path, P256).expect("written");
-        check(path.to_str().expect("a UTF-8 path"), Ok(KeyKind::P256));
-    }
-
-    #[test]
-    fn an_rsa_key_signs_with_an_algorithm_that_the_authorization_server_supports() {
-        let key = SigningKey { pem: Secret::new(""), kind: KeyKind::Rsa };
-        let algorithm = |supported: Option<&[&str]>| format!("{:?}", key.algorithm(supported));
-        assert_eq!(algorithm(None), "RS256");
-        assert_eq!(algorithm(Some(&["ES256", "RS512"])), "RS512");
-        assert_eq!(algorithm(Some(&["PS256"])), "RS256");
+        std::fs::write(&path, key!("p256")).expect("written");
+        let key = SigningKey::read(&Secret::new(path.to_str().expect("a UTF-8 path")));
+        assert!(matches!(key, Ok(SigningKey::P256(_))));
     }
 }

@@ -72,9 +72,6 @@ impl TokenEndpointError {
             SdkError::ClientCredentialsError(text) => {
                 text.strip_prefix("Token exchange failed: ").unwrap_or(text)
             }
-            SdkError::JwtSigningError(_) => {
-                return without_code("cannot sign with the private key".to_owned());
-            }
             _ => return without_code(single_line(&redact(&error.to_string(), secrets))),
         };
         if let Some(response) = text.strip_prefix("Server returned error response: ") {

@@ -27,6 +27,12 @@ use crate::sync::lock;
 pub(crate) use command::{SpawnError, is_inherited};
 pub(crate) use failure::TransportFailure;
 
+/// Makes `ring` the cryptography of TLS in this process, unless the application has chosen another one.
+/// Required before an HTTP client is created.
+pub(crate) fn install_tls_provider() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+}
+
 /// The HTTP transport of a server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum HttpKind {

@@ -193,6 +193,8 @@ struct AutomaticBrowser;
 
 impl Browser for AutomaticBrowser {
     fn open<'a>(&'a self, _server: &'a str, url: &'a str) -> BoxFuture<'a, std::io::Result<()>> {
-        Box::pin(async move { reqwest::get(url).await.map(|_| ()).map_err(std::io::Error::other) })
+        Box::pin(async move {
+            toolwire_testkit::http_client().get(url).send().await.map(|_| ()).map_err(std::io::Error::other)
+        })
     }
 }

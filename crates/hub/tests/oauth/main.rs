@@ -24,6 +24,7 @@ use toolwire_hub::auth::{AuthConfig, AuthError, GrantKind, OAuth, TokenProvider}
 use toolwire_hub::{
     Browser, Config, HttpKind, Hub, HubOptions, Phase, Secret, ServerConfig, ServerName, Transport,
 };
+use toolwire_testkit::http_client;
 
 /// Opens every page and follows its redirects, like a user who accepts everything.
 #[derive(Default)]
@@ -36,7 +37,7 @@ struct AcceptingBrowser {
 impl Browser for AcceptingBrowser {
     fn open<'a>(&'a self, _: &'a str, url: &'a str) -> BoxFuture<'a, io::Result<()>> {
         self.visits.fetch_add(1, Ordering::SeqCst);
-        let request = reqwest::get(url.to_owned());
+        let request = http_client().get(url).send();
         // The page is complete only after the login, which does not wait for the browser.
         let page = async { request.await.expect("a response").text().await.expect("a page") };
         *self.last_page.lock().expect("not poisoned") = Some(tokio::spawn(page));
@@ -119,7 +120,7 @@ impl Setup {
     /// Sends one request like a transport; `scope` is the scope that the operation requires.
     async fn call(&self, bearer: &dyn TokenProvider, scope: Option<&str>) -> Result<StatusCode, AuthError> {
         let send = async |token: Option<&Secret>| {
-            let mut request = reqwest::Client::new().post(self.issuer.mcp_url());
+            let mut request = http_client().post(self.issuer.mcp_url());
             if let Some(token) = token {
                 request = request.bearer_auth(token.expose());
             }
@@ -850,7 +851,7 @@ async fn a_state_parameter_in_the_metadata_is_not_used_for_the_login() {
                 let url = reqwest::Url::parse(url).map_err(io::Error::other)?;
                 let redirect = url.query_pairs().find(|(key, _)| key == "redirect_uri").expect("present").1;
                 let guess = format!("{redirect}?code=evil&state=guessed-state");
-                let response = reqwest::get(guess).await.map_err(io::Error::other)?;
+                let response = http_client().get(guess).send().await.map_err(io::Error::other)?;
                 assert_eq!(response.status(), 404);
                 Err(io::Error::other("done"))
             })

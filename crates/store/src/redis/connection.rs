@@ -38,9 +38,15 @@ pub(super) enum Access {
     Writes,
 }
 
+/// The client for Redis uses the cryptography of the process; the application may have chosen another one.
+fn install_tls_provider() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+}
+
 impl RedisConnection {
     pub(super) async fn to_one(url: &str, timeout: Duration) -> Result<RedisConnection, StoreError> {
         let place = place(&[url])?;
+        install_tls_provider();
         // The manager reconnects once per attempt; the retries are ours.
         let config = ConnectionManagerConfig::new()
             .set_number_of_retries(0)
@@ -53,6 +59,7 @@ impl RedisConnection {
 
     pub(super) async fn to_cluster(urls: &[&str], timeout: Duration) -> Result<RedisConnection, StoreError> {
         let place = place(urls)?;
+        install_tls_provider();
         let connect = async {
             let client = ClusterClient::builder(urls.iter().copied())
                 .connection_timeout(timeout)

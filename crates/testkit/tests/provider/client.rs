@@ -73,7 +73,7 @@ pub(crate) async fn send(
     provider: &FakeProvider,
     request: &TestRequest,
 ) -> reqwest::Result<reqwest::Response> {
-    reqwest::Client::new()
+    toolwire_testkit::http_client()
         .post(format!("{}{}", provider.origin(), request.path))
         .headers(request.headers.clone())
         .body(request.body.to_string())

@@ -88,7 +88,7 @@ async fn a_response_waits_at_its_gates() {
         let request = chat_request(true);
         let origin = provider.origin();
         async move {
-            let builder = reqwest::Client::new().post(format!("{origin}{}", request.path));
+            let builder = toolwire_testkit::http_client().post(format!("{origin}{}", request.path));
             builder.headers(request.headers).body(request.body.to_string()).send().await.unwrap()
         }
     });

@@ -57,6 +57,7 @@ impl Client {
             Transport::Http => {
                 let address = ([127, 0, 0, 1], 0).into();
                 let running = serve_http(server.clone(), address, HttpOptions::default()).await.unwrap();
+                toolwire_testkit::install_tls_provider();
                 let transport = StreamableHttpClientTransport::from_uri(running.url());
                 let client = rmcp::serve_client((), transport).await.unwrap();
                 Client { client, _server: RunningServer::Http { _server: running } }

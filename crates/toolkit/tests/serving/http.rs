@@ -88,7 +88,7 @@ async fn a_server_can_be_mounted_in_an_application() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/somewhere/mcp", listener.local_addr().unwrap());
     let serving = tokio::spawn(async move { axum::serve(listener, application).await });
-    let post = reqwest::Client::new()
+    let post = toolwire_testkit::http_client()
         .post(url)
         .header("accept", "application/json, text/event-stream")
         .header("content-type", "application/json")
@@ -120,6 +120,6 @@ async fn the_order_of_the_accept_header_decides() {
 async fn the_url_works_for_every_listening_address() {
     let serving =
         toolwire_toolkit::serve_http(fixture::server(), ([0, 0, 0, 0], 0).into(), HttpOptions::default());
-    let http = HttpClient { server: serving.await.unwrap(), client: reqwest::Client::new() };
+    let http = HttpClient { server: serving.await.unwrap(), client: toolwire_testkit::http_client() };
     assert_eq!(send(http.modern("tools/list", json!({}))).await.status, 200, "{}", http.server.url());
 }

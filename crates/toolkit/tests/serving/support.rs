@@ -94,7 +94,7 @@ pub(crate) struct HttpResponse {
 impl HttpClient {
     pub(crate) async fn serve(server: Server, options: HttpOptions) -> HttpClient {
         let server = serve_http(server, ([127, 0, 0, 1], 0).into(), options).await.unwrap();
-        HttpClient { server, client: reqwest::Client::new() }
+        HttpClient { server, client: toolwire_testkit::http_client() }
     }
 
     pub(crate) fn post(&self, message: &Value) -> reqwest::RequestBuilder {

@@ -19,7 +19,7 @@ use crate::auth::{AuthError, TokenProvider};
 use crate::config::redact_url;
 use crate::excerpt::excerpt;
 use crate::transport::failure::TlsProblem;
-use crate::transport::{Connection, TransportFailure};
+use crate::transport::{Connection, TransportFailure, install_tls_provider};
 
 const TCP_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -69,6 +69,7 @@ impl HttpClient {
             value.set_sensitive(true);
             headers.append(name, value);
         }
+        install_tls_provider();
         let inner = reqwest::Client::builder()
             .user_agent(concat!("toolwire/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(TCP_CONNECT_TIMEOUT)
