@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::process::{Child, Command};
 
 #[cfg(unix)]
-use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process_group};
 
 #[cfg(unix)]
 use super::watchdog::{self, WatchdogRegistration};
@@ -74,7 +74,17 @@ impl ProcessGroup {
     }
 
     pub(super) fn terminate(&self) {
-        self.signal(Signal::TERM);
+        if !self.is_guarded {
+            return self.signal(Signal::TERM);
+        }
+        // The guard must survive: it ends the descendants that ignore the signal.
+        let processes = process_table::processes();
+        let guards = self.groups.iter().map(|group| group.leader.as_raw_nonzero().get());
+        for process in guards.flat_map(|guard| process_table::descendants(guard, &processes)) {
+            if let Some(pid) = Pid::from_raw(process.pid) {
+                let _ = kill_process(pid, Signal::TERM);
+            }
+        }
     }
 
     /// Ends all remaining processes of the group, by force after `timeout`.
@@ -83,7 +93,8 @@ impl ProcessGroup {
         if !self.exists() {
             return;
         }
-        self.terminate();
+        // A guard has ended by now.
+        self.signal(Signal::TERM);
         // The system reports only the end of direct children, so the group is polled.
         let wait = async {
             while self.exists() {

@@ -3,6 +3,9 @@
 //! The process ends together with its children, even if this process is killed: by a guard, or by its own process
 //! group and a watchdog (ADR 0006). It is stopped in three steps: end of input, SIGTERM, SIGKILL.
 
+#[cfg(all(test, unix))]
+mod tests;
+
 use std::ffi::OsString;
 use std::future::poll_fn;
 use std::io;
@@ -19,7 +22,7 @@ use rmcp::transport::Transport;
 use serde::de::IgnoredAny;
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
-use tokio::sync::{Mutex, mpsc, oneshot, watch};
+use tokio::sync::{Mutex, Notify, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
@@ -98,7 +101,9 @@ pub(crate) fn spawn(
     let stdin = ProcessStdin(Arc::new(Mutex::new(Some(stdin))));
     pipe_tasks.spawn(stdin.clone().close_on(stop.clone()));
     let (stderr_open, stderr_closed) = oneshot::channel::<()>();
-    pipe_tasks.spawn(read_stdout(stdout, incoming, connection.clone(), exit.subscribe(), stderr_closed));
+    let waits_in_vain = Arc::new(Notify::new());
+    let output = ServerOutput { incoming, waits_in_vain: waits_in_vain.clone() };
+    pipe_tasks.spawn(read_stdout(stdout, output, connection.clone(), exit.subscribe(), stderr_closed));
     let stderr_connection = connection.clone();
     pipe_tasks.spawn(async move {
         stderr_connection.stderr.read_from(stderr).await;
@@ -107,7 +112,8 @@ pub(crate) fn spawn(
     let (ended_sender, ended) = watch::channel(false);
     // A guard takes the other two steps itself.
     let stop_timeout = if guard.is_some() { 3 * STOP_STEP_TIMEOUT } else { STOP_STEP_TIMEOUT };
-    tokio::spawn(supervise(child, group, pipe_tasks, exit, stop.clone(), stop_timeout, ended_sender));
+    let stopping = Stopping { stop: stop.clone(), waits_in_vain, timeout: stop_timeout };
+    tokio::spawn(supervise(child, group, pipe_tasks, exit, stopping, ended_sender));
 
     let transport =
         StdioTransport { inbox, stdin, connection, probe_timeout, probe: None, stop: stop.clone() };
@@ -251,26 +257,36 @@ impl Drop for StdioTransport {
     }
 }
 
+/// How a process is stopped.
+struct Stopping {
+    stop: CancellationToken,
+    waits_in_vain: Arc<Notify>,
+    /// The maximum time from the end of the input until the process exits by itself.
+    timeout: Duration,
+}
+
 /// Waits until the process exits, and stops it on request.
 async fn supervise(
     mut child: Child,
     mut group: ProcessGroup,
     mut pipe_tasks: JoinSet<()>,
     exit: watch::Sender<Option<String>>,
-    stop: CancellationToken,
-    stop_timeout: Duration,
+    stopping: Stopping,
     ended_sender: watch::Sender<bool>,
 ) {
     group.end_placeholder().await;
     let exited = tokio::select! {
         status = child.wait() => Some(status),
-        () = stop.cancelled() => timeout(stop_timeout, child.wait()).await.ok(),
+        () = stopping.stop.cancelled() => tokio::select! {
+            status = timeout(stopping.timeout, child.wait()) => status.ok(),
+            () = stopping.waits_in_vain.notified() => None,
+        },
     };
     let status = match exited {
         Some(status) => status,
         None => {
             group.terminate();
-            match timeout(STOP_STEP_TIMEOUT, child.wait()).await {
+            match timeout(stopping.timeout, child.wait()).await {
                 Ok(status) => status,
                 Err(_) => {
                     group.kill();
@@ -346,10 +362,18 @@ fn has_unread_data(_stdin: &ChildStdin) -> bool {
     false
 }
 
+/// The receivers of what a process writes to stdout.
+struct ServerOutput {
+    incoming: mpsc::Sender<ServerJsonRpcMessage>,
+    /// Notified when the process sends a request after the session has ended. It may wait for the response for a
+    /// minute, although its input has ended.
+    waits_in_vain: Arc<Notify>,
+}
+
 /// Reads messages from stdout until it is closed, or until shortly after the process has exited.
 async fn read_stdout(
     mut stdout: ChildStdout,
-    incoming: mpsc::Sender<ServerJsonRpcMessage>,
+    output: ServerOutput,
     connection: Arc<Connection>,
     mut exit: watch::Receiver<Option<String>>,
     stderr_closed: oneshot::Receiver<()>,
@@ -386,7 +410,11 @@ async fn read_stdout(
             };
             for message in messages {
                 let Ok(message) = serde_json::from_value(message) else { continue };
-                if incoming.send(message).await.is_err() {
+                let is_request = matches!(message, ServerJsonRpcMessage::Request(_));
+                if output.incoming.send(message).await.is_err() {
+                    if is_request {
+                        output.waits_in_vain.notify_one();
+                    }
                     return;
                 }
             }

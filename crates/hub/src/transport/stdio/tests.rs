@@ -1,0 +1,35 @@
+//! Stopping a process.
+
+use super::*;
+use crate::raw_capture::SdkSchemas;
+
+/// Long enough for a busy machine; a passing test never waits this long.
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
+
+#[tokio::test]
+async fn a_process_that_waits_for_a_response_after_the_end_of_its_input_is_terminated() {
+    let script = r#"cat > /dev/null; echo '{"jsonrpc":"2.0","id":0,"method":"roots/list"}'; sleep 1000"#;
+    let mut group = ProcessGroup::create();
+    let mut command = Command::new("sh");
+    group.assign(&mut command);
+    command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+    let mut child = command.spawn().expect("a shell exists");
+    group.add(&child).expect("it has a process id");
+    drop(child.stdin.take());
+
+    let waits_in_vain = Arc::new(Notify::new());
+    // The session has ended, so nobody receives messages.
+    let output = ServerOutput { incoming: mpsc::channel(1).0, waits_in_vain: waits_in_vain.clone() };
+    let connection = Connection::new("test", SdkSchemas::Unused);
+    let exit = watch::Sender::new(None);
+    let stdout = child.stdout.take().expect("it is piped");
+    let mut pipe_tasks = JoinSet::new();
+    pipe_tasks.spawn(read_stdout(stdout, output, connection, exit.subscribe(), oneshot::channel().1));
+    let stop = CancellationToken::new();
+    stop.cancel();
+    let stopping = Stopping { stop, waits_in_vain, timeout: 10 * TEST_TIMEOUT };
+    let (ended_sender, ended) = watch::channel(false);
+    let stopped = supervise(child, group, pipe_tasks, exit, stopping, ended_sender);
+    assert!(timeout(TEST_TIMEOUT, stopped).await.is_ok(), "it still waits");
+    assert!(*ended.borrow());
+}
