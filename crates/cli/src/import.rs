@@ -51,7 +51,8 @@ pub(crate) struct ImportArgs {
 pub(crate) fn run(args: &ImportArgs, config: Option<&Path>) -> Result<ExitCode, CommandError> {
     let target = config.map(Path::to_owned).or_else(servers::user_config_file);
     let target = target.ok_or_else(|| {
-        CommandError::usage("there is no home folder").with_hint("name the file with `--config FILE`")
+        CommandError::usage("cannot find the home folder: HOME is not set")
+            .with_hint("name the file with `--config FILE`")
     })?;
     let text = read(&target)?.unwrap_or_default();
     let configured = match text.trim().is_empty() {

@@ -50,8 +50,8 @@ impl StrictUsage {
     }
 }
 
-/// Chooses among tools that could be strict alone. `None` stands for any other tool. `recent_tools` are the
-/// names of tools that were used, the most recent first.
+/// Chooses the strict tools of a request. An entry is `None` if its tool cannot be strict. `recent_tools` are
+/// the names of tools that were used, the most recent first.
 pub(crate) fn choose(tools: &[Option<(&str, &Converted<'_>)>], recent_tools: &[String]) -> Choices {
     let required = |converted: &Converted<'_>| {
         converted.schema.member("required").and_then(Node::list).map_or(0, <[Node<'_>]>::len)

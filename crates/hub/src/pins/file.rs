@@ -51,7 +51,7 @@ impl UnsavedPins {
         }
         let is_accepted = self.servers.iter().any(|(_, _, update)| *update == Update::Replace);
         let mut servers = match read(&self.path) {
-            // The user accepted the current tools, so the unreadable pins are no longer needed.
+            // Accepting the current tools replaces the unreadable pins.
             Err(_) if is_accepted => BTreeMap::new(),
             servers => servers?,
         };

@@ -15,7 +15,7 @@ pub(crate) struct ConnectFailure {
     pub(crate) stderr: Vec<String>,
     /// What the process wrote to stdout that is not a message.
     pub(crate) ignored_output: IgnoredOutput,
-    /// Whether there is no process, so that no command can be run in a terminal.
+    /// Whether the server is reached over HTTP. The hint for a process is to run its command in a terminal.
     pub(crate) is_remote: bool,
 }
 

@@ -101,8 +101,8 @@ pub(crate) fn spawn(
     let stdin = ProcessStdin(Arc::new(Mutex::new(Some(stdin))));
     pipe_tasks.spawn(stdin.clone().close_on(stop.clone()));
     let (stderr_open, stderr_closed) = oneshot::channel::<()>();
-    let waits_in_vain = Arc::new(Notify::new());
-    let output = ServerOutput { incoming, waits_in_vain: waits_in_vain.clone() };
+    let awaits_response_after_close = Arc::new(Notify::new());
+    let output = ServerOutput { incoming, awaits_response_after_close: awaits_response_after_close.clone() };
     pipe_tasks.spawn(read_stdout(stdout, output, connection.clone(), exit.subscribe(), stderr_closed));
     let stderr_connection = connection.clone();
     pipe_tasks.spawn(async move {
@@ -112,7 +112,7 @@ pub(crate) fn spawn(
     let (ended_sender, ended) = watch::channel(false);
     // A guard takes the other two steps itself.
     let stop_timeout = if guard.is_some() { 3 * STOP_STEP_TIMEOUT } else { STOP_STEP_TIMEOUT };
-    let stopping = Stopping { stop: stop.clone(), waits_in_vain, timeout: stop_timeout };
+    let stopping = Stopping { stop: stop.clone(), awaits_response_after_close, timeout: stop_timeout };
     tokio::spawn(supervise(child, group, pipe_tasks, exit, stopping, ended_sender));
 
     let transport =
@@ -260,7 +260,7 @@ impl Drop for StdioTransport {
 /// How a process is stopped.
 struct Stopping {
     stop: CancellationToken,
-    waits_in_vain: Arc<Notify>,
+    awaits_response_after_close: Arc<Notify>,
     /// The maximum time from the end of the input until the process exits by itself.
     timeout: Duration,
 }
@@ -279,7 +279,7 @@ async fn supervise(
         status = child.wait() => Some(status),
         () = stopping.stop.cancelled() => tokio::select! {
             status = timeout(stopping.timeout, child.wait()) => status.ok(),
-            () = stopping.waits_in_vain.notified() => None,
+            () = stopping.awaits_response_after_close.notified() => None,
         },
     };
     let status = match exited {
@@ -367,7 +367,7 @@ struct ServerOutput {
     incoming: mpsc::Sender<ServerJsonRpcMessage>,
     /// Notified when the process sends a request after the session has ended. It may wait for the response for a
     /// minute, although its input has ended.
-    waits_in_vain: Arc<Notify>,
+    awaits_response_after_close: Arc<Notify>,
 }
 
 /// Reads messages from stdout until it is closed, or until shortly after the process has exited.
@@ -413,7 +413,7 @@ async fn read_stdout(
                 let is_request = matches!(message, ServerJsonRpcMessage::Request(_));
                 if output.incoming.send(message).await.is_err() {
                     if is_request {
-                        output.waits_in_vain.notify_one();
+                        output.awaits_response_after_close.notify_one();
                     }
                     return;
                 }

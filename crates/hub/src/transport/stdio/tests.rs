@@ -17,9 +17,12 @@ async fn a_process_that_waits_for_a_response_after_the_end_of_its_input_is_termi
     group.add(&child).expect("it has a process id");
     drop(child.stdin.take());
 
-    let waits_in_vain = Arc::new(Notify::new());
-    // The session has ended, so nobody receives messages.
-    let output = ServerOutput { incoming: mpsc::channel(1).0, waits_in_vain: waits_in_vain.clone() };
+    let awaits_response_after_close = Arc::new(Notify::new());
+    // The session has ended: the receiver of messages is dropped.
+    let output = ServerOutput {
+        incoming: mpsc::channel(1).0,
+        awaits_response_after_close: awaits_response_after_close.clone(),
+    };
     let connection = Connection::new("test", SdkSchemas::Unused);
     let exit = watch::Sender::new(None);
     let stdout = child.stdout.take().expect("it is piped");
@@ -27,7 +30,7 @@ async fn a_process_that_waits_for_a_response_after_the_end_of_its_input_is_termi
     pipe_tasks.spawn(read_stdout(stdout, output, connection, exit.subscribe(), oneshot::channel().1));
     let stop = CancellationToken::new();
     stop.cancel();
-    let stopping = Stopping { stop, waits_in_vain, timeout: 10 * TEST_TIMEOUT };
+    let stopping = Stopping { stop, awaits_response_after_close, timeout: 10 * TEST_TIMEOUT };
     let (ended_sender, ended) = watch::channel(false);
     let stopped = supervise(child, group, pipe_tasks, exit, stopping, ended_sender);
     assert!(timeout(TEST_TIMEOUT, stopped).await.is_ok(), "it still waits");
