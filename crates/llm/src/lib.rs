@@ -7,6 +7,7 @@ mod config;
 mod endpoint_error;
 mod model_name;
 mod providers;
+mod request_url;
 mod settings;
 
 // Requests and responses.

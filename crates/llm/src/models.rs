@@ -8,6 +8,7 @@ use toolwire_contract::Model;
 use crate::demo::Demo;
 use crate::http_clients::HttpClients;
 use crate::model_name::ModelName;
+use crate::providers::PROVIDERS;
 use crate::settings::EndpointSettings;
 use crate::{Endpoint, EndpointConfig, EndpointError};
 
@@ -51,6 +52,16 @@ impl Models {
         Endpoint::with_clients(settings, &self.clients)
     }
 
+    /// Returns the default model of the first provider whose key is set, and the variable with the key.
+    pub fn default_model(&self) -> Option<(String, &'static str)> {
+        let is_set = |variable: &str| (self.lookup)(variable).is_some_and(|key| !key.trim().is_empty());
+        PROVIDERS.iter().find_map(|provider| {
+            let model = provider.default_model?;
+            let variable = provider.key_variables.iter().find(|variable| is_set(variable))?;
+            Some((format!("{}/{model}", provider.name), *variable))
+        })
+    }
+
     /// Returns the configured names.
     pub fn configured(&self) -> impl Iterator<Item = &str> {
         self.configs.keys().map(String::as_str)
@@ -83,5 +94,21 @@ mod tests {
         }
         assert_eq!(models.model(" demo ").map(|model| model.name().to_owned()), Ok("demo".to_owned()));
         assert_eq!(models.configured().collect::<Vec<_>>(), ["openai", "openai/one", "work"]);
+    }
+
+    #[test]
+    fn a_key_determines_the_default_model() {
+        let models = |variable: &'static str| {
+            let lookup = move |name: &str| (name == variable).then(|| "k".to_owned());
+            Models::new(BTreeMap::new(), lookup).expect("models")
+        };
+        let default = |variable: &'static str| models(variable).default_model();
+        assert_eq!(default("GOOGLE_API_KEY"), Some(("gemini/gemini-2.5-flash".to_owned(), "GOOGLE_API_KEY")));
+        assert_eq!(default("OLLAMA_HOST"), None);
+        for provider in PROVIDERS.iter().filter(|provider| provider.default_model.is_some()) {
+            let variable = provider.key_variables[0];
+            let (name, _) = default(variable).expect("a default model");
+            assert!(models(variable).endpoint(&name).is_ok(), "{name}");
+        }
     }
 }

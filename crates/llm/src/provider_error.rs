@@ -139,6 +139,7 @@ fn redact_keys(body: Value, settings: &EndpointSettings) -> Value {
         .filter(|value| value.is_sensitive())
         .filter_map(|value| value.to_str().ok())
         .collect();
+    keys.extend(settings.login.iter().map(|(_, password)| password.expose()));
     match &settings.credentials {
         Credentials::None => {}
         Credentials::Bearer(key) | Credentials::Header(_, key) => keys.push(key.expose()),

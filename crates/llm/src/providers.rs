@@ -38,6 +38,8 @@ pub struct Provider {
     pub(crate) named_choice: Option<bool>,
     /// Whether reasoning of earlier responses is sent back, if it differs from the dialect.
     pub(crate) reasoning: Option<bool>,
+    /// The model that is used if the user names none and a key of the provider is set.
+    pub(crate) default_model: Option<&'static str>,
 }
 
 /// Whether a provider requires a key.
@@ -79,6 +81,7 @@ const CHAT_COMPLETIONS: Provider = Provider {
     output_limit: None,
     named_choice: None,
     reasoning: None,
+    default_model: None,
 };
 
 /// An unknown OpenAI-compatible endpoint, used for bare model names.
@@ -98,6 +101,7 @@ pub static PROVIDERS: [Provider; 16] = [
         base_url: Some("https://api.openai.com/v1"),
         base_url_variables: &["OPENAI_BASE_URL"],
         key_variables: &["OPENAI_API_KEY"],
+        default_model: Some("gpt-5.2"),
         ..CHAT_COMPLETIONS
     },
     Provider {
@@ -121,6 +125,7 @@ pub static PROVIDERS: [Provider; 16] = [
         path: "/v1/messages",
         headers: &[("anthropic-version", "2023-06-01")],
         max_tools: None,
+        default_model: Some("claude-sonnet-4-5"),
         ..CHAT_COMPLETIONS
     },
     Provider {
@@ -133,6 +138,7 @@ pub static PROVIDERS: [Provider; 16] = [
         path: "/v1beta/models/{model}:generateContent",
         streaming_path: Some("/v1beta/models/{model}:streamGenerateContent?alt=sse"),
         max_tools: Some(512),
+        default_model: Some("gemini-2.5-flash"),
         ..CHAT_COMPLETIONS
     },
     Provider {
@@ -189,6 +195,7 @@ pub static PROVIDERS: [Provider; 16] = [
         base_url_variables: &["MISTRAL_BASE_URL"],
         key_variables: &["MISTRAL_API_KEY"],
         max_tools: None,
+        default_model: Some("mistral-large-latest"),
         ..CHAT_COMPLETIONS
     },
     Provider {
@@ -196,6 +203,7 @@ pub static PROVIDERS: [Provider; 16] = [
         dialect: Dialect::Groq,
         base_url: Some("https://api.groq.com/openai/v1"),
         key_variables: &["GROQ_API_KEY"],
+        default_model: Some("openai/gpt-oss-120b"),
         ..CHAT_COMPLETIONS
     },
     Provider {
@@ -203,6 +211,7 @@ pub static PROVIDERS: [Provider; 16] = [
         dialect: Dialect::DeepSeek,
         base_url: Some("https://api.deepseek.com"),
         key_variables: &["DEEPSEEK_API_KEY"],
+        default_model: Some("deepseek-chat"),
         ..CHAT_COMPLETIONS
     },
     Provider {
@@ -211,6 +220,7 @@ pub static PROVIDERS: [Provider; 16] = [
         base_url: Some("https://api.x.ai/v1"),
         key_variables: &["XAI_API_KEY"],
         max_tools: Some(350),
+        default_model: Some("grok-4"),
         ..CHAT_COMPLETIONS
     },
     Provider {
@@ -221,6 +231,7 @@ pub static PROVIDERS: [Provider; 16] = [
         key_variables: &["CO_API_KEY", "COHERE_API_KEY"],
         path: "/v2/chat",
         max_tools: None,
+        default_model: Some("command-a-03-2025"),
         ..CHAT_COMPLETIONS
     },
     Provider {
@@ -250,6 +261,7 @@ pub static PROVIDERS: [Provider; 16] = [
         base_url_variables: &["OPENROUTER_BASE_URL"],
         key_variables: &["OPENROUTER_API_KEY"],
         reasoning: Some(true),
+        default_model: Some("openrouter/auto"),
         ..CHAT_COMPLETIONS
     },
 ];
@@ -282,6 +294,17 @@ mod tests {
         for provider in PROVIDERS.iter().filter(|provider| !exceptions.contains(&provider.name)) {
             assert_eq!(provider.max_tools, provider.dialect.max_tools(), "{}", provider.name);
         }
+    }
+
+    #[test]
+    fn a_provider_with_a_key_and_public_models_has_a_default_model() {
+        let without: Vec<&str> = PROVIDERS
+            .iter()
+            .filter(|provider| provider.key == KeyRequirement::Required && provider.default_model.is_none())
+            .map(|provider| provider.name)
+            .collect();
+        // `responses` has the key of `openai`; models of Bedrock depend on the region, and deployments on the user.
+        assert_eq!(without, ["responses", "bedrock", "azure", "dial"]);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use toolwire_dialect::{Dialect, RequestOptions, ResultOptions};
 use crate::frames::Framing;
 use crate::model_name::ModelName;
 use crate::providers::{self, Auth, KeyRequirement, OPENAI_COMPATIBLE, Provider};
+use crate::request_url::{redact_url, request_url};
 use crate::retry::RetryPolicy;
 use crate::{Api, EndpointConfig, EndpointError, Price, Secret};
 
@@ -26,7 +27,10 @@ pub(crate) struct EndpointSettings {
     /// The name as the user wrote it.
     pub(crate) name: String,
     pub(crate) dialect: Dialect,
+    /// Without a password, because it appears in messages.
     pub(crate) url: Url,
+    /// The user and the password of the base URL.
+    pub(crate) login: Option<(String, Secret)>,
     pub(crate) framing: Framing,
     pub(crate) credentials: Credentials,
     /// Where the key comes from, for hints. For example "`OPENAI_API_KEY`".
@@ -116,9 +120,14 @@ impl EndpointSettings {
             .or_else(|| first_set(provider.api_version_variables).map(|(_, version)| version))
             .or_else(|| provider.api_version.map(str::to_owned));
         let path = if stream { provider.streaming_path.unwrap_or(provider.path) } else { provider.path };
-        let url = request_url(&base_url, path, &model, version.as_deref(), provider).map_err(|problem| {
-            EndpointError::InvalidBaseUrl { name: name.to_owned(), base_url: base_url.clone(), problem }
-        })?;
+        let (url, login) =
+            request_url(&base_url, path, &model, version.as_deref(), provider).map_err(|problem| {
+                EndpointError::InvalidBaseUrl {
+                    name: name.to_owned(),
+                    base_url: redact_url(&base_url),
+                    problem,
+                }
+            })?;
 
         let (credentials, key_source) =
             credentials(name, provider, config, &first_set, region, has_custom_base_url)?;
@@ -143,6 +152,7 @@ impl EndpointSettings {
             name: name.to_owned(),
             dialect,
             url,
+            login,
             framing: provider.framing,
             credentials,
             key_source,
@@ -292,66 +302,6 @@ fn credentials(
         return Err(EndpointError::MissingKey { name: name.to_owned(), key_source });
     }
     Ok((Credentials::None, key_source))
-}
-
-/// Returns the URL that requests are sent to.
-fn request_url(
-    base_url: &str,
-    path: &str,
-    model: &str,
-    version: Option<&str>,
-    provider: &Provider,
-) -> Result<Url, String> {
-    let base_url = if provider.name == "ollama" { ollama_base_url(base_url) } else { base_url.to_owned() };
-    let base = base_url.trim_end_matches('/');
-    // Azure's v1 API names the deployment in the body and needs no version.
-    let path =
-        if provider.name == "azure" && base.ends_with("/openai/v1") { "/chat/completions" } else { path };
-    // The base URL may already end with the first segment of the path.
-    let path = match path.trim_start_matches('/').split_once('/') {
-        Some((first, _)) if base.ends_with(&format!("/{first}")) => &path[first.len() + 1..],
-        _ => path,
-    };
-    let path = path
-        .replace("{model}", &percent_encode(model))
-        .replace("{api-version}", &percent_encode(version.unwrap_or_default()));
-    let url = Url::parse(&format!("{base}{path}")).map_err(|error| error.to_string())?;
-    if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
-        return Err("the scheme is not `http` or `https`, or the host is missing".to_owned());
-    }
-    Ok(url)
-}
-
-/// Returns the URL for `OLLAMA_HOST`, which may be a host, a host and a port, or a URL. The listen address
-/// `0.0.0.0` becomes localhost.
-fn ollama_base_url(host: &str) -> String {
-    let with_scheme =
-        if host.contains("://") { host.to_owned() } else { format!("http://{}", with_hostname(host)) };
-    let Ok(mut url) = Url::parse(&with_scheme) else { return host.to_owned() };
-    if url.host_str() == Some("0.0.0.0") && url.set_host(Some("127.0.0.1")).is_err() {
-        return host.to_owned();
-    }
-    if !host.contains("://") && url.port().is_none() && url.set_port(Some(11434)).is_err() {
-        return host.to_owned();
-    }
-    url.to_string()
-}
-
-fn with_hostname(host: &str) -> String {
-    if host.starts_with(':') { format!("127.0.0.1{host}") } else { host.to_owned() }
-}
-
-/// Percent-encodes all characters that are reserved in a URL.
-fn percent_encode(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            encoded.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    encoded
 }
 
 #[cfg(test)]

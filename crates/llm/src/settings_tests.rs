@@ -178,6 +178,38 @@ fn the_configuration_overrides_provider_defaults_and_variables() {
 }
 
 #[test]
+fn a_base_url_keeps_its_query_and_not_its_password() {
+    let key = [("OPENAI_API_KEY", "k")];
+    check(
+        "openai/m",
+        json!({"baseUrl": "https://a/v1/?route=x&y"}),
+        &key,
+        "https://a/v1/chat/completions?route=x&y",
+        "bearer k",
+    );
+    check(
+        "azure/m",
+        json!({"baseUrl": "https://a?api-version=v&team=t", "apiKey": "k"}),
+        &[],
+        "https://a/openai/deployments/m/chat/completions?api-version=v&team=t",
+        "api-key k",
+    );
+    let settings =
+        settings("m", json!({"baseUrl": "https://me:p%40ss-word@a/v1"}), &[]).expect("valid settings");
+    assert_eq!(settings.url.as_str(), "https://a/v1/chat/completions");
+    assert!(!format!("{settings:?}").contains("ss-word"));
+    let (user, password) = settings.login.expect("a login");
+    assert_eq!((user.as_str(), password.expose()), ("me", "p@ss-word"));
+    check_error(
+        "m",
+        json!({"baseUrl": "htp://me:pass@a?k=pass"}),
+        &[],
+        "invalid base URL `htp://…@a?…` for `m`: the scheme is not `http` or `https`, or the host is missing",
+        "start it with `http://` or `https://`",
+    );
+}
+
+#[test]
 fn every_form_of_ollama_host_is_accepted() {
     for (host, url) in [
         ("0.0.0.0", "http://127.0.0.1:11434/api/chat"),

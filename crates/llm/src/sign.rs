@@ -19,8 +19,8 @@ const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 const DATE_HEADER: &str = "x-amz-date";
 const TOKEN_HEADER: &str = "x-amz-security-token";
 
-/// The characters that canonical URLs escape: all but the unreserved characters of RFC 3986.
-const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+/// The characters that URLs escape: all but the unreserved characters of RFC 3986.
+pub(crate) const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Returns the headers that authenticate a request with a JSON body.
 pub(crate) fn signature_headers(

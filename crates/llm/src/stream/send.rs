@@ -16,6 +16,7 @@ use crate::Endpoint;
 use crate::frames::Framing;
 use crate::http_clients::root_cause;
 use crate::provider_error::provider_error;
+use crate::request_url::redact_url;
 use crate::retry::{AttemptFailure, is_permanent, retry_after};
 use crate::settings::{Credentials, EndpointSettings};
 use crate::sign::signature_headers;
@@ -37,7 +38,12 @@ pub(super) async fn send(
             failure: None,
         }
     })?;
-    let request = client.post(settings.url.clone()).headers(headers).body(body).send();
+    let mut request = client.post(settings.url.clone());
+    if let Some((user, password)) = &settings.login {
+        // A key in the same header replaces it.
+        request = request.basic_auth(user, Some(password.expose()));
+    }
+    let request = request.headers(headers).body(body).send();
     let sent =
         timeout_at(deadline, request).await.map_err(|_| timed_out(settings, WaitPhase::FirstToken, None))?;
     sent.map_err(|error| {
@@ -88,7 +94,7 @@ pub(super) async fn read_error_response(
     if let (ModelError::Refused { hint, .. }, Some(location)) = (&mut error, header(LOCATION.as_str()))
         && (300..400).contains(&status)
     {
-        *hint = Some(format!("the endpoint has moved to {location}; update `baseUrl`"));
+        *hint = Some(format!("the endpoint has moved to {}; update `baseUrl`", redact_url(location)));
     }
     AttemptError { error, failure: Some(failure) }
 }
