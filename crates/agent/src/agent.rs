@@ -145,7 +145,8 @@ impl AgentInner {
     /// Gives a run the tools that are available now.
     pub(crate) fn update_tools(&self, run: &mut Run) {
         let mut catalog = self.catalog.lock().unwrap_or_else(PoisonError::into_inner);
-        *catalog = catalog.updated(self.tools.tools(), self.model.limits());
+        let server_of = |tool: &str| self.tools.server_of(tool);
+        *catalog = catalog.updated(self.tools.tools(), self.model.limits(), server_of);
         run.set_catalog(catalog.clone());
         run.set_missing_servers(&self.tools.missing_servers());
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream, StreamExt};
 use serde_json::Value;
-use toolwire_contract::{CallError, CallOptions, MissingServer, Tool, ToolResult, Toolbox};
+use toolwire_contract::{CallError, CallOptions, MissingServer, Tool, ToolResult, ToolServer, Toolbox};
 
 /// Several toolboxes combined into one, in their order.
 ///
@@ -97,6 +97,11 @@ impl Toolbox for CombinedToolbox {
         let sources = self.toolboxes.iter().map(|(_, toolbox)| toolbox.tools()).collect();
         let labels: Vec<&str> = self.toolboxes.iter().map(|(label, _)| label.as_str()).collect();
         self.names.lock().unwrap_or_else(PoisonError::into_inner).list(&labels, sources)
+    }
+
+    fn server_of(&self, tool: &str) -> Option<ToolServer> {
+        let (toolbox, original) = self.route(tool)?;
+        toolbox.server_of(&original)
     }
 
     fn missing_servers(&self) -> Vec<MissingServer> {

@@ -158,7 +158,7 @@ impl Run {
     /// Sets the available tools and the limits of the model. They are not saved with the run, so set them
     /// after [`Run::from_json`]; until then, the model gets no tools.
     pub fn set_tools(&mut self, tools: Arc<[Tool]>, limits: ModelLimits) {
-        self.catalog = self.catalog.updated(tools, limits);
+        self.catalog = self.catalog.updated(tools, limits, |_| None);
     }
 
     pub(crate) fn set_catalog(&mut self, catalog: Catalog) {

@@ -8,13 +8,15 @@ use std::sync::Arc;
 
 use bm25::{Embedder, EmbedderBuilder, TokenEmbedder, Tokenizer};
 use serde_json::Value;
-use toolwire_contract::{Tool, truncate};
+use toolwire_contract::{Tool, ToolServer, truncate};
 
 use terms::terms;
 
-/// The weights of each term of the name and of the title; all other terms have the weight 1.
+/// The weights of each term of the name, of the title and of the server's name; all other terms have the
+/// weight 1.
 const NAME_WEIGHT: usize = 3;
 const TITLE_WEIGHT: usize = 2;
+const SERVER_WEIGHT: usize = 2;
 
 /// The weight of a synonym or completion of a query term; the term itself has the weight 1.
 const RELATED_TERM_WEIGHT: f32 = 0.3;
@@ -34,6 +36,8 @@ const MAX_SENTENCE_CHARS: usize = 200;
 /// visits tools that have a term of the query.
 pub struct ToolIndex {
     tools: Arc<[Tool]>,
+    /// The server of each tool, if it is known.
+    servers: Vec<Option<ToolServer>>,
     /// For each term, the indexes of the tools that have it and its weight there.
     postings: HashMap<u32, Vec<(usize, f32)>>,
     /// All terms, sorted.
@@ -46,13 +50,23 @@ pub struct ToolIndex {
 #[non_exhaustive]
 pub struct ToolHit<'a> {
     pub tool: &'a Tool,
+    pub server: Option<&'a ToolServer>,
     /// Comparable within one search.
     pub score: f32,
 }
 
 impl ToolIndex {
+    /// Creates an index of tools whose servers are unknown.
     pub fn new(tools: Arc<[Tool]>) -> ToolIndex {
-        let documents: Vec<Vec<String>> = tools.iter().map(document).collect();
+        ToolIndex::with_servers(tools, &[])
+    }
+
+    /// Creates an index of tools and their servers, in the same order.
+    pub fn with_servers(tools: Arc<[Tool]>, servers: &[Option<ToolServer>]) -> ToolIndex {
+        let mut servers = servers.to_vec();
+        servers.resize(tools.len(), None);
+        let documents: Vec<Vec<String>> =
+            tools.iter().zip(&servers).map(|(tool, server)| document(tool, server.as_ref())).collect();
         let total: usize = documents.iter().map(Vec::len).sum();
         let average = total as f32 / documents.len().max(1) as f32;
         let embedder: Embedder<u32, SpaceTokenizer> = EmbedderBuilder::with_avgdl(average).build();
@@ -69,6 +83,7 @@ impl ToolIndex {
         let vocabulary: BTreeSet<String> = documents.into_iter().flatten().collect();
         ToolIndex {
             tools,
+            servers,
             postings,
             vocabulary: vocabulary.into_iter().collect(),
             synonyms: synonyms::by_term(),
@@ -96,7 +111,11 @@ impl ToolIndex {
         let mut hits: Vec<(usize, f32)> = scores.into_iter().collect();
         hits.sort_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0)));
         hits.truncate(limit);
-        hits.into_iter().map(|(index, score)| ToolHit { tool: &self.tools[index], score }).collect()
+        let hit = |(index, score): (usize, f32)| {
+            let server = self.servers[index].as_ref();
+            ToolHit { tool: &self.tools[index], server, score }
+        };
+        hits.into_iter().map(hit).collect()
     }
 
     /// BM25's inverse document frequency of a term that this many tools have.
@@ -129,7 +148,7 @@ fn is_number(term: &str) -> bool {
 }
 
 /// Returns the terms of a tool, each as often as it counts.
-fn document(tool: &Tool) -> Vec<String> {
+fn document(tool: &Tool, server: Option<&ToolServer>) -> Vec<String> {
     let mut document = Vec::new();
     let mut add = |text: &str, weight: usize| {
         for term in terms(text) {
@@ -138,6 +157,10 @@ fn document(tool: &Tool) -> Vec<String> {
     };
     add(&tool.name, NAME_WEIGHT);
     add(tool.title.as_deref().unwrap_or_default(), TITLE_WEIGHT);
+    if let Some(server) = server {
+        add(&server.name, SERVER_WEIGHT);
+        add(server.title.as_deref().unwrap_or_default(), SERVER_WEIGHT);
+    }
     add(&truncate(tool.description.as_deref().unwrap_or_default(), MAX_DESCRIPTION_CHARS), 1);
     let properties =
         tool.input_schema.as_ref().and_then(|schema| schema.get("properties")).and_then(Value::as_object);

@@ -36,6 +36,6 @@ pub use result::{InvalidResult, ToolResult};
 pub use secret::Secret;
 pub use text::{nearest_names, truncate};
 pub use tool::{InvalidTool, Tool, ToolHints};
-pub use toolbox::{CallError, CallOptions, CallPermission, MissingServer, Progress, Toolbox};
+pub use toolbox::{CallError, CallOptions, CallPermission, MissingServer, Progress, ToolServer, Toolbox};
 pub use transcript::{InvalidTranscript, Transcript};
 pub use validation_stamp::{SchemaFingerprint, ValidationStamp};

@@ -16,6 +16,12 @@ pub trait Toolbox: Send + Sync {
     /// prompt caches work.
     fn tools(&self) -> Arc<[Tool]>;
 
+    /// Returns the server that offers a listed tool, if it is known. Searches use it.
+    fn server_of(&self, tool: &str) -> Option<ToolServer> {
+        let _ = tool;
+        None
+    }
+
     /// Returns the configured servers that are unavailable, with reasons that a model can read.
     fn missing_servers(&self) -> Vec<MissingServer> {
         Vec::new()
@@ -72,6 +78,15 @@ pub struct Progress {
     pub done: f64,
     pub total: Option<f64>,
     pub message: Option<String>,
+}
+
+/// The server that offers a tool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolServer {
+    /// The name in the configuration.
+    pub name: String,
+    /// The name that the server gives itself, if it is another one.
+    pub title: Option<String>,
 }
 
 /// A configured server that is unavailable.

@@ -16,7 +16,7 @@ use futures::stream::{self, BoxStream};
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
-use toolwire_contract::{CallError, CallOptions, MissingServer, Tool, ToolResult, Toolbox};
+use toolwire_contract::{CallError, CallOptions, MissingServer, Tool, ToolResult, ToolServer, Toolbox};
 use toolwire_dialect::{Dialect, Options, Toolset};
 
 use crate::auth::{OAuth, TokenProvider};
@@ -315,6 +315,15 @@ impl Drop for Hub {
 impl Toolbox for Hub {
     fn tools(&self) -> Arc<[Tool]> {
         self.state.routes().tools().clone()
+    }
+
+    fn server_of(&self, tool: &str) -> Option<ToolServer> {
+        let routes = self.state.routes();
+        let name = routes.lookup(tool)?.server.as_str();
+        let session = self.state.server(name)?.snapshot().session;
+        let stated = |key: &str| session.as_ref()?.info().implementation.get(key)?.as_str();
+        let title = stated("title").or_else(|| stated("name")).filter(|title| *title != name);
+        Some(ToolServer { name: name.to_owned(), title: title.map(str::to_owned) })
     }
 
     fn missing_servers(&self) -> Vec<MissingServer> {

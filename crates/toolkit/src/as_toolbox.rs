@@ -5,7 +5,9 @@ use std::sync::Arc;
 use futures_core::future::BoxFuture;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
-use toolwire_contract::{CallError, CallOptions, MissingServer, Progress, Tool, ToolResult, Toolbox};
+use toolwire_contract::{
+    CallError, CallOptions, MissingServer, Progress, Tool, ToolResult, ToolServer, Toolbox,
+};
 
 use crate::client::{Client, ClientError, Form, FormReply, Level, NoClient};
 use crate::context::Context;
@@ -14,6 +16,11 @@ use crate::server::Server;
 impl Toolbox for Server {
     fn tools(&self) -> Arc<[Tool]> {
         Server::tools(self)
+    }
+
+    fn server_of(&self, tool: &str) -> Option<ToolServer> {
+        let of_toolbox = self.toolboxes.iter().find_map(|toolbox| toolbox.server_of(tool));
+        Some(of_toolbox.unwrap_or_else(|| ToolServer { name: self.name.clone(), title: None }))
     }
 
     fn missing_servers(&self) -> Vec<MissingServer> {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-use toolwire_contract::{ModelLimits, Tool};
+use toolwire_contract::{ModelLimits, Tool, ToolServer};
 
 use crate::context_window::tool_tokens;
 use crate::search::ToolIndex;
@@ -16,6 +16,8 @@ pub(crate) struct Catalog(Arc<CatalogInner>);
 #[derive(Default)]
 struct CatalogInner {
     tools: Arc<[Tool]>,
+    /// The server of each tool, if it is known.
+    servers: Vec<Option<ToolServer>>,
     limits: ModelLimits,
     by_name: HashMap<String, usize>,
     /// Tools that were listed before. They may still be called, and their annotations decide whether such a
@@ -28,7 +30,12 @@ struct CatalogInner {
 
 impl Catalog {
     /// Returns the catalog of these tools: the same one if nothing has changed.
-    pub(crate) fn updated(&self, tools: Arc<[Tool]>, limits: ModelLimits) -> Catalog {
+    pub(crate) fn updated(
+        &self,
+        tools: Arc<[Tool]>,
+        limits: ModelLimits,
+        server_of: impl Fn(&str) -> Option<ToolServer>,
+    ) -> Catalog {
         let is_unchanged = Arc::ptr_eq(&tools, &self.0.tools) || tools == self.0.tools;
         if is_unchanged && limits == self.0.limits {
             return self.clone();
@@ -42,7 +49,9 @@ impl Catalog {
         removed.extend(self.0.tools.iter().map(|tool| (tool.name.clone(), tool.clone())));
         removed.retain(|name, _| !by_name.contains_key(name));
         let tokens = tools.iter().map(tool_tokens).sum();
-        Catalog(Arc::new(CatalogInner { tools, limits, by_name, removed, tokens, index: OnceLock::new() }))
+        let servers = tools.iter().map(|tool| server_of(&tool.name)).collect();
+        let index = OnceLock::new();
+        Catalog(Arc::new(CatalogInner { tools, servers, limits, by_name, removed, tokens, index }))
     }
 
     pub(super) fn is_same(&self, other: &Catalog) -> bool {
@@ -72,7 +81,7 @@ impl Catalog {
     }
 
     pub(super) fn index(&self) -> &ToolIndex {
-        self.0.index.get_or_init(|| ToolIndex::new(self.0.tools.clone()))
+        self.0.index.get_or_init(|| ToolIndex::with_servers(self.0.tools.clone(), &self.0.servers))
     }
 
     /// Returns a function that builds the search index, or `None` if the index exists or is not needed.

@@ -124,7 +124,8 @@ impl OfferedTools {
         }
         let mut text = String::from("You can call these tools now:\n");
         for hit in &hits {
-            text.push_str(&format!("- {}: {}\n", hit.tool.name, first_sentence(hit.tool)));
+            let server = hit.server.map(|server| format!(" (server `{}`)", server.name)).unwrap_or_default();
+            text.push_str(&format!("- {}{server}: {}\n", hit.tool.name, first_sentence(hit.tool)));
         }
         text.push_str("If none of them is suitable, search again with other words.");
         // The best hit comes first in the list, and is the most recent one.

@@ -2,9 +2,13 @@
 
 use std::sync::Arc;
 
-use serde_json::json;
+use futures::future::BoxFuture;
+use serde_json::{Value, json};
 use toolwire_agent::{Agent, ContextSettings, Functions, SearchSettings};
-use toolwire_contract::{MissingServer, ModelLimits, ModelRequest, ToolChoice, Toolbox};
+use toolwire_contract::{
+    CallError, CallOptions, MissingServer, ModelLimits, ModelRequest, Tool, ToolChoice, ToolResult,
+    ToolServer, Toolbox,
+};
 use toolwire_testkit::{ScriptedModel, ScriptedTurn};
 
 use crate::support::{PartialToolbox, functions, model, results, tool};
@@ -57,6 +61,50 @@ async fn a_model_with_many_tools_gets_those_that_it_searches_for() {
     );
     assert_eq!([&*results[1].1, &*results[2].1], ["done", "done"]);
     assert!(results[3].1.contains("`query` is missing"), "{}", results[3].1);
+}
+
+/// Tools of two issue trackers. Only their servers tell them apart.
+struct Trackers(Functions);
+
+impl Toolbox for Trackers {
+    fn tools(&self) -> Arc<[Tool]> {
+        self.0.tools()
+    }
+
+    fn server_of(&self, tool: &str) -> Option<ToolServer> {
+        let (name, title) = if tool.ends_with('2') { ("tracker", Some("Backlog")) } else { ("git", None) };
+        Some(ToolServer { name: name.to_owned(), title: title.map(str::to_owned) })
+    }
+
+    fn call<'a>(
+        &'a self,
+        tool: &'a str,
+        arguments: &'a Value,
+        options: CallOptions,
+    ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
+        self.0.call(tool, arguments, options)
+    }
+}
+
+#[tokio::test]
+async fn a_search_finds_tools_by_their_server_and_names_it() {
+    let mut tools = many_tools();
+    for name in ["create_issue1", "create_issue2"] {
+        tools = tools.with(tool(name, json!({})), |_| async { "done" });
+    }
+    let model = Arc::new(ScriptedModel::new([
+        ScriptedTurn::calls([("1", "search_tools", json!({"query": "create issue in Backlog"}))]),
+        ScriptedTurn::text("Done."),
+    ]));
+    // The agent combines the toolboxes, which must not hide the servers.
+    let more = Functions::new().with(tool("other", json!({})), |_| async { "done" });
+    let builder = Agent::builder().model(model.clone()).tools(Arc::new(Trackers(tools)));
+    let finished = builder.tools(Arc::new(more)).build().unwrap().run("Go").await;
+    let results = finished.run.messages().iter().flat_map(|message| results(message)).collect::<Vec<_>>();
+    let expected = "You can call these tools now:\n\
+        - create_issue2 (server `tracker`): the tool create_issue2\n\
+        - create_issue1 (server `git`): the tool create_issue1\n";
+    assert!(results[0].1.starts_with(expected), "{}", results[0].1);
 }
 
 #[tokio::test]

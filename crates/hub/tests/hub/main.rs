@@ -12,7 +12,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use serde_json::{Value, json};
 use support::{TestHub, names, text};
-use toolwire_contract::{CallError, CallOptions, Tool, Toolbox};
+use toolwire_contract::{CallError, CallOptions, Tool, ToolServer, Toolbox};
 use toolwire_hub::pins::PinPolicy;
 use toolwire_hub::{Config, HttpKind, Hub, HubOptions, NoHost, Phase, SlowStart, StartProgress};
 use toolwire_testkit::ServerCommand;
@@ -153,6 +153,9 @@ async fn malformed_tools_are_quarantined() {
     let hub = TestHub::connect(&[("bad", &["bad-tools"])]).await;
     let status = &hub.inner.status()[0];
     assert!(status.tool_count > 0 && !status.quarantined.is_empty(), "{status:?}");
+    let server = ToolServer { name: "bad".to_owned(), title: Some("misbehaving-server".to_owned()) };
+    assert_eq!(hub.inner.server_of("odd_content"), Some(server));
+    assert_eq!(hub.inner.server_of("unknown"), None);
     let result = hub.call("odd_content", json!({})).await.unwrap();
     assert!(!result.blocks().is_empty());
     hub.close().await;
