@@ -93,7 +93,7 @@ pub(crate) async fn call(
             stderr = session.stderr_tail();
         }
         let is_safe_to_retry = !error.may_have_run() || tool.is_repeatable();
-        let delay = error.retry_after().filter(|delay| Instant::now() + *delay < until);
+        let delay = error.retry_after().filter(|delay| *delay < until.saturating_duration_since(Instant::now()));
         let is_final = !(is_safe_to_retry && (error.is_connection_failure() || delay.is_some()));
         tracing::debug!(target: "toolwire::hub", server = %route.server, tool = route.tool, is_final, "{error}");
         let failure = FailedAttempt { error, stderr };
@@ -164,7 +164,7 @@ impl FailedAttempt {
                     let (reason, hint) = (failure.to_string(), failure.hint());
                     return CallError::Unauthorized { server, tool, reason, hint };
                 }
-                TransportFailure::RateLimited { retry_after, .. } => {
+                TransportFailure::RateLimited { retry_after, .. } if !failure.may_have_run() => {
                     return CallError::RateLimited { server, tool, retry_after: *retry_after };
                 }
                 _ => {}

@@ -1,6 +1,7 @@
 //! The processes of this machine, read from `/proc`. Systems without it have an empty table.
 
 use std::fs;
+use std::path::Path;
 
 /// One line of the process table.
 pub(crate) struct ProcessEntry {
@@ -11,6 +12,11 @@ pub(crate) struct ProcessEntry {
     pub(crate) is_zombie: bool,
     /// The processor time of the process and of the children that it has waited for, in clock ticks.
     pub(crate) processor_time: u64,
+}
+
+/// Whether the system has a process table.
+pub(crate) fn exists() -> bool {
+    Path::new("/proc/self/stat").exists()
 }
 
 /// Returns all processes that this user can see.

@@ -191,7 +191,7 @@ impl ConnectAttempt<'_> {
         let spawned = stdio::spawn(command, environment, guard.as_deref(), probe_timeout, connection.clone());
         let (transport, process) = spawned.map_err(ConnectError::from)?;
         if let Some(extension) = self.deadline.extension() {
-            extension.set_process(process.id());
+            extension.set_process(process.id(), &connection);
         }
         match self.establish(transport, lifecycle(era), &connection).await {
             Ok(service) => Ok(EstablishedConnection { service, connection, process: Some(process) }),

@@ -1,16 +1,16 @@
 //! Gives a server process more time to start, while its package is being installed or the machine is busy.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
 use crate::config::MAX_CONNECT_EXTENSION;
-use crate::process_table::{descendants, processes, transferred_bytes};
+use crate::process_table::{self, descendants, processes, transferred_bytes};
 use crate::processor::ProcessorTimes;
 use crate::sync::lock;
+use crate::transport::Connection;
 
 /// The interval over which the activity of the machine is measured.
 const INTERVAL: Duration = Duration::from_secs(3);
@@ -43,11 +43,11 @@ impl SlowStart {
     }
 
     /// Returns the maximum time for connecting, as a multiple of the timeout. An interrupted installation may leave
-    /// a damaged package behind, so it gets more time.
+    /// a damaged package behind, so it gets more time, if it can be observed.
     fn max_extension(self) -> u32 {
         match self {
-            SlowStart::Installing => MAX_CONNECT_EXTENSION,
-            SlowStart::BusyProcessor => 4,
+            SlowStart::Installing if process_table::exists() => MAX_CONNECT_EXTENSION,
+            SlowStart::Installing | SlowStart::BusyProcessor => 4,
         }
     }
 }
@@ -60,8 +60,8 @@ pub(super) struct StartExtension {
     start: Instant,
     timeout: Duration,
     is_package_runner: bool,
-    /// The id of the server's process; 0 before it has started.
-    process: AtomicI32,
+    /// The id of the server's process, and the connection to it.
+    process: Mutex<Option<(i32, Arc<Connection>)>>,
     on_slow_start: OnSlowStart,
     /// The last reason, and the time since the start when it was found.
     last: Mutex<Option<(SlowStart, Duration)>>,
@@ -74,15 +74,15 @@ impl StartExtension {
             start: Instant::now(),
             timeout,
             is_package_runner: program.is_some_and(|name| PACKAGE_RUNNERS.contains(&name)),
-            process: AtomicI32::new(0),
+            process: Mutex::new(None),
             on_slow_start,
             last: Mutex::new(None),
         }
     }
 
-    pub(super) fn set_process(&self, process: Option<u32>) {
-        let process = process.and_then(|process| i32::try_from(process).ok()).unwrap_or(0);
-        self.process.store(process, Ordering::Relaxed);
+    pub(super) fn set_process(&self, process: Option<u32>, connection: &Arc<Connection>) {
+        let process = process.and_then(|process| i32::try_from(process).ok());
+        *lock(&self.process) = process.map(|process| (process, connection.clone()));
     }
 
     /// Waits for as long as there is a reason to, after the timeout has passed.
@@ -108,17 +108,25 @@ impl StartExtension {
     }
 
     fn measure(&self) -> Activity {
-        let mut activity = Activity { processor: ProcessorTimes::read(), runner: None };
-        let process = self.process.load(Ordering::Relaxed);
-        if self.is_package_runner && process != 0 {
-            let processes = processes();
-            let server = processes.iter().filter(|entry| entry.pid == process);
-            let (time, bytes) = server.chain(descendants(process, &processes)).fold((0, 0), |sum, entry| {
-                (sum.0 + entry.processor_time, sum.1 + transferred_bytes(entry.pid).unwrap_or(0))
-            });
-            activity.runner = Some((time, bytes));
+        Activity { processor: ProcessorTimes::read(), runner: self.measure_runner() }
+    }
+
+    fn measure_runner(&self) -> Runner {
+        let process = lock(&self.process);
+        // A package runner is silent, so output is the server's.
+        let Some((pid, connection)) = process.as_ref().filter(|_| self.is_package_runner) else { return Runner::None };
+        if connection.has_output() {
+            return Runner::None;
         }
-        activity
+        if !process_table::exists() {
+            return Runner::Unknown;
+        }
+        let processes = processes();
+        let runner = processes.iter().filter(|entry| entry.pid == *pid);
+        let (time, bytes) = runner.chain(descendants(*pid, &processes)).fold((0, 0), |sum, entry| {
+            (sum.0 + entry.processor_time, sum.1 + transferred_bytes(entry.pid).unwrap_or(0))
+        });
+        Runner::Active { time, bytes }
     }
 }
 
@@ -126,17 +134,32 @@ impl StartExtension {
 #[derive(Clone, Copy)]
 struct Activity {
     processor: Option<ProcessorTimes>,
-    /// The processor time and the transferred bytes of a package runner and its descendants.
-    runner: Option<(u64, u64)>,
+    runner: Runner,
+}
+
+/// What a package runner has done until one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Runner {
+    /// There is none, or it has started the server.
+    None,
+    /// The system has no process table.
+    Unknown,
+    /// The processor time and the transferred bytes of the runner and its descendants.
+    Active { time: u64, bytes: u64 },
 }
 
 impl Activity {
     fn slow_start_since(&self, before: &Activity) -> Option<SlowStart> {
-        if let (Some(now), Some(before)) = (self.runner, before.runner) {
+        let is_installing = match (self.runner, before.runner) {
+            (Runner::Unknown, _) => true,
             // The values of a process are lost when it ends, so a decrease is activity too.
-            if now.0.abs_diff(before.0) >= MIN_PROCESSOR_TIME || now.1.abs_diff(before.1) >= MIN_BYTES {
-                return Some(SlowStart::Installing);
+            (Runner::Active { time, bytes }, Runner::Active { time: time_before, bytes: bytes_before }) => {
+                time.abs_diff(time_before) >= MIN_PROCESSOR_TIME || bytes.abs_diff(bytes_before) >= MIN_BYTES
             }
+            _ => false,
+        };
+        if is_installing {
+            return Some(SlowStart::Installing);
         }
         let is_busy = self.processor?.is_busy_since(before.processor?)?;
         is_busy.then_some(SlowStart::BusyProcessor)
@@ -147,23 +170,38 @@ impl Activity {
 mod tests {
     use super::*;
 
-    fn activity(idle: u64, total: u64, runner: Option<(u64, u64)>) -> Activity {
-        Activity { processor: Some(ProcessorTimes { idle, total }), runner }
+    fn activity(used: u64, available: u64, time: u64, bytes: u64) -> Activity {
+        let processor = Some(ProcessorTimes { used, available });
+        Activity { processor, runner: Runner::Active { time, bytes } }
     }
 
     #[test]
     fn only_a_reason_extends_the_time() {
-        let before = activity(0, 0, Some((100, 0)));
-        let idle = activity(590, 600, Some((101, 1000)));
+        let before = activity(0, 0, 100, 0);
+        let idle = activity(10, 600, 101, 1000);
         assert_eq!(idle.slow_start_since(&before), None);
-        let busy = activity(10, 600, Some((101, 1000)));
+        let busy = activity(590, 600, 101, 1000);
         assert_eq!(busy.slow_start_since(&before), Some(SlowStart::BusyProcessor));
-        for runner in [(150, 0), (100, 1 << 20), (10, 0)] {
-            let working = activity(10, 600, Some(runner));
-            assert_eq!(working.slow_start_since(&before), Some(SlowStart::Installing), "{runner:?}");
+        for (time, bytes) in [(150, 0), (100, 1 << 20), (10, 0)] {
+            let working = activity(590, 600, time, bytes);
+            assert_eq!(working.slow_start_since(&before), Some(SlowStart::Installing), "{time} {bytes}");
         }
-        let unknown = Activity { processor: None, runner: None };
-        assert_eq!(unknown.slow_start_since(&before), None);
+        let unknown = |runner| Activity { processor: None, runner };
+        assert_eq!(unknown(Runner::None).slow_start_since(&before), None);
+        let installing = unknown(Runner::Unknown).slow_start_since(&unknown(Runner::Unknown));
+        assert_eq!(installing, Some(SlowStart::Installing));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_server_that_writes_is_installed() {
+        let extension = StartExtension::new("npx", Duration::from_secs(1), Arc::new(|_| {}));
+        assert_eq!(extension.measure_runner(), Runner::None);
+        let connection = Connection::new("a", crate::raw_capture::SdkSchemas::Unused);
+        extension.set_process(Some(std::process::id()), &connection);
+        assert!(matches!(extension.measure_runner(), Runner::Active { .. }));
+        connection.set_has_output();
+        assert_eq!(extension.measure_runner(), Runner::None);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! Package runners use a whole core for seconds. If dozens of them start at once on a small machine, none is ready
 //! before its timeout. Servers that only wait while they start do not delay each other, so the limit applies only
-//! while the processor has no time left.
+//! while the processor has no time left, or its load is unknown.
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::sleep;
 
-use crate::processor::ProcessorTimes;
+use crate::processor::{AVAILABLE_CORES, ProcessorTimes};
 use crate::sync::lock;
 
 /// The interval at which a waiting server checks the processor.
@@ -34,8 +34,7 @@ pub(crate) struct StartPermit(#[allow(dead_code)] Option<OwnedSemaphorePermit>);
 impl StartQueue {
     /// With a configured limit, the load of the processor does not matter.
     pub(crate) fn new(limit: Option<NonZeroUsize>) -> StartQueue {
-        let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        let default = 2 * cores.max(2);
+        let default = 2 * (*AVAILABLE_CORES).max(2);
         let queue = StartQueue::with_processor(
             limit.map_or(default, NonZeroUsize::get),
             Box::new(ProcessorTimes::read),
@@ -68,7 +67,7 @@ impl StartQueue {
     /// changes the answer for the others.
     fn is_idle(&self) -> bool {
         let mut last = lock(&self.last_times);
-        let (Some(now), Some(before)) = ((self.processor_times)(), *last) else { return true };
+        let (Some(now), Some(before)) = ((self.processor_times)(), *last) else { return false };
         let Some(is_busy) = now.is_busy_since(before) else { return false };
         *last = Some(now);
         !is_busy
@@ -85,10 +84,10 @@ mod tests {
 
     /// A queue with a limit of two, on a processor that is always or never idle.
     fn queue(is_idle: bool) -> StartQueue {
-        let total = AtomicU64::new(0);
+        let available = AtomicU64::new(0);
         let times = move || {
-            let total = total.fetch_add(100, Ordering::Relaxed);
-            Some(ProcessorTimes { idle: if is_idle { total } else { 0 }, total })
+            let available = available.fetch_add(100, Ordering::Relaxed);
+            Some(ProcessorTimes { used: if is_idle { 0 } else { available }, available })
         };
         StartQueue::with_processor(2, Box::new(times))
     }
@@ -104,8 +103,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn servers_wait_while_the_processor_is_busy() {
+    async fn servers_wait_while_the_processor_is_busy_or_its_load_is_unknown() {
         assert_third_waits(&queue(false)).await;
+        assert_third_waits(&StartQueue::with_processor(2, Box::new(|| None))).await;
     }
 
     #[tokio::test]

@@ -25,7 +25,7 @@ pub(crate) enum TransportFailure {
     Unauthorized { status: u16, challenge: String },
     #[error("no token for the server: {reason}")]
     NoToken { reason: String, hint: Option<String> },
-    #[error("too many requests (HTTP {status}){}", suffix(excerpt))]
+    #[error("{} (HTTP {status}){}", overload(*status), suffix(excerpt))]
     RateLimited { status: u16, retry_after: Option<Duration>, excerpt: String },
     #[error("the server responded with HTTP {status}{}", suffix(excerpt))]
     Status { status: u16, excerpt: String },
@@ -86,7 +86,7 @@ impl TransportFailure {
             }
             TransportFailure::RateLimited { retry_after: None, .. } => "try again later",
             TransportFailure::Unauthorized { status: 401, .. } => {
-                "configure a header with a token, or log in with `toolwire doctor` in a terminal"
+                "configure a header with a token, or log in with `toolwire login`"
             }
             TransportFailure::Unauthorized { .. } => {
                 "the token lacks a permission: add its scope to `oauth.scopes`"
@@ -124,9 +124,10 @@ impl TransportFailure {
             | TransportFailure::NoEndpoint
             | TransportFailure::Redirected { .. }
             | TransportFailure::Unauthorized { .. }
-            | TransportFailure::NoToken { .. }
-            | TransportFailure::RateLimited { .. } => false,
-            TransportFailure::Status { status, .. } => *status >= 500 || *status == 408,
+            | TransportFailure::NoToken { .. } => false,
+            TransportFailure::Status { status, .. } | TransportFailure::RateLimited { status, .. } => {
+                *status >= 500 || *status == 408
+            }
         }
     }
 
@@ -142,6 +143,10 @@ impl TransportFailure {
                 | TransportFailure::RateLimited { .. }
         )
     }
+}
+
+fn overload(status: u16) -> &'static str {
+    if status == 503 { "the server is temporarily unavailable" } else { "too many requests" }
 }
 
 fn suffix(excerpt: &str) -> String {

@@ -17,6 +17,7 @@ pub(crate) mod stdio;
 mod watchdog;
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::watch;
@@ -87,6 +88,7 @@ pub(crate) struct Connection {
     /// The number of server requests that the application is responding to.
     open_requests: watch::Sender<usize>,
     last_failure: Mutex<Option<TransportFailure>>,
+    has_output: AtomicBool,
 }
 
 impl Connection {
@@ -97,7 +99,17 @@ impl Connection {
             end: watch::Sender::new(None),
             open_requests: watch::Sender::new(0),
             last_failure: Mutex::default(),
+            has_output: AtomicBool::new(false),
         })
+    }
+
+    /// Records that the process has written to its stdout.
+    pub(crate) fn set_has_output(&self) {
+        self.has_output.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn has_output(&self) -> bool {
+        self.has_output.load(Ordering::Relaxed)
     }
 
     /// Marks the connection as ended. Only the first reason is recorded.

@@ -398,7 +398,10 @@ async fn read_stdout(
         let lines: Vec<OutputLine> = match count {
             // An incomplete message is dropped: the exit status is the better explanation.
             0 => splitter.rest().filter(is_message).into_iter().collect(),
-            count => splitter.push(&buffer[..count]).collect(),
+            count => {
+                connection.set_has_output();
+                splitter.push(&buffer[..count]).collect()
+            }
         };
         connection.capture.set_oversized(splitter.oversized());
         for line in lines {

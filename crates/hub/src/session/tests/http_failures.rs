@@ -134,6 +134,18 @@ async fn a_call_is_repeated_after_the_delay_that_the_server_requests() {
     assert_eq!(error.to_string(), "server `web` refused `one` because of too many requests");
     assert_eq!(error.hint().unwrap(), "call it again in 7200s");
     assert_eq!(calls.load(Ordering::SeqCst), 1);
+
+    let (server, _) = refusing(move |_| Some(limited(&u64::MAX.to_string()))).await;
+    let error = call_through_hub(&server.url).await.unwrap_err();
+    assert_eq!(error.hint().unwrap(), "call it again in 86400s");
+}
+
+#[tokio::test]
+async fn a_call_that_may_have_run_is_not_repeated_after_a_delay() {
+    let overloaded = || with_header(Reply::status(503, "later"), "retry-after", "0");
+    let (server, calls) = refusing(move |_| Some(overloaded())).await;
+    let error = call_through_hub(&server.url).await.unwrap_err();
+    assert_eq!((error.code(), calls.load(Ordering::SeqCst)), ("outcome_unknown", 1));
 }
 
 #[tokio::test]
@@ -155,7 +167,7 @@ async fn a_refused_call_does_not_make_the_server_unavailable() {
     }
     let server = serve(|_| with_header(Reply::status(503, "later"), "retry-after", "30")).await;
     let failure = Connector::default().connect_error(&http(&server.url, HttpKind::Auto)).await;
-    assert_eq!(failure.error.to_string(), "too many requests (HTTP 503): later");
+    assert_eq!(failure.error.to_string(), "the server is temporarily unavailable (HTTP 503): later");
     assert_eq!(failure.hint().unwrap(), "try again in 30s");
     let session_error = SessionError::Failed(TransportFailure::RateLimited {
         status: 429,

@@ -25,6 +25,8 @@ const TCP_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 const MAX_REDIRECTS: usize = 10;
 
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// An HTTP client for one server. Clones share its connections.
 #[derive(Clone)]
 pub(crate) struct HttpClient {
@@ -219,14 +221,15 @@ pub(in crate::transport) async fn status_failure(response: Response) -> Transpor
     ResponseHead::new(&response).failure(body_excerpt(response).await)
 }
 
-/// Returns the delay that the server requests, in seconds or as a date.
+/// Returns the delay that the server requests, in seconds or as a date; at most a day.
 fn retry_after(response: &Response) -> Option<Duration> {
     let text = response.headers().get(RETRY_AFTER)?.to_str().ok()?.trim();
     let seconds = text.parse().ok().map(Duration::from_secs);
-    seconds.or_else(|| {
+    let delay = seconds.or_else(|| {
         let date = httpdate::parse_http_date(text).ok()?;
         Some(date.duration_since(SystemTime::now()).unwrap_or_default())
-    })
+    });
+    delay.map(|delay| delay.min(MAX_RETRY_DELAY))
 }
 
 /// Fails if the body is compressed: no compression was requested, so none is decoded.
