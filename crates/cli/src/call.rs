@@ -91,12 +91,9 @@ pub(crate) async fn wait_until_ready(
     // Without a timeout of the call, the server's own timeout for connecting applies.
     let _ = tokio::time::timeout(timeout.unwrap_or(Duration::MAX), hub.settled()).await;
     let Some(status) = hub.status().into_iter().find(|status| status.name == server) else { return Ok(()) };
-    let Some(mut reason) = servers::unavailable_reason(&status) else { return Ok(()) };
-    let lines = status.stderr_excerpt();
-    if !lines.is_empty() {
-        reason = format!("{reason}; stderr: {}", lines.join(" / "));
-    }
-    let message = format!("server `{}` is unavailable: {}", sanitize(server), sanitize(&reason));
+    let Some(reason) = servers::unavailable_reason(&status) else { return Ok(()) };
+    let reason = sanitize(&status.with_stderr(reason));
+    let message = format!("server `{}` is unavailable: {reason}", sanitize(server));
     Err(CommandError::work(message).with_untrusted_hint(status.hint))
 }
 

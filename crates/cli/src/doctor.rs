@@ -135,14 +135,10 @@ fn report_server(text: &mut String, server: &ServerStatus) -> usize {
     }
     if unavailable.is_some() {
         let first = server.stderr.len().saturating_sub(MAX_STDERR_LINES);
-        let mut lines = server.stderr[first..].to_vec();
         // A line that names the cause may be further up.
-        lines.splice(
-            0..0,
-            server.stderr_excerpt().into_iter().filter(|line| !lines_contain(&server.stderr[first..], line)),
-        );
-        for line in lines {
-            let _ = writeln!(text, "    {QUIET}stderr: {}{QUIET:#}", sanitize(&line));
+        let cause = server.stderr_cause().filter(|index| *index < first).map(|index| &server.stderr[index]);
+        for line in cause.into_iter().chain(&server.stderr[first..]) {
+            let _ = writeln!(text, "    {QUIET}stderr: {}{QUIET:#}", sanitize(line));
         }
     }
     problems
@@ -186,10 +182,6 @@ fn report_withheld(text: &mut String, server: &ServerStatus, withheld: &[String]
         "    {QUIET}variables that it does not get unless its `env` has them: {}{more}{QUIET:#}",
         listed.join(", ")
     );
-}
-
-fn lines_contain(lines: &[String], text: &str) -> bool {
-    lines.iter().any(|line| line.contains(text))
 }
 
 /// Reports tools whose definition changed, and returns how many are not accepted.

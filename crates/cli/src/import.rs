@@ -3,7 +3,7 @@
 mod hosts;
 
 use std::fmt::Write as _;
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -12,14 +12,15 @@ use anstyle::{AnsiColor, Style};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use serde_json::{Map, Value, json};
+use toolwire_hub::config::ConfigProblem;
 use toolwire_hub::{Config, Transport};
 
-use crate::command_error::{CommandError, HINT, print_stderr};
+use crate::command_error::{CommandError, HINT, NOTE, print_stderr};
 use crate::output;
 use crate::servers;
 use crate::source::describe_io_error;
 use crate::terminal_text::{counted, sanitize, width};
-use hosts::{HOSTS, Host};
+use hosts::{GEMINI_CLI, HOSTS, Host, OPENCODE};
 
 const ADDED: Style = AnsiColor::Green.on_default().bold();
 const PROBLEM: Style = AnsiColor::Yellow.on_default().bold();
@@ -29,8 +30,9 @@ const NAME: Style = Style::new().bold();
 /// Copy servers from the configurations of other hosts
 ///
 /// Lists the servers of the hosts that are installed, such as Claude Desktop, Cursor, VS Code or Codex. With
-/// `--write`, the new ones are added to the file of `--config`, or else to mcp.json in the user's config
-/// folder. The values of variables and headers are not printed.
+/// `--write`, the new ones are added to the file of `--config` or $TOOLWIRE_CONFIG, or else to mcp.json in the
+/// user's config folder. A server with a variable that is not set is added as disabled. The values of variables
+/// and headers are not printed.
 #[derive(Args)]
 #[command(after_long_help = include_str!("help/import.txt"))]
 pub(crate) struct ImportArgs {
@@ -49,8 +51,10 @@ pub(crate) struct ImportArgs {
 }
 
 pub(crate) fn run(args: &ImportArgs, config: Option<&Path>) -> Result<ExitCode, CommandError> {
-    let target = config.map(Path::to_owned).or_else(servers::user_config_file);
-    let target = target.ok_or_else(|| {
+    let mut candidates = servers::config_candidates(config);
+    // Without the user's own file, the last one is in the current folder.
+    let target = candidates.pop().filter(|last| last.must_exist || last.path.is_absolute());
+    let target = target.map(|target| target.path).ok_or_else(|| {
         CommandError::usage("cannot find the home folder: HOME is not set")
             .with_hint("name the file with `--config FILE`")
     })?;
@@ -77,20 +81,28 @@ pub(crate) fn run(args: &ImportArgs, config: Option<&Path>) -> Result<ExitCode, 
         _ => false,
     };
     let found = files.iter().flat_map(|file| &file.servers);
-    let added: Vec<(String, Value)> =
-        found.filter(is_added).map(|server| (server.name.clone(), server.entry.clone())).collect();
+    let added: Vec<&FoundServer> = found.filter(is_added).collect();
     if args.write && !added.is_empty() {
-        let inserted = Config::insert_servers(&text, &target, &added)
+        let entries: Vec<(String, Value)> =
+            added.iter().map(|server| (server.name.clone(), server.entry.clone())).collect();
+        let inserted = Config::insert_servers(&text, &target, &entries)
             .map_err(|error| CommandError::usage(sanitize(&error.to_string())))?;
         write(&target, &inserted)?;
     }
     let target = sanitize(&target.to_string_lossy());
     match args.json {
         true => output::print_untrusted(&output::to_json(&as_json(&files, &target, &added, args), false))?,
-        false => output::print_styled(&page(&files, &target, added.len(), args.write))?,
+        false => output::print_styled(&page(&files, &target, &added, args.write))?,
     }
     if !args.write && !added.is_empty() && !args.json {
         print_stderr(&format!("{HINT}hint:{HINT:#} add them with `toolwire import --write`\n"));
+    }
+    if let Some(other) = candidates.iter().find(|candidate| args.write && candidate.path.exists()) {
+        print_stderr(&format!(
+            "{NOTE}note:{NOTE:#} in this folder, `{}` is used instead of {target}\n\
+             {HINT}hint:{HINT:#} add them there with `toolwire import --write --config {0}`\n",
+            other.path.display()
+        ));
     }
     let has_failed = files.iter().any(|file| file.problem.is_some() && !hosts::is_yaml(&file.path));
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
@@ -112,6 +124,8 @@ struct FoundServer {
     /// Its program or the host of its URL.
     summary: String,
     ignored_keys: Vec<String>,
+    /// The variables that are not set. It is disabled until they are, because a missing variable is an error.
+    needs: Vec<String>,
     state: State,
 }
 
@@ -121,7 +135,7 @@ enum State {
     Configured,
     /// A server of the same name is configured differently.
     Different,
-    /// A server of the same name was found in the file of another host.
+    /// A server of the same name was found before.
     Found {
         host: &'static str,
     },
@@ -170,49 +184,61 @@ impl HostFile {
             Ok(servers) => (servers, None),
             Err(problem) => (Vec::new(), Some(problem)),
         };
-        let find_state = |name: &str, entry: &Value| {
-            if let Some((_, known)) = configured.iter().find(|(known, _)| known == name) {
-                return if known == entry { State::Configured } else { State::Different };
-            }
-            let mut found =
-                earlier.iter().filter(|file| file.servers.iter().any(|server| server.name == name));
-            found.next().map_or(State::New, |file| State::Found { host: file.host.name })
-        };
-        let servers = servers.into_iter().map(|(name, entry)| {
-            let mut server = FoundServer::new(host, name, entry);
-            if matches!(server.state, State::New) {
-                server.state = find_state(&server.name, &server.entry);
-            }
-            server
-        });
-        HostFile { host, servers: servers.collect(), path, problem }
+        let mut file = HostFile { host, servers: Vec::new(), path, problem };
+        for (name, entry) in servers {
+            let mut server = FoundServer::new(&file, name, entry);
+            let known = configured.iter().find(|(known, _)| *known == server.name).map(|(_, entry)| entry);
+            let has_server =
+                |file: &&HostFile| file.servers.iter().any(|earlier| earlier.name == server.name);
+            let found = earlier.iter().chain([&file]).find(has_server);
+            server.state = match (server.state, known, found) {
+                (State::New, Some(known), _) if *known == server.entry => State::Configured,
+                (State::New, _, Some(found)) => State::Found { host: found.host.name },
+                (State::New, Some(_), None) => State::Different,
+                (state, _, _) => state,
+            };
+            file.servers.push(server);
+        }
+        file
     }
 }
 
 impl FoundServer {
-    fn new(host: &Host, name: String, mut entry: Value) -> FoundServer {
-        if let Some(fields) = entry.as_object_mut() {
-            adapt(host, fields);
-        }
-        // Variables may be set later.
+    fn new(file: &HostFile, name: String, mut entry: Value) -> FoundServer {
+        adapt(file.host, &mut entry);
+        // The path decides what a relative path and `${userHome}` mean; the text is JSON even if the file is TOML.
+        let path = file.path.with_extension("json");
         let parse = |entry: &Value| {
             let text = json!({"mcpServers": {&name: entry}}).to_string();
-            Config::parse(&text, Path::new("mcp.json"), &|_| Some("http://example.com/".to_owned()))
+            Config::parse(&text, &path, &|name| std::env::var(name).ok())
         };
-        let (state, summary, ignored_keys) = match parse(&entry) {
+        let mut parsed = parse(&entry);
+        let mut needs = Vec::new();
+        if let Err(error) = &parsed {
+            let missing = error.problems().iter().map(ConfigProblem::missing_variable);
+            needs = missing.collect::<Option<Vec<String>>>().unwrap_or_default();
+        }
+        if !needs.is_empty() {
+            needs.sort();
+            needs.dedup();
+            entry["disabled"] = true.into();
+            parsed = parse(&entry);
+        }
+        let unusable = |reason: String| State::Unusable { reason };
+        let (state, summary, ignored_keys) = match parsed {
+            _ if entry.to_string().contains("${workspaceFolder") => {
+                let reason = "`${workspaceFolder}` depends on the folder that is open in the editor";
+                (unusable(reason.to_owned()), String::new(), Vec::new())
+            }
             Err(error) => {
-                let reasons: Vec<String> = error.problems().iter().map(|problem| problem.reason()).collect();
-                (State::Unusable { reason: reasons.join("; ") }, String::new(), Vec::new())
+                let reasons: Vec<String> = error.problems().iter().map(ConfigProblem::reason).collect();
+                (unusable(reasons.join("; ")), String::new(), Vec::new())
             }
             Ok((config, warnings)) => {
                 let keys = warnings.iter().filter_map(|warning| warning.unknown_key());
                 let keys: Vec<String> = keys.map(str::to_owned).collect();
                 let state = match config.servers.is_empty() {
-                    true => State::Unusable { reason: "an extension of the editor starts it".to_owned() },
-                    false if entry.to_string().contains("${workspaceFolder") => State::Unusable {
-                        reason: "`${workspaceFolder}` depends on the folder that is open in the editor"
-                            .to_owned(),
-                    },
+                    true => unusable("an extension of the editor starts it".to_owned()),
                     false => State::New,
                 };
                 (state, summary(&entry, &config), keys)
@@ -221,17 +247,24 @@ impl FoundServer {
         if let Some(fields) = entry.as_object_mut() {
             fields.retain(|key, _| !ignored_keys.contains(key));
         }
-        FoundServer { name, entry, summary, ignored_keys, state }
+        FoundServer { name, entry, summary, ignored_keys, needs, state }
     }
 }
 
 /// Rewrites what has another meaning in the host.
-fn adapt(host: &Host, fields: &mut Map<String, Value>) {
-    if !host.has_milliseconds {
-        return;
+fn adapt(host: &Host, entry: &mut Value) {
+    if host.id == OPENCODE {
+        let text = entry.to_string().replace("{env:", "${env:");
+        *entry = serde_json::from_str(&text).unwrap_or_default();
     }
+    let Some(fields) = entry.as_object_mut().filter(|_| [GEMINI_CLI, OPENCODE].contains(&host.id)) else {
+        return;
+    };
     if let Some(timeout @ Value::Number(_)) = fields.get_mut("timeout") {
         *timeout = format!("{timeout}ms").into();
+    }
+    if host.id != GEMINI_CLI {
+        return;
     }
     // Gemini CLI also expands variables without braces.
     for key in ["env", "headers"] {
@@ -257,7 +290,7 @@ fn summary(entry: &Value, config: &Config) -> String {
     }
 }
 
-fn page(files: &[HostFile], target: &str, added: usize, is_written: bool) -> String {
+fn page(files: &[HostFile], target: &str, added: &[&FoundServer], is_written: bool) -> String {
     let mut text = String::new();
     for file in files {
         let path = sanitize(&file.path.to_string_lossy());
@@ -276,28 +309,36 @@ fn page(files: &[HostFile], target: &str, added: usize, is_written: bool) -> Str
                 _ => (PROBLEM, "!"),
             };
             let details = match &server.state {
-                State::New => server.summary.clone(),
+                State::New if server.needs.is_empty() => server.summary.clone(),
+                State::New => format!("disabled until you set {}", quoted(&server.needs)),
                 state => state.description(),
             };
             let _ = write!(text, "  {style}{mark}{style:#} {name}{padding}  {QUIET}{}", sanitize(&details));
             if !server.ignored_keys.is_empty() {
-                let keys: Vec<String> = server.ignored_keys.iter().map(|key| format!("`{key}`")).collect();
-                let _ = write!(text, " (without {})", sanitize(&keys.join(", ")));
+                let _ = write!(text, " (ignored: {})", sanitize(&quoted(&server.ignored_keys)));
             }
             let _ = writeln!(text, "{QUIET:#}");
         }
         text.push('\n');
     }
-    let servers = counted(added, "server");
+    let servers = counted(added.len(), "server");
+    let disabled = match added.iter().filter(|server| !server.needs.is_empty()).count() {
+        0 => String::new(),
+        count => format!(", {count} of them disabled"),
+    };
     let _ = match (files.is_empty(), is_written) {
         (true, _) => writeln!(text, "no configurations of other hosts found"),
-        (false, true) => writeln!(text, "{servers} added to {target}"),
-        (false, false) => writeln!(text, "{servers} can be added to {target}"),
+        (false, true) => writeln!(text, "{servers} added to {target}{disabled}"),
+        (false, false) => writeln!(text, "{servers} can be added to {target}{disabled}"),
     };
     text
 }
 
-fn as_json(files: &[HostFile], target: &str, added: &[(String, Value)], args: &ImportArgs) -> Value {
+fn quoted(names: &[String]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+fn as_json(files: &[HostFile], target: &str, added: &[&FoundServer], args: &ImportArgs) -> Value {
     let server = |server: &FoundServer| {
         let mut json = json!({"name": server.name, "state": server.state.name()});
         let description = server.state.description();
@@ -306,6 +347,9 @@ fn as_json(files: &[HostFile], target: &str, added: &[(String, Value)], args: &I
         }
         if !server.ignored_keys.is_empty() {
             json["ignored_keys"] = json!(server.ignored_keys);
+        }
+        if !server.needs.is_empty() {
+            json["missing_variables"] = json!(server.needs);
         }
         json
     };
@@ -317,7 +361,7 @@ fn as_json(files: &[HostFile], target: &str, added: &[(String, Value)], args: &I
         }
         json
     });
-    let added: Vec<&str> = added.iter().map(|(name, _)| name.as_str()).collect();
+    let added: Vec<&str> = added.iter().map(|server| server.name.as_str()).collect();
     json!({"target": target, "written": args.write, "added": added, "files": files.collect::<Vec<_>>()})
 }
 
@@ -340,9 +384,5 @@ fn write(target: &Path, text: &str) -> Result<(), CommandError> {
         // An error is reported when the file is written.
         let _ = fs::create_dir_all(folder);
     }
-    let mut options = OpenOptions::new();
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let _ = options.write(true).create_new(true).open(target);
-    output::write_file(target, text)
+    output::write_private_file(target, text)
 }

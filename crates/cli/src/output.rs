@@ -45,6 +45,23 @@ pub(crate) fn ignore_broken_pipe(error: io::Error) -> Result<(), CommandError> {
 
 /// Replaces the content of the file atomically: a reader finds the old content or the new.
 pub(crate) fn write_file(path: &Path, text: &str) -> Result<(), CommandError> {
+    write_file_with(path, text, None)
+}
+
+/// Like [`write_file`], but only the user can read a new file.
+pub(crate) fn write_private_file(path: &Path, text: &str) -> Result<(), CommandError> {
+    #[cfg(unix)]
+    let permissions = Some(std::os::unix::fs::PermissionsExt::from_mode(0o600));
+    #[cfg(not(unix))]
+    let permissions = None;
+    write_file_with(path, text, permissions)
+}
+
+fn write_file_with(
+    path: &Path,
+    text: &str,
+    new_permissions: Option<fs::Permissions>,
+) -> Result<(), CommandError> {
     let outcome = match fs::metadata(path) {
         // A device, a pipe or a shell's `>(…)` cannot be replaced, only written to. `/dev/stderr` may be a
         // file that others are still writing to.
@@ -52,7 +69,7 @@ pub(crate) fn write_file(path: &Path, text: &str) -> Result<(), CommandError> {
             OpenOptions::new().append(true).open(path).and_then(|mut file| file.write_all(text.as_bytes()))
         }
         Ok(metadata) => replace(path, text, Some(metadata.permissions())),
-        Err(_) => replace(path, text, None),
+        Err(_) => replace(path, text, new_permissions),
     };
     outcome.map_err(|error| {
         CommandError::work(format!(

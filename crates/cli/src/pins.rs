@@ -1,4 +1,4 @@
-//! `toolwire pins`: tools whose definition changed since it was reviewed.
+//! `toolwire pins`: tools whose definition changed since it was pinned.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -63,15 +63,7 @@ pub(crate) fn run(args: &PinsArgs, config: Option<&Path>) -> Result<ExitCode, Co
         tools::print_server_problems(&status);
         match &args.command {
             PinsCommand::List { json, .. } => list(hub, &status, *json)?,
-            PinsCommand::Accept { tools, server } => {
-                if hub.pins_problem().is_some() && (server.is_some() || !tools.is_empty()) {
-                    return Err(CommandError::usage(
-                        "the pins cannot be read, so tools cannot be accepted one by one",
-                    )
-                    .with_hint("accept all tools with `toolwire pins accept`"));
-                }
-                accept(hub, &status, tools)?;
-            }
+            PinsCommand::Accept { tools, .. } => accept(hub, &status, tools)?,
         }
         let is_complete = status.iter().all(|server| unavailable_reason(server).is_none());
         Ok(if is_complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -109,14 +101,12 @@ fn list(hub: &Hub, status: &[ServerStatus], as_json: bool) -> Result<(), Command
 
 fn accept(hub: &Hub, status: &[ServerStatus], tools: &[String]) -> Result<(), CommandError> {
     let is_selected = |tool: &str| tools.is_empty() || tools.iter().any(|selected| selected == tool);
-    if let Some(unknown) = tools.iter().find(|tool| !changes(status).any(|(_, drift)| drift.tool == **tool)) {
-        return Err(CommandError::usage(format!(
-            "the definition of no tool `{}` changed",
-            sanitize(unknown)
-        ))
-        .with_hint("`toolwire pins list` lists the changed tools"));
-    }
     let had_problem = hub.pins_problem().is_some();
+    let is_unknown = |tool: &&String| !had_problem && !changes(status).any(|(_, drift)| drift.tool == **tool);
+    if let Some(unknown) = tools.iter().find(is_unknown) {
+        return Err(CommandError::usage(format!("tool `{}` has no changed definition", sanitize(unknown)))
+            .with_hint("`toolwire pins list` lists the changed tools"));
+    }
     hub.accept_changes(|_, tool| is_selected(tool)).map_err(accept_error)?;
     let mut text = String::new();
     for (server, drift) in changes(status).filter(|(_, drift)| is_selected(&drift.tool)) {
@@ -132,7 +122,13 @@ fn accept(hub: &Hub, status: &[ServerStatus], tools: &[String]) -> Result<(), Co
 }
 
 pub(crate) fn accept_error(error: std::io::Error) -> CommandError {
-    CommandError::work(format!("cannot accept the changes: {}", describe_io_error(&error)))
+    let message = format!("cannot accept the changes: {}", describe_io_error(&error));
+    match error.kind() {
+        std::io::ErrorKind::InvalidInput => {
+            CommandError::usage(message).with_hint("accept all tools with `toolwire pins accept`")
+        }
+        _ => CommandError::work(message),
+    }
 }
 
 /// Returns the tools that the user should review.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use toolwire_hub::config::{ConfigCandidate, ConfigProblem};
 use toolwire_hub::pins::PinPolicy;
 use toolwire_hub::{Browser, Config, Hub, HubOptions, Phase, ServerConfig, ServerName, ServerStatus};
 
@@ -15,7 +16,7 @@ use crate::connection_progress::ConnectionProgress;
 use crate::demo_server;
 use crate::interrupt;
 use crate::log;
-use crate::settings::{self, Limits};
+use crate::settings::{self, HubSettings, Pins};
 use crate::source::describe_io_error;
 use crate::terminal_text::sanitize;
 
@@ -27,15 +28,12 @@ pub(crate) struct LoadedConfig {
     pub(crate) config: Config,
     /// The only server to connect to. The others stay in `config`, because tool names depend on all servers.
     only_server: Option<ServerName>,
-    limits: Limits,
-    pin_policy: PinPolicy,
+    hub: HubSettings,
 }
 
 /// Finds and parses the configuration, and prints its warnings.
 pub(crate) fn load_config(flag: Option<&Path>) -> Result<LoadedConfig, CommandError> {
-    let variable = std::env::var_os("TOOLWIRE_CONFIG").map(PathBuf::from);
-    let folder = config_folder();
-    let candidates = Config::candidates(flag, variable.as_deref(), folder.as_deref());
+    let candidates = config_candidates(flag);
     for candidate in &candidates {
         match fs::read_to_string(&candidate.path) {
             Ok(text) => return parse_config(&candidate.path, &text),
@@ -71,23 +69,21 @@ fn demo_config(missing: &str) -> Result<LoadedConfig, CommandError> {
         origin: "the built-in demo configuration".to_owned(),
         config,
         only_server: None,
-        limits: Limits::default(),
-        pin_policy: PinPolicy::default(),
+        hub: HubSettings::default(),
     })
 }
 
 fn parse_config(file: &Path, text: &str) -> Result<LoadedConfig, CommandError> {
     let variables = |name: &str| std::env::var(name).ok();
     let (config, warnings) = Config::parse(text, file, &variables).map_err(|error| {
-        let problems = error.problems().iter();
-        let mut errors = problems.map(|problem| {
+        let to_error = |problem: &ConfigProblem| {
             CommandError::usage(sanitize(&problem.to_string())).with_untrusted_hint(problem.hint())
-        });
-        let last = errors.next_back().unwrap_or_else(CommandError::interrupted);
-        errors.for_each(|error| {
-            error.print();
-        });
-        last
+        };
+        let (last, others) = error.problems().split_last().expect("there is at least one problem");
+        for problem in others {
+            to_error(problem).print();
+        }
+        to_error(last)
     })?;
     for warning in warnings {
         print_stderr(&format!("{NOTE}warning:{NOTE:#} {}\n", sanitize(&warning.to_string())));
@@ -101,19 +97,15 @@ fn parse_config(file: &Path, text: &str) -> Result<LoadedConfig, CommandError> {
             "{NOTE}note:{NOTE:#} no servers are configured in {origin}\n{HINT}hint:{HINT:#} {SERVER_EXAMPLE}\n"
         ));
     }
-    let limits = settings::read_limits(config.toolwire.as_ref(), &origin)?;
-    let pin_policy = settings::pin_policy(config.toolwire.as_ref(), &origin)?;
-    Ok(LoadedConfig { origin, config, only_server: None, limits, pin_policy })
+    let hub = settings::read_hub(config.toolwire.as_ref(), &origin)?;
+    Ok(LoadedConfig { origin, config, only_server: None, hub })
 }
 
-/// The user's `mcp.json`, whether it exists or not.
-pub(crate) fn user_config_file() -> Option<PathBuf> {
-    Some(config_folder()?.join("mcp.json"))
-}
-
-/// The folder of the user's `mcp.json`.
-fn config_folder() -> Option<PathBuf> {
-    toolwire_folder("XDG_CONFIG_HOME", "APPDATA", ".config")
+/// Returns the paths to search for the configuration. The last one is the user's own, unless another one is named.
+pub(crate) fn config_candidates(flag: Option<&Path>) -> Vec<ConfigCandidate> {
+    let variable = std::env::var_os("TOOLWIRE_CONFIG").map(PathBuf::from);
+    let user_folder = toolwire_folder("XDG_CONFIG_HOME", "APPDATA", ".config");
+    Config::candidates(flag, variable.as_deref(), user_folder.as_deref())
 }
 
 /// The folder for persistent data: tokens, pinned definitions, conversations.
@@ -129,12 +121,6 @@ fn toolwire_folder(variable: &str, windows_variable: &str, home_subfolder: &str)
         .or_else(|| from_env(windows_variable).filter(|_| cfg!(windows)))
         .or_else(|| Some(from_env("HOME")?.join(home_subfolder)))?;
     Some(base.join("toolwire"))
-}
-
-/// Returns the path of this program. After an update it has no file any more, but can still be executed.
-fn this_program() -> Option<PathBuf> {
-    let running = || Some(PathBuf::from("/proc/self/exe")).filter(|program| program.exists());
-    std::env::current_exe().ok().filter(|program| program.exists()).or_else(running)
 }
 
 impl LoadedConfig {
@@ -164,13 +150,16 @@ impl LoadedConfig {
         // Results are not truncated by default: a person or a program reads them.
         let mut options =
             HubOptions::default().with_environment(std::env::vars_os()).with_result_budget(None);
-        options.guard = this_program();
+        // This program, even if its file was replaced by an update. Only Linux has guards.
+        options.guard = Some(PathBuf::from("/proc/self/exe")).filter(|program| program.exists());
         options.data_folder = data_folder();
         options.browser =
             io::stderr().is_terminal().then(|| -> Arc<dyn Browser> { Arc::new(TerminalBrowser) });
         options.only_server = self.only_server.clone();
-        options.concurrent_starts = self.limits.concurrent_starts;
-        options.pin_policy = self.pin_policy;
+        options.concurrent_starts = self.hub.limits.as_ref().and_then(|limits| limits.concurrent_starts);
+        if self.hub.pins == Some(Pins::Block) {
+            options.pin_policy = PinPolicy::Block;
+        }
         options
     }
 

@@ -4,7 +4,6 @@ use std::num::NonZeroUsize;
 
 use serde::Deserialize;
 use serde_json::Value;
-use toolwire_hub::pins::PinPolicy;
 use toolwire_llm::EndpointConfigs;
 
 use crate::command_error::{CommandError, HINT, NOTE, print_stderr};
@@ -28,10 +27,9 @@ struct Keys {
     models: Value,
     store: StoreSettings,
     agent: toolwire_agent::AgentSettings,
-    /// Read by [`read_limits`].
+    /// Read by [`read_hub`], because every command needs them.
     #[serde(rename = "limits")]
-    _limits: Limits,
-    /// Read by [`pin_policy`], because every command needs it.
+    _limits: Value,
     #[serde(rename = "pins")]
     _pins: Value,
     /// Reserved for the gateway, which reads it itself.
@@ -39,18 +37,12 @@ struct Keys {
     _gateway: Value,
 }
 
-/// Parses the key `toolwire.pins` of the configuration from `origin`.
-pub(crate) fn pin_policy(value: Option<&Value>, origin: &str) -> Result<PinPolicy, CommandError> {
-    match value.and_then(|value| value.get("pins")) {
-        None | Some(Value::Null) => Ok(PinPolicy::Warn),
-        Some(Value::String(policy)) if policy == "warn" => Ok(PinPolicy::Warn),
-        Some(Value::String(policy)) if policy == "block" => Ok(PinPolicy::Block),
-        Some(other) => Err(CommandError::usage(format!(
-            "{origin}: `toolwire.pins`: unknown value {}",
-            sanitize(&other.to_string())
-        ))
-        .with_hint("write \"warn\" or \"block\"")),
-    }
+/// The keys of `toolwire` for the hub.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct HubSettings {
+    pub(crate) limits: Option<Limits>,
+    pub(crate) pins: Option<Pins>,
 }
 
 /// The key `toolwire.limits`.
@@ -61,33 +53,28 @@ pub(crate) struct Limits {
     pub(crate) concurrent_starts: Option<NonZeroUsize>,
 }
 
-/// Parses the limits alone, for commands that use no other setting.
-pub(crate) fn read_limits(settings: Option<&Value>, origin: &str) -> Result<Limits, CommandError> {
-    let Some(limits) =
-        settings.and_then(|settings| settings.get("limits")).filter(|limits| !limits.is_null())
-    else {
-        return Ok(Limits::default());
-    };
-    serde_path_to_error::deserialize(limits).map_err(|error| {
-        let message = format!("{origin}: `toolwire.limits.{}`: {}", error.path(), error.inner());
-        CommandError::usage(sanitize(&message)).with_hint("`docs/guide/configuration.md` describes the keys")
-    })
+/// The key `toolwire.pins`: what happens to tools whose definition changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Pins {
+    Warn,
+    Block,
+}
+
+/// Parses the keys for the hub of the configuration from `origin`.
+pub(crate) fn read_hub(value: Option<&Value>, origin: &str) -> Result<HubSettings, CommandError> {
+    const GUIDE: &str = "docs/guide/configuration.md";
+    let (settings, mut unknown) = parse(value, origin, GUIDE)?;
+    // The other commands read the other keys.
+    unknown.retain(|key| key.starts_with("limits."));
+    warn_unknown(unknown, origin, GUIDE);
+    Ok(settings)
 }
 
 /// Parses the key `toolwire` of the configuration from `origin`, and warns about unknown keys.
 pub(crate) fn read(value: Option<&Value>, origin: &str) -> Result<Settings, CommandError> {
-    let Some(value) = value.filter(|value| !value.is_null()) else { return Ok(Settings::default()) };
-    let mut unknown = Vec::new();
-    let mut track = serde_path_to_error::Track::new();
-    let tracked = serde_path_to_error::Deserializer::new(value, &mut track);
-    let mut collect = |path: serde_ignored::Path<'_>| unknown.push(path.to_string());
-    let keys =
-        Keys::deserialize(serde_ignored::Deserializer::new(tracked, &mut collect)).map_err(|error| {
-            let path = track.path().to_string();
-            let path = if path == "." { String::new() } else { format!(".{path}") };
-            CommandError::usage(format!("{origin}: `toolwire{path}`: {}", sanitize(&error.to_string())))
-                .with_hint("`docs/guide/models.md` describes the keys")
-        })?;
+    const GUIDE: &str = "docs/guide/models.md";
+    let (keys, mut unknown): (Keys, _) = parse(value, origin, GUIDE)?;
     let models = match &keys.models {
         Value::Null => EndpointConfigs::default(),
         models => EndpointConfigs::read(models).map_err(|error| {
@@ -96,12 +83,37 @@ pub(crate) fn read(value: Option<&Value>, origin: &str) -> Result<Settings, Comm
         })?,
     };
     unknown.extend(models.unknown_keys.iter().map(|key| format!("models.{key}")));
-    for key in unknown {
+    warn_unknown(unknown, origin, GUIDE);
+    Ok(Settings { model: keys.model, models, store: keys.store, agent: keys.agent })
+}
+
+/// Parses a value of the key `toolwire`, and returns the unknown keys too.
+fn parse<'v, T: Deserialize<'v> + Default>(
+    value: Option<&'v Value>,
+    origin: &str,
+    guide: &str,
+) -> Result<(T, Vec<String>), CommandError> {
+    let mut unknown = Vec::new();
+    let Some(value) = value.filter(|value| !value.is_null()) else { return Ok((T::default(), unknown)) };
+    let mut track = serde_path_to_error::Track::new();
+    let tracked = serde_path_to_error::Deserializer::new(value, &mut track);
+    let mut collect = |path: serde_ignored::Path<'_>| unknown.push(path.to_string());
+    let parsed =
+        T::deserialize(serde_ignored::Deserializer::new(tracked, &mut collect)).map_err(|error| {
+            let path = track.path().to_string();
+            let path = if path == "." { String::new() } else { format!(".{path}") };
+            CommandError::usage(format!("{origin}: `toolwire{path}`: {}", sanitize(&error.to_string())))
+                .with_hint(format!("`{guide}` describes the keys"))
+        })?;
+    Ok((parsed, unknown))
+}
+
+fn warn_unknown(keys: Vec<String>, origin: &str, guide: &str) {
+    for key in keys {
         print_stderr(&format!(
             "{NOTE}warning:{NOTE:#} {origin}: unknown key `toolwire.{}`\n\
-             {HINT}hint:{HINT:#} the key is ignored; `docs/guide/models.md` lists the keys\n",
+             {HINT}hint:{HINT:#} the key is ignored; `{guide}` lists the keys\n",
             sanitize(&key)
         ));
     }
-    Ok(Settings { model: keys.model, models, store: keys.store, agent: keys.agent })
 }

@@ -82,7 +82,7 @@ fn the_servers_of_other_hosts_are_listed_without_secrets() {
 
 Cursor  ~/.cursor/mcp.json
   ! files  has the same name as a server of Claude Desktop
-  + web    example.com (without `x`)
+  + web    example.com (ignored: `x`)
 
 VS Code  ~/.config/Code/User/mcp.json
   ! here  skipped: `${workspaceFolder}` depends on the folder that is open in the editor
@@ -92,12 +92,12 @@ Zed  ~/.config/zed/settings.json
   ! e  skipped: an extension of the editor starts it
 
 Gemini CLI  ~/.gemini/settings.json
-  + g  example.org
+  + g  disabled until you set `G_TOKEN`
 
 Codex  ~/.codex/config.toml
   + c  uvx
 
-5 servers can be added to ~/.config/toolwire/mcp.json
+5 servers can be added to ~/.config/toolwire/mcp.json, 1 of them disabled
 "
     );
     assert!(!home.target().exists());
@@ -115,7 +115,10 @@ fn new_servers_are_added_and_the_rest_of_the_file_is_kept() {
     fs::write(home.target(), text).unwrap();
     let written = home.stdout(&["--write"]);
     assert!(written.contains("  ! web    is configured differently; `--overwrite` replaces it"), "{written}");
-    assert!(written.ends_with("4 servers added to ~/.config/toolwire/mcp.json\n"), "{written}");
+    assert!(
+        written.ends_with("4 servers added to ~/.config/toolwire/mcp.json, 1 of them disabled\n"),
+        "{written}"
+    );
     let text = fs::read_to_string(home.target()).unwrap();
     assert!(
         text.starts_with(
@@ -149,6 +152,129 @@ fn a_new_file_is_private() {
         .unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert!(stderr.contains("hint: configured servers: `files`"), "{stderr}");
+}
+
+#[test]
+fn missing_variables_do_not_make_the_configuration_invalid() {
+    let code = json!({
+        "inputs": [{"id": "region", "default": "eu"}, {"id": "token"}],
+        "servers": {
+            "a": {"command": "a", "args": ["${input:region}"], "envFile": "~/a.env"},
+            "b": {"url": "${BASE}/mcp", "headers": {"X": "${input:token}", "Y": "${input:token}"}},
+            "c": {"command": "${command:pick}"}}});
+    let opencode =
+        json!({"mcp": {"o": {"type": "local", "command": ["o"], "environment": {"K": "{env:HOME}"}}}});
+    let home = Home::new(
+        "variables",
+        &[
+            (".config/Code/User/mcp.json", code.to_string()),
+            (".config/opencode/opencode.json", opencode.to_string()),
+            (
+                ".codex/config.toml",
+                "[mcp_servers.x]\nurl = 'https://a/'\nbearer_token_env_var = 'NONE'\n".into(),
+            ),
+            (
+                ".cursor/mcp.json",
+                json!({"mcpServers": {"e": {"command": "e", "envFile": "e.env"}}}).to_string(),
+            ),
+            ("a.env", "A=1\n".to_owned()),
+            ("e.env", "E=1\n".to_owned()),
+        ],
+    );
+    assert_eq!(
+        home.stdout(&["--write"]),
+        "Cursor  ~/.cursor/mcp.json
+  + e  e
+
+VS Code  ~/.config/Code/User/mcp.json
+  + a  a
+  + b  disabled until you set `BASE`, `TOKEN`
+  ! c  skipped: key `command`: `${command:pick}` has a value only in VS Code
+
+Codex  ~/.codex/config.toml
+  + x  disabled until you set `NONE`
+
+opencode  ~/.config/opencode/opencode.json
+  + o  o
+
+5 servers added to ~/.config/toolwire/mcp.json, 2 of them disabled
+"
+    );
+    let written: Value = serde_json::from_str(&fs::read_to_string(home.target()).unwrap()).unwrap();
+    let servers = &written["mcpServers"];
+    assert_eq!(servers["a"], json!({"command": "a", "args": ["eu"], "envFile": "~/a.env"}));
+    assert_eq!(servers["e"]["envFile"], home.0.join("e.env").to_str().unwrap());
+    assert_eq!(servers["o"]["environment"]["K"], "${env:HOME}");
+    assert_eq!((&servers["b"]["disabled"], &servers["x"]["disabled"]), (&json!(true), &json!(true)));
+    let again: Value = serde_json::from_str(&home.stdout(&["--json"])).unwrap();
+    assert_eq!(again["added"], json!([]));
+    assert_eq!(
+        again["files"][1]["servers"][1],
+        json!({"name": "b", "state": "configured", "reason": "is configured already",
+               "missing_variables": ["BASE", "TOKEN"]})
+    );
+    let mut command = Command::new(env!("CARGO_BIN_EXE_toolwire"));
+    command.args(["tools", "--server", "nope"]).current_dir(home.0.join("project")).env("HOME", &home.0);
+    command.env_remove("XDG_CONFIG_HOME").env_remove("TOOLWIRE_CONFIG").env("NO_COLOR", "1");
+    let stderr = String::from_utf8(command.output().unwrap().stderr).unwrap();
+    assert!(stderr.starts_with("error: unknown server `nope`"), "{stderr}");
+}
+
+#[test]
+fn a_name_is_added_only_once() {
+    let home = Home::new(
+        "twice",
+        &[(".cursor/mcp.json", json!({"mcpServers": {"a": {"command": "c"}}}).to_string())],
+    );
+    let project = home.0.join("project");
+    let claude = json!({
+        "mcpServers": {"a": {"command": "user"}},
+        "projects": {project.to_str().unwrap(): {"mcpServers": {"a": {"command": "project"}}}}});
+    fs::write(home.0.join(".claude.json"), claude.to_string()).unwrap();
+    let listed = home.stdout(&["--write"]);
+    assert!(
+        listed.contains("  + a  user\n  ! a  has the same name as a server of Claude Code\n"),
+        "{listed}"
+    );
+    assert!(listed.ends_with("1 server added to ~/.config/toolwire/mcp.json\n"), "{listed}");
+    fs::write(home.target(), r#"{"mcpServers": {"a": {"command": "mine"}}}"#).unwrap();
+    let listed = home.stdout(&["--write", "--overwrite"]);
+    assert!(listed.ends_with("1 server added to ~/.config/toolwire/mcp.json\n"), "{listed}");
+    assert!(fs::read_to_string(home.target()).unwrap().contains("\"user\""));
+}
+
+#[test]
+fn the_target_is_the_configuration_that_is_used() {
+    let home = hosts("target");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_toolwire"));
+    command.args(["import", "--write", "--from", "codex"]).current_dir(home.0.join("project"));
+    command
+        .env("HOME", &home.0)
+        .env_remove("XDG_CONFIG_HOME")
+        .env("TOOLWIRE_CONFIG", home.0.join("own.json"));
+    assert!(command.output().unwrap().status.success());
+    assert!(home.0.join("own.json").exists() && !home.target().exists());
+
+    fs::write(home.0.join("project/mcp.json"), "{}").unwrap();
+    let output = home.run(&["--write", "--from", "codex"]);
+    let stderr = String::from_utf8(output.stderr).unwrap().replace(home.0.to_str().unwrap(), "~");
+    assert_eq!(
+        stderr,
+        "note: in this folder, `mcp.json` is used instead of ~/.config/toolwire/mcp.json\n\
+         hint: add them there with `toolwire import --write --config mcp.json`\n"
+    );
+}
+
+#[test]
+fn a_failed_write_leaves_nothing_behind() {
+    let home = hosts("full");
+    let mut command = std::process::Command::new("sh");
+    // Files may not grow beyond 0 bytes.
+    command.args(["-c", "ulimit -f 0; exec \"$0\" import --write", env!("CARGO_BIN_EXE_toolwire")]);
+    command.current_dir(home.0.join("project")).env("HOME", &home.0).env_remove("XDG_CONFIG_HOME");
+    let output = command.env_remove("TOOLWIRE_CONFIG").output().unwrap();
+    assert!(!output.status.success());
+    assert!(!home.target().exists());
 }
 
 #[test]

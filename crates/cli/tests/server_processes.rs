@@ -218,3 +218,19 @@ fn all_processes_end_where_nothing_waits_for_orphans() {
     let Some(outcome) = run_in_namespace(&server, "kill", &call) else { return };
     assert_eq!(outcome, "-9\n");
 }
+
+#[test]
+fn a_program_that_cannot_be_executed_is_reported_like_without_a_guard() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let server = TestServer::new(90, "");
+    let program = server.folder.join("server");
+    fs::write(&program, "\u{7f}ELF").unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let config = json!({"mcpServers": {"good": {"command": "./server"}}});
+    fs::write(server.folder.join("mcp.json"), config.to_string()).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_toolwire"));
+    let output = server.prepare(&mut command).arg("tools").output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.contains("could not start `./server`: Exec format error (os error 8)"), "{stderr}");
+}

@@ -374,7 +374,7 @@ impl Folder {
 #[test]
 fn a_changed_definition_is_reported_until_it_is_accepted() {
     let folder = Folder::new("changed", json!({"sums": listing_server("tools.json")}));
-    let warning = "warning: server `sums`: tool `add` changed since it was reviewed: its description changed\n\
+    let warning = "warning: server `sums`: tool `add` changed since it was pinned: its description changed\n\
                    hint: review it with `toolwire pins list`, then accept it with `toolwire pins accept`\n";
     folder.list("tools.json", &[tool("add", "Adds two numbers"), tool("zero", "Is nothing")]);
     let outcome = folder.run(&["tools"], "");
@@ -392,7 +392,7 @@ fn a_changed_definition_is_reported_until_it_is_accepted() {
         }
         let outcome = folder.run(&["doctor"], "");
         assert_eq!(outcome.code, 1, "{}", outcome.stdout);
-        let line = "  ! tool `add` changed since it was reviewed: its description changed\n";
+        let line = "  ! tool `add` changed since it was pinned: its description changed\n";
         assert!(outcome.stdout.contains(line), "{}", outcome.stdout);
     }
 
@@ -416,7 +416,11 @@ fn changed_tools_can_be_blocked_listed_and_accepted() {
     configure("deny");
     let outcome = folder.run(&["tools"], "");
     assert_eq!(outcome.code, 2, "{}", outcome.stdout);
-    assert!(outcome.stderr.contains("`toolwire.pins`: unknown value \"deny\""), "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.contains("`toolwire.pins`: unknown variant `deny`, expected `warn` or `block`"),
+        "{}",
+        outcome.stderr
+    );
     configure("block");
     folder.list("tools.json", &[tool("add", "Adds"), tool("sub", "Subtracts"), tool("zero", "Is nothing")]);
     assert_eq!(folder.names(&[]), ["add", "sub", "zero"]);
@@ -425,7 +429,7 @@ fn changed_tools_can_be_blocked_listed_and_accepted() {
 
     let outcome = folder.run(&["tools", "--json"], "");
     assert_eq!(outcome.code, 1, "{}", outcome.stdout);
-    let warning = "tool `add` changed since it was reviewed: its description changed; it is blocked until";
+    let warning = "tool `add` changed since it was pinned: its description changed; it is blocked until";
     assert!(outcome.stderr.contains(warning), "{}", outcome.stderr);
     let listed: Value = serde_json::from_str(&outcome.stdout).unwrap();
     assert_eq!((&listed[0]["tools"][0]["name"], &listed[0]["tool_count"]), (&json!("zero"), &json!(1)));
@@ -468,9 +472,30 @@ fn unreadable_pins_are_reported_and_kept_until_they_are_accepted() {
         assert!(outcome.stdout.contains(&format!("! {problem}")), "{}", outcome.stdout);
         assert_eq!(fs::read_to_string(&pins).unwrap(), "{");
     }
+    for arguments in [&["pins", "accept", "add"][..], &["pins", "accept", "--server", "sums"]] {
+        let outcome = folder.run(arguments, "");
+        let is_partial =
+            outcome.stderr.contains("all tools must be accepted together\nhint: accept all tools with");
+        // The only server is not a part.
+        assert_eq!(is_partial, arguments.len() == 3, "{}", outcome.stderr);
+        fs::write(&pins, "{").unwrap();
+    }
     let outcome = folder.run(&["pins", "accept"], "");
     assert_eq!(outcome.stdout, "pinned the current definition of every tool\n", "{}", outcome.stderr);
     assert_eq!(folder.run(&["tools"], "").stderr, "");
+}
+
+#[test]
+fn doctor_prints_each_line_of_stderr_once() {
+    let cause = "printf '\\033[31mError: Cannot find module x\\033[0m\\n' >&2";
+    let lines = |count: usize| format!("{cause}; for n in $(seq {count}); do echo line $n >&2; done; exit 1");
+    for (name, count) in [("short", 3), ("long", 20)] {
+        let server = json!({"command": "sh", "args": ["-c", lines(count)]});
+        let folder = Folder::new(&format!("stderr-{name}"), json!({"a": server}));
+        let stdout = folder.run(&["doctor"], "").stdout;
+        assert_eq!(stdout.matches("Cannot find module x").count(), 1, "{stdout}");
+        assert_eq!(stdout.matches("stderr: ").count(), if count < 10 { count + 1 } else { 11 }, "{stdout}");
+    }
 }
 
 #[test]

@@ -93,7 +93,8 @@ pub(crate) async fn call(
             stderr = session.stderr_tail();
         }
         let is_safe_to_retry = !error.may_have_run() || tool.is_repeatable();
-        let delay = error.retry_after().filter(|delay| *delay < until.saturating_duration_since(Instant::now()));
+        let delay =
+            error.retry_after().filter(|delay| *delay < until.saturating_duration_since(Instant::now()));
         let is_final = !(is_safe_to_retry && (error.is_connection_failure() || delay.is_some()));
         tracing::debug!(target: "toolwire::hub", server = %route.server, tool = route.tool, is_final, "{error}");
         let failure = FailedAttempt { error, stderr };

@@ -67,8 +67,7 @@ impl DriftMonitor {
 
     /// Returns the tools of a list that are not blocked.
     pub(crate) fn offered<'c>(&self, server: &ServerName, catalog: &'c Arc<Catalog>) -> Cow<'c, [Tool]> {
-        self.check(server, catalog);
-        let blocked = self.drifts(server).into_iter().filter(|drift| drift.is_blocked);
+        let blocked = self.check(server, catalog).into_iter().filter(|drift| drift.is_blocked);
         let blocked: Vec<String> = blocked.map(|drift| drift.tool).collect();
         if blocked.is_empty() {
             return Cow::Borrowed(&catalog.tools);
@@ -86,20 +85,33 @@ impl DriftMonitor {
         if self.policy != PinPolicy::Block {
             return None;
         }
-        // The list may be newer than the tools that the hub offers.
-        self.check(server, catalog);
         let blocked = |drift: &Drift| drift.is_blocked && drift.tool == tool;
-        self.drifts(server).into_iter().find(blocked).map(|drift| drift.kind)
+        // The list may be newer or older than the tools that the hub offers.
+        self.check(server, catalog).into_iter().find(blocked).map(|drift| drift.kind)
     }
 
-    /// Compares a new list of tools with the pins. New tools are saved later, by
-    /// [`save_changes`](DriftMonitor::save_changes) or [`save`](DriftMonitor::save).
-    fn check(&self, server: &ServerName, catalog: &Arc<Catalog>) {
+    /// Remembers a server that failed before its tools were ever listed, as one without tools. Otherwise it would be
+    /// started for the calls of all other tools.
+    pub(crate) fn add_failed(&self, server: &ServerName) {
         let mut state = self.state();
-        let DriftState { pins: Some(pins), checked } = &mut *state else { return };
-        let Some(id) = self.ids.get(server) else { return };
-        if checked.get(server).is_some_and(|(last, _)| last.as_ptr() == Arc::as_ptr(catalog)) {
-            return;
+        if let (Some(pins), Some(id)) = (&mut state.pins, self.ids.get(server))
+            && !pins.has_server(id)
+        {
+            pins.add_new(id, &[]);
+            self.changed.notify_one();
+        }
+    }
+
+    /// Compares a new list of tools with the pins, and returns its differences. New tools are saved later, by
+    /// [`save_changes`](DriftMonitor::save_changes) or [`save`](DriftMonitor::save).
+    fn check(&self, server: &ServerName, catalog: &Arc<Catalog>) -> Vec<Drift> {
+        let mut state = self.state();
+        let DriftState { pins: Some(pins), checked } = &mut *state else { return Vec::new() };
+        let Some(id) = self.ids.get(server) else { return Vec::new() };
+        if let Some((last, drifts)) = checked.get(server)
+            && last.as_ptr() == Arc::as_ptr(catalog)
+        {
+            return drifts.clone();
         }
         let drifts = self.compare(pins, id, &catalog.tools);
         for drift in &drifts {
@@ -114,8 +126,9 @@ impl DriftMonitor {
             }
         }
         pins.add_new(id, &catalog.tools);
-        checked.insert(server.clone(), (Arc::downgrade(catalog), drifts));
+        checked.insert(server.clone(), (Arc::downgrade(catalog), drifts.clone()));
         self.changed.notify_one();
+        drifts
     }
 
     fn compare(&self, pins: &Pins, server: &ServerId, tools: &[Tool]) -> Vec<Drift> {
@@ -161,11 +174,24 @@ impl DriftMonitor {
         self.state().checked.get(server).map_or_else(Vec::new, |(_, drifts)| drifts.clone())
     }
 
-    /// Pins the current definitions of the tools that `accepts` selects by server and name.
-    pub(crate) fn accept(&self, accepts: impl Fn(&str, &str) -> bool) -> io::Result<()> {
+    /// Pins the current definitions of the tools that `accepts` selects by server and name. If the pins cannot be
+    /// read, it must select all tools of all servers, because none is blocked afterwards.
+    pub(crate) fn accept(
+        &self,
+        has_all_servers: bool,
+        accepts: impl Fn(&str, &str) -> bool,
+    ) -> io::Result<()> {
         let _saving = lock(&self.saving);
         let mut state = self.state();
         let DriftState { pins: Some(pins), checked } = &mut *state else { return Ok(()) };
+        let is_accepted = |(server, (catalog, _)): (&ServerName, &(Weak<Catalog>, _))| {
+            let tools = catalog.upgrade();
+            tools.iter().flat_map(|catalog| &catalog.tools).all(|tool| accepts(server.as_str(), &tool.name))
+        };
+        if pins.problem().is_some() && !(has_all_servers && checked.iter().all(is_accepted)) {
+            let reason = "the pins cannot be read, so all tools must be accepted together";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+        }
         for (server, (catalog, drifts)) in checked {
             if let (Some(catalog), Some(id)) = (catalog.upgrade(), self.ids.get(server)) {
                 pins.accept(id, &catalog.tools, |tool| accepts(server.as_str(), tool));
@@ -177,5 +203,62 @@ impl DriftMonitor {
 
     fn state(&self) -> MutexGuard<'_, DriftState> {
         lock(&self.state)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::config::Transport;
+    use crate::session::ToolListing;
+
+    fn catalog(description: &str) -> Arc<Catalog> {
+        let tool =
+            |name: &str| json!({"name": name, "description": description, "inputSchema": {"type": "object"}});
+        let tools = vec![tool("a"), tool("b")];
+        Arc::new(Catalog::new(ToolListing { tools, ..ToolListing::default() }))
+    }
+
+    fn monitor(folder: &Path) -> (DriftMonitor, ServerName) {
+        let name = ServerName::new("s").expect("a valid name");
+        let command = "c".to_owned();
+        let transport = Transport::Stdio { command, args: Vec::new(), env: Vec::new(), cwd: None };
+        let server = ServerConfig::new(name.clone(), transport);
+        (DriftMonitor::open(Some(folder), [server].iter(), PinPolicy::Block), name)
+    }
+
+    #[test]
+    fn a_refresh_with_an_older_list_does_not_unblock_a_tool() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (monitor, server) = monitor(folder.path());
+        let (older, newer) = (catalog("before"), catalog("after"));
+        assert_eq!(monitor.offered(&server, &older).len(), 2);
+        std::thread::scope(|scope| {
+            let calls =
+                scope.spawn(|| (0..5000).all(|_| monitor.block_reason(&server, &newer, "a").is_some()));
+            while !calls.is_finished() {
+                monitor.offered(&server, &older);
+            }
+            assert!(calls.join().expect("no panic"), "a changed tool was not blocked");
+        });
+    }
+
+    #[test]
+    fn without_readable_pins_all_tools_are_accepted_together() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        std::fs::write(folder.path().join("pins.json"), "{").expect("written");
+        let (monitor, server) = monitor(folder.path());
+        let tools = catalog("x");
+        let is_blocked = || monitor.block_reason(&server, &tools, "b").is_some();
+        assert!(is_blocked());
+        for (has_all_servers, accepted) in [(true, "a"), (false, "")] {
+            let error = monitor.accept(has_all_servers, |_, tool| tool.starts_with(accepted));
+            assert_eq!(error.map_err(|error| error.kind()), Err(io::ErrorKind::InvalidInput));
+            assert!(is_blocked());
+        }
+        monitor.accept(true, |_, _| true).expect("saved");
+        assert!(!is_blocked());
     }
 }

@@ -24,6 +24,7 @@ use crate::call;
 use crate::config::{Config, ServerConfig};
 use crate::drift::DriftMonitor;
 use crate::pins::PinPolicy;
+use crate::process_table;
 use crate::result_limiter::{READ_RESULT, ResultLimiter, read_result};
 use crate::route::{Route, Routes, ServerTools, ToolHistory};
 use crate::supervise::{Phase, Server, ServerContext, ServerStatus, StartQueue, supervise};
@@ -58,9 +59,9 @@ impl Hub {
     /// Starts connecting to all servers without waiting for them. Tools appear as their servers become ready.
     pub fn start(config: &Config, options: HubOptions) -> Hub {
         let environment: Arc<[(OsString, OsString)]> = options.environment.as_slice().into();
-        // Other systems cannot find the descendants of a process.
-        let guard: Option<Arc<Path>> =
-            options.guard.as_deref().filter(|_| cfg!(target_os = "linux")).map(Arc::from);
+        // A guard finds the descendants of a process in the process table.
+        let has_guard = cfg!(target_os = "linux") && process_table::exists();
+        let guard: Option<Arc<Path>> = options.guard.as_deref().filter(|_| has_guard).map(Arc::from);
         let (changed, mut server_changes) = mpsc::channel(1);
         let start_queue = Arc::new(StartQueue::new(options.concurrent_starts));
         let mut servers = Vec::new();
@@ -124,7 +125,7 @@ impl Hub {
     }
 
     /// Returns the server of a listed tool name, as remembered in the data folder. Returns `None` if the name is
-    /// unknown, or if the tools of an enabled server were never listed: one of them may have the same name.
+    /// unknown, or if an enabled server was never started: one of its tools may have the same name.
     pub fn remembered_server(config: &Config, data_folder: &Path, tool: &str) -> Option<String> {
         let drift_monitor = DriftMonitor::open(Some(data_folder), config.servers.iter(), PinPolicy::Warn);
         let mut history = ToolHistory::default();
@@ -169,9 +170,11 @@ impl Hub {
     }
 
     /// Accepts the changed tool definitions that [`status`](Hub::status) reports, if `accepts` selects them by
-    /// server and tool. Later definitions are compared with them.
+    /// server and tool. Later definitions are compared with them. The error kind is `InvalidInput` if the pins cannot
+    /// be read and not all tools of all servers are selected.
     pub fn accept_changes(&self, accepts: impl Fn(&str, &str) -> bool) -> io::Result<()> {
-        let accepted = self.state.drift_monitor.accept(accepts);
+        let has_all_servers = self.state.unconnected.iter().all(|server| server.disabled);
+        let accepted = self.state.drift_monitor.accept(has_all_servers, accepts);
         // Tools that were blocked are offered now.
         *lock(&self.state.built_from) = None;
         self.state.refresh_tools();

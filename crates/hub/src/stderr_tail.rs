@@ -77,11 +77,11 @@ const CAUSES: [(&str, &str); 6] = [
     ("ModuleNotFoundError", CHECK_PATH),
 ];
 
-/// Returns the line that names what is missing, and the next thing to try.
-fn find_cause(stderr: &[String]) -> Option<(&String, &'static str)> {
-    stderr.iter().rev().find_map(|line| {
+/// Returns the index of the line that names what is missing, and the next thing to try.
+pub(crate) fn find_cause(stderr: &[String]) -> Option<(usize, &'static str)> {
+    stderr.iter().enumerate().rev().find_map(|(index, line)| {
         let (_, hint) = CAUSES.iter().find(|(phrase, _)| line.contains(phrase))?;
-        Some((line, *hint))
+        Some((index, *hint))
     })
 }
 
@@ -93,8 +93,8 @@ pub(crate) fn cause_hint(stderr: &[String]) -> Option<&'static str> {
 /// Returns the lines that explain best why a process failed: the one that names what is missing, or else the
 /// last ones. They have no colours or control characters, and are truncated.
 pub(crate) fn quoted_lines(stderr: &[String]) -> Vec<String> {
-    if let Some((line, _)) = find_cause(stderr) {
-        return vec![cleaned(line)];
+    if let Some((index, _)) = find_cause(stderr) {
+        return vec![cleaned(&stderr[index])];
     }
     let lines = stderr.iter().rev().map(|line| cleaned(line)).filter(|line| !line.is_empty());
     let mut lines: Vec<String> = lines.take(MAX_QUOTED_LINES).collect();

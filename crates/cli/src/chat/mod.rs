@@ -23,7 +23,7 @@ mod transcript;
 mod turn;
 mod view;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -53,7 +53,7 @@ use execute::NextAction;
 use input::Input;
 use interrupts::Interrupts;
 use markdown::DIMMED;
-use server_changes::ServerChange;
+use server_changes::{ReportedWarnings, ServerChange};
 use session::Session;
 use terminal_modes::TerminalModes;
 use turn::TurnEnd;
@@ -94,7 +94,7 @@ pub(crate) struct Chat {
     /// The last reported phase of each server.
     reported_phases: BTreeMap<String, Phase>,
     /// The reported problems of tools.
-    reported_warnings: BTreeSet<String>,
+    reported_warnings: BTreeMap<String, ReportedWarnings>,
     /// Whether the last response failed.
     has_failed: bool,
 }
@@ -190,7 +190,7 @@ impl Chat {
             names,
             listed: Vec::new(),
             reported_phases: BTreeMap::new(),
-            reported_warnings: BTreeSet::new(),
+            reported_warnings: BTreeMap::new(),
             has_failed: false,
         };
         if let Some(note) = note {

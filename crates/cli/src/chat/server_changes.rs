@@ -1,5 +1,6 @@
 //! Reports servers that become ready or fail, and tools that were skipped or changed.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 
@@ -32,17 +33,54 @@ impl fmt::Display for ServerChange {
     }
 }
 
+/// The warnings about the tools of one server that were printed.
+#[derive(Default)]
+pub(super) struct ReportedWarnings {
+    printed: BTreeSet<String>,
+    /// How many more there were.
+    others: usize,
+}
+
+impl ReportedWarnings {
+    const MAX_PRINTED: usize = 10;
+
+    /// Returns the warnings that were not printed yet, and the number of those that are too many.
+    fn new_warnings(
+        &mut self,
+        server: &str,
+        warnings: Vec<(String, Option<&'static str>)>,
+    ) -> Vec<ServerChange> {
+        let name = sanitize(server);
+        let mut changes = Vec::new();
+        let mut others = 0;
+        for (warning, hint) in warnings {
+            if self.printed.contains(&warning) {
+                continue;
+            }
+            if self.printed.len() == Self::MAX_PRINTED {
+                others += 1;
+                continue;
+            }
+            let text = format!("{name}: {}", sanitize(&warning));
+            changes.push(ServerChange::Warning { text, hint });
+            self.printed.insert(warning);
+        }
+        if others > self.others {
+            let text = format!("{name}: {} skipped or changed", counted(others, "more tool"));
+            changes.push(ServerChange::Warning { text, hint: Some("`toolwire doctor` lists them") });
+            self.others = others;
+        }
+        changes
+    }
+}
+
 impl Chat {
     /// Returns the changes of servers and their tools since the last call.
     pub(super) fn server_changes(&mut self) -> Vec<ServerChange> {
         let mut changes = Vec::new();
         for server in self.session.hub.status() {
-            for (warning, hint) in tool_warnings(&server) {
-                let text = format!("{}: {}", sanitize(&server.name), sanitize(&warning));
-                if self.reported_warnings.insert(text.clone()) {
-                    changes.push(ServerChange::Warning { text, hint });
-                }
-            }
+            let reported = self.reported_warnings.entry(server.name.clone()).or_default();
+            changes.extend(reported.new_warnings(&server.name, tool_warnings(&server)));
             let previous = self.reported_phases.insert(server.name.clone(), server.phase.clone());
             if previous.as_ref().unwrap_or(&Phase::Connecting) == &server.phase {
                 continue;
@@ -86,5 +124,47 @@ pub(super) fn tool_warnings(server: &ServerStatus) -> Vec<(String, Option<&'stat
     let skipped = skipped.map(|tool| (format!("tool `{}` was skipped: {}", tool.name, tool.reason), None));
     let changed =
         pins::changes(std::slice::from_ref(server)).filter(|(_, drift)| drift.kind != DriftKind::Unknown);
-    skipped.chain(changed.map(|(_, drift)| (drift.to_string(), Some(pins::REVIEW_HINT)))).collect()
+    let changed = changed.map(|(_, drift)| (drift.to_string(), Some(pins::REVIEW_HINT)));
+    // A change is more important, and only some are printed.
+    changed.chain(skipped).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_some_warnings_of_a_server_are_printed() {
+        let warnings = |count: usize| (0..count).map(|index| (format!("tool {index}"), None)).collect();
+        let mut reported = ReportedWarnings::default();
+        let mut check = |count: usize, expected: &[&str]| {
+            let changes = reported.new_warnings("s", warnings(count)).into_iter();
+            let texts: Vec<String> = changes
+                .map(|change| match change {
+                    ServerChange::Warning { text, .. } => text,
+                    _ => String::new(),
+                })
+                .collect();
+            assert_eq!(texts, expected, "{count}");
+        };
+        check(2, &["s: tool 0", "s: tool 1"]);
+        check(2, &[]);
+        check(
+            10,
+            &[
+                "s: tool 2",
+                "s: tool 3",
+                "s: tool 4",
+                "s: tool 5",
+                "s: tool 6",
+                "s: tool 7",
+                "s: tool 8",
+                "s: tool 9",
+            ],
+        );
+        check(13, &["s: 3 more tools skipped or changed"]);
+        check(13, &[]);
+        check(12, &[]);
+        check(14, &["s: 4 more tools skipped or changed"]);
+    }
 }

@@ -7,8 +7,6 @@ pub(super) struct Host {
     /// The value of `--from`.
     pub(super) id: &'static str,
     pub(super) name: &'static str,
-    /// Whether a number in `timeout` is in milliseconds.
-    pub(super) has_milliseconds: bool,
     /// The files, each in a folder. A path that ends with `*.json` means all such files of a folder.
     files: &'static [(Folder, &'static str)],
 }
@@ -25,10 +23,13 @@ enum Folder {
 use Folder::{Config, Home, Settings};
 
 const fn host(id: &'static str, name: &'static str, files: &'static [(Folder, &'static str)]) -> Host {
-    Host { id, name, has_milliseconds: false, files }
+    Host { id, name, files }
 }
 
-pub(super) const HOSTS: [Host; 15] = [
+pub(super) const GEMINI_CLI: &str = "gemini-cli";
+pub(super) const OPENCODE: &str = "opencode";
+
+pub(super) const HOSTS: [Host; 16] = [
     host("claude-desktop", "Claude Desktop", &[(Settings, "Claude/claude_desktop_config.json")]),
     host("claude-code", "Claude Code", &[(Home, ".claude.json")]),
     host("cursor", "Cursor", &[(Home, ".cursor/mcp.json")]),
@@ -36,13 +37,14 @@ pub(super) const HOSTS: [Host; 15] = [
     host("windsurf", "Windsurf", &[(Home, ".codeium/windsurf/mcp_config.json")]),
     host("zed", "Zed", &[(Config, "zed/settings.json")]),
     host("continue", "Continue", &[(Home, ".continue/mcpServers/*.json"), (Home, ".continue/config.yaml")]),
-    Host { has_milliseconds: true, ..host("gemini-cli", "Gemini CLI", &[(Home, ".gemini/settings.json")]) },
+    host(GEMINI_CLI, "Gemini CLI", &[(Home, ".gemini/settings.json")]),
     host("codex", "Codex", &[(Home, ".codex/config.toml")]),
     host(
         "cline",
         "Cline",
         &[(Settings, "Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json")],
     ),
+    host(OPENCODE, "opencode", &[(Config, "opencode/opencode.json"), (Config, "opencode/opencode.jsonc")]),
     host("goose", "goose", &[(Config, "goose/config.yaml")]),
     host("copilot-cli", "Copilot CLI", &[(Home, ".copilot/mcp-config.json")]),
     host("lm-studio", "LM Studio", &[(Home, ".lmstudio/mcp.json")]),

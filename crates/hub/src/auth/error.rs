@@ -17,6 +17,8 @@ pub(super) enum AuthProblem {
     Config { key: &'static str, problem: String },
     #[error("cannot discover its authorization server: {detail}")]
     Discovery { detail: String },
+    #[error("it requires a token but names no authorization server")]
+    NoAuthorizationServer,
     #[error("unsafe authorization endpoint `{url}`: {problem}")]
     UnsafeEndpoint { url: String, problem: &'static str },
     #[error("cannot register a client with its authorization server: {detail}")]
@@ -52,7 +54,7 @@ impl AuthError {
         Some(match &self.problem {
             AuthProblem::LoginRequired => format!("log in with `toolwire login {server}`"),
             AuthProblem::Config { key, .. } => format!("see `oauth.{key}` of `{server}` in mcp.json"),
-            AuthProblem::Discovery { .. } => {
+            AuthProblem::Discovery { .. } | AuthProblem::NoAuthorizationServer => {
                 format!("check `url` of `{server}` in mcp.json, or set a fixed token under `headers`")
             }
             AuthProblem::UnsafeEndpoint { .. } => "ask the operator of the server to use https".to_owned(),

@@ -148,8 +148,7 @@ async fn choose_client(
     let has_metadata = authorization_server.has_metadata;
     let failed = |error: SdkError| {
         if !has_metadata {
-            let detail = "it requires a token but names no authorization server".to_owned();
-            return AuthProblem::Discovery { detail };
+            return AuthProblem::NoAuthorizationServer;
         }
         let detail = match error {
             SdkError::RegistrationFailed(detail) => single_line(&detail),

@@ -108,7 +108,7 @@ impl OAuth {
     pub async fn log_in(&self) -> Result<bool, AuthError> {
         match self.after_refusal(None, "").await {
             Ok(token) => Ok(token.is_some()),
-            Err(AuthProblem::Discovery { .. }) => Ok(false),
+            Err(AuthProblem::NoAuthorizationServer) => Ok(false),
             Err(problem) => Err(self.error(problem)),
         }
     }

@@ -40,7 +40,7 @@ impl SigningKey {
 
     fn parse(pem: &str) -> Result<SigningKey, String> {
         const CONVERT: &str = "convert it with `openssl pkcs8 -topk8 -nocrypt`";
-        const UNSUPPORTED: &str = "has an unsupported key type; use RSA, P-256 or P-384";
+        const SUPPORTED: &str = "use RSA with 2048 bits or more, P-256 or P-384";
         if pem.contains("-----BEGIN ENCRYPTED PRIVATE KEY-----") {
             return Err(format!("is an encrypted key; {CONVERT}"));
         }
@@ -53,7 +53,7 @@ impl SigningKey {
             }
             PrivateKeyDer::Pkcs8(der) => der.secret_pkcs8_der(),
             PrivateKeyDer::Sec1(_) => return Err(format!("is an EC key in SEC 1 format; {CONVERT}")),
-            _ => return Err(UNSUPPORTED.to_owned()),
+            _ => return Err(format!("has an unsupported key type; {SUPPORTED}")),
         };
         let random = SystemRandom::new();
         let ecdsa = |curve| EcdsaKeyPair::from_pkcs8(curve, der, &random);
@@ -61,7 +61,7 @@ impl SigningKey {
             .map(SigningKey::P256)
             .or_else(|_| ecdsa(&ECDSA_P384_SHA384_FIXED_SIGNING).map(SigningKey::P384))
             .or_else(|_| RsaKeyPair::from_pkcs8(der).map(SigningKey::Rsa))
-            .map_err(|_| UNSUPPORTED.to_owned())
+            .map_err(|error| format!("is not a supported key ({error}); {SUPPORTED}"))
     }
 
     /// Returns the algorithm to sign with; `supported` lists those that the authorization server advertises.
@@ -160,7 +160,11 @@ mod tests {
 
     #[test]
     fn an_unusable_key_is_explained() {
-        check_error(key!("ed25519"), "use RSA, P-256 or P-384");
+        check_error(
+            key!("ed25519"),
+            "is not a supported key (WrongAlgorithm); use RSA with 2048 bits or more,",
+        );
+        check_error(key!("rsa1024"), "is not a supported key (TooSmall)");
         check_error(key!("p256.sec1"), "openssl pkcs8");
         check_error(key!("p256.encrypted"), "openssl pkcs8");
         check_error(key!("p256.public"), "no private key");

@@ -1,10 +1,14 @@
-//! Parses the file that `envFile` names: lines of `NAME=value`, as VS Code reads them.
+//! Parses the file that `envFile` names: lines of `NAME=value` or `NAME: value`, as VS Code reads them.
 
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
+use super::json::strip_byte_order_mark;
+
 const MAX_BYTES: u64 = 1 << 20;
+
+const QUOTES: [char; 3] = ['"', '\'', '`'];
 
 /// Reads the file. The error is the reason why that is impossible.
 pub(super) fn read(path: &Path) -> Result<String, String> {
@@ -16,37 +20,53 @@ pub(super) fn read(path: &Path) -> Result<String, String> {
     // Reading a pipe or a device could take forever.
     match metadata.is_file() && metadata.len() <= MAX_BYTES {
         true => fs::read_to_string(path).map_err(describe),
-        false => Err(format!("it is not a file of at most {MAX_BYTES} bytes")),
+        false => Err("it is not a regular file, or it is larger than 1 MiB".to_owned()),
     }
 }
 
 /// Returns the variables of the file, the last value of each.
 pub(super) fn parse(text: &str) -> Vec<(String, String)> {
     let mut variables: Vec<(String, String)> = Vec::new();
-    for line in text.lines() {
-        let line = line.trim_start();
+    for line in strip_byte_order_mark(text).split(['\n', '\r']).map(str::trim) {
         let line = line.strip_prefix("export ").unwrap_or(line);
-        let Some((name, value)) = line.split_once('=').filter(|_| !line.starts_with('#')) else { continue };
-        let name = name.trim();
-        if name.is_empty() || name.contains(char::is_whitespace) {
+        let Some((name, value)) = split_unquoted(line, &['=', ':']).filter(|_| !line.starts_with('#')) else {
             continue;
+        };
+        let name = name.trim();
+        if !name.is_empty() {
+            variables.retain(|(earlier, _)| earlier != name);
+            variables.push((name.to_owned(), unquote(value.trim())));
         }
-        variables.retain(|(earlier, _)| earlier != name);
-        variables.push((name.to_owned(), unquote(value.trim())));
     }
     variables
 }
 
-/// Removes quotes. A comment after the value needs a space before it, and `\n` works in double quotes.
+/// Splits the text at the first separator outside of quotes. A quote after a backslash does not end quoted text.
+fn split_unquoted<'a>(text: &'a str, separators: &[char]) -> Option<(&'a str, &'a str)> {
+    let (mut open_quote, mut previous) = (None, ' ');
+    for (index, letter) in text.char_indices() {
+        match open_quote {
+            Some(quote) if letter == quote && previous != '\\' => open_quote = None,
+            Some(_) => {}
+            None if QUOTES.contains(&letter) => open_quote = Some(letter),
+            None if separators.contains(&letter) => return Some((&text[..index], &text[index + 1..])),
+            None => {}
+        }
+        previous = letter;
+    }
+    None
+}
+
+/// Removes a comment, and the quotes around the value. `\n` and `\r` work in double quotes; a backslash before
+/// another character stays.
 fn unquote(value: &str) -> String {
-    let quoted = |quote: char| value.strip_prefix(quote).and_then(|rest| Some(rest.split_once(quote)?.0));
-    if let Some(text) = quoted('"') {
-        return text.replace("\\n", "\n");
+    let value = split_unquoted(value, &['#']).map_or(value, |(value, _)| value.trim_end());
+    let quoted = |quote: &char| value.strip_prefix(*quote)?.strip_suffix(*quote);
+    match QUOTES.iter().find_map(quoted) {
+        Some(text) if value.starts_with('"') => text.replace("\\n", "\n").replace("\\r", "\r"),
+        Some(text) => text.to_owned(),
+        None => value.to_owned(),
     }
-    if let Some(text) = quoted('\'') {
-        return text.to_owned();
-    }
-    value.split(" #").next().unwrap_or_default().trim_end().to_owned()
 }
 
 #[cfg(test)]
@@ -55,8 +75,20 @@ mod tests {
 
     #[test]
     fn lines_with_a_name_and_a_value_are_variables() {
-        let text = "# comment\nA=1\n\n export B = two words # why\nC='#x'\nD=\"a\\nb\" # end\nE=\nnothing\nA=2\nF=x#y\r\n";
-        let expected = [("B", "two words"), ("C", "#x"), ("D", "a\nb"), ("E", ""), ("A", "2"), ("F", "x#y")];
+        let text = "\u{feff}FIRST=1\n# comment\nA=1\n\n export B = two words # why\nC='#x'\nD=\"a\\nb\\r\" # end\nE=\n\
+                    nothing\nA=2\nF=x#y\r\nG: `\"z\"`\rH=\"{\\\"a\\\": 1}\"\n=none\nI=\"";
+        let expected = [
+            ("FIRST", "1"),
+            ("B", "two words"),
+            ("C", "#x"),
+            ("D", "a\nb\r"),
+            ("E", ""),
+            ("A", "2"),
+            ("F", "x"),
+            ("G", "\"z\""),
+            ("H", "{\\\"a\\\": 1}"),
+            ("I", "\""),
+        ];
         assert_eq!(parse(text), expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
     }
 }

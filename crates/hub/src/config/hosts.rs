@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use jsonc_parser::ast::Value as Node;
 
 use super::values::ConfigValue;
+use crate::transport::is_inherited;
 
 /// The keys of other hosts with the same meaning as one of ours; a name with a dot is a part of that key.
 const ALIASES: [(&str, &str); 11] = [
@@ -59,7 +60,7 @@ pub(super) fn is_host_key(key: &str) -> bool {
 /// Returns the objects with servers, in the order of the file.
 ///
 /// `mcpServers` is the common key; VS Code writes `servers`, and `mcp.servers` in its settings; Zed writes
-/// `context_servers`, Codex `mcp_servers`, and Claude Code `projects.<folder>.mcpServers`.
+/// `context_servers`, Codex `mcp_servers`, opencode `mcp`, and Claude Code `projects.<folder>.mcpServers`.
 pub(super) fn server_objects<'a>(
     root: &ConfigValue<'a>,
     current_folder: Option<&Path>,
@@ -68,7 +69,14 @@ pub(super) fn server_objects<'a>(
     for (key, _, value) in root.members() {
         match key {
             "mcpServers" | "servers" | "context_servers" | "mcp_servers" => found.push(value),
-            "mcp" => found.extend(value.get("servers")),
+            "mcp" => match value.get("servers") {
+                Some(servers) => found.push(servers),
+                // Gemini CLI has lists of names here.
+                None if value.members().all(|(_, _, member)| member.node.as_object().is_some()) => {
+                    found.push(value);
+                }
+                None => {}
+            },
             "projects" => {
                 let project = current_folder.and_then(Path::to_str).and_then(|folder| value.get(folder));
                 found.extend(project.and_then(|project| project.get("mcpServers")));
@@ -87,6 +95,12 @@ pub(super) fn is_only_for_mcp(file: &Path) -> bool {
     name.contains("mcp")
 }
 
+/// Whether a number in `timeout` is in milliseconds: in the files of Gemini CLI and opencode.
+pub(super) fn has_milliseconds(file: &Path) -> bool {
+    let folder = file.parent().and_then(Path::file_name);
+    folder.is_some_and(|name| name == ".gemini") || file.file_stem().is_some_and(|name| name == "opencode")
+}
+
 /// Returns the folder that `${workspaceFolder}` means: the folder of the file, or its parent if the file is in
 /// a folder such as `.vscode`.
 pub(super) fn workspace_folder(file: &Path) -> Option<PathBuf> {
@@ -97,9 +111,11 @@ pub(super) fn workspace_folder(file: &Path) -> Option<PathBuf> {
     Some(folder.parent().filter(|_| is_settings_folder).unwrap_or(folder).to_owned())
 }
 
-/// The environment variable that replaces an input of VS Code: `GITHUB_TOKEN` for `${input:github-token}`.
+/// The environment variable that replaces an input of VS Code: `GITHUB_TOKEN` for `${input:github-token}`, but
+/// `INPUT_PATH` for `${input:path}`, because `PATH` has another meaning.
 pub(super) fn input_variable(id: &str) -> String {
-    id.to_uppercase().replace(['-', '.'], "_")
+    let name = id.to_uppercase().replace(['-', '.'], "_");
+    if is_inherited(&name) { format!("INPUT_{name}") } else { name }
 }
 
 /// The parts of `command`, which Zed also writes as an object, and opencode as an array with the arguments.

@@ -99,7 +99,8 @@ impl Config {
         parse::parse(text, file, variables)
     }
 
-    /// Returns the servers of a file in the shape of any known host, as they are written: names and JSON values.
+    /// Returns the servers of a file in the shape of any known host, as they are written: names and JSON values. Only
+    /// inputs with a default are replaced, and a relative path in `envFile` is made absolute.
     pub fn raw_servers(text: &str, file: &Path) -> Result<Vec<(String, Value)>, ConfigError> {
         parse::raw_servers(text, file)
     }

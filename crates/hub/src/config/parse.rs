@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use toolwire_contract::{Glob, nearest_names, parse_duration};
 use toolwire_dialect::is_valid_tool_name;
 
-use super::hosts::{is_extension, server_objects};
+use super::hosts::{has_milliseconds, is_extension, server_objects, workspace_folder};
 use super::json::{parse_json, scalar, strip_byte_order_mark};
 use super::problem::{Problem, WarningKind};
 use super::values::{ConfigParser, ConfigValue, Position};
@@ -51,14 +51,23 @@ pub(super) fn parse(
     .map(|(config, warnings)| (config.unwrap_or_default(), warnings))
 }
 
-/// Returns the servers of a file in any known shape: their names, and their values as JSON without changes.
+/// Returns the servers of a file in any known shape: their names, and their values as JSON. Only what would mean
+/// something else in another file is changed: inputs with a default, and a relative path in `envFile`.
 pub(super) fn raw_servers(text: &str, file: &Path) -> Result<Vec<(String, Value)>, ConfigError> {
     with_root(text, file, &|_| None, |parser, root| {
+        parser.read_inputs(root);
         let servers = server_objects(root, std::env::current_dir().ok().as_deref());
         let members = servers.iter().flat_map(ConfigValue::members);
         let servers = members.filter_map(|(name, _, value)| {
             let server = parser.raw_json(&value);
-            Some((name.to_owned(), parser.record(server)?))
+            let mut server = parser.record(server)?;
+            if let Some(Value::String(path)) = server.get_mut("envFile")
+                && !path.starts_with(['~', '$'])
+                && let Some(folder) = workspace_folder(file)
+            {
+                *path = folder.join(&*path).to_string_lossy().into_owned();
+            }
+            Some((name.to_owned(), server))
         });
         servers.collect()
     })
@@ -130,7 +139,7 @@ impl ConfigParser<'_> {
 
     /// Reads the defaults of VS Code's inputs.
     fn read_inputs(&mut self, root: &ConfigValue<'_>) {
-        let inputs = root.get("inputs");
+        let inputs = root.get("inputs").or_else(|| root.get("mcp")?.get("inputs"));
         for input in inputs.iter().filter_map(ConfigValue::items).flatten() {
             let text = |key| Some(scalar(input.get(key)?.node)?.into_owned());
             self.input_defaults.extend(text("id").zip(text("default")));
@@ -173,8 +182,10 @@ impl ConfigParser<'_> {
             (server.connect_timeout, server.call_timeout) = (timeout, timeout);
             server.extends_connect_timeout = false;
         }
-        let connect_timeout = self.optional(value, "timeout.connect", Self::timeout);
-        server.connect_timeout = connect_timeout.unwrap_or(server.connect_timeout);
+        if let Some(timeout) = self.optional(value, "timeout.connect", Self::timeout) {
+            server.connect_timeout = timeout;
+            server.extends_connect_timeout = false;
+        }
         let call_timeout = self.optional(value, "timeout.call", Self::timeout);
         server.call_timeout = call_timeout.unwrap_or(server.call_timeout);
         server.prefix = self.optional(value, "prefix", Self::prefix).flatten();
@@ -193,14 +204,16 @@ impl ConfigParser<'_> {
     }
 
     fn timeout(&mut self, value: &ConfigValue<'_>) -> Result<Duration, ConfigProblem> {
+        let is_seconds = matches!(value.node, Node::NumberLit(_)) && !has_milliseconds(self.file);
         let text = match value.node {
-            Node::NumberLit(number) => number.value.to_owned(),
+            Node::NumberLit(number) if is_seconds => number.value.to_owned(),
+            Node::NumberLit(number) => format!("{}ms", number.value),
             Node::StringLit(_) => self.string(value)?,
             _ => return Err(self.wrong_type(value, "a number of seconds or a string such as \"30s\"")),
         };
         let timeout = parse_duration(&text);
         let timeout = timeout.ok_or_else(|| self.error(&value.at, Problem::InvalidTimeout { text }))?;
-        if matches!(value.node, Node::NumberLit(_)) && timeout.as_secs() >= LONG_TIMEOUT_SECS {
+        if is_seconds && timeout.as_secs() >= LONG_TIMEOUT_SECS {
             self.warn(&value.at, WarningKind::LongTimeout { seconds: timeout.as_secs() });
         }
         Ok(timeout)

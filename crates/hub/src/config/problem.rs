@@ -136,6 +136,15 @@ impl ConfigProblem {
         }
     }
 
+    /// Returns the environment variable that must be set, if this is the problem.
+    pub fn missing_variable(&self) -> Option<String> {
+        match &self.problem {
+            Problem::MissingVariable { variable } => Some(variable.clone()),
+            Problem::MissingInput { id } => Some(input_variable(id)),
+            _ => None,
+        }
+    }
+
     /// Returns the next thing to try, in one line.
     pub fn hint(&self) -> Option<String> {
         Some(match &self.problem {

@@ -131,7 +131,7 @@ impl ConfigParser<'_> {
         let text = env_file::read(&path)
             .map_err(|reason| self.error(&value.at, Problem::UnreadableEnvFile { path, reason }))?;
         let variables = env_file::parse(&text).into_iter();
-        Ok(variables.map(|(name, value)| (name, Secret::new(value))).collect())
+        self.with_valid_names(value, variables.map(|(name, value)| (name, Secret::new(value))).collect())
     }
 
     /// Returns those of the listed variables that are set.
@@ -145,6 +145,14 @@ impl ConfigParser<'_> {
 
     fn environment(&mut self, value: &ConfigValue<'_>) -> Result<Vec<(String, Secret)>, ConfigProblem> {
         let env = self.string_map(value)?;
+        self.with_valid_names(value, env)
+    }
+
+    fn with_valid_names(
+        &self,
+        value: &ConfigValue<'_>,
+        env: Vec<(String, Secret)>,
+    ) -> Result<Vec<(String, Secret)>, ConfigProblem> {
         let is_invalid = |name: &String| name.is_empty() || name.contains(['=', '\0']);
         match env.iter().map(|(name, _)| name).find(|name| is_invalid(name)) {
             Some(name) => Err(self.error(&value.at, Problem::InvalidVariableName { name: name.clone() })),

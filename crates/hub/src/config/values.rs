@@ -193,9 +193,13 @@ impl ConfigParser<'_> {
         self.json_with(value, Self::expand)
     }
 
-    /// Parses any JSON value without changing its strings.
+    /// Parses any JSON value. In its strings, only the inputs that have a default are replaced.
     pub(super) fn raw_json(&mut self, value: &ConfigValue<'_>) -> Result<Value, ConfigProblem> {
-        self.json_with(value, |_, _, text| Ok(text.to_owned()))
+        self.json_with(value, |parser, _, text| {
+            Ok(parser.input_defaults.iter().fold(text.to_owned(), |text, (id, default)| {
+                text.replace(&format!("${{input:{id}}}"), &default.replace("${", "$${"))
+            }))
+        })
     }
 
     fn json_with(

@@ -63,10 +63,6 @@ impl HubOptions {
         HubOptions { environment: variables.into_iter().collect(), ..self }
     }
 
-    pub fn with_guard(self, program: impl Into<PathBuf>) -> HubOptions {
-        HubOptions { guard: Some(program.into()), ..self }
-    }
-
     pub fn with_concurrent_starts(self, limit: NonZeroUsize) -> HubOptions {
         HubOptions { concurrent_starts: Some(limit), ..self }
     }
@@ -81,10 +77,6 @@ impl HubOptions {
 
     pub fn with_result_budget(self, budget: Option<ResultBudget>) -> HubOptions {
         HubOptions { result_budget: budget, ..self }
-    }
-
-    pub fn with_only_server(self, server: ServerName) -> HubOptions {
-        HubOptions { only_server: Some(server), ..self }
     }
 
     pub fn with_pin_policy(self, policy: PinPolicy) -> HubOptions {

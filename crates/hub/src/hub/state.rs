@@ -68,6 +68,11 @@ impl HubState {
             .iter()
             .map(|server| {
                 let snapshot = server.snapshot();
+                if snapshot.catalog.is_none()
+                    && matches!(snapshot.phase, Phase::Recovering { .. } | Phase::Down { .. })
+                {
+                    self.drift_monitor.add_failed(&server.config.name);
+                }
                 // The tools of a recovering server stay in the list, so that prompt caches remain valid.
                 let is_listed = matches!(snapshot.phase, Phase::Ready | Phase::Recovering { .. });
                 (server, snapshot.catalog.filter(|_| is_listed))

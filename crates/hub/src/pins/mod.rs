@@ -237,10 +237,10 @@ impl fmt::Display for DriftKind {
             DriftKind::New => write!(formatter, "is new"),
             DriftKind::Changed(parts) => {
                 let parts: Vec<&str> = parts.iter().map(|part| part.name()).collect();
-                write!(formatter, "changed since it was reviewed: its {} changed", parts.join(" and "))
+                write!(formatter, "changed since it was pinned: its {} changed", parts.join(" and "))
             }
             DriftKind::Removed => write!(formatter, "was removed"),
-            DriftKind::Unknown => write!(formatter, "may have changed since it was reviewed"),
+            DriftKind::Unknown => write!(formatter, "may have changed since it was pinned"),
         }
     }
 }

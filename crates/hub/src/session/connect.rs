@@ -5,6 +5,7 @@
 //! `initialize`. A server whose era is known needs no probe.
 
 use std::ffi::OsString;
+use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -34,7 +35,7 @@ use crate::host::Host;
 use crate::raw_capture::{IgnoredOutput, SdkSchemas};
 use crate::transport::http::HttpClient;
 use crate::transport::stdio::{self, ServerCommand, ServerProcess};
-use crate::transport::{Connection, ConnectionEnd, HttpKind, TransportFailure, http, sse};
+use crate::transport::{Connection, ConnectionEnd, HttpKind, SpawnError, TransportFailure, http, sse};
 
 /// The maximum time that a process may take to respond to `server/discover` after reading it, before it is
 /// treated as legacy.
@@ -413,7 +414,12 @@ async fn explain(error: ClientInitializeError, connection: &Connection) -> Conne
                 && let Ok(end) = timeout(EXIT_WAIT, connection.ended()).await
                 && end != ConnectionEnd::Closed
             {
-                return ConnectError::Ended { end };
+                return match end {
+                    ConnectionEnd::NotStarted { path, code } => {
+                        SpawnError::Failed { path, source: io::Error::from_raw_os_error(code) }.into()
+                    }
+                    end => ConnectError::Ended { end },
+                };
             }
             ConnectError::Protocol { reason: truncate(&error.to_string(), MAX_REASON_CHARS).into_owned() }
         }

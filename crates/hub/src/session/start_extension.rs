@@ -114,7 +114,9 @@ impl StartExtension {
     fn measure_runner(&self) -> Runner {
         let process = lock(&self.process);
         // A package runner is silent, so output is the server's.
-        let Some((pid, connection)) = process.as_ref().filter(|_| self.is_package_runner) else { return Runner::None };
+        let Some((pid, connection)) = process.as_ref().filter(|_| self.is_package_runner) else {
+            return Runner::None;
+        };
         if connection.has_output() {
             return Runner::None;
         }

@@ -17,7 +17,7 @@ use crate::config::ServerConfig;
 use crate::pins::Drift;
 use crate::raw_capture::IgnoredOutput;
 use crate::session::{ServerInfo, Session, SlowStart};
-use crate::stderr_tail::{quoted_lines, with_stderr};
+use crate::stderr_tail::{find_cause, quoted_lines, with_stderr};
 
 pub(crate) use start_queue::StartQueue;
 pub(crate) use task::{ServerContext, supervise};
@@ -136,6 +136,16 @@ impl ServerStatus {
     /// missing package or module, or else the last lines.
     pub fn stderr_excerpt(&self) -> Vec<String> {
         quoted_lines(&self.stderr)
+    }
+
+    /// Appends these lines to the reason why the server failed.
+    pub fn with_stderr(&self, reason: String) -> String {
+        with_stderr(reason, &self.stderr)
+    }
+
+    /// Returns the index of the stderr line that names a missing package or module.
+    pub fn stderr_cause(&self) -> Option<usize> {
+        find_cause(&self.stderr).map(|(index, _)| index)
     }
 }
 

@@ -10,6 +10,15 @@ use std::process::ExitCode;
 #[cfg(target_os = "linux")]
 pub(super) use linux::GUARD_NAME;
 
+/// The start of the line that a guard writes to stdout if it could not start the server. The number of the error
+/// follows.
+const START_ERROR: &str = "toolwire-guard: could not start the server: error ";
+
+/// Returns the number of the error, if a guard has written this line.
+pub(super) fn start_error(line: &[u8]) -> Option<i32> {
+    std::str::from_utf8(line.strip_prefix(START_ERROR.as_bytes())?).ok()?.trim_end().parse().ok()
+}
+
 /// Runs as the guard of a server if this process was started as one; otherwise returns `None`.
 ///
 /// A program whose path is in [`HubOptions::guard`](crate::HubOptions::guard) must call this first.
@@ -34,19 +43,23 @@ mod linux {
     use std::time::Duration;
 
     use rustix::event::{PollFd, PollFlags, poll};
+    use rustix::io::Errno;
     use rustix::process::{
         Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus, getpid, kill_process, set_child_subreaper,
         setrlimit, wait,
     };
     use rustix::stdio::{dup2_stderr, dup2_stdout, stdin};
 
+    use super::START_ERROR;
     use crate::process_table::{descendants, processes};
     use crate::transport::stdio::STOP_STEP_TIMEOUT;
 
     /// The first argument of a guard: its name in the list of processes.
     pub(in crate::transport) const GUARD_NAME: &str = "toolwire-guard";
 
+    /// The first interval between attempts to kill the descendants; it is doubled up to the maximum.
     const KILL_INTERVAL: Duration = Duration::from_millis(20);
+    const MAX_KILL_INTERVAL: Duration = Duration::from_secs(1);
 
     /// Starts the server with the stdin, stdout and stderr of this process, and exits like the server when no
     /// descendant is left.
@@ -57,7 +70,7 @@ mod linux {
         let server = match Command::new(&program).args(command).spawn() {
             Ok(server) => server.id(),
             Err(error) => {
-                eprintln!("could not start `{}`: {error}", program.display());
+                println!("{START_ERROR}{}", error.raw_os_error().unwrap_or_default());
                 return ExitCode::from(127);
             }
         };
@@ -65,17 +78,17 @@ mod linux {
         thread::spawn(|| {
             wait_until_stdin_is_closed();
             thread::sleep(STOP_STEP_TIMEOUT);
-            end_descendants();
+            end_descendants(None);
         });
         let mut status = None;
         // Ends with an error when no descendant is left.
         while let Ok((process, ended)) = wait_for_any() {
             if process.as_raw_nonzero().get().cast_unsigned() == server {
                 status = Some(ended);
-                thread::spawn(end_descendants);
+                thread::spawn(move || end_descendants(status));
             }
         }
-        exit_like(status)
+        ExitCode::from(exit_like(status))
     }
 
     /// Lets the reader of the server's output notice when the server closes it.
@@ -89,39 +102,45 @@ mod linux {
     fn wait_until_stdin_is_closed() {
         // No event is requested, so that only the end of the pipe is reported, and never data for the server.
         let mut pipe = [PollFd::from_borrowed_fd(stdin(), PollFlags::empty())];
-        while poll(&mut pipe, None).is_err_and(|error| error == rustix::io::Errno::INTR) {}
+        while poll(&mut pipe, None).is_err_and(|error| error == Errno::INTR) {}
     }
 
     fn wait_for_any() -> io::Result<(Pid, WaitStatus)> {
         loop {
             match wait(WaitOptions::empty()) {
                 Ok(Some(ended)) => return Ok(ended),
-                Ok(None) | Err(rustix::io::Errno::INTR) => {}
+                Ok(None) | Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
         }
     }
 
-    /// Never returns: the process exits when the last descendant has ended.
-    fn end_descendants() {
+    /// Never returns: the process exits when the last descendant has ended, or if none of them can be ended.
+    fn end_descendants(status: Option<WaitStatus>) {
         signal_descendants(Signal::TERM);
         thread::sleep(STOP_STEP_TIMEOUT);
-        loop {
-            signal_descendants(Signal::KILL);
-            thread::sleep(KILL_INTERVAL);
+        let mut interval = KILL_INTERVAL;
+        while !is_hopeless(&signal_descendants(Signal::KILL)) {
+            thread::sleep(interval);
+            interval = (2 * interval).min(MAX_KILL_INTERVAL);
         }
+        std::process::exit(exit_like(status).into());
     }
 
-    fn signal_descendants(signal: Signal) {
-        for process in descendants(getpid().as_raw_nonzero().get(), &processes()) {
-            if let Some(pid) = Pid::from_raw(process.pid) {
-                let _ = kill_process(pid, signal);
-            }
-        }
+    fn signal_descendants(signal: Signal) -> Vec<Result<(), Errno>> {
+        let processes = processes();
+        let descendants = descendants(getpid().as_raw_nonzero().get(), &processes);
+        let pids = descendants.iter().filter_map(|process| Pid::from_raw(process.pid));
+        pids.map(|pid| kill_process(pid, signal)).collect()
+    }
+
+    /// Whether all remaining processes belong to another user.
+    fn is_hopeless(signalled: &[Result<(), Errno>]) -> bool {
+        !signalled.is_empty() && signalled.iter().all(|sent| *sent == Err(Errno::PERM))
     }
 
     /// Ends this process in the way the server has ended, so that the exit status is the server's.
-    fn exit_like(status: Option<WaitStatus>) -> ExitCode {
+    fn exit_like(status: Option<WaitStatus>) -> u8 {
         let signal = status.and_then(|status| status.terminating_signal());
         if let Some(signal) = signal.and_then(Signal::from_named_raw) {
             let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
@@ -132,6 +151,20 @@ mod linux {
             }
         }
         let code = status.and_then(|status| status.exit_status()).and_then(|code| u8::try_from(code).ok());
-        ExitCode::from(code.unwrap_or(1))
+        code.unwrap_or(1)
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn processes_of_other_users_are_not_waited_for() {
+            let refused = Err(Errno::PERM);
+            assert!(is_hopeless(&[refused, refused]));
+            assert!(
+                !is_hopeless(&[]) && !is_hopeless(&[refused, Ok(())]) && !is_hopeless(&[Err(Errno::SRCH)])
+            );
+        }
     }
 }

@@ -17,6 +17,7 @@ pub(crate) mod stdio;
 mod watchdog;
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -49,6 +50,8 @@ pub enum HttpKind {
 pub(crate) enum ConnectionEnd {
     /// The process `exited with code 1` or `was killed by signal 9`.
     Exited { how: String },
+    /// The guard of the process could not start it, because of an error of the system.
+    NotStarted { path: PathBuf, code: i32 },
     /// The process is still running, but cannot respond any more.
     StdoutClosed,
     /// The stream of events ended.
@@ -71,6 +74,7 @@ impl fmt::Display for ConnectionEnd {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ConnectionEnd::Exited { how } => write!(formatter, "the process {how}"),
+            ConnectionEnd::NotStarted { .. } => formatter.write_str("the process could not be started"),
             ConnectionEnd::StdoutClosed => {
                 formatter.write_str("the process closed its stdout but is still running")
             }

@@ -3,46 +3,36 @@
 //! The process ends together with its children, even if this process is killed: by a guard, or by its own process
 //! group and a watchdog (ADR 0006). It is stopped in three steps: end of input, SIGTERM, SIGKILL.
 
+mod stdin;
+mod stdout;
 #[cfg(all(test, unix))]
 mod tests;
 
 use std::ffi::OsString;
-use std::future::poll_fn;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use rmcp::RoleClient;
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
-use serde::de::IgnoredAny;
-use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::process::{Child, Command};
 use tokio::sync::{Mutex, Notify, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::command::{self, SpawnError};
-use super::line_splitter::{LineSplitter, OutputLine};
 use super::process_group::ProcessGroup;
 use super::{Connection, ConnectionEnd};
 use crate::Secret;
-use crate::raw_capture::MAX_MESSAGE_BYTES;
+use stdin::{ProcessStdin, stdin_closed};
+use stdout::{OUTPUT_DRAIN_TIME, ServerOutput, read_stdout};
 
 /// The maximum duration of each step of stopping a process.
 pub(super) const STOP_STEP_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// The time for which output is still read after a process has exited. It is limited because a child process
-/// may hold the pipe open.
-const OUTPUT_DRAIN_TIME: Duration = Duration::from_millis(500);
-
-/// The interval between checks whether the process has read a message from its stdin.
-const STDIN_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The maximum number of messages from the process that wait for the SDK.
 const QUEUE_LENGTH: usize = 64;
@@ -67,6 +57,8 @@ pub(crate) fn spawn(
     let environment = command::environment(our_environment, server.env);
     let expand = |path: &str| command::expand_home(path, &environment);
     let cwd = server.cwd.map(|cwd| cwd.to_str().map_or_else(|| cwd.into(), |cwd| PathBuf::from(expand(cwd))));
+    // A relative command starts at the working directory, which is not the one of this process.
+    let cwd = cwd.map(|cwd| std::path::absolute(&cwd).unwrap_or(cwd));
     if let Some(cwd) = cwd.clone().filter(|cwd| !cwd.is_dir()) {
         let command = server.command.to_owned();
         return Err(match cwd.exists() {
@@ -102,7 +94,11 @@ pub(crate) fn spawn(
     pipe_tasks.spawn(stdin.clone().close_on(stop.clone()));
     let (stderr_open, stderr_closed) = oneshot::channel::<()>();
     let awaits_response_after_close = Arc::new(Notify::new());
-    let output = ServerOutput { incoming, awaits_response_after_close: awaits_response_after_close.clone() };
+    let output = ServerOutput {
+        incoming,
+        awaits_response_after_close: awaits_response_after_close.clone(),
+        program: path.clone(),
+    };
     pipe_tasks.spawn(read_stdout(stdout, output, connection.clone(), exit.subscribe(), stderr_closed));
     let stderr_connection = connection.clone();
     pipe_tasks.spawn(async move {
@@ -307,143 +303,6 @@ async fn supervise(
     ended_sender.send_replace(true);
 }
 
-/// The stdin of the process; `None` after it is closed.
-#[derive(Clone)]
-struct ProcessStdin(Arc<Mutex<Option<ChildStdin>>>);
-
-impl ProcessStdin {
-    /// Writes a line, and reports to `set_delivered` whether the process may have received all of it.
-    ///
-    /// The process may act on the line, and even exit, before the write returns, so delivery is reported
-    /// before the write and withdrawn if the line was not written completely. Servers read lines, so an
-    /// incomplete line has no effect.
-    async fn write(&self, mut line: &[u8], set_delivered: impl Fn(bool)) -> io::Result<()> {
-        let mut stdin = self.0.lock().await;
-        let stdin = stdin.as_mut().ok_or_else(stdin_closed)?;
-        while !line.is_empty() {
-            let written = poll_fn(|context| {
-                set_delivered(true);
-                let written = Pin::new(&mut *stdin).poll_write(context, line);
-                if !matches!(written, Poll::Ready(Ok(count)) if count == line.len()) {
-                    set_delivered(false);
-                }
-                written
-            });
-            match written.await? {
-                0 => return Err(io::ErrorKind::WriteZero.into()),
-                count => line = &line[count..],
-            }
-        }
-        stdin.flush().await
-    }
-
-    /// Waits until the process has read what was written. Also returns when another message is being written,
-    /// because the process has already responded by then.
-    async fn wait_until_read(&self) {
-        while self.0.try_lock().is_ok_and(|stdin| stdin.as_ref().is_some_and(has_unread_data)) {
-            sleep(STDIN_POLL_INTERVAL).await;
-        }
-    }
-
-    /// Closes stdin when `stop` is cancelled, which asks the server to exit.
-    async fn close_on(self, stop: CancellationToken) {
-        stop.cancelled().await;
-        self.0.lock().await.take();
-    }
-}
-
-#[cfg(unix)]
-fn has_unread_data(stdin: &ChildStdin) -> bool {
-    rustix::io::ioctl_fionread(stdin).is_ok_and(|count| count > 0)
-}
-
-#[cfg(not(unix))]
-fn has_unread_data(_stdin: &ChildStdin) -> bool {
-    false
-}
-
-/// The receivers of what a process writes to stdout.
-struct ServerOutput {
-    incoming: mpsc::Sender<ServerJsonRpcMessage>,
-    /// Notified when the process sends a request after the session has ended. It may wait for the response for a
-    /// minute, although its input has ended.
-    awaits_response_after_close: Arc<Notify>,
-}
-
-/// Reads messages from stdout until it is closed, or until shortly after the process has exited.
-async fn read_stdout(
-    mut stdout: ChildStdout,
-    output: ServerOutput,
-    connection: Arc<Connection>,
-    mut exit: watch::Receiver<Option<String>>,
-    stderr_closed: oneshot::Receiver<()>,
-) {
-    let mut splitter = LineSplitter::new(MAX_MESSAGE_BYTES);
-    let mut buffer = vec![0; 64 * 1024];
-    let mut exit_for_drain = exit.clone();
-    let mut drain_timer = std::pin::pin!(async move {
-        let _ = exit_for_drain.wait_for(Option::is_some).await;
-        sleep(OUTPUT_DRAIN_TIME).await;
-    });
-    let mut is_drain_time_over = false;
-    loop {
-        let count = tokio::select! {
-            biased;
-            count = stdout.read(&mut buffer) => count.unwrap_or(0),
-            () = &mut drain_timer => {
-                is_drain_time_over = true;
-                0
-            }
-        };
-        let lines: Vec<OutputLine> = match count {
-            // An incomplete message is dropped: the exit status is the better explanation.
-            0 => splitter.rest().filter(is_message).into_iter().collect(),
-            count => {
-                connection.set_has_output();
-                splitter.push(&buffer[..count]).collect()
-            }
-        };
-        connection.capture.set_oversized(splitter.oversized());
-        for line in lines {
-            let messages = match line {
-                OutputLine::Complete(line) => connection.capture.receive(&line),
-                OutputLine::Oversized { head, tail } => {
-                    connection.capture.receive_oversized(&head, &tail).into_iter().collect()
-                }
-            };
-            for message in messages {
-                let Ok(message) = serde_json::from_value(message) else { continue };
-                let is_request = matches!(message, ServerJsonRpcMessage::Request(_));
-                if output.incoming.send(message).await.is_err() {
-                    if is_request {
-                        output.awaits_response_after_close.notify_one();
-                    }
-                    return;
-                }
-            }
-        }
-        if count == 0 {
-            break;
-        }
-    }
-    let end = match timeout(OUTPUT_DRAIN_TIME, exit.wait_for(Option::is_some)).await {
-        Ok(Ok(how)) => ConnectionEnd::Exited { how: how.clone().unwrap_or_default() },
-        _ => ConnectionEnd::StdoutClosed,
-    };
-    if end != ConnectionEnd::StdoutClosed && !is_drain_time_over {
-        // The reason is usually on stderr, so it is read before the end is reported.
-        tokio::select! {
-            _ = stderr_closed => {}
-            () = &mut drain_timer => {}
-        }
-    }
-    connection.set_ended(end);
-}
-
-fn is_message(line: &OutputLine) -> bool {
-    matches!(line, OutputLine::Complete(line) if serde_json::from_slice::<IgnoredAny>(line).is_ok())
-}
-
 fn describe(status: &io::Result<ExitStatus>) -> String {
     match status {
         Ok(status) => {
@@ -456,8 +315,4 @@ fn describe(status: &io::Result<ExitStatus>) -> String {
         }
         Err(error) => format!("exited with an unknown status ({error})"),
     }
-}
-
-fn stdin_closed() -> io::Error {
-    io::Error::new(io::ErrorKind::BrokenPipe, "the stdin of the process is closed")
 }

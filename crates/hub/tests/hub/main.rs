@@ -209,7 +209,7 @@ async fn a_changed_tool_is_blocked_until_it_is_accepted() {
     assert_eq!(status.tool_count, 1);
     let blocked: Vec<String> =
         status.drifts.iter().filter(|drift| drift.is_blocked).map(ToString::to_string).collect();
-    let expected = "tool `swapped` changed since it was reviewed: its description changed; \
+    let expected = "tool `swapped` changed since it was pinned: its description changed; \
                     it is blocked until you accept it";
     assert_eq!(blocked, [expected]);
     assert_eq!(code(call("swapped").await), Some("blocked"));
@@ -229,6 +229,19 @@ async fn a_changed_tool_is_blocked_until_it_is_accepted() {
     hub.accept_changes(|_, _| true).unwrap();
     assert_eq!((names(&hub), hub.pins_problem()), (vec!["gone".to_owned(), "swapped".to_owned()], None));
     hub.close().await;
+}
+
+#[tokio::test]
+async fn a_server_that_failed_does_not_affect_the_remembered_server_of_a_tool() {
+    let missing = ServerCommand { command: "/does/not/exist".to_owned(), args: Vec::new() };
+    let servers = vec![support::misbehaving("bad", &["changes-tools"]), support::launched("broken", missing)];
+    let config = Config { servers, toolwire: None };
+    let folder = support::scratch();
+    assert_eq!(Hub::remembered_server(&config, &folder, "swapped"), None);
+    let options = HubOptions::default().with_environment(std::env::vars_os()).with_data_folder(&folder);
+    let hub = Hub::connect(&config, options).await;
+    hub.close().await;
+    assert_eq!(Hub::remembered_server(&config, &folder, "swapped").as_deref(), Some("bad"));
 }
 
 #[tokio::test]

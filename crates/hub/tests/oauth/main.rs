@@ -835,6 +835,7 @@ async fn an_unsafe_authorization_server_is_rejected() {
     ] {
         let setup = Setup::with(Rules { metadata: metadata.clone(), ..Rules::default() }).await;
         assert_error(setup.call(&setup.client(AuthConfig::default()), None).await, expected);
+        assert_error(setup.client(AuthConfig::default()).log_in().await, expected);
         assert_eq!(setup.browser.visits(), 0, "{metadata}");
     }
 }

@@ -44,8 +44,9 @@ fn the_settings_of_zed_are_read() {
 fn the_settings_of_gemini_cli_are_read() {
     let text = r#"{"selectedAuthType": "x", "mcp": {"allowed": ["a"]}, "mcpServers": {
         "a": {"command": "a", "cwd": "./b", "trust": true, "description": "d", "includeTools": ["one", "two"]},
-        "b": {"httpUrl": "https://a.b/mcp", "timeout": 5, "excludeTools": ["three"]}}}"#;
-    let config = parse_file("settings.json", text, &[]);
+        "b": {"httpUrl": "https://a.b/mcp", "timeout": 30000, "excludeTools": ["three"]}}}"#;
+    let config = parse_file(".gemini/settings.json", text, &[]);
+    assert_eq!(config.servers[1].call_timeout, Duration::from_secs(30));
     check_transport(&config, "a", &process("a", &[], &[], Some("./b")));
     check_transport(&config, "b", &http("https://a.b/mcp", HttpKind::Auto));
     assert_eq!(config.servers[0].allow, [Glob::new("one"), Glob::new("two")]);
@@ -85,6 +86,7 @@ fn the_toml_of_codex_is_read() {
         (local.connect_timeout, local.call_timeout),
         (Duration::from_secs(20), Duration::from_millis(1500))
     );
+    assert!(!local.extends_connect_timeout && remote.extends_connect_timeout);
     assert_eq!((&local.allow, &local.deny), (&vec![Glob::new("one")], &vec![Glob::new("two")]));
     let Transport::Http { headers, oauth: None, .. } = &remote.transport else { panic!("{remote:?}") };
     assert_eq!(*headers, pairs(&[("A", "b"), ("C", "example.com"), ("Authorization", "Bearer s3cret")]));
@@ -130,20 +132,30 @@ fn other_spellings_are_read() {
     assert_eq!(*headers, pairs(&[("A", "b")]));
     let text = r#"{"editor.fontSize": 12, "mcp": {"servers": {"vs": {"command": "a"}}, "inputs": []}}"#;
     check_transport(&parse_file("settings.json", text, &[]), "vs", &process("a", &[], &[], None));
+    let text = r#"{"mcp": {"oc": {"type": "local", "command": ["a", "b"], "timeout": 5000}}}"#;
+    let config = parse_file("opencode.json", text, &[]);
+    check_transport(&config, "oc", &process("a", &["b"], &[], None));
+    assert_eq!(config.servers[0].connect_timeout, Duration::from_secs(5));
 }
 
 #[test]
 fn the_variables_of_vs_code_have_values() {
     let text = r#"{
         "inputs": [{"type": "promptString", "id": "token", "password": true},
-                   {"type": "promptString", "id": "region", "default": "eu"}],
+                   {"type": "promptString", "id": "region", "default": "eu"},
+                   {"type": "promptString", "id": "home", "default": "default"}],
         "servers": {"a": {"command": "${workspaceFolder}${/}run", "args": ["${workspaceFolderBasename}", "${userHome}"],
-                          "env": {"T": "${input:token}", "R": "${input:region}"}}}}"#;
+                          "env": {"T": "${input:token}", "R": "${input:region}", "H": "${input:home}"}}}}"#;
     let with_home = |name: &str| if name == "HOME" { Some("/home/me".to_owned()) } else { variables(name) };
     let (config, warnings) =
         Config::parse(text, Path::new("/w/project/.vscode/mcp.json"), &with_home).expect("valid");
     assert!(warnings.is_empty(), "{warnings:?}");
-    let expected = process("/w/project/run", &["project", "/home/me"], &[("T", "s3cret"), ("R", "eu")], None);
+    let expected = process(
+        "/w/project/run",
+        &["project", "/home/me"],
+        &[("T", "s3cret"), ("R", "eu"), ("H", "default")],
+        None,
+    );
     check_transport(&config, "a", &expected);
 
     check_error(
@@ -182,6 +194,11 @@ fn raw_servers_are_unchanged() {
         (servers[0].0.as_str(), servers[0].1.to_string().as_str()),
         ("a", r#"{"command":"${NONE}","n":1.50}"#)
     );
+    let text = r#"{"mcp": {"inputs": [{"id": "a", "default": "${x}"}, {"id": "b"}],
+        "servers": {"a": {"args": ["${input:a}", "${input:b}"], "envFile": "keys.env"}}}}"#;
+    let servers = Config::raw_servers(text, Path::new("/w/.vscode/settings.json")).expect("valid");
+    let expected = serde_json::json!({"args": ["$${x}", "${input:b}"], "envFile": "/w/keys.env"});
+    assert_eq!(servers, [("a".to_owned(), expected)]);
     assert!(Config::raw_servers("{", Path::new("settings.json")).is_err());
     assert_eq!(Config::raw_servers("{}", Path::new("settings.json")), Ok(Vec::new()));
 }

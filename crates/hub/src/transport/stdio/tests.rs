@@ -1,4 +1,4 @@
-//! Stopping a process.
+//! Starting and stopping a process.
 
 use super::*;
 use crate::raw_capture::SdkSchemas;
@@ -22,6 +22,7 @@ async fn a_process_that_waits_for_a_response_after_the_end_of_its_input_is_termi
     let output = ServerOutput {
         incoming: mpsc::channel(1).0,
         awaits_response_after_close: awaits_response_after_close.clone(),
+        program: PathBuf::from("sh"),
     };
     let connection = Connection::new("test", SdkSchemas::Unused);
     let exit = watch::Sender::new(None);
@@ -35,4 +36,19 @@ async fn a_process_that_waits_for_a_response_after_the_end_of_its_input_is_termi
     let stopped = supervise(child, group, pipe_tasks, exit, stopping, ended_sender);
     assert!(timeout(TEST_TIMEOUT, stopped).await.is_ok(), "it still waits");
     assert!(*ended.borrow());
+}
+
+#[tokio::test]
+async fn a_relative_command_starts_at_a_relative_working_directory() {
+    // From here to the root, and then to the folder of the shell.
+    let depth = std::env::current_dir().expect("a folder").components().count();
+    let cwd = format!("{}bin", "../".repeat(depth));
+    let script = ["-c".to_owned(), "echo 1; pwd >&2".to_owned()];
+    let server = ServerCommand { command: "./sh", args: &script, env: &[], cwd: Some(Path::new(&cwd)) };
+    let connection = Connection::new("test", SdkSchemas::Unused);
+    let spawned = spawn(&server, &[], None, TEST_TIMEOUT, connection.clone());
+    let (_transport, _process) = spawned.map_err(|error| error.to_string()).expect("it starts");
+    assert!(timeout(TEST_TIMEOUT, connection.ended()).await.is_ok());
+    assert!(connection.has_output());
+    assert!(connection.stderr.lines()[0].ends_with("bin"), "{:?}", connection.stderr.lines());
 }
