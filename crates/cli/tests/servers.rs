@@ -458,7 +458,7 @@ fn changed_tools_can_be_blocked_listed_and_accepted() {
 #[test]
 fn unreadable_pins_are_reported_and_kept_until_they_are_accepted() {
     let folder = Folder::new("unreadable-pins", json!({"sums": listing_server("tools.json")}));
-    folder.list("tools.json", &[tool("add", "Adds two numbers")]);
+    folder.list("tools.json", &[tool("add", "Adds two numbers"), tool("zero", "Is nothing")]);
     assert_eq!(folder.run(&["tools"], "").code, 0);
     let pins = folder.0.join("data/toolwire/pins.json");
     fs::write(&pins, "{").unwrap();
