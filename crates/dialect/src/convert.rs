@@ -172,7 +172,9 @@ fn convert_within_strict_limits<'a>(
     for ((source, result), choice) in sources.tools.iter().zip(&mut results).zip(choices) {
         match (choice, &mut *result) {
             (Some(Choice::Strict(reason)), Some(Ok(converted))) => {
-                let detail = format!("sent with strict: true: not all tools can be strict, and {reason}");
+                let detail = format!(
+                    "strict: true; not all tools can be strict, and this one was chosen because {reason}"
+                );
                 converted.changes.insert(0, strict_change(String::new(), detail));
             }
             (Some(Choice::NotStrict(reason)), _) => {

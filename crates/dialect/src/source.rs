@@ -82,7 +82,7 @@ impl ToolReadError {
                 )
             }
             ToolReadError::NoSchema => {
-                format!("{entry} is a tool that the provider runs, or one with free text; it has no schema")
+                format!("{entry} is a tool that the provider runs, or that takes free text; it has no schema")
             }
             ToolReadError::TooDeep => format!("{entry} is nested deeper than {MAX_DEPTH} levels"),
         }

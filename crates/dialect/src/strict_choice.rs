@@ -7,9 +7,6 @@ use std::cmp::Reverse;
 use crate::json::Node;
 use crate::schema::{Converted, SchemaSize};
 
-/// The reason why each tool is or is not strict; `None` if there was nothing to choose.
-pub(crate) type Choices = Vec<Option<Choice>>;
-
 /// Whether a tool is strict, although not all tools can be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
@@ -50,9 +47,13 @@ impl StrictUsage {
     }
 }
 
-/// Chooses the strict tools of a request. An entry is `None` if its tool cannot be strict. `recent_tools` are
-/// the names of tools that were used, the most recent first.
-pub(crate) fn choose(tools: &[Option<(&str, &Converted<'_>)>], recent_tools: &[String]) -> Choices {
+/// Chooses the strict tools of a request. An entry of `tools` is `None` if the tool cannot be strict; a choice is
+/// `None` if there was nothing to choose. `recent_tools` are the names of tools that were used, the most recent
+/// first.
+pub(crate) fn choose(
+    tools: &[Option<(&str, &Converted<'_>)>],
+    recent_tools: &[String],
+) -> Vec<Option<Choice>> {
     let required = |converted: &Converted<'_>| {
         converted.schema.member("required").and_then(Node::list).map_or(0, <[Node<'_>]>::len)
     };

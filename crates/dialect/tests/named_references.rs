@@ -175,6 +175,90 @@ fn a_recursive_reference_leads_to_the_outermost_anchor() {
 }
 
 #[test]
+fn copies_for_different_scopes_have_different_names() {
+    let list_of = |id: &str, item: &str| json!({"$id": id, "$ref": "list", "$defs": {"item": {"$dynamicAnchor": "T", "type": item}}});
+    check(
+        json!({
+            "type": "object",
+            "properties": {"p": {"$ref": "integers"}, "q": {"$ref": "booleans"}, "r": {"$ref": "#/$defs/list_1"}},
+            "$defs": {
+                "integers": list_of("integers", "integer"),
+                "booleans": list_of("booleans", "boolean"),
+                "list": {
+                    "$id": "list",
+                    "type": "array",
+                    "items": {"$dynamicRef": "#T"},
+                    "$defs": {"item": {"$dynamicAnchor": "T", "type": "string"}},
+                },
+                "list_1": {"type": "null"},
+            },
+        }),
+        json!({"type": "array", "items": {"type": "integer"}}),
+        json!({"p": [1], "q": [true], "r": null}),
+        json!({"q": [1]}),
+    );
+}
+
+#[test]
+fn a_dynamic_reference_applies_beside_a_reference_and_parts() {
+    check(
+        json!({
+            "type": "object",
+            "properties": {"p": {
+                "$ref": "#/$defs/small",
+                "$dynamicRef": "#large",
+                "allOf": [{"$ref": "#even"}],
+            }},
+            "$defs": {
+                "small": {"maximum": 10},
+                "large": {"$dynamicAnchor": "large", "minimum": 5},
+                "even": {"$anchor": "even", "type": "integer", "multipleOf": 2},
+            },
+        }),
+        json!({"type": "integer", "multipleOf": 2, "minimum": 5, "maximum": 10}),
+        json!({"p": 6}),
+        json!({"p": 4}),
+    );
+}
+
+#[test]
+fn an_id_beside_a_reference_has_no_effect_in_older_drafts() {
+    check(
+        json!({
+            "$schema": "http://json-schema.org/draft-07/schema#",
+            "type": "object",
+            "properties": {"p": {"$ref": "#/definitions/x"}},
+            "definitions": {
+                "x": {"$id": "other.json", "$ref": "#/definitions/n"},
+                "n": {"type": "integer"},
+            },
+        }),
+        json!({"type": "integer"}),
+        json!({"p": 5}),
+        json!({"p": "text"}),
+    );
+}
+
+#[test]
+fn a_missing_target_in_another_scope_has_its_own_name() {
+    let schema = json!({
+        "type": "object",
+        "properties": {"p": {"$ref": "integers"}},
+        "$defs": {
+            "integers": {"$id": "integers", "$ref": "list", "$defs": {"i": {"$dynamicAnchor": "T", "type": "integer"}}},
+            "list": {
+                "$id": "list",
+                "type": "array",
+                "items": {"$ref": "#/$defs/missing"},
+                "$defs": {"i": {"$dynamicAnchor": "T", "type": "string"}},
+            },
+        },
+    });
+    let reason = toolset(&schema, Dialect::OpenAi).reports()[0].reason.clone().unwrap();
+    assert_eq!(reason.message, "$ref points to #/$defs/list/$defs/missing, which does not exist");
+}
+
+#[test]
 fn references_that_do_not_resolve_are_refused() {
     let check = |property: Value, code: &str, message: &str| {
         let schema = json!({

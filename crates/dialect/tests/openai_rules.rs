@@ -568,3 +568,14 @@ fn defaults_are_preserved_on_request() {
     assert_eq!(actual.to_string(), definition(schema).to_string());
     assert_eq!((report.status, change_list(&report)), (Status::Exact, vec![]));
 }
+
+#[test]
+fn patterns_that_become_equal_are_not_written_twice() {
+    let keys = json!({r"^\cA": {"type": "string"}, r"^\ca": {"type": "integer"}});
+    let schema = json!({"type": "object", "patternProperties": keys, "additionalProperties": false});
+    let (actual, report) = converted(&tool(schema), &Options::default());
+    let expected = json!({"type": "object", "patternProperties": {r"^\x01": {"type": "string"}},
+        "additionalProperties": true, "properties": {}});
+    assert_eq!(actual.pointer("/function/parameters"), Some(&expected));
+    assert_eq!(report.status, Status::Lossy);
+}

@@ -3,12 +3,16 @@
 #![allow(clippy::unwrap_used)]
 
 use serde_json::{Value, json};
-use toolwire_dialect::{ArgumentError, Dialect, Options, Toolset, ViolationKind};
+use toolwire_dialect::{ArgumentError, Decoded, Dialect, Options, RepairKind, Toolset, ViolationKind};
 
-fn decode(schema: &Value, sent: &Value) -> Result<(Value, Vec<String>), ArgumentError> {
+fn decoded(schema: &Value, sent: &Value) -> Result<Decoded, ArgumentError> {
     let tool = json!({"name": "tool", "description": "d", "inputSchema": schema});
     let toolset = Toolset::from_json(&tool.to_string(), Dialect::OpenAi, &Options::default()).unwrap();
-    let decoded = toolset.decode("tool", sent)?;
+    toolset.decode("tool", sent)
+}
+
+fn decode(schema: &Value, sent: &Value) -> Result<(Value, Vec<String>), ArgumentError> {
+    let decoded = decoded(schema, sent)?;
     let pointers = decoded.repairs.into_iter().map(|repair| repair.pointer).collect();
     Ok((Value::Object(decoded.arguments), pointers))
 }
@@ -117,10 +121,79 @@ fn many_places_are_repaired_or_none() {
         "o": {"type": "array", "items": {"type": "object", "properties": {"a": {"type": "string"}}}}}});
     let numbers: Vec<String> = (0..20_000).map(|number| number.to_string()).collect();
     let objects = vec![json!({"a": null}); 2_000];
-    let (arguments, repairs) = decode(&schema, &json!({"n": numbers, "o": objects})).unwrap();
-    assert_eq!(arguments["n"], (0..20_000).collect::<Value>());
-    assert_eq!(arguments["o"], Value::Array(vec![json!({}); 2_000]));
-    assert_eq!(repairs.len(), 22_000);
+    let decoded = decoded(&schema, &json!({"n": numbers, "o": objects})).unwrap();
+    assert_eq!(decoded.arguments["n"], (0..20_000).collect::<Value>());
+    assert_eq!(decoded.arguments["o"], Value::Array(vec![json!({}); 2_000]));
+    assert_eq!(decoded.repairs.len(), 51);
+    assert_eq!(decoded.repairs[50].kind, RepairKind::More { count: 21_950 });
+}
+
+#[test]
+fn repairs_that_only_some_alternatives_need_are_not_made() {
+    let open = |properties: Value| json!({"type": "object", "properties": properties});
+    let listed = json!({"value": {"type": "string"}, "mode": {"enum": ["fast"]}, "lang": {"enum": ["en"]}});
+    for (alternatives, sent) in [
+        (
+            [open(json!({"value": {"type": "number"}})), open(listed)],
+            json!({"value": "5", "mode": "Fast", "lang": "EN"}),
+        ),
+        (
+            [
+                open(json!({"mode": {"const": "Auto"}})),
+                open(json!({"mode": {"type": "string"}, "level": {"type": "integer"}})),
+            ],
+            json!({"mode": "auto", "level": "3"}),
+        ),
+        (
+            // Repairs that do not suffice.
+            [
+                open(
+                    json!({"kind": {"const": "a"}, "size": {"type": "integer"}, "name": {"type": "string"}}),
+                ),
+                open(json!({"kind": {"const": "b"}, "size": {"type": "integer"}})),
+            ],
+            json!({"kind": "A", "size": "5", "name": 5}),
+        ),
+    ] {
+        let schema = json!({"type": "object", "properties": {"p": {"anyOf": alternatives}}});
+        match decode(&schema, &json!({"p": sent})) {
+            Err(ArgumentError::Invalid { arguments, .. }) => assert_eq!(arguments["p"], sent),
+            other => panic!("{other:?}"),
+        }
+    }
+    let alternatives = [
+        open(json!({"kind": {"const": "a"}, "size": {"type": "integer"}})),
+        open(json!({"kind": {"const": "b"}, "size": {"type": "integer"}})),
+    ];
+    check(
+        json!({"type": "object", "properties": {"p": {"oneOf": alternatives}}}),
+        r#"{"p": {"kind": "B", "size": "5"}}"#,
+        json!({"p": {"kind": "b", "size": 5}}),
+        &["/p/kind", "/p/size"],
+    );
+}
+
+#[test]
+fn several_keys_are_renamed_in_their_order() {
+    let names = ["user_id", "first_name", "last_name", "zip_code", "home_town", "birth_day"];
+    let properties: Value = names.iter().map(|name| (name.to_string(), json!({"type": "string"}))).collect();
+    let schema = json!({"type": "object", "properties": properties, "additionalProperties": false});
+    let sent = json!({"userId": "a", "FirstName": "b", "last_name": "c", "ZIP-CODE": "d", "homeTown": "e",
+        "BirthDay": "f"});
+    let (arguments, repairs) = decode(&schema, &sent).unwrap();
+    assert_eq!(arguments.as_object().unwrap().keys().collect::<Vec<_>>(), names);
+    assert_eq!(repairs, ["/user_id", "/first_name", "/zip_code", "/home_town", "/birth_day"]);
+}
+
+#[test]
+fn properties_behind_names_are_repaired() {
+    let user = json!({"$anchor": "user", "$id": "user.json", "type": "object",
+        "properties": {"user_id": {"type": "integer"}}, "additionalProperties": false});
+    let reference = |target: &str| json!({"type": "object", "properties": {"p": {"$ref": target}}, "$defs": {"user": user}});
+    for target in ["user.json", "user.json#user"] {
+        let expected = json!({"p": {"user_id": 5}});
+        check(reference(target), r#"{"p": {"userId": 5.0}}"#, expected, &["/p/user_id", "/p/user_id"]);
+    }
 }
 
 #[test]

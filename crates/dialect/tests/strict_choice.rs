@@ -46,8 +46,8 @@ fn tools_with_more_required_arguments_come_first() {
         [
             left_out.replace("40", "43").as_str(),
             left_out,
-            "sent with strict: true: not all tools can be strict, and it has 2 required arguments",
-            "sent with strict: true: not all tools can be strict, and it has 0 required arguments",
+            "strict: true; not all tools can be strict, and this one was chosen because it has 2 required arguments",
+            "strict: true; not all tools can be strict, and this one was chosen because it has 0 required arguments",
         ]
     );
 }
@@ -58,7 +58,8 @@ fn tools_that_were_used_come_first() {
     let (names, details) = strict(&tools, &["t29", "unknown", "t25"]);
     assert_eq!(names.len(), 20);
     assert_eq!(names[17..], ["t17", "t25", "t29"]);
-    let used = "sent with strict: true: not all tools can be strict, and it was used before";
+    let used =
+        "strict: true; not all tools can be strict, and this one was chosen because it was used before";
     assert_eq!(details[29].as_deref(), Some(used));
 }
 

@@ -63,7 +63,7 @@ impl ToolsetCache {
     fn find(&self, tools: &Arc<[Tool]>, recent_tools: &Arc<[String]>) -> Option<Arc<Toolset>> {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let found = entries.iter().rposition(|entry| {
-            (Arc::ptr_eq(&entry.tools, tools) || entry.tools == *tools) && entry.recent_tools == *recent_tools
+            entry.recent_tools == *recent_tools && (Arc::ptr_eq(&entry.tools, tools) || entry.tools == *tools)
         })?;
         let entry = entries.remove(found);
         let toolset = entry.toolset.clone();

@@ -72,12 +72,6 @@ impl ScriptedTurn {
     pub fn error(error: ModelError) -> ScriptedTurn {
         ScriptedTurn { events: Vec::new(), end: Some(Err(error)) }
     }
-
-    /// The same events, then nothing until the stream is dropped.
-    #[must_use]
-    pub fn then_hang(self) -> ScriptedTurn {
-        ScriptedTurn { end: None, ..self }
-    }
 }
 
 fn response(message: Message, stop: StopReason) -> ModelResponse {

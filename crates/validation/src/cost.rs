@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use crate::reference::reference_target;
+use crate::reference::References;
 
 /// If a schema needs at most this many evaluations whatever the value, they are not counted for each value.
 const MAX_UNCOUNTED_EVALUATIONS: u64 = 10_000;
@@ -16,78 +16,55 @@ const MAX_UNCOUNTED_EVALUATIONS: u64 = 10_000;
 /// The maximum number of schemas that may apply to the same value, counted once for each path of references.
 pub const MAX_SCHEMAS_PER_VALUE: u64 = 20_000;
 
-/// The maximum number of counting steps. If it is exceeded, the count is `u64::MAX`.
-const MAX_STEPS: usize = 2_000_000;
+/// The maximum number of counting steps, which limits the memory for the counts. If it is exceeded, the count is
+/// `u64::MAX`.
+const MAX_STEPS: usize = 900_000;
+
+/// The maximum memory for the paths and URIs of all schemas. The validator has them for each.
+const MAX_PATH_BYTES: usize = 50_000_000;
 
 /// The maximum depth of counting. If it is reached, the count is `u64::MAX`.
 const MAX_DEPTH: usize = 600;
 
-/// The keywords that refer to another schema.
-const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
-
 /// The growth of the number of evaluations of a schema.
 #[derive(Debug)]
 pub(crate) enum EvaluationCost {
-    /// It grows only with the size of the value.
-    Linear,
+    /// It grows only with the size of the value: at most `width` schemas apply to each value in it.
+    Linear { width: u64 },
     /// It grows with the number of paths that the value takes through the references of the schema.
-    ByReferences(ReferenceIndex),
-    /// More than [`MAX_SCHEMAS_PER_VALUE`] schemas apply to one value.
+    ByReferences,
+    /// More than [`MAX_SCHEMAS_PER_VALUE`] schemas apply to one value, or the names in the schema are too long.
     TooComplex,
-}
-
-/// JSON pointers to the schemas that references can name by an anchor or an `$id`.
-#[derive(Debug, Default)]
-pub(crate) struct ReferenceIndex {
-    anchors: HashMap<String, Vec<String>>,
-    resources: Vec<(String, String)>,
 }
 
 impl EvaluationCost {
     pub(crate) fn of(schema: &Value) -> EvaluationCost {
-        let mut index = ReferenceIndex::default();
-        if !index.collect(schema) {
-            return EvaluationCost::Linear;
-        }
-        if exceeds_in_place_limit(schema, &index) {
+        let mut counter = Counter::new(schema);
+        if counter.references.max_path_bytes() > MAX_PATH_BYTES {
             return EvaluationCost::TooComplex;
         }
-        match Counter::new(schema, &index).count(schema, None) {
-            0..=MAX_UNCOUNTED_EVALUATIONS => EvaluationCost::Linear,
-            _ => EvaluationCost::ByReferences(index),
+        let width = counter.max_in_place();
+        if !counter.multiplies {
+            return EvaluationCost::Linear { width };
+        }
+        if width > MAX_SCHEMAS_PER_VALUE {
+            return EvaluationCost::TooComplex;
+        }
+        match counter.count(schema, None) {
+            0..=MAX_UNCOUNTED_EVALUATIONS => EvaluationCost::Linear { width },
+            _ => EvaluationCost::ByReferences,
         }
     }
 
-    /// Returns the approximate number of schemas that are evaluated to validate `value` against `schema`;
-    /// `u64::MAX` if there are too many to count.
+    /// Returns the approximate number of schemas that are evaluated to validate `value` against `schema`, or of the
+    /// values in it if that is enough to know; `u64::MAX` if there are too many to count.
     pub(crate) fn evaluations(&self, schema: &Value, value: &Value) -> u64 {
         match self {
-            EvaluationCost::Linear => count_values(value),
-            EvaluationCost::ByReferences(index) => Counter::new(schema, index).count(schema, Some(value)),
+            EvaluationCost::Linear { .. } => count_values(value),
+            EvaluationCost::ByReferences => Counter::new(schema).count(schema, Some(value)),
             EvaluationCost::TooComplex => u64::MAX,
         }
     }
-}
-
-/// Whether too many schemas apply to the same value somewhere in the schema.
-fn exceeds_in_place_limit(root: &Value, index: &ReferenceIndex) -> bool {
-    // No schema for properties or items applies to `null`.
-    let value = Value::Null;
-    let mut counter = Counter::new(root, index);
-    let mut stack = vec![root];
-    while let Some(node) = stack.pop() {
-        match node {
-            Value::Object(map) => {
-                if counter.count(node, Some(&value)) > MAX_SCHEMAS_PER_VALUE {
-                    return true;
-                }
-                stack.extend(map.values());
-            }
-            Value::Array(items) => stack.extend(items),
-            _ => {}
-        }
-    }
-    false
 }
 
 fn count_values(value: &Value) -> u64 {
@@ -98,67 +75,12 @@ fn count_values(value: &Value) -> u64 {
     }
 }
 
-impl ReferenceIndex {
-    /// Adds the anchors and `$id`s of a schema. Returns whether it has any reference.
-    fn collect(&mut self, root: &Value) -> bool {
-        let mut has_references = false;
-        let mut stack = vec![(root, String::new())];
-        while let Some((node, pointer)) = stack.pop() {
-            match node {
-                Value::Object(map) => {
-                    for keyword in ["$anchor", "$dynamicAnchor"] {
-                        if let Some(Value::String(name)) = map.get(keyword) {
-                            self.anchors.entry(name.clone()).or_default().push(pointer.clone());
-                        }
-                    }
-                    // Draft 4 names it `id`.
-                    if let Some(Value::String(id)) = map.get("$id").or_else(|| map.get("id")) {
-                        self.resources.push((id.trim_end_matches('#').to_owned(), pointer.clone()));
-                    }
-                    has_references |= REFERENCES.iter().any(|keyword| map.contains_key(*keyword));
-                    for (key, value) in map.iter().filter(|(_, value)| value.is_object() || value.is_array())
-                    {
-                        let segment = key.replace('~', "~0").replace('/', "~1");
-                        stack.push((value, format!("{pointer}/{segment}")));
-                    }
-                }
-                Value::Array(items) => {
-                    let items = items.iter().enumerate();
-                    stack.extend(items.map(|(index, item)| (item, format!("{pointer}/{index}"))));
-                }
-                _ => {}
-            }
-        }
-        has_references
-    }
-
-    /// Returns every schema that a reference may point to.
-    fn targets<'r>(&self, reference: &str, root: &'r Value) -> Vec<&'r Value> {
-        if let Some(target) = reference_target(reference, root) {
-            return vec![target];
-        }
-        let (uri, fragment) = reference.split_once('#').unwrap_or((reference, ""));
-        let schema_at = |pointer: &String| root.pointer(pointer);
-        if uri.is_empty() {
-            return self.anchors.get(fragment).into_iter().flatten().filter_map(schema_at).collect();
-        }
-        let resources =
-            self.resources.iter().filter(|(id, _)| id.ends_with(uri) || uri.ends_with(id.as_str()));
-        resources
-            .filter_map(|(_, pointer)| schema_at(pointer))
-            .flat_map(|resource| match reference_target(&format!("#{fragment}"), resource) {
-                Some(target) => vec![target],
-                None => self.anchors.get(fragment).into_iter().flatten().filter_map(schema_at).collect(),
-            })
-            .collect()
-    }
-}
-
-struct Counter<'r, 'n> {
-    root: &'r Value,
-    index: &'n ReferenceIndex,
+struct Counter<'r> {
+    references: References<'r>,
     /// Counts by the addresses of schema and value.
     counted: HashMap<(usize, usize), u64>,
+    /// A keyword was counted that makes the number of evaluations grow faster than the schema.
+    multiplies: bool,
     steps: usize,
     depth: usize,
 }
@@ -167,9 +89,29 @@ fn address<T>(of: &T) -> usize {
     std::ptr::from_ref(of) as usize
 }
 
-impl<'r, 'n> Counter<'r, 'n> {
-    fn new(root: &'r Value, index: &'n ReferenceIndex) -> Counter<'r, 'n> {
-        Counter { root, index, counted: HashMap::new(), steps: 0, depth: 0 }
+impl<'r> Counter<'r> {
+    fn new(root: &'r Value) -> Counter<'r> {
+        let references = References::of(root);
+        Counter { references, counted: HashMap::new(), multiplies: false, steps: 0, depth: 0 }
+    }
+
+    /// Returns the number of schemas that apply to the same value, where it is largest.
+    fn max_in_place(&mut self) -> u64 {
+        // No schema for properties or items applies to `null`.
+        let value = Value::Null;
+        let mut max = 1;
+        let mut stack = vec![self.references.root()];
+        while let Some(node) = stack.pop() {
+            match node {
+                Value::Object(map) => {
+                    max = max.max(self.count(node, Some(&value)));
+                    stack.extend(map.values());
+                }
+                Value::Array(items) => stack.extend(items),
+                _ => {}
+            }
+        }
+        max
     }
 
     /// Returns how many schemas are evaluated for `value`; without a value, for one that has every property
@@ -208,8 +150,11 @@ impl<'r, 'n> Counter<'r, 'n> {
         value: Option<&Value>,
     ) -> u64 {
         match (keyword, operand) {
-            (keyword, Value::String(reference)) if REFERENCES.contains(&keyword) => {
-                self.count_all(self.index.targets(reference, self.root), value)
+            ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(reference)) => {
+                self.multiplies = true;
+                let targets = self.references.targets(reference);
+                self.steps += targets.len() + self.references.searched_resources(reference);
+                self.count_all(targets, value)
             }
             ("allOf" | "anyOf" | "oneOf", Value::Array(parts)) => self.count_all(parts, value),
             ("not" | "if" | "then" | "else", schema) => self.count(schema, value),
@@ -237,6 +182,7 @@ impl<'r, 'n> Counter<'r, 'n> {
             },
             ("unevaluatedProperties" | "unevaluatedItems", schema) => {
                 // To find out what was evaluated, the validator evaluates the neighbouring keywords again.
+                self.multiplies = true;
                 let neighbours: Vec<&'r Value> = members
                     .iter()
                     .filter(|(key, _)| matches!(key.as_str(), "allOf" | "anyOf" | "oneOf"))

@@ -3,18 +3,18 @@
 //! An error of `anyOf` or `oneOf` holds the errors of every alternative. Usually only one alternative was
 //! meant: the one that has the type and the tag of the value. Then its errors are explained instead.
 
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
 use jsonschema::ValidationError;
 use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
 use serde_json::Value;
 
 use crate::reference::resolve;
-use crate::violation::{Requirement, Violation, ViolationKind, quoted};
+use crate::violation::{MAX_LISTED, Requirement, Violation, ViolationKind, quoted};
 
 /// The maximum depth of `allOf`, `anyOf`, `oneOf` and `$ref` in which the names of properties are collected.
 const MAX_COMPOSITION_DEPTH: usize = 8;
-
-/// The maximum number of violations that are listed; the others are counted.
-const MAX_LISTED: usize = 50;
 
 /// The maximum number of violations that are put in order, of which the first are listed.
 const MAX_EXPLAINED: usize = 1000;
@@ -22,31 +22,49 @@ const MAX_EXPLAINED: usize = 1000;
 /// The errors of one alternative.
 type Alternative = Vec<ValidationError<'static>>;
 
+/// The properties that a schema describes; `None` if that could not be determined.
+type KnownNames = Option<Arc<[String]>>;
+
+/// Violations of one schema.
+struct Explanation<'s> {
+    schema: &'s Value,
+    violations: Vec<Violation>,
+    /// The number of violations that were not explained.
+    omitted: usize,
+    /// The known names by the address of the schema, and whether those of its parts and alternatives count.
+    known: HashMap<(usize, bool), KnownNames>,
+}
+
 /// Returns the violations in the order of the schema's properties; unknown properties come last.
-pub(crate) fn explain_all(errors: &[ValidationError<'_>], schema: &Value) -> Vec<Violation> {
-    let mut violations = Vec::new();
-    let mut omitted = 0;
-    for error in errors {
-        let first = violations.len();
-        if first >= MAX_EXPLAINED {
-            omitted += 1;
-            continue;
-        }
-        explain(error, schema, &mut violations);
-        if is_undecided(error, errors) {
-            let explained = violations.split_off(first);
-            violations.extend(explained.into_iter().filter(|violation| !belongs_to_alternative(violation)));
+pub(crate) fn explain_all<'e>(
+    mut errors: impl Iterator<Item = ValidationError<'e>>,
+    schema: &Value,
+) -> Vec<Violation> {
+    let mut explanation = Explanation { schema, violations: Vec::new(), omitted: 0, known: HashMap::new() };
+    let explained: Vec<ValidationError<'_>> = errors.by_ref().take(MAX_EXPLAINED).collect();
+    for error in &explained {
+        let first = explanation.violations.len();
+        explanation.explain(error);
+        if is_undecided(error, &explained) {
+            let added = explanation.violations.split_off(first);
+            explanation.violations.extend(added.into_iter().filter(|added| !belongs_to_alternative(added)));
         }
     }
     let properties = schema.get("properties").and_then(Value::as_object);
     let names: Vec<&String> = properties.into_iter().flat_map(|properties| properties.keys()).collect();
-    violations.sort_by_cached_key(|violation| {
-        let path = path(violation);
-        let position = path.first().and_then(|(_, first)| names.iter().position(|name| *name == first));
-        (position.unwrap_or(usize::MAX), path, violation.message())
-    });
+    let mut violations: Vec<_> = explanation
+        .violations
+        .into_iter()
+        .map(|violation| {
+            let path = path(&violation);
+            let position = path.first().and_then(|(_, first)| names.iter().position(|name| *name == first));
+            ((position.unwrap_or(usize::MAX), path), violation)
+        })
+        .collect();
+    violations.sort_by(|(a_key, a), (b_key, b)| a_key.cmp(b_key).then_with(|| a.message().cmp(&b.message())));
+    let mut violations: Vec<Violation> = violations.into_iter().map(|(_, violation)| violation).collect();
     violations.dedup();
-    omitted += violations.len().saturating_sub(MAX_LISTED);
+    let omitted = explanation.omitted + errors.count() + violations.len().saturating_sub(MAX_LISTED);
     violations.truncate(MAX_LISTED);
     if omitted > 0 {
         violations.push(Violation { pointer: String::new(), kind: ViolationKind::More { count: omitted } });
@@ -75,30 +93,56 @@ fn path(violation: &Violation) -> Vec<(usize, String)> {
     steps.map(|step| (step.parse().unwrap_or_default(), step)).collect()
 }
 
-fn explain(error: &ValidationError<'_>, schema: &Value, violations: &mut Vec<Violation>) {
-    let mut add = |kind| violations.push(Violation { pointer: pointer(error).to_owned(), kind });
-    match error.kind() {
-        Kind::Required { property } => add(ViolationKind::MissingProperty { name: plain(property) }),
-        Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
-            let known = known_names(error, schema);
-            for name in unexpected {
-                add(ViolationKind::UnknownProperty { name: name.clone(), known: known.clone() });
+impl Explanation<'_> {
+    fn add(&mut self, error: &ValidationError<'_>, kind: ViolationKind) {
+        self.violations.push(Violation { pointer: pointer(error).to_owned(), kind });
+    }
+
+    fn explain(&mut self, error: &ValidationError<'_>) {
+        match error.kind() {
+            Kind::Required { property } => {
+                self.add(error, ViolationKind::MissingProperty { name: plain(property) });
             }
-        }
-        Kind::PropertyNames { error } => add(ViolationKind::InvalidPropertyName {
-            name: plain(error.instance()),
-            requirement: requirement(error),
-        }),
-        Kind::AnyOf { context } | Kind::OneOfNotValid { context } => {
-            if let Some(alternative) = intended_alternative(error, context) {
-                alternative.iter().for_each(|error| explain(error, schema, violations));
-            } else if let Some(violation) = wrong_tag(context) {
-                violations.push(violation);
-            } else {
-                add(invalid_value(error));
+            Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
+                let known = self.known_names(error);
+                for name in unexpected.iter().take(MAX_EXPLAINED) {
+                    let (name, known) = (name.clone(), known.clone());
+                    self.add(error, ViolationKind::UnknownProperty { name, known });
+                }
+                self.omitted += unexpected.len().saturating_sub(MAX_EXPLAINED);
             }
+            Kind::PropertyNames { error: invalid } => {
+                let (name, requirement) = (plain(invalid.instance()), requirement(invalid));
+                self.add(error, ViolationKind::InvalidPropertyName { name, requirement });
+            }
+            Kind::AnyOf { context } | Kind::OneOfNotValid { context } => {
+                if let Some(alternative) = intended_alternative(error, context) {
+                    alternative.iter().take(MAX_EXPLAINED).for_each(|error| self.explain(error));
+                    self.omitted += alternative.len().saturating_sub(MAX_EXPLAINED);
+                } else if let Some(violation) = wrong_tag(context) {
+                    self.violations.push(violation);
+                } else {
+                    self.add(error, invalid_value(error));
+                }
+            }
+            _ => self.add(error, invalid_value(error)),
         }
-        _ => add(invalid_value(error)),
+    }
+
+    /// Returns the properties that are allowed where an unknown one was found, if the schema lists them.
+    fn known_names(&mut self, error: &ValidationError<'_>) -> KnownNames {
+        let (schema_pointer, _) = error.schema_path().as_str().rsplit_once('/')?;
+        let (root, schema) = (self.schema, self.schema.pointer(schema_pointer)?);
+        let is_unevaluated = matches!(error.kind(), Kind::UnevaluatedProperties { .. });
+        let key = (std::ptr::from_ref(schema) as usize, is_unevaluated);
+        let known = self.known.entry(key).or_insert_with(|| {
+            let mut names = Vec::new();
+            let depth = if is_unevaluated { MAX_COMPOSITION_DEPTH } else { 0 };
+            collect_names(schema, root, depth, &mut names, &mut HashSet::new());
+            let is_complete = !names.is_empty() || schema.get("patternProperties").is_none();
+            is_complete.then(|| names.into_iter().cloned().collect())
+        });
+        known.clone()
     }
 }
 
@@ -255,32 +299,24 @@ fn any_of(alternatives: &[Alternative], base: &str) -> String {
     if phrases.is_empty() { "valid for one of the alternatives".to_owned() } else { phrases.join(" or ") }
 }
 
-/// Returns the properties that are allowed where an unknown one was found, if the schema lists them.
-fn known_names(error: &ValidationError<'_>, root: &Value) -> Option<Vec<String>> {
-    let (schema_pointer, _) = error.schema_path().as_str().rsplit_once('/')?;
-    let schema = root.pointer(schema_pointer)?;
-    let mut names = Vec::new();
-    let depth =
-        if matches!(error.kind(), Kind::UnevaluatedProperties { .. }) { MAX_COMPOSITION_DEPTH } else { 0 };
-    collect_names(schema, root, depth, &mut names);
-    (!names.is_empty() || schema.get("patternProperties").is_none()).then_some(names)
-}
-
 /// Collects the properties of an object, and those of its parts and alternatives up to `depth` levels.
-fn collect_names(schema: &Value, root: &Value, depth: usize, names: &mut Vec<String>) {
+fn collect_names<'s>(
+    schema: &'s Value,
+    root: &'s Value,
+    depth: usize,
+    names: &mut Vec<&'s String>,
+    seen: &mut HashSet<&'s String>,
+) {
     let properties = schema.get("properties").and_then(Value::as_object);
-    for name in properties.into_iter().flat_map(|properties| properties.keys()) {
-        if !names.contains(name) {
-            names.push(name.clone());
-        }
-    }
+    let keys = properties.into_iter().flat_map(|properties| properties.keys());
+    names.extend(keys.filter(|name| seen.insert(*name)));
     let Some(depth) = depth.checked_sub(1) else { return };
     if schema.get("$ref").is_some() {
-        collect_names(resolve(schema, root), root, depth, names);
+        collect_names(resolve(schema, root), root, depth, names, seen);
     }
     for keyword in ["oneOf", "anyOf", "allOf"] {
         for part in schema.get(keyword).and_then(Value::as_array).into_iter().flatten() {
-            collect_names(part, root, depth, names);
+            collect_names(part, root, depth, names, seen);
         }
     }
 }

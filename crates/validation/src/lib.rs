@@ -7,6 +7,6 @@ mod validator;
 mod violation;
 
 pub use cost::MAX_SCHEMAS_PER_VALUE;
-pub use reference::{reference_target, resolve};
+pub use reference::{References, reference_target, resolve};
 pub use validator::{ErrorBudget, InvalidSchema, TooComplex, Validator};
 pub use violation::{Requirement, Violation, ViolationKind};

@@ -20,6 +20,9 @@ const MAX_ERROR_STEPS: u64 = 8_000_000;
 /// errors of others.
 const STEPS_PER_EVALUATION: u64 = 80;
 
+/// Steps for collecting the errors of each further schema that applies to a value: they are nested in others.
+const STEPS_PER_NESTED_ERROR: u64 = 8;
+
 /// Limits the work of collecting errors, for all calls with the same budget.
 #[derive(Clone, Debug)]
 pub struct ErrorBudget {
@@ -83,7 +86,7 @@ impl Validator {
 
     /// Whether the value matches the schema.
     pub fn accepts(&self, value: &Value) -> Result<bool, TooComplex> {
-        if matches!(self.cost, EvaluationCost::ByReferences(_)) && self.evaluations(value) > MAX_EVALUATIONS {
+        if matches!(self.cost, EvaluationCost::ByReferences) && self.evaluations(value) > MAX_EVALUATIONS {
             return Err(TooComplex);
         }
         Ok(self.compiled.as_ref().ok_or(TooComplex)?.is_valid(value))
@@ -97,7 +100,7 @@ impl Validator {
             return Ok(Vec::new());
         }
         match self.errors(value, &mut ErrorBudget::default()) {
-            Some(errors) => Ok(explain_all(&errors.collect::<Vec<_>>(), &self.schema)),
+            Some(errors) => Ok(explain_all(errors, &self.schema)),
             None => {
                 let requirement = Requirement::Be("a value that the schema accepts".to_owned());
                 let kind = ViolationKind::InvalidValue { requirement, value: value.clone() };
@@ -113,8 +116,8 @@ impl Validator {
         budget: &mut ErrorBudget,
     ) -> Option<impl Iterator<Item = ValidationError<'v>>> {
         let weight = match self.cost {
-            EvaluationCost::Linear => 1,
-            EvaluationCost::ByReferences(_) | EvaluationCost::TooComplex => STEPS_PER_EVALUATION,
+            EvaluationCost::Linear { width } => 1 + (width - 1).saturating_mul(STEPS_PER_NESTED_ERROR),
+            EvaluationCost::ByReferences | EvaluationCost::TooComplex => STEPS_PER_EVALUATION,
         };
         let steps = self.evaluations(value).saturating_mul(weight);
         budget.steps = budget.steps.checked_sub(steps)?;

@@ -1,11 +1,15 @@
 //! Violations of a schema and their wording.
 
 use std::fmt;
+use std::sync::Arc;
 
 use jsonschema::JsonType;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 use serde_json::Value;
 use toolwire_contract::{json_kind, nearest_names, truncate};
+
+/// The maximum number of violations that are listed; the others are counted.
+pub(crate) const MAX_LISTED: usize = 50;
 
 /// The maximum length of a value from the arguments in a message.
 const MAX_VALUE_CHARS: usize = 80;
@@ -33,7 +37,7 @@ pub enum ViolationKind {
     UnknownProperty {
         name: String,
         /// The properties that the schema describes here, or `None` if that could not be determined.
-        known: Option<Vec<String>>,
+        known: Option<Arc<[String]>>,
     },
     InvalidPropertyName {
         name: String,
@@ -117,7 +121,7 @@ impl Violation {
             ViolationKind::UnknownProperty { .. } => "only known properties".to_owned(),
             ViolationKind::InvalidPropertyName { requirement, .. } => requirement.expected(),
             ViolationKind::InvalidValue { requirement, .. } => requirement.expected(),
-            ViolationKind::More { .. } => "no more violations".to_owned(),
+            ViolationKind::More { .. } => format!("at most {MAX_LISTED} listed violations"),
         }
     }
 

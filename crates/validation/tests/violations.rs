@@ -278,3 +278,26 @@ fn references_outside_the_schema_are_not_fetched() {
     assert!(!error.to_string().is_empty());
     assert!(Validator::new(json!({"type": "text"})).is_err());
 }
+
+#[test]
+fn many_unknown_properties_are_counted() {
+    let properties: Value = (0..2_000).map(|number| (format!("known{number}"), json!({}))).collect();
+    let schema = json!({"properties": properties, "additionalProperties": false});
+    let value: Value = (0..20_000).map(|number| (format!("unknown{number}"), json!(1))).collect();
+    let violations = violations(&schema, &value);
+    assert_eq!(violations.len(), 51);
+    assert_eq!(violations[50].to_string(), "19950 more violations are not listed");
+}
+
+#[test]
+fn names_that_many_schemas_have_are_counted_in_few_steps() {
+    let definitions: Value = (0..3_000)
+        .map(|number| {
+            let schema = [json!({"$id": "x"}), json!({"$anchor": "a"}), json!({"$ref": "x#a"})];
+            (format!("d{number}"), schema[number % 3].clone())
+        })
+        .collect();
+    let schema = json!({"properties": {"p": {"$ref": "x#a"}}, "$defs": definitions});
+    // Whether it compiles does not matter here.
+    let _ = Validator::new(schema);
+}

@@ -1,14 +1,14 @@
 //! Repairs that follow from the schema: wrapped arguments, keys in another spelling, and integers with a fraction
 //! of zeros.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use serde_json::{Map, Value};
-use toolwire_validation::resolve;
+use toolwire_validation::{References, resolve};
 
 use super::lenient_json;
 use super::repair::{Repair, RepairKind};
-use super::repairing::without_fraction;
+use super::replacement::without_fraction;
 
 /// Keys under which models wrap the arguments of a call.
 const WRAPPERS: [&str; 4] = ["arguments", "input", "parameters", "args"];
@@ -30,22 +30,14 @@ pub(super) fn with_known_keys(value: &Value, schema: &Value) -> Option<(Value, V
         repairs.push(Repair::of_arguments(RepairKind::Unwrapped { key: key.to_owned() }));
         repaired = inner;
     }
-    Walk { root: schema, action: Action::RenameKeys, pointer: String::new(), repairs: &mut repairs }.visit(
-        &mut repaired,
-        &applicable([schema], schema),
-        MAX_DEPTH,
-    );
+    Walk::new(schema, Action::RenameKeys, &mut repairs).run(&mut repaired);
     (!repairs.is_empty()).then_some((repaired, repairs))
 }
 
 /// Removes fractions of zeros from integers.
 pub(super) fn remove_fractions(value: &mut Value, schema: &Value, repairs: &mut Vec<Repair>) {
     if has_fraction(value) {
-        Walk { root: schema, action: Action::RemoveFractions, pointer: String::new(), repairs }.visit(
-            value,
-            &applicable([schema], schema),
-            MAX_DEPTH,
-        );
+        Walk::new(schema, Action::RemoveFractions, repairs).run(value);
     }
 }
 
@@ -77,27 +69,10 @@ enum Action {
 }
 
 struct Walk<'s, 'r> {
-    root: &'s Value,
+    references: References<'s>,
     action: Action,
     pointer: String,
     repairs: &'r mut Vec<Repair>,
-}
-
-/// Returns the schemas that may apply to one value: the given ones, their parts and their alternatives.
-fn applicable<'s>(schemas: impl IntoIterator<Item = &'s Value>, root: &'s Value) -> Vec<&'s Value> {
-    let mut found: Vec<&Value> = Vec::new();
-    let mut stack: Vec<&Value> = schemas.into_iter().collect();
-    while let Some(schema) = stack.pop() {
-        if found.len() == MAX_SCHEMAS || found.iter().any(|known| std::ptr::eq(*known, schema)) {
-            continue;
-        }
-        found.push(schema);
-        stack.push(resolve(schema, root));
-        for keyword in ["allOf", "anyOf", "oneOf"] {
-            stack.extend(schema.get(keyword).and_then(Value::as_array).into_iter().flatten());
-        }
-    }
-    found
 }
 
 /// Returns the schemas for the value of a key.
@@ -139,9 +114,39 @@ fn listed_items(schemas: &[&Value]) -> usize {
     schemas.iter().map(positions).max().unwrap_or(0)
 }
 
-impl Walk<'_, '_> {
+impl<'s, 'r> Walk<'s, 'r> {
+    fn new(schema: &'s Value, action: Action, repairs: &'r mut Vec<Repair>) -> Walk<'s, 'r> {
+        Walk { references: References::of(schema), action, pointer: String::new(), repairs }
+    }
+
+    fn run(mut self, value: &mut Value) {
+        let schemas = self.applicable([self.references.root()]);
+        self.visit(value, &schemas, MAX_DEPTH);
+    }
+
+    /// Returns the schemas that may apply to one value: the given ones, their parts and their alternatives.
+    fn applicable(&self, schemas: impl IntoIterator<Item = &'s Value>) -> Vec<&'s Value> {
+        let mut found: Vec<&Value> = Vec::new();
+        let mut stack: Vec<&Value> = schemas.into_iter().collect();
+        while let Some(schema) = stack.pop() {
+            if found.len() == MAX_SCHEMAS || found.iter().any(|known| std::ptr::eq(*known, schema)) {
+                continue;
+            }
+            found.push(schema);
+            for keyword in ["$ref", "$dynamicRef", "$recursiveRef"] {
+                if let Some(reference) = schema.get(keyword).and_then(Value::as_str) {
+                    stack.extend(self.references.targets(reference));
+                }
+            }
+            for keyword in ["allOf", "anyOf", "oneOf"] {
+                stack.extend(schema.get(keyword).and_then(Value::as_array).into_iter().flatten());
+            }
+        }
+        found
+    }
+
     /// Visits a value to which `schemas` may apply.
-    fn visit(&mut self, value: &mut Value, schemas: &[&Value], depth: usize) {
+    fn visit(&mut self, value: &mut Value, schemas: &[&'s Value], depth: usize) {
         let Some(depth) = depth.checked_sub(1) else { return };
         match value {
             Value::Object(map) => {
@@ -149,16 +154,16 @@ impl Walk<'_, '_> {
                     self.rename_keys(map, schemas);
                 }
                 for (key, value) in map {
-                    let schemas = applicable(schemas_of_key(schemas, key), self.root);
+                    let schemas = self.applicable(schemas_of_key(schemas, key));
                     self.below(key, |walk| walk.visit(value, &schemas, depth));
                 }
             }
             Value::Array(items) => {
                 let listed = listed_items(schemas);
-                let rest = applicable(schemas_of_item(schemas, None), self.root);
+                let rest = self.applicable(schemas_of_item(schemas, None));
                 for (index, item) in items.iter_mut().enumerate() {
-                    let own = (index < listed)
-                        .then(|| applicable(schemas_of_item(schemas, Some(index)), self.root));
+                    let own =
+                        (index < listed).then(|| self.applicable(schemas_of_item(schemas, Some(index))));
                     let schemas = own.as_ref().unwrap_or(&rest);
                     if !schemas.is_empty() {
                         self.below(&index.to_string(), |walk| walk.visit(item, schemas, depth));
@@ -180,32 +185,31 @@ impl Walk<'_, '_> {
     }
 
     /// Renames an unknown key that differs from one missing property only in case, `_` and `-`, if no other key
-    /// does.
+    /// does. The keys keep their order.
     fn rename_keys(&mut self, map: &mut Map<String, Value>, schemas: &[&Value]) {
-        let properties: HashSet<&String> = schemas
-            .iter()
-            .filter_map(|schema| schema.get("properties").and_then(Value::as_object))
-            .flat_map(Map::keys)
-            .collect();
-        let mut unknown: HashMap<String, Vec<String>> = HashMap::new();
-        for key in map.keys().filter(|key| !properties.contains(key)) {
-            unknown.entry(fold(key)).or_default().push(key.clone());
-        }
-        for (folded, keys) in unknown {
-            let mut similar = properties.iter().copied().filter(|known| fold(known) == folded);
-            let ([found], Some(known), None) = (keys.as_slice(), similar.next(), similar.next()) else {
-                continue;
-            };
-            if map.contains_key(known) {
-                continue;
+        // The properties and the number of keys, by folded name.
+        let mut similar: HashMap<String, (Vec<&String>, usize)> = HashMap::new();
+        let properties =
+            schemas.iter().filter_map(|schema| schema.get("properties").and_then(Value::as_object));
+        for name in properties.flat_map(Map::keys) {
+            let (names, _) = similar.entry(fold(name)).or_default();
+            if !names.contains(&name) {
+                names.push(name);
             }
-            // The other keys keep their order.
-            let renamed = std::mem::take(map).into_iter();
-            *map = renamed
-                .map(|(key, value)| (if key == *found { known.clone() } else { key }, value))
-                .collect();
-            self.below(known, |walk| walk.record(RepairKind::RenamedKey { found: found.clone() }));
         }
+        for key in map.keys() {
+            similar.entry(fold(key)).and_modify(|(_, keys)| *keys += 1);
+        }
+        let renamed = std::mem::take(map).into_iter().map(|(key, value)| {
+            match similar.get(&fold(&key)).map(|(names, keys)| (names.as_slice(), keys)) {
+                Some(([known], 1)) if **known != key => {
+                    self.below(known, |walk| walk.record(RepairKind::RenamedKey { found: key }));
+                    ((*known).clone(), value)
+                }
+                _ => (key, value),
+            }
+        });
+        *map = renamed.collect();
     }
 
     fn record(&mut self, kind: RepairKind) {

@@ -25,7 +25,7 @@ pub struct Decoded {
     /// The tool's own name.
     pub name: String,
     pub arguments: Map<String, Value>,
-    /// The repairs that were made.
+    /// The repairs that were made. After fifty, the last one is [`RepairKind::More`].
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub repairs: Vec<Repair>,
     /// The tool's own schema, if the arguments were validated against it.
@@ -228,7 +228,7 @@ fn too_complex(tool: &str) -> impl Fn(TooComplex) -> ArgumentError {
 }
 
 fn decoded(tool: &str, value: Value, repairs: Vec<Repair>, schema: Option<SchemaFingerprint>) -> Decoded {
-    Decoded { name: tool.to_owned(), arguments: into_map(value), repairs, schema }
+    Decoded { name: tool.to_owned(), arguments: into_map(value), repairs: Repair::listed(repairs), schema }
 }
 
 fn into_map(value: Value) -> Map<String, Value> {

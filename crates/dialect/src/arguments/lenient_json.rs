@@ -22,7 +22,8 @@ pub(super) fn corrected(text: &str) -> String {
 fn without_fences(text: &str) -> &str {
     let text = text.trim_start_matches('\u{feff}').trim();
     let Some(fenced) = text.strip_prefix("```") else { return text };
-    let body = fenced.split_once('\n').map_or(fenced, |(_, body)| body);
+    // The language is before the line break or the value.
+    let body = &fenced[fenced.find(['\n', '{', '[']).unwrap_or(fenced.len())..];
     body.trim_end().strip_suffix("```").unwrap_or(body).trim()
 }
 
@@ -78,14 +79,12 @@ impl<'t> Rewriter<'t> {
         } else {
             None
         };
-        // A single slash, or a comment without an end, is left for the parser to reject.
+        // A single slash, or a comment without an end, is left for the parser to reject, with all that follows.
         match length {
-            Some(length) => {
-                self.blank(&rest[..length]);
-                self.at += length;
-            }
-            None => self.push('/'),
+            Some(length) => self.blank(&rest[..length]),
+            None => self.output.push_str(rest),
         }
+        self.at += length.unwrap_or(rest.len());
     }
 
     /// Copies a string. One without an end is left for the parser to reject.
@@ -154,6 +153,8 @@ mod tests {
     #[test]
     fn common_mistakes_are_read() {
         check("```json\n{\"a\": 1}\n```", json!({"a": 1}));
+        check("```json {\"a\": 1}```", json!({"a": 1}));
+        check("```{\"a\":\n1}```", json!({"a": 1}));
         check("\u{feff}{\"a\": 1}", json!({"a": 1}));
         check("{\"a\": [1, 2,], }", json!({"a": [1, 2]}));
         check(
@@ -167,6 +168,12 @@ mod tests {
         );
         check("{\"a\": \"one\ntwo\"}", json!({"a": "one\ntwo"}));
         check("{\"a\": \"\\u00e9\\\\\"}", json!({"a": "é\\"}));
+    }
+
+    #[test]
+    fn a_comment_without_an_end_is_copied() {
+        let text = format!("{{\"a\": 1 {}", "/* ".repeat(100_000));
+        assert_eq!(corrected(&text), text.trim_end());
     }
 
     #[test]

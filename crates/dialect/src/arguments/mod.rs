@@ -12,6 +12,7 @@ mod plan;
 mod quick_match;
 mod repair;
 mod repairing;
+mod replacement;
 
 pub(crate) use codec::Codec;
 pub use codec::{Checker, Decoded, Encoded};

@@ -152,15 +152,14 @@ impl Plan {
         }
         violation.pointer = pointer;
         if let Plan::Object(object) = plan {
-            let use_wire_name = |name: &mut String| {
-                if let Some(field) = object.fields.iter().find(|field| field.own == *name) {
-                    name.clone_from(&field.wire);
-                }
+            let wire_name = |name: &String| {
+                let field = object.fields.iter().find(|field| field.own == *name);
+                field.map_or(name, |field| &field.wire).clone()
             };
             match &mut violation.kind {
-                ViolationKind::MissingProperty { name } => use_wire_name(name),
+                ViolationKind::MissingProperty { name } => *name = wire_name(name),
                 ViolationKind::UnknownProperty { known: Some(known), .. } => {
-                    known.iter_mut().for_each(use_wire_name);
+                    *known = known.iter().map(wire_name).collect();
                 }
                 _ => {}
             }

@@ -52,12 +52,27 @@ pub enum RepairKind {
     WrappedInArray,
     /// A listed value was written in another case.
     CorrectedCase { found: String, listed: String },
+    /// More repairs were made than are listed. It is the last of the list.
+    More { count: usize },
 }
+
+/// The maximum number of repairs that are listed; the others are counted.
+const MAX_LISTED: usize = 50;
 
 impl Repair {
     /// A repair of the arguments as a whole.
     pub(super) fn of_arguments(kind: RepairKind) -> Repair {
         Repair { pointer: String::new(), kind }
+    }
+
+    /// Shortens a list of repairs that is too long.
+    pub(super) fn listed(mut repairs: Vec<Repair>) -> Vec<Repair> {
+        let count = repairs.len().saturating_sub(MAX_LISTED);
+        if count > 0 {
+            repairs.truncate(MAX_LISTED);
+            repairs.push(Repair::of_arguments(RepairKind::More { count }));
+        }
+        repairs
     }
 }
 
@@ -89,6 +104,8 @@ impl fmt::Display for RepairKind {
             RepairKind::CorrectedCase { found, listed } => {
                 return write!(formatter, "`{found}` instead of the listed value `{listed}`; replaced");
             }
+            RepairKind::More { count: 1 } => "1 more repair is not listed",
+            RepairKind::More { count } => return write!(formatter, "{count} more repairs are not listed"),
         })
     }
 }

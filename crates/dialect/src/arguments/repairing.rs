@@ -2,32 +2,21 @@
 //!
 //! A repair is tried only where the schema rejects the value, and it is accepted only if fewer errors remain there.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::mem::{Discriminant, discriminant};
 
-use jsonschema::error::{TypeKind, ValidationErrorKind};
-use jsonschema::{JsonType, ValidationError};
-use serde_json::{Number, Value};
+use jsonschema::ValidationError;
+use jsonschema::error::ValidationErrorKind;
+use serde_json::Value;
 use toolwire_validation::{ErrorBudget, Validator};
 
+use super::by_schema;
 use super::repair::{Repair, RepairKind};
-use super::{by_schema, lenient_json};
-use crate::json::{Decimal, escape_segment, unescape_segment};
+use super::replacement::{MAX_UNION_DEPTH, Replacement, pointer, rejects_every_type, replacements};
+use crate::json::{escape_segment, unescape_segment};
 
 /// The maximum number of rounds; each repair can make new errors visible.
 const MAX_ROUNDS: usize = 8;
-
-/// The maximum depth of nested `anyOf` and `oneOf` in which types are looked for.
-const MAX_UNION_DEPTH: usize = 8;
-
-/// The types and strings that the schema accepts at a place where it rejects the value.
-#[derive(Debug)]
-struct Accepted {
-    pointer: String,
-    types: Vec<JsonType>,
-    /// The listed strings; the value may be one of them in another case.
-    options: Vec<String>,
-}
 
 /// Repairs `value` in place and adds what was done to `repairs`.
 ///
@@ -78,30 +67,37 @@ impl Repairing<'_> {
     /// Replaces values of other types and values in another case. Returns whether one was replaced.
     fn replace_values(&mut self, value: &mut Value, repairs: &mut Vec<Repair>) -> bool {
         let mut before = ErrorCounts::new();
-        let mut places = Vec::new();
+        let mut found = Vec::new();
         let Some(errors) = self.validator.errors(value, &mut self.budget) else { return false };
         for error in errors {
             count_error(&error, &mut before);
-            collect_accepted(&error, &mut places, 0);
+            let replacements = replacements(&error, 0).into_iter().flatten();
+            found.extend(replacements.map(|replacement| (pointer(&error).to_owned(), replacement)));
         }
-        let mut replaced: Vec<(Repair, Value)> = Vec::new();
-        let mut seen = HashSet::new();
-        for accepted in places {
-            let Some(place) = value.pointer_mut(&accepted.pointer) else { continue };
-            let Some((repaired, kind)) = repaired(place, &accepted) else { continue };
-            let attempt = (accepted.pointer.clone(), discriminant(&kind));
-            if self.failed.contains(&attempt) || !seen.insert(accepted.pointer.clone()) {
+        // With each repair, the place of the error and the original value.
+        let mut replaced: Vec<(Repair, String, Value)> = Vec::new();
+        let mut places = BTreeSet::new();
+        for (error_pointer, Replacement { pointer, value: meant, kind }) in found {
+            let attempt = (pointer, discriminant(&kind));
+            if self.failed.contains(&attempt) || overlaps(&attempt.0, &places) {
                 continue;
             }
-            let original = std::mem::replace(place, repaired);
-            replaced.push((Repair { pointer: accepted.pointer, kind }, original));
+            let pointer = attempt.0;
+            let Some(place) = value.pointer_mut(&pointer) else { continue };
+            let original = std::mem::replace(place, meant);
+            places.insert(pointer.clone());
+            replaced.push((Repair { pointer, kind }, error_pointer, original));
         }
         let after = if replaced.is_empty() { None } else { self.count_errors(value) };
         let mut has_progress = false;
-        for (repair, original) in replaced.into_iter().rev() {
-            let count = |counts: &ErrorCounts| counts.get(&repair.pointer).copied().unwrap_or(0);
-            let helped =
-                after.as_ref().is_some_and(|after| count(after) == 0 || count(after) < count(&before));
+        for (repair, error_pointer, original) in replaced.into_iter().rev() {
+            let helped = after.as_ref().is_some_and(|after| {
+                let count = |counts: &ErrorCounts, pointer| counts.get(pointer).copied().unwrap_or(0);
+                count(after, &error_pointer) < count(&before, &error_pointer)
+                    // What was in the text is repaired in the next round.
+                    || matches!(repair.kind, RepairKind::ParsedObject | RepairKind::ParsedArray)
+                        && count(after, &repair.pointer) == 0
+            });
             if helped {
                 has_progress = true;
                 if repair.kind == RepairKind::WrappedInArray {
@@ -118,12 +114,14 @@ impl Repairing<'_> {
 
     /// Removes properties that are `null` although the schema does not allow it, if they are not required.
     fn remove_nulls(&mut self, value: &mut Value, repairs: &mut Vec<Repair>) {
+        // Alternatives may need other repairs too, so their errors are counted one by one.
         let mut before = 0;
         let mut pointers = BTreeSet::new();
         let Some(errors) = self.validator.errors(value, &mut self.budget) else { return };
         for error in errors {
             before += 1;
             each_cause(&error, 0, &mut |cause| {
+                before += 1;
                 if cause.instance().is_null() {
                     pointers.insert(cause.instance_path().as_str().to_owned());
                 }
@@ -137,7 +135,10 @@ impl Repairing<'_> {
             let mut required = BTreeSet::new();
             for error in errors {
                 after += 1;
-                each_cause(&error, 0, &mut |cause| required.extend(missing_property(cause)));
+                each_cause(&error, 0, &mut |cause| {
+                    after += 1;
+                    required.extend(missing_property(cause));
+                });
             }
             if pointers.is_disjoint(&required) {
                 if after < before {
@@ -178,6 +179,15 @@ impl Repairing<'_> {
             }
         }
     }
+}
+
+/// Whether one of the places is at, around or inside a pointer.
+fn overlaps(pointer: &str, places: &BTreeSet<String>) -> bool {
+    let is_around = |(end, _): (usize, &str)| places.contains(&pointer[..end]);
+    let inside = format!("{pointer}/");
+    places.contains(pointer)
+        || pointer.match_indices('/').any(is_around)
+        || places.range(inside.clone()..).next().is_some_and(|place| place.starts_with(&inside))
 }
 
 fn count_error(error: &ValidationError<'_>, counts: &mut ErrorCounts) {
@@ -257,156 +267,4 @@ fn nearest_alternative<'e>(
     };
     let nearest = alternatives.iter().filter(is_inside).min_by_key(|errors| errors.len());
     nearest.or_else(|| alternatives.iter().min_by_key(|errors| errors.len())).map_or(&[], Vec::as_slice)
-}
-
-/// Returns the types that an alternative accepts, if it rejects the type of the value.
-fn expected_types(error: &ValidationError<'_>, alternative: &[ValidationError<'_>]) -> Option<Vec<JsonType>> {
-    alternative.iter().find_map(|cause| match cause.kind() {
-        ValidationErrorKind::Type { kind } if cause.instance_path() == error.instance_path() => {
-            Some(types(kind))
-        }
-        _ => None,
-    })
-}
-
-fn rejects_every_type(error: &ValidationError<'_>, alternatives: &[Vec<ValidationError<'static>>]) -> bool {
-    alternatives.iter().all(|alternative| expected_types(error, alternative).is_some())
-}
-
-fn collect_accepted(error: &ValidationError<'_>, found: &mut Vec<Accepted>, depth: usize) {
-    let at = |types, options| Accepted { pointer: error.instance_path().as_str().to_owned(), types, options };
-    match error.kind() {
-        ValidationErrorKind::Type { kind } => found.push(at(types(kind), Vec::new())),
-        ValidationErrorKind::Enum { .. } | ValidationErrorKind::Constant { .. } => {
-            found.push(at(Vec::new(), listed_strings(error)));
-        }
-        ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context }
-            if depth < MAX_UNION_DEPTH =>
-        {
-            // If every alternative rejects the type, any of their types is accepted. Otherwise the
-            // alternative with the fewest errors is used.
-            if rejects_every_type(error, context) {
-                let types = context.iter().filter_map(|alternative| expected_types(error, alternative));
-                return found.push(at(types.flatten().collect(), Vec::new()));
-            }
-            // A value in another case must be listed by one alternative only.
-            let mut options: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-            for cause in context.iter().flatten() {
-                let listed = listed_strings(cause);
-                if !listed.is_empty() {
-                    options.entry(cause.instance_path().as_str()).or_default().extend(listed);
-                }
-            }
-            for (pointer, mut options) in options {
-                options.sort();
-                options.dedup();
-                found.push(Accepted { pointer: pointer.to_owned(), types: Vec::new(), options });
-            }
-            for cause in nearest_alternative(error, context) {
-                if listed_strings(cause).is_empty() {
-                    collect_accepted(cause, found, depth + 1);
-                }
-            }
-        }
-        _ => {}
-    }
-}
-
-/// Returns the strings that an `enum` or `const` lists.
-fn listed_strings(error: &ValidationError<'_>) -> Vec<String> {
-    let values = match error.kind() {
-        ValidationErrorKind::Enum { options } => options.as_array().map_or(&[][..], Vec::as_slice),
-        ValidationErrorKind::Constant { expected_value } => std::slice::from_ref::<Value>(expected_value),
-        _ => &[],
-    };
-    values.iter().filter_map(Value::as_str).map(str::to_owned).collect()
-}
-
-fn types(kind: &TypeKind) -> Vec<JsonType> {
-    match kind {
-        TypeKind::Single(one) => vec![*one],
-        TypeKind::Multiple(set) => set.iter().collect(),
-    }
-}
-
-/// Returns the value that was meant and the kind of repair.
-fn repaired(value: &Value, accepted: &Accepted) -> Option<(Value, RepairKind)> {
-    let accepts = |kind: JsonType| accepted.types.contains(&kind);
-    if let Value::String(text) = value {
-        if !accepted.options.is_empty() {
-            return listed_in_other_case(text, &accepted.options);
-        }
-        let trimmed = text.trim();
-        if (accepts(JsonType::Object) || accepts(JsonType::Array))
-            && trimmed.starts_with(['{', '['])
-            && let Some(parsed) = lenient_json::parse_any(trimmed)
-        {
-            if parsed.is_object() && accepts(JsonType::Object) {
-                return Some((parsed, RepairKind::ParsedObject));
-            }
-            if parsed.is_array() && accepts(JsonType::Array) {
-                return Some((parsed, RepairKind::ParsedArray));
-            }
-        }
-        if (accepts(JsonType::Integer) || accepts(JsonType::Number))
-            && let Some(number) = parse_number(trimmed)
-        {
-            if accepts(JsonType::Number) {
-                return Some((Value::Number(number), RepairKind::ParsedNumber));
-            }
-            if Decimal::of(number.as_str()).is_integer() {
-                let number = without_fraction(&number).unwrap_or(number);
-                return Some((Value::Number(number), RepairKind::ParsedInteger));
-            }
-        }
-        if accepts(JsonType::Boolean) && matches!(trimmed, "true" | "false" | "True" | "False") {
-            return Some((Value::Bool(trimmed.eq_ignore_ascii_case("true")), RepairKind::ParsedBoolean));
-        }
-        if accepts(JsonType::Null) && trimmed == "null" {
-            return Some((Value::Null, RepairKind::ParsedNull));
-        }
-    }
-    // Only the oldest drafts do not treat `3.0` as an integer.
-    if let Value::Number(number) = value
-        && accepts(JsonType::Integer)
-        && let Some(integer) = without_fraction(number)
-    {
-        return Some((Value::Number(integer), RepairKind::RemovedFraction));
-    }
-    // Text that may be meant as a list, as nothing, or as JSON that was cut off.
-    let is_doubtful = value.as_str().is_some_and(|text| {
-        let text = text.trim();
-        text.contains([',', '\n'])
-            || text.starts_with(['[', '{', '`'])
-            || matches!(text, "" | "null" | "None")
-    });
-    if accepts(JsonType::Array) && !value.is_array() && !value.is_null() && !is_doubtful {
-        return Some((Value::Array(vec![value.clone()]), RepairKind::WrappedInArray));
-    }
-    None
-}
-
-fn listed_in_other_case(text: &str, options: &[String]) -> Option<(Value, RepairKind)> {
-    let lowercase = text.to_lowercase();
-    let mut equal = options.iter().filter(|option| option.to_lowercase() == lowercase);
-    match (equal.next(), equal.next()) {
-        (Some(option), None) => {
-            let kind = RepairKind::CorrectedCase { found: text.to_owned(), listed: option.clone() };
-            Some((Value::String(option.clone()), kind))
-        }
-        _ => None,
-    }
-}
-
-/// Returns an integer without its fraction of zeros, if it has one.
-pub(super) fn without_fraction(number: &Number) -> Option<Number> {
-    let (integer, fraction) = number.as_str().split_once('.')?;
-    let is_zero = !fraction.is_empty() && fraction.bytes().all(|digit| digit == b'0');
-    is_zero.then(|| serde_json::from_str(integer).ok())?
-}
-
-/// Parses text that is a JSON number, with all its digits.
-fn parse_number(text: &str) -> Option<Number> {
-    let first = text.bytes().next()?;
-    if first == b'-' || first.is_ascii_digit() { serde_json::from_str(text).ok() } else { None }
 }

@@ -50,6 +50,7 @@ impl<'a> Context<'a, '_> {
         let Some(members) = node.object() else { return node };
         inlining.schemas += 1;
         if inlining.schemas > MAX_INLINED_SCHEMAS || self.budget.take(1).is_err() {
+            inlining.remaining = true;
             return node;
         }
         let Some(reference) = get(members, "$ref").and_then(|node| node.text(self.arena)) else {

@@ -12,11 +12,26 @@ use super::node_id::{NodeMap, node_id};
 use super::refs::Document;
 use super::walk::each_child;
 use super::{Refusal, TOO_COMPLEX};
-use crate::json::{Node, Place, get};
+use crate::json::{Node, Object, Place, get};
 
-/// Schemas with fewer references than this cannot exceed [`MAX_SCHEMAS_PER_VALUE`]: paths multiply fastest with
-/// three references from each definition to the next, and 3⁹ is less.
-pub(super) const MIN_REFERENCES: usize = 28;
+/// Whether more than [`MAX_SCHEMAS_PER_VALUE`] schemas could apply to one value, at worst: paths multiply fastest
+/// with three references from each definition to the next, and all schemas are at the end of each path.
+pub(super) fn may_multiply(schemas: usize, references: usize, unevaluated: usize) -> bool {
+    let exponent = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    let paths = 3u64.saturating_pow(exponent(references.div_ceil(3)));
+    let paths = paths.saturating_mul(2u64.saturating_pow(exponent(unevaluated)));
+    paths.saturating_mul(schemas as u64) > MAX_SCHEMAS_PER_VALUE
+}
+
+/// Whether a validator evaluates the schemas under a keyword again to find out what they evaluate.
+fn is_evaluated_again(keyword: &str) -> bool {
+    matches!(keyword, "allOf" | "anyOf" | "oneOf")
+}
+
+/// Returns how many keywords of a schema make the validator evaluate its parts and alternatives again.
+pub(super) fn count_unevaluated(members: Object<'_>) -> usize {
+    members.iter().filter(|member| matches!(member.key, "unevaluatedProperties" | "unevaluatedItems")).count()
+}
 
 /// The schemas that apply to the same value as another one.
 struct InPlace<'a> {
@@ -71,9 +86,11 @@ fn in_place_graph<'a>(
         let reference = get(members, "$ref").and_then(|value| value.text(document.arena));
         let target = reference.and_then(|reference| document.find(reference));
         schemas.extend(target.map(|(target, _)| node_id(target)));
+        let unevaluated = count_unevaluated(members);
         each_child(members, |path, child| {
             if applies_in_place(path.keyword()) {
-                schemas.push(node_id(child));
+                let times = if is_evaluated_again(path.keyword()) { 1 + unevaluated } else { 1 };
+                schemas.extend(std::iter::repeat_n(node_id(child), times));
             }
             if !path.is_definition() {
                 stack.push((child, path.below(place, document.arena)));

@@ -20,6 +20,8 @@ fn rewrite(pattern: &str) -> Option<String> {
     let mut rest = pattern;
     let (mut in_class, mut is_after_class) = (false, false);
     let mut groups: Vec<&str> = Vec::new();
+    // The numbers of the groups that are open; 0 for one without a number.
+    let mut open: Vec<usize> = Vec::new();
     let is_class = |text: &str| {
         text.strip_prefix('\\').is_some_and(|text| text.starts_with(['d', 'D', 'w', 'W', 's', 'S']))
     };
@@ -28,7 +30,8 @@ fn rewrite(pattern: &str) -> Option<String> {
         if let Some(code) = rest.strip_prefix("\\u{") {
             let (digits, after) = code.split_once('}')?;
             let character = char::from_u32(u32::from_str_radix(digits, 16).ok()?)?;
-            if character.is_ascii_punctuation() {
+            // Some engines read `\<` as a word boundary.
+            if "\\^$.*+?()[]{}|-&~".contains(character) {
                 output.push('\\');
             }
             output.push(character);
@@ -40,6 +43,9 @@ fn rewrite(pattern: &str) -> Option<String> {
         } else if let Some(name) = rest.strip_prefix("\\k<") {
             let (name, after) = name.split_once('>')?;
             let number = groups.iter().position(|group| *group == name)? + 1;
+            if open.contains(&number) {
+                return None;
+            }
             output.push_str(&format!("(?:\\{number})"));
             rest = after;
         } else if next == '\\' {
@@ -52,13 +58,19 @@ fn rewrite(pattern: &str) -> Option<String> {
         } else if !in_class && rest.starts_with("(?<") && !rest[3..].starts_with(['=', '!']) {
             let (name, after) = rest[3..].split_once('>')?;
             groups.push(name);
+            open.push(groups.len());
             output.push('(');
             rest = after;
         } else {
             if in_class && next == '-' && (was_after_class || is_class(&rest[1..])) {
                 output.push('\\');
-            } else if !in_class && next == '(' && !rest.starts_with("(?") {
+            } else if !in_class && rest.starts_with("(?") {
+                open.push(0);
+            } else if !in_class && next == '(' {
                 groups.push("");
+                open.push(groups.len());
+            } else if !in_class && next == ')' {
+                open.pop();
             }
             in_class = if in_class { next != ']' } else { next == '[' };
             output.push(next);
@@ -250,13 +262,17 @@ mod tests {
         for (pattern, expected) in [
             (r"(?<year>\d{4})-(\d)-\k<year>", r"(\d{4})-(\d)-(?:\1)"),
             (r"^[\u{1F600}\u{2d}]\u{2e}$", r"^[😀\-]\.$"),
+            (r"^\u{3c}\u{3E}\u{22}$", r#"^<>"$"#),
+            (r"(?<a>(?:x))\k<a>(?<b>y)", r"((?:x))(?:\1)(y)"),
             (r"\cJ[^]", r"\x0a[\s\S]"),
             (r"[a-\d\w-z\\d-e]", r"[a\-\d\w\-z\\d-e]"),
             (r"(?<=a)(?<n>b)", r"(?<=a)(b)"),
         ] {
             assert_eq!(to_python(pattern).as_deref(), Some(expected), "{pattern}");
         }
-        for pattern in [r"^\p{L}+$", "(?<=a+)b", "(", "[a", r"\k<n>(?<n>a)", r"\u{110000}", r"\c", "[]"] {
+        for pattern in
+            [r"^\p{L}+$", "(?<=a+)b", "(", "[a", r"\k<n>(?<n>a)", r"(?<n>a\k<n>)", r"\u{110000}", r"\c", "[]"]
+        {
             assert_eq!(to_python(pattern), None, "{pattern}");
         }
     }

@@ -10,7 +10,7 @@ use percent_encoding::percent_decode_str;
 
 use super::budget::Budget;
 use super::cycles::cycles;
-use super::multiplicity::{MIN_REFERENCES, check_multiplicity};
+use super::multiplicity::{check_multiplicity, count_unevaluated, may_multiply};
 use super::node_id::{NodeMap, NodeSet, node_id};
 use super::walk::{KeyLookup, each_child};
 use crate::Refusal;
@@ -110,12 +110,14 @@ impl<'a> Document<'a> {
         let mut known = NodeSet::from_iter([node_id(self.root)]);
         let mut resolving = NodeSet::default();
         let mut all_targets = targets.clone();
-        let mut reference_count = 0;
+        let (mut schemas, mut references, mut unevaluated) = (0, 0, 0);
         while let Some((target, target_place)) = targets.pop() {
             let mut edges = Vec::new();
             let mut stack = vec![(target, target_place)];
             while let Some((node, place)) = stack.pop() {
                 let Some(members) = node.object() else { continue };
+                schemas += 1;
+                unevaluated += count_unevaluated(members);
                 for keyword in ["$ref", "$dynamicRef"] {
                     let Some(reference) = get(members, keyword).and_then(|value| value.text(self.arena))
                     else {
@@ -125,7 +127,7 @@ impl<'a> Document<'a> {
                     self.points_inside |=
                         !found.pointer.starts_with("/$defs/") && !found.pointer.starts_with("/definitions/");
                     edges.push(node_id(found.node));
-                    reference_count += 1;
+                    references += 1;
                     if known.insert(node_id(found.node)) {
                         let pointer = self.arena.alloc_str(&found.pointer);
                         let target = (found.node, &*self.arena.alloc(Place::at(pointer)));
@@ -142,7 +144,7 @@ impl<'a> Document<'a> {
             }
             uses.insert(node_id(target), edges);
         }
-        if reference_count >= MIN_REFERENCES {
+        if may_multiply(schemas, references, unevaluated) {
             check_multiplicity(self, all_targets)?;
         }
         let (cyclic, longest) = cycles(&uses);

@@ -61,6 +61,11 @@ impl SpecVersion {
         };
         self >= since
     }
+
+    /// Whether a schema has a `$ref` whose neighbours have no effect.
+    pub(crate) fn ignores_siblings_of_ref(self, members: Object<'_>) -> bool {
+        self < SpecVersion::V2019 && get(members, "$ref").is_some_and(Node::is_string)
+    }
 }
 
 impl<'a> Context<'a, '_> {
@@ -78,7 +83,7 @@ impl<'a> Context<'a, '_> {
         let Some(members) = node.object() else { return node };
         let mut edit = ObjectEdit::of(members);
         let name = version.name();
-        let only_ref = version < SpecVersion::V2019 && get(members, "$ref").is_some_and(Node::is_string);
+        let only_ref = version.ignores_siblings_of_ref(members);
         for member in members {
             let Member { key, value } = *member;
             let removed = if only_ref && key != "$ref" && !is_annotation(key) {
@@ -95,13 +100,6 @@ impl<'a> Context<'a, '_> {
                         continue;
                     }
                     (KeywordKind::Dependencies, _) => continue,
-                    _ if key == "$recursiveRef" && version == SpecVersion::V2019 => {
-                        // Within one document it resolves like `$ref`.
-                        edit.rename(key, "$ref");
-                        let detail = "$recursiveRef replaced by $ref";
-                        self.record(place, key, Effect::Rewritten, detail);
-                        continue;
-                    }
                     _ => {
                         let upgraded = self.map_schemas(*member, place, |context, schema, _, place| {
                             Some(context.upgrade_at(schema, version, place))

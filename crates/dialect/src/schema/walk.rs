@@ -27,6 +27,16 @@ impl<'a> KeyLookup<'a> {
 
     /// Resolves a JSON pointer, through schemas and data.
     pub(crate) fn resolve(&self, start: Node<'a>, pointer: &str) -> Option<Node<'a>> {
+        self.resolve_through(start, pointer, |_| {})
+    }
+
+    /// Resolves a JSON pointer and calls `visit` with every node on the way, the last one included.
+    pub(crate) fn resolve_through(
+        &self,
+        start: Node<'a>,
+        pointer: &str,
+        mut visit: impl FnMut(Node<'a>),
+    ) -> Option<Node<'a>> {
         let mut node = start;
         for token in pointer.split('/').skip(1) {
             let name = unescape_segment(token);
@@ -35,6 +45,7 @@ impl<'a> KeyLookup<'a> {
                 Node::List(nodes) => *nodes.get(name.parse::<usize>().ok()?)?,
                 _ => return None,
             };
+            visit(node);
         }
         Some(node)
     }

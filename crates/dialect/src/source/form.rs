@@ -10,7 +10,7 @@ use crate::{Dialect, Family};
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     Dialect(Dialect),
-    /// A tool that the provider runs, or one with free text.
+    /// A tool that the provider runs, or that takes free text.
     NoSchema,
     Unknown,
 }

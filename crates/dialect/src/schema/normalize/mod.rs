@@ -117,7 +117,13 @@ impl<'a> Context<'a, '_> {
                     self.record(place, key, Effect::Dropped, detail);
                 }
                 // The `$id` of draft-04.
-                KeywordKind::Other => self.has_names |= key == "id" && !place.is_root(),
+                KeywordKind::Other if key == "id" => self.has_names |= !place.is_root(),
+                // The `$dynamicRef` of 2019-09.
+                KeywordKind::Other if key == "$recursiveRef" => {
+                    self.has_refs |= value.is_string();
+                    self.has_names = true;
+                }
+                KeywordKind::Other => {}
             }
         }
         self.unevaluated_items = 0;

@@ -1,6 +1,7 @@
 //! Normalizes the keywords about an object's keys.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use crate::Effect;
 use crate::json::{EMPTY, KeyIndex, Member, Node, Object, Place, get};
@@ -130,6 +131,7 @@ impl<'a> Context<'a, '_> {
         let inside = place.key(key);
         let mut entries = EntryEdits::of(schemas);
         let mut opened = false;
+        let mut rewritten_patterns = HashSet::new();
         for entry in schemas {
             let here = inside.key(entry.key);
             if !entry.value.is_schema() {
@@ -140,7 +142,10 @@ impl<'a> Context<'a, '_> {
             if key == "patternProperties" && self.profile.python_patterns {
                 match to_python(entry.key) {
                     Some(Cow::Borrowed(_)) => {}
-                    Some(Cow::Owned(pattern)) if get(schemas, &pattern).is_none() => {
+                    // Two patterns can be rewritten to the same one.
+                    Some(Cow::Owned(pattern))
+                        if get(schemas, &pattern).is_none() && rewritten_patterns.insert(pattern.clone()) =>
+                    {
                         let pattern = self.arena.alloc_str(&pattern);
                         let normalized = self.normalize(entry.value, &here);
                         entries.rename(pattern, normalized);
@@ -200,13 +205,12 @@ impl<'a> Context<'a, '_> {
 /// Names seen so far, with a hash table only if many are expected.
 struct SeenNames<'a> {
     few: Vec<&'a str>,
-    many: Option<std::collections::HashSet<&'a str>>,
+    many: Option<HashSet<&'a str>>,
 }
 
 impl<'a> SeenNames<'a> {
     fn new(expected: usize) -> SeenNames<'a> {
-        let many =
-            (expected > KeyIndex::MAX_LINEAR).then(|| std::collections::HashSet::with_capacity(expected));
+        let many = (expected > KeyIndex::MAX_LINEAR).then(|| HashSet::with_capacity(expected));
         SeenNames { few: Vec::new(), many }
     }
 

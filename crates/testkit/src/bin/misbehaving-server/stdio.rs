@@ -80,7 +80,7 @@ fn misbehave_at_startup(arguments: &Arguments) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns when this thread has used as much processor time, which takes longer on a busy machine.
+/// Returns when this thread has used `time` of processor time, which takes longer on a busy machine.
 fn burn_processor(time: Duration) {
     let start = Instant::now();
     // The first number is the time on a core, in nanoseconds. Systems without the file use the time of the clock.
