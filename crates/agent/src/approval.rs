@@ -83,8 +83,8 @@ pub enum Decision {
 
 /// Decides about calls that need approval, usually by asking a user. A closure is an approver.
 pub trait Approver: Send + Sync {
-    /// Decides about one call. The calls of a step are reviewed one after another, in their order. If the run
-    /// is cancelled, the future is dropped.
+    /// Decides about one call. The calls of a step are reviewed one after another, in their order, while those that
+    /// need no approval or are approved run. If the run is cancelled, the future is dropped.
     fn review<'a>(&'a self, call: &'a PendingCall) -> BoxFuture<'a, Decision>;
 }
 

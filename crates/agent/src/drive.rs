@@ -6,7 +6,6 @@ mod persist;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::{FutureExt, Stream, StreamExt};
@@ -15,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use toolwire_contract::{ModelError, ModelEvent, ModelRequest};
 
 use crate::agent::{AgentInner, Unattended};
-use crate::approval::{Decision, PendingCall};
+use crate::approval::Decision;
 use crate::event::{AgentEvent, FinishedRun};
 use crate::run::{Run, Step};
 pub(crate) use persist::persist;
@@ -77,14 +76,6 @@ impl Stream for RunStream {
     }
 }
 
-/// Completes after `timeout`; never if there is none.
-async fn elapsed(timeout: Option<Duration>) {
-    match timeout {
-        Some(timeout) => tokio::time::sleep(timeout).await,
-        None => std::future::pending().await,
-    }
-}
-
 struct Driver {
     agent: Arc<AgentInner>,
     run: Run,
@@ -108,15 +99,19 @@ impl Driver {
             self.agent.update_tools(&mut self.run);
             match self.run.step() {
                 Step::AskModel(request) => self.ask_model(request).await,
-                Step::Review(calls) => {
-                    if self.agent.approver.is_none() && self.agent.unattended == Unattended::Pause {
-                        for call in calls {
-                            self.emit(AgentEvent::ApprovalNeeded(call)).await;
+                Step::Review(calls) if self.agent.approver.is_none() => {
+                    let pauses = self.agent.unattended == Unattended::Pause;
+                    for call in calls {
+                        self.emit(AgentEvent::ApprovalNeeded(call.clone())).await;
+                        if !pauses {
+                            self.run.decide(&call.id, Decision::unattended(&call));
                         }
+                    }
+                    if pauses {
                         break self.run.outcome();
                     }
-                    self.review(&calls[0]).await;
                 }
+                Step::Review(_) => self.call_tools(Vec::new()).await,
                 Step::CallTools(calls) => self.call_tools(calls).await,
                 Step::Done(outcome) => break outcome,
             }
@@ -150,6 +145,9 @@ impl Driver {
                 Some(Ok(ModelEvent::CallAnnounced { id, name })) => {
                     self.emit(AgentEvent::CallAnnounced { id, name }).await
                 }
+                Some(Ok(ModelEvent::Retrying { after, retry, max_retries, error })) => {
+                    self.emit(AgentEvent::Retrying { after, retry, max_retries, error }).await;
+                }
                 Some(Ok(ModelEvent::Response(response))) => {
                     // A tool that appeared in the meantime is checked by its own annotations.
                     self.agent.update_tools(&mut self.run);
@@ -166,22 +164,6 @@ impl Driver {
                 }
             }
         }
-    }
-
-    async fn review(&mut self, call: &PendingCall) {
-        self.emit(AgentEvent::ApprovalNeeded(call.clone())).await;
-        let decision = match self.agent.approver.clone() {
-            Some(approver) => tokio::select! {
-                biased;
-                () = self.cancellation.cancelled() => return self.run.cancel(),
-                decision = approver.review(call) => decision,
-                () = elapsed(self.agent.approval_timeout) => {
-                    Decision::Unattended { why: format!("{}, and it was not approved in time", call.why) }
-                }
-            },
-            None => Decision::unattended(call),
-        };
-        self.run.decide(&call.id, decision);
     }
 
     async fn emit(&self, event: AgentEvent) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use toolwire_contract::{ConversationId, Message, Progress, ToolResult, Usage};
+use toolwire_contract::{ConversationId, Message, ModelError, Progress, ToolResult, Usage};
 
 use crate::approval::PendingCall;
 use crate::outcome::RunOutcome;
@@ -22,6 +22,8 @@ pub enum AgentEvent {
     Thinking(String),
     /// The model has started to write a call. Its arguments are incomplete, and it may not be allowed to run.
     CallAnnounced { id: String, name: String },
+    /// The request failed, and is sent again after a delay.
+    Retrying { after: Duration, retry: u32, max_retries: u32, error: ModelError },
     /// A call needs approval.
     ApprovalNeeded(PendingCall),
     /// A call is being made. A call that does not run, for example because it was denied, has no such event.

@@ -81,10 +81,11 @@ pub enum Step {
     /// Send this request; report each text fragment to [`Run::model_wrote`] and the response to
     /// [`Run::model_responded`].
     AskModel(ModelRequest),
+    /// Make these calls, given with their ids, and report the results to [`Run::tools_returned`]. Other calls of
+    /// the response may wait for approval ([`Run::pending_calls`]).
+    CallTools(Vec<(String, ToolCall)>),
     /// Get decisions about these calls and report them to [`Run::decide`].
     Review(Vec<PendingCall>),
-    /// Make these calls, given with their ids, and report the results to [`Run::tools_returned`].
-    CallTools(Vec<(String, ToolCall)>),
     /// Nothing, until the user writes another message ([`Run::say`]).
     Done(RunOutcome),
 }
@@ -192,10 +193,6 @@ impl Run {
         if self.is_done() {
             return Step::Done(self.outcome());
         }
-        let pending = self.pending_calls();
-        if !pending.is_empty() {
-            return Step::Review(pending);
-        }
         let mut ready = Vec::new();
         for call in self.calls.iter_mut().filter(|call| call.is_in_progress()) {
             call.state = CallState::Started;
@@ -204,7 +201,21 @@ impl Run {
         if !ready.is_empty() {
             return Step::CallTools(ready);
         }
+        let pending = self.pending_calls();
+        if !pending.is_empty() {
+            return Step::Review(pending);
+        }
         Step::AskModel(self.request())
+    }
+
+    /// Returns the calls that were approved since the last step. They are in progress from now on.
+    pub(crate) fn start_approved(&mut self) -> Vec<(String, ToolCall)> {
+        let approved = self.calls.iter_mut().filter(|call| call.state == CallState::Ready);
+        let start = |call: &mut OpenCall| {
+            call.state = CallState::Started;
+            (call.id.clone(), call.call.clone())
+        };
+        approved.map(start).collect()
     }
 
     /// Reports a fragment of the response's text. It stays in the history if the response is never completed.

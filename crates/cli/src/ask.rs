@@ -11,16 +11,19 @@ use std::sync::Arc;
 
 use clap::Args;
 use futures::StreamExt;
+use tokio::time::interval;
 use toolwire_agent::{Agent, AgentEvent, Ending, FinishedRun, Run, RunLimit};
-use toolwire_contract::{Block, Content, ConversationId, Message, Role, StopReason};
+use toolwire_contract::{Block, Content, ConversationId, Conversations, Message, Role, StopReason};
 use toolwire_hub::Hub;
 
 use crate::assembly;
 use crate::command_error::{CommandError, REFUSED, print_stderr};
+use crate::conversation_args::ConversationArgs;
+use crate::conversations::find;
+use crate::display::view::SPINNER_INTERVAL;
 use crate::interrupt;
 use crate::output;
 use crate::servers;
-use crate::settings;
 use crate::storage;
 use crate::terminal_text::sanitize;
 use crate::tools::print_problems;
@@ -36,42 +39,36 @@ pub(crate) struct AskArgs {
     /// The question; `-` reads it from standard input
     #[arg(value_name = "PROMPT")]
     prompt: String,
-    /// The model, such as openai/…, anthropic/… or ollama/…; default: `toolwire.model` of the configuration,
-    /// or `demo`
-    #[arg(short, long, value_name = "M")]
-    model: Option<String>,
     /// Print the complete run as JSON: the response, how it ended, all messages and calls, and the usage
     #[arg(long)]
     json: bool,
-    /// Allow a tool that is not read-only: a name or a pattern; can be repeated
-    #[arg(long, value_name = "TOOL")]
-    allow: Vec<String>,
     /// Store the conversation for `chat` or `--resume`, and print its id to standard error
     #[arg(long)]
     keep: bool,
-    /// Continue a stored conversation
-    #[arg(long, value_name = "ID")]
-    resume: Option<ConversationId>,
+    #[command(flatten)]
+    conversation: ConversationArgs,
 }
 
 pub(crate) fn run(args: &AskArgs, config: Option<&Path>) -> Result<ExitCode, CommandError> {
     let message = question(args)?;
-    let loaded = servers::load_config(config)?;
-    let mut settings = settings::read(loaded.config.toolwire.as_ref(), &loaded.origin)?;
-    settings.agent.approvals.allow.extend(args.allow.iter().cloned());
+    let (loaded, settings) = args.conversation.load(config)?;
     let models = assembly::models(&settings)?;
-    let model = assembly::model(&models, assembly::choose_model(args.model.as_deref(), &settings))?;
+    let (model, reason) = assembly::choose_model(args.conversation.model.as_deref(), &settings, &models)?;
+    assembly::print_notes(&loaded, &model, reason);
     servers::run(async {
         let mut agent = assembly::agent(model, &settings);
-        if args.keep || args.resume.is_some() {
-            agent = agent.conversations(storage::open(&settings.store).await?);
+        let mut resumed = None;
+        if args.keep || args.conversation.resume.is_some() || args.conversation.continue_last {
+            let store = storage::open(&settings.store).await?;
+            resumed = resumed_conversation(&args.conversation, &*store).await?;
+            agent = agent.conversations(store);
         }
         let hub = Arc::new(assembly::hub(&loaded));
         let agent = agent.tools(hub.clone()).build().map_err(|error| {
             CommandError::usage(format!("`toolwire.agent`: {error}")).with_hint(error.hint())
         })?;
         let interrupted = pin!(interrupt::wait());
-        let outcome = ask(args, &agent, &hub, message, interrupted).await;
+        let outcome = ask(args, &agent, &hub, resumed.as_ref(), message, interrupted).await;
         servers::close(&hub).await;
         outcome
     })
@@ -81,13 +78,14 @@ async fn ask(
     args: &AskArgs,
     agent: &Agent,
     hub: &Hub,
+    resumed: Option<&ConversationId>,
     message: Message,
     mut interrupted: Pin<&mut impl Future<Output = ()>>,
 ) -> Result<ExitCode, CommandError> {
     let ready = async {
         servers::wait_until_settled(hub).await;
         print_problems(hub);
-        match &args.resume {
+        match resumed {
             Some(id) => agent.load(id).await.map_err(storage::command_error),
             None => Ok(agent.new_run()),
         }
@@ -99,6 +97,25 @@ async fn ask(
     run.say_message(message);
     let (finished, progress) = drive(args, agent, run, interrupted).await?;
     conclude(args, agent, &finished, &progress)
+}
+
+/// Finds the conversation that the command line names.
+async fn resumed_conversation(
+    args: &ConversationArgs,
+    store: &dyn Conversations,
+) -> Result<Option<ConversationId>, CommandError> {
+    let found = match &args.resume {
+        Some(reference) if reference.trim().is_empty() => {
+            return Err(CommandError::usage("`--resume` does not name a conversation")
+                .with_hint("add its id or words of it; `--continue` continues the last conversation"));
+        }
+        Some(reference) => find::one(store, reference).await?,
+        None if args.continue_last => find::last(store).await?.ok_or_else(|| {
+            CommandError::usage("no conversation is stored yet").with_hint("remove `--continue`")
+        })?,
+        None => return Ok(None),
+    };
+    Ok(Some(found.id))
 }
 
 fn question(args: &AskArgs) -> Result<Message, CommandError> {
@@ -131,17 +148,19 @@ async fn drive(
     let mut running = agent.drive(run);
     let cancellation = running.cancellation_token();
     let mut progress = Progress::new(args.json);
+    let mut ticks = interval(SPINNER_INTERVAL);
     loop {
         tokio::select! {
             event = running.next() => match event {
                 Some(AgentEvent::Done(finished)) => {
-                    progress.end_line()?;
+                    progress.finish()?;
                     return Ok((*finished, progress));
                 }
-                Some(event) => progress.show(&event)?,
+                Some(event) => progress.show(event)?,
                 None => return Err(CommandError::work("the run ended without an outcome")),
             },
             () = &mut interrupted, if !cancellation.is_cancelled() => cancellation.cancel(),
+            _ = ticks.tick() => progress.tick()?,
         }
     }
 }

@@ -17,18 +17,49 @@ pub(crate) fn models(settings: &Settings) -> Result<Models, CommandError> {
     Models::new(settings.models.endpoints.clone(), |name| std::env::var(name).ok()).map_err(to_command_error)
 }
 
-/// Returns the name of the model: from the command line, from the configuration, or `demo` with a note.
-pub(crate) fn choose_model<'a>(argument: Option<&'a str>, settings: &'a Settings) -> &'a str {
-    argument.or(settings.model.as_deref()).unwrap_or_else(|| {
-        print_stderr(&format!(
-            "{NOTE}note:{NOTE:#} no model is configured; using `demo`, which selects tools by matching words \
-             and is not a language model\n\
-             {HINT}hint:{HINT:#} for a real model, set its API key and pass its name: OPENAI_API_KEY and \
-             openai/…, ANTHROPIC_API_KEY and anthropic/…, GEMINI_API_KEY and gemini/…; ollama/… needs no \
-             key\n",
-        ));
-        Demo::NAME
-    })
+/// Returns the model of the command line, else of the configuration, else the default model of a provider whose key
+/// is set, else `demo`. Also returns the reason if the user named none.
+pub(crate) fn choose_model(
+    argument: Option<&str>,
+    settings: &Settings,
+    models: &Models,
+) -> Result<(Arc<dyn Model>, Option<String>), CommandError> {
+    let (name, reason) = match (argument.or(settings.model.as_deref()), models.default_model()) {
+        (Some(name), _) => (name.to_owned(), None),
+        (None, Some((name, variable))) => {
+            let reason = format!("using `{name}`, because {variable} is set");
+            (name, Some(reason))
+        }
+        (None, None) => (Demo::NAME.to_owned(), None),
+    };
+    Ok((model(models, &name)?, reason))
+}
+
+/// Prints what is used in place of missing configuration, in at most two lines.
+pub(crate) fn print_notes(loaded: &LoadedConfig, model: &Arc<dyn Model>, reason: Option<String>) {
+    let is_demo_model = model.name() == Demo::NAME;
+    let (note, hint) = match (loaded.is_demo(), is_demo_model) {
+        (true, true) => (
+            "using the demo server and `demo`, which is not a language model".to_owned(),
+            Some("`toolwire import` adds servers; ANTHROPIC_API_KEY or another key, a model"),
+        ),
+        (true, false) => (
+            "no servers are configured; using the demo server".to_owned(),
+            Some("`toolwire import` adds the servers of other programs"),
+        ),
+        (false, true) => (
+            "using `demo`, which is not a language model".to_owned(),
+            Some("set a key such as ANTHROPIC_API_KEY, or name a model: `-m ollama/…`"),
+        ),
+        (false, false) => match reason {
+            Some(reason) => (reason, None),
+            None => return,
+        },
+    };
+    print_stderr(&format!("{NOTE}note:{NOTE:#} {note}\n"));
+    if let Some(hint) = hint {
+        print_stderr(&format!("{HINT}hint:{HINT:#} {hint}\n"));
+    }
 }
 
 /// Returns the model with this name.

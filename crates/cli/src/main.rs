@@ -8,9 +8,12 @@ mod chat;
 mod check;
 mod command_error;
 mod connection_progress;
+mod conversation_args;
+mod conversations;
 mod convert;
 mod demo_server;
 mod dialect_name;
+mod display;
 mod doctor;
 mod import;
 mod interrupt;
@@ -81,6 +84,7 @@ enum Command {
     Call(call::CallArgs),
     Ask(ask::AskArgs),
     Chat(chat::ChatArgs),
+    Conversations(conversations::ConversationsArgs),
     Login(login::LoginArgs),
     Logout(login::LogoutArgs),
     Pins(pins::PinsArgs),
@@ -108,6 +112,7 @@ fn main() -> ExitCode {
         Command::Call(args) => call::run(&args, config),
         Command::Ask(args) => ask::run(&args, config),
         Command::Chat(args) => chat::run(&args, config),
+        Command::Conversations(args) => conversations::run(&args, config),
         Command::Login(args) => login::log_in(&args, config),
         Command::Logout(args) => login::log_out(&args, config),
         Command::Pins(args) => pins::run(&args, config),

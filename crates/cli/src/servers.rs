@@ -26,13 +26,27 @@ pub(crate) struct LoadedConfig {
     /// The file, or a text if there is none; safe for a terminal.
     pub(crate) origin: String,
     pub(crate) config: Config,
+    /// The files that were not found, if there is no configuration and the demo server is used.
+    missing_files: Option<String>,
     /// The only server to connect to. The others stay in `config`, because tool names depend on all servers.
     only_server: Option<ServerName>,
     hub: HubSettings,
 }
 
-/// Finds and parses the configuration, and prints its warnings.
+/// Finds and parses the configuration, and prints its warnings and a note if the demo server is used.
 pub(crate) fn load_config(flag: Option<&Path>) -> Result<LoadedConfig, CommandError> {
+    let loaded = find_config(flag)?;
+    if let Some(missing) = &loaded.missing_files {
+        print_stderr(&format!(
+            "{NOTE}note:{NOTE:#} no servers are configured (found {missing}); using the demo server\n\
+             {HINT}hint:{HINT:#} {SERVER_EXAMPLE}\n",
+        ));
+    }
+    Ok(loaded)
+}
+
+/// Finds and parses the configuration, and prints its warnings.
+pub(crate) fn find_config(flag: Option<&Path>) -> Result<LoadedConfig, CommandError> {
     let candidates = config_candidates(flag);
     for candidate in &candidates {
         match fs::read_to_string(&candidate.path) {
@@ -50,24 +64,21 @@ pub(crate) fn load_config(flag: Option<&Path>) -> Result<LoadedConfig, CommandEr
     }
     let missing: Vec<String> =
         candidates.iter().map(|candidate| format!("no `{}`", candidate.path.display())).collect();
-    demo_config(&missing.join(", "))
+    demo_config(missing.join(", "))
 }
 
 const SERVER_EXAMPLE: &str =
     r#"write an mcp.json such as {"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}}"#;
 
-/// Returns a configuration with only the demo server, and prints a note that no configuration was found.
-fn demo_config(missing: &str) -> Result<LoadedConfig, CommandError> {
+/// Returns a configuration with only the demo server. `missing` lists the files that do not exist.
+fn demo_config(missing: String) -> Result<LoadedConfig, CommandError> {
     let config = demo_server::config().map_err(|error| {
         CommandError::work(format!("cannot find the path of this program: {}", describe_io_error(&error)))
     })?;
-    print_stderr(&format!(
-        "{NOTE}note:{NOTE:#} no servers are configured (found {missing}); using the demo server\n\
-         {HINT}hint:{HINT:#} {SERVER_EXAMPLE}\n",
-    ));
     Ok(LoadedConfig {
         origin: "the built-in demo configuration".to_owned(),
         config,
+        missing_files: Some(missing),
         only_server: None,
         hub: HubSettings::default(),
     })
@@ -98,7 +109,7 @@ fn parse_config(file: &Path, text: &str) -> Result<LoadedConfig, CommandError> {
         ));
     }
     let hub = settings::read_hub(config.toolwire.as_ref(), &origin)?;
-    Ok(LoadedConfig { origin, config, only_server: None, hub })
+    Ok(LoadedConfig { origin, config, missing_files: None, only_server: None, hub })
 }
 
 /// Returns the paths to search for the configuration. The last one is the user's own, unless another one is named.
@@ -124,6 +135,11 @@ fn toolwire_folder(variable: &str, windows_variable: &str, home_subfolder: &str)
 }
 
 impl LoadedConfig {
+    /// Whether there is no configuration, so that the demo server is used.
+    pub(crate) fn is_demo(&self) -> bool {
+        self.missing_files.is_some()
+    }
+
     /// Restricts the connections to one server.
     pub(crate) fn only(mut self, server: Option<&str>) -> Result<LoadedConfig, CommandError> {
         let Some(name) = server else { return Ok(self) };

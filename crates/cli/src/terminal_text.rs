@@ -75,6 +75,44 @@ pub(crate) fn wrapped(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
+/// The format characters of Unicode (category Cf), sorted.
+const FORMAT_CHARACTERS: [(char, char); 21] = [
+    ('\u{ad}', '\u{ad}'),
+    ('\u{600}', '\u{605}'),
+    ('\u{61c}', '\u{61c}'),
+    ('\u{6dd}', '\u{6dd}'),
+    ('\u{70f}', '\u{70f}'),
+    ('\u{890}', '\u{891}'),
+    ('\u{8e2}', '\u{8e2}'),
+    ('\u{180e}', '\u{180e}'),
+    ('\u{200b}', '\u{200f}'),
+    ('\u{202a}', '\u{202e}'),
+    ('\u{2060}', '\u{2064}'),
+    ('\u{2066}', '\u{206f}'),
+    ('\u{feff}', '\u{feff}'),
+    ('\u{fff9}', '\u{fffb}'),
+    ('\u{110bd}', '\u{110bd}'),
+    ('\u{110cd}', '\u{110cd}'),
+    ('\u{13430}', '\u{1343f}'),
+    ('\u{1bca0}', '\u{1bca3}'),
+    ('\u{1d173}', '\u{1d17a}'),
+    ('\u{e0001}', '\u{e0001}'),
+    ('\u{e0020}', '\u{e007f}'),
+];
+
+/// Whether a character is displayed as nothing or as a space, or changes the direction of writing: control and format
+/// characters, fillers, variation selectors, and all spaces but the usual one.
+pub(crate) fn is_invisible(character: char) -> bool {
+    let is_format = FORMAT_CHARACTERS.iter().any(|(first, last)| (*first..=*last).contains(&character));
+    is_format
+        || is_unsafe(character)
+        || (character.is_whitespace() && character != ' ')
+        || matches!(character,
+            '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}' | '\u{2065}'
+            | '\u{2800}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{ffa0}' | '\u{fff0}'..='\u{fff8}'
+            | '\u{e0000}'..='\u{e0fff}')
+}
+
 /// Control characters and marks that change the direction of writing.
 fn is_unsafe(character: char) -> bool {
     character.is_control()
@@ -111,6 +149,16 @@ mod tests {
     #[test]
     fn terminal_sequences_are_replaced() {
         assert_eq!(sanitize("a\u{1b}[31mb\u{202e}c\n"), "a\u{fffd}[31mb\u{fffd}c\u{fffd}");
+    }
+
+    #[test]
+    fn all_format_characters_are_invisible() {
+        let table = regex::Regex::new(r"^\p{Cf}$").expect("a valid pattern");
+        for character in '\0'..=char::MAX {
+            if table.is_match(character.encode_utf8(&mut [0; 4])) {
+                assert!(is_invisible(character), "{character:?}");
+            }
+        }
     }
 
     #[test]

@@ -9,10 +9,10 @@ use std::path::PathBuf;
 use assert_cmd::Command;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
-use toolwire_testkit::misbehaving_server;
 use toolwire_testkit::provider::{
     API_KEY, Api, FakeProvider, FinishReason, ModelOutput, Script, ScriptedResponse,
 };
+use toolwire_testkit::{api_key_variables, misbehaving_server};
 
 /// A folder with an `mcp.json`, and a fake provider.
 struct Setup {
@@ -311,6 +311,63 @@ fn a_kept_conversation_can_be_resumed() {
 }
 
 #[test]
+fn the_last_conversation_or_one_with_these_words_is_continued() {
+    let script = ["Noted.", "Noted too.", "Ada.", "Grace."].map(ModelOutput::text);
+    let setup = Setup::new("continued", json!({}), script);
+    setup.transcript(&["I am Ada Lovelace.", "--keep"], 0);
+    setup.transcript(&["I am Grace.", "--keep"], 0);
+    let (_, sent) = setup.transcript(&["Who am I?", "--resume", "ada lovelace"], 0);
+    assert_eq!(sent[2][0]["content"], "I am Ada Lovelace.", "{:#}", sent[2]);
+    // The conversation that was continued is now the last one.
+    let (_, sent) = setup.transcript(&["Really?", "--continue"], 0);
+    assert_eq!(sent[3].as_array().unwrap().len(), 5, "{:#}", sent[3]);
+    let outcome = setup.ask(&["Who?", "--resume", "I am"], b"");
+    assert_eq!(outcome.code, 2);
+    assert!(outcome.stderr.contains("2 conversations match `I am`"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("  I am Grace."), "{}", outcome.stderr);
+}
+
+#[test]
+fn a_key_selects_the_default_model_of_its_provider() {
+    let setup = Setup::new("default-model", json!({}), [ModelOutput::text("Hello.")]);
+    let outcome = outcome(setup.command("ask").arg("Hi").write_stdin(""));
+    assert_eq!((outcome.code, outcome.stdout.as_str()), (0, "Hello.\n"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("because OPENAI_API_KEY is set"), "{}", outcome.stderr);
+    assert_eq!(setup.provider.requests()[0].body["model"], "gpt-5.2");
+}
+
+#[test]
+fn only_the_tools_of_one_server_are_offered() {
+    let demo = json!({"command": env!("CARGO_BIN_EXE_toolwire"), "args": ["demo-server"]});
+    let servers = json!({"one": server(&[]), "demo": demo});
+    let setup = Setup::new("one-server", servers, [ModelOutput::text("Hello.")]);
+    let outcome = setup.ask(&["Hi", "--server", "demo"], b"");
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let tools = setup.provider.requests()[0].body["tools"].to_string();
+    assert!(tools.contains("get_weather") && !tools.contains("echo"), "{tools}");
+}
+
+#[test]
+fn a_password_in_the_base_url_is_not_printed() {
+    let body = json!({"error": {"message": "no such route for sesame-123", "code": "not_found"}});
+    let responses = [ScriptedResponse::error(404, body.clone()), ScriptedResponse::error(404, body)];
+    let setup = Setup::new("password", json!({}), Script::new(responses));
+    let url = setup.provider.base_url().replace("://", "://me:sesame-123@");
+    for arguments in [vec!["Hi"], vec!["Hi", "--json"]] {
+        let mut command = setup.command("ask");
+        command.env("OPENAI_BASE_URL", format!("{url}?team=t")).args(["-m", "openai/x"]).args(arguments);
+        let outcome = outcome(command.write_stdin(""));
+        assert_eq!(outcome.code, 1, "{}", outcome.stderr);
+        assert!(
+            outcome.stderr.contains("check that the provider has a model named `x`"),
+            "{}",
+            outcome.stderr
+        );
+        assert!(!format!("{}{}", outcome.stdout, outcome.stderr).contains("sesame"), "{}", outcome.stderr);
+    }
+}
+
+#[test]
 fn a_provider_error_is_reported_with_a_hint() {
     let body = json!({"error": {"message": "Incorrect API key provided", "type": "invalid_request_error", "code": "invalid_api_key"}});
     let setup = Setup::new("refused", json!({}), Script::new([ScriptedResponse::error(401, body)]));
@@ -345,15 +402,18 @@ fn doctor_checks_the_configured_model() {
 fn ask_unconfigured(name: &str, arguments: &[&str]) -> Outcome {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("ask-bare").join(name);
     fs::create_dir_all(&folder).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_toolwire"));
+    api_key_variables().for_each(|name| {
+        command.env_remove(name);
+    });
     outcome(
-        Command::new(env!("CARGO_BIN_EXE_toolwire"))
+        command
             .current_dir(&folder)
             .env("XDG_CONFIG_HOME", folder.join("config"))
             .env("XDG_DATA_HOME", folder.join("data"))
             .env("NO_COLOR", "1")
             .env_remove("TOOLWIRE_CONFIG")
             .env_remove("OPENAI_BASE_URL")
-            .env_remove("OPENAI_API_KEY")
             .args(["ask"])
             .args(arguments),
     )
@@ -395,7 +455,10 @@ fn usage_errors_have_a_hint() {
         ),
         (vec!["Hi", "--model", "openai/gpt-5.2"], "no API key is set", "OPENAI_API_KEY"),
         (vec!["  "], "the question is empty", "toolwire ask"),
-        (vec!["Hi", "--resume", "last"], "is not a conversation id", ""),
+        (vec!["Hi", "--resume", "last"], "no conversation matches `last`", "conversations list"),
+        (vec!["Hi", "--resume"], "`--resume` does not name a conversation", "`--continue`"),
+        (vec!["Hi", "--continue"], "no conversation is stored yet", "remove `--continue`"),
+        (vec!["Hi", "--server", "nowhere"], "unknown server `nowhere`", "configured servers: `demo`"),
     ] {
         let outcome = ask_unconfigured("usage", &arguments);
         assert_eq!((outcome.code, outcome.stdout.as_str()), (2, ""), "{arguments:?}: {}", outcome.stderr);

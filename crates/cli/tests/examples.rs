@@ -11,6 +11,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use toolwire_testkit::api_key_variables;
+
 use serde_json::Value;
 
 #[test]
@@ -131,7 +133,11 @@ fn run(command: &str, folder: &Path) -> String {
     let binary = Path::new(env!("CARGO_BIN_EXE_toolwire"));
     let commands = binary.parent().expect("a program is in a folder");
     let path = format!("{}:{}", commands.display(), std::env::var("PATH").unwrap_or_default());
-    let output = Command::new("sh")
+    let mut shell = Command::new("sh");
+    api_key_variables().for_each(|name| {
+        shell.env_remove(name);
+    });
+    let output = shell
         .args(["-c", &format!("{{ {command}\n}} 2>&1")])
         .current_dir(folder)
         .env("PATH", path)

@@ -82,6 +82,8 @@ pub enum ModelEvent {
     Thinking(String),
     /// A call has started; its arguments are still incomplete.
     CallAnnounced { id: String, name: String },
+    /// The request failed before the response began, and is sent again after a delay.
+    Retrying { after: Duration, retry: u32, max_retries: u32, error: ModelError },
     /// The complete response, as the last event.
     Response(ModelResponse),
 }

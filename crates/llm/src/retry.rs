@@ -61,6 +61,11 @@ impl Attempts {
         Attempts { policy, retries: 0 }
     }
 
+    /// Returns the number of retries so far, and the maximum.
+    pub(crate) fn count(&self) -> (u32, u32) {
+        (self.retries, self.policy.max_retries)
+    }
+
     /// Decides what to do after a failure. `jitter` is a random number from 0 to 1. It spreads the retries of
     /// clients that failed at the same time.
     pub(crate) fn after_failure(&mut self, failure: AttemptFailure, jitter: f64) -> RetryDecision {

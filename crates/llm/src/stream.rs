@@ -8,6 +8,7 @@ mod send;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use reqwest::header::CONTENT_TYPE;
@@ -34,9 +35,20 @@ pub(crate) struct EventStream<'e> {
 }
 
 enum StreamState {
-    NotSent(Box<ModelRequest>),
+    New(Box<ModelRequest>),
+    /// To be sent after the delay.
+    Unsent(PreparedRequest, Option<Duration>),
     Reading(Box<ResponseReader>),
     Done,
+}
+
+/// A request in the format of the API.
+struct PreparedRequest {
+    toolset: Arc<Toolset>,
+    body: Bytes,
+    /// For APIs without call ids: it makes generated ids differ from those of other responses.
+    seed: String,
+    attempts: Attempts,
 }
 
 /// A failed attempt.
@@ -48,7 +60,7 @@ struct AttemptError {
 
 impl<'e> EventStream<'e> {
     pub(crate) fn new(endpoint: &'e Endpoint, request: ModelRequest) -> EventStream<'e> {
-        EventStream { endpoint, state: StreamState::NotSent(Box::new(request)), ready: VecDeque::new() }
+        EventStream { endpoint, state: StreamState::New(Box::new(request)), ready: VecDeque::new() }
     }
 
     pub(crate) async fn next(&mut self) -> Option<Result<ModelEvent, ModelError>> {
@@ -56,61 +68,53 @@ impl<'e> EventStream<'e> {
             if let Some(event) = self.ready.pop_front() {
                 return Some(Ok(event));
             }
-            match std::mem::replace(&mut self.state, StreamState::Done) {
+            let next = match std::mem::replace(&mut self.state, StreamState::Done) {
                 StreamState::Done => return None,
-                StreamState::NotSent(request) => match self.begin(*request).await {
-                    Ok(state) => self.state = state,
-                    Err(error) => return Some(Err(error)),
-                },
+                StreamState::New(request) => prepare(self.endpoint, *request).await,
+                StreamState::Unsent(request, delay) => {
+                    if let Some(delay) = delay {
+                        self.endpoint.clock.sleep(delay).await;
+                    }
+                    self.send(request).await
+                }
                 StreamState::Reading(mut reader) => match reader.next().await {
                     Ok(ReadStep::Events(events)) => {
                         self.ready.extend(events);
-                        self.state = StreamState::Reading(reader);
+                        Ok(StreamState::Reading(reader))
                     }
-                    Ok(ReadStep::Complete(response)) => self.ready.push_back(ModelEvent::Response(response)),
-                    Err(failed) => return Some(Err(failed.error)),
+                    Ok(ReadStep::Complete(response)) => {
+                        self.ready.push_back(ModelEvent::Response(response));
+                        Ok(StreamState::Done)
+                    }
+                    Err(failed) => Err(failed.error),
                 },
+            };
+            match next {
+                Ok(state) => self.state = state,
+                Err(error) => return Some(Err(error)),
             }
         }
     }
 
-    /// Sends the request until a response begins or no more retries are allowed.
-    async fn begin(&mut self, mut request: ModelRequest) -> Result<StreamState, ModelError> {
-        let endpoint = self.endpoint;
-        let settings = &endpoint.settings;
-        let unusable = |problem: String, hint: String| ModelError::Unusable {
-            model: settings.name.clone(),
-            problem,
-            hint: Some(hint),
+    /// Sends the request. If that fails and a retry may help, the next state sends it again.
+    async fn send(&mut self, mut request: PreparedRequest) -> Result<StreamState, ModelError> {
+        let failed = match self.attempt(&request.toolset, &request.seed, request.body.clone()).await {
+            Ok(state) => return Ok(state),
+            Err(failed) => failed,
         };
-        request.max_output_tokens = request.max_output_tokens.or(settings.max_output_tokens);
-        let toolset = endpoint.toolset_cache.convert(&request, settings.dialect).await;
-        let offered = toolset.definitions().len();
-        if let Some(max_tools) = settings.limits.tools.filter(|max_tools| offered > *max_tools) {
-            let problem = format!("{offered} tools are offered, and the maximum is {max_tools}");
-            return Err(unusable(problem, "offer fewer tools, or let the model search for them".to_owned()));
-        }
-        let body = write_request(settings.dialect, &request, &toolset, &settings.options)
-            .map_err(|error| unusable(error.to_string(), error.hint()))?;
-        let body = serde_json::to_vec(&body).expect("a JSON value can be written");
-        let body = Bytes::from(body);
-        // For APIs without call ids: the seed makes generated ids differ from those of other responses.
-        let seed = request.messages.len().to_string();
-        drop(request);
-
-        let mut attempts = Attempts::new(settings.retries);
-        loop {
-            let failed = match self.attempt(&toolset, &seed, body.clone()).await {
-                Ok(state) => return Ok(state),
-                Err(failed) => failed,
-            };
-            let Some(failure) = failed.failure else { return Err(failed.error) };
-            match attempts.after_failure(failure, endpoint.clock.jitter()) {
-                RetryDecision::GiveUp => return Err(failed.error),
-                RetryDecision::RetryAfter(delay) => {
-                    tracing::debug!(model = settings.name, problem = %failed.error, ?delay, "retrying");
-                    endpoint.clock.sleep(delay).await;
-                }
+        let Some(failure) = failed.failure else { return Err(failed.error) };
+        match request.attempts.after_failure(failure, self.endpoint.clock.jitter()) {
+            RetryDecision::GiveUp => Err(failed.error),
+            RetryDecision::RetryAfter(delay) => {
+                tracing::debug!(model = self.endpoint.settings.name, problem = %failed.error, ?delay, "retrying");
+                let (retry, max_retries) = request.attempts.count();
+                self.ready.push_back(ModelEvent::Retrying {
+                    after: delay,
+                    retry,
+                    max_retries,
+                    error: failed.error,
+                });
+                Ok(StreamState::Unsent(request, Some(delay)))
             }
         }
     }
@@ -156,6 +160,33 @@ impl<'e> EventStream<'e> {
             }
         }
     }
+}
+
+/// Converts the request to the format of the API.
+async fn prepare(endpoint: &Endpoint, mut request: ModelRequest) -> Result<StreamState, ModelError> {
+    let settings = &endpoint.settings;
+    let unusable = |problem: String, hint: String| ModelError::Unusable {
+        model: settings.name.clone(),
+        problem,
+        hint: Some(hint),
+    };
+    request.max_output_tokens = request.max_output_tokens.or(settings.max_output_tokens);
+    let toolset = endpoint.toolset_cache.convert(&request, settings.dialect).await;
+    let offered = toolset.definitions().len();
+    if let Some(max_tools) = settings.limits.tools.filter(|max_tools| offered > *max_tools) {
+        let problem = format!("{offered} tools are offered, and the maximum is {max_tools}");
+        return Err(unusable(problem, "offer fewer tools, or let the model search for them".to_owned()));
+    }
+    let body = write_request(settings.dialect, &request, &toolset, &settings.options)
+        .map_err(|error| unusable(error.to_string(), error.hint()))?;
+    let body = serde_json::to_vec(&body).expect("a JSON value can be written");
+    let request = PreparedRequest {
+        toolset,
+        body: Bytes::from(body),
+        seed: request.messages.len().to_string(),
+        attempts: Attempts::new(settings.retries),
+    };
+    Ok(StreamState::Unsent(request, None))
 }
 
 fn timed_out(

@@ -5,6 +5,7 @@ pub mod conformance;
 #[cfg(feature = "provider")]
 pub mod provider;
 
+mod api_keys;
 #[cfg(feature = "provider")]
 mod http_client;
 mod installed_servers;
@@ -16,6 +17,7 @@ mod redis;
 mod running_server;
 mod scripted_model;
 
+pub use api_keys::api_key_variables;
 #[cfg(feature = "provider")]
 pub use http_client::{http_client, install_tls_provider};
 pub use installed_servers::{InstalledServers, ServerCommand};

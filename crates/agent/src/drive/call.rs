@@ -1,10 +1,14 @@
-//! Makes the calls of one step: in parallel up to a limit, each with exactly one result.
+//! Makes the calls of one step, in parallel up to a limit and during the reviews of others. Each call has exactly one
+//! result.
 
+use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::{FutureExt, StreamExt, stream};
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt, StreamExt};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -12,6 +16,7 @@ use toolwire_contract::{CallError, CallOptions, CallPermission, Progress, ToolCa
 
 use super::Driver;
 use crate::agent::AgentInner;
+use crate::approval::Decision;
 use crate::event::AgentEvent;
 
 /// The time that the driver waits longer than the toolbox, because the toolbox's own timeout error is more
@@ -26,35 +31,90 @@ struct FinishedCall {
 }
 
 impl Driver {
-    /// Makes the calls. Each result is saved as soon as it arrives, independently of the other calls.
+    /// Makes the calls, while the approver decides about the others; calls that it approves are made too. Each
+    /// result is saved as soon as it arrives, independently of the other calls.
     pub(super) async fn call_tools(&mut self, calls: Vec<(String, ToolCall)>) {
-        let (agent, events, cancellation) =
-            (self.agent.clone(), self.events.clone(), self.cancellation.clone());
-        let parallel = agent.parallel_calls;
-        let calls: Vec<_> = calls
-            .into_iter()
-            .map(|(id, call)| {
-                let permission = self.run.call_permission(&call.name);
-                make_call(agent.clone(), events.clone(), id, call, permission)
-            })
-            .collect();
-        let mut finished = stream::iter(calls).buffer_unordered(parallel).ready_chunks(parallel);
+        let cancellation = self.cancellation.clone();
+        let parallel = self.agent.parallel_calls;
+        let mut queued = VecDeque::from(calls);
+        let mut running = FuturesUnordered::new();
+        let mut review: Option<BoxFuture<'static, (String, Decision)>> = None;
         loop {
-            let chunk = tokio::select! {
+            while running.len() < parallel
+                && let Some((id, call)) = queued.pop_front()
+            {
+                let permission = self.run.call_permission(&call.name);
+                running.push(make_call(self.agent.clone(), self.events.clone(), id, call, permission));
+            }
+            if review.is_none() {
+                review = self.next_review().await;
+            }
+            if running.is_empty() && review.is_none() {
+                return;
+            }
+            tokio::select! {
                 biased;
                 () = cancellation.cancelled() => return self.run.cancel(),
-                chunk = finished.next() => chunk,
-            };
-            let Some(chunk) = chunk else { return };
-            self.run.tools_returned(chunk.iter().map(|call| (call.id.clone(), call.result.clone())));
-            for FinishedCall { id, name, result, elapsed } in chunk {
-                self.emit(AgentEvent::CallFinished { id, name, result, elapsed: Some(elapsed) }).await;
+                Some(first) = running.next() => {
+                    let mut finished = vec![first];
+                    while let Some(Some(call)) = running.next().now_or_never() {
+                        finished.push(call);
+                    }
+                    self.record(finished).await;
+                }
+                (id, decision) = decided(&mut review) => {
+                    review = None;
+                    self.run.decide(&id, decision);
+                    queued.extend(self.run.start_approved());
+                    self.emit_and_persist().await;
+                }
             }
-            self.emit_and_persist().await;
             if self.run.is_done() {
                 return;
             }
         }
+    }
+
+    async fn record(&mut self, finished: Vec<FinishedCall>) {
+        self.run.tools_returned(finished.iter().map(|call| (call.id.clone(), call.result.clone())));
+        for FinishedCall { id, name, result, elapsed } in finished {
+            self.emit(AgentEvent::CallFinished { id, name, result, elapsed: Some(elapsed) }).await;
+        }
+        self.emit_and_persist().await;
+    }
+
+    /// Starts the review of the next call that needs approval, if there is one and an approver.
+    async fn next_review(&self) -> Option<BoxFuture<'static, (String, Decision)>> {
+        let approver = self.agent.approver.clone()?;
+        let call = self.run.pending_calls().into_iter().next()?;
+        self.emit(AgentEvent::ApprovalNeeded(call.clone())).await;
+        let timeout = self.agent.approval_timeout;
+        Some(Box::pin(async move {
+            let decision = tokio::select! {
+                biased;
+                decision = approver.review(&call) => decision,
+                () = elapsed(timeout) => {
+                    Decision::Unattended { why: format!("{}, and it was not approved in time", call.why) }
+                }
+            };
+            (call.id, decision)
+        }))
+    }
+}
+
+/// Waits for the decision of a review; forever if there is none.
+async fn decided(review: &mut Option<BoxFuture<'static, (String, Decision)>>) -> (String, Decision) {
+    match review {
+        Some(review) => review.await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Completes after `timeout`; never if there is none.
+async fn elapsed(timeout: Option<Duration>) {
+    match timeout {
+        Some(timeout) => tokio::time::sleep(timeout).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 use toolwire_agent::{Agent, Approver, Decision, Ending, PendingCall, Run, Unattended};
 use toolwire_testkit::ScriptedTurn;
 
-use crate::support::{PartialToolbox, builder, functions, model, results};
+use crate::support::{PartialToolbox, builder, functions, model, results, tool};
 
 fn two_deletions_and_a_read() -> ScriptedTurn {
     ScriptedTurn::calls([
@@ -78,6 +79,43 @@ async fn a_call_that_is_not_approved_in_time_does_not_run() {
     let results = results(&finished.run.messages()[2]);
     assert!(results[0].1.contains("and it was not approved in time"), "{}", results[0].1);
     assert_eq!(results[2].1, "{}");
+}
+
+#[tokio::test]
+async fn calls_run_while_another_one_is_reviewed() {
+    let model = model([
+        ScriptedTurn::calls([
+            ("1", "delete", json!({})),
+            ("2", "signal", json!({})),
+            ("3", "delete", json!({})),
+        ]),
+        ScriptedTurn::text("Done."),
+    ]);
+    let called = Arc::new(Notify::new());
+    let signal = called.clone();
+    let functions = functions().with(tool("signal", json!({"readOnlyHint": true})), move |_| {
+        signal.notify_one();
+        async { "signalled" }
+    });
+    // Decides about the first call only after the second one has run.
+    struct Waiting(Arc<Notify>);
+    impl Approver for Waiting {
+        fn review<'a>(&'a self, call: &'a PendingCall) -> BoxFuture<'a, Decision> {
+            Box::pin(async move {
+                if call.id == "1" {
+                    self.0.notified().await;
+                }
+                Decision::Once
+            })
+        }
+    }
+    let agent = Agent::builder().model(model).tools(Arc::new(functions)).approver(Arc::new(Waiting(called)));
+    let agent = agent.build().unwrap();
+    let run = agent.run("Clean up");
+    let finished = tokio::time::timeout(Duration::from_secs(60), run).await.expect("the run ends");
+    let results = results(&finished.run.messages()[2]);
+    let texts: Vec<&str> = results.iter().map(|(_, text)| text.as_str()).collect();
+    assert_eq!(texts, ["deleted", "signalled", "deleted"]);
 }
 
 #[tokio::test]

@@ -4,19 +4,87 @@ use std::io::{self, IsTerminal};
 
 use anstyle::{AnsiColor, Style};
 use serde_json::{Map, Value, json};
-use toolwire_agent::{AgentEvent, Ending, FinishedRun};
+use toolwire_agent::{AgentEvent, Ending, FinishedRun, PendingCall};
 use toolwire_contract::{Content, ToolResult};
 
 use crate::command_error::{CommandError, ERROR, HINT, NOTE, print_stderr};
-use crate::output;
+use crate::display::view::{View, is_styled, retry_text};
+use crate::output::{self, ignore_broken_pipe};
 use crate::terminal_text::{sanitize, sanitize_lines, truncate};
 
 const SUCCESS: Style = AnsiColor::Green.on_default().bold();
 const NAME: Style = Style::new().bold();
 const QUIET: Style = AnsiColor::BrightBlack.on_default();
 
-/// Shows the progress of a run on a terminal. Programs get only the response.
-pub(super) struct Progress {
+/// Shows the progress of a run. Programs get only the response.
+pub(super) enum Progress {
+    /// For a person: formatted text and calls.
+    Person(Box<View>),
+    /// For a program, or partly for one.
+    Program(ProgramProgress),
+}
+
+impl Progress {
+    pub(super) fn new(as_json: bool) -> Progress {
+        if !as_json && io::stdout().is_terminal() && io::stderr().is_terminal() {
+            return Progress::Person(Box::new(View::new(is_styled())));
+        }
+        Progress::Program(ProgramProgress {
+            is_streaming: io::stdout().is_terminal() && !as_json,
+            shows_calls: io::stderr().is_terminal(),
+            has_streamed: false,
+            is_line_open: false,
+        })
+    }
+
+    /// Whether the response was printed while it arrived.
+    pub(super) fn has_streamed(&self) -> bool {
+        match self {
+            Progress::Person(_) => true,
+            Progress::Program(progress) => progress.has_streamed,
+        }
+    }
+
+    pub(super) fn show(&mut self, event: AgentEvent) -> Result<(), CommandError> {
+        match self {
+            Progress::Program(progress) => progress.show(&event),
+            Progress::Person(view) => show(view, event).or_else(ignore_broken_pipe),
+        }
+    }
+
+    pub(super) fn tick(&mut self) -> Result<(), CommandError> {
+        match self {
+            Progress::Program(_) => Ok(()),
+            Progress::Person(view) => view.tick().or_else(ignore_broken_pipe),
+        }
+    }
+
+    /// Ends the line of a response that is being printed.
+    pub(super) fn finish(&mut self) -> Result<(), CommandError> {
+        match self {
+            Progress::Program(progress) => progress.end_line(),
+            Progress::Person(view) => view.finish_section().or_else(ignore_broken_pipe),
+        }
+    }
+}
+
+fn show(view: &mut View, event: AgentEvent) -> io::Result<()> {
+    if let AgentEvent::ApprovalNeeded(call) = &event {
+        view.note("note:", NOTE, &not_run(call))?;
+        return view.hint(&allow_hint(call));
+    }
+    view.show(event).map(drop)
+}
+
+fn not_run(call: &PendingCall) -> String {
+    format!("`{}` was not run: {}", sanitize(&call.name), sanitize(&call.why))
+}
+
+fn allow_hint(call: &PendingCall) -> String {
+    format!("`--allow {}` lets it run", sanitize(&call.name))
+}
+
+pub(super) struct ProgramProgress {
     /// Whether text is printed as it arrives.
     is_streaming: bool,
     shows_calls: bool,
@@ -25,22 +93,8 @@ pub(super) struct Progress {
     is_line_open: bool,
 }
 
-impl Progress {
-    pub(super) fn new(as_json: bool) -> Progress {
-        Progress {
-            is_streaming: io::stdout().is_terminal() && !as_json,
-            shows_calls: io::stderr().is_terminal(),
-            has_streamed: false,
-            is_line_open: false,
-        }
-    }
-
-    /// Whether the response was printed while it arrived.
-    pub(super) fn has_streamed(&self) -> bool {
-        self.has_streamed
-    }
-
-    pub(super) fn show(&mut self, event: &AgentEvent) -> Result<(), CommandError> {
+impl ProgramProgress {
+    fn show(&mut self, event: &AgentEvent) -> Result<(), CommandError> {
         match event {
             AgentEvent::Text(text) if self.is_streaming => {
                 self.has_streamed = true;
@@ -49,9 +103,14 @@ impl Progress {
             }
             AgentEvent::ApprovalNeeded(call) => {
                 self.end_line()?;
-                let name = sanitize(&call.name);
-                print_stderr(&format!("{NOTE}note:{NOTE:#} `{name}` was not run: {}\n", sanitize(&call.why)));
-                print_stderr(&format!("{HINT}hint:{HINT:#} `--allow {name}` lets it run\n"));
+                print_stderr(&format!("{NOTE}note:{NOTE:#} {}\n", not_run(call)));
+                print_stderr(&format!("{HINT}hint:{HINT:#} {}\n", allow_hint(call)));
+                Ok(())
+            }
+            AgentEvent::Retrying { after, retry, max_retries, error } => {
+                self.end_line()?;
+                let text = retry_text(*after, *retry, *max_retries, error);
+                print_stderr(&format!("{NOTE}note:{NOTE:#} {text}\n"));
                 Ok(())
             }
             AgentEvent::CallStarted { name, arguments, .. } if self.shows_calls => {
@@ -84,7 +143,7 @@ impl Progress {
     }
 
     /// Ends the line of a response that is being printed.
-    pub(super) fn end_line(&mut self) -> Result<(), CommandError> {
+    fn end_line(&mut self) -> Result<(), CommandError> {
         if std::mem::take(&mut self.is_line_open) { output::print("\n") } else { Ok(()) }
     }
 }

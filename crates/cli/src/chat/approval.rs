@@ -1,24 +1,43 @@
 //! The approval question for a call, and parsing of the user's answer.
 
+use std::fmt::Write as _;
+
 use toolwire_agent::{Decision, PendingCall};
 
-use super::calls::short_arguments;
-use crate::terminal_text::sanitize;
+use crate::display::calls::short_arguments;
+use crate::terminal_text::is_invisible;
 
 /// The prompt for the answer.
 pub(crate) const PROMPT: &str = "run it? y once · a always for this tool · n no, with a reason: ";
 
-/// Returns the question for a call.
-pub(crate) fn question(call: &PendingCall) -> String {
-    let title = if call.title == call.name { String::new() } else { format!(" ({})", sanitize(&call.title)) };
-    format!("`{}`{title} needs your approval: {}", sanitize(&call.name), sanitize(&call.why))
+/// Returns the question for a call of a tool of this server.
+pub(crate) fn question(call: &PendingCall, server: Option<&str>) -> String {
+    let title = if call.title == call.name { String::new() } else { format!(" ({})", escape(&call.title)) };
+    let server = server.map(|server| format!(" of server `{}`", escape(server))).unwrap_or_default();
+    format!("`{}`{title}{server} needs your approval: {}", escape(&call.name), escape(&call.why))
 }
 
-/// Returns the complete arguments as lines of JSON, because the user's decision depends on them.
+/// Returns the complete arguments as lines of JSON, because the user's decision depends on them. Characters that are
+/// not visible are escaped.
 pub(crate) fn argument_lines(call: &PendingCall) -> Vec<String> {
     let short = short_arguments(&call.arguments);
     let text = serde_json::to_string_pretty(&call.arguments).unwrap_or(short);
-    text.lines().map(sanitize).collect()
+    text.lines().map(escape).collect()
+}
+
+/// Replaces characters that are not visible, or change the direction of the text, by JSON's escapes.
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        if is_invisible(character) {
+            for unit in character.encode_utf16(&mut [0; 2]) {
+                let _ = write!(escaped, "\\u{unit:04x}");
+            }
+        } else {
+            escaped.push(character);
+        }
+    }
+    escaped
 }
 
 /// Parses an answer such as `y`, `always` or `n, wrong folder`. Returns `None` if it is unclear.
@@ -55,6 +74,18 @@ mod tests {
         let because = |reason: &str| Some(Decision::No { because: Some(reason.to_owned()) });
         check("n wrong folder", because("wrong folder"));
         check("no, because it is late", because("it is late"));
+    }
+
+    #[test]
+    fn invisible_characters_are_escaped() {
+        for (text, expected) in [
+            ("plain ä 日本 🎈", "plain ä 日本 🎈"),
+            ("rm\u{200b} -rf \u{202e}/", "rm\\u200b -rf \\u202e/"),
+            ("a\u{e0041}b", "a\\udb40\\udc41b"),
+            ("\u{3164}\u{2800}\u{ad}\u{feff}\u{fe0f}\u{1b}", "\\u3164\\u2800\\u00ad\\ufeff\\ufe0f\\u001b"),
+        ] {
+            assert_eq!(escape(text), expected);
+        }
     }
 
     #[test]

@@ -15,6 +15,7 @@ pub(crate) enum Command {
     Undo,
     Save(Option<String>),
     Resume(Option<String>),
+    Delete(Option<String>),
     Usage,
     Clear,
     Exit,
@@ -31,7 +32,7 @@ const fn info(name: &'static str, argument: &'static str, description: &'static 
     CommandInfo { name, argument, description }
 }
 
-pub(crate) const COMMANDS: [CommandInfo; 12] = [
+pub(crate) const COMMANDS: [CommandInfo; 13] = [
     info("help", "", "lists the commands"),
     info("tools", "[WORDS]", "lists the tools, or those that match all words"),
     info("servers", "", "lists the servers with their status"),
@@ -40,7 +41,8 @@ pub(crate) const COMMANDS: [CommandInfo; 12] = [
     info("retry", "", "sends the last message again"),
     info("undo", "", "removes the last message and its response"),
     info("save", "[FILE]", "writes the conversation to a file, as Markdown or .json"),
-    info("resume", "[NUMBER|ID]", "lists the stored conversations, or continues one"),
+    info("resume", "[WORDS]", "lists the stored conversations, or continues one"),
+    info("delete", "[WORDS]", "deletes this conversation, or the one that matches"),
     info("usage", "", "displays tokens and cost of the conversation"),
     info("clear", "", "starts a new conversation; the old one stays stored"),
     info("exit", "", "exits, like `quit`, Ctrl-D, and Ctrl-C twice"),
@@ -85,6 +87,7 @@ pub(crate) fn parse(text: &str) -> ParsedInput {
         "undo" => Command::Undo,
         "save" => Command::Save(optional()),
         "resume" => Command::Resume(optional()),
+        "delete" => Command::Delete(optional()),
         "usage" => Command::Usage,
         "clear" => Command::Clear,
         "exit" | "quit" => Command::Exit,
@@ -94,7 +97,7 @@ pub(crate) fn parse(text: &str) -> ParsedInput {
     let words = argument.split_whitespace().count();
     match expected {
         "" if words > 0 => invalid(format!("`/{name}` takes no arguments"), format!("type `/{name}` alone")),
-        "[MODEL]" | "[TOOL]" | "[NUMBER|ID]" if words > 1 => invalid(
+        "[MODEL]" | "[TOOL]" if words > 1 => invalid(
             format!("`/{name}` takes one argument, not {words}"),
             format!("type `/{name} {expected}`"),
         ),

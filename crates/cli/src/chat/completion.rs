@@ -10,16 +10,14 @@ use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Context, Helper};
 
 use super::command::COMMANDS;
-use super::markdown::{DIMMED, ends_in_code_fence};
-use crate::terminal_text::{sanitize, truncate};
+use crate::display::markdown::{DIMMED, ends_in_code_fence};
+use crate::terminal_text::sanitize;
 
 /// The names that can be completed. They can change while the user types.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CompletionNames {
     pub(crate) tools: Vec<String>,
     pub(crate) models: Vec<String>,
-    /// Ids with titles.
-    pub(crate) conversations: Vec<(String, String)>,
 }
 
 pub(crate) type SharedNames = Arc<RwLock<CompletionNames>>;
@@ -66,15 +64,6 @@ fn completions(names: &CompletionNames, typed: &str) -> (usize, Vec<Pair>) {
         Some(command) => match command.split_whitespace().next() {
             Some("model") => matching(&names.models),
             Some("approve" | "tools") => matching(&names.tools),
-            Some("resume") => names
-                .conversations
-                .iter()
-                .filter(|(id, _)| id.starts_with(word))
-                .map(|(id, title)| Pair {
-                    display: format!("{id}  {}", truncate(&sanitize(title), 40)),
-                    replacement: id.clone(),
-                })
-                .collect(),
             Some("save") => matching_files(word),
             _ => Vec::new(),
         },
@@ -156,7 +145,6 @@ mod tests {
         let names = CompletionNames {
             tools: vec!["get_weather".into(), "get_time".into(), "calculate".into()],
             models: vec!["demo".into(), "openai/x".into()],
-            conversations: vec![("0198-a".into(), "Tides".into())],
         };
         let (start, candidates) = completions(&names, typed);
         let candidates: Vec<&str> = candidates.iter().map(|pair| pair.replacement.as_str()).collect();
@@ -168,7 +156,6 @@ mod tests {
         check("/re", 0, &["/retry", "/resume "]);
         check("/model o", 7, &["openai/x"]);
         check("/approve get_", 9, &["get_weather", "get_time"]);
-        check("/resume ", 8, &["0198-a"]);
         check("/undo x", 6, &[]);
     }
 

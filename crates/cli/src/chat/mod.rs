@@ -1,27 +1,19 @@
 //! `toolwire chat`: a conversation in the terminal.
 
 mod approval;
-mod calls;
-mod canvas;
 mod command;
 mod completion;
 mod editor;
-mod elicitation;
 mod execute;
 mod form;
 mod input;
 mod interrupts;
-mod line;
-mod markdown;
+mod questions;
 mod server_changes;
 mod session;
 mod status;
 mod terminal_modes;
-#[cfg(test)]
-mod testing;
-mod transcript;
 mod turn;
-mod view;
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal};
@@ -38,32 +30,31 @@ use toolwire_store::InMemory;
 
 use crate::assembly;
 use crate::command_error::{CommandError, NOTE};
+use crate::conversation_args::ConversationArgs;
+use crate::conversations::find;
+use crate::display::markdown::DIMMED;
+use crate::display::view::{View, is_dumb, is_styled};
 use crate::output::{self, ignore_broken_pipe};
 use crate::pins;
 use crate::servers::{self, LoadedConfig};
-use crate::settings::{self, Settings};
+use crate::settings::Settings;
 use crate::source::describe_io_error;
 use crate::storage;
 use crate::terminal_text::sanitize;
-use command::ParsedInput;
+use command::{Command, ParsedInput};
 use completion::{CompletionNames, SharedNames};
 use editor::{InputLine, PromptKind};
-use elicitation::{ElicitationHost, ServerQuestion};
 use execute::NextAction;
 use input::Input;
 use interrupts::Interrupts;
-use markdown::DIMMED;
+use questions::{Question, QuestionSender};
 use server_changes::{ReportedWarnings, ServerChange};
 use session::Session;
 use terminal_modes::TerminalModes;
 use turn::TurnEnd;
-use view::View;
 
 /// The time between two checks for changes of servers at the prompt.
 const SERVER_POLL_INTERVAL: Duration = Duration::from_millis(250);
-const MAX_COMPLETED_CONVERSATIONS: usize = 50;
-/// The longest time that a prompt waits for the list of conversations.
-const LIST_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Chat with a model in the terminal, with the tools of the configured servers
 ///
@@ -75,10 +66,11 @@ pub(crate) struct ChatArgs {
     /// The configuration file, as with `--config` (optional)
     #[arg(value_name = "CONFIG")]
     first: Option<String>,
-    /// The model, such as openai/…, anthropic/… or ollama/… [default: `toolwire.model` of the configuration,
-    /// else `demo`]
+    /// The model, as with `--model` (optional)
     #[arg(value_name = "MODEL")]
     second: Option<String>,
+    #[command(flatten)]
+    conversation: ConversationArgs,
 }
 
 /// A running chat.
@@ -87,7 +79,7 @@ pub(crate) struct Chat {
     view: View,
     input: Input,
     interrupts: Interrupts,
-    questions: mpsc::Receiver<ServerQuestion>,
+    questions: mpsc::Receiver<Question>,
     names: SharedNames,
     /// The conversations in the order of the last list, which `/resume NUMBER` refers to.
     listed: Vec<ConversationId>,
@@ -101,10 +93,10 @@ pub(crate) struct Chat {
 
 pub(crate) fn run(args: &ChatArgs, config: Option<&Path>) -> Result<ExitCode, CommandError> {
     let (config, model) = config_and_model(args, config)?;
-    let loaded = servers::load_config(config.as_deref())?;
-    let settings = settings::read(loaded.config.toolwire.as_ref(), &loaded.origin)?;
+    let (loaded, settings) = args.conversation.load(config.as_deref())?;
     let models = assembly::models(&settings)?;
-    let model = assembly::model(&models, assembly::choose_model(model.as_deref(), &settings))?;
+    let (model, reason) = assembly::choose_model(model.as_deref(), &settings, &models)?;
+    assembly::print_notes(&loaded, &model, reason.filter(|_| !io::stdout().is_terminal()));
     servers::run(async {
         let signal_error = |error: io::Error| {
             CommandError::work(format!("cannot listen for signals: {}", describe_io_error(&error)))
@@ -113,11 +105,12 @@ pub(crate) fn run(args: &ChatArgs, config: Option<&Path>) -> Result<ExitCode, Co
         let termination_signal = interrupts::termination_signal().map_err(signal_error)?;
         let terminal_modes = TerminalModes::current();
         let (store, store_error) = open_store(&settings).await;
-        let (host, questions) = elicitation::channel();
-        let hub = Arc::new(start_hub(&loaded, host));
-        let session = Session::new(settings, models, model, hub.clone(), store)?;
+        let (asker, questions) = questions::channel();
+        let hub = Arc::new(start_hub(&loaded, asker.clone()));
+        let session = Session::new(settings, models, model, hub.clone(), store, asker)?;
         let mut chat = Chat::new(session, interrupts, questions)?;
         chat.print_greeting(store_error)?;
+        chat.resume_at_start(&args.conversation).await?;
         let is_terminal = chat.input.is_terminal();
         let outcome = tokio::select! {
             outcome = chat.run_loop() => outcome,
@@ -144,13 +137,20 @@ fn config_and_model(
     config: Option<&Path>,
 ) -> Result<(Option<PathBuf>, Option<String>), CommandError> {
     let is_file = |word: &str| word.ends_with(".json") || Path::new(word).is_file();
-    match (config, &args.first, &args.second) {
-        (Some(_), Some(_), Some(_)) => Err(CommandError::usage("the configuration is given twice")
-            .with_hint("use either `--config FILE` or the file before the model")),
-        (Some(config), model, None) => Ok((Some(config.to_owned()), model.clone())),
-        (None, Some(file), Some(model)) => Ok((Some(PathBuf::from(file)), Some(model.clone()))),
-        (None, Some(word), None) if is_file(word) => Ok((Some(PathBuf::from(word)), None)),
-        (config, word, _) => Ok((config.map(Path::to_owned), word.clone())),
+    let (config, model) = match (config, &args.first, &args.second) {
+        (Some(_), Some(_), Some(_)) => {
+            return Err(CommandError::usage("the configuration is given twice")
+                .with_hint("use either `--config FILE` or the file before the model"));
+        }
+        (Some(config), model, None) => (Some(config.to_owned()), model.clone()),
+        (None, Some(file), Some(model)) => (Some(PathBuf::from(file)), Some(model.clone())),
+        (None, Some(word), None) if is_file(word) => (Some(PathBuf::from(word)), None),
+        (config, word, _) => (config.map(Path::to_owned), word.clone()),
+    };
+    match (model, &args.conversation.model) {
+        (Some(_), Some(_)) => Err(CommandError::usage("the model is given twice")
+            .with_hint("use either `--model` or the model as an argument")),
+        (model, option) => Ok((config, model.or_else(|| option.clone()))),
     }
 }
 
@@ -162,7 +162,7 @@ async fn open_store(settings: &Settings) -> (Arc<dyn Conversations>, Option<Comm
     }
 }
 
-fn start_hub(loaded: &LoadedConfig, host: ElicitationHost) -> Hub {
+fn start_hub(loaded: &LoadedConfig, host: QuestionSender) -> Hub {
     let budget = Some(ResultBudget::default());
     let options = loaded.options().with_host(Arc::new(host)).with_result_budget(budget);
     Hub::start(&loaded.config, options)
@@ -172,12 +172,10 @@ impl Chat {
     fn new(
         session: Session,
         interrupts: Interrupts,
-        questions: mpsc::Receiver<ServerQuestion>,
+        questions: mpsc::Receiver<Question>,
     ) -> Result<Chat, CommandError> {
-        let is_dumb = std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
-        let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        let is_styled = io::stdout().is_terminal() && !no_colour && !is_dumb;
-        let is_terminal = io::stdin().is_terminal() && io::stdout().is_terminal() && !is_dumb;
+        let is_styled = is_styled();
+        let is_terminal = io::stdin().is_terminal() && io::stdout().is_terminal() && !is_dumb();
         let names = SharedNames::default();
         let history = servers::data_folder().map(|folder| folder.join("history"));
         let (input, note) = Input::new(is_terminal, names.clone(), history, is_styled);
@@ -228,6 +226,20 @@ impl Chat {
             ))?;
         }
         Ok(())
+    }
+
+    /// Continues the conversation that the command line names. If several match, they are listed.
+    async fn resume_at_start(&mut self, args: &ConversationArgs) -> Result<(), CommandError> {
+        let reference = match &args.resume {
+            Some(reference) if !reference.trim().is_empty() => reference.clone(),
+            Some(_) => return self.execute(Command::Resume(None)).await.map(drop),
+            None if args.continue_last => match find::last(&*self.session.store).await? {
+                Some(conversation) => conversation.id.to_string(),
+                None => return self.print_error("no conversation is stored yet", None),
+            },
+            None => return Ok(()),
+        };
+        self.execute(Command::Resume(Some(reference))).await.map(drop)
     }
 
     /// Reads and executes messages and commands until the user exits.
@@ -306,7 +318,7 @@ impl Chat {
 
     /// Displays the prompt and waits for a message. Changes of servers are printed above the prompt.
     async fn read_message(&mut self) -> Result<InputLine, CommandError> {
-        self.update_completions().await;
+        self.update_completions();
         if self.input.is_terminal() {
             let session = &self.session;
             let line = status::line(session.model_name(), &session.usage(), session.context());
@@ -337,7 +349,7 @@ impl Chat {
                 () = self.interrupts.next(), if is_script => {
                     return Ok(InputLine::Interrupted { was_empty: true });
                 }
-                Some(ServerQuestion { server, reply, .. }) = self.questions.recv() => {
+                Some(Question::Server { server, reply, .. }) = self.questions.recv() => {
                     // The next line is a message and not an answer to this question.
                     let _ = reply.send(ElicitReply::Decline);
                     vec![format!(
@@ -358,18 +370,9 @@ impl Chat {
     }
 
     /// Updates the names that can be completed.
-    async fn update_completions(&mut self) {
+    fn update_completions(&mut self) {
         if !self.input.is_terminal() {
             return;
-        }
-        let mut conversations = Vec::new();
-        // The prompt does not wait for an unavailable store.
-        let list = self.session.store.list(MAX_COMPLETED_CONVERSATIONS, None);
-        if let Ok(Ok(page)) = tokio::time::timeout(LIST_TIMEOUT, list).await {
-            let stored = page.conversations.into_iter().filter(|conversation| conversation.messages > 0);
-            conversations = stored
-                .map(|conversation| (conversation.id.to_string(), conversation.title.unwrap_or_default()))
-                .collect();
         }
         let mut models: Vec<String> = self.session.models.configured().map(str::to_owned).collect();
         models.extend(toolwire_llm::PROVIDERS.iter().map(|provider| format!("{}/", provider.name)));
@@ -377,9 +380,8 @@ impl Chat {
         models.push(self.session.model_name().to_owned());
         models.sort_unstable();
         models.dedup();
-        let tools = Vec::new();
-        *self.names.write().unwrap_or_else(PoisonError::into_inner) =
-            CompletionNames { tools, models, conversations };
+        let names = CompletionNames { tools: Vec::new(), models };
+        *self.names.write().unwrap_or_else(PoisonError::into_inner) = names;
         self.update_tool_names();
     }
 

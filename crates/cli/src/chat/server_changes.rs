@@ -8,8 +8,8 @@ use toolwire_hub::pins::DriftKind;
 use toolwire_hub::{Phase, ServerStatus};
 
 use super::Chat;
-use super::markdown::DIMMED;
 use crate::command_error::{ERROR, HINT, NOTE};
+use crate::display::markdown::DIMMED;
 use crate::pins;
 use crate::terminal_text::{counted, sanitize};
 

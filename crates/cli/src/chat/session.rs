@@ -3,17 +3,19 @@
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use toolwire_agent::{Agent, ContextUse, Run, Unattended};
+use toolwire_agent::{Agent, Approver, ContextUse, Run};
 use toolwire_contract::{
     Block, Content, Conversation, ConversationId, Conversations, Entry, Message, Model, NewConversation,
     NewEntry, Role, StoreError, Timestamp, Transcript, Usage,
 };
 use toolwire_hub::Hub;
 use toolwire_llm::Models;
+use toolwire_store::InMemory;
 
 use crate::assembly;
 use crate::command_error::CommandError;
 use crate::settings::Settings;
+use crate::storage;
 
 pub(crate) struct Session {
     pub(crate) settings: Settings,
@@ -23,6 +25,7 @@ pub(crate) struct Session {
     pub(crate) store: Arc<dyn Conversations>,
     pub(crate) agent: Agent,
     pub(crate) run: Run,
+    approver: Arc<dyn Approver>,
     /// The usage that is not part of `run`: of the resumed conversation and of undone messages.
     previous_usage: Usage,
 }
@@ -57,10 +60,12 @@ impl Session {
         model: Arc<dyn Model>,
         hub: Arc<Hub>,
         store: Arc<dyn Conversations>,
+        approver: impl Approver + 'static,
     ) -> Result<Session, CommandError> {
-        let agent = build_agent(model, &hub, &settings, &store)?;
+        let approver: Arc<dyn Approver> = Arc::new(approver);
+        let agent = build_agent(model, &hub, &settings, &store, &approver)?;
         let run = agent.new_run();
-        Ok(Session { settings, models, hub, store, agent, run, previous_usage: Usage::default() })
+        Ok(Session { settings, models, hub, store, agent, run, approver, previous_usage: Usage::default() })
     }
 
     pub(crate) fn model_name(&self) -> &str {
@@ -83,8 +88,7 @@ impl Session {
     /// Uses another model from now on.
     pub(crate) fn switch_model(&mut self, name: &str) -> Result<(), CommandError> {
         let model = assembly::model(&self.models, name)?;
-        self.agent = build_agent(model, &self.hub, &self.settings, &self.store)?;
-        Ok(())
+        self.rebuild_agent(model)
     }
 
     /// Allows the tools that match a pattern to run without approval.
@@ -94,8 +98,19 @@ impl Session {
             approvals.allow.push(pattern.to_owned());
         }
         self.run.settings_mut().approvals = self.settings.agent.approvals.clone();
-        self.agent = build_agent(self.agent.model().clone(), &self.hub, &self.settings, &self.store)?;
+        self.rebuild_agent(self.agent.model().clone())
+    }
+
+    fn rebuild_agent(&mut self, model: Arc<dyn Model>) -> Result<(), CommandError> {
+        self.agent = build_agent(model, &self.hub, &self.settings, &self.store, &self.approver)?;
         Ok(())
+    }
+
+    /// Stores this and all following conversations in memory from now on, because the store is full.
+    pub(crate) async fn store_in_memory(&mut self) -> Result<(), CommandError> {
+        self.store = Arc::new(InMemory::new());
+        self.rebuild_agent(self.agent.model().clone())?;
+        self.store_copy().await.map_err(storage::command_error)
     }
 
     /// Starts a new conversation.
@@ -127,6 +142,11 @@ impl Session {
                 Err(error) => return Err(error),
             }
         }
+        self.store_copy().await
+    }
+
+    /// Stores the messages of the run as a new conversation.
+    async fn store_copy(&mut self) -> Result<(), StoreError> {
         let messages = self.run.messages().to_vec();
         let new = NewConversation { title: self.run.title(), model: Some(self.model_name().to_owned()) };
         let entries: Vec<NewEntry> = messages.iter().cloned().map(NewEntry::from).collect();
@@ -210,10 +230,11 @@ fn build_agent(
     hub: &Arc<Hub>,
     settings: &Settings,
     store: &Arc<dyn Conversations>,
+    approver: &Arc<dyn Approver>,
 ) -> Result<Agent, CommandError> {
     assembly::agent(model, settings)
         .tools(hub.clone())
-        .unattended(Unattended::Pause)
+        .approver(approver.clone())
         .conversations(store.clone())
         .build()
         .map_err(|error| CommandError::usage(format!("`toolwire.agent`: {error}")).with_hint(error.hint()))

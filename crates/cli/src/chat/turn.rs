@@ -14,15 +14,13 @@ use toolwire_hub::{ElicitKind, ElicitReply, Phase};
 use super::Chat;
 use super::approval;
 use super::editor::InputLine;
-use super::elicitation::ServerQuestion;
 use super::form;
+use super::questions::Question;
 use super::terminal_modes::NoEcho;
-use super::view::View;
-use crate::command_error::{ERROR, NOTE, REFUSED};
+use crate::command_error::{CommandError, ERROR, NOTE, REFUSED};
+use crate::display::view::SPINNER_INTERVAL;
 use crate::terminal_text::sanitize;
 
-/// The time between two drawings of the spinner.
-const SPINNER_INTERVAL: Duration = Duration::from_millis(80);
 /// The longest time that a message waits for servers to connect.
 const MAX_CONNECT_WAIT: Duration = Duration::from_secs(30);
 
@@ -34,6 +32,14 @@ pub(crate) enum TurnEnd {
     Stopped,
     /// The user pressed Ctrl-C twice.
     Exit,
+}
+
+/// The consequence of an answer to a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answered {
+    Done,
+    /// The user stops the response.
+    Stop,
 }
 
 impl Chat {
@@ -60,6 +66,14 @@ impl Chat {
                         "type a message to continue; `toolwire.agent` in the configuration sets the limits",
                     )?;
                 }
+                Ending::Failed(failure) if is_store_full(&failure) => {
+                    let warning = format!("this conversation is not stored any more: {}", failure.message);
+                    self.view.note("warning:", NOTE, &warning)?;
+                    match self.session.store_in_memory().await.map_err(CommandError::into_parts) {
+                        Ok(()) => continue,
+                        Err((problem, _)) => self.view.note("error:", ERROR, &problem)?,
+                    }
+                }
                 Ending::Failed(failure) if is_store_conflict(&failure) => {
                     self.view.note("error:", ERROR, &failure.message)?;
                     match self.session.store_separately().await {
@@ -79,17 +93,6 @@ impl Chat {
                         None => self.view.hint("`/retry` sends the message again")?,
                     }
                 }
-                Ending::NeedsApproval(_) => {
-                    // Listed again after each decision, because `Always` also decides about other calls.
-                    while let Some(call) = self.session.run.pending_calls().into_iter().next() {
-                        let Some(decision) = self.ask_approval(&call).await? else {
-                            self.session.run.cancel();
-                            break;
-                        };
-                        self.session.run.decide(&call.id, decision);
-                    }
-                    continue;
-                }
                 _ => self.view.note("stopped:", NOTE, "the run ended for an unknown reason")?,
             }
             return Ok(end);
@@ -106,7 +109,7 @@ impl Chat {
         self.view.show_waiting("saving the message")?;
         loop {
             if let Some(event) = queued_events.pop_front() {
-                if let Some(finished) = show_event(&mut self.view, event)? {
+                if let Some(finished) = self.view.show(event)? {
                     return Ok(Some(finished));
                 }
                 continue;
@@ -123,14 +126,17 @@ impl Chat {
                 }
                 event = running.next() => match event {
                     Some(event) => {
-                        if let Some(finished) = show_event(&mut self.view, event)? {
+                        if let Some(finished) = self.view.show(event)? {
                             return Ok(Some(finished));
                         }
                     }
                     None => return Err(io::Error::other("the run ended without an outcome")),
                 },
                 Some(question) = self.questions.recv() => {
-                    self.forward_question(question, &mut running, &mut queued_events).await?;
+                    let answered = self.answer_question(question, &mut running, &mut queued_events).await?;
+                    if answered == Answered::Stop {
+                        cancellation.cancel();
+                    }
                 }
                 _ = ticks.tick() => self.view.tick()?,
             }
@@ -139,8 +145,10 @@ impl Chat {
 
     /// Asks whether a call may run. Returns `None` if the user stops the turn instead.
     async fn ask_approval(&mut self, call: &PendingCall) -> io::Result<Option<Decision>> {
+        let server = self.session.hub.origin(&call.name).map(|(server, _)| server.to_string());
+        let question = approval::question(call, server.as_deref());
         if !self.input.is_terminal() {
-            self.view.note("denied:", NOTE, &approval::question(call))?;
+            self.view.note("denied:", NOTE, &question)?;
             self.view.hint(&format!(
                 "allow it in the configuration: \
                  \"toolwire\": {{\"agent\": {{\"approvals\": {{\"allow\": [\"{}\"]}}}}}}",
@@ -148,7 +156,7 @@ impl Chat {
             ))?;
             return Ok(Some(Decision::unattended(call)));
         }
-        self.view.note("approve:", NOTE, &approval::question(call))?;
+        self.view.note("approve:", NOTE, &question)?;
         self.view.print_lines(&approval::argument_lines(call))?;
         self.input.save_type_ahead();
         loop {
@@ -163,15 +171,14 @@ impl Chat {
         }
     }
 
-    /// Asks the user a server's question and sends the reply. Events that arrive meanwhile are queued.
-    async fn forward_question(
+    /// Asks the user a question and sends the reply. The run continues meanwhile; its events are queued.
+    async fn answer_question(
         &mut self,
-        question: ServerQuestion,
+        question: Question,
         running: &mut RunStream,
         queued_events: &mut VecDeque<AgentEvent>,
-    ) -> io::Result<()> {
+    ) -> io::Result<Answered> {
         self.view.finish_section()?;
-        let ServerQuestion { server, request, reply } = question;
         let end_of_run = async {
             while !matches!(queued_events.back(), Some(AgentEvent::Done(_))) {
                 match running.next().await {
@@ -180,18 +187,34 @@ impl Chat {
                 }
             }
         };
-        let answer = tokio::select! {
-            answer = self.elicit(&server, &request) => Some(answer?),
-            () = end_of_run => None,
+        // The other side may no longer wait for a reply; send errors are ignored.
+        let answered = match question {
+            Question::Server { server, request, reply } => tokio::select! {
+                answer = self.elicit(&server, &request) => {
+                    let _ = reply.send(answer?);
+                    Some(Answered::Done)
+                }
+                () = end_of_run => {
+                    let _ = reply.send(ElicitReply::Cancel);
+                    None
+                }
+            },
+            Question::Approval { call, reply } => tokio::select! {
+                decision = self.ask_approval(&call) => Some(match decision? {
+                    Some(decision) => {
+                        let _ = reply.send(decision);
+                        Answered::Done
+                    }
+                    None => Answered::Stop,
+                }),
+                () = end_of_run => None,
+            },
         };
-        // The server may no longer wait; ignore the send error.
-        let is_answered = answer.is_some();
-        let _ = reply.send(answer.unwrap_or(ElicitReply::Cancel));
-        if !is_answered {
+        if answered.is_none() {
             let reason = "the response ended, so no answer is needed; press Enter";
             self.input.abandon_answer(&format!("{NOTE}note:{NOTE:#} {reason}")).await;
         }
-        Ok(())
+        Ok(answered.unwrap_or(Answered::Done))
     }
 
     async fn elicit(
@@ -244,7 +267,7 @@ impl Chat {
     }
 
     /// Reads the user's answer to a question.
-    async fn read_answer(&mut self, prompt: &str) -> InputLine {
+    pub(super) async fn read_answer(&mut self, prompt: &str) -> InputLine {
         let styled = format!("{NOTE}{prompt}{NOTE:#}");
         self.input.answer((prompt.to_owned(), styled)).await
     }
@@ -300,6 +323,11 @@ impl Chat {
     }
 }
 
+/// Whether the store has no space left.
+fn is_store_full(failure: &toolwire_agent::RunFailure) -> bool {
+    matches!(failure.cause.as_deref(), Some(RunError::Store(StoreError::Full { .. })))
+}
+
 /// Whether the stored conversation was deleted or changed by another process.
 fn is_store_conflict(failure: &toolwire_agent::RunFailure) -> bool {
     let cause = failure.cause.as_deref();
@@ -307,23 +335,4 @@ fn is_store_conflict(failure: &toolwire_agent::RunFailure) -> bool {
         cause,
         Some(RunError::Store(StoreError::Conflict { .. } | StoreError::UnknownConversation { .. }))
     )
-}
-
-/// Displays an event. Returns the finished run with the last one.
-fn show_event(view: &mut View, event: AgentEvent) -> io::Result<Option<FinishedRun>> {
-    match event {
-        AgentEvent::StepStarted { .. } => view.show_waiting("waiting for the model")?,
-        AgentEvent::Text(piece) => view.push_text(&piece)?,
-        AgentEvent::Thinking(piece) => view.push_thinking(&piece)?,
-        AgentEvent::CallAnnounced { id, name } => view.call_announced(&id, &name)?,
-        AgentEvent::CallStarted { id, name, arguments } => view.call_started(&id, &name, &arguments)?,
-        AgentEvent::CallProgress { id, progress } => view.call_progressed(&id, &progress)?,
-        AgentEvent::CallFinished { id, name, result, elapsed } => {
-            view.call_finished(&id, &name, &result, elapsed)?;
-        }
-        AgentEvent::Done(finished) => return Ok(Some(*finished)),
-        // Approvals are requested when the run pauses.
-        _ => {}
-    }
-    Ok(None)
 }

@@ -39,6 +39,55 @@ fn two_chats_on_one_conversation_lose_nothing() {
 }
 
 #[test]
+fn a_conversation_is_found_by_words_and_displayed_with_its_calls() {
+    let call = || {
+        ModelOutput::default().call(
+            "call_1",
+            "calculate",
+            r#"{"operator":"add","argument1":1,"argument2":2}"#,
+        )
+    };
+    let model =
+        ScriptedModel::new([ModelOutput::text("Tides rise."), call(), ModelOutput::text("**Three**.")]);
+    let home = Home::new();
+    home.configure(json!({"mcpServers": demo_server()}));
+    let mut terminal = model.chat(&home);
+    terminal.enter("about tides");
+    terminal.wait_for("Tides rise.");
+    terminal.wait_for_prompt();
+    terminal.enter("/clear");
+    terminal.wait_for_prompt();
+    terminal.enter("add one and two");
+    terminal.wait_for("Three.");
+    terminal.wait_for_prompt();
+    terminal.enter("/resume rise");
+    terminal.wait_for("> about tides");
+    terminal.wait_for_prompt();
+    terminal.send(CTRL_D);
+    terminal.wait_for_end();
+
+    let variables = [("OPENAI_BASE_URL", &*model.provider.base_url()), ("OPENAI_API_KEY", API_KEY)];
+    let again = Terminal::start(&home, &["scripted", "--continue"], &variables);
+    let screen = again.wait_for("Three.");
+    for part in ["> add one and two", "✓ calculate(operator: \"add\""] {
+        assert!(screen.contains(part), "{screen}");
+    }
+    again.wait_for_prompt();
+    again.enter("/delete tides");
+    again.wait_for("delete `about tides` (2 messages) permanently?");
+    again.enter("y");
+    again.wait_for("deleted `about tides`");
+    again.wait_for_prompt();
+    again.enter("/resume tides");
+    again.wait_for("no conversation matches `tides`");
+    again.wait_for_prompt();
+    again.enter("/delete");
+    again.wait_for("delete `add one and two` (4 messages) permanently?");
+    again.enter("n");
+    again.wait_for("nothing was deleted");
+}
+
+#[test]
 fn a_call_that_a_killed_chat_had_started_is_reported() {
     let model = ScriptedModel::new([
         ModelOutput::default().call("call_1", "echo", r#"{"text": "hi"}"#),
@@ -222,6 +271,27 @@ fn a_conversation_deleted_from_the_store_is_saved_and_stored_again() {
     let text = std::fs::read_to_string(home.path().join("saved.md")).unwrap();
     assert!(text.ends_with("first\n\n## Assistant\n\none\n"), "{text}");
     assert_eq!(model.user_messages(), ["first", "second"]);
+}
+
+#[test]
+fn a_chat_continues_when_the_store_is_full() {
+    let redis = RedisServer::start();
+    let model = ScriptedModel::new(["one", "two", "three"].map(ModelOutput::text));
+    let home = Home::new();
+    home.configure(json!({"toolwire": {"store": redis.url()}}));
+    let terminal = model.chat(&home);
+    terminal.enter("first");
+    terminal.wait_for("\none");
+    terminal.wait_for_prompt();
+    redis.command(&["CONFIG", "SET", "maxmemory", "1"]);
+    terminal.enter("second");
+    terminal.wait_for("this conversation is not stored any more");
+    terminal.wait_for("\ntwo");
+    terminal.wait_for_prompt();
+    terminal.enter("third");
+    let screen = terminal.wait_for("\nthree");
+    assert_eq!(count(&screen, "not stored any more"), 1, "{screen}");
+    assert_eq!(model.user_messages(), ["first", "second", "third"]);
 }
 
 #[test]

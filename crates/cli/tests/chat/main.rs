@@ -136,7 +136,7 @@ fn wrong_commands_are_reported_with_suggestions() {
     terminal.wait_for("did you mean `/model`?");
     terminal.wait_for_prompt();
     terminal.enter("/resume 99");
-    terminal.wait_for("unknown conversation `99`");
+    terminal.wait_for("no conversation matches `99`");
     terminal.wait_for_prompt();
     terminal.enter("/model nowhere/at-all");
     terminal.wait_for("unknown provider `nowhere`");

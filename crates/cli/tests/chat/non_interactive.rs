@@ -5,9 +5,11 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use serde_json::json;
-use toolwire_testkit::misbehaving_server;
+use toolwire_testkit::provider::{API_KEY, ModelOutput, ScriptedResponse};
+use toolwire_testkit::{api_key_variables, misbehaving_server};
 
 use crate::demo_server;
+use crate::scripted_model::ScriptedModel;
 use crate::terminal::Home;
 
 /// Runs `toolwire chat` and returns the exit code, standard output and standard error.
@@ -15,9 +17,12 @@ fn run(home: &Home, variables: &[(&str, &str)], input: &str) -> (Option<i32>, St
     let mut command = Command::new(env!("CARGO_BIN_EXE_toolwire"));
     command.arg("chat").current_dir(home.path()).env("HOME", home.path());
     command.env("XDG_DATA_HOME", home.path().join("data")).env("XDG_CONFIG_HOME", home.path().join("config"));
-    for name in ["TOOLWIRE_CONFIG", "OPENAI_BASE_URL", "OPENAI_API_KEY"] {
+    for name in ["TOOLWIRE_CONFIG", "OPENAI_BASE_URL"] {
         command.env_remove(name);
     }
+    api_key_variables().for_each(|name| {
+        command.env_remove(name);
+    });
     command.envs(variables.iter().copied());
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -96,4 +101,20 @@ fn skipped_and_changed_tools_are_reported() {
     assert!(stderr.contains(warning), "{stderr}");
     assert!(!stderr.contains("unknown key"), "{stderr}");
     assert!(!stdout.contains("add  ") && stdout.contains("ready, 0 tools"), "{stdout}");
+}
+
+#[test]
+fn retries_are_reported() {
+    let body = json!({"error": {"message": "busy", "type": "overloaded_error"}});
+    let model = ScriptedModel::with_responses([
+        ScriptedResponse::error(503, body),
+        ScriptedResponse::Output(ModelOutput::text("Here I am.")),
+    ]);
+    let home = Home::new();
+    home.configure(json!({"mcpServers": {}, "toolwire": {"model": "openai/m"}}));
+    let variables = [("OPENAI_BASE_URL", &*model.provider.base_url()), ("OPENAI_API_KEY", API_KEY)];
+    let (code, stdout, stderr) = run(&home, &variables, "hello\n");
+    assert_eq!((code, stdout.as_str()), (Some(0), "Here I am.\n"), "{stderr}");
+    assert!(stderr.contains("overloaded, trying again in 0."), "{stderr}");
+    assert!(stderr.contains(" s, 1 of 3"), "{stderr}");
 }

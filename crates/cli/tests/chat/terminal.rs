@@ -92,9 +92,10 @@ impl Terminal {
             .env("XDG_DATA_HOME", home.path().join("data"))
             .env("XDG_CONFIG_HOME", home.path().join("config"))
             .env("TERM", "xterm-256color");
-        for name in
-            ["NO_COLOR", "TOOLWIRE_CONFIG", "OPENAI_BASE_URL", "OPENAI_API_KEY", "MCP_TOOL_PREFIX", "COLUMNS"]
-        {
+        for name in ["NO_COLOR", "TOOLWIRE_CONFIG", "OPENAI_BASE_URL", "MCP_TOOL_PREFIX", "COLUMNS"] {
+            command = command.env_remove(name);
+        }
+        for name in toolwire_testkit::api_key_variables() {
             command = command.env_remove(name);
         }
         let child = command.envs(variables.iter().copied()).spawn(pts).unwrap();

@@ -103,7 +103,7 @@ fn events_contain_the_text_and_calls_of_the_response() {
                 ModelEvent::Text(fragment) => text.push_str(&fragment),
                 ModelEvent::Thinking(fragment) => thinking.push_str(&fragment),
                 ModelEvent::CallAnnounced { id, name } => calls.push((id, name)),
-                ModelEvent::Response(_) => panic!("{dialect}: {case}: an early response"),
+                other => panic!("{dialect}: {case}: an unexpected event: {other:?}"),
             }
         }
         let blocks = &response.message.content;

@@ -1,6 +1,7 @@
 //! The connection to a Redis server or cluster, with reconnects and retries.
 
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use ::redis::aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig};
 use ::redis::cluster::ClusterClient;
@@ -9,7 +10,11 @@ use ::redis::{
     Client, Cmd, ErrorKind, FromRedisValue, IntoConnectionInfo, Pipeline, RedisError, RedisFuture,
     RedisResult, RetryMethod, ScriptInvocation, Value,
 };
+use tokio::time::Instant;
 use toolwire_contract::StoreError;
+
+/// The time that a request waits for a server that did not respond to the previous one.
+const TIMEOUT_WHILE_DOWN: Duration = Duration::from_millis(500);
 
 /// One multiplexed connection for all callers, or one per cluster node.
 #[derive(Clone)]
@@ -23,6 +28,9 @@ pub(super) struct RedisConnection {
     /// The address, without user and password.
     pub(super) place: String,
     timeout: Duration,
+    /// Whether the last request waited for the whole timeout. The next ones wait less, so that an operation of
+    /// several requests costs the timeout only once.
+    is_down: AtomicBool,
 }
 
 /// A request to the server.
@@ -54,7 +62,12 @@ impl RedisConnection {
             .set_response_timeout(Some(timeout));
         let connect = async { ConnectionManager::new_with_config(Client::open(url)?, config).await };
         let connection = connect.await.map_err(|error| connection_error(&place, error))?;
-        Ok(RedisConnection { connection: Connection::One(connection), place, timeout })
+        Ok(RedisConnection {
+            connection: Connection::One(connection),
+            place,
+            timeout,
+            is_down: AtomicBool::new(false),
+        })
     }
 
     pub(super) async fn to_cluster(urls: &[&str], timeout: Duration) -> Result<RedisConnection, StoreError> {
@@ -68,7 +81,12 @@ impl RedisConnection {
             client.get_async_connection().await
         };
         let connection = connect.await.map_err(|error| connection_error(&place, error))?;
-        Ok(RedisConnection { connection: Connection::Cluster(connection), place, timeout })
+        Ok(RedisConnection {
+            connection: Connection::Cluster(connection),
+            place,
+            timeout,
+            is_down: AtomicBool::new(false),
+        })
     }
 
     /// Sends a request, and retries while the server is unavailable, until the timeout. Writes must therefore
@@ -78,14 +96,19 @@ impl RedisConnection {
         access: Access,
         request: Request<'_>,
     ) -> Result<T, StoreError> {
+        let is_down = self.is_down.load(Ordering::Relaxed);
+        let timeout = if is_down { self.timeout.min(TIMEOUT_WHILE_DOWN) } else { self.timeout };
         let start = Instant::now();
         let mut pause = Duration::from_millis(20);
         let mut may_have_run = false;
         loop {
             let mut connection = self.connection.clone();
-            let left = self.timeout.saturating_sub(start.elapsed());
+            let left = timeout.saturating_sub(start.elapsed());
             let problem = match tokio::time::timeout(left, request.send_to(&mut connection)).await {
-                Ok(Ok(value)) => return Ok(value),
+                Ok(Ok(value)) => {
+                    self.is_down.store(false, Ordering::Relaxed);
+                    return Ok(value);
+                }
                 Ok(Err(error)) if is_temporary(&error) => {
                     may_have_run |= error.is_io_error() && !error.is_connection_refusal();
                     error.to_string()
@@ -93,10 +116,11 @@ impl RedisConnection {
                 Ok(Err(error)) => return Err(self.explain(&error)),
                 Err(_) => {
                     may_have_run = true;
-                    format!("no response within {:?}", self.timeout)
+                    format!("no response within {timeout:?}")
                 }
             };
-            if start.elapsed() + pause >= self.timeout {
+            if start.elapsed() + pause >= timeout {
+                self.is_down.store(true, Ordering::Relaxed);
                 let place = self.place.clone();
                 return Err(if may_have_run && access == Access::Writes {
                     StoreError::OutcomeUnknown { place, problem }

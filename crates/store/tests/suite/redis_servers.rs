@@ -54,6 +54,24 @@ async fn an_unavailable_server_is_reported() {
 }
 
 #[tokio::test]
+async fn a_dead_server_costs_its_timeout_only_once() {
+    let mut server = RedisServer::start();
+    let timeout = Duration::from_secs(3_600);
+    let store = connect(&server, RedisOptions { timeout, ..RedisOptions::default() }).await;
+    let id = begin_with(&store, "", &[]).await;
+    server.kill();
+    // From here on, waiting takes no time.
+    tokio::time::pause();
+    let start = tokio::time::Instant::now();
+    for _ in 0..3 {
+        let error = store.append(&id, vec![Message::user("a").into()], None).await.unwrap_err();
+        assert!(matches!(error.code(), "unavailable" | "outcome_unknown"), "{error}");
+    }
+    let waited = start.elapsed();
+    assert!(waited < timeout + Duration::from_secs(60), "{waited:?} of virtual time");
+}
+
+#[tokio::test]
 async fn a_repeated_append_is_stored_once() {
     // A proxy closes the connection instead of passing on a response, so the server has executed an append
     // whose response is lost.

@@ -2,19 +2,21 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
-use toolwire_contract::{Conversation, ConversationId, Role, Timestamp};
+use toolwire_contract::Conversation;
 
 use super::BOLD;
 use crate::chat::Chat;
-use crate::chat::markdown::DIMMED;
-use crate::chat::session::{ChangeError, message_text};
-use crate::chat::view::terminal_size;
-use crate::chat::{status, transcript};
+use crate::chat::editor::InputLine;
+use crate::chat::session::{ChangeError, is_user_input, message_text};
+use crate::chat::status;
 use crate::command_error::{CommandError, HINT, NOTE};
-use crate::output;
-use crate::terminal_text::{counted, padded, sanitize, truncate, width};
+use crate::conversations::list::{self, Label};
+use crate::conversations::{find, markdown};
+use crate::display::markdown::DIMMED;
+use crate::display::view::terminal_size;
+use crate::output::{self, ignore_broken_pipe};
+use crate::terminal_text::{counted, padded, sanitize, truncate};
 
 const MAX_LISTED: usize = 15;
 
@@ -41,8 +43,8 @@ impl Chat {
                 .with_hint("choose another file: `/save FILE`"));
         }
         let is_json = file.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
-        let content = if is_json { transcript.to_json() } else { transcript::to_markdown(&transcript) };
-        output::write_file(file, &content)?;
+        let content = if is_json { transcript.to_json() } else { markdown::to_markdown(&transcript) };
+        output::write_private_file(file, &content)?;
         let mut text = format!("saved as {}\n", sanitize(&file.display().to_string()));
         if let Some(error) = store_error {
             let _ = writeln!(
@@ -55,104 +57,114 @@ impl Chat {
     }
 
     pub(super) async fn list(&mut self) -> Result<String, CommandError> {
-        let conversations = self.stored_conversations().await?;
+        let conversations = find::stored(&*self.session.store, MAX_LISTED).await?;
         if conversations.is_empty() {
             return Err(
                 CommandError::work("no conversation is stored yet").with_hint("type a message to start one")
             );
         }
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-        let columns = terminal_size().columns;
-        let mut text = String::new();
-        for (index, conversation) in conversations.iter().enumerate() {
-            let title = conversation.title.as_deref().unwrap_or("(no title)");
-            let is_current = Some(&conversation.id) == self.session.conversation();
-            let suffix = if is_current { " (this one)" } else { "" };
-            let details = format!(
-                "{}, {}{suffix}",
-                format_age(conversation.changed, now),
-                counted(usize::try_from(conversation.messages).unwrap_or(usize::MAX), "message")
-            );
-            let room = columns.saturating_sub(width(&details) + 8);
-            let _ = writeln!(
-                text,
-                "{BOLD}{:>3}{BOLD:#}  {}  {DIMMED}{details}{DIMMED:#}",
-                index + 1,
-                truncate(&sanitize(title), room)
-            );
-        }
+        Ok(self.list_of(conversations))
+    }
+
+    /// Formats a list whose numbers `/resume` and `/delete` accept.
+    fn list_of(&mut self, conversations: Vec<Conversation>) -> String {
+        let mut text = list::lines(&conversations, Label::Number, terminal_size().columns);
         let _ = writeln!(text, "{DIMMED}`/resume NUMBER` continues one{DIMMED:#}");
         self.listed = conversations.into_iter().map(|conversation| conversation.id).collect();
-        Ok(text)
+        text
     }
 
-    async fn stored_conversations(&self) -> Result<Vec<Conversation>, CommandError> {
-        let page = self.session.store.list(MAX_LISTED, None).await.map_err(ChangeError::from)?;
-        Ok(page.conversations.into_iter().filter(|conversation| conversation.messages > 0).collect())
-    }
-
+    /// Continues a conversation. If several match, lists them instead.
     pub(super) async fn resume(&mut self, reference: &str) -> Result<String, CommandError> {
-        let id = self.find_conversation(reference).await?;
+        let mut found = self.matching(reference).await?;
+        if found.len() > 1 {
+            return Ok(self.list_of(found));
+        }
+        let id = found.remove(0).id;
         let conversation = self.session.resume(&id).await.map_err(ChangeError::from)?;
-        let title = sanitize(conversation.title.as_deref().unwrap_or("(no title)"));
-        let mut text = format!("{BOLD}{title}{BOLD:#}\n");
-        let messages = self.session.run.messages();
-        let last = |role: Role| {
-            messages.iter().rev().find(|message| message.role == role && !message_text(message).is_empty())
+        let messages = self.session.run.messages().to_vec();
+        let start = messages.iter().rposition(|message| is_user_input(message)).unwrap_or(0);
+        if start > 0 {
+            let (title, earlier) = (list::title(&conversation), counted(start, "earlier message"));
+            self.print(&format!("{BOLD}{title}{BOLD:#}\n{DIMMED}{earlier}; `/save` writes all{DIMMED:#}\n"))?;
+        }
+        self.view.replay(&messages[start..]).or_else(ignore_broken_pipe)?;
+        Ok(self.unfinished_note())
+    }
+
+    /// Returns a note if the last message has no complete response.
+    fn unfinished_note(&self) -> String {
+        if self.session.run.is_done() {
+            return String::new();
+        }
+        let mut calls: Vec<String> =
+            self.session.run.interrupted_calls().map(|name| format!("`{}`", sanitize(name))).collect();
+        calls.dedup();
+        if calls.is_empty() {
+            return format!(
+                "{HINT}hint:{HINT:#} the last message has no response: `/retry` sends it again\n"
+            );
+        }
+        format!(
+            "{NOTE}note:{NOTE:#} interrupted: {}; it is unknown whether this took effect\n\
+             {HINT}hint:{HINT:#} the next message continues the conversation, and the model is informed; \
+             `/retry` sends the last message again and may repeat the effect\n",
+            calls.join(", ")
+        )
+    }
+
+    /// Deletes a conversation after the user has confirmed it: the current one if none is named.
+    pub(super) async fn delete(&mut self, reference: Option<&str>) -> Result<String, CommandError> {
+        let mut found = match (reference, self.session.conversation().cloned()) {
+            (Some(reference), _) => self.matching(reference).await?,
+            (None, Some(id)) => vec![self.session.store.get(&id).await.map_err(ChangeError::from)?],
+            (None, None) => return Err(ChangeError::Empty.into()),
         };
-        for (prefix, message) in [("> ", last(Role::User)), ("", last(Role::Assistant))] {
-            for line in message.map(|message| message_text(message)).unwrap_or_default().lines().take(8) {
-                let _ = writeln!(text, "{DIMMED}{prefix}{}{DIMMED:#}", sanitize(line));
+        if found.len() > 1 {
+            let text = self.list_of(found);
+            self.print(&text)?;
+            return Err(CommandError::usage("several conversations match").with_hint("`/delete NUMBER`"));
+        }
+        let conversation = found.remove(0);
+        let summary = list::summary(&conversation);
+        if self.input.is_terminal() {
+            let question = format!("delete {summary} permanently? y or n: ");
+            let is_confirmed = matches!(
+                self.read_answer(&question).await,
+                InputLine::Text(answer) if matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
+            );
+            if !is_confirmed {
+                return Ok("nothing was deleted\n".to_owned());
             }
         }
-        if !self.session.run.is_done() {
-            let mut calls: Vec<String> =
-                self.session.run.interrupted_calls().map(|name| format!("`{}`", sanitize(name))).collect();
-            calls.dedup();
-            let _ = if calls.is_empty() {
-                writeln!(
-                    text,
-                    "{HINT}hint:{HINT:#} the last message has no response: `/retry` sends it again"
-                )
-            } else {
-                writeln!(
-                    text,
-                    "{NOTE}note:{NOTE:#} interrupted: {}; it is unknown whether this took effect\n\
-                     {HINT}hint:{HINT:#} the next message continues the conversation, and the model is informed; \
-                     `/retry` sends the last message again and may repeat the effect",
-                    calls.join(", ")
-                )
-            };
+        let is_current = self.session.conversation() == Some(&conversation.id);
+        self.session.store.remove(&conversation.id).await.map_err(ChangeError::from)?;
+        self.listed.clear();
+        if is_current {
+            self.session.clear();
         }
-        Ok(text)
+        Ok(format!("deleted {summary}\n"))
     }
 
-    /// Finds a conversation by its id, its number in the list, or the start or end of its id.
-    async fn find_conversation(&mut self, reference: &str) -> Result<ConversationId, CommandError> {
-        if let Ok(id) = reference.parse::<ConversationId>() {
-            return Ok(id);
+    /// Returns the conversations with this number, id or words; at least one.
+    async fn matching(&mut self, reference: &str) -> Result<Vec<Conversation>, CommandError> {
+        let store = &*self.session.store;
+        if let Ok(number) = reference.parse::<usize>() {
+            if self.listed.is_empty() {
+                let stored = find::stored(store, MAX_LISTED).await?;
+                self.listed = stored.into_iter().map(|conversation| conversation.id).collect();
+            }
+            if let Some(id) = number.checked_sub(1).and_then(|index| self.listed.get(index)) {
+                return Ok(vec![store.get(id).await.map_err(ChangeError::from)?]);
+            }
         }
-        if self.listed.is_empty() {
-            self.listed =
-                self.stored_conversations().await?.into_iter().map(|conversation| conversation.id).collect();
+        let mut found = find::matching(store, reference).await?;
+        found.truncate(MAX_LISTED);
+        if found.is_empty() {
+            return Err(CommandError::usage(format!("no conversation matches `{reference}`"))
+                .with_hint("`/resume` lists them with their numbers"));
         }
-        if let Ok(number) = reference.parse::<usize>()
-            && let Some(id) = number.checked_sub(1).and_then(|index| self.listed.get(index))
-        {
-            return Ok(id.clone());
-        }
-        let is_part = |id: &&ConversationId| {
-            let id = id.as_str();
-            reference.len() >= 4 && (id.starts_with(reference) || id.ends_with(reference))
-        };
-        let matching: Vec<&ConversationId> = self.listed.iter().filter(is_part).collect();
-        match matching.as_slice() {
-            [id] => Ok((*id).clone()),
-            [] => Err(CommandError::usage(format!("unknown conversation `{reference}`"))
-                .with_hint("`/resume` lists them with their numbers")),
-            _ => Err(CommandError::usage(format!("`{reference}` matches {} conversations", matching.len()))
-                .with_hint("type more of the id, or the number that `/resume` lists")),
-        }
+        Ok(found)
     }
 
     pub(super) fn usage(&self) -> String {
@@ -173,15 +185,5 @@ impl Chat {
         let previous =
             previous.map(|id| format!("; `/resume {id}` returns to the previous one")).unwrap_or_default();
         format!("{NOTE}a new conversation{NOTE:#}{previous}\n")
-    }
-}
-
-fn format_age(time: Timestamp, now: u128) -> String {
-    let minutes = now.saturating_sub(time.0.into()) / 60_000;
-    match minutes {
-        0 => "just now".to_owned(),
-        1..60 => format!("{minutes} min ago"),
-        60..1_440 => format!("{} h ago", minutes / 60),
-        _ => format!("{} d ago", minutes / 1_440),
     }
 }

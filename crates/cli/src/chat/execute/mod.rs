@@ -9,10 +9,10 @@ use toolwire_contract::{Tool, Toolbox, nearest_names};
 
 use super::Chat;
 use super::command::{COMMANDS, Command};
-use super::markdown::DIMMED;
 use super::server_changes::tool_warnings;
-use super::view::terminal_size;
 use crate::command_error::{CommandError, ERROR, HINT, NOTE};
+use crate::display::markdown::DIMMED;
+use crate::display::view::terminal_size;
 use crate::output::ignore_broken_pipe;
 use crate::servers::unavailable_reason;
 use crate::terminal_text::{counted, padded, sanitize, truncate, width};
@@ -61,6 +61,7 @@ impl Chat {
             Command::Save(file) => self.save(file.as_deref()).await,
             Command::Resume(None) => self.list().await,
             Command::Resume(Some(reference)) => self.resume(&reference).await,
+            Command::Delete(reference) => self.delete(reference.as_deref()).await,
             Command::Usage => Ok(self.usage()),
             Command::Clear => Ok(self.clear()),
         };

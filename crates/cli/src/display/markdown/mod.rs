@@ -18,7 +18,7 @@ use anstyle::Style;
 pub(crate) use layout::DIMMED;
 pub(crate) use unfinished::ends_in_code_fence;
 
-use crate::chat::line::{Line, Margin, Span, wrap};
+use crate::display::line::{Line, Margin, Span, wrap};
 
 /// The format of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

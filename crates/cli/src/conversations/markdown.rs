@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use toolwire_contract::{Block, Content, Role, Transcript};
 
-use super::calls::{short_arguments, short_result};
+use crate::display::calls::{short_arguments, short_result};
+use crate::terminal_text::sanitize_lines;
 
 /// Converts a transcript to Markdown: messages under headings, calls and their results as quoted lines.
 pub(crate) fn to_markdown(transcript: &Transcript) -> String {
@@ -36,5 +37,6 @@ pub(crate) fn to_markdown(transcript: &Transcript) -> String {
             }
         }
     }
-    markdown
+    // A terminal that displays the file must not interpret it.
+    sanitize_lines(&markdown)
 }

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use crate::chat::calls::Calls;
+use crate::display::calls::Calls;
 use crate::terminal_text::sanitize;
 
 /// A response as plain text: its text on standard output, everything else on standard error.

@@ -3,19 +3,23 @@
 mod plain;
 mod terminal;
 
-use std::io::{self, Stdout, Write};
+use std::io::{self, IsTerminal, Stdout, Write};
 use std::time::{Duration, Instant};
 
 use anstyle::Style;
 use serde_json::{Map, Value};
-use toolwire_contract::{Progress, ToolResult};
+use toolwire_agent::{AgentEvent, FinishedRun};
+use toolwire_contract::{ModelError, Progress, ToolResult};
 
 use super::canvas::Size;
 use super::markdown::DIMMED;
-use crate::command_error::HINT;
+use crate::command_error::{HINT, NOTE};
 use crate::terminal_text::sanitize;
 use plain::PlainView;
 use terminal::TerminalView;
+
+/// The time between two drawings of the spinner.
+pub(crate) const SPINNER_INTERVAL: Duration = Duration::from_millis(80);
 
 /// The display of a response, on a terminal or as plain text.
 pub(crate) enum View {
@@ -41,10 +45,30 @@ impl View {
         }
     }
 
+    /// Displays that a request is sent again, until something else is displayed.
+    fn show_retry(&mut self, text: &str) -> io::Result<()> {
+        match self {
+            View::Terminal(view) => view.show_waiting(text),
+            View::Plain(_) => self.note("note:", NOTE, text),
+        }
+    }
+
     pub(crate) fn push_text(&mut self, piece: &str) -> io::Result<()> {
         match self {
             View::Terminal(view) => view.push_text(piece),
             View::Plain(view) => view.push_text(piece),
+        }
+    }
+
+    /// Displays a message that the user wrote earlier.
+    pub(crate) fn push_user_text(&mut self, text: &str) -> io::Result<()> {
+        match self {
+            View::Terminal(view) => view.print_user_text(text),
+            View::Plain(view) => {
+                view.end_line()?;
+                let lines: String = text.lines().map(|line| format!("> {}\n", sanitize(line))).collect();
+                io::stdout().write_all(lines.as_bytes())
+            }
         }
     }
 
@@ -102,6 +126,28 @@ impl View {
                 writeln!(io::stderr(), "{line}")
             }
         }
+    }
+
+    /// Displays an event of a run. Returns the finished run with the last one.
+    pub(crate) fn show(&mut self, event: AgentEvent) -> io::Result<Option<FinishedRun>> {
+        match event {
+            AgentEvent::StepStarted { .. } => self.show_waiting("waiting for the model")?,
+            AgentEvent::Text(piece) => self.push_text(&piece)?,
+            AgentEvent::Thinking(piece) => self.push_thinking(&piece)?,
+            AgentEvent::Retrying { after, retry, max_retries, error } => {
+                self.show_retry(&retry_text(after, retry, max_retries, &error))?;
+            }
+            AgentEvent::CallAnnounced { id, name } => self.call_announced(&id, &name)?,
+            AgentEvent::CallStarted { id, name, arguments } => self.call_started(&id, &name, &arguments)?,
+            AgentEvent::CallProgress { id, progress } => self.call_progressed(&id, &progress)?,
+            AgentEvent::CallFinished { id, name, result, elapsed } => {
+                self.call_finished(&id, &name, &result, elapsed)?;
+            }
+            AgentEvent::Done(finished) => return Ok(Some(*finished)),
+            // Approvals are requested when the run pauses.
+            _ => {}
+        }
+        Ok(None)
     }
 
     /// Redraws, because time has passed or the terminal may have a new size.
@@ -176,6 +222,32 @@ impl View {
             }
         }
     }
+}
+
+/// Describes a retry: `overloaded, trying again in 4 s, 2 of 5`.
+pub(crate) fn retry_text(after: Duration, retry: u32, max_retries: u32, error: &ModelError) -> String {
+    let reason = match error {
+        ModelError::Refused { status: Some(429), .. } => "too many requests".to_owned(),
+        ModelError::Refused { status: Some(503 | 529), .. } => "overloaded".to_owned(),
+        ModelError::Refused { status: Some(status), .. } => format!("error {status}"),
+        ModelError::Unreachable { .. } => "not reachable".to_owned(),
+        ModelError::TimedOut { .. } => "no response".to_owned(),
+        _ => "the request failed".to_owned(),
+    };
+    let seconds = after.as_secs_f64();
+    let seconds = if seconds < 10.0 { format!("{seconds:.1}") } else { format!("{seconds:.0}") };
+    format!("{reason}, trying again in {seconds} s, {retry} of {max_retries}")
+}
+
+/// Whether standard output is a terminal on which colours and drawing are wanted.
+pub(crate) fn is_styled() -> bool {
+    let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    io::stdout().is_terminal() && !no_colour && !is_dumb()
+}
+
+/// Whether the terminal cannot move the cursor.
+pub(crate) fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb")
 }
 
 /// Returns the size of the terminal, or a default if it is unknown.

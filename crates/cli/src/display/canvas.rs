@@ -130,7 +130,7 @@ impl<W: Write> Canvas<W> {
 mod tests {
     use anstyle::Style;
 
-    use crate::chat::testing::terminal;
+    use crate::display::testing::terminal;
 
     use super::*;
 

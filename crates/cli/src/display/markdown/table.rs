@@ -6,7 +6,7 @@ use anstyle::Style;
 use pulldown_cmark::Alignment;
 
 use super::layout::DIMMED;
-use crate::chat::line::{Line, Margin, Span, max_columns, wrap};
+use crate::display::line::{Line, Margin, Span, max_columns, wrap};
 
 const GAP: &str = " │ ";
 const MIN_COLUMN_WIDTH: usize = 3;

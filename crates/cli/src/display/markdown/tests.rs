@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::chat::canvas::{Canvas, Size};
-use crate::chat::testing::terminal;
+use crate::display::canvas::{Canvas, Size};
+use crate::display::testing::terminal;
 
 const ROWS: u16 = 200;
 

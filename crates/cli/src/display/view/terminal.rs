@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use anstyle::Style;
 
-use crate::chat::calls::{Calls, format_duration, spinner_frame};
-use crate::chat::canvas::{Canvas, Size};
-use crate::chat::line::{Line, Margin, Span, hard_wrap, wrap};
-use crate::chat::markdown::{DIMMED, Markdown, TextFormat};
+use crate::display::calls::{Calls, format_duration, spinner_frame};
+use crate::display::canvas::{Canvas, Size};
+use crate::display::line::{Line, Margin, Span, hard_wrap, wrap};
+use crate::display::markdown::{DIMMED, Markdown, TextFormat};
 use crate::terminal_text::{sanitize, truncate};
 
 /// The shortest time between two drawings of streamed text.
@@ -184,6 +184,18 @@ impl<W: Write> TerminalView<W> {
     pub(super) fn note(&mut self, label: &str, style: Style, text: &str) -> io::Result<()> {
         self.begin_section()?;
         self.print_labelled(label, style, text)
+    }
+
+    pub(super) fn print_user_text(&mut self, text: &str) -> io::Result<()> {
+        self.begin_section()?;
+        let indent = |text: &str| vec![Span::decoration(text, DIMMED)];
+        for line in text.lines() {
+            let margin = Margin { first: indent("> "), rest: indent("  ") };
+            let span = Span::decoration(sanitize(line), DIMMED);
+            self.canvas.draw(&wrap(&[span], &margin, self.canvas.columns()), &[])?;
+        }
+        self.needs_gap = true;
+        Ok(())
     }
 
     /// Prints a line with all its spaces.

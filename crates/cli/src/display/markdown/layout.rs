@@ -7,7 +7,7 @@ use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Parser, Tag, TagEnd};
 
 use super::blocks::{hide_link_definitions, options, restore_brackets};
 use super::table::Table;
-use crate::chat::line::{Line, Margin, Span, hard_wrap, max_columns, wrap};
+use crate::display::line::{Line, Margin, Span, hard_wrap, max_columns, wrap};
 
 pub(crate) const DIMMED: Style = Style::new().dimmed();
 const CODE: Style = AnsiColor::Cyan.on_default();
