@@ -53,7 +53,7 @@ pub(crate) struct ConvertArgs {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum DefaultsMode {
+pub(crate) enum DefaultsMode {
     /// Remove it, and list it in the report
     Drop,
     /// Move it to the description
@@ -62,13 +62,18 @@ enum DefaultsMode {
     Keep,
 }
 
-pub(crate) fn run(args: &ConvertArgs) -> Result<ExitCode, CommandError> {
-    let defaults = match args.defaults {
+/// Returns the handling of `default` that the command line chooses.
+pub(crate) fn defaults(mode: Option<DefaultsMode>) -> Defaults {
+    match mode {
         None => Defaults::PerDialect,
         Some(DefaultsMode::Drop) => Defaults::Drop,
         Some(DefaultsMode::Describe) => Defaults::Describe,
         Some(DefaultsMode::Keep) => Defaults::Keep,
-    };
+    }
+}
+
+pub(crate) fn run(args: &ConvertArgs) -> Result<ExitCode, CommandError> {
+    let defaults = defaults(args.defaults);
     let layout = if args.compact { Layout::Compact } else { Layout::Indented };
     let options = Options::default().with_defaults(defaults).with_reshape(args.reshape).with_layout(layout);
     let source = Source::new(args.file.as_deref());

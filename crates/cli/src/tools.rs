@@ -13,6 +13,7 @@ use toolwire_hub::{Hub, ServerStatus};
 
 use crate::check;
 use crate::command_error::{CommandError, ERROR, HINT, NOTE, print_stderr};
+use crate::convert::{DefaultsMode, defaults};
 use crate::dialect_name;
 use crate::output::{self, to_json};
 use crate::pins;
@@ -38,6 +39,9 @@ pub(crate) struct ToolsArgs {
     /// Print the `tools` array for a request in this dialect
     #[arg(long = "as", value_name = "D", value_parser = dialect_name::any(), conflicts_with = "json")]
     dialect: Option<Dialect>,
+    /// With `--as`: drop, describe or keep the keyword `default`, as `toolwire convert` does
+    #[arg(long, value_name = "MODE", value_enum, requires = "dialect")]
+    defaults: Option<DefaultsMode>,
     /// Print JSON: `[{"server","tools":[…],"tool_count"}]`
     #[arg(long)]
     json: bool,
@@ -61,7 +65,7 @@ pub(crate) fn run(args: &ToolsArgs, config: Option<&Path>) -> Result<ExitCode, C
 fn print_tools(args: &ToolsArgs, hub: &Hub, status: &[ServerStatus]) -> Result<usize, CommandError> {
     print_problems(hub);
     if let Some(dialect) = args.dialect {
-        let toolset = hub.get_tools(dialect, &Options::default());
+        let toolset = hub.get_tools(dialect, &Options::default().with_defaults(defaults(args.defaults)));
         let hint = "`toolwire check` shows which dialects accept them";
         let refused = refusals::print(toolset.reports(), Severity::Error, hint);
         output::print_untrusted(&to_json(&toolset.request_tools(), false))?;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use serde_json::json;
 use toolwire_agent::{Agent, ApprovalPolicy, Ending, Functions};
-use toolwire_contract::{Block, Content, Tool, ToolResult};
+use toolwire_contract::{Block, CallOptions, Content, Tool, ToolResult, Toolbox};
 use toolwire_hub::{Config, Hub, HubOptions};
 use toolwire_testkit::{ScriptedModel, ScriptedTurn};
-use toolwire_toolkit::{Outcome, Server, tool};
+use toolwire_toolkit::{HttpOptions, Outcome, Server, serve_http, tool};
 
 /// Measure how loud a room is.
 #[tool(read_only)]
@@ -65,5 +65,36 @@ async fn one_step_can_call_tools_of_every_kind_of_toolbox() {
     assert_eq!(results[1].1.structured_content.as_ref().unwrap()["value"], 5);
     assert!(text(&results[2].1).contains("42"), "{:?}", results[2]);
     assert!(results[3].1.is_error == Some(true) && text(&results[3].1).contains("room"), "{:?}", results[3]);
+    hub.close().await;
+}
+
+/// Delete a document.
+#[tool(explicit = "DELETE_DOCUMENT")]
+async fn delete_document(
+    /// The name of the document
+    name: String,
+) -> Outcome<String> {
+    Outcome::ok(name)
+}
+
+#[tokio::test]
+async fn a_call_without_consent_gets_the_response_of_the_server() {
+    let server = Server::builder("documents").prefix("").tool(delete_document).build().unwrap();
+    let serving = serve_http(server, "127.0.0.1:0".parse().unwrap(), HttpOptions::default()).await.unwrap();
+    let servers = json!({"mcpServers": {"documents": {"url": serving.url()}}});
+    let (config, _) = Config::parse(&servers.to_string(), "mcp.json".as_ref(), &|_| None).unwrap();
+    let hub = Hub::connect(&config, HubOptions::default()).await;
+    let call = async |arguments| hub.call("delete_document", &arguments, CallOptions::default()).await;
+    for arguments in [json!({"name": "plan"}), json!({"name": "plan", "explicit_action": "delete_document"})]
+    {
+        let result = call(arguments).await.unwrap();
+        let response = result.structured_content.unwrap();
+        assert_eq!(response["error_type"], "explicit_action_required", "{response}");
+        assert!(response["instruction"].as_str().unwrap().contains("ask for explicit consent"), "{response}");
+    }
+    let consented = json!({"name": "plan", "explicit_action": "DELETE_DOCUMENT"});
+    assert_eq!(call(consented).await.unwrap().structured_content.unwrap()["value"], "plan");
+    let error = call(json!({})).await.unwrap_err().to_string();
+    assert!(error.contains("\"name\"") && !error.contains("explicit_action"), "{error}");
     hub.close().await;
 }

@@ -866,3 +866,20 @@ fn strict_arguments_have_a_null_for_each_absent_key() {
         );
     }
 }
+
+#[test]
+fn consent_is_left_to_the_server() {
+    let schema = requiring(
+        json!({"name": {"type": "string"}, "explicit_action": {"type": "string", "const": "DELETE"}}),
+        &["name", "explicit_action"],
+    );
+    for dialect in [Dialect::OpenAi, Dialect::Anthropic, Dialect::OpenAiStrict, Dialect::Mcp] {
+        for sent in [json!({"name": "a"}), json!({"name": "a", "explicit_action": "delete"})] {
+            check(dialect, schema.clone(), sent.clone(), sent, &[]);
+        }
+        let error = toolset(&schema, dialect, &Options::default()).decode("tool", &json!({})).unwrap_err();
+        let ArgumentError::Invalid { violations, .. } = &error else { panic!("{error:?}") };
+        let messages: Vec<String> = violations.iter().map(Violation::to_string).collect();
+        assert_eq!(messages, ["missing required property \"name\""], "{dialect}");
+    }
+}

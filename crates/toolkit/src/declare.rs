@@ -1,5 +1,7 @@
 //! Declarations of tools, as `#[tool]` generates them.
 
+use std::fmt;
+
 use futures_core::future::BoxFuture;
 use serde_json::{Map, Value};
 use toolwire_contract::Tool;
@@ -74,7 +76,9 @@ pub struct Hints {
 pub(crate) const EXPLICIT_ACTION: &str = "explicit_action";
 
 /// A set of tools that cannot be built into a server.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+///
+/// Its `Debug` output is the sentence of the error with its hint, because that is what Rust prints if `main` returns it.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
     #[error("duplicate tool name `{name}`")]
     DuplicateName { name: String },
@@ -90,6 +94,12 @@ pub enum BuildError {
     ReservedArgument { tool: String },
     #[error("invalid schema of the tool `{tool}`: {reason}")]
     InvalidSchema { tool: String, reason: String },
+}
+
+impl fmt::Debug for BuildError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{self}; {}", self.hint())
+    }
 }
 
 impl BuildError {

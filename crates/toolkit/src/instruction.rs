@@ -55,6 +55,37 @@ impl Instruction {
         Instruction(format!("Call the tool again with {what}."))
     }
 
+    /// Discuss something with the user before anything is done.
+    pub fn discuss(what: impl fmt::Display) -> Instruction {
+        Instruction(format!("Discuss {what} with the user. Do not act on it before the user has decided."))
+    }
+
+    /// Verify something before the next step.
+    pub fn check(what: impl fmt::Display) -> Instruction {
+        Instruction(format!("Check {what} before you continue. Tell the user if it is not as expected."))
+    }
+
+    /// Explain something to the user.
+    pub fn explain(what: impl fmt::Display) -> Instruction {
+        Instruction(format!("Explain to the user: {what}."))
+    }
+
+    /// Let the user choose one of several options.
+    pub fn let_choose<O: fmt::Display>(options: impl IntoIterator<Item = O>) -> Instruction {
+        let options: Vec<String> = options.into_iter().map(|option| option.to_string()).collect();
+        Instruction(format!("Let the user choose one of: {}. Do not choose yourself.", options.join("; ")))
+    }
+
+    /// Call another tool next.
+    pub fn use_tool(name: impl fmt::Display) -> Instruction {
+        Instruction(format!("Call the tool `{name}` next."))
+    }
+
+    /// Continue without asking.
+    pub fn proceed() -> Instruction {
+        Instruction::from("Continue with the task. The user does not need to confirm this result.")
+    }
+
     /// Do not retry.
     pub fn do_not_retry() -> Instruction {
         Instruction::from(
@@ -104,24 +135,29 @@ impl JsonSchema for Instruction {
     }
 }
 
-/// A working mode of an agent.
+/// A working mode of an agent. Its text is the name in upper case, as in `Switch to PLANNING mode`.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Mode {
+    Discussion,
     Planning,
     Implementation,
+    Check,
     Review,
     Debugging,
-    /// The name of another mode.
+    /// The name of another mode, which is used as it is.
     Other(String),
 }
 
 impl fmt::Display for Mode {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
-            Mode::Planning => "planning",
-            Mode::Implementation => "implementation",
-            Mode::Review => "review",
-            Mode::Debugging => "debugging",
+            Mode::Discussion => "DISCUSSION",
+            Mode::Planning => "PLANNING",
+            Mode::Implementation => "IMPLEMENTATION",
+            Mode::Check => "CHECK",
+            Mode::Review => "REVIEW",
+            Mode::Debugging => "DEBUGGING",
             Mode::Other(name) => name,
         })
     }

@@ -3,8 +3,9 @@
 /// The longest name that MCP allows.
 pub(crate) const MAX_MCP_NAME_CHARS: usize = 128;
 
-/// Returns `{prefix}_{name}`, or the name if the prefix is empty.
+/// Returns `{prefix}_{name}`, or the name if the prefix is empty. A prefix may already end with `_`.
 pub(crate) fn served(prefix: &str, name: &str) -> String {
+    let prefix = prefix.trim_end_matches('_');
     if prefix.is_empty() { name.to_owned() } else { format!("{prefix}_{name}") }
 }
 
@@ -29,6 +30,15 @@ pub(crate) fn prefix_of(server: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_prefix_is_separated_by_one_underscore() {
+        for (prefix, name) in
+            [("guide", "guide_x"), ("guide_", "guide_x"), ("my_guide__", "my_guide_x"), ("", "x"), ("_", "x")]
+        {
+            assert_eq!(served(prefix, "x"), name);
+        }
+    }
 
     #[test]
     fn server_names_become_legal_prefixes() {

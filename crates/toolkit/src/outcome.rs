@@ -24,7 +24,7 @@ use crate::instruction::Instruction;
 /// assert!(outcome.is_ok());
 /// let failure: Outcome<u32> = Outcome::failure("not_found", "there is no document `plan`");
 /// assert_eq!(
-///     serde_json::to_string(&failure)?,
+///     failure.to_json_string()?,
 ///     r#"{"success":false,"error":"there is no document `plan`","error_type":"not_found"}"#,
 /// );
 /// # Ok::<(), serde_json::Error>(())
@@ -94,6 +94,18 @@ impl<T> Outcome<T> {
 
     pub fn is_failure(&self) -> bool {
         !self.success
+    }
+}
+
+impl<T: Serialize> Outcome<T> {
+    /// Returns the outcome as JSON, as it is sent. Fails if the value cannot be serialized.
+    pub fn to_json(&self) -> serde_json::Result<Value> {
+        serde_json::to_value(self)
+    }
+
+    /// Returns the outcome as JSON text, as it is sent. Fails if the value cannot be serialized.
+    pub fn to_json_string(&self) -> serde_json::Result<String> {
+        serde_json::to_string(self)
     }
 }
 

@@ -8,12 +8,12 @@ use toolwire_contract::{SchemaFingerprint, json_kind};
 use toolwire_validation::{Requirement, TooComplex, Validator, Violation, ViolationKind};
 
 use super::by_schema;
+use super::consent::{repair_except_consent, without_consent};
 use super::converter::Converter;
 use super::error::ArgumentError;
 use super::lenient_json;
 use super::plan::Plan;
 use super::repair::{Repair, RepairKind};
-use super::repairing::repair;
 use crate::Dialect;
 
 /// The deepest nesting that `serde_json` parses.
@@ -125,7 +125,7 @@ impl Codec {
             if let Some(validator) = self.wire_validator()
                 && !validator.accepts(&value).map_err(too_complex(tool))?
             {
-                repair(&mut value, validator, &mut repairs);
+                repair_except_consent(&mut value, validator, &mut repairs);
             }
             if self.reshapes {
                 wire_value = Some(value.clone());
@@ -145,7 +145,9 @@ impl Codec {
         }
         let wire_violations = wire_value
             .zip(self.wire_validator())
-            .and_then(|(value, validator)| validator.violations(&value).ok())
+            .and_then(|(value, validator)| {
+                Some(without_consent(validator.violations(&value).ok()?, validator.schema()))
+            })
             .filter(|violations| !violations.is_empty());
         match wire_violations {
             Some(found) => violations = found,
@@ -219,8 +221,9 @@ fn repair_and_validate(
     if validator.accepts(value).map_err(too_complex(tool))? {
         return Ok(Vec::new());
     }
-    repair(value, validator, repairs);
-    validator.violations(value).map_err(too_complex(tool))
+    repair_except_consent(value, validator, repairs);
+    let violations = validator.violations(value).map_err(too_complex(tool))?;
+    Ok(without_consent(violations, validator.schema()))
 }
 
 fn too_complex(tool: &str) -> impl Fn(TooComplex) -> ArgumentError {

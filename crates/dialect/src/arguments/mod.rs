@@ -5,6 +5,7 @@
 
 mod by_schema;
 mod codec;
+mod consent;
 mod converter;
 mod error;
 mod lenient_json;

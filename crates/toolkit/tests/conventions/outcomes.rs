@@ -91,8 +91,14 @@ fn common_instructions_have_fixed_texts() {
         (Instruction::present_and_stop(), "Present this result"),
         (Instruction::suggest("a shorter title"), "Suggest to the user: a shorter title."),
         (Instruction::ask_for("a title"), "Ask the user for a title"),
-        (Instruction::switch_to(Mode::Planning), "Switch to planning mode"),
-        (Instruction::switch_to(Mode::Implementation), "Switch to implementation mode"),
+        (Instruction::switch_to(Mode::Planning), "Switch to PLANNING mode"),
+        (Instruction::switch_to(Mode::Discussion), "Switch to DISCUSSION mode"),
+        (Instruction::switch_to(Mode::Check), "Switch to CHECK mode"),
+        (
+            Instruction::let_choose(["keep", "delete"]),
+            "Let the user choose one of: keep; delete. Do not choose yourself.",
+        ),
+        (Instruction::switch_to(Mode::Implementation), "Switch to IMPLEMENTATION mode"),
         (Instruction::switch_to(Mode::Other("drafting".into())), "Switch to drafting mode"),
         (Instruction::no_changes(), "Do not make changes"),
         (

@@ -1,0 +1,47 @@
+//! The consent of the user in arguments.
+//!
+//! A tool of the toolkit with an explicit action requires the argument `explicit_action` with a constant value. The
+//! response of its server to a call without it tells the model to ask the user. A validation error would tell the
+//! model to add the argument instead. So a call is not rejected because of this argument, and it is not repaired.
+
+use serde_json::Value;
+use toolwire_validation::{Validator, Violation, ViolationKind};
+
+use super::repair::Repair;
+use super::repairing::repair;
+
+const EXPLICIT_ACTION: &str = "explicit_action";
+const POINTER: &str = "/explicit_action";
+
+/// Repairs a value, except for the consent in it.
+pub(super) fn repair_except_consent(value: &mut Value, validator: &Validator, repairs: &mut Vec<Repair>) {
+    if !requires_consent(validator.schema()) {
+        return repair(value, validator, repairs);
+    }
+    let consent = value.get(EXPLICIT_ACTION).cloned();
+    let mut made = Vec::new();
+    repair(value, validator, &mut made);
+    made.retain(|repair| repair.pointer != POINTER);
+    repairs.append(&mut made);
+    if let (Some(consent), Some(arguments)) = (consent, value.as_object_mut()) {
+        arguments.insert(EXPLICIT_ACTION.to_owned(), consent);
+    }
+}
+
+/// Returns the violations that do not concern consent.
+pub(super) fn without_consent(mut violations: Vec<Violation>, schema: &Value) -> Vec<Violation> {
+    if requires_consent(schema) {
+        violations.retain(|violation| {
+            let is_missing = violation.pointer.is_empty()
+                && matches!(&violation.kind, ViolationKind::MissingProperty { name } if name == EXPLICIT_ACTION);
+            !is_missing && violation.pointer != POINTER
+        });
+    }
+    violations
+}
+
+fn requires_consent(schema: &Value) -> bool {
+    let required = schema.get("required").and_then(Value::as_array);
+    let is_required = required.is_some_and(|names| names.iter().any(|name| name == EXPLICIT_ACTION));
+    is_required && schema.pointer("/properties/explicit_action/const").is_some_and(Value::is_string)
+}
