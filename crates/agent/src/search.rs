@@ -1,47 +1,47 @@
-//! Finds tools by what they do: BM25 over names, descriptions and parameters.
+//! Finds tools by what they do: BM25F over the fields of their definitions, and the kind of action.
+//!
+//! The terms of a query say which things a tool works with. Most tools of a server work with the same things,
+//! so the action decides among them: a question looks for a tool that reads, "get rid of" for one that deletes.
 
+mod actions;
+mod document;
 mod synonyms;
 mod terms;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use bm25::{Embedder, EmbedderBuilder, TokenEmbedder, Tokenizer};
-use serde_json::Value;
-use toolwire_contract::{Tool, ToolServer, truncate};
+use toolwire_contract::{Tool, ToolServer};
 
-use terms::terms;
+use actions::{ActionWeights, Actions};
+pub(crate) use document::first_sentence;
+use document::{FIELD_COUNT, FIELDS, fields};
+use terms::{is_stop_word, query_words, stem, words};
 
-/// The weights of each term of the name, of the title and of the server's name; all other terms have the
-/// weight 1.
-const NAME_WEIGHT: usize = 3;
-const TITLE_WEIGHT: usize = 2;
-const SERVER_WEIGHT: usize = 2;
+/// BM25's `k1`: the smaller it is, the less the repetition of a term counts.
+const SATURATION: f32 = 1.0;
 
-/// The weight of a synonym or completion of a query term; the term itself has the weight 1.
-const RELATED_TERM_WEIGHT: f32 = 0.3;
+/// The weight of a synonym of a query term, and of a known term that a query term ends with (`socket` in
+/// `websocket`); the term itself has the weight 1.
+const RELATED_TERM_WEIGHT: f32 = 0.4;
+const MIN_PART_CHARS: usize = 4;
 
-/// A query term with at least this many characters also matches longer terms that start with it.
-const MIN_PREFIX_CHARS: usize = 4;
-const MAX_COMPLETIONS: usize = 8;
+/// The weight of a suitable action; the best match of the terms has the weight 1.
+const ACTION_WEIGHT: f32 = 0.25;
 
-/// Some descriptions have forty thousand characters, but the start says what the tool does.
-const MAX_DESCRIPTION_CHARS: usize = 500;
-const MAX_PARAMETER_CHARS: usize = 100;
-const MAX_SENTENCE_CHARS: usize = 200;
+/// A query term that no tool has also matches the known terms that differ in one letter, if it has at least
+/// this many.
+const MIN_MISSPELLED_CHARS: usize = 5;
 
-/// A search index of tools.
-///
-/// `bm25` computes the weight of each term in each tool. The index maps terms to tools, so a search only
-/// visits tools that have a term of the query.
+/// A search index of tools. It maps terms to tools, so a search only visits tools that have a term of the query.
 pub struct ToolIndex {
     tools: Arc<[Tool]>,
     /// The server of each tool, if it is known.
     servers: Vec<Option<ToolServer>>,
+    /// The actions of each tool.
+    actions: Vec<Actions>,
     /// For each term, the indexes of the tools that have it and its weight there.
-    postings: HashMap<u32, Vec<(usize, f32)>>,
-    /// All terms, sorted.
-    vocabulary: Vec<String>,
+    postings: HashMap<String, Vec<(u32, f32)>>,
     synonyms: HashMap<String, Vec<String>>,
 }
 
@@ -65,50 +65,56 @@ impl ToolIndex {
     pub fn with_servers(tools: Arc<[Tool]>, servers: &[Option<ToolServer>]) -> ToolIndex {
         let mut servers = servers.to_vec();
         servers.resize(tools.len(), None);
-        let documents: Vec<Vec<String>> =
-            tools.iter().zip(&servers).map(|(tool, server)| document(tool, server.as_ref())).collect();
-        let total: usize = documents.iter().map(Vec::len).sum();
-        let average = total as f32 / documents.len().max(1) as f32;
-        let embedder: Embedder<u32, SpaceTokenizer> = EmbedderBuilder::with_avgdl(average).build();
-        let mut postings: HashMap<u32, Vec<(usize, f32)>> = HashMap::new();
-        for (index, terms) in documents.iter().enumerate() {
-            for term in embedder.embed(&terms.join(" ")).0 {
-                let tools = postings.entry(term.index).or_default();
-                // A repeated term is returned repeatedly, each time with the same weight.
-                if tools.last().is_none_or(|(last, _)| *last != index) {
-                    tools.push((index, term.value));
-                }
-            }
-        }
-        let vocabulary: BTreeSet<String> = documents.into_iter().flatten().collect();
-        ToolIndex {
-            tools,
-            servers,
-            postings,
-            vocabulary: vocabulary.into_iter().collect(),
-            synonyms: synonyms::by_term(),
-        }
+        let actions = tools.iter().map(Actions::of_tool).collect();
+        let postings = postings(&tools, &servers);
+        ToolIndex { tools, servers, actions, postings, synonyms: synonyms::by_term() }
     }
 
     /// Returns the best matches, the best first; of two with the same score, the one that is listed first. A
     /// tool that has no term of the query is not found.
     pub fn search(&self, query: &str, limit: usize) -> Vec<ToolHit<'_>> {
-        let mut query_terms: Vec<String> = terms(query).filter(|term| !is_number(term)).collect();
-        if query_terms.is_empty() {
-            query_terms = terms(query).collect();
-        }
-        let related = self.related_terms(&query_terms);
-        let mut scores: HashMap<usize, f32> = HashMap::new();
-        for (terms, weight) in [(&query_terms, 1.0), (&related, RELATED_TERM_WEIGHT)] {
-            for term in terms {
-                let Some(tools) = self.postings.get(&u32::embed(term)) else { continue };
-                let term_weight = self.inverse_document_frequency(tools.len()) * weight;
-                for (index, value) in tools {
-                    *scores.entry(*index).or_default() += term_weight * value;
+        let mut scores = vec![0.0_f32; self.tools.len()];
+        // The information of the query terms that a tool has, and of all query terms.
+        let mut covered = scores.clone();
+        let mut total = 0.0;
+        let mut best = scores.clone();
+        for word in query_words(query) {
+            let term = stem(&word);
+            let information = self.information(&term);
+            total += information;
+            let mut visited = Vec::new();
+            for (term, weight) in self.variants(&word, term) {
+                let Some(tools) = self.postings.get(&term) else { continue };
+                let weight = weight * information.min(self.information(&term));
+                for (tool, value) in tools {
+                    let best = &mut best[*tool as usize];
+                    if *best == 0.0 {
+                        visited.push(*tool as usize);
+                    }
+                    *best = best.max(weight * value);
                 }
             }
+            for tool in visited {
+                scores[tool] += std::mem::take(&mut best[tool]);
+                covered[tool] += information;
+            }
         }
-        let mut hits: Vec<(usize, f32)> = scores.into_iter().collect();
+        for (score, covered) in scores.iter_mut().zip(covered) {
+            *score *= (covered / total.max(f32::MIN_POSITIVE)).sqrt();
+        }
+        self.best_hits(query, scores, limit)
+    }
+
+    /// Adds the weights of the actions, and selects the best tools.
+    fn best_hits(&self, query: &str, scores: Vec<f32>, limit: usize) -> Vec<ToolHit<'_>> {
+        let max = scores.iter().copied().fold(0.0, f32::max);
+        let wanted = ActionWeights::of_query(query);
+        let mut hits: Vec<(usize, f32)> = scores
+            .into_iter()
+            .enumerate()
+            .filter(|(_, score)| *score > 0.0)
+            .map(|(index, score)| (index, score / max + ACTION_WEIGHT * wanted.best(self.actions[index])))
+            .collect();
         hits.sort_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0)));
         hits.truncate(limit);
         let hit = |(index, score): (usize, f32)| {
@@ -118,74 +124,89 @@ impl ToolIndex {
         hits.into_iter().map(hit).collect()
     }
 
-    /// BM25's inverse document frequency of a term that this many tools have.
-    fn inverse_document_frequency(&self, count: usize) -> f32 {
-        let (all, count) = (self.tools.len() as f32, count as f32);
+    /// BM25's inverse document frequency of a term.
+    fn information(&self, term: &str) -> f32 {
+        let count = self.postings.get(term).map_or(0, Vec::len) as f32;
+        let all = self.tools.len() as f32;
         (1.0 + (all - count + 0.5) / (count + 0.5)).ln()
     }
 
-    /// Returns the synonyms and completions of the terms of a query.
-    fn related_terms(&self, query_terms: &[String]) -> Vec<String> {
-        let mut related: Vec<String> = Vec::new();
-        for term in query_terms {
-            related.extend(self.synonyms.get(term).into_iter().flatten().cloned());
-            if term.chars().count() >= MIN_PREFIX_CHARS {
-                let first = self.vocabulary.partition_point(|known| known < term);
-                let completions =
-                    self.vocabulary[first..].iter().take_while(|known| known.starts_with(term.as_str()));
-                related.extend(completions.take(MAX_COMPLETIONS).cloned());
+    /// Returns the terms that match a word of a query, with their weights.
+    fn variants(&self, word: &str, term: String) -> Vec<(String, f32)> {
+        let mut related: Vec<String> = self.synonyms.get(&term).cloned().unwrap_or_default();
+        let chars = word.chars().count();
+        let parts = word.char_indices().skip(2).take((chars + 1).saturating_sub(2 + MIN_PART_CHARS));
+        related.extend(parts.map(|(start, _)| stem(&word[start..])));
+        if !self.postings.contains_key(&term) && chars >= MIN_MISSPELLED_CHARS {
+            related.extend(self.postings.keys().filter(|known| differ_in_one_letter(known, &term)).cloned());
+        }
+        related.retain(|other| *other != term);
+        let related = related.into_iter().map(|term| (term, RELATED_TERM_WEIGHT));
+        std::iter::once((term, 1.0)).chain(related).collect()
+    }
+}
+
+/// Computes the weight of each term in each tool: the frequencies in the fields, each relative to the length of
+/// the field and multiplied by its weight, added and saturated.
+fn postings(tools: &[Tool], servers: &[Option<ToolServer>]) -> HashMap<String, Vec<(u32, f32)>> {
+    // Each word is stemmed once.
+    let mut ids: HashMap<String, usize> = HashMap::new();
+    let mut known: HashMap<String, Option<usize>> = HashMap::new();
+    let mut id = |word: String| -> Option<usize> {
+        if let Some(id) = known.get(&word) {
+            return *id;
+        }
+        let next = ids.len();
+        let id = (!is_stop_word(&word)).then(|| *ids.entry(stem(&word)).or_insert(next));
+        known.insert(word, id);
+        id
+    };
+    let documents: Vec<[Vec<usize>; FIELD_COUNT]> = tools
+        .iter()
+        .zip(servers)
+        .map(|(tool, server)| {
+            fields(tool, server.as_ref()).map(|text| words(&text).into_iter().filter_map(&mut id).collect())
+        })
+        .collect();
+    let mut average = [f32::MIN_POSITIVE; FIELD_COUNT];
+    for (average, field) in average.iter_mut().zip(0..) {
+        let total: usize = documents.iter().map(|document| document[field].len()).sum();
+        *average += total as f32 / documents.len().max(1) as f32;
+    }
+    let mut lists: Vec<Vec<(u32, f32)>> = vec![Vec::new(); ids.len()];
+    for (index, document) in documents.iter().enumerate() {
+        for ((terms, settings), average) in document.iter().zip(FIELDS).zip(average) {
+            let length = 1.0 - settings.normalization + settings.normalization * terms.len() as f32 / average;
+            for term in terms {
+                let list = &mut lists[*term];
+                let index = index as u32;
+                if list.last().is_none_or(|(last, _)| *last != index) {
+                    list.push((index, 0.0));
+                }
+                if let Some((_, weight)) = list.last_mut() {
+                    *weight += settings.weight / length;
+                }
             }
         }
-        related.sort_unstable();
-        related.dedup();
-        related.retain(|term| !query_terms.contains(term));
-        related
+    }
+    for (_, weight) in lists.iter_mut().flatten() {
+        *weight *= (1.0 + SATURATION) / (SATURATION + *weight);
+    }
+    ids.into_iter().map(|(term, id)| (term, std::mem::take(&mut lists[id]))).collect()
+}
+
+/// Whether one letter was replaced, inserted, removed or exchanged with its neighbour.
+fn differ_in_one_letter(one: &str, other: &str) -> bool {
+    let (one, other) = (one.as_bytes(), other.as_bytes());
+    let start = one.iter().zip(other).take_while(|(one, other)| one == other).count();
+    let (one, other) = (&one[start..], &other[start..]);
+    match (one, other) {
+        ([a, b, one @ ..], [c, d, other @ ..]) if a == d && b == c && one == other => true,
+        ([_, one @ ..], [_, other @ ..]) if one == other => true,
+        ([_, one @ ..], other) | (other, [_, one @ ..]) if one == other => true,
+        _ => false,
     }
 }
 
-fn is_number(term: &str) -> bool {
-    term.chars().all(char::is_numeric)
-}
-
-/// Returns the terms of a tool, each as often as it counts.
-fn document(tool: &Tool, server: Option<&ToolServer>) -> Vec<String> {
-    let mut document = Vec::new();
-    let mut add = |text: &str, weight: usize| {
-        for term in terms(text) {
-            document.extend(std::iter::repeat_n(term, weight));
-        }
-    };
-    add(&tool.name, NAME_WEIGHT);
-    add(tool.title.as_deref().unwrap_or_default(), TITLE_WEIGHT);
-    if let Some(server) = server {
-        add(&server.name, SERVER_WEIGHT);
-        add(server.title.as_deref().unwrap_or_default(), SERVER_WEIGHT);
-    }
-    add(&truncate(tool.description.as_deref().unwrap_or_default(), MAX_DESCRIPTION_CHARS), 1);
-    let properties =
-        tool.input_schema.as_ref().and_then(|schema| schema.get("properties")).and_then(Value::as_object);
-    for (name, schema) in properties.into_iter().flatten() {
-        add(name, 1);
-        let description = schema.get("description").and_then(Value::as_str).unwrap_or_default();
-        add(&truncate(description, MAX_PARAMETER_CHARS), 1);
-    }
-    document
-}
-
-/// Returns the first sentence of a tool's description, for the model.
-pub(crate) fn first_sentence(tool: &Tool) -> String {
-    let text = tool.description.as_deref().or(tool.title.as_deref()).unwrap_or_default().trim();
-    let end = text.find(". ").map_or(text.len(), |end| end + 1);
-    let end = end.min(text.find('\n').unwrap_or(text.len()));
-    truncate(&text[..end], MAX_SENTENCE_CHARS).into_owned()
-}
-
-/// Splits at spaces, because documents are terms already.
-#[derive(Default)]
-struct SpaceTokenizer;
-
-impl Tokenizer for SpaceTokenizer {
-    fn tokenize(&self, text: &str) -> Vec<String> {
-        text.split(' ').filter(|term| !term.is_empty()).map(str::to_owned).collect()
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-//! Searches 1,500 real tools.
+//! Searches 1,500 and 4,000 real tools.
 //!
 //! The tools were captured from public servers and are not part of this repository: `TOOLWIRE_CORPUS` or
 //! `../shared/corpus` is the folder that contains them. Without it, the test is skipped.
@@ -14,31 +14,49 @@ use serde_json::json;
 use toolwire_agent::{AgentSettings, Run, Step, ToolIndex, estimate_tokens};
 use toolwire_contract::{ModelLimits, Tool};
 
+/// The figures are in `docs/benchmarks.md`; these limits are lower, so that a small change passes.
 #[test]
 fn searches_find_the_tool_for_a_question() {
+    for (count, min_percent_of_sentences, min_percent_of_short) in [(1_500, 85, 96), (4_000, 80, 95)] {
+        let Some(captured) = corpus::captured(count) else {
+            println!("skipped: there are no captured tools");
+            return;
+        };
+        assert_eq!(captured.tools.len(), count);
+        let index = captured.index();
+        let questions = captured.answerable(corpus::tuning_questions());
+        assert!(questions.len() > 40, "{}", questions.len());
+        let (sentences, _) = corpus::found(&index, &questions, |question| question.sentence);
+        let (short, _) = corpus::found(&index, &questions, |question| question.short);
+        println!("{count} tools: {sentences} sentences and {short} short queries of {}", questions.len());
+        assert!(sentences * 100 >= min_percent_of_sentences * questions.len());
+        assert!(short * 100 >= min_percent_of_short * questions.len());
+        // The same index again: the order does not depend on a hash.
+        let again = captured.index();
+        for question in &questions {
+            let names = |index: &ToolIndex| -> Vec<String> {
+                index.search(question.sentence, 20).iter().map(|hit| hit.tool.name.clone()).collect()
+            };
+            assert_eq!(names(&index), names(&again), "{}", question.sentence);
+        }
+    }
+}
+
+#[test]
+fn earlier_questions_find_their_tools_without_known_servers() {
     let Some(tools) = corpus::tools(1_500) else {
         println!("skipped: there are no captured tools");
         return;
     };
-    assert_eq!(tools.len(), 1_500);
     let index = ToolIndex::new(tools);
-    let questions = corpus::questions();
-    let missed: Vec<String> = questions
-        .iter()
-        .filter_map(|(question, expected)| {
-            let found: Vec<&str> =
-                index.search(question, 5).iter().map(|hit| hit.tool.name.as_str()).collect();
-            let is_found = found.iter().any(|name| expected.contains(name));
-            (!is_found).then(|| format!("{question}: {expected:?}, found {found:?}"))
-        })
-        .collect();
-    println!(
-        "{} of {} questions find their tool in the first five",
-        questions.len() - missed.len(),
-        questions.len()
-    );
-    assert_eq!(questions.len(), 100);
-    assert!(missed.len() <= 5, "{missed:#?}");
+    let mut questions = corpus::questions();
+    questions.extend(corpus::later_questions());
+    let is_found = |(question, expected): &&(&str, Vec<&str>)| {
+        index.search(question, 5).iter().any(|hit| expected.contains(&hit.tool.name.as_str()))
+    };
+    let found = questions.iter().filter(is_found).count();
+    println!("{found} of {} questions find their tool in the first five", questions.len());
+    assert!(found >= 130, "{found} of {}", questions.len());
 }
 
 #[test]

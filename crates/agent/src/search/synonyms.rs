@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use super::terms::terms;
+use super::terms::stem;
 
 /// One group per line.
 const GROUPS: &str = "
@@ -96,7 +96,7 @@ slow performance speed fast
 pub(super) fn by_term() -> HashMap<String, Vec<String>> {
     let mut synonyms: HashMap<String, Vec<String>> = HashMap::new();
     for line in GROUPS.lines() {
-        let group: Vec<String> = terms(line).collect();
+        let group: Vec<String> = line.split_whitespace().map(stem).collect();
         for term in &group {
             let others = group.iter().filter(|other| *other != term).cloned();
             synonyms.entry(term.clone()).or_default().extend(others);

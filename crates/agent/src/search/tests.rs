@@ -1,0 +1,71 @@
+//! The ranking of a few tools.
+
+use serde_json::json;
+
+use super::*;
+
+#[track_caller]
+fn check(tools: &[(&str, &str)], query: &str, expected: &[&str]) {
+    let tools: Vec<Tool> = tools
+        .iter()
+        .map(|(name, description)| Tool {
+            description: Some((*description).to_owned()),
+            ..Tool::new(*name, json!({"type": "object"}))
+        })
+        .collect();
+    let index = ToolIndex::new(tools.into());
+    let found: Vec<&str> = index.search(query, 5).iter().map(|hit| hit.tool.name.as_str()).collect();
+    assert_eq!(found, expected);
+}
+
+const FILES: &[(&str, &str)] = &[
+    ("delete_file", "Deletes a file."),
+    ("list_files", "Lists the files."),
+    ("create_file", "Creates a file."),
+    ("rename_folder", "Renames a folder."),
+];
+
+#[test]
+fn the_action_decides_among_tools_for_the_same_thing() {
+    check(FILES, "get rid of the file", &["delete_file", "list_files", "create_file"]);
+    check(FILES, "which files do I have?", &["list_files", "delete_file", "create_file"]);
+    check(FILES, "a new file", &["create_file", "delete_file", "list_files"]);
+}
+
+#[test]
+fn an_action_alone_finds_no_tool_for_another_thing() {
+    check(FILES, "delete the database", &["delete_file"]);
+    check(FILES, "halt a database", &[]);
+}
+
+#[test]
+fn misspelled_and_compound_words_are_found() {
+    check(FILES, "flieder", &[]);
+    check(FILES, "foldr", &["rename_folder"]);
+    check(FILES, "subfolder", &["rename_folder"]);
+    check(FILES, "forlder", &["rename_folder"]);
+}
+
+#[test]
+fn one_letter_is_a_misspelling() {
+    for (one, other, expected) in [
+        ("folder", "folder", false),
+        ("foldr", "folder", true),
+        ("fodler", "folder", true),
+        ("holder", "folder", true),
+        ("folders", "folder", true),
+        ("fold", "folder", false),
+        ("", "f", true),
+    ] {
+        assert_eq!(differ_in_one_letter(one, other), expected, "{one} {other}");
+        assert_eq!(differ_in_one_letter(other, one), expected, "{other} {one}");
+    }
+}
+
+#[test]
+fn odd_queries_find_nothing() {
+    for query in ["", "?", "  ", "the", "\u{1f600}", "\u{0}"] {
+        check(FILES, query, &[]);
+        check(&[], query, &[]);
+    }
+}
