@@ -65,7 +65,7 @@ fn chat(dialect: Dialect, body: &Value) -> (Vec<String>, Vec<String>) {
             "assistant" => {
                 calls.extend(list(&message["tool_calls"]).iter().map(|call| text(&call["id"])));
                 let has_calls = message.get("tool_calls").is_some();
-                let has_content = !message["content"].is_null() || message.get("refusal").is_some();
+                let has_content = !message["content"].is_null();
                 assert!(has_calls || has_content, "{dialect}: an empty message in {body}");
                 for call in list(&message["tool_calls"]) {
                     let arguments: Value =

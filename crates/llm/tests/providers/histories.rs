@@ -125,3 +125,28 @@ async fn a_conversation_continues_with_every_other_provider() {
 async fn older_gemini_models_get_images_after_the_results() {
     check(Api::Gemini, Api::Gemini, json!({"model": "gemini-2.5-flash"})).await;
 }
+
+#[tokio::test]
+async fn a_refusal_is_sent_back_as_content() {
+    for stream in [true, false] {
+        let config = json!({"stream": stream});
+        let script = [ModelOutput::default().refusal("I will not.")];
+        let refusing = TestEndpoint::new(Api::OpenAiChat, script.into(), config.clone()).await;
+        let mut messages = vec![Message::user("Do it.")];
+        messages.push(ask(&refusing, &messages, "refusal").await.message);
+        messages.push(Message::user("Something else then."));
+        for api in Api::ALL {
+            let label = format!("{api:?}, stream: {stream}");
+            let endpoint = TestEndpoint::new(api, [ModelOutput::text("Good.")].into(), config.clone()).await;
+            ask(&endpoint, &messages, &label).await;
+            let sent = &endpoint.provider.requests()[0].body;
+            assert!(sent.to_string().contains("I will not."), "{label}: {sent}");
+            if Api::CHAT_FLAVOURS.contains(&api) {
+                let refused = &sent["messages"][2];
+                assert_eq!(refused["content"], "I will not.", "{label}: {refused}");
+                let keeps_refusal = matches!(api, Api::OpenAiChat | Api::Azure | Api::Vllm | Api::LlamaCpp);
+                assert_eq!(refused.get("refusal").is_some(), keeps_refusal, "{label}: {refused}");
+            }
+        }
+    }
+}

@@ -167,8 +167,9 @@ fn assistant_message(request: &PreparedRequest<'_>, blocks: &[AssistantBlock<'_>
             Value::Array(thinking)
         }
         (false, true) => json!(text),
-        (true, true) if refusal.is_some() || !calls.is_empty() => Value::Null,
-        (true, true) => json!(""),
+        (true, true) if !calls.is_empty() => Value::Null,
+        // A message without calls must have content.
+        (true, true) => refusal.cloned().unwrap_or_else(|| json!("")),
     };
     let mut message = json!({"role": "assistant", "content": content});
     if !calls.is_empty() {

@@ -104,8 +104,7 @@ fn check_assistant(flavour: &ChatFlavour, path: &str, message: &Value) -> Result
     let calls = present(message, "tool_calls");
     if present(message, "content").is_some() {
         check_content(flavour, path, "assistant", message, &["text", "refusal"])?;
-    } else if calls.is_none() && present(message, "refusal").is_none() && present(message, "audio").is_none()
-    {
+    } else if calls.is_none() && present(message, "audio").is_none() {
         let message = "Invalid value for 'content': expected a string, got null.";
         return Err(flavour.reject(message, Some(&format!("{path}.content")), None));
     }
