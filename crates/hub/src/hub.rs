@@ -26,6 +26,7 @@ use crate::drift::DriftMonitor;
 use crate::pins::PinPolicy;
 use crate::process_table;
 use crate::result_limiter::{READ_RESULT, ResultLimiter, read_result};
+use crate::result_store::is_truncated;
 use crate::route::{Route, Routes, ServerTools, ToolHistory};
 use crate::supervise::{Phase, Server, ServerContext, ServerStatus, StartQueue, supervise};
 use crate::sync::lock;
@@ -176,9 +177,16 @@ impl Hub {
         let has_all_servers = self.state.unconnected.iter().all(|server| server.disabled);
         let accepted = self.state.drift_monitor.accept(has_all_servers, accepts);
         // Tools that were blocked are offered now.
-        *lock(&self.state.built_from) = None;
-        self.state.refresh_tools();
+        self.state.rebuild_tools();
         accepted
+    }
+
+    /// Offers `read_result` if one of these results was truncated, by this hub or by an earlier one. Otherwise it is
+    /// offered as soon as a result is truncated, and stays.
+    pub fn offer_read_result<'a>(&self, results: impl IntoIterator<Item = &'a ToolResult>) {
+        if results.into_iter().any(is_truncated) && self.state.results.record_truncated() {
+            self.state.rebuild_tools();
+        }
     }
 
     /// Returns the tools of one server under their listed names; `None` if this server is not configured.
@@ -366,7 +374,13 @@ impl Toolbox for Hub {
             let server = state.servers.iter().find(|server| server.config.name == route.server);
             let Some(server) = server else { return Err(self.unknown_tool(tool)) };
             match call::call(server, &state.drift_monitor, &route, arguments, options).await {
-                Ok(result) => Ok(state.results.limit(result).await),
+                Ok(result) => {
+                    let (result, is_first) = state.results.limit(result).await;
+                    if is_first {
+                        state.rebuild_tools();
+                    }
+                    Ok(result)
+                }
                 Err(CallError::UnknownTool { .. }) => Err(self.unknown_tool(tool)),
                 Err(other) => Err(other),
             }

@@ -1,6 +1,7 @@
 //! Limits results to a budget, and provides the tool that reads the rest.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
@@ -22,6 +23,8 @@ const MAX_PAGE_CHARS: u64 = 100_000;
 pub(crate) struct ResultLimiter {
     budget: Option<ResultBudget>,
     store: Option<ResultStore>,
+    /// Whether a result was truncated. A model that is offered [`READ_RESULT`] before calls it for no reason.
+    has_truncated: AtomicBool,
 }
 
 impl ResultLimiter {
@@ -33,7 +36,7 @@ impl ResultLimiter {
         {
             tracing::warn!(target: "toolwire::hub", "cannot remove old results: {error}");
         }
-        ResultLimiter { budget, store }
+        ResultLimiter { budget, store, has_truncated: AtomicBool::new(false) }
     }
 
     /// Returns the store of truncated results, if there is one.
@@ -41,9 +44,14 @@ impl ResultLimiter {
         self.store.as_ref()
     }
 
-    /// Returns the tool that reads stored results, if results are stored.
+    /// Records that there is a truncated result to read. Returns whether it is the first one.
+    pub(crate) fn record_truncated(&self) -> bool {
+        self.store.is_some() && !self.has_truncated.swap(true, Ordering::Relaxed)
+    }
+
+    /// Returns the tool that reads stored results, once there is one to read.
     pub(crate) fn tool(&self) -> Option<Tool> {
-        self.store.as_ref()?;
+        self.store.as_ref().filter(|_| self.has_truncated.load(Ordering::Relaxed))?;
         let mut tool = Tool::new(READ_RESULT, schema());
         tool.description = Some(
             "Read more of a result that was truncated because it is too long. The note at its end contains the id."
@@ -53,18 +61,20 @@ impl ResultLimiter {
         Some(tool)
     }
 
-    /// Cuts a result to the budget, and stores the full text if there is a store.
-    pub(crate) async fn limit(&self, result: ToolResult) -> ToolResult {
-        let Some(budget) = &self.budget else { return result };
+    /// Cuts a result to the budget, and stores the full text if there is a store. Returns the result, and whether it is
+    /// the first one that was truncated.
+    pub(crate) async fn limit(&self, result: ToolResult) -> (ToolResult, bool) {
+        let Some(budget) = &self.budget else { return (result, false) };
         let id = ResultStore::new_id();
         let truncated = truncate_result(result, budget, &id);
+        let is_first = truncated.full_text.is_some() && self.record_truncated();
         if let (Some(full_text), Some(store)) = (truncated.full_text, self.store.clone()) {
             let stored = tokio::task::spawn_blocking(move || store.store(&id, &full_text)).await;
             if let Err(error) = stored.unwrap_or_else(|error| Err(error.into())) {
                 tracing::warn!(target: "toolwire::hub", "cannot store a truncated result: {error}");
             }
         }
-        truncated.result
+        (truncated.result, is_first)
     }
 }
 

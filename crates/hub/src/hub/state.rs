@@ -59,7 +59,13 @@ impl HubState {
             })
     }
 
-    /// Rebuilds the tool list from the current tools of each server.
+    /// Rebuilds the tool list, even if no server has changed.
+    pub(super) fn rebuild_tools(&self) {
+        *lock(&self.built_from) = None;
+        self.refresh_tools();
+    }
+
+    /// Rebuilds the tool list from the current tools of each server, if one of them has changed.
     pub(super) fn refresh_tools(&self) {
         // Held until the end, so that an older list cannot replace a newer one.
         let mut built_from = lock(&self.built_from);

@@ -9,7 +9,7 @@ mod truncate;
 
 pub(crate) use files::ResultStore;
 pub use truncate::ResultBudget;
-pub(crate) use truncate::truncate_result;
+pub(crate) use truncate::{is_truncated, truncate_result};
 
 use std::fmt;
 

@@ -1,9 +1,12 @@
 //! Cuts a result to a budget.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use toolwire_contract::{Content, ResourceBody, ToolResult};
 
 use super::StoredResultId;
+
+/// The `_meta` field of a truncated result: the id of the complete one.
+const TRUNCATED_KEY: &str = "toolwire/truncated";
 
 /// Limits for the part of a result that is returned to the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,8 +82,17 @@ pub(crate) fn truncate_result(
         }
         blocks.push(block);
     }
-    let result = ToolResult { content: Some(blocks), ..result };
+    let mut result = ToolResult { content: Some(blocks), ..result };
+    let meta = result.extra.entry("_meta").or_insert_with(|| json!({}));
+    if let Some(meta) = meta.as_object_mut() {
+        meta.insert(TRUNCATED_KEY.to_owned(), json!(id.to_string()));
+    }
     TruncatedResult { result, full_text: is_cut.then_some(full_text) }
+}
+
+/// Whether a result was truncated, and the rest of it can be read with `read_result`.
+pub(crate) fn is_truncated(result: &ToolResult) -> bool {
+    result.extra.get("_meta").is_some_and(|meta| meta.get(TRUNCATED_KEY).is_some())
 }
 
 fn truncation_note(included: usize, total: usize, id: &StoredResultId) -> String {
@@ -166,8 +178,6 @@ fn in_megabytes(bytes: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     const BUDGET: ResultBudget = ResultBudget { max_text_chars: 10, max_media_bytes: 30 };
@@ -179,7 +189,14 @@ mod tests {
     #[track_caller]
     fn check(result: Value, expected: Value, full_text: Option<&str>) {
         let result = ToolResult::try_from(result).expect("a valid result");
-        let truncated = truncate_result(result, &BUDGET, &id());
+        let mut truncated = truncate_result(result, &BUDGET, &id());
+        assert_eq!(is_truncated(&truncated.result), full_text.is_some());
+        if let Some(Value::Object(meta)) = truncated.result.extra.get_mut("_meta") {
+            meta.shift_remove(TRUNCATED_KEY);
+            if meta.is_empty() {
+                truncated.result.extra.shift_remove("_meta");
+            }
+        }
         assert_eq!(Value::from(truncated.result), expected);
         assert_eq!(truncated.full_text.as_deref(), full_text);
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use serde_json::{Value, json};
 use support::{TestHub, names, text};
-use toolwire_contract::{CallError, CallOptions, Tool, ToolServer, Toolbox};
+use toolwire_contract::{CallError, CallOptions, Tool, ToolResult, ToolServer, Toolbox};
 use toolwire_hub::pins::PinPolicy;
 use toolwire_hub::{Config, HttpKind, Hub, HubOptions, NoHost, Phase, SlowStart, StartProgress};
 use toolwire_testkit::ServerCommand;
@@ -57,7 +57,11 @@ async fn a_server_is_notified_when_a_call_times_out() {
 #[tokio::test]
 async fn a_huge_result_is_truncated_and_can_be_read_in_pages() {
     let hub = TestHub::connect(&[("bad", &["huge-result", "--size", "3000000"])]).await;
-    let truncated = text(&hub.call("echo", json!({"text": "x"})).await.unwrap());
+    let is_offered = || hub.inner.tools().iter().any(|tool| tool.name == "read_result");
+    assert!(!is_offered(), "there is nothing to read yet");
+    let result = hub.call("echo", json!({"text": "x"})).await.unwrap();
+    assert!(is_offered(), "there is a result to read");
+    let truncated = text(&result);
     assert!(truncated.len() < 1_000_000, "the result has {} bytes", truncated.len());
     let id = truncated.split(|character: char| !character.is_ascii_alphanumeric()).find(|word| {
         word.len() == 17 && word.starts_with('r') && word[1..].bytes().all(|byte| byte.is_ascii_hexdigit())
@@ -67,6 +71,13 @@ async fn a_huge_result_is_truncated_and_can_be_read_in_pages() {
     let page = hub.call("read_result", json!({"id": id, "offset": 2_000_000, "length": 10})).await.unwrap();
     assert!(text(&page).contains("of 3000000"), "{}", text(&page));
     hub.close().await;
+    // A conversation that is continued with another hub can still read it.
+    let later = TestHub::connect(&[("good", &["ordinary"])]).await;
+    later.inner.offer_read_result([&ToolResult::text("short")]);
+    assert!(later.inner.tools().iter().all(|tool| tool.name != "read_result"));
+    later.inner.offer_read_result([&result]);
+    assert!(later.inner.tools().iter().any(|tool| tool.name == "read_result"));
+    later.close().await;
 }
 
 /// Twenty servers that need the processor for a sixth of their timeout become ready on any number of cores: not all
