@@ -10,6 +10,7 @@ use crate::combined::CombinedToolbox;
 use crate::drive::RunStream;
 use crate::event::FinishedRun;
 use crate::functions::Functions;
+use crate::outcome::RunError;
 use crate::run::{Catalog, Run};
 use crate::settings::{AgentSettings, ContextSettings, SearchSettings};
 
@@ -126,6 +127,22 @@ impl Agent {
         crate::drive::persist(&self.0, run).await.map(drop)
     }
 
+    /// Summarizes all complete turns of a run with the model, and stores the summary as a message. From then on,
+    /// requests contain the summary instead of these turns, also after [`Agent::load`]; the history and the stored
+    /// messages stay complete. `keep` says what the summary must contain.
+    ///
+    /// Returns the number of messages that the summary covers; `None` if there is nothing new to summarize. If it
+    /// fails or is dropped before its end, nothing changes.
+    pub async fn compact(&self, run: &mut Run, keep: Option<&str>) -> Result<Option<usize>, RunError> {
+        self.0.model.prepare().await;
+        self.0.update_tools(run);
+        let Some((task, messages)) = run.summary_task(keep) else { return Ok(None) };
+        let (text, usage) = task.run(&*self.0.model).await?;
+        run.add_summary(text, messages, usage);
+        self.persist(run).await?;
+        Ok(Some(messages))
+    }
+
     /// Continues a run until it ends or pauses. The run advances only while the stream is polled.
     pub fn drive(&self, run: Run) -> RunStream {
         RunStream::new(self.0.clone(), run)
@@ -148,6 +165,7 @@ impl AgentInner {
         let server_of = |tool: &str| self.tools.server_of(tool);
         *catalog = catalog.updated(self.tools.tools(), self.model.limits(), server_of);
         run.set_catalog(catalog.clone());
+        run.set_model(self.model.name());
         run.set_missing_servers(&self.tools.missing_servers());
     }
 }

@@ -96,9 +96,21 @@ impl Driver {
                 self.run.cancel();
                 continue;
             }
+            if !self.run.is_done() && !self.prepare_model().await {
+                continue;
+            }
             self.agent.update_tools(&mut self.run);
+            if self.run.needs_summary() {
+                self.summarize().await;
+                continue;
+            }
             match self.run.step() {
-                Step::AskModel(request) => self.ask_model(request).await,
+                Step::AskModel(request) => {
+                    if let Some(reduction) = self.run.take_reduction() {
+                        self.emit(AgentEvent::ContextReduced(reduction)).await;
+                    }
+                    self.ask_model(request).await;
+                }
                 Step::Review(calls) if self.agent.approver.is_none() => {
                     let pauses = self.agent.unattended == Unattended::Pause;
                     for call in calls {
@@ -119,6 +131,33 @@ impl Driver {
         let Driver { run, events, .. } = self;
         // The receiver may be gone; ignore the send error.
         let _ = events.send(AgentEvent::Done(Box::new(FinishedRun { outcome, run }))).await;
+    }
+
+    /// Learns the limits of the model. Returns false if the run was cancelled.
+    async fn prepare_model(&self) -> bool {
+        tokio::select! {
+            biased;
+            () = self.cancellation.cancelled() => false,
+            () = self.agent.model.prepare() => true,
+        }
+    }
+
+    /// Summarizes earlier turns. If that fails, the request is reduced instead.
+    async fn summarize(&mut self) {
+        let Some((task, messages)) = self.run.summary_task(None) else { return self.run.summary_failed() };
+        let model = self.agent.model.clone();
+        let summary = tokio::select! {
+            biased;
+            () = self.cancellation.cancelled() => return,
+            summary = task.run(&*model) => summary,
+        };
+        match summary {
+            Ok((text, usage)) => {
+                self.run.add_summary(text, messages, usage);
+                self.emit(AgentEvent::ContextSummarized { messages }).await;
+            }
+            Err(_) => self.run.summary_failed(),
+        }
     }
 
     async fn ask_model(&mut self, request: ModelRequest) {
@@ -156,6 +195,11 @@ impl Driver {
                     let total = self.run.outcome().usage;
                     let context = self.run.context();
                     return self.emit(AgentEvent::Usage { step, total, context }).await;
+                }
+                Some(Err(ModelError::ContextExceeded { window, .. }))
+                    if self.run.context_exceeded(window) =>
+                {
+                    return;
                 }
                 Some(Err(error)) => return self.run.fail(error),
                 None => {

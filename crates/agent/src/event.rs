@@ -45,6 +45,11 @@ pub enum AgentEvent {
     MessageAdded(Arc<Message>),
     /// All messages added so far are stored.
     Saved { conversation: ConversationId, position: u64 },
+    /// The next request lacks parts of the history, so that it fits into the context window.
+    ContextReduced(ContextReduction),
+    /// The start of the history, this many messages, is replaced with a summary in requests. The history itself is
+    /// unchanged.
+    ContextSummarized { messages: usize },
     /// The model has responded, and all its calls have results.
     StepFinished { step: u32 },
     /// The last event.
@@ -54,10 +59,20 @@ pub enum AgentEvent {
 /// The use of the context window, in tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ContextUse {
-    /// The size of the last request, as the provider counted it, or else an estimate.
+    /// The size of the last request: the provider's count or an estimate, whichever is larger.
     pub used: u64,
     /// The size of the window; `None` if it is unknown.
     pub size: Option<u64>,
+}
+
+/// The parts of the history that requests lack.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ContextReduction {
+    /// The number of results of which only the start and the end are sent.
+    pub results_shortened: usize,
+    /// The number of messages that are not sent, and not part of a summary.
+    pub messages_omitted: usize,
 }
 
 /// A run that ended or paused.

@@ -6,6 +6,7 @@
 //! | `request` | the next model request |
 //! | `catalog`, `offered_tools` | all tools, and the tools of a request |
 //! | `step`, `calls` | the calls of one response, until each has a result |
+//! | `summarize` | the summary of earlier turns |
 //! | `turn` | the usage and the limits of one user message |
 //! | `accessors` | the public state of a run |
 
@@ -16,6 +17,7 @@ mod history;
 mod offered_tools;
 mod request;
 mod step;
+mod summarize;
 mod turn;
 
 use std::mem;
@@ -35,7 +37,7 @@ use crate::settings::AgentSettings;
 use calls::{CallState, OpenCall};
 pub(crate) use catalog::Catalog;
 pub(crate) use history::is_result;
-pub use history::normalize;
+pub use history::{is_summary, normalize};
 use offered_tools::OfferedTools;
 use turn::Turn;
 
@@ -127,7 +129,9 @@ impl Run {
         tools: Arc<[Tool]>,
         limits: ModelLimits,
     ) -> Run {
+        let (messages, summary) = history::without_summaries(messages);
         let mut run = Run { history: history::assemble(messages), ..Run::new(settings) };
+        run.restore_summary(summary);
         run.set_tools(tools, limits);
         run.offered_tools.mark_called(&run.history);
         run.reopen_calls();
@@ -267,6 +271,16 @@ impl Run {
         }
     }
 
+    /// Reports that the request was refused because it is longer than the context window, and the size of the window
+    /// if the provider states it. Returns whether the next step is a shorter request; otherwise, report the error to
+    /// [`Run::fail`].
+    pub fn context_exceeded(&mut self, window: Option<u64>) -> bool {
+        let known = self.settings.context.window(self.catalog.limits());
+        self.expects_response()
+            && self.turn.partial.is_empty()
+            && self.context_window.refused(&self.history, window, known)
+    }
+
     /// Reports the decision about a call. It is ignored if the call does not need one.
     pub fn decide(&mut self, id: &str, decision: Decision) {
         // A call that an "always" for another call has approved can still be denied until it is made.
@@ -367,7 +381,7 @@ impl PartialEq for Run {
 }
 
 /// Returns the text of a message, without reasoning.
-fn text_of(message: &Message) -> String {
+pub(crate) fn text_of(message: &Message) -> String {
     let texts = message.content.iter().filter_map(|block| match block {
         Block::Content(Content::Text { text, .. }) => Some(text.as_str()),
         _ => None,

@@ -78,11 +78,20 @@ pub struct ContextSettings {
     pub until_percent: u8,
     /// The number of characters that an old result is shortened to.
     pub result_characters: usize,
+    /// Whether the model summarizes earlier turns before they would be omitted. If it fails, they are omitted.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub summarize: bool,
 }
 
 impl Default for ContextSettings {
     fn default() -> ContextSettings {
-        ContextSettings { tokens: None, begin_percent: 80, until_percent: 50, result_characters: 1_000 }
+        ContextSettings {
+            tokens: None,
+            begin_percent: 80,
+            until_percent: 50,
+            result_characters: 1_000,
+            summarize: false,
+        }
     }
 }
 

@@ -8,6 +8,8 @@ mod approvals;
 mod calls;
 #[path = "drive/cancellation.rs"]
 mod cancellation;
+#[path = "drive/compaction.rs"]
+mod compaction;
 #[path = "drive/limits.rs"]
 mod limits;
 #[path = "drive/persistence.rs"]

@@ -17,6 +17,7 @@ use toolwire_contract::{Block, Content, ConversationId, Conversations, Message, 
 use toolwire_hub::Hub;
 
 use crate::assembly;
+use crate::chat::results_of;
 use crate::command_error::{CommandError, REFUSED, print_stderr};
 use crate::conversation_args::ConversationArgs;
 use crate::conversations::find;
@@ -94,6 +95,7 @@ async fn ask(
         run = ready => run?,
         () = &mut interrupted => return Err(CommandError::interrupted()),
     };
+    hub.offer_read_result(results_of(&run));
     run.say_message(message);
     let (finished, progress) = drive(args, agent, run, interrupted).await?;
     conclude(args, agent, &finished, &progress)
@@ -177,7 +179,7 @@ fn conclude(
         print_stderr(&format!("conversation {id}\n"));
     }
     if args.json {
-        output::print_untrusted(&report::as_json(agent.model().name(), finished))?;
+        output::print_untrusted(&report::as_json(agent.model().name(), finished, progress))?;
     } else if !outcome.text.is_empty() && !progress.has_streamed() {
         let text = &outcome.text;
         output::print(&if text.ends_with('\n') { text.clone() } else { format!("{text}\n") })?;

@@ -19,6 +19,21 @@ pub(crate) fn counted(count: usize, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
+/// Describes what the model no longer reads, for a note.
+pub(crate) fn describe_reduction(reduction: &toolwire_agent::ContextReduction) -> String {
+    let parts = [
+        (reduction.messages_omitted, "older message", "omitted"),
+        (reduction.results_shortened, "older result", "shortened"),
+    ];
+    let parts: Vec<String> = parts
+        .iter()
+        .filter(|(count, ..)| *count > 0)
+        .map(|(count, what, verb)| format!("{} {verb}", counted(*count, what)))
+        .collect();
+    let parts = if parts.is_empty() { "older parts omitted".to_owned() } else { parts.join(" and ") };
+    format!("the context window is nearly full: {parts} in requests; `/compact` in chat summarizes instead")
+}
+
 /// The number of columns that `text` takes.
 pub(crate) fn width(text: &str) -> usize {
     UnicodeWidthStr::width(text)

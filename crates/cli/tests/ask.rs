@@ -109,15 +109,43 @@ fn assistant(content: &[Value]) -> Value {
 fn a_run_without_tools_has_one_step() {
     let setup = Setup::new("no_tools", json!({}), [ModelOutput::text("Hello to you.")]);
     let (run, sent) = setup.transcript(&["Hello?"], 0);
+    let context = json!({"tokens": 12, "window": 272_000});
     let usage = json!({"inputTokens": 12, "outputTokens": 5, "cachedTokens": 0, "reasoningTokens": 0});
     assert_eq!(
         run,
         json!({
             "answer": "Hello to you.", "ending": "finished", "stop": "end", "model": "openai/gpt-5.2", "steps": 1, "usage": usage,
+            "context": context,
             "messages": [user(&[text_block("Hello?")]), assistant(&[text_block("Hello to you.")])],
         })
     );
     assert_eq!(sent, [json!([{"role": "user", "content": "Hello?"}])]);
+}
+
+/// The stand-in refuses requests over its window, which is unknown to Toolwire.
+#[test]
+fn what_a_long_conversation_lacks_is_reported() {
+    let output = ModelOutput::text(&"A long line of a long response. ".repeat(300));
+    let script = Script::from_fn(move |_| ScriptedResponse::Output(output.clone())).with_window(8_000, false);
+    let setup = Setup::new("long", json!({}), script);
+    let ask = |arguments: &[&str]| {
+        let mut command = setup.command("ask");
+        outcome(command.args(["--model", "openai/m", "--json"]).args(arguments).write_stdin(b""))
+    };
+    let first = ask(&["--keep", "Number 0?"]);
+    let report = |outcome: &Outcome| serde_json::from_str::<Value>(&outcome.stdout).unwrap();
+    let id = report(&first)["conversation"].as_str().unwrap().to_owned();
+    let mut last = first;
+    for number in 1..5 {
+        last = ask(&["--resume", &id, &format!("Number {number}?")]);
+        assert_eq!(last.code, 0, "{}", last.stderr);
+    }
+    assert!(!setup.provider.rejections().is_empty(), "the window was exceeded");
+    let context = report(&last)["context"].clone();
+    assert_eq!(context["window"], 8_000, "{context}");
+    assert!(context["messagesOmitted"].as_u64().unwrap() > 0, "{context}");
+    assert!(last.stderr.contains("older messages omitted"), "{}", last.stderr);
+    assert_eq!(report(&last)["messages"].as_array().unwrap().len(), 10, "the history stays complete");
 }
 
 #[test]

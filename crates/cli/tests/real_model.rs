@@ -222,10 +222,61 @@ fn ask_runs_the_demo_tools_through_the_model() {
             let messages: Vec<Message> = serde_json::from_value(report["messages"].clone()).unwrap();
             let call = messages[1].calls().next().map(|(_, call)| call.clone()).expect("a call was required");
             println!("{question} → {} {:?} → {}", call.name, call.arguments, report["answer"]);
-            let is_known = ["get_weather", "calculate", "read_result"].contains(&call.name.as_str());
+            let is_known = ["get_weather", "calculate"].contains(&call.name.as_str());
             assert!(is_known, "{report:#}");
             let result = &report["messages"][2]["content"][0];
             assert_eq!(result["type"], "tool_result", "{report:#}");
         }
     }
+}
+
+/// A conversation that is longer than the window of the model is reduced, and its summary is used and stored.
+#[test]
+#[ignore = "needs a model: scripts/real-model"]
+fn a_long_conversation_is_reduced_and_summarized() {
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let folder = tempfile::tempdir().unwrap();
+        let store =
+            toolwire_store::Sqlite::open(folder.path().join("c.db"), Default::default()).await.unwrap();
+        let model = Arc::new(endpoint(true));
+        model.prepare().await;
+        println!("the window of the model: {:?}", model.limits().context_tokens);
+        let mut context = toolwire_agent::ContextSettings::default();
+        context.tokens = Some(model.limits().context_tokens.unwrap_or(2_048).min(2_048));
+        let agent = Agent::builder()
+            .model(model)
+            .conversations(Arc::new(store))
+            .context(context)
+            .max_output_tokens(64)
+            .build()
+            .unwrap();
+        let mut run = agent.new_run();
+        for number in 0..8 {
+            let filler = "The river is long and the hills are green. ".repeat(20);
+            run.say(format!("Note {number}: the code word is heron. {filler} Say yes."));
+            let finished = agent.drive(run).finish().await;
+            println!("{number}: {:?} {}", finished.outcome.ending, finished.outcome.text);
+            assert!(
+                !matches!(finished.outcome.ending, toolwire_agent::Ending::Failed(_)),
+                "{:?}",
+                finished.outcome
+            );
+            run = finished.run;
+        }
+        let messages = run.messages().len();
+        let covered = agent.compact(&mut run, Some("the code word")).await.unwrap();
+        println!("{covered:?} of {messages} messages are summarized");
+        assert_eq!(covered, Some(messages));
+        let id = run.stored_in().unwrap().0.clone();
+        let mut resumed = agent.load(&id).await.unwrap();
+        assert_eq!(resumed.messages().len(), messages);
+        resumed.say("What is the code word?");
+        let finished = agent.drive(resumed).finish().await;
+        println!("after the summary: {:?}", finished.outcome.text);
+        assert!(
+            !matches!(finished.outcome.ending, toolwire_agent::Ending::Failed(_)),
+            "{:?}",
+            finished.outcome
+        );
+    });
 }

@@ -13,6 +13,7 @@ mod model;
 mod result;
 mod secret;
 mod text;
+mod tokens;
 mod tool;
 mod toolbox;
 mod transcript;
@@ -35,6 +36,7 @@ pub use model::{
 pub use result::{InvalidResult, ToolResult};
 pub use secret::Secret;
 pub use text::{nearest_names, truncate};
+pub use tokens::estimate_tokens;
 pub use tool::{InvalidTool, Tool, ToolHints};
 pub use toolbox::{CallError, CallOptions, CallPermission, MissingServer, Progress, ToolServer, Toolbox};
 pub use transcript::{InvalidTranscript, Transcript};

@@ -4,6 +4,7 @@ use core::fmt;
 use core::time::Duration;
 use std::sync::Arc;
 
+use futures_core::future::BoxFuture;
 use futures_core::stream::BoxStream;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -18,9 +19,15 @@ pub trait Model: Send + Sync {
     /// Returns the model's name as users write it, such as `openai/gpt-5.2`.
     fn name(&self) -> &str;
 
-    /// Returns the known limits of the model.
+    /// Returns the limits of the model, as far as they are known now.
     fn limits(&self) -> ModelLimits {
         ModelLimits::default()
+    }
+
+    /// Learns limits that only the provider knows; await it before the first request. Later calls do nothing.
+    /// If the provider does not tell, the limits stay unknown.
+    fn prepare(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
     }
 
     /// Requests the next message. The stream yields fragments as they arrive. Its last event is a
@@ -144,6 +151,18 @@ pub enum ModelError {
         /// The complete body that the provider sent.
         body: Value,
     },
+    /// The request is longer than the context window of the model.
+    #[error("`{model}` returned an error{}: {message}", status.map(|status| format!(" ({status})")).unwrap_or_default())]
+    ContextExceeded {
+        model: String,
+        status: Option<u16>,
+        /// The provider's message.
+        message: String,
+        /// The size of the window in tokens, if the provider states it.
+        window: Option<u64>,
+        /// The complete body that the provider sent.
+        body: Value,
+    },
     /// The response was interrupted after it had started, so the request was not retried.
     #[error("the response of `{model}` was interrupted: {problem}")]
     Broken { model: String, problem: String },
@@ -178,6 +197,7 @@ impl ModelError {
             ModelError::Unreachable { .. } => "unreachable",
             ModelError::TimedOut { .. } => "timed_out",
             ModelError::Refused { .. } => "refused",
+            ModelError::ContextExceeded { .. } => "context_exceeded",
             ModelError::Broken { .. } => "broken",
             ModelError::Malformed { .. } => "malformed",
         }
@@ -187,6 +207,9 @@ impl ModelError {
     pub fn hint(&self) -> Option<&str> {
         match self {
             ModelError::Unusable { hint, .. } | ModelError::Refused { hint, .. } => hint.as_deref(),
+            ModelError::ContextExceeded { .. } => Some(
+                "shorten the conversation, offer fewer tools, or use a model with a larger context window",
+            ),
             ModelError::Unreachable { .. } => Some("check the base URL of the endpoint and the network"),
             ModelError::TimedOut { .. } => Some("retry, or increase the timeout"),
             ModelError::Broken { .. } => Some("retry"),

@@ -43,12 +43,14 @@ pub struct EndpointConfig {
     /// The maximum number of retries of a request after transient failures.
     pub retries: Option<u32>,
     pub price: Option<Price>,
-    /// The context window: tokens of request and response together.
+    /// The context window: tokens of request and response together. By default, what is known about the model.
     pub context_tokens: Option<u64>,
     /// The maximum number of tools in one request.
     pub max_tools: Option<usize>,
     /// The output limit of requests that set none.
     pub max_output_tokens: Option<u64>,
+    /// Whether the parts that the provider can cache are marked (Anthropic, and its models on Bedrock); true by default.
+    pub prompt_cache: Option<bool>,
     /// Whether the model accepts images; true by default.
     pub images: Option<bool>,
     /// Whether the model accepts files such as PDF; true by default.
@@ -188,7 +190,7 @@ mod tests {
             "strict": true, "stream": false,
             "timeouts": {"connect": 1, "firstToken": "1.5m", "silence": "500ms"}, "retries": 0,
             "price": {"input": 1.25, "output": 10, "cachedInput": 0.125}, "contextTokens": 200000, "maxTools": 20,
-            "maxOutputTokens": 4096, "images": false, "files": false, "audio": true, "forcedChoice": false,
+            "maxOutputTokens": 4096, "promptCache": false, "images": false, "files": false, "audio": true, "forcedChoice": false,
             "parallelCalls": false, "reasoning": true, "encryptedReasoning": false, "streamUsage": true,
             "request": {"reasoning_effort": "low", "seed": 7}
         }}"#;
@@ -216,6 +218,7 @@ mod tests {
             context_tokens: Some(200_000),
             max_tools: Some(20),
             max_output_tokens: Some(4096),
+            prompt_cache: Some(false),
             images: Some(false),
             files: Some(false),
             audio: true,

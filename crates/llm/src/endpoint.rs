@@ -4,12 +4,15 @@ use std::fmt;
 use std::sync::Arc;
 
 use futures::StreamExt;
+use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
 use toolwire_contract::{Model, ModelError, ModelEvent, ModelLimits, ModelRequest};
 use toolwire_dialect::Dialect;
 
 use crate::clock::SystemClock;
+use crate::discovery::discover;
 use crate::http_clients::HttpClients;
+use crate::limits::LearnedLimits;
 use crate::settings::EndpointSettings;
 use crate::stream::EventStream;
 use crate::toolset_cache::ToolsetCache;
@@ -22,6 +25,7 @@ pub struct Endpoint {
     pub(crate) client: reqwest::Client,
     pub(crate) toolset_cache: Arc<ToolsetCache>,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) learned: Arc<LearnedLimits>,
 }
 
 impl Endpoint {
@@ -48,6 +52,7 @@ impl Endpoint {
             client,
             toolset_cache: Arc::default(),
             clock: Arc::new(SystemClock),
+            learned: Arc::default(),
         })
     }
 
@@ -74,7 +79,13 @@ impl Model for Endpoint {
     }
 
     fn limits(&self) -> ModelLimits {
-        self.settings.limits
+        self.learned.limits(&self.settings)
+    }
+
+    fn prepare(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            self.learned.asked.get_or_init(|| discover(self)).await;
+        })
     }
 
     fn ask(&self, request: ModelRequest) -> BoxStream<'_, Result<ModelEvent, ModelError>> {

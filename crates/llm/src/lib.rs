@@ -5,12 +5,16 @@
 // Configuration: model name, user configuration and environment variables.
 mod config;
 mod endpoint_error;
+mod limits;
 mod model_name;
+mod model_table;
 mod providers;
 mod request_url;
 mod settings;
 
 // Requests and responses.
+mod context_limit;
+mod discovery;
 mod endpoint;
 mod frames;
 mod http_clients;

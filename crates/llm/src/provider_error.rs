@@ -4,12 +4,15 @@ use serde_json::{Map, Value};
 use toolwire_contract::{ModelError, truncate};
 use toolwire_dialect::{Toolset, explain};
 
+use crate::context_limit::exceeded_window;
 use crate::retry::{error_object, is_permanent};
 use crate::settings::{Credentials, EndpointSettings};
 
 /// The maximum length of a provider's message. Some quote a complete schema, and proxies return complete
 /// pages.
 const MAX_MESSAGE_CHARS: usize = 1000;
+
+const NO_REASON: &str = "the provider gave no reason";
 
 /// Returns the error for a provider's error body. The body is retained completely, except for keys in it.
 pub(crate) fn provider_error(
@@ -20,6 +23,10 @@ pub(crate) fn provider_error(
 ) -> ModelError {
     let body = redact_keys(body, settings);
     let provider_message = provider_message(&body);
+    if let Some(window) = exceeded_window(status, provider_message.as_deref().unwrap_or_default(), &body) {
+        let message = provider_message.unwrap_or_else(|| NO_REASON.to_owned());
+        return ModelError::ContextExceeded { model: settings.name.clone(), status, message, window, body };
+    }
     let explanation =
         provider_message.as_deref().and_then(|message| explain(settings.dialect, toolset, message));
     let (message, hint) = match explanation {
@@ -36,7 +43,7 @@ pub(crate) fn provider_error(
         }
         None => {
             let hint = hint(settings, status, provider_message.as_deref().unwrap_or_default(), &body);
-            (provider_message.unwrap_or_else(|| "the provider gave no reason".to_owned()), hint)
+            (provider_message.unwrap_or_else(|| NO_REASON.to_owned()), hint)
         }
     };
     ModelError::Refused { model: settings.name.clone(), status, message, hint, body }
@@ -71,12 +78,6 @@ fn provider_message(body: &Value) -> Option<String> {
 }
 
 fn hint(settings: &EndpointSettings, status: Option<u16>, message: &str, body: &Value) -> Option<String> {
-    if is_too_long(message, body) {
-        return Some(
-            "shorten the conversation, offer fewer tools, or use a model with a larger context window"
-                .to_owned(),
-        );
-    }
     if is_permanent(body) {
         return Some(
             "the account has no credit or quota left; add credit or wait until the quota resets".to_owned(),
@@ -110,25 +111,6 @@ fn hint(settings: &EndpointSettings, status: Option<u16>, message: &str, body: &
         500.. => "the provider has a problem; try again later, or use another model".to_owned(),
         _ => return None,
     })
-}
-
-/// Whether the provider reports that the conversation exceeds the context window.
-fn is_too_long(message: &str, body: &Value) -> bool {
-    const PHRASES: [&str; 10] = [
-        "context length",
-        "context_length",
-        "context window",
-        "context size",
-        "prompt is too long",
-        "input is too long",
-        "input token count",
-        "too many tokens",
-        "maximum number of tokens",
-        "too large for model",
-    ];
-    let code = error_object(body).and_then(|error| error.get("code")?.as_str());
-    let message = message.to_lowercase();
-    code == Some("context_length_exceeded") || PHRASES.iter().any(|phrase| message.contains(phrase))
 }
 
 /// Replaces our keys in all texts of the body.
@@ -213,10 +195,12 @@ mod tests {
         let settings = EndpointSettings::new("openai/gpt-x", &config, &lookup).expect("an endpoint");
         let toolset = Toolset::new(&[], Dialect::OpenAi, &Options::default());
         let error = provider_error(&settings, &toolset, Some(status), body);
-        let ModelError::Refused { message: actual_message, hint: actual_hint, body, .. } = &error else {
+        let (ModelError::Refused { message: actual_message, body, .. }
+        | ModelError::ContextExceeded { message: actual_message, body, .. }) = &error
+        else {
             panic!("{error:?}");
         };
-        assert_eq!((actual_message.as_str(), actual_hint.as_deref()), (message, hint));
+        assert_eq!((actual_message.as_str(), error.hint()), (message, hint));
         assert!(!format!("{error:?} {error} {body}").contains("sk-secret"));
     }
 

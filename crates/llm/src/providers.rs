@@ -2,6 +2,7 @@
 
 use toolwire_dialect::{Dialect, OutputLimit};
 
+use crate::discovery::LimitsQuery;
 use crate::frames::Framing;
 
 /// A provider and its defaults. The configuration of an endpoint can override them.
@@ -40,6 +41,7 @@ pub struct Provider {
     pub(crate) reasoning: Option<bool>,
     /// The model that is used if the user names none and a key of the provider is set.
     pub(crate) default_model: Option<&'static str>,
+    pub(crate) limits_query: LimitsQuery,
 }
 
 /// Whether a provider requires a key.
@@ -82,6 +84,7 @@ const CHAT_COMPLETIONS: Provider = Provider {
     named_choice: None,
     reasoning: None,
     default_model: None,
+    limits_query: LimitsQuery::None,
 };
 
 /// An unknown OpenAI-compatible endpoint, used for bare model names.
@@ -90,6 +93,7 @@ pub(crate) static OPENAI_COMPATIBLE: Provider = Provider {
     key_variables: &["OPENAI_API_KEY"],
     key: KeyRequirement::Optional,
     output_limit: Some(OutputLimit::MaxTokens),
+    limits_query: LimitsQuery::Get("/models"),
     ..CHAT_COMPLETIONS
 };
 
@@ -126,6 +130,7 @@ pub static PROVIDERS: [Provider; 16] = [
         headers: &[("anthropic-version", "2023-06-01")],
         max_tools: None,
         default_model: Some("claude-sonnet-4-5"),
+        limits_query: LimitsQuery::Get("/v1/models/{model}"),
         ..CHAT_COMPLETIONS
     },
     Provider {
@@ -139,6 +144,7 @@ pub static PROVIDERS: [Provider; 16] = [
         streaming_path: Some("/v1beta/models/{model}:streamGenerateContent?alt=sse"),
         max_tools: Some(512),
         default_model: Some("gemini-2.5-flash"),
+        limits_query: LimitsQuery::Get("/v1beta/models/{model}"),
         ..CHAT_COMPLETIONS
     },
     Provider {
@@ -186,6 +192,7 @@ pub static PROVIDERS: [Provider; 16] = [
         path: "/api/chat",
         framing: Framing::Lines,
         max_tools: None,
+        limits_query: LimitsQuery::OllamaShow,
         ..CHAT_COMPLETIONS
     },
     Provider {
@@ -196,6 +203,7 @@ pub static PROVIDERS: [Provider; 16] = [
         key_variables: &["MISTRAL_API_KEY"],
         max_tools: None,
         default_model: Some("mistral-large-latest"),
+        limits_query: LimitsQuery::Get("/models"),
         ..CHAT_COMPLETIONS
     },
     Provider {
@@ -204,6 +212,7 @@ pub static PROVIDERS: [Provider; 16] = [
         base_url: Some("https://api.groq.com/openai/v1"),
         key_variables: &["GROQ_API_KEY"],
         default_model: Some("openai/gpt-oss-120b"),
+        limits_query: LimitsQuery::Get("/models"),
         ..CHAT_COMPLETIONS
     },
     Provider {
@@ -232,6 +241,7 @@ pub static PROVIDERS: [Provider; 16] = [
         path: "/v2/chat",
         max_tools: None,
         default_model: Some("command-a-03-2025"),
+        limits_query: LimitsQuery::Get("/v1/models/{model}"),
         ..CHAT_COMPLETIONS
     },
     Provider {
@@ -242,6 +252,7 @@ pub static PROVIDERS: [Provider; 16] = [
         key: KeyRequirement::Optional,
         max_tools: None,
         output_limit: Some(OutputLimit::MaxTokens),
+        limits_query: LimitsQuery::Get("/models"),
         ..CHAT_COMPLETIONS
     },
     Provider {
@@ -253,6 +264,7 @@ pub static PROVIDERS: [Provider; 16] = [
         max_tools: None,
         output_limit: Some(OutputLimit::MaxTokens),
         named_choice: Some(false),
+        limits_query: LimitsQuery::LlamaProps,
         ..CHAT_COMPLETIONS
     },
     Provider {
@@ -262,6 +274,7 @@ pub static PROVIDERS: [Provider; 16] = [
         key_variables: &["OPENROUTER_API_KEY"],
         reasoning: Some(true),
         default_model: Some("openrouter/auto"),
+        limits_query: LimitsQuery::Get("/models"),
         ..CHAT_COMPLETIONS
     },
 ];

@@ -7,8 +7,11 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use toolwire_contract::ModelLimits;
 use toolwire_dialect::{Dialect, RequestOptions, ResultOptions};
 
+use crate::discovery::LimitsQuery;
 use crate::frames::Framing;
+use crate::limits::supports_prompt_cache;
 use crate::model_name::ModelName;
+use crate::model_table;
 use crate::providers::{self, Auth, KeyRequirement, OPENAI_COMPATIBLE, Provider};
 use crate::request_url::{redact_url, request_url};
 use crate::retry::RetryPolicy;
@@ -42,7 +45,11 @@ pub(crate) struct EndpointSettings {
     pub(crate) retries: RetryPolicy,
     pub(crate) price: Option<Price>,
     pub(crate) limits: ModelLimits,
+    /// The URL that states the limits of the model, if they are unknown.
+    pub(crate) limits_url: Option<Url>,
     pub(crate) max_output_tokens: Option<u64>,
+    /// The output limit of the model itself, if it is known.
+    pub(crate) model_output_tokens: Option<u64>,
     pub(crate) options: RequestOptions,
 }
 
@@ -145,6 +152,28 @@ impl EndpointSettings {
             headers.insert(key, value);
         }
 
+        let facts = model_table::facts(provider.name, &model);
+        // A window that the user gives to Ollama with each request.
+        let requested_window =
+            config.request.get("options").and_then(|options| options.get("num_ctx")?.as_u64());
+        let requested_window = requested_window.filter(|_| dialect == Dialect::Ollama);
+        let context_tokens = config.context_tokens.or(requested_window).or(facts.context_tokens);
+        let limits_query = match provider.name {
+            // Another server that implements OpenAI's API may state them.
+            "openai" if has_custom_base_url => LimitsQuery::Get("/models"),
+            _ => provider.limits_query,
+        };
+        let limits_url = match (context_tokens, limits_query) {
+            (Some(_), _) | (None, LimitsQuery::None) => None,
+            (None, LimitsQuery::Get(path)) => Some((base_url.as_str(), path)),
+            (None, LimitsQuery::OllamaShow) => Some((base_url.as_str(), "/api/show")),
+            (None, LimitsQuery::LlamaProps) => {
+                let base = base_url.trim_end_matches('/');
+                Some((base.strip_suffix("/v1").unwrap_or(base), "/props"))
+            }
+        };
+        let limits_url =
+            limits_url.and_then(|(base, path)| Some(request_url(base, path, &model, None, provider).ok()?.0));
         let retries = RetryPolicy::default();
         let results = result_options(dialect, &model);
         let defaults = RequestOptions::default();
@@ -161,13 +190,15 @@ impl EndpointSettings {
             first_token_timeout: config.timeouts.first_token.unwrap_or(FIRST_TOKEN_TIMEOUT),
             idle_timeout: config.timeouts.silence.unwrap_or(IDLE_TIMEOUT),
             retries: RetryPolicy { max_retries: config.retries.unwrap_or(retries.max_retries), ..retries },
-            price: config.price,
-            limits: ModelLimits {
-                context_tokens: config.context_tokens,
-                tools: config.max_tools.or(provider.max_tools),
-            },
+            // A gateway may have other prices.
+            price: config.price.or(facts.price.filter(|_| !has_custom_base_url)),
+            limits: ModelLimits { context_tokens, tools: config.max_tools.or(provider.max_tools) },
+            limits_url,
+            model_output_tokens: facts.output_tokens,
             max_output_tokens: config.max_output_tokens,
             options: RequestOptions {
+                prompt_cache: config.prompt_cache.unwrap_or(true)
+                    && supports_prompt_cache(dialect, &model, facts.context_tokens.is_some()),
                 model,
                 stream,
                 results: ResultOptions {

@@ -21,7 +21,9 @@ use crate::frames::Framing;
 use crate::retry::{AttemptFailure, Attempts, RetryDecision};
 use crate::settings::EndpointSettings;
 use response_reader::{ReadStep, ResponseReader};
-use send::{read_error_response, send};
+use send::read_error_response;
+use send::send;
+pub(crate) use send::{headers, read_body};
 
 /// The problem when a login page or a proxy responds instead of the API.
 const WEB_PAGE: &str = "received a web page";
@@ -102,6 +104,9 @@ impl<'e> EventStream<'e> {
             Ok(state) => return Ok(state),
             Err(failed) => failed,
         };
+        if let ModelError::ContextExceeded { window: Some(window), .. } = failed.error {
+            self.endpoint.learned.record_window(window);
+        }
         let Some(failure) = failed.failure else { return Err(failed.error) };
         match request.attempts.after_failure(failure, self.endpoint.clock.jitter()) {
             RetryDecision::GiveUp => Err(failed.error),
@@ -177,7 +182,8 @@ async fn prepare(endpoint: &Endpoint, mut request: ModelRequest) -> Result<Strea
         let problem = format!("{offered} tools are offered, and the maximum is {max_tools}");
         return Err(unusable(problem, "offer fewer tools, or let the model search for them".to_owned()));
     }
-    let body = write_request(settings.dialect, &request, &toolset, &settings.options)
+    let options = endpoint.learned.request_options(settings, &request);
+    let body = write_request(settings.dialect, &request, &toolset, &options)
         .map_err(|error| unusable(error.to_string(), error.hint()))?;
     let body = serde_json::to_vec(&body).expect("a JSON value can be written");
     let request = PreparedRequest {

@@ -100,6 +100,11 @@ impl ScriptedModel {
     }
 
     #[must_use]
+    pub fn with_name(self, name: &str) -> ScriptedModel {
+        ScriptedModel { name: name.to_owned(), ..self }
+    }
+
+    #[must_use]
     pub fn with_limits(self, limits: ModelLimits) -> ScriptedModel {
         ScriptedModel { limits, ..self }
     }

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use toolwire_contract::{Block, Content, Message, Role, ToolResult};
 
-use super::estimate::{block_tokens, message_tokens};
+use super::Summary;
+use crate::event::ContextReduction;
 use crate::run::is_result;
 use crate::settings::ContextSettings;
 
@@ -14,6 +15,11 @@ use crate::settings::ContextSettings;
 const RECENT_MESSAGES: usize = 2;
 
 const OMISSION_NOTE: &str = "[Earlier parts of this conversation are omitted to save space.]";
+
+/// The size of the notes about omitted messages.
+const NOTE_TOKENS: u64 = 64;
+
+const SUMMARY_NOTE: &str = "[The earlier part of this conversation is replaced with this summary of it.]";
 
 /// The parts of a history that are not sent. The numbers only grow, so a part that was omitted stays omitted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -34,21 +40,23 @@ pub(super) struct MessageSize {
     /// With shortened results.
     shortened: u64,
     without_results: u64,
+    results: usize,
 }
 
 impl MessageSize {
     pub(super) fn of(message: &Message, result_characters: usize) -> MessageSize {
-        let full = message_tokens(message);
+        let full = message.estimated_tokens();
         // A message this small is not shortened.
-        let is_small = full <= result_characters as u64 / 4 || !has_results(message);
+        let is_small = full <= result_characters as u64 / 3 || !has_results(message);
         let shortened = if is_small {
             full
         } else {
-            message_tokens(&shorten_results(message, result_characters)).min(full)
+            shorten_results(message, result_characters).estimated_tokens().min(full)
         };
-        let results = message.content.iter().filter(|block| is_result(block));
-        let without_results = full - results.map(block_tokens).sum::<u64>().min(full);
-        MessageSize { full, shortened, without_results }
+        let results: Vec<u64> =
+            message.content.iter().filter(|block| is_result(block)).map(Block::estimated_tokens).collect();
+        let without_results = full - results.iter().sum::<u64>().min(full);
+        MessageSize { full, shortened, without_results, results: results.len() }
     }
 }
 
@@ -80,9 +88,41 @@ impl Compaction {
         false
     }
 
+    /// Omits all messages before this index, which starts a turn.
+    pub(super) fn omit_before(&mut self, index: usize) {
+        if index > self.turns {
+            self.turns = index;
+            self.steps = None;
+        }
+    }
+
+    /// Returns what the messages to send lack, apart from those that are summarized.
+    pub(super) fn reduction(&self, sizes: &[MessageSize], summarized: usize) -> ContextReduction {
+        let is_shortened = |size: &&MessageSize| size.shortened < size.full;
+        let shortened = sizes.iter().take(self.shortened).skip(self.turns).filter(is_shortened);
+        let steps =
+            self.steps.filter(|(turn, _)| *turn == self.turns).map_or(0, |(turn, end)| end - turn - 1);
+        ContextReduction {
+            results_shortened: shortened.map(|size| size.results).sum(),
+            messages_omitted: self.turns.saturating_sub(summarized) + steps,
+        }
+    }
+
     /// Returns the messages to send.
-    pub(super) fn apply(&self, history: &[Arc<Message>], context: &ContextSettings) -> Vec<Arc<Message>> {
-        let is_incomplete = self.turns > 0 || self.steps.is_some();
+    pub(super) fn apply(
+        &self,
+        history: &[Arc<Message>],
+        summary: Option<&Summary>,
+        context: &ContextSettings,
+    ) -> Vec<Arc<Message>> {
+        let is_incomplete =
+            self.turns > summary.map_or(0, |summary| summary.messages) || self.steps.is_some();
+        let notes: Vec<Block> = summary
+            .map(|summary| format!("{SUMMARY_NOTE}\n{}", summary.text))
+            .into_iter()
+            .chain(is_incomplete.then(|| OMISSION_NOTE.to_owned()))
+            .map(|note| Block::Content(Content::text(note)))
+            .collect();
         let mut sent = Vec::with_capacity(history.len());
         for (index, message) in self.sent(history) {
             let mut message = if self.follows_omission(index) && has_results(message) {
@@ -92,8 +132,8 @@ impl Compaction {
             } else {
                 message.clone()
             };
-            if is_incomplete && index == self.turns {
-                Arc::make_mut(&mut message).content.insert(0, Block::Content(Content::text(OMISSION_NOTE)));
+            if index == self.turns && !notes.is_empty() {
+                Arc::make_mut(&mut message).content.splice(0..0, notes.iter().cloned());
             }
             sent.push(message);
         }
@@ -111,7 +151,8 @@ impl Compaction {
                 sizes[index].full
             }
         };
-        self.sent(history).map(tokens).sum()
+        let note = if self.turns > 0 || self.steps.is_some() { NOTE_TOKENS } else { 0 };
+        note + self.sent(history).map(tokens).sum::<u64>()
     }
 
     /// Whether this is the first message sent after omitted turns. The calls of its results are omitted too.
@@ -131,7 +172,7 @@ impl Compaction {
 
 /// Whether the user wrote something in this message. After a step that was stopped, the same message also has
 /// the results of that step.
-fn starts_turn(message: &Message) -> bool {
+pub(crate) fn starts_turn(message: &Message) -> bool {
     message.role == Role::User && message.content.iter().any(|block| !is_result(block))
 }
 
@@ -161,7 +202,7 @@ fn shorten_results(message: &Message, max_chars: usize) -> Message {
 }
 
 /// Reduces a result to text with at most `max_chars` of its characters: the start and the end.
-fn shorten_result(result: &ToolResult, max_chars: usize) -> ToolResult {
+pub(crate) fn shorten_result(result: &ToolResult, max_chars: usize) -> ToolResult {
     let mut text = String::new();
     for content in result.blocks() {
         match content {

@@ -50,7 +50,7 @@ impl Run {
 
     /// Returns how full the context window is.
     pub fn context(&self) -> ContextUse {
-        let size = self.settings.context.window(self.catalog.limits());
+        let size = self.context_window.size(self.settings.context.window(self.catalog.limits()));
         ContextUse { used: self.context_window.used(), size }
     }
 

@@ -5,9 +5,11 @@ use std::sync::{Arc, OnceLock};
 
 use toolwire_contract::{ModelLimits, Tool, ToolServer};
 
-use crate::context_window::tool_tokens;
 use crate::search::ToolIndex;
 use crate::settings::AgentSettings;
+
+/// The size of the search tool and of the list of names that it returns.
+const SEARCH_TOOL_TOKENS: u64 = 400;
 
 /// The available tools, with data that is computed once. Cheap to clone.
 #[derive(Clone, Default)]
@@ -48,7 +50,7 @@ impl Catalog {
         let mut removed = self.0.removed.clone();
         removed.extend(self.0.tools.iter().map(|tool| (tool.name.clone(), tool.clone())));
         removed.retain(|name, _| !by_name.contains_key(name));
-        let tokens = tools.iter().map(tool_tokens).sum();
+        let tokens = tools.iter().map(Tool::estimated_tokens).sum();
         let servers = tools.iter().map(|tool| server_of(&tool.name)).collect();
         let index = OnceLock::new();
         Catalog(Arc::new(CatalogInner { tools, servers, limits, by_name, removed, tokens, index }))
@@ -103,7 +105,11 @@ impl Catalog {
         let window = settings.context.window(self.0.limits);
         let max_tokens =
             window.map(|window| window.saturating_mul(u64::from(search.percent_of_context)) / 100);
-        self.0.tools.len() > max_tools || max_tokens.is_some_and(|max_tokens| self.0.tokens > max_tokens)
+        let count = self.0.tools.len() as u64;
+        // A search only helps if the search tool and the tools that it finds are smaller than all tools.
+        let found = SEARCH_TOOL_TOKENS + self.0.tokens * (search.hits as u64) / count.max(1);
+        count > max_tools as u64
+            || (self.0.tokens > found && max_tokens.is_some_and(|max_tokens| self.0.tokens > max_tokens))
     }
 }
 

@@ -6,19 +6,57 @@
 
 use std::sync::Arc;
 
+use serde_json::json;
 use toolwire_contract::{Block, Content, Message, Role, ToolCall, ToolResult, pair_results};
 
 use super::calls::{is_outcome_unknown, outcome_unknown_result};
+use crate::context_window::Summary;
+
+/// The `_meta` field of a stored message that is a summary: the number of messages that it replaces in requests.
+const SUMMARY_KEY: &str = "toolwire/summary";
 
 /// Converts stored messages to the form that models accept.
 ///
 /// Messages of the same role are merged. The results of a step are in the order of its calls. A call without
 /// a result gets one that says that the outcome is unknown; a result without a call is removed. Normalized
-/// messages stay unchanged.
+/// messages stay unchanged. Summaries, which [`Agent::compact`](crate::Agent::compact) stores, are removed.
 pub fn normalize(messages: impl IntoIterator<Item = impl Into<Arc<Message>>>) -> Vec<Arc<Message>> {
-    let mut history = assemble(messages);
+    let mut history = assemble(without_summaries(messages).0);
     complete_calls(&mut history);
     history
+}
+
+/// Returns the messages of the conversation itself, and the last summary of it.
+pub(super) fn without_summaries(
+    messages: impl IntoIterator<Item = impl Into<Arc<Message>>>,
+) -> (Vec<Arc<Message>>, Option<Summary>) {
+    let mut summary = None;
+    let mut others = Vec::new();
+    for message in messages {
+        let message: Arc<Message> = message.into();
+        match read_summary(&message) {
+            Some(found) => summary = Some(found),
+            None => others.push(message),
+        }
+    }
+    (others, summary)
+}
+
+/// Returns a message that stores a summary.
+pub(super) fn summary_message(summary: &Summary) -> Message {
+    let mut message = Message::user(&*summary.text);
+    message.extra.insert("_meta".to_owned(), json!({SUMMARY_KEY: {"messages": summary.messages}}));
+    message
+}
+
+/// Whether a stored message is a summary of the messages before it, and not a message of the conversation.
+pub fn is_summary(message: &Message) -> bool {
+    read_summary(message).is_some()
+}
+
+fn read_summary(message: &Message) -> Option<Summary> {
+    let messages = message.extra.get("_meta")?.get(SUMMARY_KEY)?.get("messages")?.as_u64()?;
+    Some(Summary { text: super::text_of(message), messages: usize::try_from(messages).ok()? })
 }
 
 /// Like [`normalize`], but the calls of the last step may still lack results.
@@ -159,7 +197,7 @@ pub(super) fn is_empty_response(message: &Message) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::Value;
 
     use super::*;
 

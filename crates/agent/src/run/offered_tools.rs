@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 use toolwire_contract::{Block, Message, Tool, ToolCall, ToolResult};
 
 use super::catalog::Catalog;
-use crate::context_window::tool_tokens;
 use crate::search::first_sentence;
 use crate::settings::{AgentSettings, ContextSettings, SearchSettings};
 
@@ -69,7 +68,8 @@ impl OfferedTools {
             self.search_name = None;
             catalog.tools().clone()
         };
-        let tokens = if needs_search { tools.iter().map(tool_tokens).sum() } else { catalog.tokens() };
+        let tokens =
+            if needs_search { tools.iter().map(Tool::estimated_tokens).sum() } else { catalog.tokens() };
         self.cached = Some(CachedList {
             catalog: catalog.clone(),
             in_use_count: self.in_use.len(),

@@ -13,7 +13,7 @@ impl Run {
         }
         let tools = self.offered_tools.list(&self.catalog, &self.settings);
         let instructions = self.instructions();
-        let fixed = self.offered_tools.tokens() + instructions.as_deref().map_or(0, crate::estimate_tokens);
+        let fixed = self.fixed_tokens(instructions.as_deref());
         let window = self.settings.context.window(self.catalog.limits());
         let messages = self.context_window.select_messages(&self.history, fixed, window, &self.settings);
         ModelRequest {
@@ -30,6 +30,19 @@ impl Run {
             max_output_tokens: self.settings.max_output_tokens,
             temperature: self.settings.temperature,
         }
+    }
+
+    /// Returns the size of the parts of a request that are not messages, after the tools were selected.
+    fn fixed_tokens(&self, instructions: Option<&str>) -> u64 {
+        self.offered_tools.tokens() + instructions.map_or(0, crate::estimate_tokens)
+    }
+
+    /// Whether the next request must be reduced to fit into the context window.
+    pub(super) fn is_window_nearly_full(&mut self) -> bool {
+        self.offered_tools.list(&self.catalog, &self.settings);
+        let fixed = self.fixed_tokens(self.instructions().as_deref());
+        let window = self.settings.context.window(self.catalog.limits());
+        self.context_window.is_nearly_full(&self.history, fixed, window, &self.settings)
     }
 
     /// Returns the instructions of the settings and a note about unavailable servers.

@@ -28,6 +28,9 @@ pub(super) struct Turn {
     pub(super) stop: Option<StopReason>,
     /// The number of failures of each call.
     pub(super) failures: BTreeMap<String, u32>,
+    /// Whether summarizing earlier turns failed.
+    #[serde(skip)]
+    pub(super) has_failed_summary: bool,
 }
 
 impl Run {
@@ -47,7 +50,7 @@ impl Run {
     }
 
     pub(super) fn count_usage(&mut self, message: &Message, usage: Option<Usage>) {
-        let response_tokens = crate::context_window::message_tokens(message);
+        let response_tokens = message.estimated_tokens();
         self.turn.tokens += usage.map_or_else(
             || self.context_window.used() + response_tokens,
             |usage| usage.input_tokens.saturating_add(usage.output_tokens),

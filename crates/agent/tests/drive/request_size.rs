@@ -161,6 +161,43 @@ async fn a_few_tools_are_all_in_the_request() {
     assert!(Arc::ptr_eq(&requests[0].tools, &requests[1].tools));
 }
 
+/// A search would not be smaller than the tools themselves, however small the window is.
+#[tokio::test]
+async fn few_tools_are_offered_in_a_small_window_too() {
+    let mut tools = Functions::new();
+    for name in ["get_weather", "calculate"] {
+        let long =
+            Tool { description: Some("What it does, in many words. ".repeat(20)), ..tool(name, json!({})) };
+        tools = tools.with(long, |_| async { "done" });
+    }
+    let model = Arc::new(
+        ScriptedModel::new([ScriptedTurn::text("Done.")])
+            .with_limits(ModelLimits { context_tokens: Some(2_048), tools: None }),
+    );
+    let agent = Agent::builder().model(model.clone()).tools(Arc::new(tools)).build().unwrap();
+    agent.run("Go").await;
+    assert_eq!(offered(&model.requests()[0]), ["get_weather", "calculate"]);
+}
+
+/// Many tools that fill a small window are searched.
+#[tokio::test]
+async fn tools_that_do_not_fit_are_searched() {
+    let mut tools = Functions::new();
+    for number in 0..30 {
+        let name = format!("tool_{number}");
+        let long =
+            Tool { description: Some("What it does, in many words. ".repeat(10)), ..tool(&name, json!({})) };
+        tools = tools.with(long, |_| async { "done" });
+    }
+    let model = Arc::new(
+        ScriptedModel::new([ScriptedTurn::text("Done.")])
+            .with_limits(ModelLimits { context_tokens: Some(8_192), tools: None }),
+    );
+    let agent = Agent::builder().model(model.clone()).tools(Arc::new(tools)).build().unwrap();
+    agent.run("Go").await;
+    assert_eq!(offered(&model.requests()[0]), ["search_tools"]);
+}
+
 /// The requests of a long conversation stay below the window, and most of them start with the previous
 /// request.
 #[tokio::test]

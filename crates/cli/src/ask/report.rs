@@ -4,13 +4,13 @@ use std::io::{self, IsTerminal};
 
 use anstyle::{AnsiColor, Style};
 use serde_json::{Map, Value, json};
-use toolwire_agent::{AgentEvent, Ending, FinishedRun, PendingCall};
+use toolwire_agent::{AgentEvent, ContextReduction, Ending, FinishedRun, PendingCall};
 use toolwire_contract::{Content, ToolResult};
 
 use crate::command_error::{CommandError, ERROR, HINT, NOTE, print_stderr};
 use crate::display::view::{View, is_styled, retry_text};
 use crate::output::{self, ignore_broken_pipe};
-use crate::terminal_text::{sanitize, sanitize_lines, truncate};
+use crate::terminal_text::{counted, describe_reduction, sanitize, sanitize_lines, truncate};
 
 const SUCCESS: Style = AnsiColor::Green.on_default().bold();
 const NAME: Style = Style::new().bold();
@@ -34,6 +34,8 @@ impl Progress {
             shows_calls: io::stderr().is_terminal(),
             has_streamed: false,
             is_line_open: false,
+            reduction: None,
+            summarized: None,
         })
     }
 
@@ -91,6 +93,10 @@ pub(super) struct ProgramProgress {
     has_streamed: bool,
     /// Whether the last printed line has no newline yet.
     is_line_open: bool,
+    /// What the last request lacked.
+    reduction: Option<ContextReduction>,
+    /// The number of messages that were summarized.
+    summarized: Option<usize>,
 }
 
 impl ProgramProgress {
@@ -100,6 +106,21 @@ impl ProgramProgress {
                 self.has_streamed = true;
                 self.is_line_open = !text.ends_with('\n');
                 output::print(&sanitize_lines(text))
+            }
+            AgentEvent::ContextReduced(reduction) => {
+                self.end_line()?;
+                self.reduction = Some(*reduction);
+                print_stderr(&format!("{NOTE}note:{NOTE:#} {}\n", describe_reduction(reduction)));
+                Ok(())
+            }
+            AgentEvent::ContextSummarized { messages } => {
+                self.end_line()?;
+                self.summarized = Some(*messages);
+                let messages = counted(*messages, "message");
+                print_stderr(&format!(
+                    "{NOTE}note:{NOTE:#} {messages} summarized, because the context window is nearly full\n"
+                ));
+                Ok(())
             }
             AgentEvent::ApprovalNeeded(call) => {
                 self.end_line()?;
@@ -161,7 +182,7 @@ fn first_line(result: &ToolResult) -> String {
 }
 
 /// Returns the complete run as JSON text.
-pub(super) fn as_json(model: &str, finished: &FinishedRun) -> String {
+pub(super) fn as_json(model: &str, finished: &FinishedRun, progress: &Progress) -> String {
     let outcome = &finished.outcome;
     let (ending, detail) = match &outcome.ending {
         Ending::Finished => ("finished", None),
@@ -185,6 +206,18 @@ pub(super) fn as_json(model: &str, finished: &FinishedRun) -> String {
     report.insert("model".into(), json!(model));
     report.insert("steps".into(), json!(outcome.steps));
     report.insert("usage".into(), json!(outcome.usage));
+    let context = finished.run.context();
+    let mut context = json!({"tokens": context.used, "window": context.size});
+    if let Progress::Program(ProgramProgress { reduction, summarized, .. }) = progress {
+        if let Some(reduction) = reduction {
+            context["resultsShortened"] = json!(reduction.results_shortened);
+            context["messagesOmitted"] = json!(reduction.messages_omitted);
+        }
+        if let Some(messages) = summarized {
+            context["messagesSummarized"] = json!(messages);
+        }
+    }
+    report.insert("context".into(), context);
     if let Some((id, _)) = finished.run.stored_in() {
         report.insert("conversation".into(), json!(id));
     }

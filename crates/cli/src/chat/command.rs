@@ -17,6 +17,8 @@ pub(crate) enum Command {
     Resume(Option<String>),
     Delete(Option<String>),
     Usage,
+    /// What the summary must contain.
+    Compact(Option<String>),
     Clear,
     Exit,
 }
@@ -32,7 +34,7 @@ const fn info(name: &'static str, argument: &'static str, description: &'static 
     CommandInfo { name, argument, description }
 }
 
-pub(crate) const COMMANDS: [CommandInfo; 13] = [
+pub(crate) const COMMANDS: [CommandInfo; 14] = [
     info("help", "", "lists the commands"),
     info("tools", "[WORDS]", "lists the tools, or those that match all words"),
     info("servers", "", "lists the servers with their status"),
@@ -44,6 +46,7 @@ pub(crate) const COMMANDS: [CommandInfo; 13] = [
     info("resume", "[WORDS]", "lists the stored conversations, or continues one"),
     info("delete", "[WORDS]", "deletes this conversation, or the one that matches"),
     info("usage", "", "displays tokens and cost of the conversation"),
+    info("compact", "[WHAT TO KEEP]", "summarizes the conversation to free context"),
     info("clear", "", "starts a new conversation; the old one stays stored"),
     info("exit", "", "exits, like `quit`, Ctrl-D, and Ctrl-C twice"),
 ];
@@ -89,6 +92,7 @@ pub(crate) fn parse(text: &str) -> ParsedInput {
         "resume" => Command::Resume(optional()),
         "delete" => Command::Delete(optional()),
         "usage" => Command::Usage,
+        "compact" => Command::Compact(optional()),
         "clear" => Command::Clear,
         "exit" | "quit" => Command::Exit,
         _ => return unknown_command(name),

@@ -50,6 +50,7 @@ use interrupts::Interrupts;
 use questions::{Question, QuestionSender};
 use server_changes::{ReportedWarnings, ServerChange};
 use session::Session;
+pub(crate) use session::results_of;
 use terminal_modes::TerminalModes;
 use turn::TurnEnd;
 

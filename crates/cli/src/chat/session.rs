@@ -218,6 +218,7 @@ impl Session {
 
     /// Replaces the run. Tools that the user has always allowed stay allowed.
     fn replace_run(&mut self, mut run: Run) {
+        self.hub.offer_read_result(results_of(&run));
         for tool in self.run.always_allowed() {
             run.allow_always(tool.clone());
         }
@@ -240,9 +241,16 @@ fn build_agent(
         .map_err(|error| CommandError::usage(format!("`toolwire.agent`: {error}")).with_hint(error.hint()))
 }
 
+/// Returns the results in the history of a run.
+pub(crate) fn results_of(run: &Run) -> impl Iterator<Item = &toolwire_contract::ToolResult> {
+    run.messages().iter().flat_map(|message| message.results()).map(|(_, result)| result)
+}
+
 /// Whether the user typed the message. Messages of the role `user` that contain only tool results are not.
 pub(crate) fn is_user_input(message: &Message) -> bool {
-    message.role == Role::User && message.content.iter().any(|block| matches!(block, Block::Content(_)))
+    message.role == Role::User
+        && !toolwire_agent::is_summary(message)
+        && message.content.iter().any(|block| matches!(block, Block::Content(_)))
 }
 
 /// Returns the text of a message, without calls and results.

@@ -5,12 +5,16 @@ use toolwire_contract::Usage;
 
 use crate::terminal_text::sanitize;
 
-/// Formats the status line: `demo · 1.2k tokens · 3% of 128k · $0.0123`.
+/// Formats the status line: `demo · 1.2k tokens (800 cached) · 3% of 128k · $0.0123`.
 pub(crate) fn line(model: &str, usage: &Usage, context: ContextUse) -> String {
     let mut parts = vec![sanitize(model)];
     let tokens = usage.input_tokens.saturating_add(usage.output_tokens);
     if tokens > 0 {
-        parts.push(format!("{} tokens", short_number(tokens)));
+        let cached = match usage.cached_tokens {
+            0 => String::new(),
+            cached => format!(" ({} cached)", short_number(cached)),
+        };
+        parts.push(format!("{} tokens{cached}", short_number(tokens)));
     }
     match context.size.filter(|size| *size > 0) {
         Some(size) if context.used > 0 => {
@@ -76,11 +80,11 @@ mod tests {
         check(Usage::default(), ContextUse::default(), "m");
         let usage = Usage { input_tokens: 1_200, output_tokens: 34, ..Usage::default() };
         check(usage, ContextUse { used: 1_234, size: None }, "m · 1.2k tokens · context 1.2k");
-        let usage = Usage { cost_nanodollars: Some(12_345_678), ..usage };
+        let usage = Usage { cost_nanodollars: Some(12_345_678), cached_tokens: 800, ..usage };
         check(
             usage,
             ContextUse { used: 1_234, size: Some(128_000) },
-            "m · 1.2k tokens · 1% of 128k · $0.0123",
+            "m · 1.2k tokens (800 cached) · 1% of 128k · $0.0123",
         );
     }
 

@@ -16,6 +16,7 @@ pub(crate) fn to_markdown(transcript: &Transcript) -> String {
             match block {
                 Block::Content(Content::Text { text, .. }) if !text.trim().is_empty() => {
                     let speaker = match entry.message.role {
+                        Role::User if toolwire_agent::is_summary(&entry.message) => "Summary",
                         Role::User => "You",
                         Role::Assistant => entry.model.as_deref().unwrap_or("Assistant"),
                     };

@@ -88,6 +88,43 @@ fn a_conversation_is_found_by_words_and_displayed_with_its_calls() {
 }
 
 #[test]
+fn a_summary_replaces_the_conversation_and_survives_the_chat() {
+    let summary = "The code word is heron.";
+    let model = ScriptedModel::new(["one", "two", summary, "three", "four"].map(ModelOutput::text));
+    let home = Home::new();
+    let mut terminal = model.chat(&home);
+    terminal.enter("/compact");
+    terminal.wait_for("there is nothing new to summarize");
+    for (message, response) in [("the code word is heron", "\none"), ("and now?", "\ntwo")] {
+        terminal.wait_for_prompt();
+        terminal.enter(message);
+        terminal.wait_for(response);
+    }
+    terminal.wait_for_prompt();
+    terminal.enter("/compact the code word");
+    terminal.wait_for("4 messages summarized");
+    let asked = model.last_request()["messages"].to_string();
+    assert!(asked.contains("keep this: the code word"), "{asked}");
+    terminal.wait_for_prompt();
+    terminal.enter("which word?");
+    terminal.wait_for("\nthree");
+    terminal.send(CTRL_D);
+    terminal.wait_for_end();
+    let again = model.chat(&home);
+    again.enter("/resume 1");
+    again.wait_for("> which word?");
+    again.wait_for_prompt();
+    again.enter("once more");
+    again.wait_for("\nfour");
+    let sent = model.last_request()["messages"].to_string();
+    assert!(sent.contains(summary) && !sent.contains("and now?"), "{sent}");
+    again.wait_for_prompt();
+    again.enter("/undo");
+    again.wait_for("removed: once more");
+    assert_eq!(model.provider.rejections(), []);
+}
+
+#[test]
 fn a_call_that_a_killed_chat_had_started_is_reported() {
     let model = ScriptedModel::new([
         ModelOutput::default().call("call_1", "echo", r#"{"text": "hi"}"#),

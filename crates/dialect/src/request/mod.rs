@@ -11,5 +11,6 @@ pub(crate) use fields::SetFields;
 pub(crate) use history::{AssistantBlock, HistoryReader, PairedCall, Turn, calls};
 pub use options::{OutputLimit, RequestOptions};
 pub(crate) use prepared::{
-    Choice, FamilyRules, PreparedRequest, UNAVAILABLE_TOOL, add_content, choose_tools, require_final_results,
+    Choice, FamilyRules, PreparedRequest, UNAVAILABLE_TOOL, add_content, choose_tools, last_user_messages,
+    require_final_results,
 };

@@ -20,6 +20,12 @@ pub struct RequestOptions {
     pub output_limit: Option<OutputLimit>,
     /// The output limit if the request has none and the API requires one (Anthropic, MCP).
     pub default_output_tokens: u64,
+    /// Ollama: the size of the context window to allocate, in tokens. `None`: the server's default, beyond which it
+    /// silently drops the start of the conversation.
+    pub context_tokens: Option<u64>,
+    /// Whether to mark the parts that the provider caches: tools, instructions and history (Anthropic; on Bedrock only
+    /// some models accept it). Other APIs cache by themselves.
+    pub prompt_cache: bool,
     /// Chat Completions: whether to request the usage of a stream (`stream_options`). `None`: the dialect's
     /// default.
     pub stream_usage: Option<bool>,
@@ -60,6 +66,8 @@ impl Default for RequestOptions {
             audio: false,
             output_limit: None,
             default_output_tokens: 8_192,
+            context_tokens: None,
+            prompt_cache: false,
             stream_usage: None,
             parallel_calls: None,
             forced_choice: true,

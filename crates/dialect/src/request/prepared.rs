@@ -168,3 +168,8 @@ pub(crate) fn add_content(messages: &mut Vec<Value>, role: &str, key: &str, bloc
     }
     messages.push(json!({"role": role, key: blocks}));
 }
+
+/// Returns the last two messages of the user, the last one first.
+pub(crate) fn last_user_messages(messages: &mut [Value]) -> impl Iterator<Item = &mut Value> {
+    messages.iter_mut().rev().filter(|message| message["role"] == "user").take(2)
+}

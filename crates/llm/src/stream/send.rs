@@ -81,7 +81,7 @@ pub(super) async fn read_error_response(
     let status = response.status().as_u16();
     let headers = response.headers().clone();
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    let text = read_error_body(response).await;
+    let text = read_body(response, MAX_ERROR_BODY_BYTES, Instant::now() + ERROR_BODY_TIMEOUT).await;
     let body = serde_json::from_slice(&text)
         .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&text).into_owned()));
     let failure = AttemptFailure::Status {
@@ -99,7 +99,11 @@ pub(super) async fn read_error_response(
     AttemptError { error, failure: Some(failure) }
 }
 
-fn headers(settings: &EndpointSettings, body: &[u8], now: SystemTime) -> Result<HeaderMap, String> {
+pub(crate) fn headers(
+    settings: &EndpointSettings,
+    body: &[u8],
+    now: SystemTime,
+) -> Result<HeaderMap, String> {
     let mut headers = settings.headers.clone();
     headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
     let accept = match (settings.options.stream, settings.framing) {
@@ -131,15 +135,14 @@ fn headers(settings: &EndpointSettings, body: &[u8], now: SystemTime) -> Result<
     Ok(headers)
 }
 
-/// Reads the body of an error response, up to the size limit and the timeout.
-async fn read_error_body(response: Response) -> Vec<u8> {
-    let deadline = Instant::now() + ERROR_BODY_TIMEOUT;
+/// Reads the body of a response, up to a size and a time. The rest is discarded.
+pub(crate) async fn read_body(response: Response, max_bytes: usize, deadline: Instant) -> Vec<u8> {
     let mut text = Vec::new();
     let mut chunks = response.bytes_stream();
     while let Ok(Some(Ok(bytes))) = timeout_at(deadline, chunks.next()).await {
-        let room = MAX_ERROR_BODY_BYTES - text.len();
+        let room = max_bytes - text.len();
         text.extend_from_slice(&bytes[..bytes.len().min(room)]);
-        if text.len() >= MAX_ERROR_BODY_BYTES {
+        if text.len() >= max_bytes {
             break;
         }
     }

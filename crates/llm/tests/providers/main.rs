@@ -6,6 +6,7 @@ mod errors;
 mod harness;
 mod histories;
 mod interruptions;
+mod limits;
 mod responses;
 mod secrets;
 mod signatures;

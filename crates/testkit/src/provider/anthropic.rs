@@ -1,7 +1,7 @@
 //! Anthropic's Messages API.
 //!
 //! Rules in `docs/providers.md`: `anthropic/endpoint`, `anthropic/unknown-fields`,
-//! `anthropic/required-fields`, `anthropic/system`, `anthropic/thinking-budget`.
+//! `anthropic/required-fields`, `anthropic/system`, `anthropic/thinking-budget`, `anthropic/cache-control`.
 
 mod blocks;
 mod messages;
@@ -36,7 +36,26 @@ pub(super) fn check(request: &ApiRequest<'_>) -> Result<(), Rejection> {
     check_system(body)?;
     check_thinking(body, max_tokens)?;
     tools::check(body)?;
-    messages::check(body)
+    messages::check(body)?;
+    let breakpoints = count_breakpoints(body);
+    if breakpoints > 4 {
+        return Err(reject(&format!(
+            "A maximum of 4 blocks with cache_control may be provided. Found {breakpoints}."
+        )));
+    }
+    Ok(())
+}
+
+/// Counts the blocks with `cache_control`.
+fn count_breakpoints(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => items.iter().map(count_breakpoints).sum(),
+        Value::Object(fields) => {
+            usize::from(fields.contains_key("cache_control"))
+                + fields.values().map(count_breakpoints).sum::<usize>()
+        }
+        _ => 0,
+    }
 }
 
 /// Checks the key, the path, the version and the content type.

@@ -44,6 +44,7 @@ mod responses;
 mod schema;
 mod script;
 mod server;
+mod window;
 
 pub use check::{Rejection, check_request};
 pub use output::{FinishReason, ModelOutput, OutputCall, StreamError, TokenCounts};

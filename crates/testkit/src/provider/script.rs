@@ -14,6 +14,8 @@ use super::{ModelOutput, ReceivedRequest};
 pub struct Script {
     pub(super) queue: VecDeque<ScriptedResponse>,
     pub(super) fallback: Option<Fallback>,
+    pub(super) window: Option<u64>,
+    pub(super) states_window: bool,
 }
 
 pub(super) type Fallback = Box<dyn Fn(&ReceivedRequest) -> ScriptedResponse + Send + Sync>;
@@ -21,17 +23,25 @@ pub(super) type Fallback = Box<dyn Fn(&ReceivedRequest) -> ScriptedResponse + Se
 impl Script {
     /// Plays these responses; a request after the last one gets an error with status 500.
     pub fn new(responses: impl IntoIterator<Item = ScriptedResponse>) -> Script {
-        Script { queue: responses.into_iter().collect(), fallback: None }
+        Script { queue: responses.into_iter().collect(), ..Script::default() }
     }
 
     /// Computes each response from the request, for requests without a fixed order.
     pub fn from_fn(respond: impl Fn(&ReceivedRequest) -> ScriptedResponse + Send + Sync + 'static) -> Script {
-        Script { queue: VecDeque::new(), fallback: Some(Box::new(respond)) }
+        Script { fallback: Some(Box::new(respond)), ..Script::default() }
     }
 
     /// Plays these responses before those of [`Script::from_fn`].
     pub fn starting_with(mut self, responses: impl IntoIterator<Item = ScriptedResponse>) -> Script {
         self.queue.extend(responses);
+        self
+    }
+
+    /// Refuses requests that are longer than this context window, in tokens. If `is_stated`, the provider also states
+    /// the window to clients that ask for it, where the API has a way to do so.
+    pub fn with_window(mut self, tokens: u64, is_stated: bool) -> Script {
+        self.window = Some(tokens);
+        self.states_window = is_stated;
         self
     }
 }

@@ -21,7 +21,7 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use super::check::RequestTarget;
 use super::script::DeliveryStep;
-use super::{Api, Delivery, Rejection, Script, ScriptedResponse, bedrock, check_request, render};
+use super::{Api, Delivery, Rejection, Script, ScriptedResponse, bedrock, check_request, render, window};
 
 /// A fake provider on a local port; dropping it closes it and every connection to it.
 pub struct FakeProvider {
@@ -60,6 +60,7 @@ impl FakeProvider {
             api,
             script: Mutex::new(script),
             received: Mutex::default(),
+            lookups: Mutex::default(),
             abandoned: Semaphore::new(0),
         });
         let listening = tokio::spawn(listen(listener, state.clone()));
@@ -84,6 +85,11 @@ impl FakeProvider {
     /// Returns every request so far in order of arrival, including rejected ones.
     pub fn requests(&self) -> Vec<ReceivedRequest> {
         lock(&self.state.received).clone()
+    }
+
+    /// Returns the paths of the requests for descriptions of models. They are not part of [`FakeProvider::requests`].
+    pub fn lookups(&self) -> Vec<String> {
+        lock(&self.state.lookups).clone()
     }
 
     /// Returns the rejections so far; a correct client causes none.
@@ -114,6 +120,7 @@ struct ProviderState {
     api: Api,
     script: Mutex<Script>,
     received: Mutex<Vec<ReceivedRequest>>,
+    lookups: Mutex<Vec<String>>,
     abandoned: Semaphore,
 }
 
@@ -160,7 +167,26 @@ async fn respond(
         bytes,
         rejection: None,
     };
-    received.rejection = received.check(state.api).err();
+    if window::is_lookup(&received) {
+        lock(&state.lookups).push(received.target());
+        let (window, is_stated) = {
+            let script = lock(&state.script);
+            (script.window.unwrap_or(0), script.states_window)
+        };
+        let description = is_stated.then(|| window::description(state.api, &received.path, window)).flatten();
+        let response = match description {
+            Some(body) => ScriptedResponse::error(200, body),
+            None => ScriptedResponse::error(404, json!({"error": {"message": "Not found"}})),
+        };
+        return state.play(response, &received).await;
+    }
+    let window = lock(&state.script).window;
+    let checked = received.check(state.api);
+    let checked = checked.and_then(|()| match window {
+        Some(window) => window::check(state.api, window, &received),
+        None => Ok(()),
+    });
+    received.rejection = checked.err();
     lock(&state.received).push(received.clone());
     let response = match received.rejection.clone() {
         Some(Rejection { status, headers, body }) => ScriptedResponse::Error { status, headers, body },

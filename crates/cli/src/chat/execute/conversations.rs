@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
+use std::pin::pin;
 
 use toolwire_contract::Conversation;
 
@@ -14,7 +15,7 @@ use crate::command_error::{CommandError, HINT, NOTE};
 use crate::conversations::list::{self, Label};
 use crate::conversations::{find, markdown};
 use crate::display::markdown::DIMMED;
-use crate::display::view::terminal_size;
+use crate::display::view::{SPINNER_INTERVAL, terminal_size};
 use crate::output::{self, ignore_broken_pipe};
 use crate::terminal_text::{counted, padded, sanitize, truncate};
 
@@ -165,6 +166,42 @@ impl Chat {
                 .with_hint("`/resume` lists them with their numbers"));
         }
         Ok(found)
+    }
+
+    /// Summarizes the conversation. The stored messages stay.
+    pub(super) async fn compact(&mut self, keep: Option<&str>) -> Result<String, CommandError> {
+        self.interrupts.discard_pending();
+        let before = self.session.context().used;
+        let outcome = {
+            let Chat { session, view, interrupts, .. } = &mut *self;
+            let mut compacting = pin!(session.agent.compact(&mut session.run, keep));
+            let mut ticks = tokio::time::interval(SPINNER_INTERVAL);
+            view.show_waiting("summarizing the conversation · Ctrl-C stops").or_else(ignore_broken_pipe)?;
+            loop {
+                tokio::select! {
+                    outcome = &mut compacting => break Some(outcome),
+                    () = interrupts.next() => break None,
+                    _ = ticks.tick() => view.tick().or_else(ignore_broken_pipe)?,
+                }
+            }
+        };
+        self.view.finish_section().or_else(ignore_broken_pipe)?;
+        match outcome {
+            None => Err(CommandError::work("stopped: nothing was summarized")),
+            Some(Ok(Some(messages))) => Ok(format!(
+                "{} summarized ({} tokens before); they stay stored, and the model reads the summary from now on\n",
+                counted(messages, "message"),
+                status::short_number(before)
+            )),
+            Some(Ok(None)) => Err(CommandError::work("there is nothing new to summarize")
+                .with_hint("a response must be complete before it can be summarized")),
+            Some(Err(error)) => {
+                self.has_failed = true;
+                let hint = error.hint().map(str::to_owned);
+                let error = CommandError::work(format!("the conversation was not summarized: {error}"));
+                Err(error.with_untrusted_hint(hint.as_ref()))
+            }
+        }
     }
 
     pub(super) fn usage(&self) -> String {

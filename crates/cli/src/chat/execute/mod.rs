@@ -63,6 +63,7 @@ impl Chat {
             Command::Resume(Some(reference)) => self.resume(&reference).await,
             Command::Delete(reference) => self.delete(reference.as_deref()).await,
             Command::Usage => Ok(self.usage()),
+            Command::Compact(keep) => self.compact(keep.as_deref()).await,
             Command::Clear => Ok(self.clear()),
         };
         match outcome {

@@ -14,7 +14,7 @@ use toolwire_contract::{ModelError, Progress, ToolResult};
 use super::canvas::Size;
 use super::markdown::DIMMED;
 use crate::command_error::{HINT, NOTE};
-use crate::terminal_text::sanitize;
+use crate::terminal_text::{counted, describe_reduction, sanitize};
 use plain::PlainView;
 use terminal::TerminalView;
 
@@ -142,6 +142,15 @@ impl View {
             AgentEvent::CallProgress { id, progress } => self.call_progressed(&id, &progress)?,
             AgentEvent::CallFinished { id, name, result, elapsed } => {
                 self.call_finished(&id, &name, &result, elapsed)?;
+            }
+            AgentEvent::ContextReduced(reduction) => {
+                self.note("note:", NOTE, &describe_reduction(&reduction))?;
+                self.show_waiting("waiting for the model")?;
+            }
+            AgentEvent::ContextSummarized { messages } => {
+                let messages = counted(messages, "message");
+                let note = format!("{messages} summarized, because the context window is nearly full");
+                self.note("note:", NOTE, &note)?;
             }
             AgentEvent::Done(finished) => return Ok(Some(*finished)),
             // Approvals are requested when the run pauses.

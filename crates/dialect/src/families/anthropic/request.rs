@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::request::{
     AssistantBlock, Choice, PreparedRequest, SetFields, Turn, UNAVAILABLE_TOOL, add_content,
+    last_user_messages,
 };
 use crate::result::{ContentLimits, ContentPart, NO_OUTPUT, PreparedResult, ResultTurn};
 use crate::{Dialect, ReceivedCall, wire_id};
@@ -31,12 +32,34 @@ pub(super) fn write_request(request: &PreparedRequest<'_>) -> Map<String, Value>
     }
     let mut body = request.body();
     body.set("max_tokens", request.max_output_tokens.unwrap_or(request.options.default_output_tokens));
-    body.set_some("system", request.instructions);
+    let is_cached = request.options.prompt_cache;
+    let system = request.instructions.map(|text| match is_cached {
+        true => json!([{"type": "text", "text": text, "cache_control": {"type": "ephemeral"}}]),
+        false => json!(text),
+    });
+    body.set_some("system", system);
+    if is_cached {
+        for message in last_user_messages(&mut messages) {
+            if let Some(block) = message["content"].as_array_mut().and_then(|blocks| blocks.last_mut()) {
+                mark_cached(block);
+            }
+        }
+    }
     body.set("messages", messages);
     set_tools(request, &mut body);
+    if is_cached && let Some(tool) = body.get_mut("tools").and_then(|tools| tools.as_array_mut()?.last_mut())
+    {
+        mark_cached(tool);
+    }
     body.set_some("temperature", request.temperature);
     body.set_some("stream", request.options.stream.then_some(true));
     body
+}
+
+/// Marks the end of a prefix that the provider caches. A request can have four such marks: the tools, the
+/// instructions, and two in the history, so that the next request finds the prefix of this one.
+fn mark_cached(block: &mut Value) {
+    block["cache_control"] = json!({"type": "ephemeral"});
 }
 
 fn assistant_block(request: &PreparedRequest<'_>, block: &AssistantBlock<'_>) -> Option<Value> {

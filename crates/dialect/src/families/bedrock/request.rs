@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::ids::fingerprint;
 use crate::request::{
     AssistantBlock, Choice, PreparedRequest, SetFields, Turn, UNAVAILABLE_TOOL, add_content,
+    last_user_messages,
 };
 use crate::result::{
     ContentLimits, ContentPart, Media, NO_OUTPUT, PreparedResult, ResultTurn, StructuredContent,
@@ -33,10 +34,22 @@ pub(super) fn write_request(request: &PreparedRequest<'_>) -> Map<String, Value>
         };
         add_content(&mut messages, role, "content", blocks);
     }
+    let mut system: Vec<Value> = request.instructions.iter().map(|text| json!({"text": text})).collect();
+    let mut tool_config = tool_config(request);
+    if request.options.prompt_cache {
+        // At most four: the tools, the instructions, and two in the history.
+        let tools = tool_config.as_mut().and_then(|config| config["tools"].as_array_mut());
+        let instructions = (!system.is_empty()).then_some(&mut system);
+        let histories = last_user_messages(&mut messages);
+        let histories = histories.filter_map(|message| message["content"].as_array_mut());
+        for blocks in tools.into_iter().chain(instructions).chain(histories) {
+            blocks.push(json!({"cachePoint": {"type": "default"}}));
+        }
+    }
     let mut body = Map::new();
-    body.set_some("system", request.instructions.map(|text| json!([{"text": text}])));
+    body.set_some("system", (!system.is_empty()).then_some(system));
     body.set("messages", messages);
-    body.set_some("toolConfig", tool_config(request));
+    body.set_some("toolConfig", tool_config);
     let mut inference = Map::new();
     inference.set_some("maxTokens", request.max_output_tokens);
     inference.set_some("temperature", request.temperature);

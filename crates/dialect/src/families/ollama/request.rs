@@ -31,6 +31,7 @@ pub(super) fn write_request(request: &PreparedRequest<'_>) -> Map<String, Value>
     // The default is to stream.
     body.set("stream", request.options.stream);
     let mut options = Map::new();
+    options.set_some("num_ctx", request.options.context_tokens);
     options.set_some("num_predict", request.max_output_tokens);
     options.set_some("temperature", request.temperature);
     if !options.is_empty() {

@@ -1,38 +1,65 @@
 //! Estimates of token counts.
 //!
-//! Four ASCII bytes count as one token, and so does each other character; an image counts as a thousand
-//! tokens. That is slightly too much for English, JSON and most other languages. The provider's counts
-//! correct the estimates ([`ContextWindow::calibrate`](super::ContextWindow::calibrate)), so over time only
-//! the proportions matter.
+//! Three ASCII bytes count as one token, and so does each other character; an image counts as a thousand
+//! tokens. That is about right for JSON and code and too much for prose: a request that is longer than
+//! estimated may be refused, one that is shorter only leaves some of the context window unused.
 
 use serde_json::{Map, Value};
-use toolwire_contract::{Block, Content, Message, ResourceBody, Tool, ToolResult};
+
+use crate::{Block, Content, Message, ModelRequest, ResourceBody, Tool, ToolResult};
 
 /// The tokens that providers add for each message, block and tool.
 const OVERHEAD_TOKENS: u64 = 4;
 /// The tokens of an image, an audio recording or a binary resource.
 const MEDIA_TOKENS: u64 = 1_000;
 
-/// Estimates the tokens of a text: one for four ASCII characters, and one for each other character.
+/// Estimates the tokens of a text: one for three ASCII characters, and one for each other character.
 pub fn estimate_tokens(text: &str) -> u64 {
     let others = text.bytes().filter(|byte| *byte >= 0xc0).count() as u64;
     let ascii = text.bytes().filter(u8::is_ascii).count() as u64;
-    ascii.div_ceil(4) + others
+    ascii.div_ceil(3) + others
 }
 
-pub(crate) fn message_tokens(message: &Message) -> u64 {
-    OVERHEAD_TOKENS + message.content.iter().map(block_tokens).sum::<u64>()
+impl ModelRequest {
+    /// Estimates the tokens of the request.
+    pub fn estimated_tokens(&self) -> u64 {
+        self.instructions.as_deref().map_or(0, estimate_tokens)
+            + self.messages.iter().map(|message| message.estimated_tokens()).sum::<u64>()
+            + self.tools.iter().map(Tool::estimated_tokens).sum::<u64>()
+    }
 }
 
-pub(super) fn block_tokens(block: &Block) -> u64 {
-    OVERHEAD_TOKENS
-        + match block {
-            Block::Content(content) => content_tokens(content),
-            Block::Call { call, .. } => {
-                estimate_tokens(&call.name) + call.arguments.as_ref().map_or(0, object_tokens)
+impl Message {
+    /// Estimates the tokens of the message.
+    pub fn estimated_tokens(&self) -> u64 {
+        OVERHEAD_TOKENS + self.content.iter().map(Block::estimated_tokens).sum::<u64>()
+    }
+}
+
+impl Block {
+    /// Estimates the tokens of the block.
+    pub fn estimated_tokens(&self) -> u64 {
+        OVERHEAD_TOKENS
+            + match self {
+                Block::Content(content) => content_tokens(content),
+                Block::Call { id, call } => {
+                    estimate_tokens(id)
+                        + estimate_tokens(&call.name)
+                        + call.arguments.as_ref().map_or(0, object_tokens)
+                }
+                Block::Result { id, result } => estimate_tokens(id) + result_tokens(result),
             }
-            Block::Result { result, .. } => result_tokens(result),
-        }
+    }
+}
+
+impl Tool {
+    /// Estimates the tokens of the definition, as it is sent to a model.
+    pub fn estimated_tokens(&self) -> u64 {
+        OVERHEAD_TOKENS
+            + estimate_tokens(&self.name)
+            + self.description.as_deref().map_or(0, estimate_tokens)
+            + self.input_schema.as_ref().map_or(0, value_tokens)
+    }
 }
 
 fn result_tokens(result: &ToolResult) -> u64 {
@@ -54,14 +81,6 @@ fn content_tokens(content: &Content) -> u64 {
         Content::ResourceLink(link) => estimate_tokens(&link.uri) + estimate_tokens(&link.name),
         Content::Other(value) => value_tokens(value),
     }
-}
-
-/// Estimates the tokens of a tool's definition, as it is sent to a model.
-pub(crate) fn tool_tokens(tool: &Tool) -> u64 {
-    OVERHEAD_TOKENS
-        + estimate_tokens(&tool.name)
-        + tool.description.as_deref().map_or(0, estimate_tokens)
-        + tool.input_schema.as_ref().map_or(0, value_tokens)
 }
 
 /// Estimates the tokens of a value as compact JSON, without serializing it.
@@ -86,7 +105,7 @@ mod tests {
     #[test]
     fn text_is_estimated_by_its_characters() {
         for (text, expected) in
-            [("", 0), ("a", 1), ("abcd", 1), ("abcde", 2), ("äöü", 3), ("日本語", 3), ("a日", 2)]
+            [("", 0), ("a", 1), ("abc", 1), ("abcd", 2), ("äöü", 3), ("日本語", 3), ("a日", 2)]
         {
             assert_eq!(estimate_tokens(text), expected, "{text}");
         }

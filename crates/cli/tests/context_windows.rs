@@ -1,0 +1,154 @@
+//! Long conversations with every provider: its stand-in has a small context window and refuses longer requests.
+//!
+//! The stand-in counts three bytes of a request as one token, and reports far fewer tokens than it received.
+
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures::StreamExt;
+use serde_json::{Value, json};
+use toolwire_agent::{Agent, AgentEvent, ContextReduction, Functions, Run};
+use toolwire_contract::{Tool, ToolResult};
+use toolwire_llm::{Endpoint, EndpointConfig};
+use toolwire_testkit::provider::{
+    API_KEY, Api, FakeProvider, ModelOutput, Script, ScriptedResponse, TokenCounts,
+};
+
+const WINDOW: u64 = 16_000;
+const TURNS: usize = 50;
+
+/// A provider that calls the tool in response to each user message, and then responds to the result.
+fn script() -> Script {
+    let count = AtomicUsize::new(0);
+    Script::from_fn(move |_| {
+        let number = count.fetch_add(1, Ordering::Relaxed);
+        let output = match number % 2 {
+            0 => ModelOutput::text("Let me look.").call(
+                &format!("call{number:05}"),
+                "read",
+                r#"{"path":"a.txt"}"#,
+            ),
+            _ => ModelOutput::text("I have read it."),
+        };
+        let usage = TokenCounts { input: 50, cached: 0, output: 5, thinking: 0 };
+        ScriptedResponse::Output(output.usage(usage))
+    })
+}
+
+fn tools() -> Functions {
+    let schema = json!({"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]});
+    let annotations = json!({"readOnlyHint": true}).as_object().cloned();
+    let tool =
+        Tool { description: Some("Reads a file".to_owned()), annotations, ..Tool::new("read", schema) };
+    // 8 kB of records, as tools return them.
+    let record =
+        r#"{"id": 4711, "name": "A name of a thing", "state": "open", "changed": "2026-11-17T10:00:00Z"},"#;
+    let text: String = record.repeat(8_192 / record.len());
+    Functions::new().with(tool, move |_| {
+        let text = text.clone();
+        async move { ToolResult::text(text) }
+    })
+}
+
+struct Conversation {
+    provider: FakeProvider,
+    run: Run,
+    reductions: Vec<ContextReduction>,
+}
+
+/// Holds a conversation of two hundred messages.
+async fn converse(api: Api, script: Script, config: Value) -> Conversation {
+    let provider = FakeProvider::start(api, script).await;
+    let mut merged = json!({"baseUrl": provider.base_url(), "apiKey": API_KEY, "region": "us-east-1"});
+    for (key, value) in config.as_object().unwrap() {
+        merged[key] = value.clone();
+    }
+    let config: EndpointConfig = serde_json::from_value(merged).unwrap();
+    let name = match api {
+        Api::OpenAiChat => "openai/m",
+        Api::Azure => "azure/m",
+        Api::Dial => "dial/m",
+        Api::Mistral => "mistral/m",
+        Api::Groq => "groq/m",
+        Api::DeepSeek => "deepseek/m",
+        Api::Xai => "xai/m",
+        Api::Vllm => "vllm/m",
+        Api::LlamaCpp => "llamacpp/m",
+        Api::Responses => "responses/m",
+        Api::Anthropic => "anthropic/m",
+        Api::Gemini => "gemini/m",
+        Api::Bedrock => "bedrock/m",
+        Api::Cohere => "cohere/m",
+        Api::Ollama => "ollama/m",
+    };
+    let endpoint = Endpoint::new(name, &config, |_| None).unwrap();
+    let agent = Agent::builder()
+        .model(Arc::new(endpoint))
+        .tools(Arc::new(tools()))
+        .instructions("Be brief.")
+        .build()
+        .unwrap();
+    let mut run = agent.new_run();
+    let mut reductions = Vec::new();
+    for number in 0..TURNS {
+        run.say(format!("Read file number {number}, please."));
+        let mut running = agent.drive(run);
+        run = loop {
+            match running.next().await.unwrap() {
+                AgentEvent::ContextReduced(reduction) => reductions.push(reduction),
+                AgentEvent::Done(finished) => {
+                    let outcome = &finished.outcome;
+                    assert!(outcome.is_finished(), "{api:?}, turn {number}: {outcome:?}");
+                    break finished.run;
+                }
+                _ => {}
+            }
+        };
+    }
+    assert_eq!(run.messages().len(), 4 * TURNS, "{api:?}: the history stays complete");
+    assert!(!reductions.is_empty(), "{api:?}: the user is told");
+    assert!(reductions.iter().any(|reduction| reduction.results_shortened > 0), "{api:?}: {reductions:?}");
+    assert!(reductions.iter().any(|reduction| reduction.messages_omitted > 0), "{api:?}: {reductions:?}");
+    let last = String::from_utf8_lossy(&provider.requests().last().unwrap().bytes).into_owned();
+    assert!(last.contains(&format!("Read file number {}, please.", TURNS - 1)), "{api:?}: {last}");
+    Conversation { provider, run, reductions }
+}
+
+#[tokio::test]
+async fn no_request_exceeds_a_known_window() {
+    for api in Api::ALL {
+        // The stand-ins of these APIs state the window; the others have it in the configuration.
+        let is_stated = matches!(
+            api,
+            Api::OpenAiChat
+                | Api::Mistral
+                | Api::Groq
+                | Api::Vllm
+                | Api::LlamaCpp
+                | Api::Anthropic
+                | Api::Gemini
+                | Api::Cohere
+                | Api::Ollama
+        );
+        let config = if is_stated { json!({}) } else { json!({"contextTokens": WINDOW}) };
+        let held = converse(api, script().with_window(WINDOW, is_stated), config).await;
+        assert_eq!(held.provider.rejections(), [], "{api:?}");
+        assert_eq!(held.run.context().size, Some(WINDOW), "{api:?}");
+        let requests = held.provider.requests();
+        let largest = requests.iter().map(|request| request.bytes.len() as u64 / 3).max().unwrap();
+        assert!((WINDOW / 3..WINDOW).contains(&largest), "{api:?}: {largest} tokens");
+        assert!(held.reductions.len() < TURNS, "{api:?}: {} reductions", held.reductions.len());
+    }
+}
+
+#[tokio::test]
+async fn a_conversation_goes_on_after_it_exceeded_an_unknown_window() {
+    for api in Api::ALL {
+        let held = converse(api, script().with_window(WINDOW, false), json!({"stream": false})).await;
+        let refused = held.provider.rejections().len();
+        assert!((1..=6).contains(&refused), "{api:?}: {refused} requests were refused");
+        assert!(held.run.context().size.is_some(), "{api:?}");
+    }
+}

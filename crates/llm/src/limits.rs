@@ -1,0 +1,194 @@
+//! The limits of a model: from the configuration, from the table of models, and as its provider states them.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::sync::OnceCell;
+use toolwire_contract::{ModelLimits, ModelRequest};
+use toolwire_dialect::{Dialect, Family, RequestOptions};
+
+use crate::settings::EndpointSettings;
+
+/// Ollama is asked for at least this window, in tokens.
+const MIN_OLLAMA_WINDOW: u64 = 8_192;
+/// The room for a response in Ollama's window, if the request has no output limit.
+const OLLAMA_RESPONSE_TOKENS: u64 = 2_048;
+/// The output limit of a model that is not in the table, where the API requires one.
+const DEFAULT_OUTPUT_TOKENS: u64 = 8_192;
+/// The output limit of a response that is not streamed: a longer one can take more than ten minutes.
+const MAX_UNSTREAMED_TOKENS: u64 = 21_333;
+/// The smallest output limit in a window that is nearly full.
+const MIN_OUTPUT_TOKENS: u64 = 1_024;
+
+/// What an endpoint has learned about its model. Zero means unknown.
+#[derive(Debug, Default)]
+pub(crate) struct LearnedLimits {
+    context_tokens: AtomicU64,
+    output_tokens: AtomicU64,
+    /// The largest window that Ollama was asked for.
+    ollama_window: AtomicU64,
+    /// Whether the provider was asked.
+    pub(crate) asked: OnceCell<()>,
+}
+
+impl LearnedLimits {
+    /// Records what the provider says about the model.
+    pub(crate) fn record(&self, context_tokens: Option<u64>, output_tokens: Option<u64>) {
+        self.context_tokens.store(context_tokens.unwrap_or(0), Ordering::Relaxed);
+        self.output_tokens.store(output_tokens.unwrap_or(0), Ordering::Relaxed);
+    }
+
+    /// Records the window in the error for a request that was too long. It may be smaller than documented.
+    pub(crate) fn record_window(&self, tokens: u64) {
+        let smaller = |known: u64| (known == 0 || tokens < known).then_some(tokens);
+        let _ = self.context_tokens.fetch_update(Ordering::Relaxed, Ordering::Relaxed, smaller);
+    }
+
+    pub(crate) fn limits(&self, settings: &EndpointSettings) -> ModelLimits {
+        let (known, learned) = (settings.limits.context_tokens, known(&self.context_tokens));
+        let context_tokens = match (known, learned) {
+            (Some(known), Some(learned)) => Some(known.min(learned)),
+            (known, learned) => known.or(learned),
+        };
+        ModelLimits { context_tokens, ..settings.limits }
+    }
+
+    /// Returns the options of a request: the window to allocate, and the output limit where the API requires one.
+    pub(crate) fn request_options(
+        &self,
+        settings: &EndpointSettings,
+        request: &ModelRequest,
+    ) -> RequestOptions {
+        let mut options = settings.options.clone();
+        let window = self.limits(settings).context_tokens;
+        match settings.dialect.family() {
+            Family::Ollama => {
+                options.context_tokens = window.map(|window| self.ollama_window(settings, request, window))
+            }
+            Family::Anthropic => {
+                let output = settings.model_output_tokens.or_else(|| known(&self.output_tokens));
+                let mut output = output.unwrap_or(DEFAULT_OUTPUT_TOKENS);
+                if !options.stream {
+                    output = output.min(MAX_UNSTREAMED_TOKENS);
+                }
+                // The API rejects a request whose input and output limit together exceed the window. The input may be
+                // larger than estimated.
+                let input = request.estimated_tokens();
+                let room =
+                    window.map(|window| window.saturating_sub(input + input / 4).max(MIN_OUTPUT_TOKENS));
+                options.default_output_tokens = room.map_or(output, |room| output.min(room));
+            }
+            _ => {}
+        }
+        options
+    }
+
+    /// Returns the window that Ollama allocates for a request. Another size makes Ollama load the model again, so it grows
+    /// in powers of two and never shrinks. A configured size is used as it is.
+    fn ollama_window(&self, settings: &EndpointSettings, request: &ModelRequest, max: u64) -> u64 {
+        if settings.limits.context_tokens.is_some() {
+            return max;
+        }
+        let response = request.max_output_tokens.unwrap_or(OLLAMA_RESPONSE_TOKENS);
+        let needed = request.estimated_tokens().saturating_add(response);
+        let size = needed.checked_next_power_of_two().unwrap_or(max).max(MIN_OLLAMA_WINDOW).min(max);
+        self.ollama_window.fetch_max(size, Ordering::Relaxed).max(size).min(max)
+    }
+}
+
+/// Whether prompts are cached: always with Anthropic's own API, and with its current models on Bedrock.
+pub(crate) fn supports_prompt_cache(dialect: Dialect, model: &str, is_known_model: bool) -> bool {
+    match dialect.family() {
+        Family::Anthropic => true,
+        Family::Bedrock => is_known_model && model.contains("anthropic.claude-"),
+        _ => false,
+    }
+}
+
+fn known(tokens: &AtomicU64) -> Option<u64> {
+    Some(tokens.load(Ordering::Relaxed)).filter(|tokens| *tokens > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::{Value, json};
+    use toolwire_contract::Message;
+
+    use super::*;
+
+    fn settings(name: &str, config: Value) -> EndpointSettings {
+        let config = serde_json::from_value(config).expect("a configuration");
+        EndpointSettings::new(name, &config, &|_| Some("key".to_owned())).expect("an endpoint")
+    }
+
+    /// Returns a request of about this many tokens.
+    fn request(tokens: usize) -> ModelRequest {
+        let messages = vec![Arc::new(Message::user("abc".repeat(tokens)))];
+        ModelRequest { messages, ..ModelRequest::default() }
+    }
+
+    #[test]
+    fn the_window_of_ollama_grows_in_steps_and_never_shrinks() {
+        let (settings, learned) =
+            (settings("ollama/m", json!({"baseUrl": "http://a"})), LearnedLimits::default());
+        let window = |tokens| learned.request_options(&settings, &request(tokens)).context_tokens;
+        assert_eq!(window(100), None);
+        learned.record(Some(100_000), None);
+        let windows = [100, 7_000, 9_000, 100, 40_000, 90_000, 100].map(window);
+        assert_eq!(windows, [8_192, 16_384, 16_384, 16_384, 65_536, 100_000, 100_000].map(Some));
+    }
+
+    #[test]
+    fn a_configured_window_of_ollama_is_used_as_it_is() {
+        for config in [json!({"contextTokens": 5_000}), json!({"request": {"options": {"num_ctx": 5_000}}})] {
+            let settings = settings("ollama/m", config);
+            let options = LearnedLimits::default().request_options(&settings, &request(9_000));
+            assert_eq!(options.context_tokens, Some(5_000));
+        }
+    }
+
+    #[track_caller]
+    fn check_output(config: Value, tokens: usize, expected: u64) {
+        let name = config["name"].as_str().unwrap_or("anthropic/claude-sonnet-4-5").to_owned();
+        let options = LearnedLimits::default().request_options(&settings(&name, config), &request(tokens));
+        assert_eq!(options.default_output_tokens, expected);
+    }
+
+    #[test]
+    fn the_output_limit_is_that_of_the_model_as_far_as_the_window_has_room() {
+        check_output(json!({}), 100, 64_000);
+        check_output(json!({"stream": false}), 100, 21_333);
+        check_output(json!({"name": "anthropic/unknown"}), 100, 8_192);
+        check_output(json!({"contextTokens": 16_000}), 8_000, 16_000 - 8_008 - 8_008 / 4);
+        check_output(json!({"contextTokens": 16_000}), 15_000, 1_024);
+    }
+
+    #[test]
+    fn the_smallest_stated_window_counts() {
+        let (settings, learned) = (settings("openai/gpt-4o", json!({})), LearnedLimits::default());
+        let window = || learned.limits(&settings).context_tokens;
+        assert_eq!(window(), Some(128_000));
+        for (stated, expected) in [(200_000, 128_000), (32_000, 32_000), (64_000, 32_000)] {
+            learned.record_window(stated);
+            assert_eq!(window(), Some(expected));
+        }
+    }
+
+    #[test]
+    fn only_models_that_are_known_to_cache_are_marked() {
+        let caches = |name: &str| settings(name, json!({"region": "eu-west-1"})).options.prompt_cache;
+        assert!(
+            caches("anthropic/anything") && caches("bedrock/eu.anthropic.claude-sonnet-4-5-20250929-v1:0")
+        );
+        for name in [
+            "bedrock/anthropic.claude-instant-v1",
+            "bedrock/amazon.nova-pro-v1:0",
+            "openai/gpt-4o",
+            "gemini/x",
+        ] {
+            assert!(!caches(name), "{name}");
+        }
+        assert!(!settings("anthropic/x", json!({"promptCache": false})).options.prompt_cache);
+    }
+}

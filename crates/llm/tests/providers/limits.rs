@@ -1,0 +1,191 @@
+//! The limits of models, as providers state them, and the windows and output limits in requests.
+
+use serde_json::{Value, json};
+use toolwire_contract::{Message, Model, ModelError};
+use toolwire_testkit::provider::{Api, ModelOutput, Script, ScriptedResponse};
+
+use crate::harness::{TestEndpoint, question};
+
+fn script() -> Script {
+    Script::from_fn(|_| ScriptedResponse::Output(ModelOutput::text("Hello.")))
+}
+
+/// Asks each provider that states the window, once and before the first request only.
+#[tokio::test]
+async fn the_window_is_learned_from_the_provider() {
+    for api in Api::ALL {
+        let provider = TestEndpoint::new(api, script().with_window(9_000, true), json!({})).await;
+        assert_eq!(provider.endpoint.limits().context_tokens, None, "{api:?}");
+        provider.endpoint.prepare().await;
+        provider.endpoint.clone().prepare().await;
+        let states =
+            !matches!(api, Api::Azure | Api::Dial | Api::DeepSeek | Api::Xai | Api::Responses | Api::Bedrock);
+        let expected = states.then_some(9_000);
+        assert_eq!(provider.endpoint.limits().context_tokens, expected, "{api:?}");
+        assert_eq!(provider.provider.lookups().len(), usize::from(states), "{api:?}");
+        assert_eq!(provider.provider.requests(), [], "{api:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_provider_that_does_not_state_the_window_is_no_problem() {
+    for api in Api::ALL {
+        let provider = TestEndpoint::new(api, script(), json!({})).await;
+        provider.endpoint.prepare().await;
+        assert_eq!(provider.endpoint.limits().context_tokens, None, "{api:?}");
+        assert!(provider.ask(question("Hi")).await.1.is_ok(), "{api:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_known_model_is_not_asked_for() {
+    for (api, model, window) in [
+        (Api::Anthropic, "claude-sonnet-4-5-20250929", 200_000),
+        (Api::Gemini, "models/gemini-2.5-pro", 1_048_576),
+        (Api::Groq, "llama-3.3-70b-versatile", 128_000),
+    ] {
+        let provider = TestEndpoint::new(api, script(), json!({"model": model})).await;
+        provider.endpoint.prepare().await;
+        assert_eq!(provider.endpoint.limits().context_tokens, Some(window), "{model}");
+        assert_eq!(provider.provider.lookups(), [""; 0], "{model}");
+    }
+    let config = json!({"contextTokens": 5_000});
+    let provider = TestEndpoint::new(Api::Vllm, script().with_window(9_000, true), config).await;
+    provider.endpoint.prepare().await;
+    assert_eq!(provider.endpoint.limits().context_tokens, Some(5_000));
+    assert_eq!(provider.provider.lookups(), [""; 0]);
+}
+
+/// Every provider's own error for a request that is too long, with the window if the provider states it.
+#[tokio::test]
+async fn a_request_that_is_too_long_has_its_own_error() {
+    for api in Api::ALL {
+        for stream in [true, false] {
+            let script = script().with_window(3_000, false);
+            let provider = TestEndpoint::new(api, script, json!({"stream": stream})).await;
+            let (_, result) = provider.ask(question(&"long ".repeat(3_000))).await;
+            let Err(error @ ModelError::ContextExceeded { window, .. }) = result else {
+                panic!("{api:?}: {result:?}");
+            };
+            let is_silent = matches!(api, Api::Groq | Api::Responses | Api::Bedrock | Api::Ollama);
+            assert_eq!(window, (!is_silent).then_some(3_000), "{api:?}");
+            assert_eq!(provider.endpoint.limits().context_tokens, window, "{api:?}");
+            assert_eq!(error.code(), "context_exceeded");
+            assert!(error.hint().is_some());
+            assert_eq!(provider.provider.requests().len(), 1, "{api:?}: it is not retried");
+        }
+    }
+}
+
+/// Without a size, Ollama silently drops the start of a conversation that is longer than its default.
+#[tokio::test]
+async fn ollama_gets_the_size_of_the_window() {
+    let provider = TestEndpoint::new(Api::Ollama, script().with_window(40_000, true), json!({})).await;
+    provider.endpoint.prepare().await;
+    let mut sizes = Vec::new();
+    for words in [10, 9_000, 10, 22_000, 10] {
+        let (_, result) = provider.ask(question(&"word ".repeat(words))).await;
+        result.unwrap_or_else(|error| panic!("{words} words: {error}"));
+        sizes
+            .push(provider.provider.requests().last().expect("a request").body["options"]["num_ctx"].clone());
+    }
+    assert_eq!(sizes, [8_192, 32_768, 32_768, 40_000, 40_000].map(Value::from));
+}
+
+/// The parts before the last user message have the same bytes in the next request, apart from the marks.
+#[tokio::test]
+async fn consecutive_requests_have_the_same_prefix_and_at_most_four_marks() {
+    for (api, model) in [
+        (Api::Anthropic, "claude-sonnet-4-5"),
+        (Api::Bedrock, "eu.anthropic.claude-sonnet-4-5-20250929-v1:0"),
+    ] {
+        let call = |number: usize| {
+            ModelOutput::text("Let me look.").call(
+                &format!("toolu_{number}"),
+                "get_weather",
+                r#"{"location":"Bern"}"#,
+            )
+        };
+        let script = [call(1), call(2), ModelOutput::text("Fine."), ModelOutput::text("Indeed.")];
+        let provider = TestEndpoint::new(api, script.into(), json!({"model": model})).await;
+        let mut request = question("What is the weather?");
+        for _ in 0..4 {
+            let (_, response) = provider.ask(request.clone()).await;
+            let response = response.unwrap_or_else(|error| panic!("{error:?}"));
+            let results: Vec<_> = response.message.calls().map(|(id, _)| id.to_owned()).collect();
+            request.messages.push(response.message.into());
+            let next = match results.first() {
+                Some(id) => Message::new(
+                    toolwire_contract::Role::User,
+                    vec![toolwire_contract::Block::Result {
+                        id: id.clone(),
+                        result: toolwire_contract::ToolResult::text("sunny"),
+                    }],
+                ),
+                None => Message::user("And now?"),
+            };
+            request.messages.push(next.into());
+        }
+        let requests: Vec<Value> =
+            provider.provider.requests().into_iter().map(|received| received.body).collect();
+        assert_eq!(requests.len(), 4);
+        for body in &requests {
+            let marks = body.to_string().matches(r#"{"type":"ephemeral"}"#).count()
+                + body.to_string().matches(r#""cachePoint""#).count();
+            assert!((3..=4).contains(&marks), "{marks} marks in {body}");
+        }
+        for pair in requests.windows(2) {
+            let (first, second) = (prefix(&pair[0]), prefix(&pair[1]));
+            assert!(second.starts_with(first.trim_end_matches(']')), "{first}\n{second}");
+        }
+    }
+}
+
+/// Returns the text that the provider caches: tools, instructions and messages, without the marks.
+fn prefix(body: &Value) -> String {
+    fn unmarked(value: &Value) -> Value {
+        match value {
+            Value::Array(items) => {
+                items.iter().filter(|item| item.get("cachePoint").is_none()).map(unmarked).collect()
+            }
+            Value::Object(fields) => {
+                let fields = fields.iter().filter(|(key, _)| *key != "cache_control");
+                fields.map(|(key, value)| (key.clone(), unmarked(value))).collect()
+            }
+            other => other.clone(),
+        }
+    }
+    let tools = body.get("tools").or_else(|| body.get("toolConfig"));
+    let parts = [tools, body.get("system"), body.get("messages")];
+    parts.into_iter().flatten().map(|part| unmarked(part).to_string()).collect()
+}
+
+/// The output limit of the model itself, not a small default.
+#[tokio::test]
+async fn anthropic_gets_the_output_limit_of_the_model() {
+    for (config, expected) in [
+        (json!({"model": "claude-sonnet-4-5"}), 64_000),
+        (json!({"model": "claude-opus-4-1-20250805"}), 32_000),
+        (json!({"model": "claude-sonnet-4-5", "maxOutputTokens": 500}), 500),
+        (json!({"model": "unknown"}), 8_192),
+    ] {
+        let provider = TestEndpoint::new(Api::Anthropic, script(), config).await;
+        let (_, result) = provider.ask(question("Hi")).await;
+        assert!(result.is_ok(), "{result:?}");
+        assert_eq!(provider.provider.requests()[0].body["max_tokens"], expected);
+    }
+}
+
+/// Cached tokens are part of the input, and are reported.
+#[tokio::test]
+async fn cached_tokens_are_in_the_usage() {
+    let counts = toolwire_testkit::provider::TokenCounts { input: 100, cached: 60, output: 5, thinking: 0 };
+    for api in [Api::OpenAiChat, Api::Responses, Api::Anthropic, Api::Gemini, Api::Bedrock, Api::DeepSeek] {
+        for stream in [true, false] {
+            let script = [ModelOutput::text("Hello.").usage(counts)];
+            let provider = TestEndpoint::new(api, script.into(), json!({"stream": stream})).await;
+            let usage = provider.ask(question("Hi")).await.1.expect("a response").usage.expect("a usage");
+            assert_eq!((usage.input_tokens, usage.cached_tokens), (100, 60), "{api:?}");
+        }
+    }
+}
