@@ -74,7 +74,7 @@ impl LearnedLimits {
                 // larger than estimated.
                 let input = request.estimated_tokens();
                 let room =
-                    window.map(|window| window.saturating_sub(input + input / 4).max(MIN_OUTPUT_TOKENS));
+                    window.map(|window| window.saturating_sub(input + input / 3).max(MIN_OUTPUT_TOKENS));
                 options.default_output_tokens = room.map_or(output, |room| output.min(room));
             }
             _ => {}
@@ -160,7 +160,7 @@ mod tests {
         check_output(json!({}), 100, 64_000);
         check_output(json!({"stream": false}), 100, 21_333);
         check_output(json!({"name": "anthropic/unknown"}), 100, 8_192);
-        check_output(json!({"contextTokens": 16_000}), 8_000, 16_000 - 8_008 - 8_008 / 4);
+        check_output(json!({"contextTokens": 16_000}), 8_000, 16_000 - 8_008 - 8_008 / 3);
         check_output(json!({"contextTokens": 16_000}), 15_000, 1_024);
     }
 

@@ -69,6 +69,8 @@ impl TestEndpoint {
                     assert!(events.next().await.is_none(), "the response is the last event");
                     return (received, Ok(response));
                 }
+                // A retry is not part of a response.
+                Ok(ModelEvent::Retrying { .. }) => {}
                 Ok(event) => received.push(event),
                 Err(error) => {
                     assert!(events.next().await.is_none(), "the error is the last event");
