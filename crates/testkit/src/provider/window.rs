@@ -1,6 +1,7 @@
 //! The context window of a fake provider: a request that is longer is refused with the error of the API.
 //!
-//! Three bytes of the body of a request are one token; so are the names of fields and the quotation marks. The count
+//! Three bytes of the body of a request are one token, with the names of fields and the quotation marks; an escaped
+//! character counts as one byte. The count
 //! does not depend on the estimates of the client. An output limit in the request counts as well where the API counts
 //! it. Ollama really truncates the start of a longer conversation silently; here it refuses it, so that tests notice.
 //!
@@ -21,7 +22,8 @@ pub(super) fn check(api: Api, window: u64, request: &ReceivedRequest) -> Result<
         Api::Ollama => number("/options/num_ctx").unwrap_or(OLLAMA_DEFAULT).min(window),
         _ => window,
     };
-    let input = request.bytes.len().div_ceil(3) as u64;
+    let escapes = request.bytes.iter().filter(|byte| **byte == b'\\').count();
+    let input = (request.bytes.len() - escapes).div_ceil(3) as u64;
     let output = match api {
         Api::Anthropic => number("/max_tokens"),
         Api::OpenAiChat | Api::Azure | Api::Vllm | Api::DeepSeek => {
