@@ -119,7 +119,8 @@ mod tests {
 
     fn settings(name: &str, config: Value) -> EndpointSettings {
         let config = serde_json::from_value(config).expect("a configuration");
-        EndpointSettings::new(name, &config, &|_| Some("key".to_owned())).expect("an endpoint")
+        EndpointSettings::new(name, &config, &|name| name.contains("KEY").then(|| "key".to_owned()))
+            .expect("an endpoint")
     }
 
     /// Returns a request of about this many tokens.
