@@ -61,7 +61,8 @@ fn a_conversation_is_found_by_words_and_displayed_with_its_calls() {
     terminal.wait_for("Three.");
     terminal.wait_for_prompt();
     terminal.enter("/resume rise");
-    terminal.wait_for("> about tides");
+    // The first time, the user typed it.
+    terminal.wait_until("the message again", |screen| count(screen, "> about tides") == 2);
     terminal.wait_for_prompt();
     terminal.send(CTRL_D);
     terminal.wait_for_end();
