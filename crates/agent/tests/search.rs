@@ -19,7 +19,7 @@ use toolwire_contract::{ModelLimits, Tool};
 fn searches_find_the_tool_for_a_question() {
     for (count, min_percent_of_sentences, min_percent_of_short) in [(1_500, 85, 96), (4_000, 80, 95)] {
         let Some(captured) = corpus::captured(count) else {
-            println!("skipped: there are no captured tools");
+            println!("skipped: no captured tools found");
             return;
         };
         assert_eq!(captured.tools.len(), count);
@@ -45,7 +45,7 @@ fn searches_find_the_tool_for_a_question() {
 #[test]
 fn earlier_questions_find_their_tools_without_known_servers() {
     let Some(tools) = corpus::tools(1_500) else {
-        println!("skipped: there are no captured tools");
+        println!("skipped: no captured tools found");
         return;
     };
     let index = ToolIndex::new(tools);

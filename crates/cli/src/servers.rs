@@ -26,7 +26,7 @@ pub(crate) struct LoadedConfig {
     /// The file, or a text if there is none; safe for a terminal.
     pub(crate) origin: String,
     pub(crate) config: Config,
-    /// The files that were not found, if there is no configuration and the demo server is used.
+    /// The configuration files that were searched for. `None` unless the demo server replaces a missing configuration.
     missing_files: Option<String>,
     /// The only server to connect to. The others stay in `config`, because tool names depend on all servers.
     only_server: Option<ServerName>,
@@ -135,7 +135,7 @@ fn toolwire_folder(variable: &str, windows_variable: &str, home_subfolder: &str)
 }
 
 impl LoadedConfig {
-    /// Whether there is no configuration, so that the demo server is used.
+    /// Whether the demo server replaces a missing configuration.
     pub(crate) fn is_demo(&self) -> bool {
         self.missing_files.is_some()
     }

@@ -108,7 +108,7 @@ async fn converse(api: Api, script: Script, config: Value) -> Conversation {
         };
     }
     assert_eq!(run.messages().len(), 4 * TURNS, "{api:?}: the history stays complete");
-    assert!(!reductions.is_empty(), "{api:?}: the user is told");
+    assert!(!reductions.is_empty(), "{api:?}: no reduction is reported");
     assert!(reductions.iter().any(|reduction| reduction.results_shortened > 0), "{api:?}: {reductions:?}");
     assert!(reductions.iter().any(|reduction| reduction.messages_omitted > 0), "{api:?}: {reductions:?}");
     let last = String::from_utf8_lossy(&provider.requests().last().unwrap().bytes).into_owned();

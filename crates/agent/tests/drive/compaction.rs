@@ -222,7 +222,7 @@ async fn a_refused_request_is_reduced_and_sent_again() {
         let refused = model.requests().iter().filter(|request| request.estimated_tokens() > 5_000).count();
         assert!((1..=max_refusals).contains(&refused), "{refused} requests were refused, {stated:?}");
         assert!(run.context().size.is_some_and(|size| size <= 5_000 + 500), "{:?}", run.context());
-        let last = reductions.last().expect("the user is told");
+        let last = reductions.last().expect("a reduction is reported");
         assert!(last.messages_omitted > 0, "{last:?}");
         assert_eq!(run.messages().len(), 160, "the history stays complete");
     }
