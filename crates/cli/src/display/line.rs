@@ -145,9 +145,32 @@ pub(crate) fn wrap(spans: &[Span], margin: &Margin, columns: usize) -> Vec<Line>
 }
 
 /// Breaks a line at exactly `columns` and keeps all spaces, as code needs it.
-pub(crate) fn hard_wrap(span: &Span, margin: &Margin, columns: usize) -> Vec<Line> {
+pub(crate) fn hard_wrap(spans: &[Span], margin: &Margin, columns: usize) -> Vec<Line> {
     let mut wrapper = Wrapper::new(margin, columns);
-    wrapper.push_broken(span);
+    for span in spans {
+        wrapper.push_broken(span);
+    }
+    wrapper.finish()
+}
+
+/// Wraps a line at spaces, all of which are kept. The next lines are indented like the first.
+pub(crate) fn wrap_verbatim(span: &Span, columns: usize) -> Vec<Line> {
+    let text = &span.text;
+    let indent = (text.len() - text.trim_start_matches(' ').len()).min(columns / 2);
+    let margin = Margin { first: Vec::new(), rest: vec![Span::decoration(" ".repeat(indent), span.style)] };
+    let mut wrapper = Wrapper::new(&margin, columns);
+    let mut start = 0;
+    for word in text.split_inclusive(' ') {
+        let range = start..start + word.len();
+        start = range.end;
+        // Spaces before the first word are not a place to break.
+        let is_after_word = !text[..range.start].trim_start_matches(' ').is_empty();
+        let word_width = max_columns(word.trim_end_matches(' '));
+        if is_after_word && wrapper.has_text && wrapper.used + word_width > wrapper.columns {
+            wrapper.end_line();
+        }
+        wrapper.push_broken(&span.part(range));
+    }
     wrapper.finish()
 }
 
@@ -274,6 +297,19 @@ mod tests {
         check("abcdefgh", 5, &["- abc", "  def", "  gh"]);
         check("天気予報", 7, &["- 天気", "  予報"]);
         check("e\u{301}e\u{301}e\u{301}e\u{301}", 5, &["- e\u{301}e\u{301}e\u{301}", "  e\u{301}"]);
+    }
+
+    #[test]
+    fn verbatim_text_wraps_at_words_and_keeps_its_spaces() {
+        for (text, columns, expected) in [
+            ("  \"a\": \"b   c d\"", 12, vec!["  \"a\": \"b   ", "  c d\""]),
+            ("  abcdefgh", 6, vec!["  abcd", "  efgh"]),
+            ("a      b", 4, vec!["a   ", "   b"]),
+            ("", 4, vec![""]),
+        ] {
+            let lines = wrap_verbatim(&Span::decoration(text, Style::new()), columns);
+            assert_eq!(lines.iter().map(Line::styled).collect::<Vec<_>>(), expected);
+        }
     }
 
     #[test]

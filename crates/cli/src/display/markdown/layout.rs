@@ -6,11 +6,12 @@ use anstyle::{AnsiColor, Style};
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Parser, Tag, TagEnd};
 
 use super::blocks::{hide_link_definitions, options, restore_brackets};
+use super::highlight::{Highlighter, Kind};
 use super::table::Table;
 use crate::display::line::{Line, Margin, Span, hard_wrap, max_columns, wrap};
 
 pub(crate) const DIMMED: Style = Style::new().dimmed();
-const CODE: Style = AnsiColor::Cyan.on_default();
+pub(super) const CODE: Style = AnsiColor::Cyan.on_default();
 const RULE_COLUMNS: usize = 40;
 
 /// Lays out the part of a block after `frozen`.
@@ -49,6 +50,8 @@ struct Layout {
     /// The URLs of the open links, each with the index of its first span.
     links: Vec<(String, usize)>,
     is_in_code: bool,
+    /// The colours of the open code block, if its language is known.
+    highlighter: Option<Highlighter>,
     table: Option<Table>,
     /// Whether the last block needs an empty line below.
     needs_gap: bool,
@@ -99,13 +102,15 @@ impl Layout {
             }
             Tag::CodeBlock(kind) => {
                 self.begin_block();
+                self.is_in_code = true;
                 if let CodeBlockKind::Fenced(info) = kind
                     && let Some(language) = info.split_whitespace().next()
-                    && range.start >= self.frozen
                 {
-                    self.add_line(Span::new(&format!("  {language}"), DIMMED, range.start..range.start));
+                    self.highlighter = Highlighter::new(&info);
+                    if range.start >= self.frozen {
+                        self.add_line(Span::new(&format!("  {language}"), DIMMED, range.start..range.start));
+                    }
                 }
-                self.is_in_code = true;
             }
             Tag::List(first) => {
                 self.begin_block();
@@ -159,6 +164,7 @@ impl Layout {
             }
             TagEnd::CodeBlock => {
                 self.is_in_code = false;
+                self.highlighter = None;
                 self.needs_gap = true;
             }
             TagEnd::List(_) => {
@@ -253,17 +259,31 @@ impl Layout {
         for row in text.split_inclusive('\n') {
             let range = start..start + row.len();
             start = range.end;
-            if range.end <= self.frozen {
+            let content = restore_brackets(row.trim_end_matches(['\n', '\r']));
+            // The lines above, even if they are frozen, determine the tokens of the lines below.
+            let tokens = match &mut self.highlighter {
+                Some(highlighter) => highlighter.line(&content),
+                None => vec![(0..content.len(), Kind::Code)],
+            };
+            let spans: Vec<Span> = tokens
+                .into_iter()
+                .map(|(token, kind)| {
+                    let source = range.start + token.start..range.start + token.end;
+                    Span::new(&content[token], kind.style(), source)
+                })
+                .filter_map(|span| span.after(self.frozen))
+                .collect();
+            if range.end <= self.frozen || (spans.is_empty() && !content.is_empty()) {
                 continue;
             }
-            let content = row.trim_end_matches(['\n', '\r']);
-            let content =
-                Span::new(&restore_brackets(content), CODE, range.start..range.start + content.len());
             let mut margin = self.margin();
             margin.first.push(Span::decoration("  ", Style::new()));
             margin.rest.push(Span::decoration("  ", Style::new()));
-            let Some(content) = content.after(self.frozen) else { continue };
-            self.lines.extend(hard_wrap(&content, &margin, self.columns));
+            let mut lines = hard_wrap(&spans, &margin, self.columns);
+            if let Some(last) = lines.last_mut() {
+                last.end = range.end;
+            }
+            self.lines.extend(lines);
         }
     }
 
@@ -304,7 +324,7 @@ impl Layout {
     fn add_line(&mut self, span: Span) {
         if let Some(span) = span.after(self.frozen) {
             let margin = self.margin();
-            self.lines.extend(hard_wrap(&span, &margin, self.columns));
+            self.lines.extend(hard_wrap(&[span], &margin, self.columns));
         }
     }
 

@@ -5,6 +5,7 @@
 //! was split into pieces. Lines that have left the part of the screen that can be redrawn are *frozen*.
 
 mod blocks;
+mod highlight;
 mod layout;
 mod table;
 #[cfg(test)]

@@ -95,6 +95,52 @@ after
 }
 
 #[test]
+fn colours_do_not_change_the_code() {
+    let code = "fn f<'a>(x: &'a str) -> u8 { /* 天気\n\n  \u{1b}[31m */ \"it's\tlong enough to be broken\" }\r\n[x]: y\n";
+    let uncoloured = plain(&format!("```text\n{code}```\n> ~~~text\n> {code}"), 40);
+    for language in ["rust", "python", "js", "html", "diff", "yaml", "bash"] {
+        let coloured = plain(&format!("```{language}\n{code}```\n> ~~~{language}\n> {code}"), 40);
+        assert_eq!(coloured, uncoloured.replace("text", language));
+    }
+}
+
+#[test]
+fn code_in_a_known_language_has_colours() {
+    let colours = |text: &str| {
+        let mut markdown = Markdown::new(TextFormat::Markdown);
+        markdown.push(text);
+        let lines = markdown.finish(40);
+        let spans =
+            lines.iter().skip(1).flat_map(|line| &line.spans).filter(|span| !span.text.trim().is_empty());
+        spans.map(|span| (span.text.clone(), span.style)).collect::<Vec<_>>()
+    };
+    use anstyle::AnsiColor::{Cyan, Green, Magenta};
+    assert_eq!(
+        colours("```python\ndef a():\n    \"\"\"b\n    c\"\"\"\n```\n"),
+        [
+            ("def".to_owned(), Magenta.on_default()),
+            (" a():".to_owned(), Style::new()),
+            ("\"\"\"b".to_owned(), Green.on_default()),
+            ("    c\"\"\"".to_owned(), Green.on_default()),
+        ]
+    );
+    assert_eq!(colours("```text\ndef a():\n```\n"), [("def a():".to_owned(), Cyan.on_default())]);
+}
+
+#[test]
+fn lines_that_have_scrolled_away_determine_the_colours_and_are_not_repeated() {
+    let text = "```python\n\"\"\"a\n\n\nb\n";
+    let mut markdown = Markdown::new(TextFormat::Markdown);
+    markdown.push(text);
+    let rendered = markdown.lines(40);
+    // The label, `a` and the two empty lines.
+    markdown.freeze(rendered.open[3].end);
+    let rest = markdown.finish(40);
+    assert_eq!(rest.iter().map(line_text).collect::<Vec<_>>(), ["  b"]);
+    assert_eq!(rest[0].spans[1].style, anstyle::AnsiColor::Green.on_default());
+}
+
+#[test]
 fn tables_are_aligned() {
     check(
         "| city | degrees |\n|---|---:|\n| Paris | 18 |\n| 東京 | 7 |\n",
@@ -184,6 +230,24 @@ fn a_resize_loses_and_repeats_no_word() {
     }
 }
 
+const CODE_STARTS: &[&str] = &["\n```rust\n", "\n```py\n", "\n- x\n  ```html\n", "\n~~~yaml\n", "\n```sh\n"];
+
+const CODE_FRAGMENTS: &[&str] = &[
+    "/* ",
+    " */\n",
+    "\"",
+    "'a ",
+    "\"\"\"",
+    "# x\n",
+    "1.5 ",
+    "fn f(x: Vec<u8>)\n",
+    "<a b=",
+    ">",
+    "r#\"",
+    "<<EOF\n",
+    "k: v\n",
+];
+
 /// Markdown as models write it, valid or not.
 fn texts() -> impl Strategy<Value = String> {
     let fragment = prop_oneof![
@@ -194,6 +258,8 @@ fn texts() -> impl Strategy<Value = String> {
         1 => Just("*".to_owned()),
         1 => Just("`".to_owned()),
         1 => Just("\n```\n".to_owned()),
+        1 => prop::sample::select(CODE_STARTS).prop_map(str::to_owned),
+        1 => prop::sample::select(CODE_FRAGMENTS).prop_map(str::to_owned),
         1 => Just("\n- ".to_owned()),
         1 => Just("\n  - ".to_owned()),
         1 => Just("\n1. ".to_owned()),

@@ -12,8 +12,7 @@ use toolwire_agent::{AgentEvent, FinishedRun};
 use toolwire_contract::{ModelError, Progress, ToolResult};
 
 use super::canvas::Size;
-use super::markdown::DIMMED;
-use crate::command_error::{HINT, NOTE};
+use crate::command_error::{HINT, NOTE, print_stderr};
 use crate::terminal_text::{counted, describe_reduction, sanitize};
 use plain::PlainView;
 use terminal::TerminalView;
@@ -123,7 +122,8 @@ impl View {
                 view.calls.finished(id, name, result, elapsed, Instant::now());
                 let line = view.calls.plain_line(id).unwrap_or_default();
                 view.end_line()?;
-                writeln!(io::stderr(), "{line}")
+                print_stderr(&format!("{line}\n"));
+                Ok(())
             }
         }
     }
@@ -213,7 +213,10 @@ impl View {
         for line in lines {
             match self {
                 View::Terminal(view) => view.print_verbatim(line)?,
-                View::Plain(_) => self.note("", DIMMED, line)?,
+                View::Plain(view) => {
+                    view.end_line()?;
+                    writeln!(io::stderr(), "{}", sanitize(line))?;
+                }
             }
         }
         Ok(())
@@ -227,7 +230,8 @@ impl View {
                 view.end_line()?;
                 let space = if label.is_empty() { "" } else { " " };
                 let lines: Vec<String> = text.lines().map(sanitize).collect();
-                writeln!(io::stderr(), "{label}{space}{}", lines.join("\n"))
+                print_stderr(&format!("{label}{space}{}\n", lines.join("\n")));
+                Ok(())
             }
         }
     }

@@ -7,7 +7,7 @@ use anstyle::Style;
 
 use crate::display::calls::{Calls, format_duration, spinner_frame};
 use crate::display::canvas::{Canvas, Size};
-use crate::display::line::{Line, Margin, Span, hard_wrap, wrap};
+use crate::display::line::{Line, Margin, Span, wrap, wrap_verbatim};
 use crate::display::markdown::{DIMMED, Markdown, TextFormat};
 use crate::terminal_text::{sanitize, truncate};
 
@@ -202,7 +202,7 @@ impl<W: Write> TerminalView<W> {
     pub(super) fn print_verbatim(&mut self, text: &str) -> io::Result<()> {
         self.finish_section()?;
         let span = Span::decoration(sanitize(text), Style::new());
-        self.canvas.draw(&hard_wrap(&span, &Margin::default(), self.canvas.columns()), &[])?;
+        self.canvas.draw(&wrap_verbatim(&span, self.canvas.columns()), &[])?;
         self.needs_gap = true;
         Ok(())
     }
