@@ -1,12 +1,11 @@
 //! Errors of commands as printed on standard error: the message, the place in the input, a hint.
 
-use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
 
 use crate::stderr;
-use crate::terminal_text::sanitize;
+use crate::terminal_text::{sanitize, wrapped_for};
 
 pub(crate) const ERROR: Style = AnsiColor::Red.on_default().bold();
 pub(crate) const HINT: Style = AnsiColor::Cyan.on_default().bold();
@@ -66,20 +65,20 @@ impl CommandError {
         if self.message.is_empty() {
             return ExitCode::from(self.exit);
         }
-        let mut text = format!("{ERROR}error:{ERROR:#} {}\n", self.message);
+        print_stderr(&format!("{ERROR}error:{ERROR:#} {}\n", self.message));
         if let Some(excerpt) = &self.excerpt {
-            text.push_str(excerpt);
+            let _ = stderr::print(excerpt.as_bytes());
         }
         if let Some(hint) = &self.hint {
-            let _ = writeln!(text, "{HINT}hint:{HINT:#} {hint}");
+            print_stderr(&format!("{HINT}hint:{HINT:#} {hint}\n"));
         }
-        print_stderr(&text);
         ExitCode::from(self.exit)
     }
 }
 
-/// Prints to standard error, with colours only where they are wanted. Errors are ignored: standard error may
-/// be closed.
+/// Prints to standard error, with colours only where they are wanted, and wrapped on a terminal. Errors are ignored:
+/// standard error may be closed.
 pub(crate) fn print_stderr(text: &str) {
+    let text = wrapped_for(terminal_size::terminal_size_of(std::io::stderr()), text);
     let _ = stderr::print(text.as_bytes());
 }

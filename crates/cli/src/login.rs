@@ -63,7 +63,7 @@ pub(crate) fn log_in(args: &LoginArgs, config: Option<&Path>) -> Result<ExitCode
         // Some servers respond without a token, and offer more to a user who is logged in.
         let is_logged_in = oauth.is_logged_in().await || oauth.log_in().await.map_err(command_error)?;
         let name = sanitize(&args.server);
-        output::print(&match (is_logged_in, browser.was_opened.load(Ordering::Relaxed)) {
+        output::print_styled(&match (is_logged_in, browser.was_opened.load(Ordering::Relaxed)) {
             (true, true) => format!("logged in to `{name}`\n"),
             (true, false) => format!("already logged in to `{name}`\n"),
             (false, _) => format!("`{name}` requires no login\n"),
@@ -81,7 +81,7 @@ pub(crate) fn log_out(args: &LogoutArgs, config: Option<&Path>) -> Result<ExitCo
             true => format!("logged out of `{name}`\n"),
             false => format!("not logged in to `{name}`\n"),
         };
-        output::print(&text)?;
+        output::print_styled(&text)?;
         Ok(ExitCode::SUCCESS)
     })
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::command_error::CommandError;
 use crate::source::describe_io_error;
-use crate::terminal_text::{sanitize, sanitize_lines};
+use crate::terminal_text::{sanitize, sanitize_lines, wrapped_for};
 
 /// Writes all of `text` to standard output.
 pub(crate) fn print(text: &str) -> Result<(), CommandError> {
@@ -21,8 +21,9 @@ pub(crate) fn print_untrusted(text: &str) -> Result<(), CommandError> {
     if io::stdout().is_terminal() { print(&sanitize_lines(text)) } else { print(text) }
 }
 
-/// Writes all of `text` to standard output, with colours only where they are wanted.
+/// Writes text for people to standard output, with colours only where they are wanted, and wrapped on a terminal.
 pub(crate) fn print_styled(text: &str) -> Result<(), CommandError> {
+    let text = wrapped_for(terminal_size::terminal_size_of(io::stdout()), text);
     let mut stdout = anstream::stdout().lock();
     stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).or_else(ignore_broken_pipe)
 }

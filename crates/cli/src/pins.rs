@@ -118,7 +118,7 @@ fn accept(hub: &Hub, status: &[ServerStatus], tools: &[String]) -> Result<(), Co
             false => "no tool definition changed\n".to_owned(),
         };
     }
-    output::print(&text)
+    output::print_styled(&text)
 }
 
 pub(crate) fn accept_error(error: std::io::Error) -> CommandError {

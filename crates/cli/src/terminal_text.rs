@@ -1,5 +1,8 @@
 //! Untrusted text made safe for a terminal: no control characters, a known width.
 
+use std::borrow::Cow;
+
+use terminal_size::{Height, Width};
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
@@ -61,6 +64,54 @@ pub(crate) fn truncate(text: &str, columns: usize) -> String {
 /// Pads `text` with spaces to a width of `columns`.
 pub(crate) fn padded(text: &str, columns: usize) -> String {
     format!("{text}{}", " ".repeat(columns.saturating_sub(width(text))))
+}
+
+/// Wraps lines of styled text at spaces if they are printed to a terminal. A program gets them unchanged.
+///
+/// The next lines of a wrapped line are indented like its text: after the name in `name  description`. A word that is
+/// too long stays whole, so that URLs can be copied.
+pub(crate) fn wrapped_for(terminal: Option<(Width, Height)>, text: &str) -> Cow<'_, str> {
+    match terminal {
+        Some((Width(columns), _)) => {
+            let columns = usize::from(columns);
+            Cow::Owned(text.split_inclusive('\n').map(|line| wrapped_line(line, columns)).collect())
+        }
+        None => Cow::Borrowed(text),
+    }
+}
+
+fn wrapped_line(line: &str, columns: usize) -> String {
+    let plain = anstream::adapter::strip_str(line).to_string();
+    if width(plain.trim_end_matches('\n')) <= columns {
+        return line.to_owned();
+    }
+    let text_start = plain.len() - plain.trim_start_matches(' ').len();
+    let starts = plain.match_indices("  ").map(|(gap, spaces)| gap + spaces.len());
+    let starts = starts.filter(|start| *start > text_start && !plain[*start..].starts_with(' '));
+    let start = starts.filter(|start| width(&plain[..*start]) <= columns / 2).last().unwrap_or(text_start);
+    let indent = width(&plain[..start]);
+    let mut text = String::new();
+    let mut used = 0;
+    let mut has_word = false;
+    for word in line.split_inclusive(' ') {
+        let (word, space) = match word.strip_suffix(' ') {
+            Some(word) => (word, " "),
+            None => (word, ""),
+        };
+        let word_width =
+            width(anstream::adapter::strip_str(word.trim_end_matches('\n')).to_string().as_str());
+        if has_word && word_width > 0 && used + word_width > columns {
+            text.truncate(text.trim_end_matches(' ').len());
+            text.push('\n');
+            text.push_str(&" ".repeat(indent));
+            used = indent;
+        }
+        has_word |= word_width > 0;
+        text.push_str(word);
+        text.push_str(space);
+        used += word_width + space.len();
+    }
+    text
 }
 
 /// Breaks `text` at spaces into lines of at most `columns`. A longer word starts on its own line and is broken.
@@ -182,6 +233,34 @@ mod tests {
             sanitize_lines("a\tb\r\nc\u{1b}]0;title\u{7}\u{9b}2J\u{8}"),
             "a\tb\u{fffd}\nc\u{fffd}]0;title\u{fffd}\u{fffd}2J\u{fffd}"
         );
+    }
+
+    #[track_caller]
+    fn check_wrapped(text: &str, columns: u16, expected: &str) {
+        assert_eq!(wrapped_for(Some((Width(columns), Height(24))), text), expected);
+        assert_eq!(wrapped_for(None, text), text);
+    }
+
+    #[test]
+    fn prose_wraps_at_spaces_on_a_terminal() {
+        check_wrapped("note: one two three\nhint: x\n", 11, "note: one\ntwo three\nhint: x\n");
+        check_wrapped("exactly ten\n", 11, "exactly ten\n");
+        check_wrapped("天気 予報 🎈🎈\n", 9, "天気 予報\n🎈🎈\n");
+        check_wrapped("delete it? y or n: ", 10, "delete it?\ny or n: ");
+        check_wrapped("\x1b[1mnote:\x1b[0m one two", 9, "\x1b[1mnote:\x1b[0m one\ntwo");
+    }
+
+    #[test]
+    fn the_next_lines_are_indented_like_the_text() {
+        check_wrapped("    one two three\n", 11, "    one two\n    three\n");
+        check_wrapped("/x    one two three\n", 13, "/x    one two\n      three\n");
+        check_wrapped("a long name  text\n", 13, "a long name\ntext\n");
+    }
+
+    #[test]
+    fn long_words_are_not_broken() {
+        check_wrapped("open https://example.com/a now\n", 12, "open\nhttps://example.com/a\nnow\n");
+        check_wrapped("https://example.com/a\n", 12, "https://example.com/a\n");
     }
 
     #[test]

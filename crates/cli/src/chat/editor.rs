@@ -17,7 +17,9 @@ use rustyline::{
 use tokio::sync::oneshot;
 
 use super::completion::{EditorHelper, SharedNames, unescape_newlines};
+use super::history_keys::{HistoryMode, OnDown, OnUp};
 use super::terminal_modes::read_type_ahead;
+use crate::terminal_text::wrapped_for;
 
 const MAX_HISTORY_ENTRIES: usize = 1_000;
 
@@ -85,6 +87,11 @@ impl LineEditor {
         let was_empty = Arc::new(AtomicBool::new(true));
         let on_interrupt = EventHandler::Conditional(Box::new(OnInterrupt(was_empty.clone())));
         editor.bind_sequence(KeyEvent::ctrl('C'), on_interrupt);
+        let mode = HistoryMode::default();
+        let on_up = EventHandler::Conditional(Box::new(OnUp(mode.clone())));
+        editor.bind_sequence(KeyEvent(KeyCode::Up, Modifiers::NONE), on_up);
+        let on_down = EventHandler::Conditional(Box::new(OnDown(mode.clone())));
+        editor.bind_sequence(KeyEvent(KeyCode::Down, Modifiers::NONE), on_down);
         editor.set_auto_add_history(false);
         let problem = history.as_deref().and_then(|path| load_history(&mut editor, path).err());
         let problem = problem.map(|error| error.to_string());
@@ -94,6 +101,7 @@ impl LineEditor {
         let thread = thread::Builder::new().name("line-editor".to_owned()).spawn(move || {
             // Ends when the `LineEditor` is dropped.
             while let Ok(request) = inbox.recv() {
+                mode.reset();
                 let line = match read_line(&mut editor, &request, history.as_deref()) {
                     InputLine::Interrupted { .. } => {
                         InputLine::Interrupted { was_empty: was_empty.load(Ordering::Relaxed) }
@@ -146,6 +154,7 @@ impl LineEditor {
 
     /// Prints lines above the prompt.
     pub(crate) fn print_above(&mut self, text: String) {
+        let text = wrapped_for(terminal_size::terminal_size_of(std::io::stdout()), &text).into_owned();
         let text = if self.is_coloured { text } else { anstream::adapter::strip_str(&text).to_string() };
         // The terminal may be gone; ignore the error.
         let _ = self.printer.print(text);
@@ -197,7 +206,7 @@ fn read_line(
     }
 }
 
-/// Loads the history of earlier chats. The file is created readable only by its owner.
+/// Loads the history of earlier chats. Only the owner can read the file.
 fn load_history(editor: &mut Editor<EditorHelper, FileHistory>, path: &Path) -> Result<(), ReadlineError> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
@@ -206,7 +215,11 @@ fn load_history(editor: &mut Editor<EditorHelper, FileHistory>, path: &Path) -> 
     options.create(true).append(true).read(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let is_empty = options.open(path)?.metadata()?.len() == 0;
+    let file = options.open(path)?;
+    // An older file may have other permissions.
+    #[cfg(unix)]
+    file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+    let is_empty = file.metadata()?.len() == 0;
     // An empty file is not in the editor's format, so the editor must write it first.
     if is_empty { editor.save_history(path) } else { editor.load_history(path) }
 }

@@ -6,6 +6,7 @@ mod completion;
 mod editor;
 mod execute;
 mod form;
+mod history_keys;
 mod input;
 mod interrupts;
 mod questions;
@@ -245,18 +246,15 @@ impl Chat {
 
     /// Reads and executes messages and commands until the user exits.
     async fn run_loop(&mut self) -> Result<ExitCode, CommandError> {
-        let mut was_interrupted = false;
         loop {
             let text = match self.read_message().await? {
                 InputLine::Text(text) => text,
                 InputLine::Eof => break,
-                InputLine::Interrupted { was_empty }
-                    if !self.input.is_terminal() || (was_interrupted && was_empty) =>
-                {
-                    return Ok(ExitCode::from(130));
-                }
-                InputLine::Interrupted { .. } => {
-                    was_interrupted = true;
+                InputLine::Interrupted { .. } if !self.input.is_terminal() => return Ok(ExitCode::from(130)),
+                InputLine::Interrupted { was_empty } => {
+                    if self.interrupts.repeats() && was_empty {
+                        return Ok(ExitCode::from(130));
+                    }
                     self.print(&format!("{DIMMED}Ctrl-C again exits{DIMMED:#}\n"))?;
                     continue;
                 }
@@ -264,7 +262,7 @@ impl Chat {
                     return Err(CommandError::work(format!("cannot read a line: {problem}")));
                 }
             };
-            was_interrupted = false;
+            self.interrupts.forget();
             self.view.omit_gap();
             let next = match command::parse(&text) {
                 ParsedInput::Empty => NextAction::Prompt,
@@ -288,8 +286,10 @@ impl Chat {
             match end {
                 TurnEnd::Completed => {}
                 // The second Ctrl-C may have been pressed while the response was being stopped.
-                TurnEnd::Stopped if self.interrupts.take_pending() => return Ok(ExitCode::from(130)),
-                TurnEnd::Stopped => was_interrupted = true,
+                TurnEnd::Stopped if self.interrupts.take_pending() && self.interrupts.repeats() => {
+                    return Ok(ExitCode::from(130));
+                }
+                TurnEnd::Stopped => {}
                 TurnEnd::Exit => return Ok(ExitCode::from(130)),
             }
         }

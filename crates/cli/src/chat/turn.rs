@@ -18,8 +18,9 @@ use super::form;
 use super::questions::Question;
 use super::terminal_modes::NoEcho;
 use crate::command_error::{CommandError, ERROR, NOTE, REFUSED};
-use crate::display::view::SPINNER_INTERVAL;
-use crate::terminal_text::sanitize;
+use crate::display::view::{SPINNER_INTERVAL, terminal_size};
+use crate::output;
+use crate::terminal_text::{sanitize, wrapped};
 
 /// The longest time that a message waits for servers to connect.
 const MAX_CONNECT_WAIT: Duration = Duration::from_secs(30);
@@ -59,7 +60,10 @@ impl Chat {
             match outcome.ending {
                 Ending::Finished if is_refused => self.view.note("refused:", NOTE, REFUSED)?,
                 Ending::Finished => {}
-                Ending::Cancelled => self.view.note("stopped", NOTE, "· Ctrl-C again exits")?,
+                Ending::Cancelled if self.interrupts.is_recent() => {
+                    self.view.note("stopped", NOTE, "· Ctrl-C again exits")?;
+                }
+                Ending::Cancelled => self.view.note("stopped", NOTE, "")?,
                 Ending::Stopped(limit) => {
                     self.view.note("stopped:", NOTE, &limit.to_string())?;
                     self.view.hint(
@@ -117,7 +121,7 @@ impl Chat {
             tokio::select! {
                 biased;
                 () = self.interrupts.next() => {
-                    if cancellation.is_cancelled() {
+                    if self.interrupts.repeats() && cancellation.is_cancelled() {
                         self.view.finish_section()?;
                         return Ok(None);
                     }
@@ -135,6 +139,7 @@ impl Chat {
                 Some(question) = self.questions.recv() => {
                     let answered = self.answer_question(question, &mut running, &mut queued_events).await?;
                     if answered == Answered::Stop {
+                        self.interrupts.repeats();
                         cancellation.cancel();
                     }
                 }
@@ -268,8 +273,14 @@ impl Chat {
 
     /// Reads the user's answer to a question.
     pub(super) async fn read_answer(&mut self, prompt: &str) -> InputLine {
-        let styled = format!("{NOTE}{prompt}{NOTE:#}");
-        self.input.answer((prompt.to_owned(), styled)).await
+        let mut lines = wrapped(prompt.trim_end(), terminal_size().columns.saturating_sub(1));
+        let last = format!("{} ", lines.pop().unwrap_or_default());
+        for line in lines {
+            // The terminal may be gone; reading the answer then fails.
+            let _ = output::print_styled(&format!("{NOTE}{line}{NOTE:#}\n"));
+        }
+        let styled = format!("{NOTE}{last}{NOTE:#}");
+        self.input.answer((last, styled)).await
     }
 
     /// Waits for servers that are still connecting, because the model needs to know their tools. Returns

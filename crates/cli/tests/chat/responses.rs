@@ -27,6 +27,26 @@ fn a_response_is_rendered_while_it_streams() {
 }
 
 #[test]
+fn code_has_colours_unless_they_are_disabled() {
+    let code = "```python\nimport os  # the system\nname = 'x'\n```\n";
+    for (variable, has_colours) in [("UNRELATED", true), ("NO_COLOR", false)] {
+        let model = ScriptedModel::new([ModelOutput::text(code)]);
+        let home = Home::new();
+        let base_url = model.provider.base_url();
+        let variables = [("OPENAI_BASE_URL", &*base_url), ("OPENAI_API_KEY", API_KEY), (variable, "1")];
+        let terminal = Terminal::start(&home, &["scripted"], &variables);
+        terminal.wait_for_prompt();
+        terminal.enter("go");
+        terminal.wait_for("name = 'x'");
+        terminal.wait_for_prompt();
+        let colours = ["import os", "'x'", "os "].map(|text| terminal.colour(text));
+        let coloured = |index| if has_colours { vt100::Color::Idx(index) } else { vt100::Color::Default };
+        assert_eq!(colours, [coloured(5), coloured(2), vt100::Color::Default], "{variable}");
+        assert_eq!(terminal.is_dim("# the system"), has_colours);
+    }
+}
+
+#[test]
 fn only_thinking_is_dimmed() {
     let output = ModelOutput::text("Forty-two.").thinking("Let me see.");
     let model = ScriptedModel::with_api(Api::DeepSeek, [ScriptedResponse::Output(output)]);
@@ -76,11 +96,7 @@ fn ctrl_c_twice_exits_during_a_response() {
     let mut terminal = model.chat(&home);
     terminal.enter("are you there?");
     terminal.wait_for("waiting for the model");
-    terminal.send(CTRL_C);
-    terminal.wait_for("stopped · Ctrl-C again exits");
-    terminal.wait_for_prompt();
-    terminal.send(CTRL_C);
-    assert_eq!(terminal.wait_for_end(), Some(130));
+    assert_eq!(terminal.press_until_end(CTRL_C), Some(130));
 }
 
 #[test]

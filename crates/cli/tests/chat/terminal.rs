@@ -18,8 +18,10 @@ pub(crate) const ENTER: &str = "\r";
 pub(crate) const ALT_ENTER: &str = "\x1b\r";
 pub(crate) const TAB: &str = "\t";
 pub(crate) const UP: &str = "\x1b[A";
+pub(crate) const DOWN: &str = "\x1b[B";
 pub(crate) const CTRL_C: &str = "\x03";
 pub(crate) const CTRL_D: &str = "\x04";
+pub(crate) const CTRL_R: &str = "\x12";
 
 /// A separate folder for each test, with its configuration and stored data.
 pub(crate) struct Home(tempfile::TempDir);
@@ -82,8 +84,18 @@ impl Terminal {
 
     /// Starts `toolwire` with these arguments.
     pub(crate) fn run(home: &Home, arguments: &[&str], variables: &[(&str, &str)]) -> Terminal {
+        Terminal::run_in_columns(80, home, arguments, variables)
+    }
+
+    /// Starts `toolwire` on a terminal of this width.
+    pub(crate) fn run_in_columns(
+        columns: u16,
+        home: &Home,
+        arguments: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Terminal {
         let (pty, pts) = open().unwrap();
-        pty.resize(Size::new(24, 80)).unwrap();
+        pty.resize(Size::new(24, columns)).unwrap();
         let initial_modes = modes(&pty);
         let mut command = Command::new(env!("CARGO_BIN_EXE_toolwire"))
             .args(arguments)
@@ -99,7 +111,7 @@ impl Terminal {
             command = command.env_remove(name);
         }
         let child = command.envs(variables.iter().copied()).spawn(pts).unwrap();
-        let parser = vt100::Parser::new(size(24), size(80), 500);
+        let parser = vt100::Parser::new(size(24), size(columns), 500);
         let screen =
             Arc::new((Mutex::new(ScreenState { parser, has_ended: false, bytes: 0 }), Condvar::new()));
         let pty = Arc::new(pty);
@@ -149,15 +161,28 @@ impl Terminal {
         text(&mut self.state().parser)
     }
 
-    /// Whether the text, which must begin a line of the screen, is dimmed.
+    /// Returns the first cell of the text, which must be on the screen and have only ASCII characters before it.
     #[track_caller]
-    pub(crate) fn is_dim(&self, text: &str) -> bool {
+    fn cell(&self, text: &str) -> vt100::Cell {
         let state = self.state();
         let screen = state.parser.screen();
         let (_, columns) = screen.size();
-        let rows: Vec<String> = screen.rows(0, columns.get()).collect();
-        let row = rows.iter().position(|row| row.starts_with(text)).expect("the text begins a line");
-        screen.cell(u16::try_from(row).unwrap(), 0).is_some_and(vt100::Cell::dim)
+        let mut rows = screen.rows(0, columns.get()).enumerate();
+        let place =
+            rows.find_map(|(row, line)| Some((row, line.find(text)?))).expect("the text is on the screen");
+        screen.cell(u16::try_from(place.0).unwrap(), u16::try_from(place.1).unwrap()).unwrap().clone()
+    }
+
+    /// Whether the text is dimmed.
+    #[track_caller]
+    pub(crate) fn is_dim(&self, text: &str) -> bool {
+        self.cell(text).dim()
+    }
+
+    /// Returns the colour of the text.
+    #[track_caller]
+    pub(crate) fn colour(&self, text: &str) -> vt100::Color {
+        self.cell(text).fgcolor()
     }
 
     /// Waits until the condition holds for the screen, and returns the screen.
@@ -191,6 +216,19 @@ impl Terminal {
     #[track_caller]
     pub(crate) fn wait_for_prompt(&self) -> String {
         self.wait_until("prompt", |screen| screen.trim_end().ends_with("\n>") || screen.trim() == ">")
+    }
+
+    /// Presses a key again and again until the program has ended, and returns its exit code.
+    #[track_caller]
+    pub(crate) fn press_until_end(&mut self, key: &str) -> Option<i32> {
+        let deadline = Instant::now() + SCREEN_TIMEOUT;
+        while !self.state().has_ended {
+            assert!(Instant::now() < deadline, "the program has not ended:\n{}", self.screen());
+            // The program may end before the key arrives.
+            let _ = (&*self.pty).write_all(key.as_bytes());
+            thread::sleep(Duration::from_millis(500));
+        }
+        self.wait_for_end()
     }
 
     /// Waits until the program has ended, and returns its exit code.
