@@ -49,8 +49,8 @@ fn notes_commands_and_questions_of_the_chat_are_wrapped_at_words() {
 
 #[test]
 fn arguments_of_a_call_are_wrapped_at_words_and_keep_their_spaces() {
-    let arguments = json!({"operator": "add two  numbers that are written with many words"}).to_string();
-    let model = ScriptedModel::new([ModelOutput::default().call("call_1", "calculate", &arguments)]);
+    let arguments = json!({"location": "a  place with a name of rather many words"}).to_string();
+    let model = ScriptedModel::new([ModelOutput::default().call("call_1", "get_weather", &arguments)]);
     let home = Home::new();
     home.configure(json!({"mcpServers": demo_server(), "toolwire": approve_all()}));
     let variables = [("OPENAI_BASE_URL", &*model.provider.base_url()), ("OPENAI_API_KEY", API_KEY)];
@@ -59,7 +59,7 @@ fn arguments_of_a_call_are_wrapped_at_words_and_keep_their_spaces() {
     terminal.enter("go");
     let screen = terminal.wait_for("run it?");
     assert!(
-        screen.contains("\n  \"operator\": \"add two\n  numbers that are written with\n  many words\"\n"),
+        screen.contains("\n  \"location\": \"a  place with a\n  name of rather many words\"\n"),
         "{screen}"
     );
 }
