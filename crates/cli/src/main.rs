@@ -7,6 +7,7 @@ mod call;
 mod chat;
 mod check;
 mod command_error;
+mod completions;
 mod connection_progress;
 mod conversation_args;
 mod conversations;
@@ -90,6 +91,7 @@ enum Command {
     Pins(pins::PinsArgs),
     Doctor(doctor::DoctorArgs),
     Import(import::ImportArgs),
+    Completions(completions::CompletionsArgs),
     DemoServer(demo_server::DemoServerArgs),
 }
 
@@ -97,7 +99,13 @@ fn main() -> ExitCode {
     if let Some(exit) = toolwire_hub::run_as_guard() {
         return exit;
     }
-    let CommandLine { config, command } = CommandLine::parse();
+    let CommandLine { config, command } = CommandLine::try_parse().unwrap_or_else(|error| {
+        if !error.use_stderr() {
+            error.exit();
+        }
+        command_error::print_stderr(&error.render().ansi().to_string());
+        std::process::exit(error.exit_code());
+    });
     // The chat handles Ctrl-C itself.
     if !matches!(command, Command::Chat(_)) {
         interrupt::exit_on_interrupt();
@@ -118,6 +126,7 @@ fn main() -> ExitCode {
         Command::Pins(args) => pins::run(&args, config),
         Command::Doctor(args) => doctor::run(&args, config),
         Command::Import(args) => import::run(&args, config),
+        Command::Completions(args) => completions::run(&args),
         Command::DemoServer(args) => demo_server::run(&args),
     };
     outcome.unwrap_or_else(|error: CommandError| error.print())

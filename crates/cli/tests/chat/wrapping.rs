@@ -71,6 +71,12 @@ fn errors_and_reports_of_other_commands_are_wrapped_at_words() {
     let mut terminal = Terminal::run_in_columns(COLUMNS, &home, &["ask", "x", "-m", "nowhere/at-all"], &[]);
     wait_for_words(&terminal, "error: unknown provider `nowhere`");
     assert_eq!(terminal.wait_for_end(), Some(2));
+    let mut terminal = Terminal::run_in_columns(COLUMNS, &home, &["convert", "--to", "nowhere"], &[]);
+    wait_for_words(
+        &terminal,
+        "[possible values: openai, openai-strict, responses, responses-strict, anthropic,",
+    );
+    assert_eq!(terminal.wait_for_end(), Some(2));
     let mut terminal = Terminal::run_in_columns(COLUMNS, &home, &["doctor"], &[]);
     assert_eq!(terminal.wait_for_end(), Some(1));
     let screen = terminal.screen();
