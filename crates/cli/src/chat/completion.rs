@@ -10,6 +10,7 @@ use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Context, Helper};
 
 use super::command::COMMANDS;
+use super::history_keys::HistoryKeys;
 use crate::display::markdown::{DIMMED, ends_in_code_fence};
 use crate::terminal_text::sanitize;
 
@@ -25,6 +26,7 @@ pub(crate) type SharedNames = Arc<RwLock<CompletionNames>>;
 /// Completes words, displays hints, and decides whether a message is complete.
 pub(crate) struct EditorHelper {
     pub(crate) names: SharedNames,
+    pub(super) keys: HistoryKeys,
     /// Whether the line answers a question: then it is a single line and nothing is completed.
     pub(crate) is_question: bool,
 }
@@ -101,7 +103,9 @@ impl Hinter for EditorHelper {
     type Hint = String;
 
     /// Returns the argument of a command when its name is complete.
-    fn hint(&self, line: &str, cursor: usize, _: &Context<'_>) -> Option<String> {
+    fn hint(&self, line: &str, cursor: usize, context: &Context<'_>) -> Option<String> {
+        // The editor asks for hints whenever the line or the history entry changes.
+        self.keys.observe(&line[..cursor], context);
         let name = line.strip_prefix('/').filter(|_| cursor == line.len() && !self.is_question)?;
         let info = COMMANDS.iter().find(|info| info.name == name.trim_end())?;
         let space = if name.ends_with(' ') { "" } else { " " };

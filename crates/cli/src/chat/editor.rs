@@ -17,7 +17,7 @@ use rustyline::{
 use tokio::sync::oneshot;
 
 use super::completion::{EditorHelper, SharedNames, unescape_newlines};
-use super::history_keys::{HistoryMode, OnDown, OnUp};
+use super::history_keys::{HistoryKeys, OnDown, OnUp};
 use super::terminal_modes::read_type_ahead;
 use crate::terminal_text::wrapped_for;
 
@@ -82,15 +82,15 @@ impl LineEditor {
             .color_mode(if is_coloured { ColorMode::Enabled } else { ColorMode::Disabled })
             .build();
         let mut editor = Editor::<EditorHelper, FileHistory>::with_config(config)?;
-        editor.set_helper(Some(EditorHelper { names, is_question: false }));
+        let keys = HistoryKeys::default();
+        editor.set_helper(Some(EditorHelper { names, keys: keys.clone(), is_question: false }));
         editor.bind_sequence(KeyEvent(KeyCode::Enter, Modifiers::ALT), Cmd::Newline);
         let was_empty = Arc::new(AtomicBool::new(true));
         let on_interrupt = EventHandler::Conditional(Box::new(OnInterrupt(was_empty.clone())));
         editor.bind_sequence(KeyEvent::ctrl('C'), on_interrupt);
-        let mode = HistoryMode::default();
-        let on_up = EventHandler::Conditional(Box::new(OnUp(mode.clone())));
+        let on_up = EventHandler::Conditional(Box::new(OnUp(keys.clone())));
         editor.bind_sequence(KeyEvent(KeyCode::Up, Modifiers::NONE), on_up);
-        let on_down = EventHandler::Conditional(Box::new(OnDown(mode.clone())));
+        let on_down = EventHandler::Conditional(Box::new(OnDown(keys.clone())));
         editor.bind_sequence(KeyEvent(KeyCode::Down, Modifiers::NONE), on_down);
         editor.set_auto_add_history(false);
         let problem = history.as_deref().and_then(|path| load_history(&mut editor, path).err());
@@ -101,7 +101,7 @@ impl LineEditor {
         let thread = thread::Builder::new().name("line-editor".to_owned()).spawn(move || {
             // Ends when the `LineEditor` is dropped.
             while let Ok(request) = inbox.recv() {
-                mode.reset();
+                keys.reset();
                 let line = match read_line(&mut editor, &request, history.as_deref()) {
                     InputLine::Interrupted { .. } => {
                         InputLine::Interrupted { was_empty: was_empty.load(Ordering::Relaxed) }

@@ -1,53 +1,129 @@
 //! The keys Up and Down: they move through the history, or search it for entries that start like the typed text.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rustyline::{Cmd, ConditionalEventHandler, Event, EventContext, RepeatCount};
-
-const UNDECIDED: u8 = 0;
-const MOVING: u8 = 1;
-const SEARCHING: u8 = 2;
+use rustyline::history::SearchDirection;
+use rustyline::{Cmd, ConditionalEventHandler, Context, Event, EventContext, RepeatCount};
 
 /// The use of the keys for the current line, which the first press decides.
-#[derive(Clone, Default)]
-pub(super) struct HistoryMode(Arc<AtomicU8>);
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Mode {
+    #[default]
+    Undecided,
+    Moving,
+    Searching,
+}
 
-impl HistoryMode {
-    /// Leaves the decision to the next press.
-    pub(super) fn reset(&self) {
-        self.0.store(UNDECIDED, Ordering::Relaxed);
+#[derive(Default)]
+struct State {
+    mode: Mode,
+    /// The text before the cursor when the history was last searched for it.
+    typed: String,
+    has_earlier: bool,
+    has_later: bool,
+}
+
+/// The state that both keys share.
+#[derive(Clone, Default)]
+pub(super) struct HistoryKeys(Arc<Mutex<State>>);
+
+impl HistoryKeys {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether Up searches. A line that came from the history is not typed text.
-    fn searches(&self, line: &str) -> bool {
-        let mode = match self.0.load(Ordering::Relaxed) {
-            _ if line.is_empty() => MOVING,
-            // Up moves through the lines of a message first.
-            UNDECIDED if line.contains('\n') => UNDECIDED,
-            UNDECIDED => SEARCHING,
-            mode => mode,
+    /// Leaves the decision to the next press, because a new line begins.
+    pub(super) fn reset(&self) {
+        *self.state() = State::default();
+    }
+
+    /// Records whether a search would find an entry. The editor's own search loses its position if it finds none.
+    pub(super) fn observe(&self, typed: &str, context: &Context<'_>) {
+        let has_entry = |start: Option<usize>, direction| {
+            let found = start.map(|start| context.history().starts_with(typed, start, direction));
+            matches!(found, Some(Ok(Some(_))))
         };
-        self.0.store(mode, Ordering::Relaxed);
-        mode == SEARCHING
+        let index = context.history_index();
+        let mut state = self.state();
+        typed.clone_into(&mut state.typed);
+        state.has_earlier = has_entry(index.checked_sub(1), SearchDirection::Reverse);
+        state.has_later = has_entry(index.checked_add(1), SearchDirection::Forward);
     }
 }
 
-pub(super) struct OnUp(pub(super) HistoryMode);
+impl State {
+    fn on_up(&mut self, line: &str, typed: &str) -> Option<Cmd> {
+        self.mode = match self.mode {
+            _ if line.is_empty() => Mode::Moving,
+            // Up moves through the lines of a message first.
+            Mode::Undecided if line.contains('\n') => Mode::Undecided,
+            Mode::Undecided => Mode::Searching,
+            mode => mode,
+        };
+        let is_search = self.mode == Mode::Searching && !typed.contains('\n') && typed == self.typed;
+        is_search.then(|| if self.has_earlier { Cmd::HistorySearchBackward } else { Cmd::Noop })
+    }
+
+    fn on_down(&self, typed: &str, rest: &str) -> Option<Cmd> {
+        let is_search = self.mode == Mode::Searching && !rest.contains('\n') && typed == self.typed;
+        is_search.then(|| if self.has_later { Cmd::HistorySearchForward } else { Cmd::Noop })
+    }
+}
+
+/// The handler of Up. `None` is the editor's own action: the line above, or the previous entry.
+pub(super) struct OnUp(pub(super) HistoryKeys);
 
 impl ConditionalEventHandler for OnUp {
     fn handle(&self, _: &Event, _: RepeatCount, _: bool, context: &EventContext<'_>) -> Option<Cmd> {
-        let is_first_line = !context.line()[..context.pos()].contains('\n');
-        (is_first_line && self.0.searches(context.line())).then_some(Cmd::HistorySearchBackward)
+        self.0.state().on_up(context.line(), &context.line()[..context.pos()])
     }
 }
 
-pub(super) struct OnDown(pub(super) HistoryMode);
+pub(super) struct OnDown(pub(super) HistoryKeys);
 
 impl ConditionalEventHandler for OnDown {
     fn handle(&self, _: &Event, _: RepeatCount, _: bool, context: &EventContext<'_>) -> Option<Cmd> {
-        let is_last_line = !context.line()[context.pos()..].contains('\n');
-        let searches = self.0.0.load(Ordering::Relaxed) == SEARCHING;
-        (is_last_line && searches).then_some(Cmd::HistorySearchForward)
+        let (typed, rest) = context.line().split_at(context.pos());
+        self.0.state().on_down(typed, rest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustyline::history::{History, MemHistory};
+
+    use super::*;
+
+    /// Returns keys that have observed the text at the end of this history.
+    fn keys(typed: &str) -> HistoryKeys {
+        let mut history = MemHistory::new();
+        for entry in ["what is one", "who are you"] {
+            history.add(entry).expect("added");
+        }
+        let keys = HistoryKeys::default();
+        keys.observe(typed, &Context::new(&history));
+        keys
+    }
+
+    #[test]
+    fn up_searches_for_typed_text_only() {
+        assert_eq!(keys("what").state().on_up("what", "what"), Some(Cmd::HistorySearchBackward));
+        assert_eq!(keys("when").state().on_up("when", "when"), Some(Cmd::Noop));
+        assert_eq!(keys("one\ntwo").state().on_up("one\ntwo", "one\ntwo"), None);
+        let keys = keys("");
+        assert_eq!(keys.state().on_up("", ""), None);
+        // The line is an entry now, and no typed text.
+        assert_eq!(keys.state().on_up("who are you", "who are you"), None);
+        assert_eq!(keys.state().on_down("who are you", ""), None);
+    }
+
+    #[test]
+    fn down_searches_after_up() {
+        let keys = keys("what");
+        assert_eq!(keys.state().on_down("what", ""), None);
+        keys.state().on_up("what", "what");
+        assert_eq!(keys.state().on_down("what", " is one"), Some(Cmd::Noop));
+        keys.reset();
+        assert_eq!(keys.state().on_down("what", " is one"), None);
     }
 }

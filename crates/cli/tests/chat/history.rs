@@ -7,7 +7,7 @@ use serde_json::json;
 use toolwire_testkit::provider::ModelOutput;
 
 use crate::scripted_model::ScriptedModel;
-use crate::terminal::{CTRL_C, CTRL_D, CTRL_R, DOWN, ENTER, Home, UP};
+use crate::terminal::{CTRL_C, CTRL_D, CTRL_R, CTRL_U, DOWN, ENTER, Home, UP};
 use crate::{allow_all, count, demo, misbehaving};
 
 /// Sends messages in a chat that ends before the next one starts.
@@ -73,6 +73,15 @@ fn up_searches_messages_that_start_like_the_line() {
     terminal.send(DOWN);
     terminal.wait_for("> what is two");
     terminal.send(CTRL_C);
+    terminal.wait_for_prompt();
+    // A search without result changes nothing.
+    terminal.send("when");
+    terminal.wait_for("> when");
+    terminal.send(UP);
+    terminal.send(UP);
+    terminal.send("!");
+    terminal.wait_for("> when!");
+    terminal.send(CTRL_U);
     terminal.wait_for_prompt();
     // An empty line moves through all messages.
     terminal.send(UP);

@@ -22,6 +22,7 @@ pub(crate) const DOWN: &str = "\x1b[B";
 pub(crate) const CTRL_C: &str = "\x03";
 pub(crate) const CTRL_D: &str = "\x04";
 pub(crate) const CTRL_R: &str = "\x12";
+pub(crate) const CTRL_U: &str = "\x15";
 
 /// A separate folder for each test, with its configuration and stored data.
 pub(crate) struct Home(tempfile::TempDir);

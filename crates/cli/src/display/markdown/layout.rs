@@ -50,6 +50,8 @@ struct Layout {
     /// The URLs of the open links, each with the index of its first span.
     links: Vec<(String, usize)>,
     is_in_code: bool,
+    /// Whether the last row of code has no newline yet. A Windows line end comes without the row before it.
+    is_row_open: bool,
     /// The colours of the open code block, if its language is known.
     highlighter: Option<Highlighter>,
     table: Option<Table>,
@@ -164,6 +166,7 @@ impl Layout {
             }
             TagEnd::CodeBlock => {
                 self.is_in_code = false;
+                self.is_row_open = false;
                 self.highlighter = None;
                 self.needs_gap = true;
             }
@@ -259,12 +262,19 @@ impl Layout {
         for row in text.split_inclusive('\n') {
             let range = start..start + row.len();
             start = range.end;
+            if row == "\n" && std::mem::take(&mut self.is_row_open) {
+                continue;
+            }
+            self.is_row_open = !row.ends_with('\n');
             let content = restore_brackets(row.trim_end_matches(['\n', '\r']));
             // The lines above, even if they are frozen, determine the tokens of the lines below.
             let tokens = match &mut self.highlighter {
                 Some(highlighter) => highlighter.line(&content),
                 None => vec![(0..content.len(), Kind::Code)],
             };
+            if range.end <= self.frozen {
+                continue;
+            }
             let spans: Vec<Span> = tokens
                 .into_iter()
                 .map(|(token, kind)| {
@@ -273,7 +283,7 @@ impl Layout {
                 })
                 .filter_map(|span| span.after(self.frozen))
                 .collect();
-            if range.end <= self.frozen || (spans.is_empty() && !content.is_empty()) {
+            if spans.is_empty() && !content.is_empty() {
                 continue;
             }
             let mut margin = self.margin();

@@ -95,6 +95,11 @@ after
 }
 
 #[test]
+fn code_can_have_windows_line_ends() {
+    check("```py\r\nx = 1\r\n\r\ny = 2\r\n```\r\nafter\r\n", "  py\n  x = 1\n  \n  y = 2\n\nafter");
+}
+
+#[test]
 fn colours_do_not_change_the_code() {
     let code = "fn f<'a>(x: &'a str) -> u8 { /* 天気\n\n  \u{1b}[31m */ \"it's\tlong enough to be broken\" }\r\n[x]: y\n";
     let uncoloured = plain(&format!("```text\n{code}```\n> ~~~text\n> {code}"), 40);
