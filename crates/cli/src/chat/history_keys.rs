@@ -61,12 +61,12 @@ impl State {
             mode => mode,
         };
         let is_search = self.mode == Mode::Searching && !typed.contains('\n') && typed == self.typed;
-        is_search.then(|| if self.has_earlier { Cmd::HistorySearchBackward } else { Cmd::Noop })
+        is_search.then_some(if self.has_earlier { Cmd::HistorySearchBackward } else { Cmd::Noop })
     }
 
     fn on_down(&self, typed: &str, rest: &str) -> Option<Cmd> {
         let is_search = self.mode == Mode::Searching && !rest.contains('\n') && typed == self.typed;
-        is_search.then(|| if self.has_later { Cmd::HistorySearchForward } else { Cmd::Noop })
+        is_search.then_some(if self.has_later { Cmd::HistorySearchForward } else { Cmd::Noop })
     }
 }
 
