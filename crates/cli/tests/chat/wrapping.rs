@@ -48,6 +48,20 @@ fn notes_commands_and_questions_of_the_chat_are_wrapped_at_words() {
 }
 
 #[test]
+fn responses_without_colours_are_wrapped_at_words() {
+    let sentence = "This sentence is considerably longer than one line.";
+    let model = ScriptedModel::new([ModelOutput::text(sentence)]);
+    let home = Home::new();
+    let base_url = model.provider.base_url();
+    let variables = [("OPENAI_BASE_URL", &*base_url), ("OPENAI_API_KEY", API_KEY), ("NO_COLOR", "1")];
+    let terminal = Terminal::run_in_columns(COLUMNS, &home, &["chat", "scripted"], &variables);
+    terminal.wait_for_prompt();
+    terminal.enter("go");
+    wait_for_words(&terminal, sentence);
+    terminal.wait_for_prompt();
+}
+
+#[test]
 fn arguments_of_a_call_are_wrapped_at_words_and_keep_their_spaces() {
     let arguments = json!({"location": "a  place with a name of rather many words"}).to_string();
     let model = ScriptedModel::new([ModelOutput::default().call("call_1", "get_weather", &arguments)]);
