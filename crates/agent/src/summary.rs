@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use futures::StreamExt;
 use toolwire_contract::{
-    Block, Content, Message, Model, ModelError, ModelEvent, ModelRequest, ModelResponse, Role, Usage,
-    estimate_tokens, truncate,
+    Block, Content, Message, Model, ModelError, ModelEvent, ModelRequest, ModelResponse, ResourceBody, Role,
+    Usage, estimate_tokens, truncate,
 };
 
 use crate::context_window::shorten_result;
@@ -104,6 +104,13 @@ impl SummaryTask {
             match block {
                 Block::Content(Content::Text { text: spoken, .. }) => {
                     text.push_str(&format!("{speaker}: {spoken}\n"));
+                }
+                Block::Content(file @ Content::Resource { resource, .. }) => {
+                    let name = file.resource_name().unwrap_or_default();
+                    text.push_str(&format!("{speaker}: [attached file {name}]\n"));
+                    if let ResourceBody::Text(content) = &resource.body {
+                        text.push_str(&format!("{}\n", truncate(content, self.result_characters)));
+                    }
                 }
                 Block::Content(other) => match other.type_name() {
                     Some("thinking") => {}

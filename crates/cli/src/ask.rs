@@ -1,7 +1,7 @@
 //! `toolwire ask`: one question to a model with tools, for scripts.
 
-mod attachment;
 mod report;
+mod stdin;
 
 use std::io::{self, IsTerminal};
 use std::path::Path;
@@ -17,6 +17,7 @@ use toolwire_contract::{Block, Content, ConversationId, Conversations, Message, 
 use toolwire_hub::Hub;
 
 use crate::assembly;
+use crate::attachment;
 use crate::chat::results_of;
 use crate::command_error::{CommandError, REFUSED, print_stderr};
 use crate::conversation_args::ConversationArgs;
@@ -40,6 +41,9 @@ pub(crate) struct AskArgs {
     /// The question; `-` reads it from standard input
     #[arg(value_name = "PROMPT")]
     prompt: String,
+    /// Attach a file: an image, a PDF if the model accepts it, or text; can be repeated
+    #[arg(short, long, value_name = "FILE")]
+    file: Vec<String>,
     /// Print the complete run as JSON: the response, how it ended, all messages and calls, and the usage
     #[arg(long)]
     json: bool,
@@ -55,6 +59,8 @@ pub(crate) fn run(args: &AskArgs, config: Option<&Path>) -> Result<ExitCode, Com
     let (loaded, settings) = args.conversation.load(config)?;
     let models = assembly::models(&settings)?;
     let (model, reason) = assembly::choose_model(args.conversation.model.as_deref(), &settings, &models)?;
+    let attached: Vec<Content> = message.content.iter().filter_map(content_of).cloned().collect();
+    attachment::check(&*model, &attached)?;
     assembly::print_notes(&loaded, &model, reason);
     servers::run(async {
         let mut agent = assembly::agent(model, &settings);
@@ -120,13 +126,22 @@ async fn resumed_conversation(
     Ok(Some(found.id))
 }
 
+fn content_of(block: &Block) -> Option<&Content> {
+    match block {
+        Block::Content(content) => Some(content),
+        _ => None,
+    }
+}
+
+/// Returns the message: the files, then the question, then standard input.
 fn question(args: &AskArgs) -> Result<Message, CommandError> {
-    let mut blocks = Vec::new();
+    let files = args.file.iter().map(|path| attachment::read(path).map(Block::Content));
+    let mut blocks = files.collect::<Result<Vec<Block>, CommandError>>()?;
     if args.prompt != "-" {
         blocks.push(Block::Content(Content::text(args.prompt.clone())));
     }
     if !io::stdin().is_terminal() {
-        blocks.extend(attachment::read(io::stdin())?.map(Block::Content));
+        blocks.extend(stdin::read(io::stdin())?.map(Block::Content));
     }
     let is_empty = blocks.iter().all(|block| match block {
         Block::Content(Content::Text { text, .. }) => text.trim().is_empty(),

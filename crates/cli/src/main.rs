@@ -3,6 +3,7 @@
 mod arguments;
 mod ask;
 mod assembly;
+mod attachment;
 mod call;
 mod chat;
 mod check;

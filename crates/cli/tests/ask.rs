@@ -493,3 +493,74 @@ fn usage_errors_have_a_hint() {
         assert!(outcome.stderr.contains(problem) && outcome.stderr.contains(hint), "{}", outcome.stderr);
     }
 }
+
+/// A PNG image of one pixel.
+const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0";
+
+#[test]
+fn files_are_attached_before_the_question() {
+    let setup =
+        Setup::new("files", json!({}), [ModelOutput::text("Tides."), ModelOutput::text("Still tides.")]);
+    fs::write(setup.folder.join("my notes.md"), "Low tide is at ```six```.\n").unwrap();
+    fs::write(setup.folder.join("photo.dat"), PNG).unwrap();
+    fs::write(setup.folder.join("report.pdf"), "%PDF-1.4 tides").unwrap();
+    let files = ["-f", "my notes.md", "--file", "photo.dat", "-f", "report.pdf"];
+    let outcome = setup.ask(&[&["What is this?", "--keep"], &files[..]].concat(), b"");
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert_eq!(outcome.stdout, "Tides.\n");
+    let image = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAA=";
+    let content = json!([
+        {"type": "text", "text": "Attached file `my notes.md`:\n````\nLow tide is at ```six```.\n````"},
+        {"type": "text", "text": "Attached file `photo.dat`:"},
+        {"type": "image_url", "image_url": {"url": image}},
+        {"type": "text", "text": "Attached file `report.pdf`:"},
+        {"type": "file", "file": {
+            "filename": "report.pdf", "file_data": "data:application/pdf;base64,JVBERi0xLjQgdGlkZXM=",
+        }},
+        {"type": "text", "text": "What is this?"},
+    ]);
+    // The stored conversation sends the files again.
+    let outcome = setup.ask(&["Really?", "--continue", "--json"], b"");
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    for request in setup.provider.requests() {
+        assert_eq!(request.rejection, None);
+        assert_eq!(request.body["messages"][0], json!({"role": "user", "content": content}));
+    }
+    let run: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    let stored = &run["messages"][0]["content"][0];
+    let resource = json!({
+        "uri": "file:my%20notes.md", "mimeType": "text/plain", "text": "Low tide is at ```six```.\n",
+    });
+    assert_eq!(*stored, json!({"type": "resource", "resource": resource}));
+}
+
+#[test]
+fn files_that_cannot_be_sent_are_reported_before_the_request() {
+    let setup = Setup::new("bad_files", json!({}), [ModelOutput::text("never")]);
+    fs::write(setup.folder.join("a.zip"), b"PK\x03\x04\xff\0").unwrap();
+    fs::write(setup.folder.join("a.bmp"), b"BM\x40\0\0\0\0\0\0\0").unwrap();
+    fs::write(setup.folder.join("a.pdf"), "%PDF-1.4").unwrap();
+    fs::write(setup.folder.join("long.txt"), "tide ".repeat(800_000)).unwrap();
+    let check = |arguments: &[&str], expected: &str| {
+        let outcome = setup.ask(&[&["What is this?"], arguments].concat(), b"");
+        assert_eq!(outcome.code, 2, "{}", outcome.stderr);
+        assert!(outcome.stderr.contains(expected), "{}", outcome.stderr);
+        assert!(outcome.stderr.contains("hint: "), "{}", outcome.stderr);
+    };
+    check(&["-f", "missing"], "cannot attach `missing`: no such file or directory");
+    check(&["-f", "."], "cannot attach `.`: is a directory");
+    check(
+        &["-f", "a.zip"],
+        "cannot attach `a.zip`: neither UTF-8 text (invalid byte at 4) nor an image or a PDF",
+    );
+    check(
+        &["-f", "a.bmp"],
+        "`a.bmp` cannot be sent to `openai/gpt-5.2`: the model does not accept image/bmp",
+    );
+    check(&["-f", "long.txt"], "the attachments have about 13333");
+    let outcome = outcome(setup.command("ask").args(["-m", "demo", "What?", "-f", "a.pdf"]).write_stdin(""));
+    assert_eq!(outcome.code, 2, "{}", outcome.stderr);
+    let expected = "`a.pdf` cannot be sent to `demo`: the model does not accept application/pdf";
+    assert!(outcome.stderr.contains(expected), "{}", outcome.stderr);
+    assert_eq!(setup.provider.requests(), []);
+}

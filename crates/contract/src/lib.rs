@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod attachment;
 mod call;
 mod content;
 mod conversation;
@@ -31,11 +32,11 @@ pub use json::{MAX_NESTING_DEPTH, json_kind, nesting_depth, object_nesting_depth
 pub use message::{Block, InvalidMessage, Message, Role, pair_results};
 pub use model::{
     Model, ModelError, ModelEvent, ModelLimits, ModelRequest, ModelResponse, StopReason, ToolChoice,
-    UnusableCall, WaitPhase,
+    UnsupportedContent, UnusableCall, WaitPhase,
 };
 pub use result::{InvalidResult, ToolResult};
 pub use secret::Secret;
-pub use text::{nearest_names, truncate};
+pub use text::{format_size, nearest_names, truncate};
 pub use tokens::estimate_tokens;
 pub use tool::{InvalidTool, Tool, ToolHints};
 pub use toolbox::{CallError, CallOptions, CallPermission, MissingServer, Progress, ToolServer, Toolbox};

@@ -9,7 +9,7 @@ use futures_core::stream::BoxStream;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Message, Tool, Usage};
+use crate::{Content, Message, Tool, Usage, format_size};
 
 /// A model that responds to a [`ModelRequest`].
 ///
@@ -28,6 +28,12 @@ pub trait Model: Send + Sync {
     /// If the provider does not tell, the limits stay unknown.
     fn prepare(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
+    }
+
+    /// Checks whether the model accepts a block of a user message. In a request, a block that it does not accept
+    /// becomes a note.
+    fn check_content(&self, _content: &Content) -> Result<(), UnsupportedContent> {
+        Ok(())
     }
 
     /// Requests the next message. The stream yields fragments as they arrive. Its last event is a
@@ -169,6 +175,48 @@ pub enum ModelError {
     /// The response does not have the format of this API.
     #[error("the response of `{model}` is malformed: {problem}")]
     Malformed { model: String, problem: String },
+}
+
+/// The reason why a model does not accept an image or a file.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UnsupportedContent {
+    #[error("the model does not accept {media_type}")]
+    MediaType {
+        media_type: String,
+        /// The media types that it accepts.
+        accepted: Vec<String>,
+    },
+    #[error("the model accepts {media_type} up to {}, not {}", format_size(*max_bytes), format_size(*bytes))]
+    TooLarge { media_type: String, bytes: usize, max_bytes: usize },
+    #[error("the model accepts images up to {max_pixels} pixels long, not {pixels}")]
+    TooLong { media_type: String, pixels: u32, max_pixels: u32 },
+    #[error("the data is not base64")]
+    InvalidBase64 { media_type: String },
+    #[error("the bytes are not {media_type}")]
+    OtherType { media_type: String },
+}
+
+impl UnsupportedContent {
+    /// Returns the next thing to try, in one line.
+    pub fn hint(&self) -> String {
+        match self {
+            UnsupportedContent::MediaType { accepted, .. } if accepted.is_empty() => {
+                "attach text, or use a model that accepts it".to_owned()
+            }
+            UnsupportedContent::MediaType { accepted, .. } => {
+                format!("use another model, or convert it to text or to {}", accepted.join(", "))
+            }
+            UnsupportedContent::TooLarge { media_type, .. } if media_type.starts_with("image/") => {
+                "scale the image down".to_owned()
+            }
+            UnsupportedContent::TooLarge { .. } => "divide the file, or attach its text".to_owned(),
+            UnsupportedContent::TooLong { .. } => "scale the image down".to_owned(),
+            UnsupportedContent::InvalidBase64 { .. } | UnsupportedContent::OtherType { .. } => {
+                "check that the file is complete".to_owned()
+            }
+        }
+    }
 }
 
 /// The phase of a request in which it timed out.

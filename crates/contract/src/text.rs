@@ -1,4 +1,4 @@
-//! Text helpers for messages: truncation and name suggestions.
+//! Text helpers for messages: truncation, sizes and name suggestions.
 
 use std::borrow::Cow;
 
@@ -20,6 +20,16 @@ pub fn truncate(text: &str, max_chars: usize) -> Cow<'_, str> {
     }
     let end = text.char_indices().nth(max_chars.saturating_sub(1)).map_or(0, |(end, _)| end);
     Cow::Owned(format!("{}…", text[..end].trim_end()))
+}
+
+/// Formats a number of bytes, for people and models.
+pub fn format_size(bytes: usize) -> String {
+    match bytes {
+        1 => "1 byte".to_owned(),
+        0..1_000 => format!("{bytes} bytes"),
+        1_000..1_000_000 => format!("{} kB", (bytes + 500) / 1_000),
+        _ => format!("{}.{} MB", bytes / 1_000_000, bytes % 1_000_000 / 100_000),
+    }
 }
 
 /// Returns up to three of the `candidates` that are similar to a mistyped `name`, the most similar first.
@@ -70,5 +80,11 @@ mod tests {
         for (text, max_chars, expected) in cases {
             assert_eq!(truncate(text, max_chars), expected, "{text:?} in {max_chars}");
         }
+    }
+
+    #[test]
+    fn sizes_are_rounded() {
+        let sizes = [1, 999, 1_000, 12_345, 999_499, 5_242_880].map(format_size);
+        assert_eq!(sizes, ["1 byte", "999 bytes", "1 kB", "12 kB", "999 kB", "5.2 MB"]);
     }
 }

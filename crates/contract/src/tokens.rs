@@ -1,7 +1,7 @@
 //! Estimates of token counts.
 //!
-//! Three ASCII bytes count as one token, and so does each other character; an image counts as a thousand
-//! tokens. That is about right for JSON and code and too much for prose: a request that is longer than
+//! Three ASCII bytes count as one token, and so does each other character; an image counts as 1,600 tokens, and a
+//! PDF as one token for 100 bytes. That is about right for JSON and code and too much for prose: a request that is longer than
 //! estimated may be refused, one that is shorter only leaves some of the context window unused.
 
 use serde_json::{Map, Value};
@@ -10,8 +10,11 @@ use crate::{Block, Content, Message, ModelRequest, ResourceBody, Tool, ToolResul
 
 /// The tokens that providers add for each message, block and tool.
 const OVERHEAD_TOKENS: u64 = 4;
-/// The tokens of an image, an audio recording or a binary resource.
-const MEDIA_TOKENS: u64 = 1_000;
+/// The tokens of an image, an audio recording or a binary resource: providers scale an image down to about 1.2
+/// megapixels, and charge one token for 750 pixels.
+const MEDIA_TOKENS: u64 = 1_600;
+/// The bytes of a PDF for one token. Pages of text need more tokens than their bytes suggest, scanned pages fewer.
+const PDF_BYTES_PER_TOKEN: u64 = 100;
 
 /// Estimates the tokens of a text: one for three ASCII characters, and one for each other character.
 pub fn estimate_tokens(text: &str) -> u64 {
@@ -76,6 +79,9 @@ fn content_tokens(content: &Content) -> u64 {
         Content::Image { .. } | Content::Audio { .. } => MEDIA_TOKENS,
         Content::Resource { resource, .. } => match &resource.body {
             ResourceBody::Text(text) => estimate_tokens(text),
+            ResourceBody::Blob(data) if resource.mime_type.as_deref() == Some("application/pdf") => {
+                (data.len() as u64 / 4 * 3 / PDF_BYTES_PER_TOKEN).max(MEDIA_TOKENS)
+            }
             ResourceBody::Blob(_) => MEDIA_TOKENS,
         },
         Content::ResourceLink(link) => estimate_tokens(&link.uri) + estimate_tokens(&link.name),
@@ -101,6 +107,17 @@ fn object_tokens(fields: &Map<String, Value>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn documents_are_estimated_by_their_size() {
+        let tokens = |mime_type: &str, bytes: usize| {
+            content_tokens(&Content::attached_file("a", mime_type, "A".repeat(bytes / 3 * 4)))
+        };
+        assert_eq!(tokens("image/png", 3_000_000), MEDIA_TOKENS);
+        assert_eq!(tokens("application/pdf", 3_000), MEDIA_TOKENS);
+        assert_eq!(tokens("application/pdf", 3_000_000), 30_000);
+        assert_eq!(content_tokens(&Content::attached_text("a", "abcdef")), 2);
+    }
 
     #[test]
     fn text_is_estimated_by_its_characters() {

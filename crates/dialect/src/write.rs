@@ -1,10 +1,10 @@
 //! Writes requests, calls and results.
 
 use serde_json::{Map, Value};
-use toolwire_contract::{ModelRequest, ToolResult};
+use toolwire_contract::{Content, ModelRequest, ToolResult, UnsupportedContent};
 
 use crate::request::{HistoryReader, PreparedRequest, Turn, choose_tools, require_final_results};
-use crate::result::{ContentLimits, ContentPart, ResultTurn};
+use crate::result::{self, ContentLimits, ContentPart, ResultTurn};
 use crate::{CallOutcome, Dialect, ReceivedCall, RequestError, RequestOptions, ResultOptions, Toolset};
 
 /// The first user message of a conversation that the assistant started, for APIs that require one.
@@ -26,7 +26,7 @@ pub fn write_request(
     }
     let format = dialect.family().format();
     let rules = &format.rules;
-    let user_limits = (format.user_limits)(dialect, options).with_options(&options.results);
+    let user_limits = user_limits(dialect, options);
     let assistant_limits = if rules.accepts_assistant_media { user_limits } else { ContentLimits::TEXT };
     let history = HistoryReader { dialect, rules, tools, user_limits, assistant_limits };
     let mut turns = history.turns(&request.messages);
@@ -50,6 +50,20 @@ pub fn write_request(
     });
     merge(&mut body, &options.extra);
     Ok(Value::Object(body))
+}
+
+/// Checks whether a user message of a request may contain a block. [`write_request`] replaces other images and files
+/// with a note, because they would make the API reject the conversation from then on.
+pub fn check_content(
+    dialect: Dialect,
+    content: &Content,
+    options: &RequestOptions,
+) -> Result<(), UnsupportedContent> {
+    result::check_content(content, &user_limits(dialect, options))
+}
+
+fn user_limits(dialect: Dialect, options: &RequestOptions) -> ContentLimits {
+    (dialect.family().format().user_limits)(dialect, options).with_options(&options.results)
 }
 
 /// Writes an assistant turn with `calls`, as messages or items for a request.

@@ -53,7 +53,7 @@ pub struct EndpointConfig {
     pub prompt_cache: Option<bool>,
     /// Whether the model accepts images; true by default.
     pub images: Option<bool>,
-    /// Whether the model accepts files such as PDF; true by default.
+    /// Whether the model accepts files such as PDF; true by default, except for vLLM and llama.cpp.
     pub files: Option<bool>,
     /// Whether the model accepts audio.
     pub audio: bool,

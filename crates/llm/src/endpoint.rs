@@ -6,8 +6,10 @@ use std::sync::Arc;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
-use toolwire_contract::{Model, ModelError, ModelEvent, ModelLimits, ModelRequest};
-use toolwire_dialect::Dialect;
+use toolwire_contract::{
+    Content, Model, ModelError, ModelEvent, ModelLimits, ModelRequest, UnsupportedContent,
+};
+use toolwire_dialect::{Dialect, check_content};
 
 use crate::clock::SystemClock;
 use crate::discovery::discover;
@@ -86,6 +88,10 @@ impl Model for Endpoint {
         Box::pin(async {
             self.learned.asked.get_or_init(|| discover(self)).await;
         })
+    }
+
+    fn check_content(&self, content: &Content) -> Result<(), UnsupportedContent> {
+        check_content(self.settings.dialect, content, &self.settings.options)
     }
 
     fn ask(&self, request: ModelRequest) -> BoxStream<'_, Result<ModelEvent, ModelError>> {

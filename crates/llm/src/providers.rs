@@ -39,6 +39,8 @@ pub struct Provider {
     pub(crate) named_choice: Option<bool>,
     /// Whether reasoning of earlier responses is sent back, if it differs from the dialect.
     pub(crate) reasoning: Option<bool>,
+    /// Whether messages accept files such as PDF, if the dialect does.
+    pub(crate) accepts_files: bool,
     /// The model that is used if the user names none and a key of the provider is set.
     pub(crate) default_model: Option<&'static str>,
     pub(crate) limits_query: LimitsQuery,
@@ -83,6 +85,7 @@ const CHAT_COMPLETIONS: Provider = Provider {
     output_limit: None,
     named_choice: None,
     reasoning: None,
+    accepts_files: true,
     default_model: None,
     limits_query: LimitsQuery::None,
 };
@@ -251,6 +254,7 @@ pub static PROVIDERS: [Provider; 16] = [
         key_variables: &["VLLM_API_KEY"],
         key: KeyRequirement::Optional,
         max_tools: None,
+        accepts_files: false,
         output_limit: Some(OutputLimit::MaxTokens),
         limits_query: LimitsQuery::Get("/models"),
         ..CHAT_COMPLETIONS
@@ -262,6 +266,7 @@ pub static PROVIDERS: [Provider; 16] = [
         key_variables: &["LLAMA_API_KEY"],
         key: KeyRequirement::Optional,
         max_tools: None,
+        accepts_files: false,
         output_limit: Some(OutputLimit::MaxTokens),
         named_choice: Some(false),
         limits_query: LimitsQuery::LlamaProps,

@@ -203,7 +203,7 @@ impl EndpointSettings {
                 stream,
                 results: ResultOptions {
                     images: config.images.unwrap_or(results.images),
-                    files: config.files.unwrap_or(results.files),
+                    files: config.files.unwrap_or(results.files && provider.accepts_files),
                     ..results
                 },
                 audio: config.audio,

@@ -11,6 +11,8 @@ pub(crate) enum Command {
     Servers,
     Model(Option<String>),
     Approve(Option<String>),
+    /// Paths, `-` to remove the attachments, or nothing to list them.
+    Attach(Option<String>),
     Retry,
     Undo,
     Save(Option<String>),
@@ -34,12 +36,13 @@ const fn info(name: &'static str, argument: &'static str, description: &'static 
     CommandInfo { name, argument, description }
 }
 
-pub(crate) const COMMANDS: [CommandInfo; 14] = [
+pub(crate) const COMMANDS: [CommandInfo; 15] = [
     info("help", "", "lists the commands"),
     info("tools", "[WORDS]", "lists the tools, or those that match all words"),
     info("servers", "", "lists the servers with their status"),
     info("model", "[MODEL]", "displays or changes the model"),
     info("approve", "[TOOL]", "lists the approval rules, or allows tools (`read_*`)"),
+    info("attach", "[PATHS]", "attaches files to the next message, like `@PATH` in it"),
     info("retry", "", "sends the last message again"),
     info("undo", "", "removes the last message and its response"),
     info("save", "[FILE]", "writes the conversation to a file, as Markdown or .json"),
@@ -86,6 +89,7 @@ pub(crate) fn parse(text: &str) -> ParsedInput {
         "servers" => Command::Servers,
         "model" => Command::Model(optional()),
         "approve" => Command::Approve(optional()),
+        "attach" => Command::Attach(optional()),
         "retry" => Command::Retry,
         "undo" => Command::Undo,
         "save" => Command::Save(optional()),

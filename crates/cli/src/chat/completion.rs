@@ -10,7 +10,9 @@ use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Context, Helper};
 
 use super::command::COMMANDS;
+use crate::attachment::expand_home;
 use super::history_keys::HistoryKeys;
+use super::mentions::complete_path;
 use crate::display::markdown::{DIMMED, ends_in_code_fence};
 use crate::terminal_text::sanitize;
 
@@ -47,6 +49,9 @@ impl Completer for EditorHelper {
 
 /// Returns the start of the last word of `typed`, and its completions.
 fn completions(names: &CompletionNames, typed: &str) -> (usize, Vec<Pair>) {
+    if let Some(paths) = complete_path(typed) {
+        return paths;
+    }
     let start = typed.rfind(char::is_whitespace).map_or(0, |space| space + 1);
     let word = &typed[start..];
     let matching = |names: &[String]| -> Vec<Pair> {
@@ -77,14 +82,14 @@ fn completions(names: &CompletionNames, typed: &str) -> (usize, Vec<Pair>) {
 }
 
 /// Returns the files and folders whose paths start with `typed`.
-fn matching_files(typed: &str) -> Vec<Pair> {
+pub(crate) fn matching_files(typed: &str) -> Vec<Pair> {
     let (folder, prefix) = typed.rsplit_once('/').unwrap_or(("", typed));
     let folder = match folder {
         "" if typed.starts_with('/') => "/",
         "" => ".",
         folder => folder,
     };
-    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let Ok(entries) = std::fs::read_dir(expand_home(&format!("{folder}/"))) else { return Vec::new() };
     let mut pairs: Vec<Pair> = entries
         .filter_map(Result::ok)
         .filter_map(|entry| {

@@ -9,6 +9,7 @@ mod form;
 mod history_keys;
 mod input;
 mod interrupts;
+mod mentions;
 mod questions;
 mod server_changes;
 mod session;
@@ -25,7 +26,7 @@ use std::time::Duration;
 
 use clap::Args;
 use tokio::sync::mpsc;
-use toolwire_contract::{ConversationId, Conversations, Toolbox};
+use toolwire_contract::{Content, ConversationId, Conversations, Toolbox};
 use toolwire_hub::{ElicitReply, Hub, Phase, ResultBudget};
 use toolwire_store::InMemory;
 
@@ -83,6 +84,8 @@ pub(crate) struct Chat {
     interrupts: Interrupts,
     questions: mpsc::Receiver<Question>,
     names: SharedNames,
+    /// The files that are sent with the next message.
+    attachments: Vec<Content>,
     /// The conversations in the order of the last list, which `/resume NUMBER` refers to.
     listed: Vec<ConversationId>,
     /// The last reported phase of each server.
@@ -188,6 +191,7 @@ impl Chat {
             interrupts,
             questions,
             names,
+            attachments: Vec::new(),
             listed: Vec::new(),
             reported_phases: BTreeMap::new(),
             reported_warnings: BTreeMap::new(),
@@ -303,8 +307,18 @@ impl Chat {
         if let Some(next) = self.wait_for_tools().await? {
             return Ok(next);
         }
-        self.session.run.say(text);
-        Ok(NextAction::Respond)
+        match self.message(text) {
+            Ok(message) => {
+                self.session.run.say_message(message);
+                Ok(NextAction::Respond)
+            }
+            Err(error) => {
+                self.has_failed = true;
+                let (problem, hint) = error.into_parts();
+                self.print_error(&problem, hint.as_deref())?;
+                Ok(NextAction::Prompt)
+            }
+        }
     }
 
     /// Waits for the tools of all servers. Returns what to do instead if the user does not want to wait.

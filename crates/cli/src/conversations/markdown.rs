@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use toolwire_contract::{Block, Content, Role, Transcript};
 
+use crate::attachment;
 use crate::display::calls::{short_arguments, short_result};
 use crate::terminal_text::sanitize_lines;
 
@@ -14,7 +15,18 @@ pub(crate) fn to_markdown(transcript: &Transcript) -> String {
     for entry in &transcript.entries {
         for block in &entry.message.content {
             match block {
-                Block::Content(Content::Text { text, .. }) if !text.trim().is_empty() => {
+                Block::Content(content) => {
+                    let text = match content {
+                        Content::Text { text, .. } => text.trim_end().to_owned(),
+                        file if entry.message.role == Role::User => {
+                            format!("> attached {}", attachment::describe(file))
+                        }
+                        // Reasoning.
+                        _ => continue,
+                    };
+                    if text.trim().is_empty() {
+                        continue;
+                    }
                     let speaker = match entry.message.role {
                         Role::User if toolwire_agent::is_summary(&entry.message) => "Summary",
                         Role::User => "You",
@@ -24,7 +36,7 @@ pub(crate) fn to_markdown(transcript: &Transcript) -> String {
                         let _ = write!(markdown, "\n## {speaker}\n");
                         last_speaker = speaker;
                     }
-                    let _ = write!(markdown, "\n{}\n", text.trim_end());
+                    let _ = write!(markdown, "\n{text}\n");
                 }
                 Block::Call { call, .. } => {
                     let arguments = call.arguments.as_ref().map(short_arguments).unwrap_or_default();
@@ -34,7 +46,6 @@ pub(crate) fn to_markdown(transcript: &Transcript) -> String {
                     let prefix = if result.is_error() { "failed: " } else { "" };
                     let _ = write!(markdown, "\n> → {prefix}{}\n", short_result(result));
                 }
-                Block::Content(_) => {}
             }
         }
     }

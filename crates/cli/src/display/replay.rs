@@ -8,6 +8,7 @@ use serde_json::Map;
 use toolwire_contract::{Block, Content, Message, Role, ToolResult};
 
 use super::view::View;
+use crate::attachment;
 
 impl View {
     /// Displays messages: the user's text, the calls with their results, and the responses.
@@ -28,10 +29,9 @@ impl View {
                     }
                     Block::Content(Content::Text { text, .. }) => self.push_text(text)?,
                     Block::Content(content) => {
-                        let kind = content.type_name().unwrap_or("content");
                         // Reasoning is not displayed again.
                         if message.role == Role::User {
-                            self.push_user_text(&format!("[{kind}]"))?;
+                            self.push_user_text(&format!("[attached: {}]", attachment::describe(content)))?;
                         }
                     }
                     Block::Call { id, call } => {

@@ -3,6 +3,7 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
 
+mod attachments;
 mod connection_status;
 mod conversations;
 mod history;

@@ -7,7 +7,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use toolwire_contract::{Block, Content, Message, Role, ToolCall, ToolResult, pair_results};
+use toolwire_contract::{
+    Block, Content, Message, ResourceBody, ResourceContents, Role, ToolCall, ToolResult, pair_results,
+};
 
 use super::FamilyRules;
 use crate::ids::synthetic_id;
@@ -109,10 +111,9 @@ impl<'a> HistoryReader<'a> {
             match block {
                 Block::Result { id, result } => results.push((id.as_str(), result)),
                 Block::Content(content) if content.is_for_model() && !is_provider_data(content) => {
-                    let part = content_part(content, &self.user_limits);
-                    if part.as_text().is_none_or(|text| !text.trim().is_empty()) {
-                        parts.push(part);
-                    }
+                    let has_text =
+                        |part: &ContentPart| part.as_text().is_none_or(|text| !text.trim().is_empty());
+                    parts.extend(user_parts(content, &self.user_limits).into_iter().filter(has_text));
                 }
                 // Users do not call tools.
                 Block::Content(_) | Block::Call { .. } => {}
@@ -221,6 +222,28 @@ impl<'a> HistoryReader<'a> {
         }
         received
     }
+}
+
+/// Converts a block of a user message. The name of a file is in the text, because most APIs have no field for it.
+fn user_parts(content: &Content, limits: &ContentLimits) -> Vec<ContentPart> {
+    let Some(name) = content.resource_name() else { return vec![content_part(content, limits)] };
+    let label = format!("Attached file `{}`:", name.replace(['`', '\n', '\r'], "\u{fffd}"));
+    if let Content::Resource { resource: ResourceContents { body: ResourceBody::Text(text), .. }, .. } =
+        content
+    {
+        let fence = "`".repeat(longest_backtick_run(text).max(2) + 1);
+        let end = if text.ends_with('\n') { "" } else { "\n" };
+        return vec![ContentPart::Text(clean(&format!("{label}\n{fence}\n{text}{end}{fence}")))];
+    }
+    match content_part(content, limits) {
+        note @ ContentPart::Text(_) => vec![note],
+        media => vec![ContentPart::Text(clean(&label)), media],
+    }
+}
+
+/// Returns the length of the longest run of backticks, so that a longer fence cannot be closed by the text.
+fn longest_backtick_run(text: &str) -> usize {
+    text.split(|c| c != '`').map(str::len).max().unwrap_or_default()
 }
 
 /// Adds a turn for the results of the calls in the last turn, if it has any.

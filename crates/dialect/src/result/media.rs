@@ -49,8 +49,8 @@ pub(crate) fn encode(bytes: &[u8]) -> String {
     base64::engine::general_purpose::STANDARD.encode(bytes)
 }
 
-/// Detects the media type from the first bytes.
-pub(crate) fn sniff(bytes: &[u8]) -> Option<&'static str> {
+/// Detects the media type of an image or a PDF from its first bytes.
+pub fn media_type(bytes: &[u8]) -> Option<&'static str> {
     let at = |offset: usize, magic: &[u8]| bytes.get(offset..).is_some_and(|rest| rest.starts_with(magic));
     Some(match bytes {
         _ if at(0, b"\x89PNG\r\n\x1a\n") => "image/png",
@@ -63,7 +63,7 @@ pub(crate) fn sniff(bytes: &[u8]) -> Option<&'static str> {
     })
 }
 
-/// Whether [`sniff`] recognizes all media of this type, so that unrecognized bytes have another type.
+/// Whether [`media_type`] recognizes all media of this type, so that unrecognized bytes have another type.
 pub(crate) fn is_recognizable(media_type: &str) -> bool {
     matches!(
         media_type,
@@ -107,7 +107,7 @@ pub(crate) fn longer_side(bytes: &[u8]) -> Option<u32> {
     let byte = |at: usize| bytes.get(at).copied().map(u32::from);
     let big = |at: usize| Some(byte(at)? << 8 | byte(at + 1)?);
     let little = |at: usize| Some(byte(at + 1)? << 8 | byte(at)?);
-    let (width, height) = match sniff(bytes)? {
+    let (width, height) = match media_type(bytes)? {
         "image/png" => {
             let long = |at: usize| Some(big(at)? << 16 | big(at + 2)?);
             (long(16)?, long(20)?)
@@ -145,9 +145,9 @@ pub(crate) fn longer_side(bytes: &[u8]) -> Option<u32> {
     Some(width.max(height))
 }
 
-/// Derives a file name from the end of a URI, with characters that every API accepts.
-pub(crate) fn file_name(uri: Option<&str>, media_type: &str) -> String {
-    let path = uri.unwrap_or_default().split(['?', '#']).next().unwrap_or_default();
+/// Derives a file name from the name of a resource, with characters that every API accepts.
+pub(crate) fn file_name(name: Option<&str>, media_type: &str) -> String {
+    let path = name.unwrap_or_default().split(['?', '#']).next().unwrap_or_default();
     let last = path.rsplit(['/', '\\', ':']).next().unwrap_or_default();
     let name: String = last
         .chars()
@@ -193,11 +193,8 @@ mod tests {
 
     #[test]
     fn file_names_contain_only_safe_characters() {
-        assert_eq!(
-            file_name(Some("file:///a/b/Report%20(1).pdf?x#y"), "application/pdf"),
-            "Report_20_1_.pdf"
-        );
-        assert_eq!(file_name(Some("file:///"), "application/pdf"), "file.pdf");
+        assert_eq!(file_name(Some("/a/b/Report (1).pdf?x#y"), "application/pdf"), "Report__1_.pdf");
+        assert_eq!(file_name(Some("/"), "application/pdf"), "file.pdf");
         assert_eq!(file_name(None, "image/png"), "image.png");
     }
 }

@@ -11,8 +11,9 @@ mod text;
 use toolwire_contract::ToolResult;
 
 pub(crate) use media::Media;
+pub use media::media_type;
 pub(crate) use prepare::{
-    ContentLimits, ContentPart, PreparedResult, StructuredContent, content_part, error_text,
+    ContentLimits, ContentPart, PreparedResult, StructuredContent, check_content, content_part, error_text,
 };
 pub(crate) use text::{NO_OUTPUT, clean};
 

@@ -1,14 +1,14 @@
 //! Prepares a result: converts its content into parts that an API accepts.
 
 use serde_json::Value;
-use toolwire_contract::{Content, ResourceBody, ResourceLink};
-
-use super::media::{
-    self, Media, decode, encode, file_name, is_recognizable, is_textual, normalize_type, sniff,
+use toolwire_contract::{
+    Content, ResourceBody, ResourceContents, ResourceLink, UnsupportedContent, format_size,
 };
+
+use super::media::{self, Media, decode, encode, file_name, is_recognizable, is_textual, normalize_type};
 use super::text::{
-    FOR_USER_ONLY, NO_OUTPUT, clean, clean_value, duplicates, format_size, has_exact_numbers, has_ref_key,
-    truncate_all, without_base64,
+    FOR_USER_ONLY, NO_OUTPUT, clean, clean_value, duplicates, has_exact_numbers, has_ref_key, truncate_all,
+    without_base64,
 };
 use super::{CallOutcome, ResultOptions};
 use crate::{Dialect, ReceivedCall, wire_id};
@@ -65,6 +65,17 @@ impl ContentLimits {
         let budget = options.text_budget.unwrap_or(usize::MAX);
         let max_text_chars = self.max_text_chars.min(budget);
         ContentLimits { images: options.images, files: options.files, max_text_chars, ..self }
+    }
+
+    /// Returns the media types that the API and the model accept.
+    fn accepted_types(&self) -> Vec<&'static str> {
+        let images = self.image_types.iter().filter(|_| self.images);
+        images.chain(self.file_types.iter().filter(|_| self.files)).copied().collect()
+    }
+
+    /// Whether every image, or every other file, is accepted.
+    fn accepts_every(&self, is_image: bool) -> bool {
+        self.accepts_any_media && if is_image { self.images } else { self.files }
     }
 }
 
@@ -219,17 +230,47 @@ fn is_sent_as_value(value: &Value, limits: &ContentLimits) -> bool {
 pub(crate) fn content_part(block: &Content, limits: &ContentLimits) -> ContentPart {
     match block {
         Content::Text { text, .. } => ContentPart::Text(clean(text)),
-        Content::Image { data, mime_type, .. } | Content::Audio { data, mime_type, .. } => {
-            media_part(data, Some(mime_type), None, limits)
-        }
-        Content::Resource { resource, .. } => match &resource.body {
-            ResourceBody::Text(text) => ContentPart::Text(clean(&format!("{}\n{text}", resource.uri))),
-            ResourceBody::Blob(blob) => {
-                media_part(blob, resource.mime_type.as_deref(), Some(&resource.uri), limits)
-            }
-        },
+        Content::Resource {
+            resource: ResourceContents { uri, body: ResourceBody::Text(text), .. }, ..
+        } => ContentPart::Text(clean(&format!("{uri}\n{text}"))),
         Content::ResourceLink(link) => ContentPart::Text(clean(&link_text(link))),
         Content::Other(value) => ContentPart::Text(clean(&without_base64(value).to_string())),
+        media => match EncodedMedia::of(media) {
+            Some(media) => media_part(&media, limits),
+            None => ContentPart::Text(String::new()),
+        },
+    }
+}
+
+/// Checks whether an API accepts a block as it is.
+pub(crate) fn check_content(block: &Content, limits: &ContentLimits) -> Result<(), UnsupportedContent> {
+    let Some(media) = EncodedMedia::of(block) else { return Ok(()) };
+    supported_media(&media, limits).map(drop).map_err(|(problem, _)| problem)
+}
+
+/// Media as a block contains it.
+struct EncodedMedia<'a> {
+    /// Base64.
+    data: &'a str,
+    declared: Option<&'a str>,
+    uri: Option<&'a str>,
+    /// The name of the resource.
+    name: Option<String>,
+}
+
+impl<'a> EncodedMedia<'a> {
+    fn of(block: &'a Content) -> Option<EncodedMedia<'a>> {
+        let (data, declared, uri) = match block {
+            Content::Image { data, mime_type, .. } | Content::Audio { data, mime_type, .. } => {
+                (data, Some(mime_type.as_str()), None)
+            }
+            Content::Resource { resource: ResourceContents { uri, mime_type, body, .. }, .. } => match body {
+                ResourceBody::Blob(blob) => (blob, mime_type.as_deref(), Some(uri.as_str())),
+                ResourceBody::Text(_) => return None,
+            },
+            _ => return None,
+        };
+        Some(EncodedMedia { data, declared, uri, name: block.resource_name() })
     }
 }
 
@@ -255,19 +296,45 @@ fn link_text(link: &ResourceLink) -> String {
 
 /// Converts media to media that the API accepts, to text, or to a note. Media that an API rejects must not be
 /// sent: it would stay in the history, and the API would reject every later request.
-fn media_part(data: &str, declared: Option<&str>, uri: Option<&str>, limits: &ContentLimits) -> ContentPart {
-    let declared = normalize_type(declared.unwrap_or_default());
-    let note = |media_type: &str, bytes: Option<usize>, reason: &str| {
-        let uri = uri.map(|uri| format!("{uri}, ")).unwrap_or_default();
+fn media_part(media: &EncodedMedia<'_>, limits: &ContentLimits) -> ContentPart {
+    supported_media(media, limits).unwrap_or_else(|(problem, bytes)| {
+        let (media_type, reason) = match &problem {
+            UnsupportedContent::InvalidBase64 { media_type } => {
+                (media_type.as_str(), ": invalid base64".to_owned())
+            }
+            UnsupportedContent::OtherType { media_type } => {
+                (media_type.as_str(), ": the bytes have another type".to_owned())
+            }
+            UnsupportedContent::TooLarge { media_type, max_bytes, .. } => {
+                (media_type.as_str(), format!(": over the limit of {}", format_size(*max_bytes)))
+            }
+            UnsupportedContent::TooLong { media_type, max_pixels, .. } => {
+                (media_type.as_str(), format!(": longer than {max_pixels} pixels"))
+            }
+            UnsupportedContent::MediaType { media_type, .. } => (media_type.as_str(), String::new()),
+            _ => ("", String::new()),
+        };
+        let uri = media.uri.map(|uri| format!("{uri}, ")).unwrap_or_default();
         let bytes = bytes.map(|bytes| format!("{}, ", format_size(bytes))).unwrap_or_default();
         ContentPart::Text(clean(&format!("[{uri}{media_type}, {bytes}omitted{reason}]")))
+    })
+}
+
+/// Converts media to media that the API accepts, or to text. The error has the number of bytes, if it is known.
+fn supported_media(
+    EncodedMedia { data, declared, uri, name }: &EncodedMedia<'_>,
+    limits: &ContentLimits,
+) -> Result<ContentPart, (UnsupportedContent, Option<usize>)> {
+    let declared = normalize_type(declared.unwrap_or_default());
+    let Some(bytes) = decode(data) else {
+        return Err((UnsupportedContent::InvalidBase64 { media_type: declared }, None));
     };
-    let Some(bytes) = decode(data) else { return note(&declared, None, ": invalid base64") };
-    let count = Some(bytes.len());
-    let media_type = match sniff(&bytes) {
+    let count = bytes.len();
+    let unsupported = |problem: UnsupportedContent| Err((problem, Some(count)));
+    let media_type = match media::media_type(&bytes) {
         Some(actual) => actual.to_owned(),
         None if is_recognizable(&declared) => {
-            return note(&declared, count, ": the bytes have another type");
+            return unsupported(UnsupportedContent::OtherType { media_type: declared });
         }
         None => declared,
     };
@@ -275,24 +342,24 @@ fn media_part(data: &str, declared: Option<&str>, uri: Option<&str>, limits: &Co
         && let Ok(text) = std::str::from_utf8(&bytes)
     {
         let head = uri.map(|uri| format!("{uri}\n")).unwrap_or_default();
-        return ContentPart::Text(clean(&format!("{head}{text}")));
+        return Ok(ContentPart::Text(clean(&format!("{head}{text}"))));
     }
     let is_image = media_type.starts_with("image/");
-    let (types, max_bytes, is_supported) = if is_image {
-        (limits.image_types, limits.max_image_bytes, limits.images)
-    } else {
-        (limits.file_types, limits.max_file_bytes, limits.files)
-    };
-    if !is_supported || !(limits.accepts_any_media || types.contains(&media_type.as_str())) {
-        return note(&media_type, count, "");
+    let accepted = limits.accepted_types();
+    let is_accepted = accepted.contains(&media_type.as_str()) || limits.accepts_every(is_image);
+    if !is_accepted {
+        let accepted = accepted.into_iter().map(str::to_owned).collect();
+        return unsupported(UnsupportedContent::MediaType { media_type, accepted });
     }
-    if bytes.len() > max_bytes {
-        return note(&media_type, count, &format!(": over the limit of {}", format_size(max_bytes)));
+    let max_bytes = if is_image { limits.max_image_bytes } else { limits.max_file_bytes };
+    if count > max_bytes {
+        return unsupported(UnsupportedContent::TooLarge { media_type, bytes: count, max_bytes });
     }
-    if is_image && media::longer_side(&bytes).is_some_and(|side| side > limits.max_image_side) {
-        return note(&media_type, count, &format!(": longer than {} pixels", limits.max_image_side));
+    let max_pixels = limits.max_image_side;
+    if let Some(pixels) = media::longer_side(&bytes).filter(|side| is_image && *side > max_pixels) {
+        return unsupported(UnsupportedContent::TooLong { media_type, pixels, max_pixels });
     }
-    let name = file_name(uri, &media_type);
-    let media = Media { data: encode(&bytes), bytes: bytes.len(), name, media_type };
-    if is_image { ContentPart::Image(media) } else { ContentPart::File(media) }
+    let name = file_name(name.as_deref(), &media_type);
+    let media = Media { data: encode(&bytes), bytes: count, name, media_type };
+    Ok(if is_image { ContentPart::Image(media) } else { ContentPart::File(media) })
 }

@@ -1,6 +1,7 @@
 //! The text of a result: cleaned, truncated, and compared with the structured content.
 
 use serde_json::{Number, Value};
+use toolwire_contract::format_size;
 
 /// The text for a result without content. Some APIs reject an empty text.
 pub(crate) const NO_OUTPUT: &str = "(no output)";
@@ -23,16 +24,6 @@ pub(crate) fn clean_value(value: &Value) -> Value {
             fields.iter().map(|(key, value)| (clean(key), clean_value(value))).collect::<Value>()
         }
         other => other.clone(),
-    }
-}
-
-/// Formats a number of bytes, for people and models.
-pub(crate) fn format_size(bytes: usize) -> String {
-    match bytes {
-        1 => "1 byte".to_owned(),
-        0..1_000 => format!("{bytes} bytes"),
-        1_000..1_000_000 => format!("{} kB", (bytes + 500) / 1_000),
-        _ => format!("{}.{} MB", bytes / 1_000_000, bytes % 1_000_000 / 100_000),
     }
 }
 
@@ -215,11 +206,5 @@ mod tests {
             let value: Value = serde_json::from_str(text).expect("valid JSON");
             assert_eq!(has_exact_numbers(&value), expected, "{text}");
         }
-    }
-
-    #[test]
-    fn sizes_are_rounded() {
-        let sizes = [1, 999, 1_000, 12_345, 999_499, 5_242_880].map(format_size);
-        assert_eq!(sizes, ["1 byte", "999 bytes", "1 kB", "12 kB", "999 kB", "5.2 MB"]);
     }
 }

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 use toolwire_contract::{
-    Block, Content, Message, Model, ModelError, ModelEvent, ModelRequest, ModelResponse, Role, StopReason,
-    ToolCall,
+    Block, Content, Message, Model, ModelError, ModelEvent, ModelRequest, ModelResponse, ResourceBody,
+    ResourceContents, Role, StopReason, ToolCall, UnsupportedContent,
 };
 
 use select::select_calls;
@@ -39,6 +39,19 @@ impl Demo {
 impl Model for Demo {
     fn name(&self) -> &str {
         Demo::NAME
+    }
+
+    /// Accepts only text.
+    fn check_content(&self, content: &Content) -> Result<(), UnsupportedContent> {
+        let media_type = match content {
+            Content::Image { mime_type, .. } | Content::Audio { mime_type, .. } => mime_type,
+            Content::Resource {
+                resource: ResourceContents { mime_type, body: ResourceBody::Blob(_), .. },
+                ..
+            } => mime_type.as_deref().unwrap_or("binary data"),
+            _ => return Ok(()),
+        };
+        Err(UnsupportedContent::MediaType { media_type: media_type.to_owned(), accepted: Vec::new() })
     }
 
     fn ask(&self, request: ModelRequest) -> BoxStream<'_, Result<ModelEvent, ModelError>> {

@@ -1,5 +1,6 @@
 //! Tests every provider against the fake servers of the testkit, which check requests strictly.
 
+mod attachments;
 mod connections;
 mod deadlines;
 mod errors;

@@ -1,5 +1,6 @@
 //! Executes the commands of the chat.
 
+mod attach;
 mod conversations;
 
 use std::fmt::Write as _;
@@ -48,6 +49,7 @@ impl Chat {
             Command::Servers => Ok(self.servers()),
             Command::Model(None) => Ok(self.models()),
             Command::Model(Some(name)) => self.switch_model(&name),
+            Command::Attach(paths) => self.attach(paths.as_deref()),
             Command::Approve(None) => Ok(self.approvals()),
             Command::Approve(Some(pattern)) => self.approve(&pattern),
             Command::Undo => self.undo().await,

@@ -5,15 +5,11 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use toolwire_contract::Content;
 
+use crate::attachment::{ATTACHABLE, FileContent, MAX_BYTES, recognize};
 use crate::command_error::{CommandError, HINT, NOTE, print_stderr};
 use crate::source::describe_io_error;
-
-/// No model accepts more.
-const MAX_BYTES: u64 = 32 * 1024 * 1024;
 
 /// After this time a note says that the command is waiting for standard input.
 const NOTE_DELAY: Duration = Duration::from_secs(3);
@@ -48,30 +44,18 @@ pub(super) fn read(input: impl Read) -> Result<Option<Content>, CommandError> {
 }
 
 fn content(bytes: Vec<u8>) -> Result<Option<Content>, CommandError> {
-    if let Some(mime_type) = image_type(&bytes) {
-        return Ok(Some(Content::image(STANDARD.encode(&bytes), mime_type)));
-    }
-    match String::from_utf8(bytes) {
-        Ok(text) if text.trim().is_empty() => Ok(None),
-        Ok(text) => Ok(Some(Content::text(text.strip_prefix('\u{feff}').unwrap_or(&text)))),
-        Err(error) => {
-            let offset = error.utf8_error().valid_up_to();
-            Err(CommandError::usage(format!(
-                "standard input is neither UTF-8 text (invalid byte at {offset}) nor an image"
-            ))
-            .with_hint("attach text, or a PNG, JPEG, GIF or WebP image"))
+    match recognize(bytes) {
+        Ok(FileContent::Text(text)) if text.trim().is_empty() => Ok(None),
+        Ok(FileContent::Text(text)) => Ok(Some(Content::text(text))),
+        Ok(FileContent::Media(media_type, data)) if media_type.starts_with("image/") => {
+            Ok(Some(Content::image(data, media_type)))
         }
-    }
-}
-
-/// Recognizes the image formats that all providers accept.
-fn image_type(bytes: &[u8]) -> Option<&'static str> {
-    match bytes {
-        [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some("image/png"),
-        [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
-        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some("image/gif"),
-        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some("image/webp"),
-        _ => None,
+        Ok(FileContent::Media(media_type, data)) => {
+            Ok(Some(Content::attached_file("stdin", media_type, data)))
+        }
+        Err(problem) => {
+            Err(CommandError::usage(format!("standard input is {problem}")).with_hint(ATTACHABLE))
+        }
     }
 }
 
@@ -94,6 +78,6 @@ mod tests {
         check(b" \n", Ok(None));
         check("\u{feff}a,b\n1,2\n".as_bytes(), Ok(Some(Content::text("a,b\n1,2\n"))));
         check(b"\x89PNG\r\n\x1a\n", Ok(Some(Content::image("iVBORw0KGgo=", "image/png"))));
-        check(b"ab\xff", Err("neither UTF-8 text (invalid byte at 2) nor an image"));
+        check(b"ab\xff", Err("neither UTF-8 text (invalid byte at 2) nor an image or a PDF"));
     }
 }
