@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn the_bytes_decide_and_not_the_extension() {
-        check_read("a.txt", b"\x89PNG\r\n\x1a\n...", Ok("a.txt (image/png, 9 bytes)"));
+        check_read("a.txt", b"\x89PNG\r\n\x1a\n...", Ok("a.txt (image/png, 11 bytes)"));
         check_read("a.png", "\u{feff}only text".as_bytes(), Ok("a.png (text, 9 bytes)"));
         check_read("a b.bin", b"%PDF-1.7 ...", Ok("a b.bin (application/pdf, 12 bytes)"));
     }

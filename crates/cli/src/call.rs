@@ -14,6 +14,8 @@ use toolwire_contract::{
 use toolwire_hub::Hub;
 
 use crate::command_error::{CommandError, NOTE, print_stderr};
+use crate::display::images::{Protocol, image_notes, images_of, more_images};
+use crate::display::view::{is_styled, terminal_size};
 use crate::output::{self, to_json};
 use crate::pins;
 use crate::servers;
@@ -152,6 +154,9 @@ async fn call(args: &CallArgs, hub: &Hub, arguments: &Value) -> Result<CallOutco
             let text =
                 if args.json { to_json(&Value::from(result.clone()), false) } else { result_text(&result) };
             output::print_untrusted(&text)?;
+            if !args.json && is_styled() {
+                show_images(&result)?;
+            }
             let exit = if result.is_error() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
             Ok(CallOutcome::Done(exit))
         }
@@ -171,6 +176,23 @@ async fn call(args: &CallArgs, hub: &Hub, arguments: &Value) -> Result<CallOutco
             }
         }
     }
+}
+
+/// Displays the images of a result on a terminal.
+fn show_images(result: &ToolResult) -> Result<(), CommandError> {
+    let Some(protocol) = Protocol::of_terminal() else {
+        print_stderr(&image_notes(result));
+        return Ok(());
+    };
+    let (images, more) = images_of(result);
+    for image in images {
+        match image.draw(protocol, terminal_size()) {
+            Some(drawing) => output::print(&drawing)?,
+            None => print_stderr(&format!("image: {}\n", sanitize(&image.save()))),
+        }
+    }
+    print_stderr(&more_images(more).map_or_else(String::new, |note| format!("{note}\n")));
+    Ok(())
 }
 
 /// Returns the result as text, with placeholders for images, audio and other data.

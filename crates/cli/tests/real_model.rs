@@ -280,3 +280,32 @@ fn a_long_conversation_is_reduced_and_summarized() {
         );
     });
 }
+
+/// The text of an attached file reaches the model: it counts more tokens than without the file.
+#[test]
+#[ignore = "needs a model: scripts/real-model"]
+fn ask_sends_the_text_of_an_attached_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = json!({"mcpServers": {}, "toolwire": {"model": "local", "models": {"local": {
+        "provider": "llamacpp", "model": "local", "baseUrl": url(), "maxOutputTokens": 64,
+    }}}});
+    fs::write(folder.path().join("mcp.json"), config.to_string()).unwrap();
+    let filler = "The river is long and the hills are green. ".repeat(20);
+    fs::write(folder.path().join("notes.md"), format!("# Notes\n\nThe code word is heron.\n\n{filler}\n"))
+        .unwrap();
+    let ask = |arguments: &[&str]| -> Value {
+        let output = Command::new(env!("CARGO_BIN_EXE_toolwire"))
+            .current_dir(folder.path())
+            .env("XDG_DATA_HOME", folder.path().join("data"))
+            .args([&["ask", "--json", "What is the code word?"], arguments].concat())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let (without, with) = (ask(&[]), ask(&["--file", "notes.md"]));
+    println!("without the file: {}\nwith the file: {}", without["answer"], with["answer"]);
+    assert_eq!(with["messages"][0]["content"][0]["resource"]["uri"], "file:notes.md");
+    let tokens = |report: &Value| report["usage"]["inputTokens"].as_u64().unwrap();
+    assert!(tokens(&with) > tokens(&without) + 150, "{} and {}", tokens(&with), tokens(&without));
+}

@@ -39,7 +39,7 @@ pub use read::{CallStream, ResponseStream, read_calls, read_response};
 pub use report::{Change, Effect, Refusal, Report, Status};
 pub use request::{OutputLimit, RequestError, RequestOptions};
 pub use response::{CallId, CallKind, ReceivedCall, ResponseError};
-pub use result::{CallOutcome, ResultOptions, media_type};
+pub use result::{CallOutcome, ResultOptions, image_size, media_type};
 pub use toolset::Toolset;
 pub use toolwire_validation::{Requirement, Violation, ViolationKind};
 pub use write::{check_content, write_calls, write_request, write_results};

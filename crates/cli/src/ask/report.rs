@@ -8,6 +8,7 @@ use toolwire_agent::{AgentEvent, ContextReduction, Ending, FinishedRun, PendingC
 use toolwire_contract::{Content, ToolResult};
 
 use crate::command_error::{CommandError, ERROR, HINT, NOTE, print_stderr};
+use crate::display::images::image_notes;
 use crate::display::view::{View, is_styled, retry_text};
 use crate::output::{self, ignore_broken_pipe};
 use crate::terminal_text::{counted, describe_reduction, sanitize, sanitize_lines, truncate};
@@ -154,8 +155,9 @@ impl ProgramProgress {
                     elapsed.map(|elapsed| format!(" {} ms", elapsed.as_millis())).unwrap_or_default();
                 let text = truncate(&sanitize(&first_line(result)), 80);
                 print_stderr(&format!(
-                    "{mark} {NAME}{}{NAME:#}{QUIET}{duration}{QUIET:#} {text}\n",
-                    sanitize(name)
+                    "{mark} {NAME}{}{NAME:#}{QUIET}{duration}{QUIET:#} {text}\n{}",
+                    sanitize(name),
+                    image_notes(result)
                 ));
                 Ok(())
             }

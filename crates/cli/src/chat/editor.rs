@@ -149,7 +149,12 @@ impl LineEditor {
 
     /// Saves type-ahead for the next message: it was typed before the next question was displayed.
     pub(crate) fn save_type_ahead(&mut self) {
-        self.type_ahead.push_str(&read_type_ahead());
+        self.add_type_ahead(&read_type_ahead());
+    }
+
+    /// Adds text to the next message.
+    pub(crate) fn add_type_ahead(&mut self, text: &str) {
+        self.type_ahead.push_str(text);
     }
 
     /// Prints lines above the prompt.

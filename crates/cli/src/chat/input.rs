@@ -47,6 +47,13 @@ impl Input {
         }
     }
 
+    /// Adds text to the next message.
+    pub(crate) fn add_type_ahead(&mut self, text: &str) {
+        if let Input::Terminal(editor) = self {
+            editor.add_type_ahead(text);
+        }
+    }
+
     /// Reads the answer to a question. If the future is dropped, call
     /// [`abandon_answer`](Input::abandon_answer).
     pub(crate) async fn answer(&mut self, prompt: (String, String)) -> InputLine {

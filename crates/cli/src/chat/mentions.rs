@@ -85,18 +85,24 @@ fn read_word(text: &str) -> (String, bool) {
 
 /// Completes the path at the end of `typed`: after `@`, or an argument of `/attach`. Returns `None` if there is none.
 pub(crate) fn complete_path(typed: &str) -> Option<(usize, Vec<Pair>)> {
+    let is_attach = typed.starts_with("/attach ");
     let mut start = 0;
-    while let Some(next) = typed.get(start + word_length(&typed[start..])..).filter(|rest| !rest.is_empty()) {
-        start = typed.len() - next.trim_start().len();
-    }
-    let is_attach = typed.starts_with("/attach") && start > 0;
-    let start = match typed[start..].strip_prefix('@') {
-        Some(_) => start + 1,
-        None if is_attach => start,
-        None => return None,
+    let (word, quote) = loop {
+        let rest = &typed[start..];
+        let path = rest.strip_prefix('@').or((is_attach && start > 0).then_some(rest));
+        let quote = path.and_then(|path| path.chars().next()).filter(|first| matches!(first, '"' | '\''));
+        let length = match (path, quote) {
+            // A quote that is still open includes all that follows.
+            (Some(path), Some(quote)) if !path[1..].contains(quote) => break (path, Some(quote)),
+            (Some(path), _) => rest.len() - path.len() + word_length(path),
+            (None, _) => word_length(rest),
+        };
+        if length == rest.len() {
+            break (path?, None);
+        }
+        start = typed.len() - rest[length..].trim_start().len();
     };
-    let word = &typed[start..];
-    let quote = word.chars().next().filter(|first| matches!(first, '"' | '\''));
+    let start = typed.len() - word.len();
     let path = match quote {
         Some(_) => word[1..].to_owned(),
         None => read_word(word).0,

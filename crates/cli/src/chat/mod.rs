@@ -14,7 +14,7 @@ mod questions;
 mod server_changes;
 mod session;
 mod status;
-mod terminal_modes;
+pub(crate) mod terminal_modes;
 mod turn;
 
 use std::collections::BTreeMap;
@@ -197,6 +197,9 @@ impl Chat {
             reported_warnings: BTreeMap::new(),
             has_failed: false,
         };
+        if is_terminal {
+            chat.view.allow_image_query();
+        }
         if let Some(note) = note {
             chat.view.note("note:", NOTE, &note).or_else(ignore_broken_pipe)?;
         }
@@ -333,6 +336,7 @@ impl Chat {
 
     /// Displays the prompt and waits for a message. Changes of servers are printed above the prompt.
     async fn read_message(&mut self) -> Result<InputLine, CommandError> {
+        self.input.add_type_ahead(&self.view.take_typed());
         self.update_completions();
         if self.input.is_terminal() {
             let session = &self.session;

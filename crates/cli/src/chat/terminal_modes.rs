@@ -52,7 +52,13 @@ pub(crate) fn read_type_ahead() -> String {
     }
     // Does not block, because the bytes are available.
     let count = rustix::io::read(&stdin, &mut bytes[..]).unwrap_or(0);
-    let text = String::from_utf8_lossy(&bytes[..count]).replace('\r', "\n");
+    typed_text(&bytes[..count])
+}
+
+/// Returns typed keys as text. Keys that are not text are discarded.
+#[cfg(unix)]
+pub(crate) fn typed_text(keys: &[u8]) -> String {
+    let text = String::from_utf8_lossy(keys).replace('\r', "\n");
     let text = anstream::adapter::strip_str(&text).to_string();
     text.chars().filter(|key| *key == '\n' || !key.is_control()).collect::<String>().trim_end().to_owned()
 }

@@ -120,6 +120,12 @@ impl<W: Write> Canvas<W> {
         Ok(())
     }
 
+    /// Writes an image. The cursor must be below the live lines, and is in the first column after it.
+    pub(crate) fn write_image(&mut self, image: &str) -> io::Result<()> {
+        self.out.write_all(image.as_bytes())?;
+        self.out.flush()
+    }
+
     fn release_scrolled_lines(&mut self) -> Option<usize> {
         let scrolled = self.live.len().saturating_sub(self.max_live_lines());
         self.live.drain(..scrolled).next_back().map(|row| row.end)

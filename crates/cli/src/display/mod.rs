@@ -2,6 +2,7 @@
 
 pub(crate) mod calls;
 mod canvas;
+pub(crate) mod images;
 mod line;
 pub(crate) mod markdown;
 mod replay;

@@ -7,6 +7,7 @@ mod attachments;
 mod connection_status;
 mod conversations;
 mod history;
+mod images;
 mod non_interactive;
 mod responses;
 mod scripted_model;

@@ -54,8 +54,8 @@ impl Home {
 struct ScreenState {
     parser: vt100::Parser,
     has_ended: bool,
-    /// The number of bytes written so far, for failure messages.
-    bytes: usize,
+    /// Everything that the program has written.
+    output: Vec<u8>,
 }
 
 /// A program on a terminal.
@@ -108,13 +108,21 @@ impl Terminal {
         for name in ["NO_COLOR", "TOOLWIRE_CONFIG", "OPENAI_BASE_URL", "MCP_TOOL_PREFIX", "COLUMNS"] {
             command = command.env_remove(name);
         }
+        // The terminal of the person who runs the tests may draw images.
+        let terminal_variables =
+            ["TERM_PROGRAM", "KITTY_WINDOW_ID", "KONSOLE_VERSION", "LC_TERMINAL", "TMUX", "STY"];
+        for name in terminal_variables.into_iter().chain(["TOOLWIRE_IMAGES"]) {
+            command = command.env_remove(name);
+        }
         for name in toolwire_testkit::api_key_variables() {
             command = command.env_remove(name);
         }
         let child = command.envs(variables.iter().copied()).spawn(pts).unwrap();
         let parser = vt100::Parser::new(size(24), size(columns), 500);
-        let screen =
-            Arc::new((Mutex::new(ScreenState { parser, has_ended: false, bytes: 0 }), Condvar::new()));
+        let screen = Arc::new((
+            Mutex::new(ScreenState { parser, has_ended: false, output: Vec::new() }),
+            Condvar::new(),
+        ));
         let pty = Arc::new(pty);
         let reader = thread::spawn({
             let (pty, screen) = (pty.clone(), screen.clone());
@@ -162,6 +170,22 @@ impl Terminal {
         text(&mut self.state().parser)
     }
 
+    /// Returns everything that the program has written, with its escape sequences.
+    pub(crate) fn output(&self) -> String {
+        String::from_utf8_lossy(&self.state().output).into_owned()
+    }
+
+    /// Waits until the program has written the text.
+    #[track_caller]
+    pub(crate) fn wait_for_output(&self, text: &str) {
+        let deadline = Instant::now() + SCREEN_TIMEOUT;
+        while !self.output().contains(text) {
+            assert!(Instant::now() < deadline, "no {text:?} in {:?}", self.output());
+            let state = self.state();
+            drop(self.screen.1.wait_timeout(state, Duration::from_millis(100)));
+        }
+    }
+
     /// Returns the first cell of the text, which must be on the screen and have only ASCII characters before it.
     #[track_caller]
     fn cell(&self, text: &str) -> vt100::Cell {
@@ -201,7 +225,7 @@ impl Terminal {
             assert!(
                 !left.is_zero(),
                 "no {expected} after {SCREEN_TIMEOUT:?} and {} bytes:\n{screen}",
-                state.bytes
+                state.output.len()
             );
             state = self.screen.1.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
@@ -264,7 +288,7 @@ fn read(pty: &Pty, screen: &(Mutex<ScreenState>, Condvar)) {
         let count = Read::read(&mut &*pty, &mut buffer).unwrap_or(0);
         let mut state = screen.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.parser.process(&buffer[..count]);
-        state.bytes += count;
+        state.output.extend_from_slice(&buffer[..count]);
         state.has_ended = count == 0;
         let has_ended = state.has_ended;
         drop(state);

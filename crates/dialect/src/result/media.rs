@@ -102,12 +102,12 @@ pub(crate) fn is_textual(media_type: &str) -> bool {
         )
 }
 
-/// Returns the longer side of an image in pixels, if its header contains the size.
-pub(crate) fn longer_side(bytes: &[u8]) -> Option<u32> {
+/// Returns the width and height of an image in pixels, if its header contains them.
+pub fn image_size(bytes: &[u8]) -> Option<(u32, u32)> {
     let byte = |at: usize| bytes.get(at).copied().map(u32::from);
     let big = |at: usize| Some(byte(at)? << 8 | byte(at + 1)?);
     let little = |at: usize| Some(byte(at + 1)? << 8 | byte(at)?);
-    let (width, height) = match media_type(bytes)? {
+    Some(match media_type(bytes)? {
         "image/png" => {
             let long = |at: usize| Some(big(at)? << 16 | big(at + 2)?);
             (long(16)?, long(20)?)
@@ -141,8 +141,7 @@ pub(crate) fn longer_side(bytes: &[u8]) -> Option<u32> {
             }
         }
         _ => return None,
-    };
-    Some(width.max(height))
+    })
 }
 
 /// Derives a file name from the name of a resource, with characters that every API accepts.
@@ -179,15 +178,15 @@ mod tests {
     #[test]
     fn the_size_is_read_from_the_header() {
         let png = [b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".as_slice(), &[0, 0, 0x23, 0x28, 0, 0, 0, 1]].concat();
-        assert_eq!(longer_side(&png), Some(9000));
-        assert_eq!(longer_side(b"GIF89a\x01\x00\x00\x02"), Some(512));
+        assert_eq!(image_size(&png), Some((9000, 1)));
+        assert_eq!(image_size(b"GIF89a\x01\x00\x00\x02"), Some((1, 512)));
         let jpeg =
             [b"\xff\xd8\xff\xe0\0\x04ab".as_slice(), b"\xff\xff\xc0\0\x11\x08\x10\x00\x01\x00\x03"].concat();
-        assert_eq!(longer_side(&jpeg), Some(4096));
-        assert_eq!(longer_side(b"\xff\xd8\xff\xe0\0\0\xff"), None);
-        assert_eq!(longer_side(b"RIFF....WEBPVP8X........\xff\x1f\0\0\0\0"), Some(8192));
+        assert_eq!(image_size(&jpeg), Some((256, 4096)));
+        assert_eq!(image_size(b"\xff\xd8\xff\xe0\0\0\xff"), None);
+        assert_eq!(image_size(b"RIFF....WEBPVP8X........\xff\x1f\0\0\0\0"), Some((8192, 1)));
         for end in 0..jpeg.len() {
-            let _ = longer_side(&jpeg[..end]); // a truncated header must not panic
+            let _ = image_size(&jpeg[..end]); // a truncated header must not panic
         }
     }
 

@@ -11,7 +11,7 @@ mod text;
 use toolwire_contract::ToolResult;
 
 pub(crate) use media::Media;
-pub use media::media_type;
+pub use media::{image_size, media_type};
 pub(crate) use prepare::{
     ContentLimits, ContentPart, PreparedResult, StructuredContent, check_content, content_part, error_text,
 };

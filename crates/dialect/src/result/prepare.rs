@@ -356,7 +356,10 @@ fn supported_media(
         return unsupported(UnsupportedContent::TooLarge { media_type, bytes: count, max_bytes });
     }
     let max_pixels = limits.max_image_side;
-    if let Some(pixels) = media::longer_side(&bytes).filter(|side| is_image && *side > max_pixels) {
+    if let Some(pixels) = media::image_size(&bytes)
+        .map(|(width, height)| width.max(height))
+        .filter(|side| is_image && *side > max_pixels)
+    {
         return unsupported(UnsupportedContent::TooLong { media_type, pixels, max_pixels });
     }
     let name = file_name(name.as_deref(), &media_type);

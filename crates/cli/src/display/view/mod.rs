@@ -12,6 +12,7 @@ use toolwire_agent::{AgentEvent, FinishedRun};
 use toolwire_contract::{ModelError, Progress, ToolResult};
 
 use super::canvas::Size;
+use super::images::{self, Protocol, image_notes, images_of};
 use crate::command_error::{HINT, NOTE, print_stderr};
 use crate::terminal_text::{counted, describe_reduction, sanitize};
 use plain::PlainView;
@@ -30,9 +31,26 @@ impl View {
     /// Creates a view on standard output.
     pub(crate) fn new(is_styled: bool) -> View {
         if is_styled {
-            View::Terminal(Box::new(TerminalView::new(io::stdout(), Box::new(terminal_size))))
+            let mut view = TerminalView::new(io::stdout(), Box::new(terminal_size));
+            view.image_protocol = Protocol::of_terminal();
+            View::Terminal(Box::new(view))
         } else {
             View::Plain(PlainView::default())
+        }
+    }
+
+    /// Asks the terminal whether it draws images, before the first image and if nothing else tells.
+    pub(crate) fn allow_image_query(&mut self) {
+        if let View::Terminal(view) = self {
+            view.can_query = images::is_query_safe();
+        }
+    }
+
+    /// Returns the text that the user typed while the terminal was asked.
+    pub(crate) fn take_typed(&mut self) -> String {
+        match self {
+            View::Terminal(view) => std::mem::take(&mut view.typed),
+            View::Plain(_) => String::new(),
         }
     }
 
@@ -116,13 +134,14 @@ impl View {
     ) -> io::Result<()> {
         match self {
             View::Terminal(view) => {
+                view.add_images(images_of(result));
                 view.update_calls(|calls, now| calls.finished(id, name, result, elapsed, now))
             }
             View::Plain(view) => {
                 view.calls.finished(id, name, result, elapsed, Instant::now());
                 let line = view.calls.plain_line(id).unwrap_or_default();
                 view.end_line()?;
-                print_stderr(&format!("{line}\n"));
+                print_stderr(&format!("{line}\n{}", image_notes(result)));
                 Ok(())
             }
         }

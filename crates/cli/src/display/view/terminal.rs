@@ -7,6 +7,7 @@ use anstyle::Style;
 
 use crate::display::calls::{Calls, format_duration, spinner_frame};
 use crate::display::canvas::{Canvas, Size};
+use crate::display::images::{Image, Protocol, more_images, query};
 use crate::display::line::{Line, Margin, Span, wrap, wrap_verbatim};
 use crate::display::markdown::{DIMMED, Markdown, TextFormat};
 use crate::terminal_text::{sanitize, truncate};
@@ -35,12 +36,55 @@ pub(crate) struct TerminalView<W> {
     /// The time of the last drawing, and how long it took.
     last_drawing: Option<(Instant, Duration)>,
     size: Box<dyn FnMut() -> Size + Send>,
+    /// The images of the finished calls, and how many more there are. They are displayed below the calls.
+    images: (Vec<Image>, usize),
+    pub(super) image_protocol: Option<Protocol>,
+    /// Whether the terminal may be asked for its capabilities.
+    pub(super) can_query: bool,
+    /// The keys that were typed while the terminal was asked.
+    pub(super) typed: String,
 }
 
 impl<W: Write> TerminalView<W> {
     pub(crate) fn new(out: W, mut size: Box<dyn FnMut() -> Size + Send>) -> TerminalView<W> {
         let canvas = Canvas::new(out, size());
-        TerminalView { canvas, section: Section::None, needs_gap: false, last_drawing: None, size }
+        TerminalView {
+            canvas,
+            section: Section::None,
+            needs_gap: false,
+            last_drawing: None,
+            size,
+            images: (Vec::new(), 0),
+            image_protocol: None,
+            can_query: false,
+            typed: String::new(),
+        }
+    }
+
+    /// Displays images when the current calls are complete.
+    pub(super) fn add_images(&mut self, (images, more): (Vec<Image>, usize)) {
+        self.images.0.extend(images);
+        self.images.1 += more;
+    }
+
+    fn draw_images(&mut self) -> io::Result<()> {
+        let (images, more) = std::mem::take(&mut self.images);
+        if !images.is_empty() && self.image_protocol.is_none() && std::mem::take(&mut self.can_query) {
+            let (has_sixel, typed) = query::has_sixel();
+            self.image_protocol = has_sixel.then_some(Protocol::Sixel);
+            self.typed.push_str(&typed);
+        }
+        for image in images {
+            let size = (self.size)();
+            match self.image_protocol.and_then(|protocol| image.draw(protocol, size)) {
+                Some(drawing) => self.canvas.write_image(&drawing)?,
+                None => self.print_labelled("image:", DIMMED, &image.save())?,
+            }
+        }
+        match more_images(more) {
+            Some(note) => self.print_labelled("", DIMMED, &note),
+            None => Ok(()),
+        }
     }
 
     pub(super) fn show_waiting(&mut self, reason: &str) -> io::Result<()> {
@@ -172,7 +216,8 @@ impl<W: Write> TerminalView<W> {
             }
         }
         self.last_drawing = None;
-        self.canvas.release()
+        self.canvas.release()?;
+        self.draw_images()
     }
 
     pub(super) fn print_status(&mut self, text: &str) -> io::Result<()> {
