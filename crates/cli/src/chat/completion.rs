@@ -10,9 +10,9 @@ use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Context, Helper};
 
 use super::command::COMMANDS;
-use crate::attachment::expand_home;
 use super::history_keys::HistoryKeys;
 use super::mentions::complete_path;
+use crate::attachment::expand_home;
 use crate::display::markdown::{DIMMED, ends_in_code_fence};
 use crate::terminal_text::sanitize;
 
