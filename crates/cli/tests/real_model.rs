@@ -300,8 +300,11 @@ fn ask_sends_the_text_of_an_attached_file() {
             .args([&["ask", "--json", "What is the code word?"], arguments].concat())
             .output()
             .unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        serde_json::from_slice(&output.stdout).unwrap()
+        let report: Value = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
+        // The model may reach the output limit.
+        assert_ne!(report["ending"], "failed", "{report:#}");
+        report
     };
     let (without, with) = (ask(&[]), ask(&["--file", "notes.md"]));
     println!("without the file: {}\nwith the file: {}", without["answer"], with["answer"]);
