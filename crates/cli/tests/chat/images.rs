@@ -3,10 +3,10 @@
 use std::os::unix::fs::PermissionsExt;
 
 use serde_json::{Value, json};
-use toolwire_testkit::provider::{API_KEY, ModelOutput};
+use toolwire_testkit::provider::{API_KEY, Gate, ModelOutput, ScriptedResponse};
 
 use crate::allow_all;
-use crate::scripted_model::ScriptedModel;
+use crate::scripted_model::{ScriptedModel, gated};
 use crate::terminal::{Home, Terminal};
 
 /// A PNG image of one red pixel.
@@ -95,12 +95,21 @@ fn a_terminal_that_draws_no_images_gets_the_path_of_the_saved_file() {
 #[test]
 fn a_terminal_with_sixels_says_so_and_typed_keys_are_kept() {
     let image = json!([{"type": "image", "data": PNG, "mimeType": "image/png"}]);
-    let (home, model) = (Home::new(), model());
+    let gate = Gate::new();
+    let call = ModelOutput::default().call("call_1", "picture", "{}");
+    let model = ScriptedModel::with_responses([
+        gated(call, 0, &gate),
+        ScriptedResponse::Output(ModelOutput::text("There it is.")),
+    ]);
+    let home = Home::new();
     let terminal = chat(&home, &model, &image, &[]);
-    terminal.wait_for_output("\x1b[c");
+    model.wait_for(gate.reached());
+    // The reply is there before the query, so that the test does not depend on time.
     terminal.send("next\x1b[?62;4;22c one");
+    gate.open();
     terminal.wait_for("There it is.");
-    assert!(terminal.output().contains("#180@$-\x1b\\"), "{:?}", terminal.output());
+    let output = terminal.output();
+    assert!(output.contains("\x1b[c") && output.contains("#180@$-\x1b\\"), "{output:?}");
     terminal.wait_until("the typed text on the prompt", |screen| screen.trim_end().ends_with("> next one"));
 }
 
@@ -111,4 +120,20 @@ fn a_terminal_without_a_reply_gets_the_path() {
     let terminal = chat(&home, &model, &image, &[]);
     terminal.wait_for("image: ");
     terminal.wait_for("There it is.");
+}
+
+#[test]
+fn a_single_call_draws_its_images_or_saves_them() {
+    let image = json!([{"type": "image", "data": PNG, "mimeType": "image/png"}]);
+    let home = Home::new();
+    home.configure(picture_server(&image));
+    let mut terminal = Terminal::run(&home, &["call", "picture"], &[("TERM", "xterm-kitty")]);
+    assert_eq!(terminal.wait_for_end(), Some(0));
+    let drawing = format!("\x1b_Ga=T,f=100,q=2,c=1,r=1,m=0;{PNG}\x1b\\");
+    assert!(terminal.output().contains(&drawing), "{:?}", terminal.output());
+    let mut terminal = Terminal::run(&home, &["call", "picture"], &[]);
+    assert_eq!(terminal.wait_for_end(), Some(0));
+    let output = terminal.output();
+    assert!(output.contains("image: ") && !output.contains("\x1b_G"), "{output:?}");
+    assert_eq!(std::fs::read_dir(home.data().join("images")).unwrap().count(), 1);
 }

@@ -175,17 +175,6 @@ impl Terminal {
         String::from_utf8_lossy(&self.state().output).into_owned()
     }
 
-    /// Waits until the program has written the text.
-    #[track_caller]
-    pub(crate) fn wait_for_output(&self, text: &str) {
-        let deadline = Instant::now() + SCREEN_TIMEOUT;
-        while !self.output().contains(text) {
-            assert!(Instant::now() < deadline, "no {text:?} in {:?}", self.output());
-            let state = self.state();
-            drop(self.screen.1.wait_timeout(state, Duration::from_millis(100)));
-        }
-    }
-
     /// Returns the first cell of the text, which must be on the screen and have only ASCII characters before it.
     #[track_caller]
     fn cell(&self, text: &str) -> vt100::Cell {

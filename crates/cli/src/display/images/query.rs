@@ -10,8 +10,8 @@ pub(crate) fn has_sixel() -> (bool, String) {
 
     use crate::chat::terminal_modes::{NoEcho, typed_text};
 
-    /// The maximum time to wait for the reply.
-    const TIMEOUT: Duration = Duration::from_millis(500);
+    /// The maximum time to wait for the reply, which may come from a distant terminal.
+    const TIMEOUT: Duration = Duration::from_secs(2);
 
     let _no_echo = NoEcho::enable();
     let mut stdout = std::io::stdout();
@@ -26,7 +26,8 @@ pub(crate) fn has_sixel() -> (bool, String) {
             return (attributes.contains(&4), typed_text(&typed));
         }
         let left = deadline.saturating_duration_since(Instant::now());
-        let timeout = Timespec { tv_sec: 0, tv_nsec: left.subsec_nanos().into() };
+        let tv_sec = left.as_secs().try_into().unwrap_or_default();
+        let timeout = Timespec { tv_sec, tv_nsec: left.subsec_nanos().into() };
         let mut ready = [PollFd::new(&stdin, PollFlags::IN)];
         if left.is_zero() || poll(&mut ready, Some(&timeout)).unwrap_or(0) == 0 {
             return (false, typed_text(&received));
