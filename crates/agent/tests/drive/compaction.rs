@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use toolwire_agent::{Agent, AgentEvent, ContextSettings, Functions, Run, is_summary};
-use toolwire_contract::{Conversations, Message, ModelError, ModelLimits, ModelRequest, ToolResult};
+use toolwire_contract::{
+    Block, Content, Conversations, Message, ModelError, ModelLimits, ModelRequest, Role, ToolResult,
+};
 use toolwire_testkit::{ScriptedModel, ScriptedTurn};
 
 use crate::support::{events, store, tool};
@@ -86,6 +88,26 @@ async fn a_summary_replaces_earlier_turns_in_requests_and_is_stored() {
     assert_eq!(agent.compact(&mut run, None).await.unwrap(), Some(8));
     let asked = json!(model.requests().last().unwrap().messages).to_string();
     assert!(asked.contains("heron") && !asked.contains("Tell me about Bern"), "{asked}");
+}
+
+#[tokio::test]
+async fn attached_files_are_part_of_a_summary() {
+    let model = model(ModelLimits::default());
+    let agent = Agent::builder().model(model.clone()).build().unwrap();
+    let blocks = [
+        Content::attached_text("my notes.md", "The code word is heron."),
+        Content::attached_file("photo.png", "image/png", "iVBORw0KGgo="),
+        Content::text("What is this?"),
+    ];
+    let mut run = agent.new_run();
+    run.say_message(Message::new(Role::User, blocks.map(Block::Content).into()));
+    let (_, finished) = events(agent.drive(run)).await;
+    let mut run = finished.run;
+    assert_eq!(run.title().as_deref(), Some("What is this?"));
+    assert_eq!(agent.compact(&mut run, None).await.unwrap(), Some(2));
+    let asked = json!(model.requests().last().unwrap().messages).to_string();
+    assert!(asked.contains(r"User: [attached file my notes.md]\nThe code word is heron.\n"), "{asked}");
+    assert!(asked.contains("[attached file photo.png]") && !asked.contains("iVBOR"), "{asked}");
 }
 
 #[tokio::test]
