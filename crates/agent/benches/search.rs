@@ -7,22 +7,34 @@
 #[path = "../tests/support/corpus.rs"]
 mod corpus;
 
-use corpus::Captured;
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use corpus::{Captured, Question};
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
 use serde_json::json;
 use toolwire_agent::{AgentSettings, Run, Step, ToolIndex, estimate_tokens};
-use toolwire_contract::{ModelLimits, ToolServer};
+use toolwire_contract::{Embedder, ModelLimits, TextPurpose};
+use toolwire_llm::Endpoint;
+use toolwire_store::CachedEmbedder;
 
 fn main() {
-    for count in [1_500, 4_000] {
+    let embedder = embedder();
+    for count in [1_500, 4_000, usize::MAX] {
         let Some(captured) = corpus::captured(count) else {
             println!("no captured tools: using 1,500 tools without descriptions");
             break;
         };
-        for servers in [&[] as &[Option<ToolServer>], &captured.servers] {
-            print_found(&captured, servers);
+        println!("{} tools:", captured.tools.len());
+        if count == 1_500 {
+            print_earlier(&captured);
         }
+        print_found(&captured, embedder.as_deref());
+    }
+    if embedder.is_some() {
+        return;
     }
     let tools = corpus::tools(1_500).unwrap_or_else(corpus::plain_tools);
     let tokens = |tools: &[toolwire_contract::Tool]| -> u64 {
@@ -36,36 +48,83 @@ fn main() {
     divan::main();
 }
 
-/// Prints how many questions find their tool among the first five hits, and as the first.
-fn print_found(captured: &Captured, servers: &[Option<ToolServer>]) {
-    let index = ToolIndex::with_servers(captured.tools.clone(), servers);
-    let known = if servers.is_empty() { "unknown" } else { "known" };
-    println!("{} tools, servers {known}:", captured.tools.len());
-    if captured.tools.len() == 1_500 {
-        for (name, questions) in [("earlier", corpus::questions()), ("later", corpus::later_questions())] {
-            let found = |limit: usize| {
-                let is_found = |(question, expected): &&(&str, Vec<&str>)| {
-                    let hits = index.search(question, limit);
-                    hits.iter().any(|hit| expected.contains(&hit.tool.name.as_str()))
-                };
-                questions.iter().filter(is_found).count()
+/// Returns the embedding model at the base URL in `TOOLWIRE_EMBEDDINGS_URL`, which `scripts/search-embeddings` sets.
+fn embedder() -> Option<Box<dyn Embedder>> {
+    let base_url = std::env::var("TOOLWIRE_EMBEDDINGS_URL").ok()?;
+    let config = serde_json::from_value(json!({"baseUrl": base_url})).unwrap();
+    let endpoint = Endpoint::new("embeddings", &config, |_| None).unwrap();
+    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("embeddings.db");
+    Some(Box::new(CachedEmbedder::new(Arc::new(endpoint), cache)))
+}
+
+/// Prints how many of the earlier questions, which know no servers, find their tool.
+fn print_earlier(captured: &Captured) {
+    let index = ToolIndex::new(captured.tools.clone());
+    for (name, questions) in [("earlier", corpus::questions()), ("later", corpus::later_questions())] {
+        let found = |limit: usize| {
+            let is_found = |(question, expected): &&(&str, Vec<&str>)| {
+                let hits = index.search(question, limit);
+                hits.iter().any(|hit| expected.contains(&hit.tool.name.as_str()))
             };
-            println!("  {name} questions: {} of {}, first {}", found(5), questions.len(), found(1));
+            questions.iter().filter(is_found).count()
+        };
+        println!(
+            "  {name} questions, servers unknown: {} of {}, first {}",
+            found(5),
+            questions.len(),
+            found(1)
+        );
+    }
+}
+
+/// Prints how many questions find their tool among the first five hits, and as the first.
+fn print_found(captured: &Captured, embedder: Option<&dyn Embedder>) {
+    let index = captured.index();
+    let tools = embedder.map(|embedder| vectors(embedder, index.texts(), TextPurpose::Document));
+    for (name, questions) in [
+        ("tuning", corpus::tuning_questions()),
+        ("judging", corpus::judging_questions()),
+        ("second judging", corpus::second_judging_questions()),
+    ] {
+        let questions = captured.answerable(questions);
+        let forms: [(&str, fn(&Question) -> &'static str); 2] =
+            [("sentences", |question| question.sentence), ("short queries", |question| question.short)];
+        for (form, query) in forms {
+            let count = questions.len();
+            let (five, first) = corpus::found(&questions, |question| index.search(query(question), 5));
+            print!("  {name} {form}: {five} of {count}, first {first}");
+            if let (Some(embedder), Some(tools)) = (embedder, &tools) {
+                let texts = questions.iter().map(|question| query(question).to_owned()).collect();
+                let queries = vectors(embedder, texts, TextPurpose::Query);
+                let similarities: HashMap<&str, Vec<f32>> = questions
+                    .iter()
+                    .map(query)
+                    .zip(queries.iter().map(|query| tools.iter().map(|tool| dot(tool, query)).collect()))
+                    .collect();
+                let similar = |question: &Question| {
+                    index.search_similar(query(question), &similarities[query(question)], 5)
+                };
+                let (five, first) = corpus::found(&questions, similar);
+                print!("; with embeddings: {five}, first {first}");
+            }
+            println!();
         }
     }
-    if servers.is_empty() {
-        return;
+}
+
+/// Returns vectors of the length 1.
+fn vectors(embedder: &dyn Embedder, texts: Vec<String>, purpose: TextPurpose) -> Vec<Vec<f32>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let mut vectors = runtime.block_on(embedder.embed(texts, purpose)).unwrap();
+    for vector in &mut vectors {
+        let length = dot(vector, vector).sqrt();
+        vector.iter_mut().for_each(|number| *number /= length);
     }
-    for (name, questions) in
-        [("tuning", corpus::tuning_questions()), ("judging", corpus::judging_questions())]
-    {
-        let questions = captured.answerable(questions);
-        let count = questions.len();
-        let (five, first) = corpus::found(&index, &questions, |question| question.sentence);
-        println!("  {name} sentences: {five} of {count}, first {first}");
-        let (five, first) = corpus::found(&index, &questions, |question| question.short);
-        println!("  {name} short queries: {five} of {count}, first {first}");
-    }
+    vectors
+}
+
+fn dot(one: &[f32], other: &[f32]) -> f32 {
+    one.iter().zip(other).map(|(one, other)| one * other).sum()
 }
 
 fn index(count: usize) -> ToolIndex {
@@ -82,6 +141,19 @@ fn search(bencher: Bencher, count: usize) {
     bencher.counter(ItemsCount::new(questions.len())).bench(|| {
         for question in &questions {
             black_box(index.search(question.sentence, 5));
+        }
+    });
+}
+
+/// A search with embeddings, after the query was embedded.
+#[divan::bench(args = [1_500, 4_000], sample_count = 50, sample_size = 1)]
+fn search_similar(bencher: Bencher, count: usize) {
+    let index = index(count);
+    let questions = corpus::judging_questions();
+    let similarities: Vec<f32> = (0..count).map(|number| (number % 100) as f32 / 100.0).collect();
+    bencher.counter(ItemsCount::new(questions.len())).bench(|| {
+        for question in &questions {
+            black_box(index.search_similar(question.sentence, &similarities, 5));
         }
     });
 }

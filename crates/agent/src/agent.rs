@@ -3,11 +3,14 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use toolwire_contract::{ConversationId, Conversations, Message, Model, StoreError, ToolChoice, Toolbox};
+use toolwire_contract::{
+    ConversationId, Conversations, Embedder, Message, Model, StoreError, ToolChoice, Toolbox,
+};
 
 use crate::approval::{ApprovalPolicy, Approver};
 use crate::combined::CombinedToolbox;
 use crate::drive::RunStream;
+use crate::embeddings::ToolEmbeddings;
 use crate::event::FinishedRun;
 use crate::functions::Functions;
 use crate::outcome::RunError;
@@ -30,6 +33,7 @@ pub(crate) struct AgentInner {
     pub(crate) unattended: Unattended,
     pub(crate) parallel_calls: usize,
     pub(crate) call_timeout: Option<Duration>,
+    pub(crate) embeddings: Option<ToolEmbeddings>,
     settings: AgentSettings,
     /// Shared by all runs, so that it is computed once.
     catalog: Mutex<Catalog>,
@@ -79,6 +83,7 @@ pub struct AgentBuilder {
     unattended: Unattended,
     parallel_calls: Option<usize>,
     call_timeout: Option<Duration>,
+    embedder: Option<Arc<dyn Embedder>>,
     settings: AgentSettings,
 }
 
@@ -265,6 +270,12 @@ impl AgentBuilder {
         self
     }
 
+    /// Lets the tool search compare the meaning of tools and queries, in addition to their words.
+    pub fn embedder(mut self, embedder: Arc<dyn Embedder>) -> AgentBuilder {
+        self.embedder = Some(embedder);
+        self
+    }
+
     pub fn context(mut self, context: ContextSettings) -> AgentBuilder {
         self.settings.context = context;
         self
@@ -306,6 +317,7 @@ impl AgentBuilder {
             unattended: self.unattended,
             parallel_calls,
             call_timeout: self.call_timeout,
+            embeddings: self.embedder.map(ToolEmbeddings::new),
             settings: self.settings,
             catalog: Mutex::default(),
         })))

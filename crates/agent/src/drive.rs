@@ -3,6 +3,7 @@
 mod call;
 mod persist;
 
+use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -11,7 +12,7 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, Stream, StreamExt};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-use toolwire_contract::{ModelError, ModelEvent, ModelRequest};
+use toolwire_contract::{Message, ModelError, ModelEvent, ModelRequest};
 
 use crate::agent::{AgentInner, Unattended};
 use crate::approval::Decision;
@@ -167,6 +168,9 @@ impl Driver {
             // Runs while the model responds; a search waits until it is done.
             tokio::task::spawn_blocking(build_index);
         }
+        if let (Some(embeddings), Some(catalog)) = (&self.agent.embeddings, self.run.searched_catalog()) {
+            embeddings.start(catalog);
+        }
         let mut response = model.ask(request);
         let cancellation = self.cancellation.clone();
         loop {
@@ -190,6 +194,7 @@ impl Driver {
                 Some(Ok(ModelEvent::Response(response))) => {
                     // A tool that appeared in the meantime is checked by its own annotations.
                     self.agent.update_tools(&mut self.run);
+                    self.embed_queries(&response.message).await;
                     let step = response.usage;
                     self.run.model_responded(response);
                     let total = self.run.outcome().usage;
@@ -207,6 +212,31 @@ impl Driver {
                     return self.run.fail(ModelError::Malformed { model: model.name().to_owned(), problem });
                 }
             }
+        }
+    }
+
+    /// Compares the meaning of the model's searches with that of the tools. If that fails, the searches compare words.
+    async fn embed_queries(&mut self, response: &Message) {
+        let agent = self.agent.clone();
+        let (Some(embeddings), Some(catalog)) = (&agent.embeddings, self.run.searched_catalog()) else {
+            return;
+        };
+        let queries = self.run.search_queries(response);
+        self.run.set_similarities(HashMap::new());
+        if queries.is_empty() {
+            return;
+        }
+        let similarities = tokio::select! {
+            biased;
+            () = self.cancellation.cancelled() => return,
+            similarities = embeddings.similarities(&catalog, &queries) => similarities,
+        };
+        match similarities {
+            Ok(similarities) => self.run.set_similarities(queries.into_iter().zip(similarities).collect()),
+            Err(failure) if embeddings.is_new(&failure) => {
+                self.emit(AgentEvent::EmbeddingsUnavailable(failure)).await;
+            }
+            Err(_) => {}
         }
     }
 

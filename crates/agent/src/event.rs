@@ -50,6 +50,9 @@ pub enum AgentEvent {
     /// The start of the history, this many messages, is replaced with a summary in requests. The history itself is
     /// unchanged.
     ContextSummarized { messages: usize },
+    /// The tool search compares only the words of tools and queries, not their meaning. An agent emits it once for
+    /// each kind of failure.
+    EmbeddingsUnavailable(EmbeddingFailure),
     /// The model has responded, and all its calls have results.
     StepFinished { step: u32 },
     /// The last event.
@@ -73,6 +76,17 @@ pub struct ContextReduction {
     pub results_shortened: usize,
     /// The number of messages that are not sent, and not part of a summary.
     pub messages_omitted: usize,
+}
+
+/// The reason why a search has no embeddings.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum EmbeddingFailure {
+    /// The tools are still being embedded by this model.
+    Pending {
+        model: String,
+    },
+    Failed(ModelError),
 }
 
 /// A run that ended or paused.

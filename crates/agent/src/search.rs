@@ -14,8 +14,8 @@ use std::sync::Arc;
 use toolwire_contract::{Tool, ToolServer};
 
 use actions::{ActionWeights, Actions};
-pub(crate) use document::first_sentence;
 use document::{FIELD_COUNT, FIELDS, fields};
+pub(crate) use document::{embedding_texts, first_sentence};
 use terms::{is_stop_word, query_words, stem, words};
 
 /// BM25's `k1`: the smaller it is, the less the repetition of a term counts.
@@ -28,6 +28,9 @@ const MIN_PART_CHARS: usize = 4;
 
 /// The weight of a suitable action; the best match of the terms has the weight 1.
 const ACTION_WEIGHT: f32 = 0.25;
+
+/// The weight of the most similar text, if embeddings are known: as much as the best match of the terms.
+const SIMILARITY_WEIGHT: f32 = 1.0;
 
 /// A query term that no tool has also matches the known terms that differ in one letter, if it has at least
 /// this many.
@@ -70,9 +73,33 @@ impl ToolIndex {
         ToolIndex { tools, servers, actions, postings, synonyms: synonyms::by_term() }
     }
 
+    /// Returns the text of each tool for an embedding; see [`ToolIndex::search_similar`].
+    pub fn texts(&self) -> Vec<String> {
+        embedding_texts(&self.tools, &self.servers)
+    }
+
     /// Returns the best matches, the best first; of two with the same score, the one that is listed first. A
     /// tool that has no term of the query is not found.
     pub fn search(&self, query: &str, limit: usize) -> Vec<ToolHit<'_>> {
+        self.best_hits(self.scores(query), limit)
+    }
+
+    /// Like [`ToolIndex::search`], with the similarity of the query to each of [`ToolIndex::texts`]: the cosine of their
+    /// vectors. It also finds tools that have no term of the query.
+    pub fn search_similar(&self, query: &str, similarities: &[f32], limit: usize) -> Vec<ToolHit<'_>> {
+        let mut scores = self.scores(query);
+        // Models differ in how similar unrelated texts are, so the average is 0 and the best is 1.
+        let average = similarities.iter().sum::<f32>() / similarities.len().max(1) as f32;
+        let max = similarities.iter().copied().fold(f32::MIN, f32::max);
+        let range = (max - average).max(f32::MIN_POSITIVE);
+        for (score, similarity) in scores.iter_mut().zip(similarities) {
+            *score += SIMILARITY_WEIGHT * ((similarity - average) / range).max(0.0);
+        }
+        self.best_hits(scores, limit)
+    }
+
+    /// Returns the score of each tool: of its terms, and of its actions if it has a term of the query.
+    fn scores(&self, query: &str) -> Vec<f32> {
         let mut scores = vec![0.0_f32; self.tools.len()];
         // The information of the query terms that a tool has, and of all query terms.
         let mut covered = scores.clone();
@@ -102,21 +129,24 @@ impl ToolIndex {
         for (score, covered) in scores.iter_mut().zip(covered) {
             *score *= (covered / total.max(f32::MIN_POSITIVE)).sqrt();
         }
-        self.best_hits(query, scores, limit)
-    }
-
-    /// Adds the weights of the actions, and selects the best tools.
-    fn best_hits(&self, query: &str, scores: Vec<f32>, limit: usize) -> Vec<ToolHit<'_>> {
         let max = scores.iter().copied().fold(0.0, f32::max);
         let wanted = ActionWeights::of_query(query);
-        let mut hits: Vec<(usize, f32)> = scores
-            .into_iter()
-            .enumerate()
-            .filter(|(_, score)| *score > 0.0)
-            .map(|(index, score)| (index, score / max + ACTION_WEIGHT * wanted.best(self.actions[index])))
-            .collect();
-        hits.sort_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0)));
-        hits.truncate(limit);
+        for (score, actions) in scores.iter_mut().zip(&self.actions).filter(|(score, _)| **score > 0.0) {
+            *score = *score / max + ACTION_WEIGHT * wanted.best(*actions);
+        }
+        scores
+    }
+
+    fn best_hits(&self, scores: Vec<f32>, limit: usize) -> Vec<ToolHit<'_>> {
+        let mut hits: Vec<(usize, f32)> =
+            scores.into_iter().enumerate().filter(|(_, score)| *score > 0.0).collect();
+        let best_first =
+            |one: &(usize, f32), other: &(usize, f32)| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0));
+        if limit < hits.len() {
+            hits.select_nth_unstable_by(limit, best_first);
+            hits.truncate(limit);
+        }
+        hits.sort_by(best_first);
         let hit = |(index, score): (usize, f32)| {
             let server = self.servers[index].as_ref();
             ToolHit { tool: &self.tools[index], server, score }

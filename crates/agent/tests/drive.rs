@@ -10,6 +10,8 @@ mod calls;
 mod cancellation;
 #[path = "drive/compaction.rs"]
 mod compaction;
+#[path = "drive/embeddings.rs"]
+mod embeddings;
 #[path = "drive/limits.rs"]
 mod limits;
 #[path = "drive/persistence.rs"]

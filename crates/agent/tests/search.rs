@@ -26,8 +26,8 @@ fn searches_find_the_tool_for_a_question() {
         let index = captured.index();
         let questions = captured.answerable(corpus::tuning_questions());
         assert!(questions.len() > 40, "{}", questions.len());
-        let (sentences, _) = corpus::found(&index, &questions, |question| question.sentence);
-        let (short, _) = corpus::found(&index, &questions, |question| question.short);
+        let (sentences, _) = corpus::found(&questions, |question| index.search(question.sentence, 5));
+        let (short, _) = corpus::found(&questions, |question| index.search(question.short, 5));
         println!("{count} tools: {sentences} sentences and {short} short queries of {}", questions.len());
         assert!(sentences * 100 >= min_percent_of_sentences * questions.len());
         assert!(short * 100 >= min_percent_of_short * questions.len());

@@ -63,7 +63,7 @@ pub(crate) fn run(args: &AskArgs, config: Option<&Path>) -> Result<ExitCode, Com
     attachment::check(&*model, &attached)?;
     assembly::print_notes(&loaded, &model, reason);
     servers::run(async {
-        let mut agent = assembly::agent(model, &settings);
+        let mut agent = assembly::agent(model, &settings)?;
         let mut resumed = None;
         if args.keep || args.conversation.resume.is_some() || args.conversation.continue_last {
             let store = storage::open(&settings.store).await?;

@@ -6,9 +6,10 @@ use toolwire_agent::{Agent, AgentBuilder};
 use toolwire_contract::Model;
 use toolwire_hub::{Hub, ResultBudget};
 use toolwire_llm::{Demo, EndpointError, Models};
+use toolwire_store::CachedEmbedder;
 
 use crate::command_error::{CommandError, HINT, NOTE, print_stderr};
-use crate::servers::LoadedConfig;
+use crate::servers::{LoadedConfig, data_folder};
 use crate::settings::Settings;
 use crate::terminal_text::sanitize;
 
@@ -67,10 +68,18 @@ pub(crate) fn model(models: &Models, name: &str) -> Result<Arc<dyn Model>, Comma
     models.model(name).map_err(to_command_error)
 }
 
-/// Returns an agent builder with the model and the configured settings. The caller adds tools, approvals and
+/// Returns an agent builder with the models and the configured settings. The caller adds tools, approvals and
 /// a store.
-pub(crate) fn agent(model: Arc<dyn Model>, settings: &Settings) -> AgentBuilder {
-    Agent::builder().settings(settings.agent.clone()).model(model)
+pub(crate) fn agent(model: Arc<dyn Model>, settings: &Settings) -> Result<AgentBuilder, CommandError> {
+    let builder = Agent::builder().settings(settings.agent.clone()).model(model);
+    let Some(name) = &settings.embeddings else { return Ok(builder) };
+    let embedder = models(settings)?.embedder(name).map_err(to_command_error)?;
+    Ok(match data_folder() {
+        Some(folder) => {
+            builder.embedder(Arc::new(CachedEmbedder::new(embedder, folder.join("embeddings.db"))))
+        }
+        None => builder.embedder(embedder),
+    })
 }
 
 /// Starts a hub for a model: long results are truncated, and the model can read the rest.

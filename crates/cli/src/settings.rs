@@ -16,6 +16,8 @@ pub(crate) struct Settings {
     /// The model that is used if the command line names none.
     pub(crate) model: Option<String>,
     pub(crate) models: EndpointConfigs,
+    /// The model whose embeddings the tool search uses.
+    pub(crate) embeddings: Option<String>,
     pub(crate) store: StoreSettings,
     pub(crate) agent: toolwire_agent::AgentSettings,
 }
@@ -25,6 +27,7 @@ pub(crate) struct Settings {
 struct Keys {
     model: Option<String>,
     models: Value,
+    embeddings: Option<String>,
     store: StoreSettings,
     agent: toolwire_agent::AgentSettings,
     /// Read by [`read_hub`], because every command needs them.
@@ -84,7 +87,8 @@ pub(crate) fn read(value: Option<&Value>, origin: &str) -> Result<Settings, Comm
     };
     unknown.extend(models.unknown_keys.iter().map(|key| format!("models.{key}")));
     warn_unknown(unknown, origin, GUIDE);
-    Ok(Settings { model: keys.model, models, store: keys.store, agent: keys.agent })
+    let Keys { model, embeddings, store, agent, .. } = keys;
+    Ok(Settings { model, models, embeddings, store, agent })
 }
 
 /// Parses a value of the key `toolwire`, and returns the unknown keys too.

@@ -37,6 +37,17 @@ pub(crate) fn describe_reduction(reduction: &toolwire_agent::ContextReduction) -
     format!("the context window is nearly full: {parts} in requests; `/compact` in chat summarizes instead")
 }
 
+/// Describes why the tool search has no embeddings, for a note.
+pub(crate) fn describe_embedding_failure(failure: &toolwire_agent::EmbeddingFailure) -> String {
+    use toolwire_agent::EmbeddingFailure;
+    let reason = match failure {
+        EmbeddingFailure::Pending { model } => format!("`{model}` is still embedding the tools"),
+        EmbeddingFailure::Failed(error) => error.to_string(),
+        _ => "no embeddings are available".to_owned(),
+    };
+    format!("the tool search compares only words: {}", sanitize(&reason))
+}
+
 /// The number of columns that `text` takes.
 pub(crate) fn width(text: &str) -> usize {
     UnicodeWidthStr::width(text)

@@ -6,6 +6,7 @@ mod content;
 mod conversation;
 mod conversations;
 mod duration;
+mod embedder;
 mod fields; // separates known fields from unknown ones
 mod glob;
 mod json;
@@ -27,6 +28,7 @@ pub use conversations::{
     ConversationPage, Conversations, Cursor, NewConversation, NewEntry, SearchHit, SearchResults, StoreError,
 };
 pub use duration::parse_duration;
+pub use embedder::{Embedder, TextPurpose};
 pub use glob::Glob;
 pub use json::{MAX_NESTING_DEPTH, json_kind, nesting_depth, object_nesting_depth};
 pub use message::{Block, InvalidMessage, Message, Role, pair_results};

@@ -26,6 +26,8 @@ pub enum EndpointError {
     UnsupportedApi { name: String, api: &'static str },
     #[error("`{name}` does not support strict tools")]
     StrictUnsupported { name: String },
+    #[error("the provider of `{name}` has no embeddings")]
+    EmbeddingsUnsupported { name: String },
     #[error("cannot create an HTTP client: {problem}")]
     HttpClient { problem: String },
 }
@@ -63,6 +65,9 @@ impl EndpointError {
             EndpointError::InvalidKey { .. } => "use a key that is a single line of ASCII text".to_owned(),
             EndpointError::UnsupportedApi { .. } => "remove `api`, or use an OpenAI endpoint".to_owned(),
             EndpointError::StrictUnsupported { .. } => "remove `strict`".to_owned(),
+            EndpointError::EmbeddingsUnsupported { .. } => {
+                "use a model of another provider, such as `openai/text-embedding-3-small`".to_owned()
+            }
             EndpointError::HttpClient { .. } => "check `HTTPS_PROXY` and the system certificates".to_owned(),
         }
     }

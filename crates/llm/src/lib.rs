@@ -15,6 +15,7 @@ mod settings;
 // Requests and responses.
 mod context_limit;
 mod discovery;
+mod embeddings;
 mod endpoint;
 mod frames;
 mod http_clients;

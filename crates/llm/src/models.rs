@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use toolwire_contract::Model;
+use toolwire_contract::{Embedder, Model};
 
 use crate::demo::Demo;
 use crate::http_clients::HttpClients;
@@ -52,6 +52,15 @@ impl Models {
         Endpoint::with_clients(settings, &self.clients)
     }
 
+    /// Returns the embedding model with this name.
+    pub fn embedder(&self, name: &str) -> Result<Arc<dyn Embedder>, EndpointError> {
+        let endpoint = self.endpoint(name)?;
+        if endpoint.settings.embeddings_url.is_none() {
+            return Err(EndpointError::EmbeddingsUnsupported { name: name.trim().to_owned() });
+        }
+        Ok(Arc::new(endpoint))
+    }
+
     /// Returns the default model of the first provider whose key is set, and the variable with the key.
     pub fn default_model(&self) -> Option<(String, &'static str)> {
         let is_set = |variable: &str| (self.lookup)(variable).is_some_and(|key| !key.trim().is_empty());
@@ -90,10 +99,24 @@ mod tests {
             ("ollama/m", "http://127.0.0.1:11434/api/chat"),
         ] {
             let endpoint = models.endpoint(name).expect("an endpoint");
-            assert_eq!((endpoint.name(), endpoint.url()), (name, url));
+            assert_eq!((Model::name(&endpoint), endpoint.url()), (name, url));
         }
         assert_eq!(models.model(" demo ").map(|model| model.name().to_owned()), Ok("demo".to_owned()));
         assert_eq!(models.configured().collect::<Vec<_>>(), ["openai", "openai/one", "work"]);
+    }
+
+    #[test]
+    fn an_embedding_model_needs_a_provider_with_embeddings() {
+        let key = |variable: &str| variable.ends_with("_API_KEY").then(|| "k".to_owned());
+        let models = Models::new(BTreeMap::new(), key).expect("models");
+        let name = |name: &str| models.embedder(name).map(|embedder| embedder.name().to_owned());
+        for supported in ["openai/m", "mistral/m", "gemini/m", "cohere/m", "ollama/m", "vllm/m"] {
+            assert_eq!(name(supported), Ok(supported.to_owned()));
+        }
+        for unsupported in ["anthropic/m", "groq/m", "deepseek/m"] {
+            let error = EndpointError::EmbeddingsUnsupported { name: unsupported.to_owned() };
+            assert_eq!(name(unsupported), Err(error));
+        }
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub struct Provider {
     pub(crate) path: &'static str,
     /// The path for streamed responses, if it differs.
     pub(crate) streaming_path: Option<&'static str>,
+    /// The path of OpenAI's embeddings API, if the provider has it.
+    pub(crate) embeddings_path: Option<&'static str>,
     pub(crate) framing: Framing,
     /// Sent with every request.
     pub(crate) headers: &'static [(&'static str, &'static str)],
@@ -77,6 +79,7 @@ const CHAT_COMPLETIONS: Provider = Provider {
     auth: Auth::Bearer,
     path: "/chat/completions",
     streaming_path: None,
+    embeddings_path: Some("/embeddings"),
     framing: Framing::Events,
     headers: &[],
     api_version: None,
@@ -130,6 +133,7 @@ pub static PROVIDERS: [Provider; 16] = [
         key_variables: &["ANTHROPIC_API_KEY"],
         auth: Auth::Header("x-api-key"),
         path: "/v1/messages",
+        embeddings_path: None,
         headers: &[("anthropic-version", "2023-06-01")],
         max_tools: None,
         default_model: Some("claude-sonnet-4-5"),
@@ -145,6 +149,7 @@ pub static PROVIDERS: [Provider; 16] = [
         auth: Auth::Header("x-goog-api-key"),
         path: "/v1beta/models/{model}:generateContent",
         streaming_path: Some("/v1beta/models/{model}:streamGenerateContent?alt=sse"),
+        embeddings_path: Some("/v1beta/openai/embeddings"),
         max_tools: Some(512),
         default_model: Some("gemini-2.5-flash"),
         limits_query: LimitsQuery::Get("/v1beta/models/{model}"),
@@ -159,6 +164,7 @@ pub static PROVIDERS: [Provider; 16] = [
         auth: Auth::Aws,
         path: "/model/{model}/converse",
         streaming_path: Some("/model/{model}/converse-stream"),
+        embeddings_path: None,
         framing: Framing::Aws,
         max_tools: None,
         ..CHAT_COMPLETIONS
@@ -170,6 +176,7 @@ pub static PROVIDERS: [Provider; 16] = [
         key_variables: &["AZURE_OPENAI_API_KEY"],
         auth: Auth::Header("api-key"),
         path: "/openai/deployments/{model}/chat/completions?api-version={api-version}",
+        embeddings_path: Some("/openai/deployments/{model}/embeddings?api-version={api-version}"),
         api_version: Some("2024-10-21"),
         api_version_variables: &["OPENAI_API_VERSION", "AZURE_OPENAI_API_VERSION"],
         ..CHAT_COMPLETIONS
@@ -181,6 +188,7 @@ pub static PROVIDERS: [Provider; 16] = [
         key_variables: &["DIAL_API_KEY"],
         auth: Auth::Header("Api-Key"),
         path: "/openai/deployments/{model}/chat/completions?api-version={api-version}",
+        embeddings_path: Some("/openai/deployments/{model}/embeddings?api-version={api-version}"),
         api_version: Some("2024-10-21"),
         api_version_variables: &["DIAL_API_VERSION"],
         ..CHAT_COMPLETIONS
@@ -193,6 +201,7 @@ pub static PROVIDERS: [Provider; 16] = [
         key_variables: &["OLLAMA_API_KEY"],
         key: KeyRequirement::Optional,
         path: "/api/chat",
+        embeddings_path: Some("/v1/embeddings"),
         framing: Framing::Lines,
         max_tools: None,
         limits_query: LimitsQuery::OllamaShow,
@@ -212,6 +221,7 @@ pub static PROVIDERS: [Provider; 16] = [
     Provider {
         name: "groq",
         dialect: Dialect::Groq,
+        embeddings_path: None,
         base_url: Some("https://api.groq.com/openai/v1"),
         key_variables: &["GROQ_API_KEY"],
         default_model: Some("openai/gpt-oss-120b"),
@@ -221,6 +231,7 @@ pub static PROVIDERS: [Provider; 16] = [
     Provider {
         name: "deepseek",
         dialect: Dialect::DeepSeek,
+        embeddings_path: None,
         base_url: Some("https://api.deepseek.com"),
         key_variables: &["DEEPSEEK_API_KEY"],
         default_model: Some("deepseek-chat"),
@@ -242,6 +253,7 @@ pub static PROVIDERS: [Provider; 16] = [
         base_url_variables: &["CO_API_URL"],
         key_variables: &["CO_API_KEY", "COHERE_API_KEY"],
         path: "/v2/chat",
+        embeddings_path: Some("/compatibility/v1/embeddings"),
         max_tools: None,
         default_model: Some("command-a-03-2025"),
         limits_query: LimitsQuery::Get("/v1/models/{model}"),

@@ -23,8 +23,9 @@ pub(crate) fn request_url(
     let base_url = if provider.name == "ollama" { ollama_base_url(base_url) } else { base_url.to_owned() };
     let base = base_url.trim_end_matches('/');
     // Azure's v1 API names the deployment in the body and needs no version.
-    let path =
-        if provider.name == "azure" && base.ends_with("/openai/v1") { "/chat/completions" } else { path };
+    let is_azure_v1 = provider.name == "azure" && base.ends_with("/openai/v1");
+    let v1_path = path.strip_prefix("/openai/deployments/{model}").filter(|_| is_azure_v1);
+    let path = v1_path.and_then(|path| path.split('?').next()).unwrap_or(path);
     // The base URL may already end with the first segment of the path.
     let path = match path.trim_start_matches('/').split_once('/') {
         Some((first, _)) if base.ends_with(&format!("/{first}")) => &path[first.len() + 1..],

@@ -32,6 +32,8 @@ pub(crate) struct EndpointSettings {
     pub(crate) dialect: Dialect,
     /// Without a password, because it appears in messages.
     pub(crate) url: Url,
+    /// The URL of OpenAI's embeddings API, if the provider has it.
+    pub(crate) embeddings_url: Option<Url>,
     /// The user and the password of the base URL.
     pub(crate) login: Option<(String, Secret)>,
     pub(crate) framing: Framing,
@@ -136,6 +138,9 @@ impl EndpointSettings {
                 }
             })?;
 
+        let embeddings_url = provider.embeddings_path.and_then(|path| {
+            Some(request_url(&base_url, path, &model, version.as_deref(), provider).ok()?.0)
+        });
         let (credentials, key_source) =
             credentials(name, provider, config, &first_set, region, has_custom_base_url)?;
         let mut headers = HeaderMap::new();
@@ -181,6 +186,7 @@ impl EndpointSettings {
             name: name.to_owned(),
             dialect,
             url,
+            embeddings_url,
             login,
             framing: provider.framing,
             credentials,

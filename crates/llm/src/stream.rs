@@ -21,9 +21,7 @@ use crate::frames::Framing;
 use crate::retry::{AttemptFailure, Attempts, RetryDecision};
 use crate::settings::EndpointSettings;
 use response_reader::{ReadStep, ResponseReader};
-use send::read_error_response;
-use send::send;
-pub(crate) use send::{headers, read_body};
+pub(crate) use send::{headers, read_body, read_error_response, send};
 
 /// The problem when a login page or a proxy responds instead of the API.
 const WEB_PAGE: &str = "received a web page";
@@ -54,10 +52,10 @@ struct PreparedRequest {
 }
 
 /// A failed attempt.
-struct AttemptError {
-    error: ModelError,
+pub(crate) struct AttemptError {
+    pub(crate) error: ModelError,
     /// The input for the retry decision; `None` means no retry.
-    failure: Option<AttemptFailure>,
+    pub(crate) failure: Option<AttemptFailure>,
 }
 
 impl<'e> EventStream<'e> {

@@ -11,4 +11,4 @@ mod sqlite; // the search terms of a message, the same on every backend
 pub use in_memory::InMemory;
 #[cfg(feature = "redis")]
 pub use redis::{Redis, RedisOptions};
-pub use sqlite::{Sqlite, SqliteOptions};
+pub use sqlite::{CachedEmbedder, Sqlite, SqliteOptions};

@@ -9,6 +9,7 @@
 //! two threads that the store owns, one for writing and one for reading, so a long search does not delay a
 //! write.
 
+mod embeddings;
 mod error;
 mod index;
 mod open;
@@ -27,6 +28,7 @@ use toolwire_contract::{
 
 use crate::clock::new_id;
 use crate::search_text::Query;
+pub use embeddings::CachedEmbedder;
 use error::{Access, SqliteFailure};
 use worker::Worker;
 

@@ -1,11 +1,12 @@
 //! The public state of a run.
 
+use std::collections::HashMap;
 use std::mem;
 use std::sync::Arc;
 
 use toolwire_contract::{Block, Content, ConversationId, Message, Role, ToolResult, Usage, truncate};
 
-use super::{Run, RunState, UnsavedMessage, history};
+use super::{Catalog, Run, RunState, UnsavedMessage, history};
 use crate::approval::PendingCall;
 use crate::event::ContextUse;
 use crate::outcome::{Ending, RunOutcome};
@@ -70,6 +71,21 @@ impl Run {
     /// Whether there is nothing to do until the user writes another message.
     pub fn is_done(&self) -> bool {
         self.state != RunState::Working
+    }
+
+    /// Returns the catalog if the model searches in it.
+    pub(crate) fn searched_catalog(&self) -> Option<Catalog> {
+        self.catalog.needs_search(&self.settings).then(|| self.catalog.clone())
+    }
+
+    /// Returns the queries of a response's searches.
+    pub(crate) fn search_queries(&self, response: &Message) -> Vec<String> {
+        self.offered_tools.queries(response.calls().map(|(_, call)| call))
+    }
+
+    /// Sets the similarity of each tool to the queries of the next response.
+    pub(crate) fn set_similarities(&mut self, similarities: HashMap<String, Vec<f32>>) {
+        self.offered_tools.set_similarities(similarities);
     }
 
     /// Returns the work of building the search index, if it is needed and not done yet.

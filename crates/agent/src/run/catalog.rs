@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use toolwire_contract::{ModelLimits, Tool, ToolServer};
 
-use crate::search::ToolIndex;
+use crate::search::{ToolIndex, embedding_texts};
 use crate::settings::AgentSettings;
 
 /// The size of the search tool and of the list of names that it returns.
@@ -56,7 +56,7 @@ impl Catalog {
         Catalog(Arc::new(CatalogInner { tools, servers, limits, by_name, removed, tokens, index }))
     }
 
-    pub(super) fn is_same(&self, other: &Catalog) -> bool {
+    pub(crate) fn is_same(&self, other: &Catalog) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
@@ -80,6 +80,11 @@ impl Catalog {
 
     pub(super) fn listed(&self, name: &str) -> Option<&Tool> {
         self.0.by_name.get(name).map(|index| &self.0.tools[*index])
+    }
+
+    /// Returns the text of each tool for an embedding.
+    pub(crate) fn texts(&self) -> Vec<String> {
+        embedding_texts(&self.0.tools, &self.0.servers)
     }
 
     pub(super) fn index(&self) -> &ToolIndex {

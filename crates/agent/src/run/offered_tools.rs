@@ -4,11 +4,11 @@
 //! a search tool and the tools that were found or called before. New tools are added at the end, so that
 //! prompt caches stay valid.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 use toolwire_contract::{Block, Message, Tool, ToolCall, ToolResult};
 
 use super::catalog::Catalog;
@@ -29,6 +29,9 @@ pub(super) struct OfferedTools {
     uses: u64,
     /// The name of the search tool in the last request.
     search_name: Option<String>,
+    /// For each query of the response that is being handled, the similarity of each tool.
+    #[serde(skip)]
+    similarities: HashMap<String, Vec<f32>>,
     #[serde(skip)]
     cached: Option<CachedList>,
 }
@@ -102,6 +105,15 @@ impl OfferedTools {
         self.search_name.as_deref() == Some(name)
     }
 
+    /// Returns the queries of the calls of the search tool.
+    pub(super) fn queries<'c>(&self, calls: impl Iterator<Item = &'c ToolCall>) -> Vec<String> {
+        calls.filter(|call| self.is_search_tool(&call.name)).filter_map(query_of).map(str::to_owned).collect()
+    }
+
+    pub(super) fn set_similarities(&mut self, similarities: HashMap<String, Vec<f32>>) {
+        self.similarities = similarities;
+    }
+
     /// Performs a call of the search tool. The following requests contain the tools found.
     pub(super) fn search(
         &mut self,
@@ -109,13 +121,14 @@ impl OfferedTools {
         call: &ToolCall,
         settings: &AgentSettings,
     ) -> ToolResult {
-        let query =
-            call.arguments.as_ref().and_then(|arguments| arguments.get("query")).and_then(Value::as_str);
-        let Some(query) = query.filter(|query| !query.trim().is_empty()) else {
+        let Some(query) = query_of(call) else {
             return ToolResult::error("`query` is missing: describe in a few words what the tool should do");
         };
         let max_hits = settings.search.hits.min(max_in_use(catalog, settings)).max(1);
-        let hits = catalog.index().search(query, max_hits);
+        let hits = match self.similarities.get(query) {
+            Some(similarities) => catalog.index().search_similar(query, similarities, max_hits),
+            None => catalog.index().search(query, max_hits),
+        };
         if hits.is_empty() {
             return ToolResult::text(format!(
                 "No tool matches `{query}`. Search again with other words, more general words or the name of the \
@@ -178,6 +191,11 @@ impl OfferedTools {
         last_use.retain(|_, used| oldest_remaining.is_some_and(|oldest| *used >= oldest));
         self.in_use.retain(|name| last_use.contains_key(name));
     }
+}
+
+fn query_of(call: &ToolCall) -> Option<&str> {
+    let query = call.arguments.as_ref()?.get("query")?.as_str()?;
+    (!query.trim().is_empty()).then_some(query)
 }
 
 /// Returns how many tools a request can contain in addition to the search tool.

@@ -3,11 +3,15 @@
 use serde_json::Value;
 use toolwire_contract::{Tool, ToolServer, truncate};
 
+use super::terms::words;
+
 /// Some descriptions have forty thousand characters, but the start says what the tool does.
 const MAX_FIRST_SENTENCE_CHARS: usize = 300;
 const MAX_DESCRIPTION_CHARS: usize = 600;
 const MAX_PARAMETER_CHARS: usize = 100;
 const MAX_ENUM_VALUES: usize = 12;
+/// The length of a description in the text for an embedding.
+const MAX_EMBEDDED_CHARS: usize = 300;
 /// The length of a description in the result of a search.
 const MAX_SENTENCE_CHARS: usize = 200;
 
@@ -71,6 +75,23 @@ pub(super) fn fields(tool: &Tool, server: Option<&ToolServer>) -> [String; FIELD
         descriptions,
         values,
     ]
+}
+
+/// Returns the text of a tool for an embedding: what it belongs to, its name and title in words, and the start of
+/// its description. More would cost more and blur the vector.
+fn embedding_text(tool: &Tool, server: Option<&ToolServer>) -> String {
+    let server = server.map(|server| server.title.as_deref().unwrap_or(&server.name));
+    let title = Some(tool.display_name()).filter(|title| *title != tool.name);
+    let description = tool.description.as_deref().map(str::trim).unwrap_or_default();
+    let description = truncate(description, MAX_EMBEDDED_CHARS);
+    let name = words(&tool.name).join(" ");
+    let parts = [server, Some(&name), title, Some(&description)];
+    parts.into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": ")
+}
+
+/// Returns the text of each tool for an embedding.
+pub(crate) fn embedding_texts(tools: &[Tool], servers: &[Option<ToolServer>]) -> Vec<String> {
+    tools.iter().zip(servers).map(|(tool, server)| embedding_text(tool, server.as_ref())).collect()
 }
 
 /// Returns the first sentence of a tool's description, for the model.

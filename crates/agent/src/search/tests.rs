@@ -69,3 +69,21 @@ fn odd_queries_find_nothing() {
         check(&[], query, &[]);
     }
 }
+
+#[test]
+fn similar_tools_are_found_without_a_common_word() {
+    let tools: Vec<Tool> =
+        FILES.iter().map(|(name, _)| Tool::new(*name, json!({"type": "object"}))).collect();
+    let index = ToolIndex::new(tools.into());
+    let check = |query: &str, similarities: &[f32], expected: &[&str]| {
+        let hits = index.search_similar(query, similarities, 2);
+        assert_eq!(hits.iter().map(|hit| hit.tool.name.as_str()).collect::<Vec<_>>(), expected, "{query}");
+    };
+    // Unrelated texts have a similarity as well.
+    check("directory tree", &[0.7, 0.7, 0.7, 0.9], &["rename_folder"]);
+    check("get rid of the file", &[0.3, 0.35, 0.2, 0.1], &["delete_file", "list_files"]);
+    // Broken similarities change nothing.
+    for similarities in [&[] as &[f32], &[0.5; 4], &[f32::NAN; 4], &[-1.0, f32::INFINITY, 0.0, 0.0]] {
+        check("create file", similarities, &["create_file", "delete_file"]);
+    }
+}

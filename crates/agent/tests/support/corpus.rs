@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolwire_agent::ToolIndex;
+use toolwire_agent::{ToolHit, ToolIndex};
 use toolwire_contract::{Tool, ToolServer};
 
 /// Captured tools and their servers. The name of a server is the name of its file.
@@ -91,6 +91,11 @@ pub fn judging_questions() -> Vec<Question> {
     parse_questions(include_str!("../judging_questions.tsv"))
 }
 
+/// Questions by another author, for random tools of the whole corpus. They were only measured.
+pub fn second_judging_questions() -> Vec<Question> {
+    parse_questions(include_str!("../second_judging_questions.tsv"))
+}
+
 fn parse_questions(text: &'static str) -> Vec<Question> {
     let parse = |line: &'static str| {
         let mut columns = line.split('\t');
@@ -101,9 +106,8 @@ fn parse_questions(text: &'static str) -> Vec<Question> {
 }
 
 impl Question {
-    /// Whether one of the first `limit` hits answers the question.
-    pub fn is_answered(&self, index: &ToolIndex, query: &str, limit: usize) -> bool {
-        let hits = index.search(query, limit);
+    /// Whether one of the hits answers the question.
+    pub fn is_answered(&self, hits: &[ToolHit<'_>]) -> bool {
         hits.iter().any(|hit| self.answers.iter().any(|answer| is_answer(answer, &hit.tool.name, hit.server)))
     }
 }
@@ -116,13 +120,11 @@ fn is_answer(answer: &str, tool: &str, server: Option<&ToolServer>) -> bool {
 }
 
 /// The number of questions whose tool is among the first five hits, and the first hit.
-pub fn found(
-    index: &ToolIndex,
-    questions: &[Question],
-    query: fn(&Question) -> &'static str,
-) -> (usize, usize) {
+pub fn found<'i>(questions: &[Question], search: impl Fn(&Question) -> Vec<ToolHit<'i>>) -> (usize, usize) {
+    let hits: Vec<Vec<ToolHit<'i>>> = questions.iter().map(search).collect();
     let count = |limit: usize| {
-        questions.iter().filter(|question| question.is_answered(index, query(question), limit)).count()
+        let searches = questions.iter().zip(&hits);
+        searches.filter(|(question, hits)| question.is_answered(&hits[..hits.len().min(limit)])).count()
     };
     (count(5), count(1))
 }

@@ -11,7 +11,9 @@ use crate::command_error::{CommandError, ERROR, HINT, NOTE, print_stderr};
 use crate::display::images::image_notes;
 use crate::display::view::{View, is_styled, retry_text};
 use crate::output::{self, ignore_broken_pipe};
-use crate::terminal_text::{counted, describe_reduction, sanitize, sanitize_lines, truncate};
+use crate::terminal_text::{
+    counted, describe_embedding_failure, describe_reduction, sanitize, sanitize_lines, truncate,
+};
 
 const SUCCESS: Style = AnsiColor::Green.on_default().bold();
 const NAME: Style = Style::new().bold();
@@ -121,6 +123,11 @@ impl ProgramProgress {
                 print_stderr(&format!(
                     "{NOTE}note:{NOTE:#} {messages} summarized, because the context window is nearly full\n"
                 ));
+                Ok(())
+            }
+            AgentEvent::EmbeddingsUnavailable(failure) => {
+                self.end_line()?;
+                print_stderr(&format!("{NOTE}note:{NOTE:#} {}\n", describe_embedding_failure(failure)));
                 Ok(())
             }
             AgentEvent::ApprovalNeeded(call) => {

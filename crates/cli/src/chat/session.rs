@@ -233,7 +233,7 @@ fn build_agent(
     store: &Arc<dyn Conversations>,
     approver: &Arc<dyn Approver>,
 ) -> Result<Agent, CommandError> {
-    assembly::agent(model, settings)
+    assembly::agent(model, settings)?
         .tools(hub.clone())
         .approver(approver.clone())
         .conversations(store.clone())

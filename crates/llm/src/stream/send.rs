@@ -25,7 +25,7 @@ use crate::sign::signature_headers;
 const MAX_ERROR_BODY_BYTES: usize = 1 << 20;
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
-pub(super) async fn send(
+pub(crate) async fn send(
     endpoint: &Endpoint,
     body: Bytes,
     deadline: Instant,
@@ -72,7 +72,7 @@ fn describe_connect_error(settings: &EndpointSettings, error: &reqwest::Error) -
 }
 
 /// Reads an error response.
-pub(super) async fn read_error_response(
+pub(crate) async fn read_error_response(
     endpoint: &Endpoint,
     response: Response,
     toolset: &Toolset,

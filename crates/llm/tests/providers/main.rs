@@ -3,6 +3,7 @@
 mod attachments;
 mod connections;
 mod deadlines;
+mod embeddings;
 mod errors;
 mod harness;
 mod histories;

@@ -56,6 +56,12 @@ pub(super) fn open_to_read(path: &Path, options: &SqliteOptions) -> Result<Conne
     Ok(connection)
 }
 
+/// Opens a file that can be created again at any time.
+pub(super) fn open_cache(path: &Path) -> Result<Connection, SqliteFailure> {
+    create_private(path).map_err(|error| SqliteFailure::Unavailable(error.to_string()))?;
+    connect(path, &SqliteOptions::default())
+}
+
 fn connect(path: &Path, options: &SqliteOptions) -> Result<Connection, SqliteFailure> {
     // Without `CREATE`, because the file already exists with our permissions. Without `URI`, so that a path
     // is only a path.

@@ -25,6 +25,9 @@
 //! | `Cohere` | `Authorization: Bearer` | | `/v2/chat` |
 //! | `Ollama` | none | | `/api/chat` |
 //!
+//! The embeddings of OpenAI's API are at `/embeddings` of the same base URL; at Gemini, Cohere and Ollama, where their
+//! OpenAI-compatible APIs have them.
+//!
 //! Every key is [`API_KEY`].
 
 mod anthropic;
@@ -32,6 +35,7 @@ mod bedrock;
 mod chat;
 mod check;
 mod cohere;
+mod embeddings;
 mod gemini;
 mod json;
 mod media;

@@ -14,6 +14,7 @@ use super::{ModelOutput, ReceivedRequest};
 pub struct Script {
     pub(super) queue: VecDeque<ScriptedResponse>,
     pub(super) fallback: Option<Fallback>,
+    pub(super) embeddings_queue: VecDeque<ScriptedResponse>,
     pub(super) window: Option<u64>,
     pub(super) states_window: bool,
 }
@@ -34,6 +35,12 @@ impl Script {
     /// Plays these responses before those of [`Script::from_fn`].
     pub fn starting_with(mut self, responses: impl IntoIterator<Item = ScriptedResponse>) -> Script {
         self.queue.extend(responses);
+        self
+    }
+
+    /// Plays these responses to the first requests for embeddings. The following ones get vectors.
+    pub fn with_embeddings(mut self, responses: impl IntoIterator<Item = ScriptedResponse>) -> Script {
+        self.embeddings_queue.extend(responses);
         self
     }
 

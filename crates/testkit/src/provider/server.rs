@@ -21,7 +21,9 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use super::check::RequestTarget;
 use super::script::DeliveryStep;
-use super::{Api, Delivery, Rejection, Script, ScriptedResponse, bedrock, check_request, render, window};
+use super::{
+    Api, Delivery, Rejection, Script, ScriptedResponse, bedrock, check_request, embeddings, render, window,
+};
 
 /// A fake provider on a local port; dropping it closes it and every connection to it.
 pub struct FakeProvider {
@@ -177,6 +179,19 @@ async fn respond(
         let response = match description {
             Some(body) => ScriptedResponse::error(200, body),
             None => ScriptedResponse::error(404, json!({"error": {"message": "Not found"}})),
+        };
+        return state.play(response, &received).await;
+    }
+    if embeddings::is_request(&received) {
+        received.rejection = embeddings::check(state.api, &received).err();
+        lock(&state.received).push(received.clone());
+        let scripted = lock(&state.script).embeddings_queue.pop_front();
+        let response = match (received.rejection.clone(), scripted) {
+            (Some(Rejection { status, headers, body }), _) => {
+                ScriptedResponse::Error { status, headers, body }
+            }
+            (None, Some(response)) => response,
+            (None, None) => embeddings::response(&received),
         };
         return state.play(response, &received).await;
     }

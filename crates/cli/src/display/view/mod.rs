@@ -14,7 +14,7 @@ use toolwire_contract::{ModelError, Progress, ToolResult};
 use super::canvas::Size;
 use super::images::{self, Protocol, image_notes, images_of};
 use crate::command_error::{HINT, NOTE, print_stderr};
-use crate::terminal_text::{counted, describe_reduction, sanitize};
+use crate::terminal_text::{counted, describe_embedding_failure, describe_reduction, sanitize};
 use plain::PlainView;
 use terminal::TerminalView;
 
@@ -170,6 +170,9 @@ impl View {
                 let messages = counted(messages, "message");
                 let note = format!("{messages} summarized, because the context window is nearly full");
                 self.note("note:", NOTE, &note)?;
+            }
+            AgentEvent::EmbeddingsUnavailable(failure) => {
+                self.note("note:", NOTE, &describe_embedding_failure(&failure))?;
             }
             AgentEvent::Done(finished) => return Ok(Some(*finished)),
             // Approvals are requested when the run pauses.
