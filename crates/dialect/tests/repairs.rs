@@ -5,10 +5,14 @@
 use serde_json::{Value, json};
 use toolwire_dialect::{ArgumentError, Decoded, Dialect, Options, RepairKind, Toolset, ViolationKind};
 
-fn decoded(schema: &Value, sent: &Value) -> Result<Decoded, ArgumentError> {
+fn decoded_in(dialect: Dialect, schema: &Value, sent: &Value) -> Result<Decoded, ArgumentError> {
     let tool = json!({"name": "tool", "description": "d", "inputSchema": schema});
-    let toolset = Toolset::from_json(&tool.to_string(), Dialect::OpenAi, &Options::default()).unwrap();
+    let toolset = Toolset::from_json(&tool.to_string(), dialect, &Options::default()).unwrap();
     toolset.decode("tool", sent)
+}
+
+fn decoded(schema: &Value, sent: &Value) -> Result<Decoded, ArgumentError> {
+    decoded_in(Dialect::OpenAi, schema, sent)
 }
 
 fn decode(schema: &Value, sent: &Value) -> Result<(Value, Vec<String>), ArgumentError> {
@@ -66,6 +70,61 @@ fn a_parsed_text_is_repaired_too() {
         json!({"user": {"user_id": 5, "role": "Admin"}}),
         &["/user", "/user/note", "/user/role", "/user/user_id", "/user/user_id"],
     );
+}
+
+#[test]
+fn repairs_are_combined() {
+    let closed = |properties: Value, required: Value| {
+        json!({"type": "object", "properties": properties,
+        "required": required, "additionalProperties": false})
+    };
+    let sub = closed(json!({"maxCount": {"type": "integer"}, "mode": {"enum": ["x", "y"]}}), json!([]));
+    let properties = json!({"location": {"type": "string"}, "units": {"enum": ["celsius", "fahrenheit"]},
+        "n": {"type": "integer"}, "tags": {"type": "array", "items": {"type": "string"}}, "sub": sub});
+    let schema = closed(properties, json!(["location"]));
+    for (sent, expected) in [
+        (r#"{"location":"O","UNITS":"Fahrenheit"}"#, json!({"location": "O", "units": "fahrenheit"})),
+        (r#"{"location":"O","N":"5"}"#, json!({"location": "O", "n": 5})),
+        (r#"{"location":"O","N":null}"#, json!({"location": "O"})),
+        (r#"{"location":"O","Tags":"a"}"#, json!({"location": "O", "tags": ["a"]})),
+        (
+            r#"{"location":"O","sub":{"max_count":"5","Mode":"X"}}"#,
+            json!({"location": "O", "sub": {"maxCount": 5, "mode": "x"}}),
+        ),
+        (
+            r#"{"input":{"Location":"O","units":"CELSIUS","n":"3"}}"#,
+            json!({"location": "O", "units": "celsius", "n": 3}),
+        ),
+        (
+            r#"{"args":"{'Location':'O', 'Sub': \"{'Mode': 'Y'}\"}"}"#,
+            json!({"location": "O", "sub": {"mode": "y"}}),
+        ),
+    ] {
+        for dialect in [Dialect::OpenAi, Dialect::Anthropic, Dialect::Mcp, Dialect::OpenAiStrict] {
+            let decoded = decoded_in(dialect, &schema, &serde_json::from_str(sent).unwrap());
+            let arguments = decoded.map(|decoded| Value::Object(decoded.arguments));
+            assert_eq!(arguments, Ok(expected.clone()), "{dialect}: {sent}");
+        }
+    }
+    let both = closed(
+        json!({"location": {"type": "string"}, "limit": {"type": "integer"}}),
+        json!(["location", "limit"]),
+    );
+    let repaired = json!({"location": "O", "limit": 5});
+    check(both, r#"{"location":"O","LIMIT":"5"}"#, repaired, &["/limit", "/limit"]);
+}
+
+#[test]
+fn a_key_is_renamed_only_if_its_value_can_be_repaired() {
+    let properties = json!({"user_id": {"type": "integer"}, "first_name": {"type": "string"}});
+    let schema = json!({"type": "object", "properties": properties, "additionalProperties": false});
+    match decode(&schema, &json!({"userId": "x", "FirstName": "a"})) {
+        Err(ArgumentError::Invalid { arguments, violations, .. }) => {
+            assert_eq!(Value::Object(arguments), json!({"userId": "x", "first_name": "a"}));
+            assert_eq!(violations.len(), 1, "{violations:?}");
+        }
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! Repairs that follow from the schema: wrapped arguments, keys in another spelling, and integers with a fraction
 //! of zeros.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde_json::{Map, Value};
-use toolwire_validation::{References, resolve};
+use toolwire_validation::References;
 
 use super::lenient_json;
 use super::repair::{Repair, RepairKind};
@@ -19,19 +19,21 @@ const MAX_SCHEMAS: usize = 64;
 /// The maximum depth of nested values that are repaired.
 const MAX_DEPTH: usize = 64;
 
-/// Returns the arguments unwrapped and with known keys, if that changes them. Use it only for arguments that the
-/// schema rejects.
-pub(super) fn with_known_keys(value: &Value, schema: &Value) -> Option<(Value, Vec<Repair>)> {
-    let mut repairs = Vec::new();
-    let mut repaired = value.clone();
-    if let Value::Object(map) = value
-        && let Some((key, inner)) = wrapped_arguments(map, schema)
-    {
-        repairs.push(Repair::of_arguments(RepairKind::Unwrapped { key: key.to_owned() }));
-        repaired = inner;
+/// Unwraps the arguments and renames keys, except to the properties at the pointers in `except`. If the arguments
+/// were not `rejected`, objects that allow other keys stay as they are.
+pub(super) fn use_known_keys(
+    value: &mut Value,
+    schema: &Value,
+    except: &BTreeSet<String>,
+    rejected: bool,
+    repairs: &mut Vec<Repair>,
+) {
+    let mut walk = Walk::new(schema, Action::RenameKeys { except }, repairs);
+    if let Some((key, inner)) = walk.wrapped_arguments(value, rejected) {
+        walk.record(RepairKind::Unwrapped { key });
+        *value = inner;
     }
-    Walk::new(schema, Action::RenameKeys, &mut repairs).run(&mut repaired);
-    (!repairs.is_empty()).then_some((repaired, repairs))
+    walk.run(value);
 }
 
 /// Removes fractions of zeros from integers.
@@ -50,29 +52,23 @@ fn has_fraction(value: &Value) -> bool {
     }
 }
 
-/// Returns arguments that are the only value of an object, and their key, which the tool does not have.
-fn wrapped_arguments<'m>(arguments: &'m Map<String, Value>, schema: &Value) -> Option<(&'m str, Value)> {
-    let (key, wrapped) = arguments.iter().next().filter(|_| arguments.len() == 1)?;
-    let properties = resolve(schema, schema).get("properties").and_then(Value::as_object)?;
-    if !WRAPPERS.contains(&key.as_str()) || properties.contains_key(key) {
-        return None;
-    }
-    let inner = wrapped.as_str().and_then(lenient_json::parse_any).unwrap_or_else(|| wrapped.clone());
-    let is_known = inner.as_object()?.keys().any(|key| properties.contains_key(key));
-    is_known.then_some((key, inner))
+/// Whether arguments may be wrapped, by their only key.
+pub(super) fn only_wrapper(arguments: &Value) -> Option<(&String, &Value)> {
+    let arguments = arguments.as_object().filter(|arguments| arguments.len() == 1)?;
+    arguments.iter().next().filter(|(key, _)| WRAPPERS.contains(&key.as_str()))
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Action {
-    RenameKeys,
+#[derive(Clone, Copy)]
+enum Action<'a> {
+    RenameKeys { except: &'a BTreeSet<String> },
     RemoveFractions,
 }
 
-struct Walk<'s, 'r> {
+struct Walk<'s, 'a> {
     references: References<'s>,
-    action: Action,
+    action: Action<'a>,
     pointer: String,
-    repairs: &'r mut Vec<Repair>,
+    repairs: &'a mut Vec<Repair>,
 }
 
 /// Returns the schemas for the value of a key.
@@ -114,14 +110,28 @@ fn listed_items(schemas: &[&Value]) -> usize {
     schemas.iter().map(positions).max().unwrap_or(0)
 }
 
-impl<'s, 'r> Walk<'s, 'r> {
-    fn new(schema: &'s Value, action: Action, repairs: &'r mut Vec<Repair>) -> Walk<'s, 'r> {
+impl<'s, 'a> Walk<'s, 'a> {
+    fn new(schema: &'s Value, action: Action<'a>, repairs: &'a mut Vec<Repair>) -> Walk<'s, 'a> {
         Walk { references: References::of(schema), action, pointer: String::new(), repairs }
     }
 
     fn run(mut self, value: &mut Value) {
         let schemas = self.applicable([self.references.root()]);
         self.visit(value, &schemas, MAX_DEPTH);
+    }
+
+    /// Returns arguments that are the only value of an object, and their key, which the tool does not have.
+    fn wrapped_arguments(&self, arguments: &Value, rejected: bool) -> Option<(String, Value)> {
+        let (key, wrapped) = only_wrapper(arguments)?;
+        let schemas = self.applicable([self.references.root()]);
+        if !rejected && !are_closed(&schemas) {
+            return None;
+        }
+        let known: HashSet<String> = property_names(&schemas).map(|name| fold(name)).collect();
+        let inner = wrapped.as_str().and_then(lenient_json::parse_any).unwrap_or_else(|| wrapped.clone());
+        let keys = inner.as_object()?;
+        let is_known = keys.is_empty() || keys.keys().any(|key| known.contains(&fold(key)));
+        (is_known && !known.contains(key)).then(|| (key.clone(), inner))
     }
 
     /// Returns the schemas that may apply to one value: the given ones, their parts and their alternatives.
@@ -150,8 +160,10 @@ impl<'s, 'r> Walk<'s, 'r> {
         let Some(depth) = depth.checked_sub(1) else { return };
         match value {
             Value::Object(map) => {
-                if self.action == Action::RenameKeys && schemas.iter().all(|schema| is_closed(schema)) {
-                    self.rename_keys(map, schemas);
+                if let Action::RenameKeys { except } = self.action
+                    && are_closed(schemas)
+                {
+                    self.rename_keys(map, schemas, except);
                 }
                 for (key, value) in map {
                     let schemas = self.applicable(schemas_of_key(schemas, key));
@@ -171,7 +183,7 @@ impl<'s, 'r> Walk<'s, 'r> {
                 }
             }
             Value::Number(number)
-                if self.action == Action::RemoveFractions
+                if matches!(self.action, Action::RemoveFractions)
                     && schemas.iter().any(|schema| has_type(schema, "integer"))
                     && !schemas.iter().any(|schema| has_type(schema, "number")) =>
             {
@@ -186,12 +198,10 @@ impl<'s, 'r> Walk<'s, 'r> {
 
     /// Renames an unknown key that differs from one missing property only in case, `_` and `-`, if no other key
     /// does. The keys keep their order.
-    fn rename_keys(&mut self, map: &mut Map<String, Value>, schemas: &[&Value]) {
+    fn rename_keys(&mut self, map: &mut Map<String, Value>, schemas: &[&Value], except: &BTreeSet<String>) {
         // The properties and the number of keys, by folded name.
         let mut similar: HashMap<String, (Vec<&String>, usize)> = HashMap::new();
-        let properties =
-            schemas.iter().filter_map(|schema| schema.get("properties").and_then(Value::as_object));
-        for name in properties.flat_map(Map::keys) {
+        for name in property_names(schemas) {
             let (names, _) = similar.entry(fold(name)).or_default();
             if !names.contains(&name) {
                 names.push(name);
@@ -200,14 +210,19 @@ impl<'s, 'r> Walk<'s, 'r> {
         for key in map.keys() {
             similar.entry(fold(key)).and_modify(|(_, keys)| *keys += 1);
         }
+        let known_name = |key: &String| match similar.get(&fold(key)) {
+            Some((names, 1)) if names.len() == 1 && names[0] != key => Some(names[0]),
+            _ => None,
+        };
         let renamed = std::mem::take(map).into_iter().map(|(key, value)| {
-            match similar.get(&fold(&key)).map(|(names, keys)| (names.as_slice(), keys)) {
-                Some(([known], 1)) if **known != key => {
-                    self.below(known, |walk| walk.record(RepairKind::RenamedKey { found: key }));
-                    ((*known).clone(), value)
+            let Some(known) = known_name(&key) else { return (key, value) };
+            self.below(known, |walk| {
+                if except.contains(&walk.pointer) {
+                    return (key, value);
                 }
-                _ => (key, value),
-            }
+                walk.record(RepairKind::RenamedKey { found: key });
+                (known.clone(), value)
+            })
         });
         *map = renamed.collect();
     }
@@ -216,18 +231,40 @@ impl<'s, 'r> Walk<'s, 'r> {
         self.repairs.push(Repair { pointer: self.pointer.clone(), kind });
     }
 
-    fn below(&mut self, key: &str, visit: impl FnOnce(&mut Self)) {
+    fn below<T>(&mut self, key: &str, visit: impl FnOnce(&mut Self) -> T) -> T {
         let length = self.pointer.len();
         self.pointer.push('/');
         crate::json::escape_segment(key, &mut self.pointer);
-        visit(self);
+        let result = visit(self);
         self.pointer.truncate(length);
+        result
     }
 }
 
-fn is_closed(schema: &Value) -> bool {
-    schema.get("additionalProperties").is_none_or(|rest| rest == false)
-        && schema.get("patternProperties").is_none()
+fn property_names<'s>(schemas: &[&'s Value]) -> impl Iterator<Item = &'s String> {
+    schemas.iter().filter_map(|schema| schema.get("properties")?.as_object()).flat_map(Map::keys)
+}
+
+/// Whether objects to which `schemas` apply should have only listed properties: no schema allows others explicitly.
+fn are_closed(schemas: &[&Value]) -> bool {
+    let is_closed = |schema: &&Value| {
+        let forbids = |keyword| schema.get(keyword).is_none_or(|rest| rest == false);
+        let branches = ["anyOf", "oneOf"].into_iter().filter_map(|keyword| schema.get(keyword)?.as_array());
+        forbids("additionalProperties")
+            && forbids("unevaluatedProperties")
+            && schema.get("patternProperties").is_none()
+            && !branches.flatten().any(is_free_form)
+    };
+    schemas.iter().all(is_closed)
+}
+
+/// Whether an alternative accepts every object.
+fn is_free_form(schema: &Value) -> bool {
+    let Value::Object(keywords) = schema else { return schema == true };
+    let is_allowed = |keyword: &String| {
+        matches!(keyword.as_str(), "type" | "title" | "description" | "default" | "examples")
+    };
+    keywords.keys().all(is_allowed) && (!keywords.contains_key("type") || has_type(schema, "object"))
 }
 
 fn has_type(schema: &Value, name: &str) -> bool {
@@ -239,6 +276,6 @@ fn has_type(schema: &Value, name: &str) -> bool {
 }
 
 /// Returns a key without case, `_` and `-`.
-fn fold(key: &str) -> String {
+pub(super) fn fold(key: &str) -> String {
     key.chars().filter(|character| !matches!(character, '_' | '-')).flat_map(char::to_lowercase).collect()
 }

@@ -15,17 +15,8 @@ const POINTER: &str = "/explicit_action";
 
 /// Repairs a value, except for the consent in it.
 pub(super) fn repair_except_consent(value: &mut Value, validator: &Validator, repairs: &mut Vec<Repair>) {
-    if !requires_consent(validator.schema()) {
-        return repair(value, validator, repairs);
-    }
-    let consent = value.get(EXPLICIT_ACTION).cloned();
-    let mut made = Vec::new();
-    repair(value, validator, &mut made);
-    made.retain(|repair| repair.pointer != POINTER);
-    repairs.append(&mut made);
-    if let (Some(consent), Some(arguments)) = (consent, value.as_object_mut()) {
-        arguments.insert(EXPLICIT_ACTION.to_owned(), consent);
-    }
+    let protected = requires_consent(validator.schema()).then_some(POINTER);
+    repair(value, validator, protected, repairs);
 }
 
 /// Returns the violations that do not concern consent.

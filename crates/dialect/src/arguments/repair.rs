@@ -76,6 +76,13 @@ impl Repair {
     }
 }
 
+impl RepairKind {
+    /// Whether keys were changed, not values.
+    pub(super) const fn is_of_keys(&self) -> bool {
+        matches!(self, RepairKind::Unwrapped { .. } | RepairKind::RenamedKey { .. })
+    }
+}
+
 impl fmt::Display for RepairKind {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {

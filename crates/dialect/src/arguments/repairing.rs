@@ -1,9 +1,11 @@
 //! Repairs arguments where the schema shows what was meant.
 //!
-//! A repair is tried only where the schema rejects the value, and it is accepted only if fewer errors remain there.
+//! A value is replaced only where the schema rejects it, and only if fewer errors remain there.
 
+use std::borrow::Borrow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::mem::{Discriminant, discriminant};
+use std::ops::Bound;
 
 use jsonschema::ValidationError;
 use jsonschema::error::ValidationErrorKind;
@@ -18,34 +20,73 @@ use crate::json::{escape_segment, unescape_segment};
 /// The maximum number of rounds; each repair can make new errors visible.
 const MAX_ROUNDS: usize = 8;
 
-/// Repairs `value` in place and adds what was done to `repairs`.
+/// Repairs `value` in place, except at `protected`, and adds what was done to `repairs`.
 ///
-/// Each kind of repair is made at all places, or at none if the budget does not suffice.
-pub(crate) fn repair(value: &mut Value, validator: &Validator, repairs: &mut Vec<Repair>) {
-    let mut repairing = Repairing {
-        validator,
-        budget: ErrorBudget::default(),
-        first: repairs.len(),
-        failed: HashSet::new(),
-        wrapped: Vec::new(),
+/// Keys are unwrapped and renamed on trial, because their values may need repairs too. Names under which values stay
+/// invalid are not used. Each kind of repair is made at all places, or at none if the budget does not suffice.
+pub(crate) fn repair(
+    value: &mut Value,
+    validator: &Validator,
+    protected: Option<&str>,
+    repairs: &mut Vec<Repair>,
+) {
+    let mut budget = ErrorBudget::default();
+    let mut attempt = |except: Option<&BTreeSet<String>>| {
+        let repairs = Vec::new();
+        let failed = HashSet::new();
+        let repairing = Repairing { validator, budget: &mut budget, protected, failed, wrapped: Vec::new() };
+        repairing.attempt(Attempt { value: value.clone(), repairs, errors: None }, except)
     };
-    for _ in 0..MAX_ROUNDS {
-        let known = repairs.len();
-        use_known_keys(value, validator, repairs, &mut repairing.budget);
-        repairing.remove_nulls(value, repairs);
-        if !repairing.replace_values(value, repairs) && repairs.len() == known {
-            break;
-        }
-        by_schema::remove_fractions(value, validator.schema(), repairs);
+    let mut except: BTreeSet<String> = protected.map(str::to_owned).into_iter().collect();
+    let mut best = attempt(Some(&except));
+    if !best.is_valid() && best.repairs.iter().any(|repair| repair.kind.is_of_keys()) {
+        let protected = except.len();
+        except.extend(best.invalid_names());
+        let second = (except.len() > protected).then(|| attempt(Some(&except)));
+        best = match second {
+            Some(second) if second.is_valid() => second,
+            // Of attempts with as many errors, the one with the fewest changes.
+            second => second
+                .into_iter()
+                .chain([attempt(None)])
+                .fold(best, |best, other| if other.count() <= best.count() { other } else { best }),
+        };
     }
-    repairing.unwrap_invalid(value, repairs);
+    *value = best.value;
+    repairs.append(&mut best.repairs);
+}
+
+/// Arguments, repaired on trial.
+struct Attempt {
+    value: Value,
+    repairs: Vec<Repair>,
+    /// The places of the errors that remain; `None` if there are too many.
+    errors: Option<Vec<String>>,
+}
+
+impl Attempt {
+    fn count(&self) -> usize {
+        self.errors.as_ref().map_or(usize::MAX, Vec::len)
+    }
+
+    fn is_valid(&self) -> bool {
+        self.count() == 0
+    }
+
+    /// Returns the new names of keys under which errors remain.
+    fn invalid_names(&self) -> impl Iterator<Item = String> {
+        let errors: BTreeSet<&str> = self.errors.iter().flatten().map(String::as_str).collect();
+        let renamed =
+            self.repairs.iter().filter(|repair| matches!(repair.kind, RepairKind::RenamedKey { .. }));
+        renamed.map(|repair| repair.pointer.clone()).filter(move |pointer| is_at_or_around(pointer, &errors))
+    }
 }
 
 struct Repairing<'v> {
     validator: &'v Validator,
-    budget: ErrorBudget,
-    /// The number of repairs that were made before.
-    first: usize,
+    budget: &'v mut ErrorBudget,
+    /// The pointer to a value that is not repaired.
+    protected: Option<&'v str>,
     /// Repairs that did not help.
     failed: HashSet<(String, Discriminant<RepairKind>)>,
     /// The places of values that were wrapped in an array, and the values.
@@ -56,9 +97,53 @@ struct Repairing<'v> {
 type ErrorCounts = HashMap<String, usize>;
 
 impl Repairing<'_> {
+    /// Makes repairs until nothing changes. Without `except`, keys stay as they are.
+    fn attempt(mut self, mut attempt: Attempt, except: Option<&BTreeSet<String>>) -> Attempt {
+        let Attempt { value, repairs, errors } = &mut attempt;
+        let schema = self.validator.schema();
+        let accepts = |value: &Value| self.validator.accepts(value).unwrap_or(false);
+        let is_rejected = !accepts(value);
+        for _ in 0..MAX_ROUNDS {
+            let known = repairs.len();
+            if let Some(except) = except {
+                by_schema::use_known_keys(value, schema, except, is_rejected, repairs);
+            }
+            self.remove_nulls(value, repairs);
+            if !self.replace_values(value, repairs) && repairs.len() == known {
+                break;
+            }
+            by_schema::remove_fractions(value, schema, repairs);
+        }
+        self.unwrap_invalid(value, repairs);
+        *errors = if accepts(value) { Some(Vec::new()) } else { self.remaining_errors(value) };
+        attempt
+    }
+
+    /// Returns the places of errors, except those that concern the protected value.
+    fn remaining_errors(&mut self, value: &Value) -> Option<Vec<String>> {
+        let mut places = Vec::new();
+        for error in self.validator.errors(value, self.budget)? {
+            let is_protected = |place: &str| self.protected.is_some_and(|protected| protected == place);
+            if is_protected(pointer(&error))
+                || missing_property(&error).is_some_and(|name| is_protected(&name))
+            {
+                continue;
+            }
+            each_cause(&error, 0, &mut |cause| {
+                let count = match cause.kind() {
+                    ValidationErrorKind::AdditionalProperties { unexpected }
+                    | ValidationErrorKind::UnevaluatedProperties { unexpected } => unexpected.len(),
+                    _ => 1,
+                };
+                places.extend(std::iter::repeat_n(pointer(cause).to_owned(), count));
+            });
+        }
+        Some(places)
+    }
+
     fn count_errors(&mut self, value: &Value) -> Option<ErrorCounts> {
         let mut counts = ErrorCounts::new();
-        for error in self.validator.errors(value, &mut self.budget)? {
+        for error in self.validator.errors(value, self.budget)? {
             count_error(&error, &mut counts);
         }
         Some(counts)
@@ -68,7 +153,7 @@ impl Repairing<'_> {
     fn replace_values(&mut self, value: &mut Value, repairs: &mut Vec<Repair>) -> bool {
         let mut before = ErrorCounts::new();
         let mut found = Vec::new();
-        let Some(errors) = self.validator.errors(value, &mut self.budget) else { return false };
+        let Some(errors) = self.validator.errors(value, self.budget) else { return false };
         for error in errors {
             count_error(&error, &mut before);
             let replacements = replacements(&error, 0).into_iter().flatten();
@@ -79,7 +164,8 @@ impl Repairing<'_> {
         let mut places = BTreeSet::new();
         for (error_pointer, Replacement { pointer, value: meant, kind }) in found {
             let attempt = (pointer, discriminant(&kind));
-            if self.failed.contains(&attempt) || overlaps(&attempt.0, &places) {
+            let is_protected = self.protected == Some(attempt.0.as_str());
+            if is_protected || self.failed.contains(&attempt) || overlaps(&attempt.0, &places) {
                 continue;
             }
             let pointer = attempt.0;
@@ -117,20 +203,20 @@ impl Repairing<'_> {
         // Alternatives may need other repairs too, so their errors are counted one by one.
         let mut before = 0;
         let mut pointers = BTreeSet::new();
-        let Some(errors) = self.validator.errors(value, &mut self.budget) else { return };
+        let Some(errors) = self.validator.errors(value, self.budget) else { return };
         for error in errors {
             before += 1;
             each_cause(&error, 0, &mut |cause| {
                 before += 1;
-                if cause.instance().is_null() {
-                    pointers.insert(cause.instance_path().as_str().to_owned());
+                if cause.instance().is_null() && self.protected != Some(pointer(cause)) {
+                    pointers.insert(pointer(cause).to_owned());
                 }
             });
         }
         while !pointers.is_empty() {
             let mut without_nulls = value.clone();
             pointers.retain(|pointer| remove_property(&mut without_nulls, pointer));
-            let Some(errors) = self.validator.errors(&without_nulls, &mut self.budget) else { return };
+            let Some(errors) = self.validator.errors(&without_nulls, self.budget) else { return };
             let mut after = 0;
             let mut required = BTreeSet::new();
             for error in errors {
@@ -158,7 +244,7 @@ impl Repairing<'_> {
         if self.wrapped.is_empty() {
             return;
         }
-        let errors = self.validator.errors(value, &mut self.budget);
+        let errors = self.validator.errors(value, self.budget);
         let invalid: Option<Vec<String>> =
             errors.map(|errors| errors.map(|error| error.instance_path().as_str().to_owned()).collect());
         for (pointer, original) in std::mem::take(&mut self.wrapped).into_iter().rev() {
@@ -171,10 +257,9 @@ impl Repairing<'_> {
                 invalid.as_ref().is_none_or(|places| places.iter().any(|other| is_inside(other)));
             if is_invalid && let Some(place) = value.pointer_mut(&pointer) {
                 *place = original;
-                let mut index = 0;
                 repairs.retain(|repair| {
-                    index += 1;
-                    index <= self.first || !is_inside(&repair.pointer)
+                    let is_renamed = repair.pointer == pointer && repair.kind.is_of_keys();
+                    is_renamed || !is_inside(&repair.pointer)
                 });
             }
         }
@@ -184,10 +269,14 @@ impl Repairing<'_> {
 /// Whether one of the places is at, around or inside a pointer.
 fn overlaps(pointer: &str, places: &BTreeSet<String>) -> bool {
     let is_around = |(end, _): (usize, &str)| places.contains(&pointer[..end]);
+    pointer.match_indices('/').any(is_around) || is_at_or_around(pointer, places)
+}
+
+/// Whether one of the places is at or inside a pointer.
+fn is_at_or_around<P: Borrow<str> + Ord>(pointer: &str, places: &BTreeSet<P>) -> bool {
     let inside = format!("{pointer}/");
-    places.contains(pointer)
-        || pointer.match_indices('/').any(is_around)
-        || places.range(inside.clone()..).next().is_some_and(|place| place.starts_with(&inside))
+    let mut from_there = places.range::<str, _>((Bound::Included(inside.as_str()), Bound::Unbounded));
+    places.contains(pointer) || from_there.next().is_some_and(|place| place.borrow().starts_with(&inside))
 }
 
 fn count_error(error: &ValidationError<'_>, counts: &mut ErrorCounts) {
@@ -216,30 +305,6 @@ fn missing_property(error: &ValidationError<'_>) -> Option<String> {
     let mut pointer = format!("{}/", error.instance_path().as_str());
     escape_segment(name, &mut pointer);
     Some(pointer)
-}
-
-/// Unwraps the arguments and renames keys, if fewer errors remain.
-fn use_known_keys(
-    value: &mut Value,
-    validator: &Validator,
-    repairs: &mut Vec<Repair>,
-    budget: &mut ErrorBudget,
-) {
-    let Some((repaired, made)) = by_schema::with_known_keys(value, validator.schema()) else { return };
-    let mut count = |value: &Value| {
-        let mut causes = 0;
-        for error in validator.errors(value, budget)? {
-            causes += 1;
-            each_cause(&error, 0, &mut |_| causes += 1);
-        }
-        Some(causes)
-    };
-    if let (Some(before), Some(after)) = (count(value), count(&repaired))
-        && after < before
-    {
-        *value = repaired;
-        repairs.extend(made);
-    }
 }
 
 /// Calls `visit` with the error, or with those of the alternative that was probably meant.
