@@ -57,6 +57,13 @@ pub(crate) fn run(args: &CallArgs, config: Option<&Path>) -> Result<ExitCode, Co
     let folder = loaded.options().data_folder;
     let owner = folder.and_then(|folder| Hub::remembered_server(&loaded.config, &folder, &args.tool));
     if let (Some(owner), None) = (&owner, &args.server) {
+        if loaded.server(owner)?.disabled {
+            let (tool, owner) = (sanitize(&args.tool), sanitize(owner));
+            let message =
+                format!("tool `{tool}` belongs to server `{owner}`, which is disabled in {}", loaded.origin);
+            let hint = "remove `disabled` or `enabled` of the server there";
+            return Err(CommandError::work(message).with_hint(hint));
+        }
         let narrowed = loaded.clone().only(Some(owner))?;
         let outcome = narrowed.with_hub(async |hub| {
             wait_until_ready(hub, owner, args.timeout).await?;

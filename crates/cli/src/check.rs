@@ -13,6 +13,7 @@ use anstyle::{AnsiColor, Style};
 use clap::Args;
 use serde_json::Value;
 use toolwire_dialect::{Dialect, Options, Status};
+use toolwire_hub::ServerStatus;
 
 use crate::command_error::CommandError;
 use crate::convert::accepted_forms;
@@ -27,7 +28,7 @@ use survey::{ServerTools, Survey};
 ///
 /// Prints a table of tools and dialects, and below it the reasons: each place that is rewritten, lossy or
 /// refused. For the configured servers, prints a summary by server and the tools that lose something. The exit
-/// code is 1 if a tool is refused in one of the dialects.
+/// code is 1 if a tool is refused in one of the dialects, or if a server failed.
 #[derive(Args)]
 #[command(after_long_help = include_str!("help/check.txt"))]
 pub(crate) struct CheckArgs {
@@ -59,11 +60,10 @@ pub(crate) fn run(args: &CheckArgs, config: Option<&Path>) -> Result<ExitCode, C
         }
         None => {
             let (servers, tools) = server_tools(config)?;
-            let mut survey = Survey::new(&tools, dialects, &options).map_err(|error| {
+            let survey = Survey::new(&tools, dialects, &options).map_err(|error| {
                 CommandError::work(format!("the tools of the servers cannot be parsed: {error}"))
             })?;
-            survey.servers = servers;
-            survey
+            survey.with_servers(servers)
         }
     };
     if args.json {
@@ -71,7 +71,12 @@ pub(crate) fn run(args: &CheckArgs, config: Option<&Path>) -> Result<ExitCode, C
     } else {
         output::print_styled(&page(&survey, args.all, terminal_columns()))?;
     }
-    Ok(if survey.count(Status::Refused) > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    let has_failed_server = survey.servers.iter().any(|server| server.error.is_some());
+    Ok(if has_failed_server || survey.count(Status::Refused) > 0 {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    })
 }
 
 /// Returns the given dialects without duplicates, or all except `mcp` if none is given.
@@ -97,7 +102,9 @@ fn server_tools(config: Option<&Path>) -> Result<(Vec<ServerTools>, String), Com
         let mut all: Vec<Value> = Vec::new();
         for status in hub.status() {
             let tools = hub.tools_of(&status.name).unwrap_or_default();
-            servers.push(ServerTools { server: status.name, count: tools.len() });
+            let error = servers::unavailable_reason(&status);
+            let ServerStatus { name: server, quarantined, .. } = status;
+            servers.push(ServerTools { server, count: tools.len(), quarantined, error });
             all.extend(tools.into_iter().map(Value::from));
         }
         Ok((servers, Value::Array(all).to_string()))
@@ -106,7 +113,7 @@ fn server_tools(config: Option<&Path>) -> Result<(Vec<ServerTools>, String), Com
 
 /// Returns the output for people, for a terminal of this many columns. `all` lists all tools of servers.
 fn page(survey: &Survey, all: bool, columns: usize) -> String {
-    if survey.tool_count() == 0 {
+    if survey.tool_count() == 0 && survey.servers.iter().all(|server| server.error.is_none()) {
         return "no tools\n".to_owned();
     }
     let mut text = table::headline(survey, columns);

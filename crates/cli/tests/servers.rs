@@ -158,6 +158,18 @@ fn a_call_starts_only_the_server_that_has_the_tool() {
     assert_eq!(start_count(), 2);
 }
 
+#[cfg(unix)]
+#[test]
+fn a_server_that_does_not_become_ready_is_not_started_for_later_calls() {
+    let hung = json!({"command": "sh", "args": ["-c", "echo >> starts; exec sleep 1000"]});
+    let folder = Folder::new("hung-other", json!({"good": server(&[]), "hung": hung}));
+    for _ in 0..2 {
+        let outcome = folder.run(&["call", "echo", r#"{"text": "x"}"#], "");
+        assert_eq!((outcome.code, outcome.stdout.as_str()), (0, "x\n"), "{}", outcome.stderr);
+        assert_eq!(fs::read_to_string(folder.0.join("starts")).unwrap(), "\n");
+    }
+}
+
 #[test]
 fn a_command_with_arguments_gets_a_hint() {
     let folder = Folder::new("words", json!({"bad": {"command": "npx -y some-server"}}));
@@ -511,7 +523,15 @@ fn tool_names_do_not_change_when_a_server_is_disabled() {
     let outcome = folder.run(&["call", "a_search"], "");
     assert_eq!((outcome.code, outcome.stdout.as_str()), (0, "search was called\n"), "{}", outcome.stderr);
     let outcome = folder.run(&["call", "b_search"], "");
-    assert!(outcome.stderr.contains("no server offers a tool named `b_search`"), "{}", outcome.stderr);
+    let message = "error: tool `b_search` belongs to server `b`, which is disabled in mcp.json\n";
+    assert!(outcome.code == 1 && outcome.stderr.starts_with(message), "{}", outcome.stderr);
+
+    // Also if another server was never started before.
+    let config = json!({"mcpServers": {"a": one, "b": other, "c": listing_server("c.json")}});
+    fs::write(folder.0.join("mcp.json"), config.to_string()).unwrap();
+    folder.list("c.json", &[tool("other", "Of c")]);
+    let outcome = folder.run(&["call", "b_search"], "");
+    assert!(outcome.code == 1 && outcome.stderr.starts_with(message), "{}", outcome.stderr);
 }
 
 #[test]
@@ -586,6 +606,36 @@ fn a_skipped_tool_is_reported_and_sets_the_exit_code() {
         assert!(outcome.stderr.starts_with(start), "{arguments:?}: {}", outcome.stderr);
         assert!(outcome.stdout.contains("good") && outcome.stderr.lines().count() == 1, "{}", outcome.stderr);
     }
+}
+
+#[test]
+fn check_reports_failed_servers_and_unusable_tools() {
+    let servers = json!({"odd": listing_server("tools.json"), "bad": {"command": "no-such-command"}});
+    let folder = Folder::new("check-failures", servers);
+    let schema = json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/A"}}});
+    let lost = json!({"name": "lost", "inputSchema": schema});
+    folder.list("tools.json", &[tool("good", "Is fine"), lost.clone()]);
+    let outcome = folder.run(&["check", "--for", "openai,gemini"], "");
+    assert_eq!(outcome.code, 1, "{}", outcome.stdout);
+    let start = "2 tools of 2 servers in 2 dialects   ✓ 0 exact   ~ 2 rewritten   ! 0 lossy   ✗ 2 refused\n";
+    assert!(outcome.stdout.starts_with(start), "{}", outcome.stdout);
+    for expected in ["odd, 2 tools", "bad, failed", "\n  lost\n    ✗ "] {
+        assert!(outcome.stdout.contains(expected), "`{expected}` is not in\n{}", outcome.stdout);
+    }
+    let outcome = folder.run(&["check", "--for", "openai", "--json"], "");
+    assert_eq!(outcome.code, 1, "{}", outcome.stdout);
+    let entries: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    assert_eq!((&entries[1]["tool"], &entries[1]["status"]), (&json!("lost"), &json!("refused")));
+    assert!(entries[1]["reason"]["message"].as_str().unwrap().contains("#/$defs/A"), "{entries}");
+    assert_eq!((&entries[2]["server"], entries[2].get("tool")), (&json!("bad"), None), "{entries}");
+
+    // Each of them alone is enough.
+    let only = |servers: Value| {
+        fs::write(folder.0.join("mcp.json"), json!({"mcpServers": servers}).to_string()).unwrap();
+        folder.run(&["check"], "").code
+    };
+    assert_eq!(only(json!({"bad": {"command": "no-such-command"}})), 1);
+    assert_eq!(only(json!({"odd": listing_server("tools.json")})), 1);
 }
 
 #[test]

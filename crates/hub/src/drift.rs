@@ -90,9 +90,9 @@ impl DriftMonitor {
         self.check(server, catalog).into_iter().find(blocked).map(|drift| drift.kind)
     }
 
-    /// Remembers a server that failed before its tools were ever listed, as one without tools. Otherwise it would be
-    /// started for the calls of all other tools.
-    pub(crate) fn add_failed(&self, server: &ServerName) {
+    /// Remembers a server that failed or took too long before its tools were ever listed, as one without tools.
+    /// Otherwise it would be started for the calls of all other tools.
+    pub(crate) fn add_without_tools(&self, server: &ServerName) {
         let mut state = self.state();
         if let (Some(pins), Some(id)) = (&mut state.pins, self.ids.get(server))
             && !pins.has_server(id)

@@ -125,23 +125,24 @@ impl Hub {
         Hub { state, tasks: Mutex::new(tasks), drift_task }
     }
 
-    /// Returns the server of a listed tool name, as remembered in the data folder. Returns `None` if the name is
-    /// unknown, or if an enabled server was never started: one of its tools may have the same name.
+    /// Returns the server of a listed tool name, as remembered in the data folder; it may be disabled now. Returns
+    /// `None` if the name is unknown, or if an enabled server was never started: one of its tools may have the same
+    /// name, unless the server of the tool has a prefix.
     pub fn remembered_server(config: &Config, data_folder: &Path, tool: &str) -> Option<String> {
         let drift_monitor = DriftMonitor::open(Some(data_folder), config.servers.iter(), PinPolicy::Warn);
         let mut history = ToolHistory::default();
+        let mut has_unseen_server = false;
         for server in &config.servers {
             match drift_monitor.known_tools(&server.name) {
                 Some(tools) => history.add(&server.name, tools.iter().map(String::as_str)),
-                None if server.disabled => {}
-                None => return None,
+                None => has_unseen_server |= !server.disabled,
             }
         }
         let servers: Vec<ServerTools<'_>> =
             config.servers.iter().map(|server| ServerTools { server, tools: None }).collect();
         let routes = Routes::build(&servers, [], &mut history);
         let owner = config.server(routes.lookup(tool)?.server.as_str())?;
-        (!owner.disabled).then(|| owner.name.to_string())
+        (owner.disabled || owner.prefix.is_some() || !has_unseen_server).then(|| owner.name.to_string())
     }
 
     /// Waits until every server is ready or has failed at least once.
@@ -272,7 +273,13 @@ impl Hub {
     /// decide which tool is called.
     async fn resolve_conflict(&self, tool: &str, timeout: Option<Duration>) -> Result<Route, CallError> {
         let timeout = timeout.map_or(NEVER_SEEN_TIMEOUT, |timeout| timeout.min(NEVER_SEEN_TIMEOUT));
-        let _ = tokio::time::timeout(timeout, self.settled()).await;
+        if tokio::time::timeout(timeout, self.settled()).await.is_err() {
+            // Otherwise each later call would start these servers and wait for them again.
+            let connecting = |server: &&Arc<Server>| server.snapshot().phase == Phase::Connecting;
+            for server in self.state.servers.iter().filter(connecting) {
+                self.state.drift_monitor.add_without_tools(&server.config.name);
+            }
+        }
         let routes = self.state.routes();
         let found = routes.offered().find(|(offered, _)| offered.name == tool);
         found.map(|(_, route)| route.clone()).ok_or_else(|| self.unknown_tool(tool))

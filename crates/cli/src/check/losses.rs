@@ -13,7 +13,7 @@ use crate::terminal_text::{sanitize, truncate, wrapped};
 pub(super) fn render(survey: &Survey, columns: usize) -> String {
     let mut text = String::new();
     let mut rows = survey.by_tool();
-    for ServerTools { server, count } in &survey.servers {
+    for ServerTools { server, count, .. } in &survey.servers {
         let tools: Vec<String> =
             rows.by_ref().take(*count).filter_map(|row| render_tool(&row, survey, columns)).collect();
         if !tools.is_empty() {

@@ -18,8 +18,10 @@ pub(super) fn render_dialects(survey: &Survey, columns: usize) -> String {
 }
 
 pub(super) fn render_servers(survey: &Survey, columns: usize) -> String {
-    let label =
-        |tools: &ServerTools| format!("{}, {}", sanitize(&tools.server), counted(tools.count, "tool"));
+    let label = |tools: &ServerTools| {
+        let count = if tools.error.is_some() { "failed".to_owned() } else { counted(tools.count, "tool") };
+        format!("{}, {count}", sanitize(&tools.server))
+    };
     render(survey.by_server().map(|(tools, reports)| (label(tools), count(reports))).collect(), columns)
 }
 

@@ -3,12 +3,18 @@
 use std::iter::{repeat, repeat_n};
 
 use serde::Serialize;
-use toolwire_dialect::{Dialect, Options, ReadError, Report, Status, convert};
+use toolwire_dialect::{Dialect, Options, ReadError, Refusal, Report, Status, convert};
+use toolwire_hub::QuarantinedTool;
 
-/// The number of tools of a server.
+/// The tools of a server.
+#[derive(Default)]
 pub(super) struct ServerTools {
     pub(super) server: String,
     pub(super) count: usize,
+    /// Tools that no dialect gets.
+    pub(super) quarantined: Vec<QuarantinedTool>,
+    /// The reason why the server has no tools.
+    pub(super) error: Option<String>,
 }
 
 pub(super) struct Survey {
@@ -33,6 +39,22 @@ impl Survey {
         Self { servers: Vec::new(), dialects, reports }
     }
 
+    /// Assigns the tools to servers, and adds the quarantined tools of each as refused.
+    pub(super) fn with_servers(mut self, mut servers: Vec<ServerTools>) -> Self {
+        let mut end = 0;
+        for server in &mut servers {
+            end += server.count;
+            for (dialect, reports) in self.dialects.iter().zip(&mut self.reports) {
+                let refused = server.quarantined.iter().map(|tool| refused(tool, *dialect));
+                reports.splice(end..end, refused);
+            }
+            server.count += server.quarantined.len();
+            end += server.quarantined.len();
+        }
+        self.servers = servers;
+        self
+    }
+
     pub(super) fn tool_count(&self) -> usize {
         self.reports.first().map_or(0, Vec::len)
     }
@@ -54,14 +76,17 @@ impl Survey {
         self.servers.iter().map(move |server| (server, rows.by_ref().take(server.count).flatten().collect()))
     }
 
-    /// All reports, tool by tool, each with its server.
-    pub(super) fn to_json(&self) -> Vec<ReportOfServer<'_>> {
+    /// All reports, tool by tool, each with its server; then the servers that failed.
+    pub(super) fn to_json(&self) -> Vec<CheckEntry<'_>> {
         let owners = self.servers.iter().flat_map(|tools| repeat_n(Some(tools.server.as_str()), tools.count));
         let rows = self.by_tool().zip(owners.chain(repeat(None)));
-        rows.flat_map(|(reports, server)| {
-            reports.into_iter().map(move |report| ReportOfServer { server, report })
-        })
-        .collect()
+        let reports = rows.flat_map(|(reports, server)| {
+            reports.into_iter().map(move |report| CheckEntry::Report { server, report })
+        });
+        let failed = self.servers.iter().filter_map(|ServerTools { server, error, .. }| {
+            Some(CheckEntry::FailedServer { server, error: error.as_deref()? })
+        });
+        reports.chain(failed).collect()
     }
 
     /// The number of reports with this status.
@@ -71,9 +96,28 @@ impl Survey {
 }
 
 #[derive(Serialize)]
-pub(super) struct ReportOfServer<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    server: Option<&'a str>,
-    #[serde(flatten)]
-    report: &'a Report,
+#[serde(untagged)]
+pub(super) enum CheckEntry<'a> {
+    Report {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        server: Option<&'a str>,
+        #[serde(flatten)]
+        report: &'a Report,
+    },
+    FailedServer {
+        server: &'a str,
+        error: &'a str,
+    },
+}
+
+fn refused(tool: &QuarantinedTool, dialect: Dialect) -> Report {
+    let reason = Refusal { code: "invalid_definition", pointer: String::new(), message: tool.reason.clone() };
+    Report {
+        tool: tool.name.clone(),
+        name: tool.name.clone(),
+        dialect,
+        status: Status::Refused,
+        reason: Some(reason),
+        changes: Vec::new(),
+    }
 }

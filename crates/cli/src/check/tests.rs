@@ -142,7 +142,7 @@ fn words_that_are_too_long_are_broken() {
 #[test]
 fn tools_of_servers_are_summarized_and_only_losses_are_listed() {
     let mut survey = few_tools(selected_dialects(&[]));
-    let server = |name: &str, count| ServerTools { server: name.to_owned(), count };
+    let server = |name: &str, count| ServerTools { server: name.to_owned(), count, ..ServerTools::default() };
     survey.servers = vec![server("weather", 1), server("photos\u{7}", 2), server("down", 0)];
     for columns in [44, 80] {
         insta::assert_snapshot!(format!("summary_of_servers_{columns}"), plain(&survey, columns));
@@ -158,7 +158,7 @@ fn tools_of_servers_are_summarized_and_only_losses_are_listed() {
 fn servers_without_losses_are_not_listed() {
     let reports = vec![vec![report("ping", Dialect::Anthropic, &[])]];
     let mut survey = Survey::from_reports(vec![Dialect::Anthropic], reports);
-    survey.servers = vec![ServerTools { server: "net".to_owned(), count: 1 }];
+    survey.servers = vec![ServerTools { server: "net".to_owned(), count: 1, ..ServerTools::default() }];
     insta::assert_snapshot!(plain(&survey, 80));
 }
 

@@ -77,7 +77,7 @@ impl HubState {
                 if snapshot.catalog.is_none()
                     && matches!(snapshot.phase, Phase::Recovering { .. } | Phase::Down { .. })
                 {
-                    self.drift_monitor.add_failed(&server.config.name);
+                    self.drift_monitor.add_without_tools(&server.config.name);
                 }
                 // The tools of a recovering server stay in the list, so that prompt caches remain valid.
                 let is_listed = matches!(snapshot.phase, Phase::Ready | Phase::Recovering { .. });

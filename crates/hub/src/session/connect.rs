@@ -198,7 +198,7 @@ impl ConnectAttempt<'_> {
             Ok(service) => Ok(EstablishedConnection { service, connection, process: Some(process) }),
             Err(failure) => {
                 // The reason is usually on stderr, which is complete when the process has ended.
-                process.stop().await;
+                process.stop_without_session().await;
                 let ignored_output = connection.capture.ignored_output();
                 Err(AttemptFailure { stderr: connection.stderr.lines(), ignored_output, ..failure })
             }

@@ -2,6 +2,7 @@
 //!
 //! The process ends together with its children, even if this process is killed: by a guard, or by its own process
 //! group and a watchdog (ADR 0006). It is stopped in three steps: end of input, SIGTERM, SIGKILL.
+//! Without a session there is nothing to finish, so the first two steps are one.
 
 mod stdin;
 mod stdout;
@@ -93,12 +94,9 @@ pub(crate) fn spawn(
     let stdin = ProcessStdin(Arc::new(Mutex::new(Some(stdin))));
     pipe_tasks.spawn(stdin.clone().close_on(stop.clone()));
     let (stderr_open, stderr_closed) = oneshot::channel::<()>();
-    let awaits_response_after_close = Arc::new(Notify::new());
-    let output = ServerOutput {
-        incoming,
-        awaits_response_after_close: awaits_response_after_close.clone(),
-        program: path.clone(),
-    };
+    let end_now = Arc::new(Notify::new());
+    let output =
+        ServerOutput { incoming, awaits_response_after_close: end_now.clone(), program: path.clone() };
     pipe_tasks.spawn(read_stdout(stdout, output, connection.clone(), exit.subscribe(), stderr_closed));
     let stderr_connection = connection.clone();
     pipe_tasks.spawn(async move {
@@ -108,12 +106,12 @@ pub(crate) fn spawn(
     let (ended_sender, ended) = watch::channel(false);
     // A guard takes the other two steps itself.
     let stop_timeout = if guard.is_some() { 3 * STOP_STEP_TIMEOUT } else { STOP_STEP_TIMEOUT };
-    let stopping = Stopping { stop: stop.clone(), awaits_response_after_close, timeout: stop_timeout };
+    let stopping = Stopping { stop: stop.clone(), end_now: end_now.clone(), timeout: stop_timeout };
     tokio::spawn(supervise(child, group, pipe_tasks, exit, stopping, ended_sender));
 
     let transport =
         StdioTransport { inbox, stdin, connection, probe_timeout, probe: None, stop: stop.clone() };
-    Ok((transport, ServerProcess { id, stop, ended }))
+    Ok((transport, ServerProcess { id, stop, end_now, ended }))
 }
 
 #[cfg(target_os = "linux")]
@@ -133,6 +131,7 @@ fn command_with_guard(program: &Path, _guard: Option<&Path>) -> Command {
 pub(crate) struct ServerProcess {
     id: Option<u32>,
     stop: CancellationToken,
+    end_now: Arc<Notify>,
     ended: watch::Receiver<bool>,
 }
 
@@ -140,6 +139,12 @@ impl ServerProcess {
     /// Returns the process id of the server, or of its guard.
     pub(crate) fn id(&self) -> Option<u32> {
         self.id
+    }
+
+    /// Like [`stop`](ServerProcess::stop), for a process that has no session.
+    pub(crate) async fn stop_without_session(&self) {
+        self.end_now.notify_one();
+        self.stop().await;
     }
 
     /// Stops the process and its group, and waits until they have ended.
@@ -256,7 +261,8 @@ impl Drop for StdioTransport {
 /// How a process is stopped.
 struct Stopping {
     stop: CancellationToken,
-    awaits_response_after_close: Arc<Notify>,
+    /// Notified if the process need not get the time to exit by itself.
+    end_now: Arc<Notify>,
     /// The maximum time from the end of the input until the process exits by itself.
     timeout: Duration,
 }
@@ -275,7 +281,7 @@ async fn supervise(
         status = child.wait() => Some(status),
         () = stopping.stop.cancelled() => tokio::select! {
             status = timeout(stopping.timeout, child.wait()) => status.ok(),
-            () = stopping.awaits_response_after_close.notified() => None,
+            () = stopping.end_now.notified() => None,
         },
     };
     let status = match exited {

@@ -67,6 +67,19 @@ async fn a_server_that_ignores_everything_is_killed() {
 }
 
 #[tokio::test]
+async fn a_process_without_a_session_gets_no_time_to_finish() {
+    let mark = mark(14);
+    let _cleanup = Cleanup(&mark);
+    let finished = std::env::temp_dir().join(format!("toolwire-finished-{mark}"));
+    let connector = Connector { timeout: Duration::from_millis(300), ..Connector::default() };
+    let script = format!("while read -r line; do :; done; sleep 1; : > '{}'; # {mark}", finished.display());
+    connector.connect_error(&shell(&script)).await;
+    assert_eq!(processes_with(&mark), Vec::<i32>::new());
+    let was_finished = std::fs::remove_file(&finished).is_ok();
+    assert!(!was_finished, "SIGTERM came long after the end of the input");
+}
+
+#[tokio::test]
 async fn a_failed_connection_leaves_no_process() {
     let mark = mark(4);
     let _cleanup = Cleanup(&mark);

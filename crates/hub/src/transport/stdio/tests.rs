@@ -31,7 +31,7 @@ async fn a_process_that_waits_for_a_response_after_the_end_of_its_input_is_termi
     pipe_tasks.spawn(read_stdout(stdout, output, connection, exit.subscribe(), oneshot::channel().1));
     let stop = CancellationToken::new();
     stop.cancel();
-    let stopping = Stopping { stop, awaits_response_after_close, timeout: 10 * TEST_TIMEOUT };
+    let stopping = Stopping { stop, end_now: awaits_response_after_close, timeout: 10 * TEST_TIMEOUT };
     let (ended_sender, ended) = watch::channel(false);
     let stopped = supervise(child, group, pipe_tasks, exit, stopping, ended_sender);
     assert!(timeout(TEST_TIMEOUT, stopped).await.is_ok(), "it still waits");
