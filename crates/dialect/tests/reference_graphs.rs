@@ -48,8 +48,9 @@ const POSITIONS: [&str; 4] = ["property", "root $ref", "root anyOf", "items"];
 fn every_graph_and_other_large_schemas_take_little_work() {
     let mut dialects = dialects();
     dialects.retain(|(dialect, _)| !converts_like_another(*dialect));
-    for (label, schema) in large_schemas() {
-        check_work(&json!({"name": "large", "description": "d", "inputSchema": schema}), &dialects, label);
+    let large = large_schemas().into_iter().map(|(label, schema)| (label.to_owned(), schema));
+    for (label, schema) in large.chain(shared_data()) {
+        check_work(&json!({"name": "large", "description": "d", "inputSchema": schema}), &dialects, &label);
     }
     for (depth, fan_out) in SIZES {
         for combinator in COMBINATORS {
@@ -125,6 +126,58 @@ fn large_schemas() -> Vec<(&'static str, Value)> {
             "$defs": names(20).map(|name| (name.clone(), json!({"properties": same(&name, json!({"$ref": "#/$defs/n0/properties/n0n0"}), 20).into_iter().collect::<Value>()}))).collect::<Value>()}),
         ),
     ]
+}
+
+/// Schemas with large data that many places share.
+fn shared_data() -> Vec<(String, Value)> {
+    let values = |count: usize| (0..count).map(|number| json!(format!("value {number}"))).collect::<Vec<_>>();
+    let schema = |count: usize, property: &dyn Fn(usize) -> Value, definitions: Value| {
+        let properties: Value = (0..count).map(|number| (format!("p{number}"), property(number))).collect();
+        json!({"type": "object", "properties": properties, "$defs": definitions})
+    };
+    let plain = |_: usize| json!({"$ref": "#/$defs/A"});
+    let described = |number: usize| json!({"$ref": "#/$defs/A", "description": format!("d{number}")});
+    let long = "text ".repeat(10_000);
+    let data = [
+        ("enum", json!({"enum": values(10_000)})),
+        ("typed enum", json!({"type": "string", "enum": values(3_000)})),
+        ("enum of numbers", json!({"enum": (0..10_000).collect::<Vec<_>>()})),
+        (
+            "enum of objects",
+            json!({"enum": values(3_000).iter().map(|value| json!({"k": value})).collect::<Vec<_>>()}),
+        ),
+        ("const", json!({ "const": long })),
+        ("description", json!({"type": "string", "description": long})),
+        ("default", json!({"type": "string", "default": long})),
+        ("examples", json!({"type": "string", "examples": values(10_000)})),
+        ("an unknown keyword", json!({"type": "string", "x-data": values(10_000)})),
+        ("pattern", json!({"type": "string", "pattern": long})),
+        ("required", json!({"type": "object", "required": values(3_000)})),
+        ("a long key", json!({"type": "object", "properties": {long.clone(): {"type": "string"}}})),
+        ("not", json!({"type": "string", "not": {"enum": values(10_000)}})),
+    ];
+    let mut schemas = Vec::new();
+    for (label, definition) in data {
+        let definitions = json!({ "A": definition });
+        schemas.push((format!("{label}, shared"), schema(1_000, &plain, definitions.clone())));
+        schemas.push((format!("{label}, shared with descriptions"), schema(2_000, &described, definitions)));
+    }
+    let reversed: Vec<Value> = values(3_000).into_iter().rev().collect();
+    let both = |_: usize| json!({"allOf": [{"$ref": "#/$defs/A"}, {"$ref": "#/$defs/B"}]});
+    let two = json!({"A": {"enum": values(3_000)}, "B": {"enum": reversed}});
+    schemas.push(("allOf of two enums, shared".to_owned(), schema(300, &both, two)));
+    let lists = |count: usize| {
+        (0..count)
+            .map(|number| json!({"enum": ([values(2_000), vec![json!(number)]].concat())}))
+            .collect::<Vec<_>>()
+    };
+    for keyword in ["anyOf", "oneOf", "allOf"] {
+        let property = json!({ keyword: lists(30) });
+        schemas.push((format!("{keyword} of enums"), schema(1, &|_| property.clone(), json!({}))));
+    }
+    let beside = json!({"enum": values(3_000), "anyOf": (0..500).map(|number| json!({"minLength": number})).collect::<Vec<_>>()});
+    schemas.push(("anyOf beside an enum".to_owned(), schema(1, &|_| beside.clone(), json!({}))));
+    schemas
 }
 
 /// Checks the tool beside another one in each dialect, with its processor time and memory.

@@ -9,6 +9,7 @@ mod pointer;
 mod read;
 mod strings;
 mod value;
+mod value_set;
 mod write;
 
 #[cfg(test)]
@@ -19,6 +20,7 @@ pub(crate) use number::Decimal;
 pub(crate) use pointer::{Place, escape_segment, unescape_segment};
 pub(crate) use read::{JsonError, JsonReader, MAX_DEPTH};
 pub(crate) use value::{from_value, to_value};
+pub(crate) use value_set::ValueSet;
 pub(crate) use write::JsonWriter;
 
 use bumpalo::Bump;

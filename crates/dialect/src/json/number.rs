@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 /// A decimal number as a sign, significant digits and a power of ten: `0.d₁d₂… × 10^scale`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Decimal {
     negative: bool,
     /// Without leading or trailing zeros; empty for zero.

@@ -15,12 +15,20 @@ pub(crate) struct JsonWriter {
     has_element: bool,
     /// The address range of the text that the nodes were read from.
     source: Range<*const u8>,
+    /// After this length, the remaining elements of arrays and objects are left out.
+    max_length: usize,
 }
 
 impl JsonWriter {
     pub(crate) fn new(layout: Layout, capacity: usize) -> JsonWriter {
         let out = String::with_capacity(capacity);
-        JsonWriter { out, layout, depth: 0, has_element: false, source: "".as_bytes().as_ptr_range() }
+        let source = "".as_bytes().as_ptr_range();
+        JsonWriter { out, layout, depth: 0, has_element: false, source, max_length: usize::MAX }
+    }
+
+    /// Leaves out the remaining elements of arrays and objects once the text is longer than `length`.
+    pub(crate) fn up_to(self, length: usize) -> JsonWriter {
+        JsonWriter { max_length: length, ..self }
     }
 
     /// Writes strings that borrow from `source` without checking them for escapes: the reader borrows only
@@ -44,6 +52,9 @@ impl JsonWriter {
             Node::List(nodes) => {
                 self.open('[');
                 for node in nodes {
+                    if self.out.len() > self.max_length {
+                        break;
+                    }
                     self.item();
                     self.node(*node);
                 }
@@ -52,6 +63,9 @@ impl JsonWriter {
             Node::Object(members) => {
                 self.open('{');
                 for member in members {
+                    if self.out.len() > self.max_length {
+                        break;
+                    }
                     self.key(member.key);
                     self.node(member.value);
                 }

@@ -10,7 +10,10 @@ const MAX_EXCERPT_CHARS: usize = 200;
 
 /// Returns compact JSON text, truncated if it is long.
 pub(crate) fn excerpt(node: Node<'_>) -> String {
-    let text = compact_json(node);
+    // What follows is truncated: a character has at most four bytes.
+    let mut writer = JsonWriter::new(Layout::Compact, 32).up_to(MAX_EXCERPT_CHARS * 4);
+    writer.node(node);
+    let text = writer.out;
     if text.len() <= MAX_EXCERPT_CHARS { text } else { truncate(&text, MAX_EXCERPT_CHARS).into_owned() }
 }
 

@@ -17,15 +17,18 @@ struct Inlining<'d, 'a> {
     replaced: bool,
     /// A reference could not be replaced.
     remaining: bool,
+    /// The result would be too large.
+    too_large: bool,
 }
 
 impl<'a> Context<'a, '_> {
     /// Replaces all references except recursive ones.
     pub(crate) fn inline(&mut self, root: Node<'a>, document: &Document<'a>) -> Node<'a> {
         let open = vec![node_id(root)];
-        let mut inlining = Inlining { document, open, schemas: 0, replaced: false, remaining: false };
+        let mut inlining =
+            Inlining { document, open, schemas: 0, replaced: false, remaining: false, too_large: false };
         let mut node = self.inline_node(root, &mut inlining, &Place::ROOT);
-        if inlining.schemas > MAX_INLINED_SCHEMAS || inlining.remaining && !inlining.replaced {
+        if inlining.too_large || inlining.remaining && !inlining.replaced {
             return root;
         }
         if !inlining.remaining {
@@ -49,8 +52,8 @@ impl<'a> Context<'a, '_> {
     ) -> Node<'a> {
         let Some(members) = node.object() else { return node };
         inlining.schemas += 1;
-        if inlining.schemas > MAX_INLINED_SCHEMAS || self.budget.take(1).is_err() {
-            inlining.remaining = true;
+        if inlining.schemas > MAX_INLINED_SCHEMAS || self.budget.take_schema(members).is_err() {
+            inlining.too_large = true;
             return node;
         }
         let Some(reference) = get(members, "$ref").and_then(|node| node.text(self.arena)) else {

@@ -4,13 +4,13 @@
 //! Only one level is merged. A property of both schemas becomes an `allOf`, which is merged when that
 //! property is lowered.
 
-use super::budget::BudgetExceeded;
+use super::budget::{BudgetExceeded, data_steps};
 use super::context::Context;
 use super::edit::ObjectEdit;
 use super::is_annotation;
 use super::keywords::{object_at, required_keys};
 use super::types::TypeSet;
-use crate::json::{Decimal, KeyIndex, Member, Node, Object, get};
+use crate::json::{Decimal, KeyIndex, Member, Node, Object, ValueSet, get};
 
 /// The reason why two schemas cannot be merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,8 @@ impl<'a> Context<'a, '_> {
         leftover: &mut Vec<Member<'a>>,
     ) -> Result<Object<'a>, MergeError> {
         let size = |schema: Object<'a>| schema.len() + object_at(schema, "properties").len();
-        self.budget.take(1 + size(a) + size(b))?;
+        self.budget.take(size(a) + size(b))?;
+        self.budget.take_schema(b)?;
         let mut merged = ObjectEdit::of(a);
         let patterned = |schema: Object<'a>| get(schema, "patternProperties").is_some();
         let bounded = |schema: Object<'a>| {
@@ -76,6 +77,10 @@ impl<'a> Context<'a, '_> {
         leftover: &mut Vec<Member<'a>>,
     ) -> Result<(), MergeError> {
         let Member { key, value } = member;
+        if matches!(key, "enum" | "const") {
+            let listed = merged.get("enum").or(merged.get("const"));
+            self.budget.take(listed.map_or(0, data_steps))?;
+        }
         let Some(existing) = merged.get(key) else {
             if key == "const" && merged.get("enum").is_some() {
                 if !lists(merged.get("enum"), value) {
@@ -105,9 +110,9 @@ impl<'a> Context<'a, '_> {
                 merged.put("type", if names.len() == 1 { names[0] } else { self.list(&names) });
             }
             "enum" => {
+                let allowed = ValueSet::of(value.list().unwrap_or_default());
                 let existing = existing.list().unwrap_or_default().iter();
-                let common: Vec<Node<'a>> =
-                    existing.copied().filter(|one| lists(Some(value), *one)).collect();
+                let common: Vec<Node<'a>> = existing.copied().filter(|one| allowed.contains(*one)).collect();
                 if common.is_empty() {
                     return Err(MergeError::Unsatisfiable);
                 }

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use jsonschema::uri;
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
-use super::budget::Budget;
+use super::budget::{BYTES_PER_STEP, Budget};
 use super::context::Context;
 use super::edit::ObjectEdit;
 use super::keywords::object_at;
@@ -38,9 +38,6 @@ const NOT_IN_FRAGMENTS: &AsciiSet = &CONTROLS
     .add(b'{')
     .add(b'|')
     .add(b'}');
-
-/// The number of bytes of a URI or a pointer that are written in one step of the budget.
-const BYTES_PER_STEP: usize = 16;
 
 /// The dynamic anchors that are in effect: the index of the resource that has each, by name.
 type Scope<'a> = Rc<BTreeMap<&'a str, usize>>;

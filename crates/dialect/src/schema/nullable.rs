@@ -54,7 +54,7 @@ fn target_accepts_null(target: &Target<'_>, document: &Document<'_>, depth: usiz
     if let Some(known) = document.null_acceptance.borrow().get(&id) {
         return *known;
     }
-    if !document.budget.take_comparison() {
+    if !document.budget.take_comparisons(1) {
         return true;
     }
     let accepts = accepts_null_within(target.node, Some(document), depth);

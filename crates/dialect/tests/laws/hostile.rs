@@ -322,6 +322,20 @@ fn long_lists_of_every_kind_are_converted() {
 }
 
 #[test]
+fn data_of_any_size_is_converted_where_it_is_not_shared() {
+    let values = parts(100_000, |number| format!(r#""value {number}""#));
+    let text = "text ".repeat(400_000);
+    let schema = format!(
+        r#"{{"type":"object","properties":{{"a":{{"type":"string","enum":[{values}]}},"b":{{"type":"string","description":"{text}"}}}}}}"#
+    );
+    let tool = format!(r#"{{"name":"large","description":"d","inputSchema":{schema}}}"#);
+    for dialect in Dialect::all() {
+        let toolset = Toolset::from_json(&tool, dialect, &Options::default()).unwrap();
+        assert_ne!(toolset.reports()[0].status, Status::Refused, "{dialect}");
+    }
+}
+
+#[test]
 fn unresolvable_references_do_not_panic() {
     for target in [
         "#/$defs/Missing",

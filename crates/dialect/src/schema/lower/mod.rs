@@ -187,7 +187,7 @@ impl<'a> Lowering<'_, 'a, '_> {
             return Err(LowerError::Unsatisfiable);
         }
         self.lowered_schemas += 1;
-        self.context.budget.take(1).map_err(|_| self.too_complex(place))?;
+        self.context.budget.take_schema(members).map_err(|_| self.too_complex(place))?;
         let place = self.origin(node).unwrap_or(place);
         if get(members, "$ref").is_some_and(Node::is_string) {
             return self.reference(members, place);

@@ -4,7 +4,8 @@ use super::{LowerError, LowerResult, Lowered, Lowering, MergedSchema};
 use crate::Effect;
 use crate::arguments::{Branch, Plan};
 use crate::json::{Member, Node, Place, get, to_value};
-use crate::schema::disjoint::are_disjoint;
+use crate::schema::budget::data_steps;
+use crate::schema::disjoint::Disjointness;
 use crate::schema::edit::ObjectEdit;
 use crate::schema::is_annotation;
 
@@ -167,8 +168,11 @@ impl<'a> Lowering<'_, 'a, '_> {
             let mut branches = Vec::with_capacity(lowered.len());
             for (one, original) in lowered.into_iter().zip(originals) {
                 // Unions inside of unions are copied again.
-                let size = node_count(one.node) + node_count(original);
-                self.context.budget.take(size).map_err(|_| self.too_complex(place))?;
+                let size = |node| node_count(node) + data_steps(node);
+                self.context
+                    .budget
+                    .take(size(one.node) + size(original))
+                    .map_err(|_| self.too_complex(place))?;
                 let (wire, own) = (to_value(one.node, arena), to_value(original, arena));
                 branches.push(Branch { wire, own, plan: one.plan });
             }
@@ -228,9 +232,11 @@ impl<'a> Lowering<'_, 'a, '_> {
         if schemas.len() * schemas.len() > MAX_COMPARED_PAIRS {
             return true;
         }
-        schemas.iter().enumerate().any(|(index, one)| {
-            schemas[index + 1..].iter().any(|other| !are_disjoint(*one, *other, self.document))
-        })
+        let disjointness = Disjointness { document: self.document, budget: self.context.budget };
+        schemas
+            .iter()
+            .enumerate()
+            .any(|(index, one)| schemas[index + 1..].iter().any(|other| !disjointness.holds(*one, *other)))
     }
 }
 

@@ -24,7 +24,7 @@ impl<'a> Context<'a, '_> {
     pub(crate) fn normalize(&mut self, node: Node<'a>, place: &Place<'_>) -> Node<'a> {
         match node {
             Node::Object(members) => {
-                self.budget.add_schema();
+                self.budget.add_schema(members);
                 Node::Object(self.normalize_object(members, place))
             }
             Node::Bool(false) => {
