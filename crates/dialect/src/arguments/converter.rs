@@ -200,7 +200,7 @@ impl<'c> Converter<'c> {
                 items.extend(more.into_iter().map(|item| self.decode_within(plan, item, depth_left)));
             }
             _ => {
-                while items.last().is_some_and(Value::is_null) {
+                while items.len() > plan.min_length && items.last().is_some_and(Value::is_null) {
                     items.pop();
                 }
             }

@@ -85,6 +85,8 @@ pub(crate) struct Branch {
 pub(crate) struct PositionsPlan {
     pub(crate) keys: Vec<String>,
     pub(crate) plans: Vec<Plan>,
+    /// The number of positions where `null` is a value, not a missing item.
+    pub(crate) min_length: usize,
     /// The key of the list of items after the positions.
     pub(crate) rest: Option<(String, Plan)>,
 }

@@ -42,6 +42,8 @@ impl<'a> Context<'a, '_> {
                 _ => false,
             };
             let removes = member.key == "properties" && alone && closed;
+            let negates = usize::from(matches!(member.key, "not" | "if" | "oneOf"));
+            self.negations += negates;
             let cleaned = self.map_schemas(*member, place, |context, schema, key, place| {
                 if removes
                     && unsatisfiable.contains(&node_id(schema))
@@ -52,6 +54,7 @@ impl<'a> Context<'a, '_> {
                 }
                 Some(context.clean_up(schema, unsatisfiable, complete, place))
             });
+            self.negations -= negates;
             if let Some(value) = cleaned {
                 edit.put(member.key, value);
             }
@@ -82,6 +85,10 @@ impl<'a> Context<'a, '_> {
                 edit.put("enum", self.list(&values));
             }
             self.record(place, "nullable", Effect::Widened, NULLABLE_DETAIL);
+            if self.negations > 0 {
+                let detail = "with null allowed here, the surrounding not, if or oneOf may exclude it";
+                self.record(place, "nullable", Effect::Narrowed, detail);
+            }
         } else if lists_null && !types.has(TypeSet::NULL) && listed.len() > 1 {
             let values: Vec<Node<'a>> =
                 listed.iter().copied().filter(|value| !matches!(value, Node::Null)).collect();

@@ -348,6 +348,10 @@ fn easily_misread_schemas() -> Vec<Value> {
     };
     let draft = |number: &str| format!("http://json-schema.org/draft-{number}/schema#");
     let string = json!({"type": "string"});
+    let types = json!(["string", "integer"]);
+    let required = |schema: Value| {
+        with(object(json!({ "p": schema })), json!({"required": ["p"], "additionalProperties": false}))
+    };
     vec![
         with(object(json!({"a b": string})), json!({"additionalProperties": {"type": "integer"}})),
         object(json!({"p": {"type": "object", "unevaluatedProperties": {"type": "integer"}, "anyOf": [
@@ -395,6 +399,21 @@ fn easily_misread_schemas() -> Vec<Value> {
         object(
             json!({"h": {"type": "object", "patternProperties": {"^x-": string}, "additionalProperties": false}}),
         ),
+        required(json!({"type": types, "not": string})),
+        required(json!({"type": types, "allOf": [{"not": string}]})),
+        required(json!({"type": types, "anyOf": [{"not": string}]})),
+        required(json!({"type": types, "oneOf": [{"not": string}]})),
+        required(json!({"anyOf": [{"type": types, "not": string}]})),
+        required(json!({"type": types, "if": string, "then": {"const": "x"}})),
+        required(
+            json!({"type": ["string", "object"], "properties": {"q": string}, "not": {"required": ["q"]}}),
+        ),
+        required(json!({"type": ["object", "null"], "anyOf": [{"minProperties": 2}]})),
+        required(json!({"type": "array", "items": false, "minItems": 2,
+            "prefixItems": [{"type": "boolean"}, {"type": ["string", "null"]}]})),
+        required(json!({"type": "array", "items": false, "minItems": 1,
+            "prefixItems": [{"type": ["string", "null"]}, {"type": "boolean"}]})),
+        required(json!({"oneOf": [{"enum": [1, null]}, {"type": "string", "nullable": true}]})),
     ]
 }
 

@@ -178,7 +178,8 @@ impl<'a> Lowering<'_, 'a, '_> {
         self.context.describe(&mut output, "An array, given as an object with one key per position");
         let inside = place.key("prefixItems");
         let mut properties = Vec::new();
-        let mut plan = PositionsPlan { keys: Vec::new(), plans: Vec::new(), rest: None };
+        let min_length = min_items.min(positions.len());
+        let mut plan = PositionsPlan { keys: Vec::new(), plans: Vec::new(), min_length, rest: None };
         for (index, position) in positions.iter().enumerate() {
             let lowered = self.lower(*position, &inside.index(index))?;
             let key: &'a str = self.context.arena.alloc_str(&index.to_string());

@@ -59,6 +59,11 @@ impl<'a> Lowering<'_, 'a, '_> {
             self.describe_rules(&mut output, leftover, place);
             return Ok(Lowered { node: self.context.object(output.members()), plan: Plan::Same });
         }
+        // Rules such as `not` apply to every type.
+        let mut leftover = leftover.to_vec();
+        leftover.extend(members.iter().filter(|member| {
+            member.key != "type" && !is_annotation(member.key) && implied_type(member.key).is_none()
+        }));
         // One branch per type, each with the keywords that apply to it.
         let branches: Vec<Node<'a>> = names
             .iter()
@@ -72,7 +77,7 @@ impl<'a> Lowering<'_, 'a, '_> {
                 self.context.object(&branch)
             })
             .collect();
-        self.union(schema, &branches, "type", false)
+        self.union(MergedSchema { leftover: &leftover, ..schema }, &branches, "type", false)
     }
 
     /// Returns the lowered schema with `null` added.
