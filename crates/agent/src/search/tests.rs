@@ -81,7 +81,9 @@ fn similar_tools_are_found_without_a_common_word() {
     };
     // Unrelated texts have a similarity as well.
     check("directory tree", &[0.7, 0.7, 0.7, 0.9], &["rename_folder"]);
-    check("get rid of the file", &[0.3, 0.35, 0.2, 0.1], &["delete_file", "list_files"]);
+    // A little more similarity does not outweigh the action; much more does.
+    check("get rid of the file", &[0.34, 0.35, 0.2, 0.1], &["delete_file", "list_files"]);
+    check("get rid of the file", &[0.2, 0.35, 0.2, 0.1], &["list_files", "delete_file"]);
     // Broken similarities change nothing.
     for similarities in [&[] as &[f32], &[0.5; 4], &[f32::NAN; 4], &[-1.0, f32::INFINITY, 0.0, 0.0]] {
         check("create file", similarities, &["create_file", "delete_file"]);
