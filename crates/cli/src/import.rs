@@ -36,8 +36,8 @@ const NAME: Style = Style::new().bold();
 #[derive(Args)]
 #[command(after_long_help = include_str!("help/import.txt"))]
 pub(crate) struct ImportArgs {
-    /// Only from this host; can be repeated
-    #[arg(long, value_name = "HOST", value_parser = PossibleValuesParser::new(HOSTS.iter().map(|host| host.id)))]
+    /// Only from these hosts, separated by commas; can be repeated
+    #[arg(long, value_name = "HOST,…", value_delimiter = ',', value_parser = PossibleValuesParser::new(HOSTS.iter().map(|host| host.id)))]
     from: Vec<String>,
     /// Add the new servers to the configuration
     #[arg(long)]
@@ -126,6 +126,7 @@ struct FoundServer {
     ignored_keys: Vec<String>,
     /// The variables that are not set. It is disabled until they are, because a missing variable is an error.
     needs: Vec<String>,
+    is_disabled: bool,
     state: State,
 }
 
@@ -224,6 +225,7 @@ impl FoundServer {
             entry["disabled"] = true.into();
             parsed = parse(&entry);
         }
+        let is_disabled = parsed.iter().flat_map(|(config, _)| &config.servers).any(|server| server.disabled);
         let unusable = |reason: String| State::Unusable { reason };
         let (state, summary, ignored_keys) = match parsed {
             _ if entry.to_string().contains("${workspaceFolder") => {
@@ -247,7 +249,7 @@ impl FoundServer {
         if let Some(fields) = entry.as_object_mut() {
             fields.retain(|key, _| !ignored_keys.contains(key));
         }
-        FoundServer { name, entry, summary, ignored_keys, needs, state }
+        FoundServer { name, entry, summary, ignored_keys, needs, is_disabled, state }
     }
 }
 
@@ -309,8 +311,11 @@ fn page(files: &[HostFile], target: &str, added: &[&FoundServer], is_written: bo
                 _ => (PROBLEM, "!"),
             };
             let details = match &server.state {
-                State::New if server.needs.is_empty() => server.summary.clone(),
-                State::New => format!("disabled until you set {}", quoted(&server.needs)),
+                State::New if !server.needs.is_empty() => {
+                    format!("disabled until you set {}", quoted(&server.needs))
+                }
+                State::New if server.is_disabled => format!("{}, disabled", server.summary),
+                State::New => server.summary.clone(),
                 state => state.description(),
             };
             let _ = write!(text, "  {style}{mark}{style:#} {name}{padding}  {QUIET}{}", sanitize(&details));
@@ -322,7 +327,7 @@ fn page(files: &[HostFile], target: &str, added: &[&FoundServer], is_written: bo
         text.push('\n');
     }
     let servers = counted(added.len(), "server");
-    let disabled = match added.iter().filter(|server| !server.needs.is_empty()).count() {
+    let disabled = match added.iter().filter(|server| server.is_disabled).count() {
         0 => String::new(),
         count => format!(", {count} of them disabled"),
     };
@@ -347,6 +352,9 @@ fn as_json(files: &[HostFile], target: &str, added: &[&FoundServer], args: &Impo
         }
         if !server.ignored_keys.is_empty() {
             json["ignored_keys"] = json!(server.ignored_keys);
+        }
+        if server.is_disabled {
+            json["disabled"] = true.into();
         }
         if !server.needs.is_empty() {
             json["missing_variables"] = json!(server.needs);

@@ -86,16 +86,17 @@ fn demo_config(missing: String) -> Result<LoadedConfig, CommandError> {
 
 fn parse_config(file: &Path, text: &str) -> Result<LoadedConfig, CommandError> {
     let variables = |name: &str| std::env::var(name).ok();
-    let (config, warnings) = Config::parse(text, file, &variables).map_err(|error| {
-        let to_error = |problem: &ConfigProblem| {
-            CommandError::usage(sanitize(&problem.to_string())).with_untrusted_hint(problem.hint())
-        };
-        let (last, others) = error.problems().split_last().expect("there is at least one problem");
-        for problem in others {
-            to_error(problem).print();
-        }
-        to_error(last)
-    })?;
+    let (config, warnings) = Config::parse_with_settings(text, file, &variables, &settings::hub_problems)
+        .map_err(|error| {
+            let to_error = |problem: &ConfigProblem| {
+                CommandError::usage(sanitize(&problem.to_string())).with_untrusted_hint(problem.hint())
+            };
+            let (last, others) = error.problems().split_last().expect("there is at least one problem");
+            for problem in others {
+                to_error(problem).print();
+            }
+            to_error(last)
+        })?;
     for warning in warnings {
         print_stderr(&format!("{NOTE}warning:{NOTE:#} {}\n", sanitize(&warning.to_string())));
         if let Some(hint) = warning.hint() {

@@ -64,6 +64,19 @@ pub(crate) enum Pins {
     Block,
 }
 
+/// Returns the problems of the keys for the hub: the path of each value below `toolwire`, and what is wrong with it.
+pub(crate) fn hub_problems(settings: &Value) -> Vec<(String, String)> {
+    fn problem<'v, T: Deserialize<'v>>(settings: &'v Value, key: &str) -> Option<(String, String)> {
+        let value = settings.get(key).filter(|value| !value.is_null())?;
+        let error = serde_path_to_error::deserialize::<_, T>(value).err()?;
+        let path = error.path().to_string();
+        let path = if path == "." { key.to_owned() } else { format!("{key}.{path}") };
+        Some((path, error.into_inner().to_string()))
+    }
+    let problems = [problem::<Limits>(settings, "limits"), problem::<Pins>(settings, "pins")];
+    problems.into_iter().flatten().collect()
+}
+
 /// Parses the keys for the hub of the configuration from `origin`.
 pub(crate) fn read_hub(value: Option<&Value>, origin: &str) -> Result<HubSettings, CommandError> {
     const GUIDE: &str = "docs/guide/configuration.md";

@@ -69,6 +69,28 @@ fn hosts(name: &str) -> Home {
 }
 
 #[test]
+fn disabled_servers_are_marked_and_counted() {
+    let servers = json!({"a": {"command": "one", "enabled": false}, "b": {"command": "two"}});
+    let zed = json!({"context_servers": {"z": {"command": "three", "enabled": false}}});
+    let home = Home::new(
+        "disabled",
+        &[
+            (".cursor/mcp.json", json!({"mcpServers": servers}).to_string()),
+            (".config/zed/settings.json", zed.to_string()),
+        ],
+    );
+    let page = home.stdout(&["--from", "cursor,zed"]);
+    assert!(page.contains("  + a  one, disabled\n  + b  two\n"), "{page}");
+    assert!(
+        page.ends_with("3 servers can be added to ~/.config/toolwire/mcp.json, 2 of them disabled\n"),
+        "{page}"
+    );
+    let json: Value = serde_json::from_str(&home.stdout(&["--json", "--from", "cursor"])).unwrap();
+    let expected = json!({"name": "a", "state": "new", "disabled": true});
+    assert_eq!(json["files"][0]["servers"][0], expected);
+}
+
+#[test]
 fn the_servers_of_other_hosts_are_listed_without_secrets() {
     let home = hosts("list");
     let output = home.run(&[]);
@@ -211,7 +233,7 @@ opencode  ~/.config/opencode/opencode.json
     assert_eq!(
         again["files"][1]["servers"][1],
         json!({"name": "b", "state": "configured", "reason": "is configured already",
-               "missing_variables": ["BASE", "TOKEN"]})
+               "disabled": true, "missing_variables": ["BASE", "TOKEN"]})
     );
     let mut command = Command::new(env!("CARGO_BIN_EXE_toolwire"));
     command.args(["tools", "--server", "nope"]).current_dir(home.0.join("project")).env("HOME", &home.0);

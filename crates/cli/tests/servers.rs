@@ -310,6 +310,21 @@ fn an_invalid_limit_is_reported() {
 }
 
 #[test]
+fn problems_of_servers_and_settings_are_reported_together() {
+    let folder = Folder::new("all-problems", json!({}));
+    let text = r#"{"mcpServers": {"a": {"command": "${NONE_1}"}},
+        "toolwire": {"pins": "maybe", "limits": {"concurrentStarts": 0}}}"#;
+    fs::write(folder.0.join("mcp.json"), text).unwrap();
+    let outcome = folder.run(&["tools"], "");
+    let errors: Vec<&str> = outcome.stderr.lines().filter(|line| line.starts_with("error: ")).collect();
+    let [server, limits, pins] = &errors[..] else { panic!("{}", outcome.stderr) };
+    assert!(server.contains("variable `NONE_1` is not set"), "{server}");
+    assert!(limits.starts_with("error: mcp.json:2:70: key `toolwire.limits.concurrentStarts`: "), "{limits}");
+    assert!(pins.starts_with("error: mcp.json:2:30: key `toolwire.pins`: unknown variant `maybe`"), "{pins}");
+    assert_eq!(outcome.code, 2);
+}
+
+#[test]
 fn an_interrupted_call_is_cancelled_before_its_server_is_closed() {
     let folder = Folder::new(
         "interrupted",

@@ -96,7 +96,18 @@ impl Config {
         file: &Path,
         variables: &dyn Fn(&str) -> Option<String>,
     ) -> Result<(Config, Vec<ConfigWarning>), ConfigError> {
-        parse::parse(text, file, variables)
+        parse::parse(text, file, variables, &|_| Vec::new())
+    }
+
+    /// Like [`Config::parse`], and reports the problems of the key `toolwire` that `check` finds together with the
+    /// others. `check` returns the path of each value below `toolwire`, and what is wrong with it.
+    pub fn parse_with_settings(
+        text: &str,
+        file: &Path,
+        variables: &dyn Fn(&str) -> Option<String>,
+        check: &dyn Fn(&Value) -> Vec<(String, String)>,
+    ) -> Result<(Config, Vec<ConfigWarning>), ConfigError> {
+        parse::parse(text, file, variables, check)
     }
 
     /// Returns the servers of a file in the shape of any known host, as they are written: names and JSON values. Only

@@ -42,9 +42,10 @@ pub(super) fn parse(
     text: &str,
     file: &Path,
     variables: &dyn Fn(&str) -> Option<String>,
+    check_settings: &dyn Fn(&Value) -> Vec<(String, String)>,
 ) -> Result<(Config, Vec<ConfigWarning>), ConfigError> {
     with_root(text, file, variables, |parser, root| {
-        let config = parser.config(root);
+        let config = parser.config(root, check_settings);
         let config = parser.record(config);
         (config, std::mem::take(&mut parser.warnings))
     })
@@ -117,7 +118,11 @@ pub(super) fn with_root<T>(
 }
 
 impl ConfigParser<'_> {
-    fn config(&mut self, root: &ConfigValue<'_>) -> Result<Config, ConfigProblem> {
+    fn config(
+        &mut self,
+        root: &ConfigValue<'_>,
+        check_settings: &dyn Fn(&Value) -> Vec<(String, String)>,
+    ) -> Result<Config, ConfigProblem> {
         self.check_keys(root, &TOP_KEYS)?;
         self.read_inputs(root);
         let mut config = Config::default();
@@ -127,7 +132,18 @@ impl ConfigParser<'_> {
             self.record(parsed);
         }
         if let Some(value) = root.get("toolwire") {
-            config.toolwire = Some(self.json(&value)?);
+            let settings = self.json(&value)?;
+            for (path, reason) in check_settings(&settings) {
+                let (Ok(at) | Err(at)) =
+                    path.split('.').try_fold(value.clone(), |parent, key| match parent.get(key) {
+                        Some(child) => Ok(child),
+                        None => Err(parent),
+                    });
+                let at = Position { key: format!("toolwire.{path}"), ..at.at };
+                let problem = self.error(&at, Problem::InvalidSetting { reason });
+                self.problems.push(problem);
+            }
+            config.toolwire = Some(settings);
         }
         if servers.is_empty() && config.toolwire.is_none() {
             let is_similar = |key: &&str| !nearest_names("mcpServers", [*key]).is_empty();

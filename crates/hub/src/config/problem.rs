@@ -59,6 +59,9 @@ pub(super) enum Problem {
     Empty,
     #[error("variable `{variable}` is not set")]
     MissingVariable { variable: String },
+    /// The value of the key is the name of the variable.
+    #[error("variable `{variable}` is not set")]
+    MissingNamedVariable { variable: String },
     #[error("no value for the input `{id}`")]
     MissingInput { id: String },
     #[error("`${{{variable}}}` has a value only in VS Code")]
@@ -104,6 +107,8 @@ pub(super) enum Problem {
     IncompleteGrant { missing: &'static str },
     #[error("must be a port number from 1 to 65535")]
     InvalidPort,
+    #[error("{reason}")]
+    InvalidSetting { reason: String },
 }
 
 /// An unknown key and the key that was probably meant.
@@ -139,7 +144,9 @@ impl ConfigProblem {
     /// Returns the environment variable that must be set, if this is the problem.
     pub fn missing_variable(&self) -> Option<String> {
         match &self.problem {
-            Problem::MissingVariable { variable } => Some(variable.clone()),
+            Problem::MissingNamedVariable { variable } | Problem::MissingVariable { variable } => {
+                Some(variable.clone())
+            }
             Problem::MissingInput { id } => Some(input_variable(id)),
             _ => None,
         }
@@ -154,6 +161,10 @@ impl ConfigProblem {
             Problem::MissingInput { id } => {
                 format!("set the environment variable `{}`", input_variable(id))
             }
+            Problem::MissingNamedVariable { variable } => {
+                format!("set the environment variable `{variable}`")
+            }
+            Problem::InvalidSetting { .. } => "`docs/guide/configuration.md` describes the keys".to_owned(),
             Problem::ReadOnlyFormat => "use a JSON file".to_owned(),
             Problem::EditorVariable { .. } => "write the value instead".to_owned(),
             Problem::UnreadableEnvFile { .. } => "correct `envFile`, or remove it".to_owned(),

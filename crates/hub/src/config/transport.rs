@@ -11,7 +11,7 @@ use super::hosts::{Command, is_host_key, workspace_folder};
 use super::json::scalar;
 use super::parse::SERVER_KEYS;
 use super::problem::{MistypedKey, Problem, WarningKind};
-use super::values::{ConfigParser, ConfigValue, missing_variable};
+use super::values::{ConfigParser, ConfigValue};
 use super::{ConfigProblem, Transport, env_file};
 use crate::auth::{AuthConfig, GrantKind};
 use crate::{HttpKind, Secret};
@@ -192,7 +192,7 @@ impl ConfigParser<'_> {
     /// Returns the value of the variable that the string names.
     fn named_variable(&mut self, value: &ConfigValue<'_>) -> Result<String, ConfigProblem> {
         let name = self.non_empty_string(value)?;
-        let missing = || self.error(&value.at, missing_variable(name.clone()));
+        let missing = || self.error(&value.at, Problem::MissingNamedVariable { variable: name.clone() });
         self.variable(&name).or_else(|| self.disabled.then(String::new)).ok_or_else(missing)
     }
 

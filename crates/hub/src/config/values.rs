@@ -28,6 +28,7 @@ pub(super) struct ConfigParser<'a> {
 }
 
 /// A value of the file.
+#[derive(Clone)]
 pub(super) struct ConfigValue<'a> {
     pub(super) node: &'a Node<'a>,
     pub(super) at: Position<'a>,
@@ -292,7 +293,7 @@ impl ConfigParser<'_> {
     }
 }
 
-pub(super) fn missing_variable(variable: String) -> Problem {
+fn missing_variable(variable: String) -> Problem {
     match variable.split_once(':') {
         Some(("input", id)) => Problem::MissingInput { id: id.to_owned() },
         Some(_) => Problem::EditorVariable { variable },

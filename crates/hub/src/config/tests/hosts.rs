@@ -100,6 +100,7 @@ fn the_toml_of_codex_is_read() {
         error.to_string(),
         "a.toml: server `a`, key `bearer_token_env_var`: variable `NONE` is not set"
     );
+    assert_eq!(error.problems()[0].hint().as_deref(), Some("set the environment variable `NONE`"));
 }
 
 #[test]
