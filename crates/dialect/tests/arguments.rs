@@ -418,9 +418,70 @@ fn wrapped_arguments_are_unwrapped() {
     let own = object(json!({"input": {"type": "object", "properties": {"city": {"type": "string"}}}}));
     let sent = json!({"input": {"city": "Oslo"}});
     check(Dialect::OpenAi, own, sent.clone(), sent, &[]);
-    let open = object(json!({"city": {"type": "string"}}));
+    let mut open = object(json!({"city": {"type": "string"}}));
+    open["additionalProperties"] = json!(true);
     let sent = json!({"input": {"city": "Oslo"}});
     check(Dialect::OpenAi, open, sent.clone(), sent, &[]);
+}
+
+#[test]
+fn optional_arguments_are_found_in_objects_that_are_silent_about_other_keys() {
+    let schema = object(json!({"limit": {"type": "integer"}, "userName": {"type": "string"},
+        "filter": object(json!({"maxAge": {"type": "integer"}}))}));
+    let expectations = [
+        (json!({"arguments": {"limit": 5}}), json!({"limit": 5})),
+        (json!({"arguments": {}}), json!({})),
+        (json!({"input": {"Limit": "5"}}), json!({"limit": 5})),
+        (json!({"Limit": 5}), json!({"limit": 5})),
+        (json!({"LIMIT": "5", "x": 1}), json!({"limit": 5, "x": 1})),
+        (json!({"user_name": "q"}), json!({"userName": "q"})),
+        (json!({"filter": {"max_age": 5}}), json!({"filter": {"maxAge": 5}})),
+        // One of two renamed keys has a value that the property does not allow.
+        (json!({"Limit": "x", "user_name": "q"}), json!({"Limit": "x", "userName": "q"})),
+        // Keys that stay unknown.
+        (json!({"limt": 5}), json!({"limt": 5})),
+        (json!({"limit": 5, "Limit": 6}), json!({"limit": 5, "Limit": 6})),
+        (json!({"args": {"other": 6}}), json!({"args": {"other": 6}})),
+    ];
+    for dialect in [Dialect::OpenAi, Dialect::Anthropic, Dialect::Groq, Dialect::GeminiOpenApi, Dialect::Mcp]
+    {
+        let toolset = toolset(&schema, dialect, &Options::default());
+        for (sent, expected) in &expectations {
+            let decoded = toolset.decode("tool", sent).map(|decoded| Value::Object(decoded.arguments));
+            assert_eq!(decoded.as_ref(), Ok(expected), "{dialect}: {sent}");
+        }
+    }
+    let strict = toolset(&schema, Dialect::AnthropicStrict, &Options::default());
+    let decoded = strict.decode("tool", &json!({"arguments": {"Limit": 5}})).unwrap();
+    assert_eq!(Value::Object(decoded.arguments), json!({"limit": 5}));
+}
+
+#[test]
+fn keys_of_objects_that_allow_others_are_unchanged() {
+    let limit = json!({"limit": {"type": "integer"}});
+    for schema in [
+        json!({"type": "object", "properties": limit, "additionalProperties": true}),
+        json!({"type": "object", "properties": limit, "additionalProperties": {}}),
+        json!({"type": "object", "properties": limit, "unevaluatedProperties": {}}),
+        json!({"type": "object", "properties": limit, "patternProperties": {"^[A-Z]|arg": {}}}),
+        json!({"type": "object", "anyOf": [{"properties": limit}, {"type": "object"}]}),
+        json!({"type": "object", "additionalProperties": {"properties": limit, "type": ["object", "integer"]}}),
+    ] {
+        for sent in [json!({"Limit": 5}), json!({"arguments": {}}), json!({"args": {"limit": 5}})] {
+            check(Dialect::OpenAi, schema.clone(), sent.clone(), sent, &[]);
+        }
+    }
+}
+
+#[test]
+fn empty_arguments_of_a_tool_without_arguments_are_unwrapped() {
+    for schema in [object(json!({})), json!({"type": "object"})] {
+        for dialect in Dialect::all() {
+            let toolset = toolset(&schema, dialect, &Options::default());
+            let decoded = toolset.decode("tool", &json!({"arguments": {}})).unwrap();
+            assert_eq!(Value::Object(decoded.arguments), json!({}), "{dialect}");
+        }
+    }
 }
 
 #[test]
@@ -441,7 +502,7 @@ fn keys_in_another_spelling_are_renamed_if_only_one_property_matches() {
     open["required"] = json!([]);
     open["additionalProperties"] = json!(true);
     check(Dialect::OpenAi, open, json!({"user_id": 1}), json!({"user_id": 1}), &[]);
-    // An open object may have other keys, so valid arguments stay as they are.
+    // The value does not fit, and the object may have other keys.
     let optional = object(json!({"userId": {"type": "integer"}}));
     check(Dialect::OpenAi, optional, json!({"user_id": "x"}), json!({"user_id": "x"}), &[]);
     let two = requiring(json!({"fileName": {"type": "string"}}), &["fileName"]);

@@ -5,15 +5,15 @@ use std::sync::{Arc, OnceLock};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use toolwire_contract::{SchemaFingerprint, json_kind};
-use toolwire_validation::{Requirement, TooComplex, Validator, Violation, ViolationKind};
+use toolwire_validation::{Requirement, Violation, ViolationKind};
 
 use super::by_schema;
-use super::consent::{repair_except_consent, without_consent};
 use super::converter::Converter;
 use super::error::ArgumentError;
 use super::lenient_json;
 use super::plan::Plan;
 use super::repair::{Repair, RepairKind};
+use super::validator::ArgumentValidator;
 use crate::Dialect;
 
 /// The deepest nesting that `serde_json` parses.
@@ -56,12 +56,12 @@ pub(crate) struct Codec {
     /// Whether the definition has another shape than the tool somewhere.
     reshapes: bool,
     tool_validator: OnceLock<Option<ToolValidator>>,
-    wire_validator: OnceLock<Option<Validator>>,
+    wire_validator: OnceLock<Option<ArgumentValidator>>,
 }
 
 #[derive(Debug)]
 struct ToolValidator {
-    validator: Validator,
+    validator: ArgumentValidator,
     /// `None` if the normalized schema is used.
     schema: Option<SchemaFingerprint>,
 }
@@ -94,22 +94,23 @@ impl Codec {
     }
 
     fn tool_validator(&self) -> Option<&ToolValidator> {
-        let compile = || match Validator::new(self.tool_schema.clone()) {
+        let compile = || match ArgumentValidator::new(self.tool_schema.clone()) {
             Ok(validator) => {
                 Some(ToolValidator { validator, schema: Some(SchemaFingerprint::of(&self.tool_schema)) })
             }
             Err(_) => {
-                let validator = Validator::new(self.normalized_schema.clone()).ok()?;
+                let validator = ArgumentValidator::new(self.normalized_schema.clone()).ok()?;
                 Some(ToolValidator { validator, schema: None })
             }
         };
         self.tool_validator.get_or_init(compile).as_ref()
     }
 
-    fn wire_validator(&self) -> Option<&Validator> {
+    fn wire_validator(&self) -> Option<&ArgumentValidator> {
         // Schemas of OpenAPI are not JSON Schemas.
         let is_openapi = self.dialect == Dialect::GeminiOpenApi;
-        let compile = || if is_openapi { None } else { Validator::new(self.wire_schema.clone()).ok() };
+        let compile =
+            || if is_openapi { None } else { ArgumentValidator::new(self.wire_schema.clone()).ok() };
         self.wire_validator.get_or_init(compile).as_ref()
     }
 
@@ -122,10 +123,8 @@ impl Codec {
         let mut wire_value = None;
         if !self.plan.is_same() {
             // The plan converts only values of the types in the definition.
-            if let Some(validator) = self.wire_validator()
-                && !validator.accepts(&value).map_err(too_complex(tool))?
-            {
-                repair_except_consent(&mut value, validator, &mut repairs);
+            if let Some(validator) = self.wire_validator() {
+                validator.repair(tool, &mut value, &mut repairs)?;
             }
             if self.reshapes {
                 wire_value = Some(value.clone());
@@ -139,15 +138,13 @@ impl Codec {
         let Some(ToolValidator { validator, schema }) = self.tool_validator() else {
             return Ok(decoded(tool, value, repairs, None));
         };
-        let mut violations = repair_and_validate(validator, tool, &mut value, &mut repairs)?;
+        let mut violations = validator.repair_and_validate(tool, &mut value, &mut repairs)?;
         if violations.is_empty() {
             return Ok(decoded(tool, value, repairs, *schema));
         }
         let wire_violations = wire_value
             .zip(self.wire_validator())
-            .and_then(|(value, validator)| {
-                Some(without_consent(validator.violations(&value).ok()?, validator.schema()))
-            })
+            .and_then(|(value, validator)| validator.violations(tool, &value).ok())
             .filter(|violations| !violations.is_empty());
         match wire_violations {
             Some(found) => violations = found,
@@ -165,7 +162,7 @@ impl Codec {
         let mut repairs = Vec::new();
         let value = Value::Object(parse(arguments, &mut repairs)?);
         if let Some(ToolValidator { validator, .. }) = self.tool_validator() {
-            let violations = validator.violations(&value).map_err(too_complex(tool))?;
+            let violations = validator.all_violations(tool, &value)?;
             if !violations.is_empty() {
                 let arguments = into_map(value);
                 return Err(ArgumentError::Invalid { tool: tool.to_owned(), violations, arguments });
@@ -187,14 +184,14 @@ impl Codec {
 /// Validates and repairs arguments in MCP's own form, for callers that do not use a dialect.
 #[derive(Debug)]
 pub struct Checker {
-    validator: Option<Validator>,
+    validator: Option<ArgumentValidator>,
 }
 
 impl Checker {
     /// Creates a checker for a tool's `inputSchema`. If that is not a valid schema, only non-objects are
     /// rejected.
     pub fn new(input_schema: &Value) -> Checker {
-        Checker { validator: Validator::new(input_schema.clone()).ok() }
+        Checker { validator: ArgumentValidator::new(input_schema.clone()).ok() }
     }
 
     /// Returns the arguments, repaired. `sent` may be an object, JSON text of an object, or `null`.
@@ -203,31 +200,12 @@ impl Checker {
         let mut value = Value::Object(parse(sent, &mut repairs)?);
         let Some(validator) = &self.validator else { return Ok(decoded(tool, value, repairs, None)) };
         by_schema::remove_fractions(&mut value, validator.schema(), &mut repairs);
-        let violations = repair_and_validate(validator, tool, &mut value, &mut repairs)?;
+        let violations = validator.repair_and_validate(tool, &mut value, &mut repairs)?;
         if violations.is_empty() {
             return Ok(decoded(tool, value, repairs, None));
         }
         Err(ArgumentError::Invalid { tool: tool.to_owned(), violations, arguments: into_map(value) })
     }
-}
-
-/// Repairs a value and returns the violations that remain.
-fn repair_and_validate(
-    validator: &Validator,
-    tool: &str,
-    value: &mut Value,
-    repairs: &mut Vec<Repair>,
-) -> Result<Vec<Violation>, ArgumentError> {
-    if validator.accepts(value).map_err(too_complex(tool))? {
-        return Ok(Vec::new());
-    }
-    repair_except_consent(value, validator, repairs);
-    let violations = validator.violations(value).map_err(too_complex(tool))?;
-    Ok(without_consent(violations, validator.schema()))
-}
-
-fn too_complex(tool: &str) -> impl Fn(TooComplex) -> ArgumentError {
-    |TooComplex| ArgumentError::TooComplex { tool: tool.to_owned() }
 }
 
 fn decoded(tool: &str, value: Value, repairs: Vec<Repair>, schema: Option<SchemaFingerprint>) -> Decoded {

@@ -14,6 +14,7 @@ mod quick_match;
 mod repair;
 mod repairing;
 mod replacement;
+mod validator;
 
 pub(crate) use codec::Codec;
 pub use codec::{Checker, Decoded, Encoded};
