@@ -163,6 +163,53 @@ fn a_null_of_a_required_property_stays() {
 }
 
 #[test]
+fn a_null_in_a_map_is_not_an_absent_property() {
+    let string = json!({"type": "string"});
+    for map in [
+        json!({"type": "object", "additionalProperties": string}),
+        json!({"type": "object", "patternProperties": {"^e": string}}),
+        json!({"type": "object", "properties": {"other": string}, "additionalProperties": {"$ref": "#/$defs/s"}}),
+        json!({"anyOf": [{"type": "object", "additionalProperties": string}, {"type": "null"}]}),
+    ] {
+        let schema = json!({"type": "object", "$defs": {"s": string}, "properties": {
+            "labels": map, "list": {"type": "array", "items": map}, "a": string}});
+        let sent = json!({"labels": {"env": null}, "list": [{"env": null}], "a": null});
+        match decode(&schema, &sent) {
+            Err(ArgumentError::Invalid { arguments, .. }) => {
+                let expected = json!({"labels": {"env": null}, "list": [{"env": null}]});
+                assert_eq!(Value::Object(arguments), expected, "{map}");
+            }
+            other => panic!("{map}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn integers_are_written_as_digits() {
+    let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}, "listed": {"enum": [1, 1000, "x"]},
+        "constant": {"const": 2}, "number": {"type": "number"}}});
+    for (sent, expected) in [
+        (r#"{"n":1e2}"#, r#"{"n":100}"#),
+        (r#"{"n":1.0e3}"#, r#"{"n":1000}"#),
+        (r#"{"n":-12.5E1}"#, r#"{"n":-125}"#),
+        (r#"{"n":500e-2}"#, r#"{"n":5}"#),
+        (r#"{"n":"1e2"}"#, r#"{"n":100}"#),
+        (r#"{"n":9007199254740993.0}"#, r#"{"n":9007199254740993}"#),
+        (r#"{"listed":1.0}"#, r#"{"listed":1}"#),
+        (r#"{"listed":1e3}"#, r#"{"listed":1000}"#),
+        (r#"{"constant":2.0}"#, r#"{"constant":2}"#),
+    ] {
+        for dialect in [Dialect::OpenAi, Dialect::OpenAiStrict, Dialect::GeminiOpenApi] {
+            let decoded = decoded_in(dialect, &schema, &serde_json::from_str(sent).unwrap()).unwrap();
+            assert_eq!(Value::Object(decoded.arguments).to_string(), expected, "{dialect}");
+            assert_eq!(decoded.repairs.len(), 1, "{dialect}: {sent}");
+        }
+    }
+    let huge: Value = serde_json::from_str(r#"{"n":1e400,"number":1e2}"#).unwrap();
+    assert_eq!(decode(&schema, &huge).unwrap(), (huge, vec![]));
+}
+
+#[test]
 fn a_value_that_several_alternatives_list_in_another_case_is_not_changed() {
     let schema = |listed: [&str; 2]| {
         let alternatives = listed.map(|value| json!({"enum": [value]}));

@@ -1,5 +1,5 @@
 //! Repairs that follow from the schema: wrapped arguments, keys in another spelling, and integers with a fraction
-//! of zeros.
+//! of zeros or an exponent.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -7,8 +7,10 @@ use serde_json::{Map, Value};
 use toolwire_validation::References;
 
 use super::lenient_json;
+use super::quick_match::is_same;
 use super::repair::{Repair, RepairKind};
-use super::replacement::without_fraction;
+use super::replacement::{is_plain_integer, without_fraction};
+use crate::json::{escape_segment, unescape_segment};
 
 /// Keys under which models wrap the arguments of a call.
 const WRAPPERS: [&str; 4] = ["arguments", "input", "parameters", "args"];
@@ -36,7 +38,7 @@ pub(super) fn use_known_keys(
     walk.run(value);
 }
 
-/// Removes fractions of zeros from integers.
+/// Writes integers without fractions of zeros and exponents.
 pub(super) fn remove_fractions(value: &mut Value, schema: &Value, repairs: &mut Vec<Repair>) {
     if has_fraction(value) {
         Walk::new(schema, Action::RemoveFractions, repairs).run(value);
@@ -49,6 +51,15 @@ fn has_fraction(value: &Value) -> bool {
         Value::Array(items) => items.iter().any(has_fraction),
         Value::Number(number) => without_fraction(number).is_some(),
         _ => false,
+    }
+}
+
+/// Removes the pointers to entries of maps, which are not optional properties.
+pub(super) fn remove_map_entries(pointers: &mut BTreeSet<String>, schema: &Value) {
+    if !pointers.is_empty() {
+        let walk_repairs = &mut Vec::new();
+        let walk = Walk::new(schema, Action::RemoveFractions, walk_repairs);
+        pointers.retain(|pointer| !walk.is_map_entry(pointer));
     }
 }
 
@@ -155,6 +166,23 @@ impl<'s, 'a> Walk<'s, 'a> {
         found
     }
 
+    /// Whether a value is not a listed property, but has a schema for other properties.
+    fn is_map_entry(&self, pointer: &str) -> bool {
+        let Some((parent, name)) = pointer.rsplit_once('/') else { return false };
+        let mut schemas = self.applicable([self.references.root()]);
+        for segment in parent.split('/').skip(1) {
+            let key = unescape_segment(segment);
+            let mut below = schemas_of_key(&schemas, &key);
+            below.extend(key.parse().into_iter().flat_map(|index| schemas_of_item(&schemas, Some(index))));
+            schemas = self.applicable(below);
+        }
+        let name = unescape_segment(name);
+        let is_listed = |schema: &&Value| {
+            schema.get("properties").and_then(|properties| properties.get(name.as_ref())).is_some()
+        };
+        !schemas.iter().any(is_listed) && schemas_of_key(&schemas, &name).into_iter().any(Value::is_object)
+    }
+
     /// Visits a value to which `schemas` may apply.
     fn visit(&mut self, value: &mut Value, schemas: &[&'s Value], depth: usize) {
         let Some(depth) = depth.checked_sub(1) else { return };
@@ -182,13 +210,13 @@ impl<'s, 'a> Walk<'s, 'a> {
                     }
                 }
             }
-            Value::Number(number)
-                if matches!(self.action, Action::RemoveFractions)
-                    && schemas.iter().any(|schema| has_type(schema, "integer"))
-                    && !schemas.iter().any(|schema| has_type(schema, "number")) =>
+            Value::Number(_)
+                if matches!(self.action, Action::RemoveFractions) && is_integer(value, schemas) =>
             {
-                if let Some(integer) = without_fraction(number) {
-                    *value = Value::Number(integer);
+                if let Value::Number(number) = value
+                    && let Some(integer) = without_fraction(number)
+                {
+                    *number = integer;
                     self.record(RepairKind::RemovedFraction);
                 }
             }
@@ -234,7 +262,7 @@ impl<'s, 'a> Walk<'s, 'a> {
     fn below<T>(&mut self, key: &str, visit: impl FnOnce(&mut Self) -> T) -> T {
         let length = self.pointer.len();
         self.pointer.push('/');
-        crate::json::escape_segment(key, &mut self.pointer);
+        escape_segment(key, &mut self.pointer);
         let result = visit(self);
         self.pointer.truncate(length);
         result
@@ -265,6 +293,19 @@ fn is_free_form(schema: &Value) -> bool {
         matches!(keyword.as_str(), "type" | "title" | "description" | "default" | "examples")
     };
     keywords.keys().all(is_allowed) && (!keywords.contains_key("type") || has_type(schema, "object"))
+}
+
+/// Whether schemas require an integer, or list one that is equal to the number.
+fn is_integer(number: &Value, schemas: &[&Value]) -> bool {
+    let is_listed = |schema: &&Value| {
+        let values = schema.get("enum").and_then(Value::as_array).into_iter().flatten();
+        let is_equal = |listed: &Value| {
+            matches!(listed, Value::Number(listed) if is_plain_integer(listed)) && is_same(listed, number)
+        };
+        values.chain(schema.get("const")).any(is_equal)
+    };
+    let accepts = |name| schemas.iter().any(|schema| has_type(schema, name));
+    accepts("integer") && !accepts("number") || schemas.iter().any(is_listed)
 }
 
 fn has_type(schema: &Value, name: &str) -> bool {

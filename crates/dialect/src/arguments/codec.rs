@@ -7,7 +7,6 @@ use serde_json::{Map, Value};
 use toolwire_contract::{SchemaFingerprint, json_kind};
 use toolwire_validation::{Requirement, Violation, ViolationKind};
 
-use super::by_schema;
 use super::converter::Converter;
 use super::error::ArgumentError;
 use super::lenient_json;
@@ -118,7 +117,6 @@ impl Codec {
     pub(crate) fn decode(&self, tool: &str, sent: &Value) -> Result<Decoded, ArgumentError> {
         let mut repairs = Vec::new();
         let mut value = Value::Object(parse(sent, &mut repairs)?);
-        by_schema::remove_fractions(&mut value, &self.wire_schema, &mut repairs);
         // Stored if the shapes differ, to report violations in the shape that the model knows.
         let mut wire_value = None;
         if !self.plan.is_same() {
@@ -199,7 +197,6 @@ impl Checker {
         let mut repairs = Vec::new();
         let mut value = Value::Object(parse(sent, &mut repairs)?);
         let Some(validator) = &self.validator else { return Ok(decoded(tool, value, repairs, None)) };
-        by_schema::remove_fractions(&mut value, validator.schema(), &mut repairs);
         let violations = validator.repair_and_validate(tool, &mut value, &mut repairs)?;
         if violations.is_empty() {
             return Ok(decoded(tool, value, repairs, None));

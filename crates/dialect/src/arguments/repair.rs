@@ -46,7 +46,7 @@ pub enum RepairKind {
     ParsedBoolean,
     /// A string was `null`.
     ParsedNull,
-    /// An integer had a fraction of zeros.
+    /// An integer had a fraction of zeros or an exponent.
     RemovedFraction,
     /// A single value was put into an array.
     WrappedInArray,
@@ -106,7 +106,9 @@ impl fmt::Display for RepairKind {
             RepairKind::ParsedInteger => "a string instead of an integer; parsed",
             RepairKind::ParsedBoolean => "a string instead of a boolean; parsed",
             RepairKind::ParsedNull => "a string instead of null; parsed",
-            RepairKind::RemovedFraction => "an integer with a fraction of zeros; fraction removed",
+            RepairKind::RemovedFraction => {
+                "an integer with a fraction of zeros or an exponent; written without"
+            }
             RepairKind::WrappedInArray => "a single value instead of an array; wrapped in an array",
             RepairKind::CorrectedCase { found, listed } => {
                 return write!(formatter, "`{found}` instead of the listed value `{listed}`; replaced");

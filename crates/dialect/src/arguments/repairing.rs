@@ -213,6 +213,7 @@ impl Repairing<'_> {
                 }
             });
         }
+        by_schema::remove_map_entries(&mut pointers, self.validator.schema());
         while !pointers.is_empty() {
             let mut without_nulls = value.clone();
             pointers.retain(|pointer| remove_property(&mut without_nulls, pointer));

@@ -167,11 +167,19 @@ fn in_listed_case(value: &Value, options: &[Value]) -> Option<(Value, RepairKind
     Some((Value::from(listed), kind))
 }
 
-/// Returns an integer without its fraction of zeros, if it has one.
+/// The maximum number of digits of an integer that is written without its exponent.
+const MAX_DIGITS: usize = 64;
+
+pub(super) fn is_plain_integer(number: &Number) -> bool {
+    !number.as_str().contains(['.', 'e', 'E'])
+}
+
+/// Returns an integer without its fraction of zeros and its exponent, if it has one.
 pub(super) fn without_fraction(number: &Number) -> Option<Number> {
-    let (integer, fraction) = number.as_str().split_once('.')?;
-    let is_zero = !fraction.is_empty() && fraction.bytes().all(|digit| digit == b'0');
-    is_zero.then(|| serde_json::from_str(integer).ok())?
+    if is_plain_integer(number) {
+        return None;
+    }
+    serde_json::from_str(&Decimal::of(number.as_str()).integer_digits(MAX_DIGITS)?).ok()
 }
 
 /// Parses text that is a JSON number, with all its digits.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use toolwire_validation::{InvalidSchema, TooComplex, Validator, Violation};
 
-use super::by_schema::{fold, only_wrapper};
+use super::by_schema::{self, fold, only_wrapper};
 use super::consent::{repair_except_consent, without_consent};
 use super::error::ArgumentError;
 use super::repair::Repair;
@@ -51,6 +51,7 @@ impl ArgumentValidator {
         value: &mut Value,
         repairs: &mut Vec<Repair>,
     ) -> Result<Vec<Violation>, ArgumentError> {
+        by_schema::remove_fractions(value, self.schema(), repairs);
         if self.repair(tool, value, repairs)? { Ok(Vec::new()) } else { self.violations(tool, value) }
     }
 

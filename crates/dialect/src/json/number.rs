@@ -40,6 +40,15 @@ impl Decimal {
         self.digits.is_empty() || self.scale >= self.digits.len() as i64
     }
 
+    /// Returns all digits of an integer, if there are at most `max`.
+    pub(crate) fn integer_digits(&self, max: usize) -> Option<String> {
+        let length = usize::try_from(self.scale).ok().filter(|length| *length <= max)?;
+        let zeros = length.checked_sub(self.digits.len())?;
+        let sign = if self.negative { "-" } else { "" };
+        let digits = if self.digits.is_empty() { "0" } else { std::str::from_utf8(&self.digits).ok()? };
+        Some(format!("{sign}{digits}{}", "0".repeat(zeros)))
+    }
+
     pub(crate) fn is_negative(&self) -> bool {
         self.negative
     }
