@@ -10,11 +10,8 @@ use jsonschema::ValidationError;
 use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
 use serde_json::Value;
 
-use crate::reference::resolve;
+use crate::reference::References;
 use crate::violation::{MAX_LISTED, Requirement, Violation, ViolationKind, quoted};
-
-/// The maximum depth of `allOf`, `anyOf`, `oneOf` and `$ref` in which the names of properties are collected.
-const MAX_COMPOSITION_DEPTH: usize = 8;
 
 /// The maximum number of violations that are put in order, of which the first are listed.
 const MAX_EXPLAINED: usize = 1000;
@@ -136,9 +133,7 @@ impl Explanation<'_> {
         let is_unevaluated = matches!(error.kind(), Kind::UnevaluatedProperties { .. });
         let key = (std::ptr::from_ref(schema) as usize, is_unevaluated);
         let known = self.known.entry(key).or_insert_with(|| {
-            let mut names = Vec::new();
-            let depth = if is_unevaluated { MAX_COMPOSITION_DEPTH } else { 0 };
-            collect_names(schema, root, depth, &mut names, &mut HashSet::new());
+            let names = known_names(schema, root, is_unevaluated);
             let is_complete = !names.is_empty() || schema.get("patternProperties").is_none();
             is_complete.then(|| names.into_iter().cloned().collect())
         });
@@ -299,26 +294,34 @@ fn any_of(alternatives: &[Alternative], base: &str) -> String {
     if phrases.is_empty() { "valid for one of the alternatives".to_owned() } else { phrases.join(" or ") }
 }
 
-/// Collects the properties of an object, and those of its parts and alternatives up to `depth` levels.
-fn collect_names<'s>(
-    schema: &'s Value,
-    root: &'s Value,
-    depth: usize,
-    names: &mut Vec<&'s String>,
-    seen: &mut HashSet<&'s String>,
-) {
-    let properties = schema.get("properties").and_then(Value::as_object);
-    let keys = properties.into_iter().flat_map(|properties| properties.keys());
-    names.extend(keys.filter(|name| seen.insert(*name)));
-    let Some(depth) = depth.checked_sub(1) else { return };
-    if schema.get("$ref").is_some() {
-        collect_names(resolve(schema, root), root, depth, names, seen);
-    }
-    for keyword in ["oneOf", "anyOf", "allOf"] {
-        for part in schema.get(keyword).and_then(Value::as_array).into_iter().flatten() {
-            collect_names(part, root, depth, names, seen);
+/// Returns the properties of an object, and with `composed` those of its parts and alternatives.
+fn known_names<'s>(schema: &'s Value, root: &'s Value, composed: bool) -> Vec<&'s String> {
+    let references = composed.then(|| References::of(root));
+    let (mut names, mut seen, mut visited) = (Vec::new(), HashSet::new(), HashSet::new());
+    let mut stack = vec![schema];
+    while let Some(schema) = stack.pop() {
+        if !visited.insert(std::ptr::from_ref(schema)) {
+            continue;
         }
+        let properties = schema.get("properties").and_then(Value::as_object);
+        let keys = properties.into_iter().flat_map(|properties| properties.keys());
+        names.extend(keys.filter(|name| seen.insert(*name)));
+        let Some(references) = &references else { break };
+        let first_of_stack = stack.len();
+        for keyword in ["$ref", "$dynamicRef", "$recursiveRef"] {
+            let reference = schema.get(keyword).and_then(Value::as_str);
+            stack.extend(reference.into_iter().flat_map(|reference| references.targets(reference)));
+        }
+        for keyword in ["oneOf", "anyOf", "allOf"] {
+            stack.extend(schema.get(keyword).and_then(Value::as_array).into_iter().flatten());
+        }
+        stack.extend(["if", "then", "else"].into_iter().filter_map(|keyword| schema.get(keyword)));
+        let dependent = schema.get("dependentSchemas").and_then(Value::as_object);
+        stack.extend(dependent.into_iter().flat_map(|schemas| schemas.values()));
+        // The names are listed in the order of the schema.
+        stack[first_of_stack..].reverse();
     }
+    names
 }
 
 fn pointer<'e>(error: &'e ValidationError<'_>) -> &'e str {

@@ -187,6 +187,19 @@ fn an_unknown_property_gets_a_hint() {
         "$defs": {"Page": {"properties": {"number": {}}}},
     });
     check(composed, json!({"numbr": 1}), &[r#"unknown property "numbr"; did you mean "number"?"#]);
+    let dynamic = json!({
+        "$dynamicRef": "#page",
+        "unevaluatedProperties": false,
+        "$defs": {"Page": {"$dynamicAnchor": "page", "properties": {"number": {}}}},
+    });
+    check(dynamic, json!({"size": 1}), &[r#"unknown property "size"; known properties are "number""#]);
+    let conditional = json!({"then": {"properties": {"number": {}}}, "if": {"properties": {"a": {}}},
+        "unevaluatedProperties": false});
+    check(
+        conditional,
+        json!({"size": 1}),
+        &[r#"unknown property "size"; known properties are "a", "number""#],
+    );
 }
 
 fn shapes() -> Value {
