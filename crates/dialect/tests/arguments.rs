@@ -474,6 +474,17 @@ fn keys_of_objects_that_allow_others_are_unchanged() {
 }
 
 #[test]
+fn keys_that_a_condition_lists_are_unchanged() {
+    let integer = json!({"type": "integer"});
+    for keyword in ["then", "else"] {
+        let mut schema = object(json!({"user_id": integer}));
+        schema["if"] = json!({"properties": {"user_id": {"minimum": 5}}, "required": ["user_id"]});
+        schema[keyword] = json!({"properties": {"userId": integer}});
+        check(Dialect::OpenAi, schema, json!({"userId": 1}), json!({"userId": 1}), &[]);
+    }
+}
+
+#[test]
 fn empty_arguments_of_a_tool_without_arguments_are_unwrapped() {
     for schema in [object(json!({})), json!({"type": "object"})] {
         for dialect in Dialect::all() {

@@ -162,6 +162,9 @@ impl<'s, 'a> Walk<'s, 'a> {
             for keyword in ["allOf", "anyOf", "oneOf"] {
                 stack.extend(schema.get(keyword).and_then(Value::as_array).into_iter().flatten());
             }
+            stack.extend(["if", "then", "else"].into_iter().filter_map(|keyword| schema.get(keyword)));
+            let dependent = schema.get("dependentSchemas").and_then(Value::as_object);
+            stack.extend(dependent.into_iter().flat_map(Map::values));
         }
         found
     }
