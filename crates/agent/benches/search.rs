@@ -77,6 +77,9 @@ fn print_earlier(captured: &Captured) {
     }
 }
 
+/// Selects one of the forms of a question.
+type QueryOf = fn(&Question) -> &'static str;
+
 /// Prints how many questions find their tool among the first five hits, and as the first.
 fn print_found(captured: &Captured, embedder: Option<&dyn Embedder>) {
     let index = captured.index();
@@ -87,7 +90,7 @@ fn print_found(captured: &Captured, embedder: Option<&dyn Embedder>) {
         ("second judging", corpus::second_judging_questions()),
     ] {
         let questions = captured.answerable(questions);
-        let forms: [(&str, fn(&Question) -> &'static str); 2] =
+        let forms: [(&str, QueryOf); 2] =
             [("sentences", |question| question.sentence), ("short queries", |question| question.short)];
         for (form, query) in forms {
             let count = questions.len();

@@ -91,7 +91,9 @@ fn deciding(bencher: Bencher) {
                 Step::CallTools(calls) => {
                     run.tools_returned(calls.into_iter().map(|(id, _)| (id, ToolResult::text("at nine"))));
                 }
-                Step::Review(_) => unreachable!("the tool is read-only"),
+                Step::Review(_) | Step::AwaitResults(_) => {
+                    unreachable!("the tool is read-only, and not the client's")
+                }
                 Step::Done(outcome) => return outcome,
             }
         }

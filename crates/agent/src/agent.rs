@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use toolwire_contract::{
-    ConversationId, Conversations, Embedder, Message, Model, StoreError, ToolChoice, Toolbox,
+    ConversationId, Conversations, Embedder, Generation, Message, Model, StoreError, Tool, ToolChoice,
+    Toolbox,
 };
 
 use crate::approval::{ApprovalPolicy, Approver};
@@ -226,6 +227,18 @@ impl AgentBuilder {
 
     pub fn temperature(mut self, temperature: f64) -> AgentBuilder {
         self.settings.temperature = Some(temperature);
+        self
+    }
+
+    /// Further parameters of the responses.
+    pub fn generation(mut self, generation: Generation) -> AgentBuilder {
+        self.settings.generation = generation;
+        self
+    }
+
+    /// Tools that the caller runs itself; see [`AgentSettings::client_tools`].
+    pub fn client_tools(mut self, tools: impl Into<Arc<[Tool]>>) -> AgentBuilder {
+        self.settings.client_tools = tools.into();
         self
     }
 

@@ -126,6 +126,7 @@ impl Driver {
                 }
                 Step::Review(_) => self.call_tools(Vec::new()).await,
                 Step::CallTools(calls) => self.call_tools(calls).await,
+                Step::AwaitResults(_) => break self.run.outcome(),
                 Step::Done(outcome) => break outcome,
             }
         };

@@ -1,7 +1,7 @@
 //! The outcome of a run.
 
 use serde::{Deserialize, Serialize};
-use toolwire_contract::{ModelError, StopReason, StoreError, Usage};
+use toolwire_contract::{ModelError, StopReason, StoreError, ToolCall, Usage};
 
 use crate::approval::PendingCall;
 
@@ -34,6 +34,9 @@ pub enum Ending {
     Cancelled,
     /// These calls need approval; see [`Run::decide`](crate::Run::decide).
     NeedsApproval(Vec<PendingCall>),
+    /// The caller must run these calls, given with their ids; see
+    /// [`Run::tools_returned`](crate::Run::tools_returned).
+    NeedsResults(Vec<(String, ToolCall)>),
     Failed(RunFailure),
 }
 

@@ -88,6 +88,9 @@ pub enum Step {
     CallTools(Vec<(String, ToolCall)>),
     /// Get decisions about these calls and report them to [`Run::decide`].
     Review(Vec<PendingCall>),
+    /// Get the results of these calls, given with their ids, from whoever runs the client tools
+    /// ([`AgentSettings::client_tools`]), and report them to [`Run::tools_returned`].
+    AwaitResults(Vec<(String, ToolCall)>),
     /// Nothing, until the user writes another message ([`Run::say`]).
     Done(RunOutcome),
 }
@@ -209,6 +212,10 @@ impl Run {
         if !pending.is_empty() {
             return Step::Review(pending);
         }
+        let external = self.external_calls();
+        if !external.is_empty() {
+            return Step::AwaitResults(external);
+        }
         Step::AskModel(self.request())
     }
 
@@ -308,7 +315,11 @@ impl Run {
     /// not in progress or already has a result.
     pub fn tools_returned(&mut self, results: impl IntoIterator<Item = (String, ToolResult)>) {
         for (id, result) in results {
-            let Some(call) = self.calls.iter_mut().find(|call| call.id == id && call.is_in_progress()) else {
+            let Some(call) = self
+                .calls
+                .iter_mut()
+                .find(|call| call.id == id && (call.is_in_progress() || call.is_external()))
+            else {
                 continue;
             };
             let result = calls::limit_nesting(result);

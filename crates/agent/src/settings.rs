@@ -1,7 +1,9 @@
 //! The settings of a run.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
-use toolwire_contract::{ModelLimits, ToolChoice};
+use toolwire_contract::{Generation, ModelLimits, Tool, ToolChoice};
 
 use crate::approval::ApprovalPolicy;
 
@@ -19,12 +21,29 @@ pub struct AgentSettings {
     pub token_budget: Option<u64>,
     pub max_output_tokens: Option<u64>,
     pub temperature: Option<f64>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub generation: Generation,
     /// Applies to the first request after a user message; after that, the model chooses.
     pub tool_choice: ToolChoice,
     /// Decides which calls run, which need approval, and which are denied.
     pub approvals: ApprovalPolicy,
     pub search: SearchSettings,
     pub context: ContextSettings,
+    /// Tools that the caller runs itself. A call of one of them ends the run with
+    /// [`Ending::NeedsResults`](crate::Ending::NeedsResults) as soon as all other calls have results. Such a tool hides a
+    /// tool of the toolbox that has the same name.
+    #[serde(skip_serializing_if = "<[Tool]>::is_empty")]
+    pub client_tools: Arc<[Tool]>,
+}
+
+fn is_default(generation: &Generation) -> bool {
+    *generation == Generation::default()
+}
+
+impl AgentSettings {
+    pub(crate) fn is_client_tool(&self, name: &str) -> bool {
+        self.client_tools.iter().any(|tool| tool.name == name)
+    }
 }
 
 impl Default for AgentSettings {
@@ -35,10 +54,12 @@ impl Default for AgentSettings {
             token_budget: None,
             max_output_tokens: None,
             temperature: None,
+            generation: Generation::default(),
             tool_choice: ToolChoice::Auto,
             approvals: ApprovalPolicy::default(),
             search: SearchSettings::default(),
             context: ContextSettings::default(),
+            client_tools: Arc::default(),
         }
     }
 }

@@ -8,6 +8,8 @@ mod approvals;
 mod calls;
 #[path = "drive/cancellation.rs"]
 mod cancellation;
+#[path = "drive/client_tools.rs"]
+mod client_tools;
 #[path = "drive/compaction.rs"]
 mod compaction;
 #[path = "drive/embeddings.rs"]

@@ -66,24 +66,8 @@ async fn converse(api: Api, script: Script, config: Value) -> Conversation {
         merged[key] = value.clone();
     }
     let config: EndpointConfig = serde_json::from_value(merged).unwrap();
-    let name = match api {
-        Api::OpenAiChat => "openai/m",
-        Api::Azure => "azure/m",
-        Api::Dial => "dial/m",
-        Api::Mistral => "mistral/m",
-        Api::Groq => "groq/m",
-        Api::DeepSeek => "deepseek/m",
-        Api::Xai => "xai/m",
-        Api::Vllm => "vllm/m",
-        Api::LlamaCpp => "llamacpp/m",
-        Api::Responses => "responses/m",
-        Api::Anthropic => "anthropic/m",
-        Api::Gemini => "gemini/m",
-        Api::Bedrock => "bedrock/m",
-        Api::Cohere => "cohere/m",
-        Api::Ollama => "ollama/m",
-    };
-    let endpoint = Endpoint::new(name, &config, |_| None).unwrap();
+    let name = format!("{}/m", api.provider_name());
+    let endpoint = Endpoint::new(&name, &config, |_| None).unwrap();
     let agent = Agent::builder()
         .model(Arc::new(endpoint))
         .tools(Arc::new(tools()))

@@ -8,6 +8,7 @@ mod conversations;
 mod duration;
 mod embedder;
 mod fields; // separates known fields from unknown ones
+mod generation;
 mod glob;
 mod json;
 mod message;
@@ -29,6 +30,7 @@ pub use conversations::{
 };
 pub use duration::parse_duration;
 pub use embedder::{Embedder, TextPurpose};
+pub use generation::{Effort, FamilyFields, Generation};
 pub use glob::Glob;
 pub use json::{MAX_NESTING_DEPTH, json_kind, nesting_depth, object_nesting_depth};
 pub use message::{Block, InvalidMessage, Message, Role, pair_results};

@@ -9,7 +9,7 @@ use futures_core::stream::BoxStream;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Content, Message, Tool, Usage, format_size};
+use crate::{Content, Generation, Message, Tool, Usage, format_size};
 
 /// A model that responds to a [`ModelRequest`].
 ///
@@ -69,6 +69,7 @@ pub struct ModelRequest {
     pub tool_choice: ToolChoice,
     pub max_output_tokens: Option<u64>,
     pub temperature: Option<f64>,
+    pub generation: Generation,
 }
 
 /// Whether the model calls tools.

@@ -22,6 +22,8 @@ mod request;
 mod response;
 mod result;
 
+mod client;
+
 mod families; // depend on the modules above
 
 mod read;
@@ -29,20 +31,24 @@ mod write;
 
 pub use arguments::{ArgumentError, Checker, Decoded, Encoded, Repair, RepairKind};
 pub use check::check_definition;
+pub use client::{
+    ClientError, ClientEvent, ClientRequest, ErrorKind, HostedApproval, HostedServer, InvalidRequest,
+    OutputFormat, Problem, ResponseHead, ResponseWriter, StreamData, StreamEvent,
+};
 pub use convert::{Conversion, ReadError, convert};
 pub use dialect::{Dialect, Family, UnknownDialect};
 pub use explain::{Explanation, explain};
 pub use ids::wire_id;
 pub use names::{disambiguated_tool_name, is_valid_tool_name, to_valid_tool_name};
 pub use options::{Defaults, Layout, Options};
-pub use read::{CallStream, ResponseStream, read_calls, read_response};
+pub use read::{CallStream, ResponseStream, read_calls, read_client_request, read_response};
 pub use report::{Change, Effect, Refusal, Report, Status};
 pub use request::{OutputLimit, RequestError, RequestOptions};
 pub use response::{CallId, CallKind, ReceivedCall, ResponseError};
 pub use result::{CallOutcome, ResultOptions, image_size, media_type};
 pub use toolset::Toolset;
 pub use toolwire_validation::{Requirement, Violation, ViolationKind};
-pub use write::{check_content, write_calls, write_request, write_results};
+pub use write::{check_content, dropped_parameters, write_calls, write_request, write_results};
 
 /// Runs the example on the project's front page.
 #[cfg(doctest)]

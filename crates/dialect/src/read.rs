@@ -5,11 +5,12 @@ use std::sync::Arc;
 use serde_json::Value;
 use toolwire_contract::{ModelEvent, ModelResponse, StopReason};
 
+use crate::client::{ClientRequest, InvalidRequest};
 use crate::families::FamilyFormat;
 use crate::response::{
     Assembly, CallDraft, Ending, JsonCursor, ParsedResponse, ResponseError, ResponseParts, ResponseReader,
 };
-use crate::{Dialect, ReceivedCall, Toolset};
+use crate::{Dialect, Family, ReceivedCall, Toolset};
 
 /// Reads the calls in a complete response: the body, or only the assistant's message.
 ///
@@ -76,6 +77,14 @@ pub fn read_response(
     let reading = Reading::new(dialect);
     let assembly = reading.assembly(tools, seed);
     Ok(assembly.assemble(reading.body(body)?))
+}
+
+/// Reads a request of a client, as the gateway receives it. `None`: the gateway does not serve this API.
+///
+/// Fields that have no type of their own are preserved for APIs of the same family, see
+/// [`Generation::family_fields`](toolwire_contract::Generation::family_fields).
+pub fn read_client_request(family: Family, body: Value) -> Option<Result<ClientRequest, InvalidRequest>> {
+    family.format().read_client_request.map(|read| read(body))
 }
 
 /// Collects one streamed response, event by event.

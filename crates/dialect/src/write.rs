@@ -3,7 +3,9 @@
 use serde_json::{Map, Value};
 use toolwire_contract::{Content, ModelRequest, ToolResult, UnsupportedContent};
 
-use crate::request::{HistoryReader, PreparedRequest, Turn, choose_tools, require_final_results};
+use crate::request::{
+    HistoryReader, PreparedRequest, Turn, choose_tools, find_foreign_content, require_final_results,
+};
 use crate::result::{self, ContentLimits, ContentPart, ResultTurn};
 use crate::{CallOutcome, Dialect, ReceivedCall, RequestError, RequestOptions, ResultOptions, Toolset};
 
@@ -26,6 +28,9 @@ pub fn write_request(
     }
     let format = dialect.family().format();
     let rules = &format.rules;
+    if let Some(type_name) = find_foreign_content(&request.messages, dialect.family().meta_key()) {
+        return Err(RequestError::ForeignContent { dialect, type_name });
+    }
     let user_limits = user_limits(dialect, options);
     let assistant_limits = if rules.accepts_assistant_media { user_limits } else { ContentLimits::TEXT };
     let history = HistoryReader { dialect, rules, tools, user_limits, assistant_limits };
@@ -38,6 +43,8 @@ pub fn write_request(
     }
     let (tools, choice) = choose_tools(dialect, rules, request, tools, options)?;
     require_final_results(&turns)?;
+    let generation_format = (format.generation)(dialect);
+    let parallel_calls = request.generation.parallel_calls.filter(|_| generation_format.has_parallel_calls);
     let mut body = (format.write_request)(&PreparedRequest {
         dialect,
         options,
@@ -47,7 +54,14 @@ pub fn write_request(
         choice,
         max_output_tokens: request.max_output_tokens,
         temperature: request.temperature.filter(|temperature| temperature.is_finite()),
+        parallel_calls: parallel_calls.or(options.parallel_calls),
     });
+    generation_format.write(&request.generation, &mut body);
+    if let Some(own) = &request.generation.family_fields
+        && own.family == dialect.family().meta_key()
+    {
+        merge(&mut body, &own.fields);
+    }
     merge(&mut body, &options.extra);
     Ok(Value::Object(body))
 }
@@ -64,6 +78,27 @@ pub fn check_content(
 
 fn user_limits(dialect: Dialect, options: &RequestOptions) -> ContentLimits {
     (dialect.family().format().user_limits)(dialect, options).with_options(&options.results)
+}
+
+/// Returns the names of the generation parameters of a request that this dialect cannot express, as Chat Completions
+/// names them, followed by the fields of another family.
+///
+/// ```
+/// use toolwire_contract::ModelRequest;
+/// use toolwire_dialect::{Dialect, dropped_parameters};
+///
+/// let mut request = ModelRequest::default();
+/// request.generation.seed = Some(7);
+/// assert_eq!(dropped_parameters(Dialect::OpenAi, &request), [""; 0]);
+/// assert_eq!(dropped_parameters(Dialect::Anthropic, &request), ["seed"]);
+/// ```
+pub fn dropped_parameters(dialect: Dialect, request: &ModelRequest) -> Vec<String> {
+    let generation = &request.generation;
+    let unsupported = (dialect.family().format().generation)(dialect).unsupported(generation);
+    let mut names: Vec<String> = unsupported.into_iter().map(str::to_owned).collect();
+    let foreign = generation.family_fields.as_ref().filter(|own| own.family != dialect.family().meta_key());
+    names.extend(foreign.into_iter().flat_map(|own| own.fields.keys().cloned()));
+    names
 }
 
 /// Writes an assistant turn with `calls`, as messages or items for a request.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 
 use crate::Endpoint;
-use crate::stream::{headers, read_body};
+use crate::stream::{headers, read_body, with_login};
 
 /// The maximum wait. The limits are useful, but not worth a long delay of the first request.
 const TIMEOUT: Duration = Duration::from_secs(3);
@@ -48,7 +48,8 @@ async fn ask(endpoint: &Endpoint, url: Url) -> Option<Value> {
         true => endpoint.client.post(url).json(&json!({"model": settings.options.model})),
         false => endpoint.client.get(url),
     };
-    let response = timeout_at(deadline, request.headers(headers).send()).await.ok()?.ok()?;
+    let request = with_login(request, settings).headers(headers);
+    let response = timeout_at(deadline, request.send()).await.ok()?.ok()?;
     if !response.status().is_success() {
         return None;
     }

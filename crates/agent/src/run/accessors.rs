@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::mem;
 use std::sync::Arc;
 
-use toolwire_contract::{Block, Content, ConversationId, Message, Role, ToolResult, Usage, truncate};
+use toolwire_contract::{
+    Block, Content, ConversationId, Message, Role, ToolCall, ToolResult, Usage, truncate,
+};
 
 use super::{Catalog, Run, RunState, UnsavedMessage, history};
 use crate::approval::PendingCall;
@@ -102,6 +104,12 @@ impl Run {
         self.calls.iter().filter_map(|call| call.pending(self.catalog.tool(&call.call.name))).collect()
     }
 
+    /// Returns the calls of client tools that have no result yet, with their ids.
+    pub fn external_calls(&self) -> Vec<(String, ToolCall)> {
+        let external = self.calls.iter().filter(|call| call.is_external());
+        external.map(|call| (call.id.clone(), call.call.clone())).collect()
+    }
+
     /// Returns the tools whose calls were running when their process ended. It is unknown whether the calls
     /// took effect; the model is informed when the run continues.
     pub fn interrupted_calls(&self) -> impl Iterator<Item = &str> {
@@ -142,11 +150,14 @@ impl Run {
         mem::take(&mut self.unreported_results)
     }
 
-    /// Returns the outcome; for a run that is not done, the calls that need approval.
+    /// Returns the outcome; for a run that is not done, the calls that need approval or results.
     pub(crate) fn outcome(&self) -> RunOutcome {
         let ending = match &self.state {
             RunState::Idle => Ending::Finished,
-            RunState::Working => Ending::NeedsApproval(self.pending_calls()),
+            RunState::Working => match self.pending_calls() {
+                pending if pending.is_empty() => Ending::NeedsResults(self.external_calls()),
+                pending => Ending::NeedsApproval(pending),
+            },
             RunState::Done(ending) => ending.clone(),
         };
         RunOutcome {

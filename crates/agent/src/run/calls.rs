@@ -39,6 +39,8 @@ pub(super) enum CallState {
         why: String,
     },
     Ready,
+    /// The caller runs it and reports the result.
+    External,
     /// It was part of [`Step::CallTools`](super::Step::CallTools).
     Started,
     #[serde(rename = "answered")]
@@ -60,6 +62,10 @@ impl OpenCall {
 
     pub(super) fn is_waiting(&self) -> bool {
         matches!(self.state, CallState::Waiting { .. })
+    }
+
+    pub(super) fn is_external(&self) -> bool {
+        self.state == CallState::External
     }
 
     pub(super) fn is_in_progress(&self) -> bool {
@@ -88,6 +94,7 @@ impl OpenCall {
                  before you call it again"
             ),
             CallState::Started => format!("the call to `{name}` was cancelled while it was running"),
+            CallState::External => format!("the call to `{name}` has no result: it was not run"),
             CallState::Waiting { .. } | CallState::Ready => {
                 format!("the call to `{name}` was cancelled before it started")
             }

@@ -110,7 +110,7 @@ impl Catalog {
         let window = settings.context.window(self.0.limits);
         let max_tokens =
             window.map(|window| window.saturating_mul(u64::from(search.percent_of_context)) / 100);
-        let count = self.0.tools.len() as u64;
+        let count = (self.0.tools.len() + settings.client_tools.len()) as u64;
         // A search only helps if the search tool and the tools that it finds are smaller than all tools.
         let found = SEARCH_TOOL_TOKENS + self.0.tokens * (search.hits as u64) / count.max(1);
         count > max_tools as u64

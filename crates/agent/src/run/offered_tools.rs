@@ -42,6 +42,7 @@ struct CachedList {
     catalog: Catalog,
     in_use_count: usize,
     settings: (SearchSettings, ContextSettings),
+    client_tools: Arc<[Tool]>,
     tools: Arc<[Tool]>,
     recent: Arc<[String]>,
     tokens: u64,
@@ -55,28 +56,38 @@ impl OfferedTools {
             && cached.in_use_count == self.in_use.len()
             && cached.settings.0 == settings.search
             && cached.settings.1 == settings.context
+            && Arc::ptr_eq(&cached.client_tools, &settings.client_tools)
         {
             return cached.tools.clone();
         }
         let needs_search = catalog.needs_search(settings);
         let tools: Arc<[Tool]> = if needs_search {
-            let name = free_search_name(catalog);
+            let name = free_search_name(catalog, settings);
             self.search_name = Some(name.to_owned());
             self.remove_least_recently_used(catalog, settings);
             let in_use = self.in_use.iter().filter_map(|name| catalog.listed(name)).cloned();
             let max_tools = catalog.limits().tools.unwrap_or(usize::MAX);
             let search_tool = search_tool(name, catalog.tools().len());
-            [search_tool].into_iter().chain(in_use).take(max_tools).collect()
+            let in_use = in_use.filter(|tool| !settings.is_client_tool(&tool.name));
+            let client_tools = settings.client_tools.iter().cloned();
+            client_tools.chain([search_tool]).chain(in_use).take(max_tools).collect()
         } else {
             self.search_name = None;
-            catalog.tools().clone()
+            if settings.client_tools.is_empty() {
+                catalog.tools().clone()
+            } else {
+                let own = catalog.tools().iter().filter(|tool| !settings.is_client_tool(&tool.name));
+                settings.client_tools.iter().chain(own).cloned().collect()
+            }
         };
+        let is_catalog = Arc::ptr_eq(&tools, catalog.tools());
         let tokens =
-            if needs_search { tools.iter().map(Tool::estimated_tokens).sum() } else { catalog.tokens() };
+            if is_catalog { catalog.tokens() } else { tools.iter().map(Tool::estimated_tokens).sum() };
         self.cached = Some(CachedList {
             catalog: catalog.clone(),
             in_use_count: self.in_use.len(),
             settings: (settings.search.clone(), settings.context.clone()),
+            client_tools: settings.client_tools.clone(),
             tools: tools.clone(),
             recent: self.most_recent_first(),
             tokens,
@@ -200,12 +211,16 @@ fn query_of(call: &ToolCall) -> Option<&str> {
 
 /// Returns how many tools a request can contain in addition to the search tool.
 fn max_in_use(catalog: &Catalog, settings: &AgentSettings) -> usize {
-    let limit = catalog.limits().tools.map_or(usize::MAX, |limit| limit.saturating_sub(1));
+    let limit = catalog
+        .limits()
+        .tools
+        .map_or(usize::MAX, |limit| limit.saturating_sub(1 + settings.client_tools.len()));
     settings.search.kept.min(limit)
 }
 
-fn free_search_name(catalog: &Catalog) -> &'static str {
-    SEARCH_NAMES.iter().find(|name| catalog.listed(name).is_none()).unwrap_or(&SEARCH_NAMES[2])
+fn free_search_name(catalog: &Catalog, settings: &AgentSettings) -> &'static str {
+    let is_free = |name: &&&str| catalog.listed(name).is_none() && !settings.is_client_tool(name);
+    SEARCH_NAMES.iter().find(is_free).unwrap_or(&SEARCH_NAMES[2])
 }
 
 fn search_tool(name: &str, count: usize) -> Tool {

@@ -29,6 +29,7 @@ impl Run {
             recent_tools: self.offered_tools.recent(),
             max_output_tokens: self.settings.max_output_tokens,
             temperature: self.settings.temperature,
+            generation: self.settings.generation.clone(),
         }
     }
 

@@ -43,6 +43,8 @@ impl Run {
             CallState::error(problem)
         } else if let Some(limit) = limit {
             CallState::error(format!("`{}` was not run: {limit}", call.name))
+        } else if self.settings.is_client_tool(&call.name) {
+            CallState::External
         } else if self.offered_tools.is_search_tool(&call.name) {
             CallState::completed(self.offered_tools.search(&self.catalog, &call, &self.settings))
         } else {
@@ -85,6 +87,7 @@ impl Run {
             let is_recorded = result.is_some();
             let state = match result {
                 Some(result) => CallState::Completed { result, is_reported: true },
+                None if self.settings.is_client_tool(&call.name) => CallState::External,
                 None if self.offered_tools.is_search_tool(&call.name) => {
                     CallState::completed(self.offered_tools.search(&self.catalog, &call, &self.settings))
                 }

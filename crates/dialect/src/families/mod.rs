@@ -14,7 +14,8 @@ mod openai_responses;
 use serde_json::{Map, Value};
 use toolwire_contract::Usage;
 
-use crate::request::{FamilyRules, PreparedRequest};
+use crate::client::{ClientRequest, ClientWriter, ReadRequest, ResponseHead};
+use crate::request::{FamilyRules, GenerationFormat, PreparedRequest};
 use crate::response::ResponseReader;
 use crate::result::{ContentLimits, ResultTurn};
 use crate::{Dialect, Family, ReceivedCall, RequestOptions};
@@ -28,9 +29,15 @@ pub(crate) struct FamilyFormat {
     pub(crate) read_usage: fn(&Value) -> Option<Usage>,
     /// Returns the content that a user message accepts.
     pub(crate) user_limits: fn(Dialect, &RequestOptions) -> ContentLimits,
+    /// Returns the names of the generation parameters.
+    pub(crate) generation: fn(Dialect) -> GenerationFormat,
     pub(crate) write_request: fn(&PreparedRequest<'_>) -> Map<String, Value>,
     /// Writes an assistant turn with at least one call.
     pub(crate) write_calls: fn(Dialect, &[&ReceivedCall]) -> Vec<Value>,
+    /// Reads a request of a client; `None` if the gateway does not serve this API.
+    pub(crate) read_client_request: Option<fn(Value) -> ReadRequest<ClientRequest>>,
+    /// Writes the response for a client; `None` if the gateway does not serve this API.
+    pub(crate) client_writer: Option<fn(ResponseHead) -> Box<dyn ClientWriter>>,
     pub(crate) write_results: fn(&ResultTurn<'_>) -> Vec<Value>,
 }
 

@@ -17,6 +17,9 @@ pub enum RequestError {
     /// The tools were converted for another dialect.
     #[error("the tools were converted for `{bound}`, but the request is for `{dialect}`")]
     OtherDialect { dialect: Dialect, bound: Dialect },
+    /// The user's message contains a part that only another API can read, such as the URL of a file.
+    #[error("the content `{type_name}` cannot be sent to `{dialect}`")]
+    ForeignContent { dialect: Dialect, type_name: String },
     /// A result requests input (`resultType: "input_required"`), so it is not final.
     #[error("the tool `{name}` requires input before it can complete the call `{id}`")]
     InputRequired { name: String, id: String },
@@ -36,6 +39,9 @@ impl RequestError {
             }
             RequestError::NoTools => "add tools, or let the model decide".to_owned(),
             RequestError::OtherDialect { .. } => "convert the tools for the dialect of the request".to_owned(),
+            RequestError::ForeignContent { .. } => {
+                "send the data itself, in base64, instead of a URL or an id".to_owned()
+            }
             RequestError::InputRequired { .. } => {
                 "respond to its `inputRequests`, then repeat the call with `inputResponses` and `requestState`"
                     .to_owned()

@@ -115,8 +115,12 @@ impl<'a> HistoryReader<'a> {
                         |part: &ContentPart| part.as_text().is_none_or(|text| !text.trim().is_empty());
                     parts.extend(user_parts(content, &self.user_limits).into_iter().filter(has_text));
                 }
+                Block::Content(content) => {
+                    let native = native_part(content, self.dialect.family().meta_key());
+                    parts.extend(native.flatten().cloned().map(ContentPart::Native));
+                }
                 // Users do not call tools.
-                Block::Content(_) | Block::Call { .. } => {}
+                Block::Call { .. } => {}
             }
         }
         if parts.is_empty() && results.is_empty() {
@@ -273,6 +277,25 @@ fn add_results<'a>(turns: &mut [Turn<'a>], results: Vec<(&str, &'a ToolResult)>)
 /// Returns a field of a block's `_meta`.
 fn meta_field<'a>(extra: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
     extra.get("_meta")?.get(key)
+}
+
+/// Returns the type of the first block of a user that only another family understands.
+pub(crate) fn find_foreign_content(messages: &[Arc<Message>], meta_key: &str) -> Option<String> {
+    let users = messages.iter().filter(|message| message.role == Role::User);
+    users.flat_map(|message| &message.content).find_map(|block| match block {
+        Block::Content(content) if native_part(content, meta_key) == Some(None) => {
+            Some(content.type_name().unwrap_or_default().to_owned())
+        }
+        _ => None,
+    })
+}
+
+/// Returns the part if a client wrote it in the format of one family: `Some(None)` if that is another family.
+/// Thinking is not written by users.
+fn native_part<'a>(content: &'a Content, meta_key: &str) -> Option<Option<&'a Value>> {
+    let Content::Other(value) = content else { return None };
+    let is_native = is_provider_data(content) && content.type_name() != Some("thinking");
+    is_native.then(|| value.get("_meta")?.get(meta_key))
 }
 
 /// Whether only one provider understands the block.

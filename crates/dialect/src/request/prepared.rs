@@ -53,6 +53,8 @@ pub(crate) struct PreparedRequest<'a> {
     pub(crate) choice: Choice<'a>,
     pub(crate) max_output_tokens: Option<u64>,
     pub(crate) temperature: Option<f64>,
+    /// Whether the model may request several calls at once.
+    pub(crate) parallel_calls: Option<bool>,
 }
 
 /// Whether the model calls tools.

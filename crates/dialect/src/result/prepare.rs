@@ -97,19 +97,21 @@ pub(crate) enum ContentPart {
     Image(Media),
     /// A file that the API accepts, or any media where it accepts all.
     File(Media),
+    /// A part that the client wrote in the format of this family.
+    Native(Value),
 }
 
 impl ContentPart {
     pub(crate) fn as_text(&self) -> Option<&str> {
         match self {
             ContentPart::Text(text) => Some(text),
-            ContentPart::Image(_) | ContentPart::File(_) => None,
+            ContentPart::Image(_) | ContentPart::File(_) | ContentPart::Native(_) => None,
         }
     }
 
     pub(crate) fn as_media(&self) -> Option<&Media> {
         match self {
-            ContentPart::Text(_) => None,
+            ContentPart::Text(_) | ContentPart::Native(_) => None,
             ContentPart::Image(media) | ContentPart::File(media) => Some(media),
         }
     }
@@ -176,6 +178,7 @@ impl<'a> PreparedResult<'a> {
             .iter()
             .map(|part| match part {
                 ContentPart::Text(text) => text.clone(),
+                ContentPart::Native(part) => part.to_string(),
                 ContentPart::Image(media) | ContentPart::File(media) => {
                     format!("[{}, {}, {location}]", media.media_type, format_size(media.bytes))
                 }

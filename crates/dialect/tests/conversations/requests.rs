@@ -1,8 +1,10 @@
 //! Requests in every dialect: each file contains a case, and the file in `expected/` the bodies.
 
 use serde_json::{Value, json};
-use toolwire_contract::{ModelRequest, Tool, ToolChoice};
-use toolwire_dialect::{Dialect, Options, OutputLimit, RequestError, RequestOptions, Toolset, write_request};
+use toolwire_contract::{Effort, Generation, ModelRequest, Tool, ToolChoice};
+use toolwire_dialect::{
+    Dialect, Options, OutputLimit, RequestError, RequestOptions, Toolset, dropped_parameters, write_request,
+};
 
 use crate::{check_file, folder, read, rules, toolset};
 
@@ -55,6 +57,10 @@ fn case(name: String) -> Case {
         tool_choice,
         max_output_tokens: file["max_output_tokens"].as_u64(),
         temperature: file["temperature"].as_f64(),
+        generation: match &file["generation"] {
+            Value::Null => Generation::default(),
+            generation => serde_json::from_value(generation.clone()).unwrap(),
+        },
         ..ModelRequest::default()
     };
     let mut options = RequestOptions { model: "m".to_owned(), ..RequestOptions::default() };
@@ -126,6 +132,74 @@ fn equal_requests_have_equal_bytes() {
         for dialect in Dialect::all() {
             let text = |body: Result<Value, RequestError>| body.map(|body| body.to_string());
             assert_eq!(text(write_body(&case, dialect)), text(write_body(&case, dialect)));
+        }
+    }
+}
+
+/// A parameter is either in the body or among the dropped ones.
+#[test]
+fn no_parameter_is_lost_silently() {
+    let case = case("generation-parameters".to_owned());
+    let complete = &case.request.generation;
+    let parameters: [(&str, Generation); 9] = [
+        ("stop", with(|one| one.stop = complete.stop.clone())),
+        ("top_p", with(|one| one.top_p = complete.top_p)),
+        ("top_k", with(|one| one.top_k = complete.top_k)),
+        ("seed", with(|one| one.seed = complete.seed)),
+        ("frequency_penalty", with(|one| one.frequency_penalty = complete.frequency_penalty)),
+        ("presence_penalty", with(|one| one.presence_penalty = complete.presence_penalty)),
+        ("reasoning_effort", with(|one| one.effort = complete.effort)),
+        ("parallel_tool_calls", with(|one| one.parallel_calls = complete.parallel_calls)),
+        ("user", with(|one| one.user = complete.user.clone())),
+    ];
+    for dialect in Dialect::all() {
+        let body = |generation: Generation| {
+            let request = ModelRequest { generation, ..case.request.clone() };
+            let dropped = dropped_parameters(dialect, &request);
+            let case = Case { request, name: case.name.clone(), options: case.options.clone() };
+            (write_body(&case, dialect).unwrap(), dropped)
+        };
+        let (plain, _) = body(Generation::default());
+        for (name, generation) in parameters.clone() {
+            let (written, dropped) = body(generation);
+            match written == plain {
+                true => assert_eq!(dropped, [name], "{dialect}"),
+                false => assert_eq!(dropped, [""; 0], "{dialect}: {name}"),
+            }
+        }
+    }
+}
+
+fn with(set: impl FnOnce(&mut Generation)) -> Generation {
+    let mut generation = Generation::default();
+    set(&mut generation);
+    generation
+}
+
+#[test]
+fn fields_of_a_family_reach_only_this_family() {
+    let mut case = case("generation-parameters".to_owned());
+    case.request.generation = serde_json::from_value(json!({
+        "familyFields": {"family": "toolwire/openai", "fields": {"logit_bias": {"1": 2}}}
+    }))
+    .unwrap();
+    for dialect in Dialect::all() {
+        let body = write_body(&case, dialect).unwrap();
+        let dropped = dropped_parameters(dialect, &case.request);
+        match dialect.family() == Dialect::OpenAi.family() {
+            true => assert_eq!((&body["logit_bias"], dropped.len()), (&json!({"1": 2}), 0), "{dialect}"),
+            false => assert_eq!((body.get("logit_bias"), &*dropped), (None, &["logit_bias".to_owned()][..])),
+        }
+    }
+}
+
+#[test]
+fn every_effort_is_accepted() {
+    for effort in Effort::ALL {
+        let mut case = case("generation-parameters".to_owned());
+        case.request.generation = with(|generation| generation.effort = Some(effort));
+        for dialect in Dialect::all() {
+            rules::check(dialect, &write_body(&case, dialect).unwrap());
         }
     }
 }

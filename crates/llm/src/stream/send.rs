@@ -4,8 +4,8 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use futures::StreamExt;
-use reqwest::Response;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
+use reqwest::{RequestBuilder, Response};
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 use toolwire_contract::{ModelError, WaitPhase};
@@ -38,12 +38,7 @@ pub(crate) async fn send(
             failure: None,
         }
     })?;
-    let mut request = client.post(settings.url.clone());
-    if let Some((user, password)) = &settings.login {
-        // A key in the same header replaces it.
-        request = request.basic_auth(user, Some(password.expose()));
-    }
-    let request = request.headers(headers).body(body).send();
+    let request = with_login(client.post(settings.url.clone()), settings).headers(headers).body(body).send();
     let sent =
         timeout_at(deadline, request).await.map_err(|_| timed_out(settings, WaitPhase::FirstToken, None))?;
     sent.map_err(|error| {
@@ -57,6 +52,14 @@ pub(crate) async fn send(
         };
         AttemptError { error, failure: Some(AttemptFailure::Connection) }
     })
+}
+
+/// Adds the login of the base URL. A key that is set afterwards, in the same header, replaces it.
+pub(crate) fn with_login(request: RequestBuilder, settings: &EndpointSettings) -> RequestBuilder {
+    match &settings.login {
+        Some((user, password)) => request.basic_auth(user, Some(password.expose())),
+        None => request,
+    }
 }
 
 /// Describes why the connection failed, with the scheme, host and port; the rest of the URL may be secret.

@@ -11,23 +11,11 @@ use toolwire_llm::{Clock, Endpoint, EndpointConfig};
 use toolwire_testkit::provider::{API_KEY, Api, FakeProvider, Script, ScriptedResponse};
 
 /// Returns a model name for this API.
-pub(crate) fn model_name(api: Api) -> &'static str {
+pub(crate) fn model_name(api: Api) -> String {
     match api {
-        Api::OpenAiChat => "openai/m",
-        Api::Azure => "azure/m",
-        Api::Dial => "dial/m",
-        Api::Mistral => "mistral/m",
-        Api::Groq => "groq/m",
-        Api::DeepSeek => "deepseek/m",
-        Api::Xai => "xai/m",
-        Api::Vllm => "vllm/m",
-        Api::LlamaCpp => "llamacpp/m",
-        Api::Responses => "responses/m",
-        Api::Anthropic => "anthropic/m",
-        Api::Gemini => "gemini/gemini-3-pro",
-        Api::Bedrock => "bedrock/m",
-        Api::Cohere => "cohere/m",
-        Api::Ollama => "ollama/m",
+        // Only models of this generation return signatures.
+        Api::Gemini => "gemini/gemini-3-pro".to_owned(),
+        _ => format!("{}/m", api.provider_name()),
     }
 }
 
@@ -47,7 +35,7 @@ impl TestEndpoint {
         }
         let config: EndpointConfig = serde_json::from_value(merged).expect("a configuration");
         let clock = Arc::new(FakeClock::default());
-        let endpoint = Endpoint::new(model_name(api), &config, |_| None).expect("an endpoint");
+        let endpoint = Endpoint::new(&model_name(api), &config, |_| None).expect("an endpoint");
         TestEndpoint { provider, endpoint: endpoint.with_clock(clock.clone()), clock }
     }
 

@@ -104,4 +104,25 @@ impl Api {
     ];
     /// OpenAI's Chat Completions and the APIs that follow it.
     pub const CHAT_FLAVOURS: &'static [Api] = Api::ALL.split_at(9).0;
+
+    /// Returns the provider's part of a model name, as in `openai/m`.
+    pub fn provider_name(self) -> &'static str {
+        match self {
+            Api::OpenAiChat => "openai",
+            Api::Azure => "azure",
+            Api::Dial => "dial",
+            Api::Mistral => "mistral",
+            Api::Groq => "groq",
+            Api::DeepSeek => "deepseek",
+            Api::Xai => "xai",
+            Api::Vllm => "vllm",
+            Api::LlamaCpp => "llamacpp",
+            Api::Responses => "responses",
+            Api::Anthropic => "anthropic",
+            Api::Gemini => "gemini",
+            Api::Bedrock => "bedrock",
+            Api::Cohere => "cohere",
+            Api::Ollama => "ollama",
+        }
+    }
 }

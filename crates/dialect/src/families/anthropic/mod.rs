@@ -1,17 +1,30 @@
 //! Anthropic Messages.
 
+mod client_request;
+mod client_response;
 mod request;
 mod response;
 
 use super::FamilyFormat;
-use crate::request::FamilyRules;
+use crate::request::{EffortFormat, FamilyRules, GenerationFormat, UserFormat};
 
 pub(super) const FORMAT: FamilyFormat = FamilyFormat {
     rules: FamilyRules { alternates_roles: true, ..FamilyRules::DEFAULT },
     new_reader: || Box::<response::AnthropicReader>::default(),
     read_usage: |reported| response::USAGE.read(reported),
     user_limits: |_, _| request::LIMITS,
+    generation: |_| GenerationFormat {
+        stop: Some("stop_sequences"),
+        top_p: Some("top_p"),
+        top_k: Some("top_k"),
+        effort: EffortFormat::OutputConfig,
+        has_parallel_calls: true,
+        user: UserFormat::Metadata,
+        ..GenerationFormat::NONE
+    },
     write_request: request::write_request,
     write_calls: request::write_calls,
+    read_client_request: Some(client_request::read_request),
+    client_writer: Some(|head| Box::new(client_response::MessageWriter::new(head))),
     write_results: request::write_results,
 };

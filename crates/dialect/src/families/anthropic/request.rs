@@ -93,7 +93,7 @@ fn set_tools(request: &PreparedRequest<'_>, body: &mut Map<String, Value>) {
         Choice::None => json!({"type": "none"}),
         Choice::Tool(name) => json!({"type": "tool", "name": name}),
     };
-    if request.options.parallel_calls == Some(false) && request.choice != Choice::None {
+    if request.parallel_calls == Some(false) && request.choice != Choice::None {
         choice["disable_parallel_tool_use"] = json!(true);
     }
     if choice != json!({"type": "auto"}) {
@@ -151,6 +151,7 @@ fn result_block(result: &PreparedResult<'_>) -> Value {
 fn content_block(part: &ContentPart) -> Value {
     let (block_type, media) = match part {
         ContentPart::Text(text) => return json!({"type": "text", "text": text}),
+        ContentPart::Native(part) => return part.clone(),
         ContentPart::Image(media) => ("image", media),
         ContentPart::File(media) => ("document", media),
     };

@@ -4,14 +4,22 @@ mod request;
 mod response;
 
 use super::FamilyFormat;
-use crate::request::FamilyRules;
+use crate::request::{FamilyRules, GenerationFormat};
 
 pub(super) const FORMAT: FamilyFormat = FamilyFormat {
     rules: FamilyRules { alternates_roles: true, can_forbid_calls: false, ..FamilyRules::DEFAULT },
     new_reader: || Box::<response::BedrockReader>::default(),
     read_usage: |reported| response::USAGE.read(reported),
     user_limits: |_, _| request::LIMITS,
+    generation: |_| GenerationFormat {
+        container: Some("inferenceConfig"),
+        stop: Some("stopSequences"),
+        top_p: Some("topP"),
+        ..GenerationFormat::NONE
+    },
     write_request: request::write_request,
     write_calls: request::write_calls,
+    read_client_request: None,
+    client_writer: None,
     write_results: request::write_results,
 };

@@ -159,6 +159,7 @@ fn result_block(result: &PreparedResult<'_>, options: &ResultOptions) -> Value {
 fn content_block(part: &ContentPart, location: &str) -> Value {
     match part {
         ContentPart::Text(text) => json!({"text": text}),
+        ContentPart::Native(part) => part.clone(),
         ContentPart::Image(media) => {
             json!({"image": {"format": format_name(media), "source": {"bytes": media.data}}})
         }

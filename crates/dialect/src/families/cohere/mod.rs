@@ -4,14 +4,26 @@ mod request;
 mod response;
 
 use super::FamilyFormat;
-use crate::request::FamilyRules;
+use crate::request::{EffortFormat, FamilyRules, GenerationFormat};
 
 pub(super) const FORMAT: FamilyFormat = FamilyFormat {
     rules: FamilyRules { has_named_choice: false, ..FamilyRules::DEFAULT },
     new_reader: || Box::<response::CohereReader>::default(),
     read_usage: response::read_usage,
     user_limits: |_, _| request::USER_LIMITS,
+    generation: |_| GenerationFormat {
+        stop: Some("stop_sequences"),
+        top_p: Some("p"),
+        top_k: Some("k"),
+        seed: Some("seed"),
+        frequency_penalty: Some("frequency_penalty"),
+        presence_penalty: Some("presence_penalty"),
+        effort: EffortFormat::TokenBudget,
+        ..GenerationFormat::NONE
+    },
     write_request: request::write_request,
     write_calls: request::write_calls,
+    read_client_request: None,
+    client_writer: None,
     write_results: request::write_results,
 };

@@ -47,6 +47,7 @@ fn user_content(parts: &[ContentPart]) -> Value {
         ContentPart::Image(media) => {
             Some(json!({"type": "image_url", "image_url": {"url": media.data_url()}}))
         }
+        ContentPart::Native(part) => Some(part.clone()),
         ContentPart::File(_) => None,
     };
     parts.iter().filter_map(part).collect()

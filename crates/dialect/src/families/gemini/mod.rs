@@ -5,7 +5,7 @@ mod response;
 mod streamed_arguments;
 
 use super::FamilyFormat;
-use crate::request::FamilyRules;
+use crate::request::{EffortFormat, FamilyRules, GenerationFormat};
 
 pub(super) const FORMAT: FamilyFormat = FamilyFormat {
     rules: FamilyRules {
@@ -18,7 +18,20 @@ pub(super) const FORMAT: FamilyFormat = FamilyFormat {
     new_reader: || Box::<response::GeminiReader>::default(),
     read_usage: |reported| response::USAGE.read(reported),
     user_limits: |_, _| request::USER_LIMITS,
+    generation: |_| GenerationFormat {
+        container: Some("generationConfig"),
+        stop: Some("stopSequences"),
+        top_p: Some("topP"),
+        top_k: Some("topK"),
+        seed: Some("seed"),
+        frequency_penalty: Some("frequencyPenalty"),
+        presence_penalty: Some("presencePenalty"),
+        effort: EffortFormat::ThinkingBudget,
+        ..GenerationFormat::NONE
+    },
     write_request: request::write_request,
     write_calls: request::write_calls,
+    read_client_request: None,
+    client_writer: None,
     write_results: request::write_results,
 };

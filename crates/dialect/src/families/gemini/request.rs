@@ -71,6 +71,7 @@ fn content_part(part: &ContentPart) -> Value {
     match part {
         ContentPart::Text(text) => json!({"text": text}),
         ContentPart::Image(media) | ContentPart::File(media) => inline_data(media),
+        ContentPart::Native(part) => part.clone(),
     }
 }
 

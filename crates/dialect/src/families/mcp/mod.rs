@@ -4,14 +4,17 @@ mod request;
 mod response;
 
 use super::FamilyFormat;
-use crate::request::FamilyRules;
+use crate::request::{FamilyRules, GenerationFormat};
 
 pub(super) const FORMAT: FamilyFormat = FamilyFormat {
     rules: FamilyRules { accepts_assistant_media: true, has_named_choice: false, ..FamilyRules::DEFAULT },
     new_reader: || Box::<response::McpReader>::default(),
     read_usage: |_| None,
     user_limits: |_, _| request::LIMITS,
+    generation: |_| GenerationFormat { stop: Some("stopSequences"), ..GenerationFormat::NONE },
     write_request: request::write_request,
     write_calls: request::write_calls,
+    read_client_request: None,
+    client_writer: None,
     write_results: request::write_results,
 };

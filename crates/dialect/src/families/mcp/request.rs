@@ -60,6 +60,7 @@ pub(super) fn write_request(request: &PreparedRequest<'_>) -> Map<String, Value>
 fn content(part: &ContentPart) -> Content {
     match part {
         ContentPart::Text(text) => Content::text(text),
+        ContentPart::Native(part) => Content::Other(part.clone()),
         ContentPart::Image(media) => Content::image(&media.data, &media.media_type),
         ContentPart::File(media) => Content::audio(&media.data, &media.media_type),
     }

@@ -1,5 +1,7 @@
 //! OpenAI Chat Completions, and the many APIs with the same format.
 
+mod client_request;
+mod client_response;
 mod request;
 mod response;
 mod results;
@@ -12,7 +14,10 @@ pub(super) const FORMAT: FamilyFormat = FamilyFormat {
     new_reader: || Box::<response::ChatReader>::default(),
     read_usage: response::read_usage,
     user_limits: request::user_limits,
+    generation: request::generation,
     write_request: request::write_request,
     write_calls: request::write_calls,
+    read_client_request: Some(client_request::read_request),
+    client_writer: Some(|head| Box::new(client_response::ChatWriter::new(head))),
     write_results: results::write_results,
 };

@@ -1,10 +1,14 @@
 //! Writes Chat Completions requests and calls, with the differences between the APIs of this format.
 
 use serde_json::{Map, Value, json};
+use toolwire_contract::Effort;
 
 use super::results::{image_part, result_limits, write_results};
 use crate::families::function_calls::write_call;
-use crate::request::{AssistantBlock, Choice, PreparedRequest, SetFields, Turn, calls};
+use crate::request::{
+    AssistantBlock, Choice, EffortFormat, GenerationFormat, PreparedRequest, SetFields, Turn, UserFormat,
+    calls,
+};
 use crate::result::{ContentLimits, ContentPart, Media};
 use crate::{Dialect, OutputLimit, ReceivedCall, RequestOptions};
 
@@ -18,6 +22,44 @@ pub(super) fn user_limits(dialect: Dialect, options: &RequestOptions) -> Content
         false => &["application/pdf"],
     };
     ContentLimits { file_types, max_file_bytes: 20_000_000, ..limits }
+}
+
+/// The APIs of this family have most parameters in common. A server that does not know one rejects the request or
+/// ignores it, so what an API does not document is not sent.
+pub(super) fn generation(dialect: Dialect) -> GenerationFormat {
+    const ALL: &[Effort] = &Effort::ALL;
+    const LOW_TO_HIGH: &[Effort] = &[Effort::Low, Effort::Medium, Effort::High];
+    let common = GenerationFormat {
+        stop: Some("stop"),
+        top_p: Some("top_p"),
+        seed: Some("seed"),
+        frequency_penalty: Some("frequency_penalty"),
+        presence_penalty: Some("presence_penalty"),
+        effort: EffortFormat::Level(ALL),
+        has_parallel_calls: true,
+        user: UserFormat::Key,
+        ..GenerationFormat::NONE
+    };
+    match dialect {
+        Dialect::Mistral => GenerationFormat {
+            seed: Some("random_seed"),
+            effort: EffortFormat::Level(&[Effort::None, Effort::High]),
+            user: UserFormat::None,
+            ..common
+        },
+        Dialect::DeepSeek => GenerationFormat {
+            seed: None,
+            effort: EffortFormat::None,
+            has_parallel_calls: false,
+            user: UserFormat::None,
+            ..common
+        },
+        Dialect::Xai => {
+            GenerationFormat { effort: EffortFormat::Level(&[Effort::Low, Effort::High]), ..common }
+        }
+        Dialect::Groq => GenerationFormat { effort: EffortFormat::Level(LOW_TO_HIGH), ..common },
+        _ => common,
+    }
 }
 
 /// Whether OpenAI itself is behind the API.
@@ -41,7 +83,7 @@ pub(super) fn write_request(request: &PreparedRequest<'_>) -> Map<String, Value>
     if !request.tools.is_empty() {
         body.set("tools", request.definitions());
         body.set_some("tool_choice", tool_choice(dialect, request.choice));
-        body.set_some("parallel_tool_calls", options.parallel_calls);
+        body.set_some("parallel_tool_calls", request.parallel_calls);
     }
     let default_limit =
         if is_openai(dialect) { OutputLimit::MaxCompletionTokens } else { OutputLimit::MaxTokens };
@@ -90,6 +132,7 @@ fn user_message(dialect: Dialect, parts: &[ContentPart]) -> Value {
 fn user_part(part: &ContentPart) -> Value {
     match part {
         ContentPart::Text(text) => json!({"type": "text", "text": text}),
+        ContentPart::Native(part) => part.clone(),
         ContentPart::Image(media) => image_part(media),
         ContentPart::File(media) => match audio_format(media) {
             Some(format) => {

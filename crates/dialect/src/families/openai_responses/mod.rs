@@ -1,17 +1,28 @@
 //! OpenAI Responses.
 
+mod client_request;
+mod client_response;
 mod request;
 mod response;
 
 use super::FamilyFormat;
-use crate::request::FamilyRules;
+use crate::request::{EffortFormat, FamilyRules, GenerationFormat, UserFormat};
 
 pub(super) const FORMAT: FamilyFormat = FamilyFormat {
     rules: FamilyRules::DEFAULT,
     new_reader: || Box::<response::ResponsesReader>::default(),
     read_usage: |reported| response::USAGE.read(reported),
     user_limits: |_, _| request::LIMITS,
+    generation: |_| GenerationFormat {
+        top_p: Some("top_p"),
+        effort: EffortFormat::Reasoning,
+        has_parallel_calls: true,
+        user: UserFormat::Key,
+        ..GenerationFormat::NONE
+    },
     write_request: request::write_request,
     write_calls: request::write_calls,
+    read_client_request: Some(client_request::read_request),
+    client_writer: Some(|head| Box::new(client_response::ItemWriter::new(head))),
     write_results: request::write_results,
 };

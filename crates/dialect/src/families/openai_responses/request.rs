@@ -43,7 +43,7 @@ pub(super) fn write_request(request: &PreparedRequest<'_>) -> Map<String, Value>
             Choice::Tool(name) => Some(json!({"type": "function", "name": name})),
         };
         body.set_some("tool_choice", choice);
-        body.set_some("parallel_tool_calls", request.options.parallel_calls);
+        body.set_some("parallel_tool_calls", request.parallel_calls);
     }
     request.set_common(&mut body, "max_output_tokens");
     body.set("store", false);
@@ -57,6 +57,7 @@ pub(super) fn write_request(request: &PreparedRequest<'_>) -> Map<String, Value>
 fn input_part(part: &ContentPart) -> Value {
     match part {
         ContentPart::Text(text) => json!({"type": "input_text", "text": text}),
+        ContentPart::Native(part) => part.clone(),
         ContentPart::Image(media) => {
             json!({"type": "input_image", "image_url": media.data_url(), "detail": "auto"})
         }

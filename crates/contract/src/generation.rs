@@ -1,0 +1,113 @@
+//! The parameters of a response that more than one API has.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// Parameters of a response, besides its length and temperature. An API ignores those that it does not have, so
+/// ask the dialect which ones a request loses.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[non_exhaustive]
+pub struct Generation {
+    /// The response ends before the first of these texts.
+    pub stop: Vec<String>,
+    pub top_p: Option<f64>,
+    pub top_k: Option<u64>,
+    pub seed: Option<i64>,
+    pub frequency_penalty: Option<f64>,
+    pub presence_penalty: Option<f64>,
+    /// The amount of reasoning before the response.
+    pub effort: Option<Effort>,
+    /// Whether the model may request several calls at once; `None` leaves it to the API.
+    pub parallel_calls: Option<bool>,
+    /// An id of the end user, for the provider's abuse detection.
+    pub user: Option<String>,
+    /// Fields that only APIs of one family understand.
+    pub family_fields: Option<FamilyFields>,
+}
+
+/// Fields of a request body that no other type represents.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FamilyFields {
+    /// The key under which messages store data of this family, such as `toolwire/openai`.
+    pub family: String,
+    pub fields: Map<String, Value>,
+}
+
+/// The amount of reasoning before a response. APIs with fewer levels use the nearest one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Effort {
+    None,
+    Minimal,
+    Low,
+    Medium,
+    High,
+    XHigh,
+    Max,
+}
+
+impl Effort {
+    pub const ALL: [Effort; 7] = [
+        Effort::None,
+        Effort::Minimal,
+        Effort::Low,
+        Effort::Medium,
+        Effort::High,
+        Effort::XHigh,
+        Effort::Max,
+    ];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Effort::None => "none",
+            Effort::Minimal => "minimal",
+            Effort::Low => "low",
+            Effort::Medium => "medium",
+            Effort::High => "high",
+            Effort::XHigh => "xhigh",
+            Effort::Max => "max",
+        }
+    }
+
+    /// Returns the effort with this name.
+    pub fn from_name(name: &str) -> Option<Effort> {
+        Effort::ALL.into_iter().find(|effort| effort.name() == name)
+    }
+
+    /// Returns the maximum number of reasoning tokens, for APIs that have a number instead of levels.
+    pub const fn thinking_tokens(self) -> u64 {
+        match self {
+            Effort::None => 0,
+            Effort::Minimal => 1_024,
+            Effort::Low => 2_048,
+            Effort::Medium => 8_192,
+            Effort::High => 24_576,
+            Effort::XHigh | Effort::Max => 49_152,
+        }
+    }
+
+    /// Returns the smallest effort with at least this many reasoning tokens.
+    pub fn from_thinking_tokens(tokens: u64) -> Effort {
+        Effort::ALL.into_iter().find(|effort| effort.thinking_tokens() >= tokens).unwrap_or(Effort::Max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_effort_has_a_name_and_a_number() {
+        for effort in Effort::ALL {
+            assert_eq!(Effort::from_name(effort.name()), Some(effort));
+            let text = serde_json::to_string(&effort).expect("valid JSON");
+            assert_eq!(text, format!("\"{}\"", effort.name()));
+            let same = Effort::from_thinking_tokens(effort.thinking_tokens());
+            assert_eq!(same.thinking_tokens(), effort.thinking_tokens());
+        }
+        assert_eq!(Effort::from_thinking_tokens(1_000_000), Effort::Max);
+        assert_eq!(Effort::from_name("High"), None);
+    }
+}

@@ -1,0 +1,152 @@
+//! The content of messages in requests of clients.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use toolwire_contract::{Block, Content, Message, Role, ToolResult};
+
+use super::{InvalidRequest, Problem, ReadRequest, RequestFields};
+use crate::read::read_response;
+use crate::{Dialect, Options, Toolset};
+
+/// Collects the messages of a conversation, in the contract's form.
+pub(crate) struct ConversationReader {
+    dialect: Dialect,
+    /// Names and arguments of calls in the history stay as the client sent them.
+    no_tools: Toolset,
+    messages: Vec<Message>,
+    instructions: Vec<String>,
+}
+
+impl ConversationReader {
+    pub(crate) fn new(dialect: Dialect) -> ConversationReader {
+        let no_tools = Toolset::new(&[], dialect, &Options::default());
+        ConversationReader { dialect, no_tools, messages: Vec::new(), instructions: Vec::new() }
+    }
+
+    /// Adds a message of the system or the developer. Only those at the start are instructions: others keep their place,
+    /// as marked text of the user.
+    pub(crate) fn add_instructions(&mut self, text: String) {
+        match (self.messages.is_empty(), text.trim().is_empty()) {
+            (_, true) => {}
+            (true, false) => self.instructions.push(text),
+            (false, false) => {
+                let text = format!("<system>\n{text}\n</system>");
+                self.add_user(vec![Block::Content(Content::text(text))]);
+            }
+        }
+    }
+
+    pub(crate) fn add_user(&mut self, blocks: Vec<Block>) {
+        self.add(Message::new(Role::User, blocks));
+    }
+
+    pub(crate) fn add_result(&mut self, id: String, result: ToolResult) {
+        self.add_user(vec![Block::Result { id, result }]);
+    }
+
+    /// Adds a message of the assistant, which has the form of a response of this API.
+    pub(crate) fn add_assistant(&mut self, path: &str, response: &Value) -> ReadRequest<()> {
+        let seed = self.messages.len().to_string();
+        let response =
+            read_response(self.dialect, response, &self.no_tools, &seed).map_err(|error| InvalidRequest {
+                parameter: path.to_owned(),
+                problem: Problem::Invalid(format!("is not a message of the assistant: {error}")),
+            })?;
+        self.add(response.message);
+        Ok(())
+    }
+
+    /// Adds a message; consecutive messages of one role become one.
+    fn add(&mut self, message: Message) {
+        if message.content.is_empty() {
+            return;
+        }
+        match self.messages.last_mut() {
+            Some(last) if last.role == message.role => last.content.extend(message.content),
+            _ => self.messages.push(message),
+        }
+    }
+
+    /// Returns the instructions and the messages.
+    pub(crate) fn finish(self) -> (Option<String>, Vec<Arc<Message>>) {
+        let instructions = (!self.instructions.is_empty()).then(|| self.instructions.join("\n\n"));
+        (instructions, self.messages.into_iter().map(Arc::new).collect())
+    }
+}
+
+/// Returns text content, unless the text is empty.
+pub(crate) fn text_block(text: String) -> Option<Block> {
+    (!text.is_empty()).then(|| Block::Content(Content::text(text)))
+}
+
+/// Returns the media in a data URL; `None` if the URL is of another kind.
+pub(crate) fn from_data_url(url: &str, file_name: Option<&str>) -> Option<Content> {
+    let (media_type, data) = url.strip_prefix("data:")?.split_once(',')?;
+    let media_type = media_type.strip_suffix(";base64")?;
+    Some(media(media_type, data.to_owned(), file_name))
+}
+
+/// Returns base64 data as an image, audio or a file.
+pub(crate) fn media(media_type: &str, data: String, file_name: Option<&str>) -> Content {
+    match (media_type.split('/').next(), file_name) {
+        (Some("image"), None) => Content::image(data, media_type),
+        (Some("audio"), None) => Content::audio(data, media_type),
+        _ => Content::attached_file(file_name.unwrap_or("file"), media_type, data),
+    }
+}
+
+/// Returns a text file.
+pub(crate) fn text_file(text: String, file_name: Option<&str>) -> Content {
+    Content::attached_text(file_name.unwrap_or("file"), text)
+}
+
+/// Returns content that only APIs of this family can read, such as the URL of an image.
+pub(crate) fn native(dialect: Dialect, part: Value) -> Content {
+    let type_name = part.get("type").cloned().unwrap_or_default();
+    Content::Other(json!({"type": type_name, "_meta": {dialect.family().meta_key(): part}}))
+}
+
+/// Reads content that is a string or an array of parts.
+pub(crate) fn read_parts(
+    fields: &mut RequestFields,
+    key: &str,
+    read: impl Fn(&str, Value) -> ReadRequest<Option<Content>>,
+) -> ReadRequest<Vec<Block>> {
+    match fields.take(key) {
+        None => Ok(Vec::new()),
+        Some(Value::String(text)) => Ok(text_block(text).into_iter().collect()),
+        Some(Value::Array(parts)) => {
+            let path = fields.path(key);
+            let mut blocks = Vec::new();
+            for (index, part) in parts.into_iter().enumerate() {
+                blocks.extend(read(&format!("{path}[{index}]"), part)?.map(Block::Content));
+            }
+            Ok(blocks)
+        }
+        Some(other) => Err(super::expected(fields.path(key), "a string or an array", &other)),
+    }
+}
+
+/// Reads the content of a result.
+pub(crate) fn read_result(
+    fields: &mut RequestFields,
+    key: &str,
+    read: impl Fn(&str, Value) -> ReadRequest<Option<Content>>,
+) -> ReadRequest<ToolResult> {
+    let blocks = read_parts(fields, key, read)?;
+    let content = blocks.into_iter().filter_map(|block| match block {
+        Block::Content(content) => Some(content),
+        _ => None,
+    });
+    Ok(ToolResult { content: Some(content.collect()), ..ToolResult::default() })
+}
+
+/// Returns the texts of blocks, joined.
+pub(crate) fn joined_text(blocks: Vec<Block>) -> String {
+    let texts = blocks.into_iter().filter_map(|block| match block {
+        Block::Content(Content::Text { text, .. }) => Some(text),
+        _ => None,
+    });
+    texts.collect::<Vec<_>>().join("\n")
+}

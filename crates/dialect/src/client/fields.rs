@@ -1,0 +1,128 @@
+//! Typed access to the fields of a request.
+
+use serde_json::{Map, Value};
+use toolwire_contract::json_kind;
+
+use super::{InvalidRequest, Problem};
+
+pub(crate) type ReadRequest<T> = Result<T, InvalidRequest>;
+
+/// The fields of an object in a request, with the path to it. Reading a field removes it, so that the unknown fields
+/// remain. `null` reads as absent.
+#[derive(Debug)]
+pub(crate) struct RequestFields {
+    path: String,
+    fields: Map<String, Value>,
+}
+
+impl RequestFields {
+    pub(crate) fn new(path: impl Into<String>, value: Value) -> ReadRequest<RequestFields> {
+        let path = path.into();
+        match value {
+            Value::Object(fields) => Ok(RequestFields { path, fields }),
+            other => Err(expected(path, "an object", &other)),
+        }
+    }
+
+    /// Returns the path of a field, as clients of OpenAI know it: `messages[0].role`.
+    pub(crate) fn path(&self, key: &str) -> String {
+        if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
+    }
+
+    pub(crate) fn own_path(&self) -> &str {
+        &self.path
+    }
+
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.fields.get(key).is_some_and(|value| !value.is_null())
+    }
+
+    /// Returns the value of a text field without removing it.
+    pub(crate) fn peek_text(&self, key: &str) -> Option<&str> {
+        self.fields.get(key)?.as_str()
+    }
+
+    pub(crate) fn take(&mut self, key: &str) -> Option<Value> {
+        self.fields.shift_remove(key).filter(|value| !value.is_null())
+    }
+
+    pub(crate) fn text(&mut self, key: &str) -> ReadRequest<Option<String>> {
+        match self.take(key) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(other) => Err(expected(self.path(key), "a string", &other)),
+        }
+    }
+
+    pub(crate) fn required_text(&mut self, key: &str) -> ReadRequest<String> {
+        self.text(key)?.ok_or_else(|| self.missing(key))
+    }
+
+    pub(crate) fn flag(&mut self, key: &str) -> ReadRequest<Option<bool>> {
+        self.take(key)
+            .map(|value| value.as_bool().ok_or_else(|| expected(self.path(key), "a boolean", &value)))
+            .transpose()
+    }
+
+    pub(crate) fn number(&mut self, key: &str) -> ReadRequest<Option<f64>> {
+        self.take(key)
+            .map(|value| value.as_f64().ok_or_else(|| expected(self.path(key), "a number", &value)))
+            .transpose()
+    }
+
+    pub(crate) fn integer(&mut self, key: &str) -> ReadRequest<Option<i64>> {
+        self.take(key)
+            .map(|value| value.as_i64().ok_or_else(|| expected(self.path(key), "an integer", &value)))
+            .transpose()
+    }
+
+    /// Reads a number of tokens.
+    pub(crate) fn count(&mut self, key: &str) -> ReadRequest<Option<u64>> {
+        let value = self.take(key);
+        value
+            .map(|value| {
+                value
+                    .as_u64()
+                    .ok_or_else(|| expected(self.path(key), "an integer that is not negative", &value))
+            })
+            .transpose()
+    }
+
+    pub(crate) fn object(&mut self, key: &str) -> ReadRequest<Option<RequestFields>> {
+        self.take(key).map(|value| RequestFields::new(self.path(key), value)).transpose()
+    }
+
+    /// Reads an array; absent is empty. Each element comes with its path.
+    pub(crate) fn list(&mut self, key: &str) -> ReadRequest<Vec<(String, Value)>> {
+        let path = self.path(key);
+        match self.take(key) {
+            None => Ok(Vec::new()),
+            Some(Value::Array(items)) => {
+                let with_path = |(index, item)| (format!("{path}[{index}]"), item);
+                Ok(items.into_iter().enumerate().map(with_path).collect())
+            }
+            Some(other) => Err(expected(path, "an array", &other)),
+        }
+    }
+
+    /// Returns the fields that were not read.
+    pub(crate) fn rest(self) -> Map<String, Value> {
+        self.fields
+    }
+
+    pub(crate) fn missing(&self, key: &str) -> InvalidRequest {
+        InvalidRequest { parameter: self.path(key), problem: Problem::Missing }
+    }
+
+    pub(crate) fn invalid(&self, key: &str, problem: impl Into<String>) -> InvalidRequest {
+        InvalidRequest { parameter: self.path(key), problem: Problem::Invalid(problem.into()) }
+    }
+
+    pub(crate) fn unsupported(&self, key: &str, problem: impl Into<String>) -> InvalidRequest {
+        InvalidRequest { parameter: self.path(key), problem: Problem::Unsupported(problem.into()) }
+    }
+}
+
+pub(crate) fn expected(path: String, expected: &'static str, found: &Value) -> InvalidRequest {
+    InvalidRequest { parameter: path, problem: Problem::WrongType { expected, found: json_kind(found) } }
+}

@@ -1,0 +1,178 @@
+//! MCP servers that a request names.
+
+use serde_json::Value;
+use toolwire_contract::Secret;
+
+use super::{ReadRequest, RequestFields, expected};
+
+/// An MCP server that a request names, in OpenAI's or Anthropic's form.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct HostedServer {
+    /// The client's name of the server.
+    pub label: String,
+    pub url: Option<String>,
+    /// The token for the server. It is never part of a response or a log.
+    pub authorization: Option<Secret>,
+    /// The tools that may be called; `None`: all of them.
+    pub allowed_tools: Option<Vec<String>>,
+    /// The tools that must not be called.
+    pub denied_tools: Vec<String>,
+    /// Whether only tools may be called that are annotated as read-only.
+    pub read_only: bool,
+    pub approval: HostedApproval,
+    /// Whether the tools are found only by a search.
+    pub defer_loading: bool,
+}
+
+/// Which calls of a hosted server need approval.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum HostedApproval {
+    #[default]
+    Always,
+    Never,
+    /// Tools in neither list need approval.
+    Lists {
+        always: Vec<String>,
+        never: Vec<String>,
+    },
+}
+
+/// Reads OpenAI's form: `{"type": "mcp", "server_label": …}`.
+pub(crate) fn read_hosted_server(mut fields: RequestFields) -> ReadRequest<HostedServer> {
+    let label = fields.required_text("server_label")?;
+    let is_plain = |char: char| char.is_ascii_alphanumeric() || matches!(char, '_' | '-');
+    if label.is_empty() || !label.chars().all(is_plain) {
+        return Err(fields.invalid("server_label", "may contain only letters, digits, `_` and `-`"));
+    }
+    for key in ["connector_id", "tunnel_id"] {
+        if fields.has(key) {
+            return Err(fields.unsupported(key, "connectors and tunnels exist only at OpenAI"));
+        }
+    }
+    let (allowed_tools, read_only) = match fields.take("allowed_tools") {
+        None => (None, false),
+        Some(filter) => read_filter(&fields.path("allowed_tools"), filter)?,
+    };
+    let approval = match fields.take("require_approval") {
+        None => HostedApproval::Always,
+        Some(Value::String(mode)) => match mode.as_str() {
+            "always" => HostedApproval::Always,
+            "never" => HostedApproval::Never,
+            other => {
+                let problem = format!("must be `always`, `never` or an object, not `{other}`");
+                return Err(fields.invalid("require_approval", problem));
+            }
+        },
+        Some(lists) => {
+            let mut lists = RequestFields::new(fields.path("require_approval"), lists)?;
+            let mut names = |key: &str| match lists.take(key) {
+                None => Ok(Vec::new()),
+                Some(filter) => {
+                    read_filter(&lists.path(key), filter).map(|(names, _)| names.unwrap_or_default())
+                }
+            };
+            HostedApproval::Lists { always: names("always")?, never: names("never")? }
+        }
+    };
+    Ok(HostedServer {
+        url: fields.text("server_url")?,
+        authorization: fields.text("authorization")?.map(Secret::new),
+        allowed_tools,
+        denied_tools: Vec::new(),
+        read_only,
+        approval,
+        defer_loading: fields.flag("defer_loading")?.unwrap_or(false),
+        label,
+    })
+}
+
+/// Reads a filter: an array of names, or `{"tool_names": […], "read_only": …}`.
+fn read_filter(path: &str, filter: Value) -> ReadRequest<(Option<Vec<String>>, bool)> {
+    if filter.is_array() {
+        return Ok((Some(read_names(path, filter)?), false));
+    }
+    let mut fields = RequestFields::new(path, filter)?;
+    let names =
+        fields.take("tool_names").map(|names| read_names(&fields.path("tool_names"), names)).transpose()?;
+    Ok((names, fields.flag("read_only")?.unwrap_or(false)))
+}
+
+fn read_names(path: &str, names: Value) -> ReadRequest<Vec<String>> {
+    let text = |name: &Value| name.as_str().map(str::to_owned);
+    let texts: Option<Vec<String>> = names.as_array().and_then(|names| names.iter().map(text).collect());
+    texts.ok_or_else(|| expected(path.to_owned(), "an array of names", &names))
+}
+
+/// Reads Anthropic's form: `mcp_servers` and the entries `mcp_toolset` of `tools`.
+pub(crate) fn read_hosted_toolsets(
+    body: &mut RequestFields,
+    toolsets: Vec<RequestFields>,
+) -> ReadRequest<Vec<HostedServer>> {
+    let mut servers = Vec::new();
+    let mut is_used = Vec::new();
+    for (path, server) in body.list("mcp_servers")? {
+        let mut fields = RequestFields::new(path, server)?;
+        let label = fields.required_text("name")?;
+        let mut server = HostedServer {
+            url: fields.text("url")?,
+            authorization: fields.text("authorization_token")?.map(Secret::new),
+            allowed_tools: None,
+            denied_tools: Vec::new(),
+            read_only: false,
+            // This API has no approval: enabled tools run.
+            approval: HostedApproval::Never,
+            defer_loading: false,
+            label,
+        };
+        // The older form, without toolsets.
+        let configuration = fields.object("tool_configuration")?;
+        is_used.push(configuration.is_some());
+        if let Some(mut configuration) = configuration {
+            let path = configuration.path("allowed_tools");
+            let names = configuration.take("allowed_tools").map(|names| read_names(&path, names));
+            server.allowed_tools = names.transpose()?;
+            if configuration.flag("enabled")? == Some(false) {
+                server.allowed_tools = Some(Vec::new());
+            }
+        }
+        servers.push(server);
+    }
+    for mut toolset in toolsets {
+        let name = toolset.required_text("mcp_server_name")?;
+        let Some(position) = servers.iter().position(|server| server.label == name) else {
+            return Err(
+                toolset.invalid("mcp_server_name", format!("names `{name}`, which is not in `mcp_servers`"))
+            );
+        };
+        if std::mem::replace(&mut is_used[position], true) {
+            return Err(
+                toolset.invalid("mcp_server_name", format!("names `{name}`, which has a toolset already"))
+            );
+        }
+        read_toolset(&mut toolset, &mut servers[position])?;
+    }
+    Ok(servers)
+}
+
+fn read_toolset(toolset: &mut RequestFields, server: &mut HostedServer) -> ReadRequest<()> {
+    let mut is_enabled = true;
+    if let Some(mut default) = toolset.object("default_config")? {
+        is_enabled = default.flag("enabled")?.unwrap_or(true);
+        server.defer_loading = default.flag("defer_loading")?.unwrap_or(false);
+    }
+    let (mut enabled, mut disabled) = (Vec::new(), Vec::new());
+    if let Some(configs) = toolset.object("configs")? {
+        let path = configs.own_path().to_owned();
+        for (tool, config) in configs.rest() {
+            let mut config = RequestFields::new(format!("{path}.{tool}"), config)?;
+            match config.flag("enabled")?.unwrap_or(is_enabled) {
+                true => enabled.push(tool),
+                false => disabled.push(tool),
+            }
+        }
+    }
+    server.allowed_tools = (!is_enabled).then_some(enabled);
+    server.denied_tools = disabled;
+    Ok(())
+}

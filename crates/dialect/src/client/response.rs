@@ -1,0 +1,247 @@
+//! Responses to clients: the events of a run, in the format of the client's API.
+
+use std::fmt;
+
+use serde_json::{Map, Value};
+use toolwire_contract::{StopReason, Usage};
+
+/// The facts about a response that no event contains.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct ResponseHead {
+    /// The id of the response, with the prefix of the API (`chatcmpl-`, `resp_`, `msg_`). Other ids of the response are
+    /// derived from it.
+    pub id: String,
+    /// The name of the model, as the client wrote it.
+    pub model: String,
+    /// Seconds since 1970-01-01 UTC.
+    pub created: u64,
+    /// Chat Completions: whether the stream ends with the usage.
+    pub stream_usage: bool,
+    /// Whether the client sees the model's reasoning.
+    pub shows_thinking: bool,
+    /// Responses: fields of the request that the response repeats, without secrets.
+    pub echo: Map<String, Value>,
+}
+
+/// An event of a run, for the client. The last one is `Done` or `Failed`.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum ClientEvent {
+    /// The next fragment of the text.
+    Text(String),
+    /// The next fragment of the reasoning.
+    Thinking(String),
+    /// A refusal, complete.
+    Refusal(String),
+    /// A call of one of the client's own tools, complete.
+    Call {
+        id: String,
+        name: String,
+        arguments: Map<String, Value>,
+    },
+    /// The model has finished one of several rounds. The text of the next round is a new paragraph.
+    RoundFinished,
+    Done {
+        stop: StopReason,
+        usage: Option<Usage>,
+    },
+    /// An error after the response has started.
+    Failed(ClientError),
+}
+
+/// An error, for the client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ClientError {
+    pub kind: ErrorKind,
+    pub message: String,
+    /// The parameter that is wrong, if it is one.
+    pub parameter: Option<String>,
+}
+
+/// The kind of an error, which determines the status and the class that SDKs raise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    InvalidRequest,
+    UnsupportedParameter,
+    Unauthenticated,
+    Forbidden,
+    NotFound,
+    ModelNotFound,
+    TooLarge,
+    ContextExceeded,
+    RateLimited,
+    Overloaded,
+    Unreachable,
+    TimedOut,
+    /// The provider does not accept the gateway's own key.
+    ProviderKey,
+    Internal,
+}
+
+/// One server-sent event.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StreamEvent {
+    /// The name of the event, where the API has names.
+    pub name: Option<&'static str>,
+    pub data: StreamData,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum StreamData {
+    Json(Value),
+    /// `[DONE]`.
+    EndMarker,
+}
+
+impl StreamEvent {
+    pub(crate) fn json(name: Option<&'static str>, data: Value) -> StreamEvent {
+        StreamEvent { name, data: StreamData::Json(data) }
+    }
+}
+
+/// Writes the lines of the event. JSON text has no line breaks, so the data is always one line.
+impl fmt::Display for StreamEvent {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(name) = self.name {
+            writeln!(formatter, "event: {name}")?;
+        }
+        match &self.data {
+            StreamData::Json(value) => write!(formatter, "data: {value}\n\n"),
+            StreamData::EndMarker => formatter.write_str("data: [DONE]\n\n"),
+        }
+    }
+}
+
+/// Writes one response of a family, streamed or complete.
+pub(crate) trait ClientWriter: fmt::Debug + Send {
+    /// Returns the events before the first one of the run.
+    fn start(&mut self) -> Vec<StreamEvent>;
+
+    fn event(&mut self, event: &ClientEvent) -> Vec<StreamEvent>;
+
+    /// Returns the complete body, after the last event.
+    fn body(&self) -> Value;
+}
+
+/// Writes the response to one request of a client.
+///
+/// The same writer serves both modes: in a stream, send what [`ResponseWriter::start`] and [`ResponseWriter::event`] return;
+/// otherwise send [`ResponseWriter::body`] after the last event.
+#[derive(Debug)]
+pub struct ResponseWriter(Box<dyn ClientWriter>);
+
+impl ResponseWriter {
+    /// Creates a writer; `None` if the gateway does not serve this API.
+    pub fn new(family: crate::Family, head: ResponseHead) -> Option<ResponseWriter> {
+        family.format().client_writer.map(|writer| ResponseWriter(writer(head)))
+    }
+
+    /// Returns the events to send at once, before the model has written anything.
+    pub fn start(&mut self) -> Vec<StreamEvent> {
+        self.0.start()
+    }
+
+    /// Returns the events to send for an event of the run.
+    pub fn event(&mut self, event: &ClientEvent) -> Vec<StreamEvent> {
+        self.0.event(event)
+    }
+
+    /// Returns the complete body, after the last event.
+    pub fn body(&self) -> Value {
+        self.0.body()
+    }
+}
+
+impl ErrorKind {
+    /// Returns the HTTP status. Anthropic has a status of its own for an overloaded server.
+    pub const fn status(self, family: crate::Family) -> u16 {
+        match self {
+            ErrorKind::InvalidRequest | ErrorKind::UnsupportedParameter | ErrorKind::ContextExceeded => 400,
+            ErrorKind::Unauthenticated => 401,
+            ErrorKind::Forbidden => 403,
+            ErrorKind::NotFound | ErrorKind::ModelNotFound => 404,
+            ErrorKind::TooLarge => 413,
+            ErrorKind::RateLimited => 429,
+            ErrorKind::Internal => 500,
+            ErrorKind::Unreachable | ErrorKind::ProviderKey => 502,
+            ErrorKind::Overloaded => match family {
+                crate::Family::Anthropic => 529,
+                _ => 503,
+            },
+            ErrorKind::TimedOut => 504,
+        }
+    }
+
+    /// Returns OpenAI's `type` and `code`.
+    const fn openai(self) -> (&'static str, Option<&'static str>) {
+        const INVALID: &str = "invalid_request_error";
+        match self {
+            ErrorKind::InvalidRequest => (INVALID, Some("invalid_value")),
+            ErrorKind::UnsupportedParameter => (INVALID, Some("unsupported_parameter")),
+            ErrorKind::Unauthenticated => (INVALID, Some("invalid_api_key")),
+            ErrorKind::Forbidden => (INVALID, Some("permission_denied")),
+            ErrorKind::NotFound => (INVALID, Some("not_found")),
+            ErrorKind::ModelNotFound => (INVALID, Some("model_not_found")),
+            ErrorKind::TooLarge => (INVALID, Some("request_too_large")),
+            ErrorKind::ContextExceeded => (INVALID, Some("context_length_exceeded")),
+            ErrorKind::RateLimited => ("rate_limit_error", Some("rate_limit_exceeded")),
+            ErrorKind::Overloaded | ErrorKind::Internal => ("server_error", None),
+            ErrorKind::Unreachable => ("server_error", Some("upstream_unreachable")),
+            ErrorKind::TimedOut => ("server_error", Some("timeout")),
+            ErrorKind::ProviderKey => ("server_error", Some("upstream_auth")),
+        }
+    }
+
+    /// Returns Anthropic's `type`.
+    const fn anthropic(self) -> &'static str {
+        match self {
+            ErrorKind::InvalidRequest | ErrorKind::UnsupportedParameter | ErrorKind::ContextExceeded => {
+                "invalid_request_error"
+            }
+            ErrorKind::Unauthenticated => "authentication_error",
+            ErrorKind::Forbidden => "permission_error",
+            ErrorKind::NotFound | ErrorKind::ModelNotFound => "not_found_error",
+            ErrorKind::TooLarge => "request_too_large",
+            ErrorKind::RateLimited => "rate_limit_error",
+            ErrorKind::Overloaded => "overloaded_error",
+            ErrorKind::TimedOut => "timeout_error",
+            ErrorKind::Unreachable | ErrorKind::ProviderKey | ErrorKind::Internal => "api_error",
+        }
+    }
+}
+
+impl ClientError {
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> ClientError {
+        ClientError { kind, message: message.into(), parameter: None }
+    }
+
+    /// Returns the body of an error response. `request_id` is also in a header.
+    pub fn body(&self, family: crate::Family, request_id: &str) -> Value {
+        match family {
+            crate::Family::Anthropic => serde_json::json!({
+                "type": "error",
+                "error": {"type": self.kind.anthropic(), "message": self.message},
+                "request_id": request_id,
+            }),
+            _ => serde_json::json!({"error": self.openai_error()}),
+        }
+    }
+
+    pub(crate) fn openai_error(&self) -> Value {
+        let (type_name, code) = self.kind.openai();
+        serde_json::json!({"message": self.message, "type": type_name, "param": self.parameter, "code": code})
+    }
+}
+
+impl From<&super::InvalidRequest> for ClientError {
+    fn from(error: &super::InvalidRequest) -> ClientError {
+        let kind = match error.problem {
+            super::Problem::Unsupported(_) => ErrorKind::UnsupportedParameter,
+            _ => ErrorKind::InvalidRequest,
+        };
+        ClientError { kind, message: error.to_string(), parameter: Some(error.parameter.clone()) }
+    }
+}

@@ -1,0 +1,183 @@
+//! Reads Messages requests of clients.
+
+use serde_json::{Value, json};
+use toolwire_contract::{Block, Content, Effort, FamilyFields, Generation, ModelRequest, Tool, ToolChoice};
+
+use crate::client::{
+    ClientRequest, ConversationReader, OutputFormat, ReadRequest, RequestFields, add_tool, joined_text,
+    media, native, read_hosted_toolsets, read_parts, read_result, text_file,
+};
+use crate::{Dialect, Family};
+
+const DIALECT: Dialect = Dialect::Anthropic;
+
+pub(super) fn read_request(body: Value) -> ReadRequest<ClientRequest> {
+    let mut body = RequestFields::new("", body)?;
+    let mut client = ClientRequest { model: body.required_text("model")?, ..ClientRequest::default() };
+    client.stream = body.flag("stream")?.unwrap_or(false);
+    let mut conversation = ConversationReader::new(DIALECT);
+    conversation.add_instructions(joined_text(read_parts(&mut body, "system", read_part)?));
+    if !body.has("messages") {
+        return Err(body.missing("messages"));
+    }
+    for (path, message) in body.list("messages")? {
+        read_message(&mut conversation, &path, message)?;
+    }
+    let (instructions, messages) = conversation.finish();
+    let mut tools = Vec::new();
+    let mut toolsets = Vec::new();
+    for (path, tool) in body.list("tools")? {
+        let mut fields = RequestFields::new(&*path, tool)?;
+        match fields.text("type")?.as_deref() {
+            None | Some("custom") => {
+                let empty = || json!({"type": "object", "properties": {}});
+                let schema = fields.take("input_schema").unwrap_or_else(empty);
+                let mut tool = Tool::new(fields.required_text("name")?, schema);
+                tool.description = fields.text("description")?;
+                add_tool(&mut tools, &path, tool)?;
+            }
+            Some("mcp_toolset") => toolsets.push(fields),
+            Some(other) => {
+                let problem = format!("tools of the type `{other}` run only at Anthropic");
+                return Err(fields.unsupported("type", problem));
+            }
+        }
+    }
+    client.hosted_servers = read_hosted_toolsets(&mut body, toolsets)?;
+    let mut generation = Generation::default();
+    let tool_choice = read_tool_choice(&mut body, &mut generation)?;
+    read_generation(&mut body, &mut generation, &mut client)?;
+    client.request = ModelRequest {
+        instructions,
+        messages,
+        tools: tools.into(),
+        tool_choice,
+        max_output_tokens: body.count("max_tokens")?,
+        temperature: body.number("temperature")?,
+        generation,
+        ..ModelRequest::default()
+    };
+    let rest = body.rest();
+    if !rest.is_empty() {
+        let family = Family::Anthropic.meta_key().to_owned();
+        client.request.generation.family_fields = Some(FamilyFields { family, fields: rest });
+    }
+    Ok(client)
+}
+
+fn read_message(conversation: &mut ConversationReader, path: &str, message: Value) -> ReadRequest<()> {
+    let role = message.get("role").and_then(Value::as_str).map(str::to_owned);
+    if role.as_deref() == Some("assistant") {
+        return conversation.add_assistant(path, &message);
+    }
+    let mut fields = RequestFields::new(path, message)?;
+    match role.ok_or_else(|| fields.missing("role"))?.as_str() {
+        "system" => {
+            conversation.add_instructions(joined_text(read_parts(&mut fields, "content", read_part)?))
+        }
+        "user" => read_user_message(conversation, &mut fields)?,
+        other => {
+            let problem = format!("must be `user`, `assistant` or `system`, not `{other}`");
+            return Err(fields.invalid("role", problem));
+        }
+    }
+    Ok(())
+}
+
+fn read_user_message(conversation: &mut ConversationReader, fields: &mut RequestFields) -> ReadRequest<()> {
+    if fields.peek_text("content").is_some() {
+        conversation.add_user(read_parts(fields, "content", read_part)?);
+        return Ok(());
+    }
+    for (path, block) in fields.list("content")? {
+        if block.get("type").and_then(Value::as_str) != Some("tool_result") {
+            conversation.add_user(read_part(&path, block)?.map(Block::Content).into_iter().collect());
+            continue;
+        }
+        let mut fields = RequestFields::new(path, block)?;
+        let id = fields.required_text("tool_use_id")?;
+        let mut result = read_result(&mut fields, "content", read_part)?;
+        result.is_error = fields.flag("is_error")?.filter(|is_error| *is_error);
+        conversation.add_result(id, result);
+    }
+    Ok(())
+}
+
+fn read_part(path: &str, part: Value) -> ReadRequest<Option<Content>> {
+    let mut fields = RequestFields::new(path, part.clone())?;
+    let type_name = fields.required_text("type")?;
+    match type_name.as_str() {
+        "text" => Ok(Some(fields.required_text("text")?).filter(|text| !text.is_empty()).map(Content::text)),
+        "image" | "document" => {
+            let title = fields.text("title")?;
+            let mut source = fields.object("source")?.ok_or_else(|| fields.missing("source"))?;
+            Ok(Some(match source.required_text("type")?.as_str() {
+                "base64" => {
+                    let media_type = source.required_text("media_type")?;
+                    media(&media_type, source.required_text("data")?, title.as_deref())
+                }
+                "text" => text_file(source.required_text("data")?, title.as_deref()),
+                _ => native(DIALECT, part),
+            }))
+        }
+        // Blocks of later versions, and those that only Claude understands.
+        _ => Ok(Some(native(DIALECT, part))),
+    }
+}
+
+fn read_tool_choice(body: &mut RequestFields, generation: &mut Generation) -> ReadRequest<ToolChoice> {
+    let Some(mut choice) = body.object("tool_choice")? else { return Ok(ToolChoice::Auto) };
+    generation.parallel_calls = choice.flag("disable_parallel_tool_use")?.map(|is_disabled| !is_disabled);
+    Ok(match choice.required_text("type")?.as_str() {
+        "auto" => ToolChoice::Auto,
+        "any" => ToolChoice::Required,
+        "none" => ToolChoice::None,
+        "tool" => ToolChoice::Tool(choice.required_text("name")?),
+        other => {
+            let problem = format!("must be `auto`, `any`, `none` or `tool`, not `{other}`");
+            return Err(choice.invalid("type", problem));
+        }
+    })
+}
+
+fn read_generation(
+    body: &mut RequestFields,
+    generation: &mut Generation,
+    client: &mut ClientRequest,
+) -> ReadRequest<()> {
+    for (path, text) in body.list("stop_sequences")? {
+        match text {
+            Value::String(text) => generation.stop.push(text),
+            other => return Err(crate::client::expected(path, "a string", &other)),
+        }
+    }
+    generation.top_p = body.number("top_p")?;
+    generation.top_k = body.count("top_k")?;
+    if let Some(mut metadata) = body.object("metadata")? {
+        generation.user = metadata.text("user_id")?;
+        client.metadata = metadata.rest();
+    }
+    if let Some(mut thinking) = body.object("thinking")? {
+        generation.effort = match thinking.required_text("type")?.as_str() {
+            "disabled" => Some(Effort::None),
+            "enabled" => thinking.count("budget_tokens")?.map(Effort::from_thinking_tokens),
+            _ => None,
+        };
+    }
+    let Some(mut output) = body.object("output_config")? else { return Ok(()) };
+    if let Some(name) = output.text("effort")? {
+        let problem = || output.invalid("effort", format!("has the unknown value `{name}`"));
+        generation.effort = Some(Effort::from_name(&name).ok_or_else(problem)?);
+    }
+    if let Some(mut format) = output.object("format")? {
+        client.output = match format.required_text("type")?.as_str() {
+            "json_schema" => OutputFormat::read_schema(format)?,
+            "text" => OutputFormat::Text,
+            other => {
+                let problem = format!("must be `text` or `json_schema`, not `{other}`");
+                return Err(format.invalid("type", problem));
+            }
+        };
+    }
+    Ok(())
+}

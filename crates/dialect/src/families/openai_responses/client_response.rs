@@ -1,0 +1,303 @@
+//! Writes Responses responses and streams for clients.
+
+use serde_json::{Map, Value, json};
+use toolwire_contract::{StopReason, Usage};
+
+use crate::client::{ClientError, ClientEvent, ClientWriter, ResponseHead, StreamEvent};
+use crate::request::SetFields;
+
+/// A response that is being written. At most one item is open, the last one: clients confuse items that are
+/// interleaved.
+#[derive(Debug)]
+pub(super) struct ItemWriter {
+    head: ResponseHead,
+    items: Vec<Value>,
+    open: Option<OpenItem>,
+    /// The number of the next event.
+    sequence: u64,
+    status: Status,
+    usage: Option<Usage>,
+}
+
+/// The kind of the open item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OpenItem {
+    Text,
+    Refusal,
+    Reasoning,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Status {
+    InProgress,
+    Completed,
+    /// The reason.
+    Incomplete(&'static str),
+    Failed(ClientError),
+}
+
+impl OpenItem {
+    /// Returns the type of the part, the key of its text, and the names of the events for a fragment and for the end.
+    const fn names(self) -> (&'static str, &'static str, &'static str, &'static str) {
+        match self {
+            OpenItem::Text => {
+                ("output_text", "text", "response.output_text.delta", "response.output_text.done")
+            }
+            OpenItem::Refusal => ("refusal", "refusal", "response.refusal.delta", "response.refusal.done"),
+            OpenItem::Reasoning => (
+                "summary_text",
+                "text",
+                "response.reasoning_summary_text.delta",
+                "response.reasoning_summary_text.done",
+            ),
+        }
+    }
+
+    fn part(self, text: &str) -> Value {
+        let (type_name, key, ..) = self.names();
+        let mut part = json!({"type": type_name, key: text});
+        if self == OpenItem::Text {
+            part["annotations"] = json!([]);
+            part["logprobs"] = json!([]);
+        }
+        part
+    }
+
+    const fn part_events(self) -> (&'static str, &'static str) {
+        match self {
+            OpenItem::Text | OpenItem::Refusal => {
+                ("response.content_part.added", "response.content_part.done")
+            }
+            OpenItem::Reasoning => {
+                ("response.reasoning_summary_part.added", "response.reasoning_summary_part.done")
+            }
+        }
+    }
+
+    /// Returns the key of the parts in the item, and of their position in events.
+    const fn keys(self) -> (&'static str, &'static str) {
+        match self {
+            OpenItem::Text | OpenItem::Refusal => ("content", "content_index"),
+            OpenItem::Reasoning => ("summary", "summary_index"),
+        }
+    }
+}
+
+impl ItemWriter {
+    pub(super) fn new(head: ResponseHead) -> ItemWriter {
+        ItemWriter {
+            head,
+            items: Vec::new(),
+            open: None,
+            sequence: 0,
+            status: Status::InProgress,
+            usage: None,
+        }
+    }
+
+    /// Returns an event with its type and number.
+    fn event(&mut self, name: &'static str, fields: Value) -> StreamEvent {
+        let mut data = Map::new();
+        data.set("type", name);
+        data.set("sequence_number", self.sequence);
+        self.sequence += 1;
+        if let Value::Object(fields) = fields {
+            data.extend(fields);
+        }
+        StreamEvent::json(Some(name), Value::Object(data))
+    }
+
+    /// Returns an event about the part of the open item.
+    fn part_event(&mut self, name: &'static str, item: OpenItem, key: &str, value: Value) -> StreamEvent {
+        let index = self.items.len() - 1;
+        let id = self.items[index]["id"].clone();
+        let mut fields = json!({"item_id": id, "output_index": index, item.keys().1: 0, key: value});
+        if item == OpenItem::Text && key != "part" {
+            fields["logprobs"] = json!([]);
+        }
+        self.event(name, fields)
+    }
+
+    /// Returns the id of the next item. The ids are derived from that of the response, which is random.
+    fn next_id(&self, prefix: &str) -> String {
+        let random = self.head.id.strip_prefix("resp_").unwrap_or(&self.head.id);
+        format!("{prefix}_{random}{}", self.items.len())
+    }
+
+    fn append(&mut self, kind: OpenItem, fragment: &str) -> Vec<StreamEvent> {
+        let mut events = Vec::new();
+        if self.open != Some(kind) {
+            events.extend(self.close());
+            let item = match kind {
+                OpenItem::Text | OpenItem::Refusal => json!({
+                    "id": self.next_id("msg"), "type": "message", "status": "in_progress", "role": "assistant",
+                    "content": [],
+                }),
+                OpenItem::Reasoning => json!({"id": self.next_id("rs"), "type": "reasoning", "summary": []}),
+            };
+            let index = self.items.len();
+            self.items.push(item.clone());
+            self.open = Some(kind);
+            events
+                .push(self.event("response.output_item.added", json!({"output_index": index, "item": item})));
+            let part = kind.part("");
+            events.push(self.part_event(kind.part_events().0, kind, "part", part.clone()));
+            self.items[index][kind.keys().0] = json!([part]);
+        }
+        let (_, key, delta, _) = kind.names();
+        let index = self.items.len() - 1;
+        if let Value::String(text) = &mut self.items[index][kind.keys().0][0][key] {
+            text.push_str(fragment);
+        }
+        events.push(self.part_event(delta, kind, "delta", json!(fragment)));
+        events
+    }
+
+    /// Completes the open item.
+    fn close(&mut self) -> Vec<StreamEvent> {
+        let Some(kind) = self.open.take() else { return Vec::new() };
+        let index = self.items.len() - 1;
+        let (_, key, _, done) = kind.names();
+        let part = self.items[index][kind.keys().0][0].clone();
+        let mut events = vec![self.part_event(done, kind, key, part[key].clone())];
+        events.push(self.part_event(kind.part_events().1, kind, "part", part));
+        if kind != OpenItem::Reasoning {
+            self.items[index]["status"] = json!("completed");
+        }
+        events.push(self.item_done(index));
+        events
+    }
+
+    fn item_done(&mut self, index: usize) -> StreamEvent {
+        let item = self.items[index].clone();
+        self.event("response.output_item.done", json!({"output_index": index, "item": item}))
+    }
+
+    fn call(&mut self, id: &str, name: &str, arguments: &Map<String, Value>) -> Vec<StreamEvent> {
+        let mut events = self.close();
+        let text = Value::Object(arguments.clone()).to_string();
+        let item_id = self.next_id("fc");
+        let index = self.items.len();
+        let item = |status: &str, arguments: &str| {
+            json!({
+                "id": item_id, "type": "function_call", "status": status, "call_id": id, "name": name,
+                "arguments": arguments,
+            })
+        };
+        self.items.push(item("completed", &text));
+        let added = json!({"output_index": index, "item": item("in_progress", "")});
+        events.push(self.event("response.output_item.added", added));
+        let position = json!({"item_id": item_id, "output_index": index});
+        let with = |key: &str, value: &str| {
+            let mut fields = position.clone();
+            fields[key] = json!(value);
+            fields
+        };
+        events.push(self.event("response.function_call_arguments.delta", with("delta", &text)));
+        let mut done = with("arguments", &text);
+        done["name"] = json!(name);
+        events.push(self.event("response.function_call_arguments.done", done));
+        events.push(self.item_done(index));
+        events
+    }
+
+    fn finish(&mut self, status: Status, usage: Option<Usage>) -> Vec<StreamEvent> {
+        let mut events = self.close();
+        let name = match &status {
+            Status::Incomplete(_) => "response.incomplete",
+            Status::Failed(_) => "response.failed",
+            Status::InProgress | Status::Completed => "response.completed",
+        };
+        self.status = status;
+        self.usage = usage;
+        let response = self.response();
+        events.push(self.event(name, json!({"response": response})));
+        events
+    }
+
+    fn response(&self) -> Value {
+        let (status, error, reason) = match &self.status {
+            Status::InProgress => ("in_progress", None, None),
+            Status::Completed => ("completed", None, None),
+            Status::Incomplete(reason) => ("incomplete", None, Some(*reason)),
+            Status::Failed(error) => ("failed", Some(error), None),
+        };
+        let error = error.map(|error| {
+            let code = error.openai_error()["code"].as_str().unwrap_or("server_error").to_owned();
+            json!({"code": code, "message": error.message})
+        });
+        let mut response = json!({
+            "id": self.head.id,
+            "object": "response",
+            "created_at": self.head.created,
+            "status": status,
+            "background": false,
+            "error": error,
+            "incomplete_details": reason.map(|reason| json!({"reason": reason})),
+            "instructions": null,
+            "max_output_tokens": null,
+            "model": self.head.model,
+            "output": self.items,
+            "parallel_tool_calls": true,
+            "previous_response_id": null,
+            "reasoning": {"effort": null, "summary": null},
+            "store": false,
+            "temperature": 1.0,
+            "text": {"format": {"type": "text"}},
+            "tool_choice": "auto",
+            "tools": [],
+            "top_p": 1.0,
+            "truncation": "disabled",
+            "usage": self.usage.as_ref().map(write_usage),
+            "metadata": {},
+        });
+        for (key, value) in &self.head.echo {
+            response[key] = value.clone();
+        }
+        response
+    }
+}
+
+impl ClientWriter for ItemWriter {
+    fn start(&mut self) -> Vec<StreamEvent> {
+        let response = json!({"response": self.response()});
+        vec![self.event("response.created", response.clone()), self.event("response.in_progress", response)]
+    }
+
+    fn event(&mut self, event: &ClientEvent) -> Vec<StreamEvent> {
+        match event {
+            ClientEvent::Text(fragment) => self.append(OpenItem::Text, fragment),
+            ClientEvent::Refusal(text) => self.append(OpenItem::Refusal, text),
+            ClientEvent::Thinking(fragment) if self.head.shows_thinking => {
+                self.append(OpenItem::Reasoning, fragment)
+            }
+            ClientEvent::Thinking(_) => Vec::new(),
+            ClientEvent::Call { id, name, arguments } => self.call(id, name, arguments),
+            // Each round has its own message.
+            ClientEvent::RoundFinished => self.close(),
+            ClientEvent::Done { stop, usage } => {
+                let status = match stop {
+                    StopReason::Length => Status::Incomplete("max_output_tokens"),
+                    StopReason::Refusal if self.items.is_empty() => Status::Incomplete("content_filter"),
+                    _ => Status::Completed,
+                };
+                self.finish(status, *usage)
+            }
+            ClientEvent::Failed(error) => self.finish(Status::Failed(error.clone()), None),
+        }
+    }
+
+    fn body(&self) -> Value {
+        self.response()
+    }
+}
+
+fn write_usage(usage: &Usage) -> Value {
+    json!({
+        "input_tokens": usage.input_tokens,
+        "input_tokens_details": {"cached_tokens": usage.cached_tokens},
+        "output_tokens": usage.output_tokens,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
+        "total_tokens": usage.input_tokens.saturating_add(usage.output_tokens),
+    })
+}

@@ -1,0 +1,404 @@
+//! Requests of clients: reading what was written gives the same request, and invalid requests are explained.
+
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+use toolwire_contract::{
+    Block, Content, Effort, Generation, Message, ModelRequest, Role, Tool, ToolCall, ToolChoice, ToolResult,
+};
+use toolwire_dialect::{
+    Dialect, Family, HostedApproval, Options, OutputFormat, RequestError, RequestOptions, Toolset,
+    read_client_request, write_request,
+};
+
+const SERVED: [(Dialect, Family); 3] = [
+    (Dialect::OpenAi, Family::OpenAiChat),
+    (Dialect::Responses, Family::OpenAiResponses),
+    (Dialect::Anthropic, Family::Anthropic),
+];
+
+/// A tiny image.
+const PNG: &str =
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+
+fn text() -> impl Strategy<Value = String> {
+    "[a-zäß🌍\"\\\\{}<>]([ a-zäß🌍\"\\\\{}<>\n]{0,20}[a-zß}])?"
+}
+
+fn arguments() -> impl Strategy<Value = Map<String, Value>> {
+    let value = prop_oneof![
+        text().prop_map(Value::from),
+        any::<i32>().prop_map(Value::from),
+        Just(json!([1, {"a": null}]))
+    ];
+    prop::collection::btree_map("[a-z]{1,4}", value, 0..3).prop_map(|fields| fields.into_iter().collect())
+}
+
+/// One exchange: the user's text and perhaps an image, then the assistant's text or calls, with their results.
+#[derive(Clone, Debug)]
+struct Exchange {
+    question: String,
+    has_image: bool,
+    reply: String,
+    calls: Vec<(Map<String, Value>, String, bool)>,
+}
+
+fn exchange() -> impl Strategy<Value = Exchange> {
+    let calls = prop::collection::vec((arguments(), text(), any::<bool>()), 0..3);
+    (text(), any::<bool>(), text(), calls).prop_map(|(question, has_image, reply, calls)| Exchange {
+        question,
+        has_image,
+        reply,
+        calls,
+    })
+}
+
+/// Returns the messages in the form that a request has after it was read. Only one API marks errors.
+fn messages(exchanges: &[Exchange], has_error_flag: bool) -> Vec<Arc<Message>> {
+    let mut messages = Vec::new();
+    let mut number = 0;
+    for exchange in exchanges {
+        let mut content = vec![Block::Content(Content::text(&*exchange.question))];
+        if exchange.has_image {
+            content.push(Block::Content(Content::image(PNG, "image/png")));
+        }
+        messages.push(Message::new(Role::User, content));
+        let mut reply = vec![Block::Content(Content::text(&*exchange.reply))];
+        let mut results = Vec::new();
+        for (arguments, result, is_error) in &exchange.calls {
+            number += 1;
+            let id = format!("call_{number}");
+            reply.push(Block::Call { id: id.clone(), call: ToolCall::new("get", arguments.clone()) });
+            let result = match is_error & has_error_flag {
+                true => ToolResult::error(&**result),
+                false => ToolResult::text(&**result),
+            };
+            results.push(Block::Result { id, result });
+        }
+        messages.push(Message::new(Role::Assistant, reply));
+        if !results.is_empty() {
+            messages.push(Message::new(Role::User, results));
+            messages.push(Message::assistant("Done."));
+        }
+    }
+    messages.push(Message::user("And now?"));
+    messages.into_iter().map(Arc::new).collect()
+}
+
+fn tools() -> Arc<[Tool]> {
+    let tool = |name: &str| {
+        let schema = json!({"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]});
+        Tool { description: Some("Gets it.".to_owned()), ..Tool::new(name, schema) }
+    };
+    Arc::new([tool("get"), tool("put")])
+}
+
+fn body(dialect: Dialect, request: &ModelRequest, stream: bool) -> Value {
+    let toolset = Toolset::new(&request.tools, dialect, &Options::default());
+    let options = RequestOptions { model: "m/x".to_owned(), stream, ..RequestOptions::default() };
+    write_request(dialect, request, &toolset, &options).unwrap()
+}
+
+fn generation(family: Family, seed: i64) -> Generation {
+    let mut generation = Generation::default();
+    generation.top_p = Some(0.5);
+    generation.parallel_calls = Some(false);
+    generation.effort = Some(Effort::High);
+    generation.user = Some("u".to_owned());
+    if family != Family::OpenAiResponses {
+        generation.stop = vec!["END".to_owned(), "\n".to_owned()];
+    }
+    if family == Family::OpenAiChat {
+        generation.seed = Some(seed);
+        generation.presence_penalty = Some(0.25);
+        generation.frequency_penalty = Some(-0.5);
+    }
+    if family == Family::Anthropic {
+        generation.top_k = Some(7);
+    }
+    generation
+}
+
+proptest! {
+    #[test]
+    fn reading_a_written_request_gives_the_same_request(
+        exchanges in prop::collection::vec(exchange(), 0..4),
+        instructions in prop::option::of(text()),
+        choice in prop_oneof![
+            Just(ToolChoice::Auto), Just(ToolChoice::Required), Just(ToolChoice::None), Just(ToolChoice::Tool("put".to_owned()))
+        ],
+        stream in any::<bool>(),
+        seed in any::<i32>(),
+    ) {
+        for (dialect, family) in SERVED {
+            let mut generation = generation(family, seed.into());
+            if (family, &choice) == (Family::Anthropic, &ToolChoice::None) {
+                // This API has the parameter only where calls are possible.
+                generation.parallel_calls = None;
+            }
+            let request = ModelRequest {
+                instructions: instructions.clone(),
+                messages: messages(&exchanges, family == Family::Anthropic),
+                tools: tools(),
+                tool_choice: choice.clone(),
+                max_output_tokens: Some(100),
+                temperature: Some(0.25),
+                generation,
+                ..ModelRequest::default()
+            };
+            let client = read_client_request(family, body(dialect, &request, stream)).unwrap().unwrap();
+            prop_assert_eq!((&*client.model, client.stream), ("m/x", stream));
+            let mut read = client.request;
+            // What the writer adds itself, such as `store: false`.
+            read.generation.family_fields = None;
+            prop_assert_eq!(read, request, "{:?}", family);
+        }
+    }
+}
+
+#[track_caller]
+fn read(family: Family, body: Value) -> toolwire_dialect::ClientRequest {
+    read_client_request(family, body).expect("a served API").unwrap()
+}
+
+#[track_caller]
+fn check_error(family: Family, body: Value, expected: &str) {
+    let error = read_client_request(family, body).expect("a served API").unwrap_err();
+    assert_eq!(error.to_string(), expected);
+}
+
+#[test]
+fn an_invalid_request_is_explained() {
+    use Family::{Anthropic, OpenAiChat, OpenAiResponses};
+    let hi = json!([{"role": "user", "content": "hi"}]);
+    check_error(OpenAiChat, json!([]), "`` must be an object, not an array");
+    check_error(OpenAiChat, json!({"messages": hi}), "`model` is required");
+    check_error(OpenAiChat, json!({"model": 1, "messages": hi}), "`model` must be a string, not a number");
+    check_error(OpenAiChat, json!({"model": "m"}), "`messages` is required");
+    check_error(
+        OpenAiChat,
+        json!({"model": "m", "messages": [{"role": "robot", "content": ""}]}),
+        "`messages[0].role` must be `system`, `developer`, `user`, `assistant` or `tool`, not `robot`",
+    );
+    check_error(
+        OpenAiChat,
+        json!({"model": "m", "messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]}),
+        "`messages[0].content[0].image_url.url` is required",
+    );
+    check_error(
+        OpenAiChat,
+        json!({"model": "m", "messages": [{"role": "tool", "content": "x"}]}),
+        "`messages[0].tool_call_id` is required",
+    );
+    check_error(
+        OpenAiChat,
+        json!({"model": "m", "messages": hi, "n": 2}),
+        "`n` is not supported: only one response per request is possible",
+    );
+    check_error(
+        OpenAiChat,
+        json!({"model": "m", "messages": hi, "max_tokens": 0}),
+        "`max_completion_tokens` must be at least 1",
+    );
+    let tool = json!({"type": "function", "function": {"name": "a"}});
+    check_error(
+        OpenAiChat,
+        json!({"model": "m", "messages": hi, "tools": [tool, tool]}),
+        "`tools[1]` has a second tool named `a`",
+    );
+    check_error(
+        OpenAiChat,
+        json!({"model": "m", "messages": hi, "tool_choice": "any"}),
+        "`tool_choice` must be `auto`, `required` or `none`, not `any`",
+    );
+    check_error(
+        OpenAiResponses,
+        json!({"model": "m", "input": "hi", "tools": [{"type": "web_search"}]}),
+        "`tools[0].type` is not supported: tools of the type `web_search` run only at OpenAI",
+    );
+    check_error(
+        OpenAiResponses,
+        json!({"model": "m", "input": [{"type": "function_call_output", "output": "x"}]}),
+        "`input[0].call_id` is required",
+    );
+    check_error(
+        Anthropic,
+        json!({"model": "m", "messages": hi, "tool_choice": {"type": "required"}}),
+        "`tool_choice.type` must be `auto`, `any`, `none` or `tool`, not `required`",
+    );
+    check_error(
+        Anthropic,
+        json!({"model": "m", "messages": [{"role": "user", "content": [{"type": "tool_result"}]}]}),
+        "`messages[0].content[0].tool_use_id` is required",
+    );
+    assert!(read_client_request(Family::Gemini, json!({})).is_none());
+}
+
+#[test]
+fn unknown_fields_are_preserved_for_the_same_family() {
+    for (dialect, family) in SERVED {
+        let input = match family {
+            Family::OpenAiResponses => "input",
+            _ => "messages",
+        };
+        let messages = json!([{"role": "user", "content": "hi"}]);
+        let sent = json!({"model": "m/x", input: messages, "service_tier": "flex", "x_new": {"a": [1]}});
+        let client = read(family, sent);
+        let written = body(dialect, &client.request, false);
+        assert_eq!((&written["service_tier"], &written["x_new"]), (&json!("flex"), &json!({"a": [1]})));
+    }
+}
+
+/// The gateway fetches nothing: a URL is sent to an API of the same family, and to no other.
+#[test]
+fn a_remote_image_reaches_only_the_same_family() {
+    let part =
+        json!({"type": "image_url", "image_url": {"url": "https://example.com/a.png", "detail": "low"}});
+    let message = json!({"role": "user", "content": [{"type": "text", "text": "What is it?"}, part]});
+    let client = read(Family::OpenAiChat, json!({"model": "m", "messages": [message]}));
+    let written = body(Dialect::Azure, &client.request, false);
+    assert_eq!(written["messages"][0]["content"][1], part);
+    let toolset = Toolset::new(&[], Dialect::Anthropic, &Options::default());
+    let error = write_request(Dialect::Anthropic, &client.request, &toolset, &RequestOptions::default());
+    let expected =
+        RequestError::ForeignContent { dialect: Dialect::Anthropic, type_name: "image_url".to_owned() };
+    assert_eq!(error, Err(expected));
+}
+
+#[test]
+fn only_leading_instructions_move() {
+    let client = read(
+        Family::OpenAiChat,
+        json!({"model": "m", "messages": [
+            {"role": "system", "content": "Be brief."},
+            {"role": "developer", "content": [{"type": "text", "text": "Be kind."}]},
+            {"role": "user", "content": "hi"},
+            {"role": "assistant", "content": "Hello"},
+            {"role": "system", "content": "It is noon."},
+            {"role": "user", "content": "Well?"}
+        ]}),
+    );
+    assert_eq!(client.request.instructions.as_deref(), Some("Be brief.\n\nBe kind."));
+    let last = client.request.messages.last().unwrap();
+    let texts = ["<system>\nIt is noon.\n</system>", "Well?"].map(|text| Block::Content(Content::text(text)));
+    assert_eq!(last.content, texts);
+}
+
+#[test]
+fn clients_write_the_history_in_several_forms() {
+    let items = json!([
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": "Let me look."},
+        {"type": "reasoning", "id": "rs_1", "summary": []},
+        {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "get", "arguments": "{\"q\":1}"},
+        {"type": "mcp_list_tools", "id": "mcpl_1", "server_label": "demo", "tools": []},
+        {"type": "function_call_output", "call_id": "call_1", "output": [{"type": "input_text", "text": "42"}]}
+    ]);
+    let client = read(Family::OpenAiResponses, json!({"model": "m", "input": items}));
+    let messages = &client.request.messages;
+    assert_eq!(messages.len(), 3);
+    assert_eq!(
+        messages[1].calls().map(|(id, call)| (id, &*call.name)).collect::<Vec<_>>(),
+        [("call_1", "get")]
+    );
+    assert_eq!(messages[2].results().next(), Some(("call_1", &ToolResult::text("42"))));
+    let client = read(
+        Family::Anthropic,
+        json!({"model": "m", "max_tokens": 9, "system": [{"type": "text", "text": "a", "cache_control": {}}], "messages": [
+            {"role": "user", "content": [{"type": "text", "text": ""}, {"type": "text", "text": "hi"}]},
+            {"role": "assistant", "content": [
+                {"type": "thinking", "thinking": "hm", "signature": "s"},
+                {"type": "tool_use", "id": "toolu_1", "name": "get", "input": {"q": 1}}]},
+            {"role": "user", "content": [
+                {"type": "tool_result", "tool_use_id": "toolu_1", "is_error": true, "content": "no"},
+                {"type": "text", "text": "go on"}]}
+        ]}),
+    );
+    assert_eq!(client.request.instructions.as_deref(), Some("a"));
+    // The thinking returns to Claude exactly as it was.
+    let written = body(Dialect::Anthropic, &client.request, false);
+    let thinking = json!({"type": "thinking", "thinking": "hm", "signature": "s"});
+    assert_eq!(written["messages"][1]["content"][0], thinking);
+    assert_eq!(written["messages"][2]["content"][0]["is_error"], json!(true));
+}
+
+#[test]
+fn hosted_servers_are_read_in_both_forms() {
+    let entry = |more: Value| {
+        let mut entry = json!({"type": "mcp", "server_label": "demo", "server_url": "https://a/mcp"});
+        entry.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let client = read(Family::OpenAiResponses, json!({"model": "m", "input": "hi", "tools": [entry]}));
+        client.hosted_servers[0].clone()
+    };
+    let server = entry(json!({"authorization": "token", "defer_loading": true}));
+    assert_eq!((&*server.label, server.url.as_deref()), ("demo", Some("https://a/mcp")));
+    assert_eq!(
+        (server.approval, server.allowed_tools, server.defer_loading),
+        (HostedApproval::Always, None, true)
+    );
+    assert_eq!(server.authorization.unwrap().expose(), "token");
+    let server = entry(json!({
+        "allowed_tools": {"tool_names": ["a"], "read_only": true},
+        "require_approval": {"never": {"tool_names": ["a"]}, "always": {"tool_names": ["b"]}}
+    }));
+    assert_eq!((server.allowed_tools.as_deref(), server.read_only), (Some(&["a".to_owned()][..]), true));
+    let lists = HostedApproval::Lists { always: vec!["b".to_owned()], never: vec!["a".to_owned()] };
+    assert_eq!(server.approval, lists);
+    assert_eq!(entry(json!({"require_approval": "never"})).approval, HostedApproval::Never);
+    check_error(
+        Family::OpenAiResponses,
+        json!({"model": "m", "input": "hi", "tools": [{"type": "mcp", "server_label": "a b"}]}),
+        "`tools[0].server_label` may contain only letters, digits, `_` and `-`",
+    );
+
+    let messages = json!([{"role": "user", "content": "hi"}]);
+    let request = |servers: Value, toolsets: Value| json!({"model": "m", "max_tokens": 1, "messages": messages, "mcp_servers": servers, "tools": toolsets});
+    let servers = json!([{"type": "url", "name": "demo", "url": "https://a", "authorization_token": "t"}]);
+    let toolset = json!({"type": "mcp_toolset", "mcp_server_name": "demo", "default_config": {"enabled": false},
+        "configs": {"a": {"enabled": true}, "b": {}}});
+    let client = read(Family::Anthropic, request(servers.clone(), json!([toolset])));
+    let server = &client.hosted_servers[0];
+    assert_eq!(server.allowed_tools.as_deref(), Some(&["a".to_owned()][..]));
+    assert_eq!((&server.approval, &*server.denied_tools), (&HostedApproval::Never, &["b".to_owned()][..]));
+    check_error(
+        Family::Anthropic,
+        request(servers.clone(), json!([toolset, toolset])),
+        "`tools[1].mcp_server_name` names `demo`, which has a toolset already",
+    );
+    check_error(
+        Family::Anthropic,
+        request(json!([]), json!([toolset])),
+        "`tools[0].mcp_server_name` names `demo`, which is not in `mcp_servers`",
+    );
+    let older = json!([{"type": "url", "name": "demo", "url": "https://a", "tool_configuration": {"allowed_tools": ["x"]}}]);
+    let client = read(Family::Anthropic, request(older, json!([])));
+    assert_eq!(client.hosted_servers[0].allowed_tools.as_deref(), Some(&["x".to_owned()][..]));
+}
+
+#[test]
+fn the_output_schema_is_read_in_every_form() {
+    let schema = json!({"type": "object", "properties": {}});
+    let messages = json!([{"role": "user", "content": "hi"}]);
+    let format =
+        json!({"type": "json_schema", "json_schema": {"name": "n", "schema": schema, "strict": true}});
+    let chat =
+        read(Family::OpenAiChat, json!({"model": "m", "messages": messages, "response_format": format}));
+    let format = json!({"type": "json_schema", "name": "n", "schema": schema, "strict": true});
+    let responses =
+        read(Family::OpenAiResponses, json!({"model": "m", "input": "hi", "text": {"format": format}}));
+    let expected = OutputFormat::Schema {
+        name: "n".to_owned(),
+        description: None,
+        schema: schema.clone(),
+        strict: true,
+    };
+    assert_eq!([chat.output, responses.output], [expected.clone(), expected]);
+    let format = json!({"type": "json_schema", "schema": schema});
+    let request =
+        json!({"model": "m", "max_tokens": 1, "messages": messages, "output_config": {"format": format}});
+    let output = read(Family::Anthropic, request).output;
+    assert!(matches!(output, OutputFormat::Schema { name, .. } if name == "response"));
+}
