@@ -159,7 +159,7 @@ async fn only_new_tools_are_embedded_again() {
     assert_eq!(documents[1..], [["hang picture: the tool hang_picture"]]);
 }
 
-/// Searches twice with an embedder that does not work. The user is told once, and the words are compared.
+/// Searches twice with an embedder that does not work. One note reports it, and the words are compared.
 async fn check_failure(documents: Behaviour, queries: Behaviour, expected: EmbeddingFailure) {
     let script = [search("picture"), search("mail"), ScriptedTurn::text("Done.")];
     let model = model(script.iter().chain(&script).cloned());

@@ -48,7 +48,7 @@ impl CachedEmbedder {
             let new: Vec<(String, Vec<f32>)> = group.iter().cloned().zip(vectors).collect();
             known.extend(new.iter().cloned());
             let id = self.inner.id();
-            // The cache only saves time, so a full disk is no problem.
+            // The cache only saves time, so errors such as a full disk are ignored.
             let _ = worker.run(move |connection| insert(connection, &id, &new)).await;
         }
         Ok(texts.iter().filter_map(|text| known.get(text).cloned()).collect())
